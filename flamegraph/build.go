@@ -262,9 +262,9 @@ func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 		x.Own, x.Library, x.from = in.own, in.library, in.from
 		b.children[ck] = c
 	}
-	if in.f.Uncertain {
-		b.nodes[c].Uncertain = true
-	}
+	x := b.nodes[c]
+	x.Uncertain = x.Uncertain || in.f.Uncertain
+	x.severalLines = x.severalLines || in.f.Line != x.ExecLine
 	return c
 }
 

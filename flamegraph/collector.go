@@ -52,6 +52,7 @@ type Collector struct {
 	served  endpoints
 	charges servedCharges
 	byGC    bool
+	rests   func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool // or nil
 }
 
 // NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The states are the
@@ -91,6 +92,11 @@ func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 // ByGC keeps the time of collections apart by their reason (Key.GC). Call it before the first sample.
 func (c *Collector) ByGC() { c.byGC = true }
 
+// ByRest keeps the time of threads that have nothing to do apart (Key.Rests). It is for before the first sample.
+func (c *Collector) ByRest(rests func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool) {
+	c.rests = rests
+}
+
 // Served is what each EndpointID given so far stands for, by the ID; nil where weights are not kept apart. It is not to be changed.
 func (c *Collector) Served() []Served { return c.served.list[:len(c.served.list):len(c.served.list)] }
 
@@ -117,6 +123,7 @@ func (c *Collector) key(id sampler.ThreadID, stack sampler.StackID, st gvl.State
 	if c.byGC && k.State == gvl.GC {
 		k.GC = d.GCReason
 	}
+	k.Rests = c.rests != nil && c.rests(st, d, stack, s.Work)
 	return k
 }
 

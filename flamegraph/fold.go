@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 )
 
@@ -67,6 +69,7 @@ func (b *folder) merge(nodes []*Node, parent *Node) *Node {
 	for _, n := range nodes[1:] {
 		c.Self, c.Total = c.Self+n.Self, c.Total+n.Total
 		c.Uncertain = c.Uncertain || n.Uncertain
+		c.severalLines = c.severalLines || n.severalLines || n.ExecLine != c.ExecLine
 		for st := range n.StateSelf {
 			c.StateSelf[st] += n.StateSelf[st]
 			c.StateTotal[st] += n.StateTotal[st]
@@ -272,6 +275,23 @@ func (r *run) text() string {
 
 // ellipsisRun begins the text of a row for several frames.
 const ellipsisRun = "⋯"
+
+// Code is what a person calls a node and, if that does not say it, its file and first line. A template has no first
+// line. It is called by the line that was executed, if that is one: "orders/_row.html.erb:4".
+func (n *Node) Code() (name, place string) {
+	line := n.Line
+	switch {
+	case n.File == "":
+		return n.Text(), ""
+	case line == 0 && !n.severalLines:
+		line = n.ExecLine
+	}
+	place = n.File
+	if line != 0 {
+		place += ":" + strconv.Itoa(int(line))
+	}
+	return gvl.AddLine(n.Text(), place)
+}
 
 // Fit is Text in at most width columns: of a run, the names of its libraries survive their number.
 func (n *Node) Fit(width int) string {

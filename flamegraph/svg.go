@@ -207,12 +207,13 @@ func (s *svgWriter) cell(n *Node, label string, depth int, x, total int64, fill 
 
 func (s *svgWriter) details(n *Node) string {
 	var b strings.Builder
-	b.WriteString(n.Text())
+	name, place := n.Code()
+	b.WriteString(name)
 	if n.Kind == RunNode {
 		b.WriteString("\nfrom " + n.Label)
 	}
-	if n.File != "" {
-		fmt.Fprintf(&b, "\n%s:%d", n.File, n.Line)
+	if place != "" {
+		b.WriteString("\n" + place)
 	} else if n.C {
 		b.WriteString("\nC function")
 	}

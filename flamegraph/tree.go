@@ -53,7 +53,9 @@ type Node struct {
 	// Name is the base label; Path and ExecLine are the file as Ruby says it and the executed line of Frame.
 	Name, Path string
 	ExecLine   int32
-	C          bool
+	// severalLines is whether frames of other lines are merged here.
+	severalLines bool
+	C            bool
 	// Own: it is the program's own code. Library is what it is of otherwise (sampler.Frame.Library).
 	Own     bool
 	Library string

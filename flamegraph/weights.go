@@ -32,14 +32,26 @@ type Key struct {
 	Stack  sampler.StackID
 	State  gvl.State
 	// GC is why the collection began, gvl.Detail.GCReason, of gvl.GC where a Collector tells reasons apart (Collector.ByGC).
-	GC       uint16
+	GC uint16
+	// Rests is whether the thread had nothing to do, of a Collector that knows (Collector.ByRest).
+	Rests    bool
 	Endpoint EndpointID
 }
 
-// Compare orders keys by thread, stack, state, whom they are for, and why a collection began.
+// Compare orders keys by thread, stack, state, whom they are for, why a collection began, and rest after work.
 func (k *Key) Compare(o *Key) int {
 	return cmp.Or(cmp.Compare(k.Thread, o.Thread), cmp.Compare(k.Stack, o.Stack), cmp.Compare(k.State, o.State),
-		cmp.Compare(k.Endpoint, o.Endpoint), cmp.Compare(k.GC, o.GC))
+		cmp.Compare(k.Endpoint, o.Endpoint), cmp.Compare(k.GC, o.GC), compareBools(k.Rests, o.Rests))
+}
+
+func compareBools(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case y:
+		return -1
+	}
+	return 1
 }
 
 // Weights are the accounts of a Key. All only grow, except by a Rolling's expiry.

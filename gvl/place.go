@@ -10,15 +10,18 @@ func AddLine(code, place string) (string, string) {
 		label, rest = code[:i], code[i:]
 	}
 	template := label[strings.LastIndexByte(label, ' ')+1:]
-	i := strings.LastIndexByte(place, ':')
-	if i < 0 || !strings.Contains(template, "/") {
+	file, line := place, ""
+	if i := strings.LastIndexByte(place, ':'); i >= 0 {
+		file, line = place[:i], place[i:]
+	}
+	if file == "" || !strings.Contains(template, "/") {
 		return code, place
 	}
-	if file := place[:i]; !strings.HasSuffix("/"+file, "/"+template) && !strings.HasSuffix(template, "/"+file) {
+	if !strings.HasSuffix("/"+file, "/"+template) && !strings.HasSuffix(template, "/"+file) {
 		return code, place
 	}
-	if place[i:] != ":0" {
-		label += place[i:]
+	if line != ":0" {
+		label += line
 	}
 	return label + rest, ""
 }

@@ -11,6 +11,7 @@ func TestAddLine(t *testing.T) {
 		{"orders/_row.html.erb", "app/views/orders/_row.html.erb:0", "orders/_row.html.erb", ""},
 		{"orders/_row.html.erb → Array#each", "row.rb:4", "orders/_row.html.erb → Array#each", "row.rb:4"},
 		{"Reports#build", "app/reports.rb:41", "Reports#build", "app/reports.rb:41"},
+		{"orders/_row.html.erb", "/srv/app/views/orders/_row.html.erb", "orders/_row.html.erb", ""},
 		{"Kernel#sleep", "", "Kernel#sleep", ""},
 	} {
 		if code, place := AddLine(x[0], x[1]); code != x[2] || place != x[3] {

@@ -114,3 +114,18 @@ type Source interface {
 	// End says how the target ended; ok is false while it lives.
 	End() (end End, ok bool)
 }
+
+const (
+	// MoreShare is the share of one CPU that a person on call may let ddtop take for a short time, instead of the
+	// usual limit. It pays for the rates asked for on most processes.
+	MoreShare = 0.25
+	// MoreTime is for how long.
+	MoreTime = 30 * time.Second
+)
+
+// A Spender is a Source that can take more of a CPU for a time.
+type Spender interface {
+	// TakeMore lets ddtop take MoreShare of one CPU from now on for so long. After that the usual limit holds again.
+	// Zero ends it at once. All Sources of a Group share one limit.
+	TakeMore(d time.Duration)
+}

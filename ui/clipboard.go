@@ -203,9 +203,10 @@ func blamedPlaces(sc *scene.Scene) []string {
 	}
 	var out []string
 	for _, p := range b.Places[:min(len(b.Places), maxBlamed)] {
-		line := units.Percent(style.Share(p.NS, b.WaitNS)) + " `" + strings.ReplaceAll(canvas.Clean(p.String()), "`", "'") + "`"
-		if p.Path != "" {
-			line += fmt.Sprintf(" %s:%d", markdown(p.Path), p.Line)
+		code, where := gvl.AddLine(p.String(), style.LineIn(p.Path, p.Line, false))
+		line := units.Percent(style.Share(p.NS, b.WaitNS)) + " `" + strings.ReplaceAll(canvas.Clean(code), "`", "'") + "`"
+		if p.Path != "" && where != "" {
+			line += " " + markdown(where)
 		}
 		out = append(out, line)
 	}

@@ -178,7 +178,7 @@ func takeOver(m, from *Model) {
 	m.Focus, m.Span = from.Focus, from.Span
 	m.HeldNS, m.came = 0, nil
 	m.message.Clear()
-	m.pressed = from.pressed
+	m.pressed, m.moreKey = from.pressed, from.moreKey
 	if m.Presenting != from.Presenting {
 		present(m)
 	}

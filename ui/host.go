@@ -30,7 +30,9 @@ func (m *Model) Draw() { draw(m) }
 // Open shows a page.
 func (m *Model) Open(id scene.PageID) tea.Cmd {
 	if id == scene.PageThread && m.Page != scene.PageThread {
-		m.ThreadFrom = m.Page
+		if m.ThreadFrom = m.Page; m.Page != scene.PageRequests {
+			m.Opened = scene.Opened{}
+		}
 	}
 	m.Page, m.came = id, nil
 	if id == scene.PageLive && m.Filter != (scene.RowKey{}) && m.Filter != m.Selected { // another was selected meanwhile

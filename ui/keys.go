@@ -42,6 +42,8 @@ func globalKeys(o scene.Offers) scene.KeyMap {
 		{Keys: []string{"}"}, Do: on(func(m *Model) tea.Cmd { m.Zoom(-1); m.Refresh(); return nil })},
 		{Keys: []string{"E", "shift+e"}, Show: "E", Short: "exact", Help: "exact mode, on and off: every change of the GVL, by breakpoints that the kernel puts into the process; it asks first",
 			When: onlyIf(func(m *Model) bool { return m.Opt.Exact != nil }), Do: on(func(m *Model) tea.Cmd { return m.exactKey.press(m) })},
+		{Keys: []string{"B", "shift+b"}, Show: "B", Help: "budget: for 30 s ddtop may take 25 % of a CPU and reads more often; again: back to the limit (--overhead)",
+			When: onlyIf(func(m *Model) bool { return !m.Opt.Replay }), Do: on(func(m *Model) tea.Cmd { return m.moreKey.press(m) })},
 		{Keys: []string{"s"}, Show: "s", Short: "save", Help: "save a snapshot: profile, thread dump, flamegraph and this screen, in one folder",
 			Do: on(func(m *Model) tea.Cmd { return save(m) })},
 		{Keys: []string{"y"}, Show: "y", Help: "copy the stack of the selected thread or frame, or a summary when nothing is selected; Y: the summary",

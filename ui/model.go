@@ -41,6 +41,7 @@ type Model struct {
 	pressed   pressedKeys
 	recordKey recordKey
 	exactKey  exactKey
+	moreKey   moreKey
 	prompt    *prompt // nil: nothing is being typed
 	message   scene.Message
 

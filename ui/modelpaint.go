@@ -66,6 +66,7 @@ func head(m *Model) widget.Head {
 		NowNS: m.LastNS, WindowNS: m.WindowNS, SpanNS: m.AtNS - max(m.FromNS, m.OldestNS), StepNS: m.StepNS(),
 		Replay: m.Opt.Replay, Recording: m.recordKey.on, Playing: m.Playing, Speed: m.Factor(), Loaded: loaded(m),
 		Played: style.Share(m.AtNS-m.OldestNS, m.LastNS-m.OldestNS), Figures: &m.Figures, Exact: m.Exact, Switches: m.Switches}
+	h.More = m.moreKey.left(&m.Scene)
 	if m.fleet != nil {
 		h.Number, h.Of = m.fleet.which(m)
 	}

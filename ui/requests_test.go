@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,40 @@ func TestRequestsLeadOn(t *testing.T) {
 	s.sees("stack now", w.Name+"  for "+w.Age())
 	s.press("esc")
 	s.sees("9 requests", "by route")
+}
+
+// TestOpenedRequestIsOver: the thread that a request was opened with says that the request is over, how long it took,
+// and what the thread works for now. A thread opened elsewhere says nothing of that request.
+func TestOpenedRequestIsOver(t *testing.T) {
+	s := serving(t, 120, 40, scene.Options{})
+	s.press("9", "down")
+	w := s.requestsPage().Running.Rows[0]
+	name, thread := w.Name, w.Thread
+	s.press("enter")
+	s.sees(name + "  for ")
+	s.misses("is over")
+	next := *s.model.Moment
+	next.Threads = slices.Clone(next.Threads)
+	serve := func(work sampler.Work) {
+		next.TimeNS += 2e8
+		for i := range next.Threads {
+			if th := &next.Threads[i]; th.ID == thread {
+				if th.Serving = (sampler.Serving{}); work.Number != 0 {
+					work.SinceNS, work.BeforeNS = next.TimeNS, next.TimeNS
+					th.Serving.Work = s.store.Dict.InternWork(work)
+				}
+			}
+		}
+		s.store.Feed(&next)
+		s.model.Refresh()
+	}
+	serve(sampler.Work{})
+	s.sees(name + " is over: it took ")
+	serve(sampler.Work{Number: 1 << 40, Kind: sampler.WorkRequest, Endpoint: "GET next#one"})
+	s.sees(name+" is over: it took ", "now GET next#one")
+	s.press("esc")
+	s.press("2", "enter")
+	s.misses("is over")
 }
 
 // TestRouteNarrowsTheLiveView: enter on a route shows its flamegraph and where it runs; esc comes back.

@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/export/snapshot"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/recording"
@@ -97,6 +98,7 @@ func profileOf(history *recording.History, process sampler.Process, dict *sample
 	collector := flamegraph.NewCollector(stream, nil, rolling)
 	collector.BySpan(dict, rolling.Crowded)
 	collector.ByGC()
+	collector.ByRest(findings.NewResting(dict).Rests)
 	if err := history.Range(fromNS, toNS+1, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) }); err != nil {
 		return nil, err
 	}

@@ -42,6 +42,13 @@ function pct(part, whole) {
 // since writes a time on the page: seconds after its start.
 function since(ns, fine) { return (ns / 1e9).toFixed(fine === undefined ? (D.ns < 10e9 ? 3 : 1) : fine) + " s"; }
 
+// codeAt writes code and its place. A template is called by its file and line.
+function codeAt(code, file, line) {
+  var at = line ? ":" + line : "", template = code.slice(code.lastIndexOf(" ") + 1);
+  if (template.indexOf("/") >= 0 && ("/" + file).endsWith("/" + template)) return code + at;
+  return code + (file ? " (" + file + at + ")" : "");
+}
+
 function two(n, w) { return String(n).padStart(w || 2, "0"); }
 
 // clock is the wall-clock time, UTC.

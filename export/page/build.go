@@ -26,9 +26,32 @@ const (
 	maxIncidentNames = 10_000
 	// MaxName is how long a name gets, in bytes.
 	MaxName = 400
-	// leastIncident is the smallest part of these limits that is tried for maxIncidentBytes.
+	// leastIncident is the smallest part of these limits that is tried for maxIncidentBytes. Below it, whole parts of
+	// the page are left out.
 	leastIncident = 1.0 / 64
 )
+
+// Parts of a page that can be left out, the least important first.
+const (
+	partFigures = iota
+	partCycles
+	partDumps
+	partSingle
+	partWaits
+	partLocks
+	partWeights
+	partLanes
+	partRoutes
+	partNotes
+	partFindings
+)
+
+// partNames are what the page calls the parts that it leaves out. tables.js and dump.js know some of the names.
+var partNames = [...]string{
+	partFigures: "all figures as text", partCycles: "collections by time", partDumps: "thread dumps", partSingle: "single requests",
+	partWaits: "blame and single waits", partLocks: "locks", partWeights: "the flamegraph, threads by time",
+	partLanes: "the lanes of threads", partRoutes: "routes and jobs", partNotes: "notes", partFindings: "findings",
+}
 
 // Flags of a weight: what comes behind its wall time.
 const (
@@ -37,36 +60,49 @@ const (
 	weightHasServed
 )
 
-// data is what a page holds of a process, as JSON that can stand in an HTML document, of so many bytes at most.
+// data is what a page holds of a process, as JSON that can stand in an HTML document. It takes limit bytes at most:
+// first all of it becomes coarser, then the least important parts are left out. Without all of them it takes some
+// thousand bytes.
 func (n *Incident) data(limit int) ([]byte, error) {
-	for part := 1.0; ; part /= 2 {
+	part, without := 1.0, 0
+	for {
 		b := incidentBuilder{
 			n: n, nodes: int(maxIncidentNodes * part), names: int(maxIncidentNames * part), text: max(int(MaxName*part), 40),
+			lanes: int(maxIncidentLanes * part), without: without,
 			functions: make(map[flamegraph.FuncKey]int), files: make(map[string]int), tree: Tree{},
 			lines: Tree{}, texts: make(map[string]int), threads: make(map[sampler.ThreadID]int),
 		}
 		if part < 1 {
-			n.weights.shrink(max(int(maxIncidentWeights*part), 1))
-			for i := 1.0; i > part && len(n.lanes.columns) > minIncidentColumns; i /= 2 {
-				if n.lanes.cells > int(maxIncidentCells*part) {
-					n.lanes.double()
-				}
-			}
-			for len(n.dumps.list) > 2 && n.dumps.threads > int(maxIncidentDumped*part) {
-				n.dumps.thin()
-			}
+			n.coarsen(part)
 		}
 		var out bytes.Buffer
 		if err := export.WriteCompactJSON(&out, b.build()); err != nil {
 			return nil, err
 		}
 		switch {
-		case out.Len() <= limit:
+		case out.Len() <= limit, without == len(partNames):
 			return out.Bytes(), nil
-		case part <= leastIncident:
-			return nil, fmt.Errorf("page of pid %d: its data take %d bytes, and %d are the limit: record for less long",
-				n.process.PID, out.Len(), limit)
+		case part > leastIncident:
+			part /= 2
+		default:
+			without++
 		}
+	}
+}
+
+// coarsen leaves a part of the limits of weights, columns and dumps.
+func (n *Incident) coarsen(part float64) {
+	weights := max(int(maxIncidentWeights*part), 1)
+	n.weights.shrink(weights)
+	for n.weights.entries > weights && len(n.weights.slices) > 1 {
+		n.weights.double()
+	}
+	for len(n.lanes.columns) > minIncidentColumns &&
+		(n.lanes.cells > int(maxIncidentCells*part) || len(n.lanes.columns) > int(maxIncidentColumns*part)) {
+		n.lanes.double()
+	}
+	for len(n.dumps.list) > 2 && n.dumps.threads > int(maxIncidentDumped*part) {
+		n.dumps.thin()
 	}
 }
 
@@ -74,16 +110,21 @@ func (n *Incident) data(limit int) ([]byte, error) {
 type incidentBuilder struct {
 	n                  *Incident
 	nodes, names, text int // limits
-	out                incidentData
-	functions          map[flamegraph.FuncKey]int
-	files              map[string]int
-	tree, lines        Tree
-	texts              map[string]int
-	threads            map[sampler.ThreadID]int
-	stacks             map[keptStack]int
-	frames             []sampler.FrameID
+	lanes              int // how many threads have a lane
+	// without is how many of the parts are left out: the first ones.
+	without     int
+	out         incidentData
+	functions   map[flamegraph.FuncKey]int
+	files       map[string]int
+	tree, lines Tree
+	texts       map[string]int
+	threads     map[sampler.ThreadID]int
+	stacks      map[keptStack]int
+	frames      []sampler.FrameID
 	// cutNS is the time of stacks that are cut at a limit.
 	cutNS int64
+	// noLane is how many threads have no lane because of the limit.
+	noLane int
 }
 
 // Tree is a tree of functions, or of functions and lines: the numbers of nodes by caller (−1: none), function and line.
@@ -133,7 +174,7 @@ func (b *incidentBuilder) build() *incidentData {
 	p := n.process
 	o.Title, o.PID, o.Ruby = b.words(export.ProgramName(p)), p.PID, b.words(p.RubyDescription)
 	o.StartMS = float64(p.WallTime(n.startNS()).UnixMicro()) / 1e3
-	o.NS = max(n.lanes.lastNS-n.startNS(), 0)
+	o.NS, o.AllFrames = max(n.lanes.lastNS-n.startNS(), 0), n.AllFrames
 	for s := range gvl.NumStates {
 		o.States = append(o.States, s.String())
 	}
@@ -150,33 +191,45 @@ func (b *incidentBuilder) build() *incidentData {
 		}
 		o.Served = append(o.Served, b.words(name))
 	}
-	b.addThreads()
-	b.addSlices()
-	b.addDumps()
-	b.addFindings()
-	b.addBlame()
-	b.addRequests()
-	b.addLocks()
-	b.addGC()
-	for _, x := range n.Notes {
-		o.Notes = append(o.Notes, incidentNote{n.since(x.AtNS), b.words(x.Text)})
+	for _, add := range []func(){
+		b.addThreads, b.addSlices, b.addDumps, b.addFindings, b.addBlame, b.addRequests, b.addLocks, b.addGC, b.addNotes,
+	} {
+		add()
 	}
 	o.Nodes, o.Lines = b.tree.Flat(false), b.lines.Flat(true)
-	o.Limits = n.limits()
+	o.Limits, o.Left = n.limits(), append([]string{}, partNames[:b.without]...)
+	if left := n.lanes.left + b.noLane; left > 0 && b.has(partLanes) {
+		o.Limits = append(o.Limits, units.Plural(left, "thread has", "threads have")+" no lane: there are too many")
+	}
 	if b.cutNS > 0 {
 		o.Limits = append(o.Limits, "of stacks with "+export.Share(b.cutNS, n.weights.allNS)+" of all time inner frames are left out: there are too many different ones, and these weigh least")
 	}
 	var text strings.Builder
-	if export.WriteStat(&text, n.stat, n.Notes...) == nil { // never fails: a Builder does not
+	if b.has(partFigures) && export.WriteStat(&text, n.stat, n.Notes...) == nil { // never fails: a Builder does not
 		o.Stat = text.String()
 	}
 	return o
 }
 
+// has reports whether the page has a part.
+func (b *incidentBuilder) has(part int) bool { return part >= b.without }
+
+func (b *incidentBuilder) addNotes() {
+	if !b.has(partNotes) {
+		return
+	}
+	for _, x := range b.n.Notes {
+		b.out.Notes = append(b.out.Notes, incidentNote{b.n.since(x.AtNS), b.words(x.Text)})
+	}
+}
+
 // words is a text from the target, printable and of bounded length.
-func (b *incidentBuilder) words(s string) string {
-	if s = flamegraph.Printable(s); len(s) > b.text {
-		s = strings.ToValidUTF8(s[:b.text], "") + "…"
+func (b *incidentBuilder) words(s string) string { return cutText(s, b.text) }
+
+// cutText is a printable text of so many bytes at most.
+func cutText(s string, limit int) string {
+	if s = flamegraph.Printable(s); len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
 	}
 	return s
 }
@@ -200,16 +253,23 @@ func (b *incidentBuilder) addThreads() {
 		figures[n.stat.Threads[i].ID] = &n.stat.Threads[i]
 	}
 	b.out.Threads = []*incidentThread{}
-	for _, lane := range n.lanes.ordered() {
+	if !b.has(partLanes) {
+		return
+	}
+	work := n.weights.byThread()
+	list := n.lanes.ordered(work)
+	shown := min(len(list), b.lanes)
+	b.noLane = len(list) - shown
+	for _, lane := range list[:shown] {
 		info, _ := n.dict.Thread(lane.id)
 		t := &incidentThread{ID: int(lane.id), Name: b.words(gvl.NameOf(lane.id, info)), TID: info.TID, First: lane.first, Cells: lane.text(), NS: lane.sum}
-		var all, rest int64
-		for st, ns := range lane.sum {
-			if all += ns; gvl.State(st).Idle() {
-				rest += ns
-			}
+		var all int64
+		for _, ns := range lane.sum {
+			all += ns
 		}
-		t.Rests = rest*1000 >= all*995
+		if of := work[lane.id]; of != nil {
+			t.Rests = of[gvl.Parked]*1000 >= all*995
+		}
 		if f := figures[lane.id]; f != nil {
 			if f.CPUNS != nil {
 				t.CPU = units.ProseDuration(*f.CPUNS)
@@ -272,7 +332,14 @@ func (b *incidentBuilder) function(f sampler.Frame) int {
 	}
 	i = len(b.out.Names)
 	b.functions[k] = i
-	b.out.Names = append(b.out.Names, []any{b.words(f.Label) + f.Mark(), file, max(k.Line, 0), int(f.From()), b.words(f.Gem)})
+	library := b.words(f.Library())
+	switch {
+	case f.Label == otherFunction, f.Label == cutFunction:
+		library = "-"
+	case f.Own():
+		library = ""
+	}
+	b.out.Names = append(b.out.Names, []any{b.words(f.Label) + f.Mark(), file, max(k.Line, 0), int(f.From()), b.words(f.Gem), library})
 	return i
 }
 
@@ -297,6 +364,10 @@ func (b *incidentBuilder) stack(t *Tree, id sampler.StackID, lines bool) (at int
 
 func (b *incidentBuilder) addSlices() {
 	w := &b.n.weights
+	b.out.SliceNS, b.out.Slices = w.sliceNS, [][]int64{}
+	if !b.has(partWeights) {
+		return
+	}
 	b.stacks = make(map[keptStack]int)
 	list, ns, cutNS := w.heaviest()
 	b.cutNS = cutNS
@@ -313,7 +384,6 @@ func (b *incidentBuilder) addSlices() {
 		}
 		b.stacks[s] = at
 	}
-	b.out.SliceNS, b.out.Slices = w.sliceNS, [][]int64{}
 	for _, s := range w.slices {
 		list := []int64{}
 		for _, k := range slices.SortedFunc(maps.Keys(s), func(x, y flamegraph.Key) int { return x.Compare(&y) }) {
@@ -342,6 +412,9 @@ func (b *incidentBuilder) addSlices() {
 
 func (b *incidentBuilder) addDumps() {
 	b.out.Dumps = []incidentInstant{}
+	if !b.has(partDumps) {
+		return
+	}
 	for i := range b.n.dumps.list {
 		d := &b.n.dumps.list[i]
 		o := incidentInstant{AtNS: b.n.since(d.atNS), GVL: []string{}, Locks: []incidentWaiting{}, Dead: []string{}, Threads: []int64{}}

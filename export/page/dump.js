@@ -1,7 +1,7 @@
 // Thread dumps: of the instant chosen, as near as one was kept.
 
 function dump() {
-  if (!D.dumps.length) return { node: section("dump", "Threads at an instant", el("p", { class: "dim" }, "No sample has stacks.")), update: function () { } };
+  if (!D.dumps.length) return { node: section("dump", "Threads at an instant", absent("thread dumps", "No sample has stacks.")), update: function () { } };
   var head = el("p", { id: "dump-time" }), body = el("div", { id: "dump-threads" }), state = el("div"), shown = -1;
   var range = el("input", { type: "range", id: "instant", min: 0, max: D.dumps.length - 1, step: 1, "aria-label": "instant", oninput: function () { S.at = D.dumps[range.value].at; changed("at"); } });
   var filter = el("input", { type: "search", id: "dump-search", placeholder: "threads, states, functions", "aria-label": "filter threads", oninput: function () { shown = -1; update(); } });
@@ -19,7 +19,7 @@ function dump() {
   }
   function frameText(f) {
     var file = D.names[f[0]][1] < 0 ? "" : D.files[D.names[f[0]][1]];
-    return nameOf(f[0]) + (file ? " (" + file + (f[1] ? ":" + f[1] : "") + ")" : "");
+    return codeAt(nameOf(f[0]), file, f[1]);
   }
   function update() {
     var n = nearest(), d = D.dumps[n];
@@ -38,7 +38,7 @@ function dump() {
       var t = { thread: d.threads[i], state: d.threads[i + 1], text: D.texts[d.threads[i + 2]], ns: d.threads[i + 3] * 1e3, frames: frames(d.threads[i + 4]), notes: D.texts[d.threads[i + 5]] };
       t.name = t.thread < 0 ? "(a thread without a lane)" : D.threads[t.thread].name;
       if (m && !m(t.name) && !m(t.text) && !m(t.notes) && !t.frames.some(function (f) { return m(frameText(f)); })) continue;
-      if (!m && !resting.checked && idle(t.state) && t.thread !== S.thread) { left++; continue; }
+      if (!m && !resting.checked && rests(t.state) && t.thread !== S.thread) { left++; continue; }
       list.push(t);
     }
     list.sort(function (a, b) { return (b.thread === S.thread) - (a.thread === S.thread) || STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state) || b.ns - a.ns; });
@@ -48,7 +48,7 @@ function dump() {
         el("summary", {}, el("i", { style: { background: "var(--s" + t.state + ")" } }), el("b", {}, t.name), "  " + t.text + (t.ns ? " (" + dur(t.ns) + ")" : ""), inner ? el("span", { class: "dim" }, "  " + nameOf(inner[0])) : null),
         t.notes ? el("p", { class: "dim small" }, t.notes) : null,
         el("div", { class: "stack" }, t.frames.length ? t.frames.map(function (f) { return el("div", { class: own(f[0]) ? null : "lib" }, frameText(f)); }) : "(no Ruby frames)"));
-    }), left ? el("p", { class: "dim small" }, left + " that are parked or asleep are left out") : null);
+    }), left ? el("p", { class: "dim small" }, left + " that rest are left out") : null);
   }
   function step(by) { return function () { S.at = D.dumps[Math.min(Math.max(nearest() + by, 0), D.dumps.length - 1)].at; changed("at"); }; }
   listeners.push(function (what) {
@@ -56,6 +56,6 @@ function dump() {
     if (what === "thread" || what === "goto") shown = -1;
     update();
   });
-  var bar = el("div", { class: "bar noprint" }, button("◀", step(-1), { id: "before", "aria-label": "instant before" }), range, button("▶", step(1), { id: "after", "aria-label": "instant after" }), filter, el("label", {}, resting, "parked and sleeping, too"));
+  var bar = el("div", { class: "bar noprint" }, button("◀", step(-1), { id: "before", "aria-label": "instant before" }), range, button("▶", step(1), { id: "after", "aria-label": "instant after" }), filter, el("label", {}, resting, "threads at rest, too"));
   return { node: section("dump", "Threads at an instant", bar, head, state, body), update: update };
 }

@@ -1,6 +1,6 @@
 // The flamegraph and the functions of a span, of a thread or a route.
 
-var METRICS = [["busy", "time, without idle"], ["wall", "time, all of it"], ["cpu", "CPU time"], ["wait", "waiting for the GVL"], ["blame", "blame: others waited behind it"]];
+var METRICS = [["busy", "time, without threads at rest"], ["wall", "time, all of it"], ["cpu", "CPU time"], ["wait", "waiting for the GVL"], ["blame", "blame: others waited behind it"]];
 var NONE = "(no stack)";
 
 // eachWeight calls fn with each weight of a span: thread, stack, state, µs of wall, CPU and blame, whom it was for.
@@ -21,7 +21,7 @@ function weightsOf(metric, span) {
   var sums = new Map(), total = 0;
   eachWeight(span, function (thread, stack, state, wall, cpu, blame, served) {
     if (S.thread >= 0 && thread !== S.thread || S.served && served !== S.served) return;
-    var v = metric === "cpu" ? cpu : metric === "blame" ? blame : metric === "wait" ? (state === WAITING ? wall : 0) : metric === "busy" && idle(state) ? 0 : wall;
+    var v = metric === "cpu" ? cpu : metric === "blame" ? blame : metric === "wait" ? (state === WAITING ? wall : 0) : metric === "busy" && rests(state) ? 0 : wall;
     if (!v) return;
     var k = (stack + 2) * 16 + state;
     sums.set(k, (sums.get(k) || 0) + v);
@@ -33,11 +33,13 @@ function weightsOf(metric, span) {
 // caller returns the node that calls node i, or -1, and functionOf its function.
 function caller(i) { return D.nodes[2 * i] ? i - D.nodes[2 * i] : -1; }
 function functionOf(i) { return D.nodes[2 * i + 1]; }
-function own(f) { return D.names[f][3] === 1 || D.names[f][3] === 0; }
+function own(f) { return D.names[f][5] === ""; }
 function nameOf(f) { return f < 0 ? NONE : D.names[f][0]; }
 function fileOf(f) { return f < 0 || D.names[f][1] < 0 ? "" : D.files[D.names[f][1]] + (D.names[f][2] ? ":" + D.names[f][2] : ""); }
 
-function newNode(f, up) { return { f: f, up: up, total: 0, self: 0, states: new Float64Array(10), kids: new Map(), depth: up ? up.depth + 1 : 0 }; }
+function newNode(f, up) {
+  return { f: f, up: up, total: 0, self: 0, states: new Float64Array(10), selfStates: new Float64Array(10), kids: new Map(), depth: up ? up.depth + 1 : 0 };
+}
 
 // treeOf makes a tree of weights: outermost frames first, or inverted; ownOnly leaves out what is not the program's own.
 function treeOf(w, inverted, ownOnly) {
@@ -64,9 +66,9 @@ function treeOf(w, inverted, ownOnly) {
     for (var i = 0; i < p.length; i++) {
       n = child(n, inverted ? p[p.length - 1 - i] : p[i]);
       n.total += v; n.states[state] += v;
-      if (inverted && i === 0) n.self += v;
+      if (inverted && i === 0) { n.self += v; n.selfStates[state] += v; }
     }
-    if (!inverted) n.self += v;
+    if (!inverted) { n.self += v; n.selfStates[state] += v; }
   });
   return root;
 }
@@ -93,6 +95,77 @@ function functionsOf(w) {
   return Array.from(all.values());
 }
 
+// RUN is the number of frames from which on those that are not the program's own are one row, as on the screen.
+var RUN = 3;
+function folds(f) { return f >= 0 && D.names[f][5] !== "" && D.names[f][5] !== "-"; }
+function core(f) { return f >= 0 && D.names[f][5] === "ruby"; }
+
+// textOf is what a row says of a node.
+function textOf(n) { return n.run ? "⋯ " + n.run.frames + " frames: " + n.run.libraries.join(", ") : nameOf(n.f); }
+
+// folded makes a tree in which runs of frames that are not the program's own are one row each (flamegraph.Fold).
+function folded(whole, inverted) {
+  function merged(nodes, f, up) {
+    var n = newNode(f, up);
+    nodes.forEach(function (o) { n.total += o.total; n.self += o.self; o.states.forEach(function (v, s) { n.states[s] += v; }); });
+    if (up) up.kids.set(f, n);
+    return n;
+  }
+  function groups(nodes) {
+    var all = new Map();
+    nodes.forEach(function (k) { if (all.has(k.f)) all.get(k.f).push(k); else all.set(k.f, [k]); });
+    return all;
+  }
+  function kidsOf(nodes) { return nodes.flatMap(function (n) { return Array.from(n.kids.values()); }); }
+  function deep(nodes, most) {
+    if (!most) return 0;
+    return 1 + nodes.reduce(function (d, n) {
+      n.kids.forEach(function (k) { if (folds(k.f) && d < most - 1) d = Math.max(d, deep([k], most - 1)); });
+      return d;
+    }, 0);
+  }
+  function fill(c, nodes) {
+    groups(kidsOf(nodes)).forEach(function (group, f) {
+      var stays = !folds(f) || c.f >= 0 && own(c.f) && core(f) && !inverted || !c.up && inverted;
+      if (!stays && deep(group, RUN) >= RUN) return run(c, group);
+      fill(merged(group, f, c), group);
+    });
+  }
+  function heaviest(nodes) {
+    var out = { frames: 0, libraries: [], functions: new Set() };
+    for (var at = nodes; at.length;) {
+      var n = at.reduce(function (a, b) { return b.total > a.total ? b : a; });
+      if (!folds(n.f)) break;
+      out.frames++;
+      if (!core(n.f) && out.libraries.indexOf(D.names[n.f][5]) < 0) out.libraries.push(D.names[n.f][5]);
+      at = Array.from(n.kids.values());
+    }
+    if (!out.libraries.length) out.libraries.push("ruby");
+    return out;
+  }
+  function run(c, nodes) {
+    var r = merged(nodes, nodes[0].f, c), below = [], leaves = [];
+    r.run = heaviest(nodes);
+    r.self = 0;
+    function walk(n) {
+      r.run.functions.add(n.f);
+      if (n.self && core(n.f) && !inverted) leaves.push(n);
+      else r.self += n.self;
+      n.kids.forEach(function (k) { if (folds(k.f)) walk(k); else below.push(k); });
+    }
+    nodes.forEach(walk);
+    groups(below).forEach(function (group, f) { fill(merged(group, f, r), group); });
+    groups(leaves).forEach(function (group, f) {
+      var l = newNode(f, r);
+      group.forEach(function (n) { l.total += n.self; l.self += n.self; n.selfStates.forEach(function (v, s) { l.states[s] += v; }); });
+      r.kids.set(f, l);
+    });
+  }
+  var root = merged([whole], whole.f, null);
+  fill(root, [whole]);
+  return root;
+}
+
 var ROW = 19;
 
 // flameBox draws a tree. text: node → what is said of it, fill: node → its colour.
@@ -111,7 +184,7 @@ function flameBox(id, text, fill) {
     above.forEach(function (n) { add(n, 0, w, n !== zoomed); });
     function add(n, x, width, up) {
       nodes.push({ n: n, x: x, w: width });
-      var label = n.f === -3 ? "all" : nameOf(n.f);
+      var label = n.f === -3 ? "all" : textOf(n);
       list.push(el("div", {
         class: "cell" + (up ? " up" : "") + (hit && n.f !== -3 && hit(n) ? " hit" : "") + (n === now ? " now" : ""), "data-i": nodes.length - 1,
         style: { left: x + "px", top: n.depth * ROW + "px", width: width + "px", background: fill(n) }
@@ -169,13 +242,15 @@ function flameBox(id, text, fill) {
 }
 
 function flamegraph() {
-  var metric = "busy", by = "origin", inverted = false, ownOnly = false, w = null, rounded = [0, 0];
+  var metric = D.allFrames ? "wall" : "busy", by = "origin", inverted = false, ownOnly = false, w = null, rounded = [0, 0];
+  var code = !D.allFrames && D.names.some(function (n) { return n[5] === ""; }) ? "first" : "all";
   var flame = flameBox("flame", function (n) {
-    var text = (n.f === -3 ? "all" : nameOf(n.f)) + (fileOf(n.f) ? "  " + fileOf(n.f) : "") + (n.f >= 0 && D.names[n.f][4] ? "  gem " + D.names[n.f][4] : "");
+    var text = n.f === -3 ? "all" : textOf(n);
+    if (!n.run) text += (fileOf(n.f) ? "  " + fileOf(n.f) : "") + (n.f >= 0 && D.names[n.f][4] ? "  gem " + D.names[n.f][4] : "");
     text += "\n" + dur(n.total * 1e3) + ", " + pct(n.total, w.total) + " of what is shown; itself " + dur(n.self * 1e3);
     return text + "\n" + STATE_ORDER.filter(function (s) { return n.states[s]; }).map(function (s) { return D.states[s] + " " + pct(n.states[s], n.total); }).join(", ");
   }, function (n) {
-    if (n.f < 0) return "var(--o0)";
+    if (n.f < 0 || n.run && by === "origin") return "var(--o0)";
     if (by === "origin") return "var(--o" + D.names[n.f][3] + ")";
     var best = 0;
     for (var s = 0; s < 10; s++) if (n.states[s] > n.states[best]) best = s;
@@ -188,7 +263,8 @@ function flamegraph() {
   function mark() {
     var m = matcher(S.query);
     if (search.value !== S.query) search.value = S.query;
-    flame.mark(m && function (n) { return m(nameOf(n.f)) || n.f >= 0 && m(fileOf(n.f)); });
+    function hits(f) { return m(nameOf(f)) || f >= 0 && m(fileOf(f)); }
+    flame.mark(m && function (n) { return n.run ? Array.from(n.run.functions).some(hits) : hits(n.f); });
     found.textContent = "";
     if (!m) return;
     var cache = new Map(), sum = 0; // a stack counts once, however often the name is in it
@@ -204,7 +280,8 @@ function flamegraph() {
   function update() {
     rounded = eachWeight(spanOf(), function () { });
     w = weightsOf(metric, spanOf());
-    flame.set(treeOf(w, inverted, ownOnly));
+    var tree = treeOf(w, inverted, ownOnly);
+    flame.set(code === "first" ? folded(tree, inverted) : tree);
     var of = METRICS.find(function (m) { return m[0] === metric; })[1];
     note.textContent = of + ": " + dur(w.total * 1e3) + " of all threads together, from +" + since(rounded[0]) + " to +" + since(rounded[1]) + (S.span ? " (the span, rounded to slices of " + dur(D.sliceNS) + ")" : "");
     put(functions, el("h3", {}, "Functions"), table("top", [
@@ -226,9 +303,13 @@ function flamegraph() {
     else if (what === "span" || what === "thread" || what === "served" || what === "goto") update();
   });
   var select = el("select", { id: "metric", onchange: function () { metric = select.value; update(); } }, METRICS.map(function (m) { return el("option", { value: m[0] }, m[1]); }));
+  var frames = el("select", { id: "own", onchange: function () { code = frames.value; ownOnly = code === "only"; flame.reset(); update(); } },
+    [["first", "own code first"], ["only", "own code only"], ["all", "all frames"]].map(function (m) { return el("option", { value: m[0] }, m[1]); }));
+  select.value = metric;
+  frames.value = code;
   var tone = el("select", { id: "tone", onchange: function () { by = tone.value; update(); } }, el("option", { value: "origin" }, "where code comes from"), el("option", { value: "state" }, "state"));
   var bar = el("div", { class: "bar noprint" }, el("label", {}, "weight", select), el("label", {}, "colour", tone),
-    el("label", {}, el("input", { type: "checkbox", id: "own", onchange: function (e) { ownOnly = e.target.checked; update(); } }), "own code only"),
+    el("label", {}, "code", frames),
     el("label", {}, el("input", { type: "checkbox", id: "inverted", onchange: function (e) { inverted = e.target.checked; flame.reset(); update(); } }), "callees first"),
     search, found, button("reset zoom", function () { flame.reset(); }, { id: "reset" }));
   var node = section("code", "Where time went", note, bar, colors, flame.box, flame.about, functions);

@@ -33,7 +33,7 @@ var scripts = []string{"states.js", "base.js", "timeline.js", "flame.js", "table
 func WriteIncident(w io.Writer, n *Incident) error { return WriteIncidents(w, []*Incident{n}) }
 
 // WriteIncidents is WriteIncident of several processes. The page shows one of them, at first the one that took most CPU
-// time, and lets the reader choose another.
+// time, and lets the reader choose another. What does not fit is left out, and the page says of which process.
 func WriteIncidents(w io.Writer, list []*Incident) error {
 	for _, n := range list {
 		n.Finish()
@@ -42,13 +42,14 @@ func WriteIncidents(w io.Writer, list []*Incident) error {
 	slices.SortStableFunc(list, func(x, y *Incident) int {
 		return cmp.Compare(y.stat.Process.CPUNS, x.stat.Process.CPUNS)
 	})
-	var all [][]byte
-	for _, n := range list {
-		data, err := n.data(maxIncidentBytes / len(list))
+	all, left := make([][]byte, len(list)), maxIncidentBytes
+	for i, n := range slices.Backward(list) { // what the least busy ones leave is for the others
+		data, err := n.data(left / (i + 1))
 		if err != nil {
 			return err
 		}
-		all = append(all, bytes.TrimSpace(data))
+		all[i] = bytes.TrimSpace(data)
+		left -= len(all[i]) + 1
 	}
 	data, title := all[0], export.ProgramName(list[0].process)
 	if len(list) > 1 {

@@ -4,7 +4,6 @@ package page
 
 import (
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/measure"
@@ -33,6 +32,8 @@ type Incident struct {
 	finished bool
 	// Notes are what the user noted.
 	Notes []sampler.Note
+	// AllFrames is whether the flamegraph begins with all frames and threads at rest, not with own code first.
+	AllFrames bool
 }
 
 // NewIncident returns an Incident of the target p, whose samples' IDs point into dict. r are the findings' rules; nil
@@ -47,14 +48,9 @@ func NewIncident(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules)
 	s.Attach(&n.locks)
 	s.Attach(&n.gc)
 	n.weights.init(dict)
-	resting := findings.NewResting(dict)
-	stateOf := func(st gvl.State, d *gvl.Detail, stack sampler.StackID, _ sampler.WorkID) gvl.State {
-		if resting.IdleIO(st, d, stack) {
-			return gvl.Parked // a server without a client
-		}
-		return st
-	}
-	n.collector = flamegraph.NewCollector(s, stateOf, &n.weights)
+	resting := n.measure.Resting()
+	n.dumps.resting = resting
+	n.collector = flamegraph.NewCollector(s, resting.State, &n.weights)
 	n.collector.ByEndpoint(dict)
 	return n
 }

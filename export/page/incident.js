@@ -38,6 +38,10 @@
   listeners.push(function (what) { if (what !== "at" && what !== "view") scope(); });
 
   var parts = [["findings", "Findings"], ["timeline", "Timeline"], ["code", "Where time went"], ["threads", "Threads"], ["requests", "Requests"], ["waits", "GVL"], ["locks", "Locks"], ["gc", "GC"], ["dump", "Thread dump"], ["limits", "What is not here"]];
+  // What did not fit on the page, of which process.
+  function leftOut() {
+    return ALL.filter(function (p) { return p.left.length; }).map(function (p) { return p.title + " [" + p.pid + "]: the page is full, so these are left out: " + p.left.join(", "); });
+  }
   // Another process is another page of the same file.
   function choice() {
     if (ALL.length < 2) return null;
@@ -51,13 +55,15 @@
     el("header", {},
       el("div", {}, el("h1", {}, D.title + " [" + D.pid + "]"), choice(),
         el("p", { class: "dim" }, day(0) + " " + clock(0) + " – " + clock(D.ns) + " UTC (" + dur(D.ns) + ") · " + D.ruby),
+        leftOut().length ? el("p", { id: "left" }, "This page is full: parts of " + leftOut().length + (leftOut().length === 1 ? " process" : " processes") + " are left out. ",
+          button("Which ones", function () { show("limits"); }, { class: "link" })) : null,
         el("nav", { class: "noprint", "aria-label": "parts" }, parts.map(function (p) { return el("a", { href: "#" + p[0], onclick: function (e) { e.preventDefault(); show(p[0]); } }, p[1]); }))),
       el("div", { class: "noprint" }, themeButton(redraw))),
     el("main", {}, findings(), facts(D.head),
       D.notes.length ? section("notes", "Notes", el("ul", { class: "plain" }, D.notes.map(function (n) { return el("li", {}, timeLink(n.at), " ", n.text); }))) : null,
       time.node, el("div", { class: "scope noprint" }, el("div", { class: "bar" }, scopeText, clear)),
       flame.node, list.node, served.node, waits(), locks(), collector(), instant.node,
-      section("limits", "What is not here, and what is uncertain", el("ul", { class: "plain" }, D.limits.map(function (l) { return el("li", {}, l); })),
+      section("limits", "What is not here, and what is uncertain", el("ul", { class: "plain" }, leftOut().concat(D.limits).map(function (l) { return el("li", {}, l); })),
         el("details", {}, el("summary", {}, "All figures as text"), el("pre", {}, D.stat)))));
 
   document.addEventListener("keydown", function (e) {

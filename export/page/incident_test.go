@@ -35,11 +35,16 @@ func TestIncidentAddsUp(t *testing.T) {
 		g := streamtest.New(seed, d)
 		n := NewIncident(p, d, nil)
 		stream := stream.New(p)
-		rolling, err := flamegraph.NewRolling(0, 0)
-		if err != nil {
-			t.Fatal(err)
+		// The slices have the states of findings.Resting, the lanes what the samples say.
+		var rolling [2]*flamegraph.Rolling
+		for i := range rolling {
+			var err error
+			if rolling[i], err = flamegraph.NewRolling(0, 0); err != nil {
+				t.Fatal(err)
+			}
 		}
-		c := flamegraph.NewCollector(stream, nil, rolling)
+		c := flamegraph.NewCollector(stream, nil, rolling[0])
+		rested := flamegraph.NewCollector(n.measure.Stream(), n.dumps.resting.State, rolling[1])
 		class := gvl.NewClassifier(p, d)
 		for i := range 12_000 {
 			s := g.Next()
@@ -53,20 +58,26 @@ func TestIncidentAddsUp(t *testing.T) {
 		stream.Finish()
 		c.Finish()
 		n.Finish()
+		rested.Finish()
 		n.lanes.double()
 		n.weights.shrink(200)
 		type key struct {
 			thread sampler.ThreadID
 			state  gvl.State
 		}
-		want, slices, lanes, cells := map[key]int64{}, map[key]int64{}, map[key]int64{}, map[key]float64{}
-		var all flamegraph.Snapshot
-		rolling.Snapshot(&all)
+		slices, lanes, cells := map[key]int64{}, map[key]int64{}, map[key]float64{}
+		var want [2]map[key]int64
 		var cpu, blame [2]int64
-		for _, e := range all.Entries {
-			want[key{e.Key.Thread, e.Key.State}] += e.Weights.WallNS
-			cpu[0] += e.Weights.CPUNS
-			blame[0] += e.Weights.BlameNS
+		for i := range want {
+			want[i] = make(map[key]int64)
+			var all flamegraph.Snapshot
+			rolling[i].Snapshot(&all)
+			cpu[0], blame[0] = 0, 0
+			for _, e := range all.Entries {
+				want[i][key{e.Key.Thread, e.Key.State}] += e.Weights.WallNS
+				cpu[0] += e.Weights.CPUNS
+				blame[0] += e.Weights.BlameNS
+			}
 		}
 		for _, s := range n.weights.slices {
 			for k, w := range s {
@@ -86,10 +97,12 @@ func TestIncidentAddsUp(t *testing.T) {
 		if cpu[0] != cpu[1] || blame[0] != blame[1] {
 			t.Errorf("seed %d: CPU and blame %v, %v", seed, cpu, blame)
 		}
-		for k, ns := range want {
+		for k, ns := range want[1] {
 			if slices[k] != ns {
 				t.Errorf("seed %d, %v: slices have %d, weights %d", seed, k, slices[k], ns)
 			}
+		}
+		for k, ns := range want[0] {
 			if k.state == gvl.Unknown { // time that was not sampled is in no lane
 				continue
 			}

@@ -12,22 +12,27 @@ import (
 // incidentData is what the page's script reads. Times are ns since its start, which is StartMS since 1970. Threads,
 // functions, stacks and texts go by their numbers in the lists. −1 is none.
 type incidentData struct {
-	Title   string            `json:"title"`
-	PID     int               `json:"pid"`
-	Ruby    string            `json:"ruby"`
-	StartMS float64           `json:"startMS"`
-	NS      int64             `json:"ns"`
-	States  []string          `json:"states"`
-	Origins []string          `json:"origins"`
-	Head    []incidentFact    `json:"head"`
-	Notes   []incidentNote    `json:"notes"`
-	Limits  []string          `json:"limits"`
+	Title   string         `json:"title"`
+	PID     int            `json:"pid"`
+	Ruby    string         `json:"ruby"`
+	StartMS float64        `json:"startMS"`
+	NS      int64          `json:"ns"`
+	States  []string       `json:"states"`
+	Origins []string       `json:"origins"`
+	Head    []incidentFact `json:"head"`
+	Notes   []incidentNote `json:"notes"`
+	Limits  []string       `json:"limits"`
+	// Left are the parts that are left out because the page is full.
+	Left    []string          `json:"left"`
 	Stat    string            `json:"stat"`
 	Columns incidentColumns   `json:"columns"`
 	Threads []*incidentThread `json:"threads"`
 	// Served are routes and classes of jobs. 0 is none.
 	Served []string `json:"served"`
-	// Names are the functions: name, number of the file (−1: none), first line, origin, gem.
+	// AllFrames is whether the flamegraph begins with all frames and threads at rest.
+	AllFrames bool `json:"allFrames"`
+	// Names are the functions: name, number of the file (−1: none), first line, origin, gem, library. The library of
+	// own code is "", and "-" stands for what is no function.
 	Names [][]any  `json:"names"`
 	Files []string `json:"files"`
 	// Nodes are the tree of stacks, two numbers a node: how far back the caller is (0 is none), the function. Lines are
@@ -323,9 +328,6 @@ func (n *Incident) limits() []string {
 	}
 	add("a column of the timeline is " + units.ProseDuration(max(n.lanes.columnNS, 1)) + " long and shows the two states with most of it; the flamegraph has slices of " +
 		units.ProseDuration(n.weights.sliceNS) + ", to which a span is rounded; thread dumps are " + units.ProseDuration(max(n.dumps.eachNS, 1)) + " apart")
-	if n.lanes.left > 0 {
-		add(units.Plural(n.lanes.left, "thread has", "threads have") + " no lane: there are too many")
-	}
 	if n.locks.otherNS > 0 {
 		add(units.ProseDuration(n.locks.otherNS) + " of waiting for locks is of more locks than are kept apart")
 	}

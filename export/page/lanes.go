@@ -16,6 +16,8 @@ const (
 	// minIncidentColumns is the number below which the columns of many threads are not joined: later threads have no
 	// lane then.
 	minIncidentColumns = 128
+	// maxIncidentLanes is how many threads have a lane.
+	maxIncidentLanes = maxIncidentCells / minIncidentColumns / 2
 	// incidentColumnNS is the length of a column at first.
 	incidentColumnNS = int64(4e6)
 )
@@ -143,7 +145,7 @@ func (l *incidentLanes) lane(id sampler.ThreadID) *incidentLane {
 	if lane, ok := l.threads[id]; ok {
 		return lane
 	}
-	if len(l.threads) >= maxIncidentCells/minIncidentColumns/2 {
+	if len(l.threads) >= maxIncidentLanes {
 		if l.leftIDs == nil {
 			l.leftIDs = make(map[sampler.ThreadID]bool)
 		}
@@ -197,8 +199,8 @@ func (l *incidentLanes) double() {
 	}
 }
 
-// ordered are the threads, the busiest first: those that rest most of the time come last.
-func (l *incidentLanes) ordered() []*incidentLane {
+// ordered are the threads, the busiest first. work is the time of each by state, in the states of findings.Resting.
+func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64) []*incidentLane {
 	var out []*incidentLane
 	for _, lane := range l.threads {
 		if len(lane.cells) > 0 {
@@ -206,11 +208,15 @@ func (l *incidentLanes) ordered() []*incidentLane {
 		}
 	}
 	busy := func(x *incidentLane) (ns int64) {
-		for st, v := range x.sum {
+		of := work[x.id]
+		if of == nil {
+			return 0
+		}
+		for st, v := range of {
 			if s := gvl.State(st); s.Works() {
 				ns += v
 			} else if s == gvl.IO {
-				ns += v / 4 // a wait for the outside is work of a kind, though a server that waits for a client looks the same
+				ns += v / 4 // a wait for the outside is work of a kind
 			}
 		}
 		return ns

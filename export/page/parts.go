@@ -39,6 +39,7 @@ func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 1
 // incidentDumps keeps instants, evenly spaced, and the last one.
 type incidentDumps struct {
 	dict    *sampler.Dictionary
+	resting *findings.Resting
 	list    []incidentDump
 	threads int
 	eachNS  int64
@@ -58,9 +59,9 @@ type incidentDump struct {
 
 type dumpedThread struct {
 	id      sampler.ThreadID
-	state   gvl.State
-	text    string // without for how long
-	lasted  int64  // ns
+	state   gvl.State // of findings.Resting
+	text    string    // without for how long
+	lasted  int64     // ns
 	stack   sampler.StackID
 	resumer []sampler.StackID
 	notes   []string
@@ -127,6 +128,7 @@ func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
 			}
 			one.serving = strings.Join(words, " · ")
 		}
+		one.state = d.resting.State(v.State, &v.Detail, t.Stack, t.Serving.Work)
 		out.threads = append(out.threads, one)
 	}
 	d.list = append(d.list, out)

@@ -5,4 +5,5 @@ var STATE_ORDER = [1, 3, 2, 4, 5, 7, 6, 0, 8, 9];
 
 var WAITING = 4;
 
-function idle(state) { return state === 8 || state === 9; }
+// rests tells rest from work: the states of weights and dumps are those of findings.Resting.
+function rests(state) { return state === 8; }

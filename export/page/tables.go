@@ -17,9 +17,13 @@ const maxLockNames = 6
 func (b *incidentBuilder) addFindings() {
 	n := b.n
 	b.out.Found = []incidentFinding{}
+	if !b.has(partFindings) {
+		return
+	}
 	for _, f := range n.stat.Findings {
 		x := incidentFinding{
-			ID: f.ID, Severity: f.Severity, Title: b.words(f.Title), Text: b.words(f.Text), Next: b.words(f.Next), FromNS: n.since(f.SinceNS),
+			// A sentence of a finding is never as short as a name may become.
+			ID: f.ID, Severity: f.Severity, Title: b.words(f.Title), Text: cutText(f.Text, MaxName), Next: cutText(f.Next, MaxName), FromNS: n.since(f.SinceNS),
 			ToNS: n.since(n.lanes.lastNS), GoesOn: f.UntilNS == nil, Threads: b.threadList(f.Threads), Served: 0, Function: b.innermost(f.Stack),
 		}
 		if f.UntilNS != nil {
@@ -78,6 +82,9 @@ func (b *incidentBuilder) named(label string) int {
 func (b *incidentBuilder) addBlame() {
 	s := &b.n.stat
 	b.out.Blame, b.out.Waits = []incidentCharge{}, []incidentWait{}
+	if !b.has(partWaits) {
+		return
+	}
 	if s.Blame.TotalNS > 0 {
 		b.out.Blamed = units.ProseDuration(s.Blame.TotalNS) + " of waiting for the GVL, of all threads together: " + strings.Join(export.BlameParts(&s.Blame), ", ")
 	}
@@ -102,6 +109,9 @@ func (b *incidentBuilder) addBlame() {
 func (b *incidentBuilder) addRequests() {
 	r := &b.n.stat.Requests
 	b.out.Routes, b.out.Longest, b.out.Running = []incidentRoute{}, []incidentLong{}, []incidentLong{}
+	if !b.has(partRoutes) {
+		return
+	}
 	for i := range r.Endpoints {
 		e := &r.Endpoints[i]
 		name := export.EndpointName(e)
@@ -110,6 +120,9 @@ func (b *incidentBuilder) addRequests() {
 			P50: incidentSpan{e.P50NS, export.EndpointSpan(e, e.P50NS)}, P95: incidentSpan{e.P95NS, export.EndpointSpan(e, e.P95NS)},
 			Max: incidentSpan{e.LongestNS, export.LongestText(e)}, NS: e.NS.Array(), Where: b.words(export.WhereText(&e.NS, e.FiberNS, e.Peers)), Blame: e.BlameShare,
 		})
+	}
+	if !b.has(partSingle) {
+		return
 	}
 	for i := range b.n.longest {
 		q := &b.n.longest[i]
@@ -146,6 +159,9 @@ func (b *incidentBuilder) addRequests() {
 
 func (b *incidentBuilder) addLocks() {
 	b.out.Locks = []incidentLockRow{}
+	if !b.has(partLocks) {
+		return
+	}
 	list := b.n.locks.longest()
 	for _, l := range list[:min(len(list), shownLocks)] {
 		waiters, owners := mostOf(l.waiters, maxLockNames), mostOf(l.owners, maxLockNames)
@@ -208,6 +224,9 @@ func (b *incidentBuilder) addGC() {
 		if p.Label != "" {
 			o.Payers = append(o.Payers, incidentPlace{b.words(export.GCPlaceText(&p.StatCode)), units.Percent(p.Share) + ", " + units.ProseDuration(p.NS)})
 		}
+	}
+	if !b.has(partCycles) {
+		return
 	}
 	for _, c := range b.n.gc.List {
 		major := int64(1)

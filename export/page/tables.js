@@ -33,8 +33,13 @@ function go(to) {
 
 function show(id) { document.getElementById(id).scrollIntoView({ behavior: "auto", block: "start" }); }
 
+// absent says why a part is empty: it was left out, or there is nothing.
+function absent(part, nothing) {
+  return el("p", { class: "dim" }, D.left.indexOf(part) >= 0 ? "Left out, because this page is full: record fewer processes or less time." : nothing);
+}
+
 function findings() {
-  if (!D.findings.length) return section("findings", "Findings", el("p", { id: "no-finding" }, "Nothing was found wrong, by the rules and limits that ddtop has."));
+  if (!D.findings.length) return section("findings", "Findings", el("div", { id: "no-finding" }, absent("findings", "Nothing was found wrong, by the rules and limits that ddtop has.")));
   var rank = { crit: 0, warn: 1, info: 2 };
   D.findings.sort(function (a, b) { return rank[a.severity] - rank[b.severity] || a.from - b.from; });
   return section("findings", "Findings", D.findings.map(function (f) {
@@ -72,7 +77,7 @@ function threads() {
       } },
       { head: "its time", cell: function (x) { return mix(x.ns, D.states); } },
       share("runs", function (x) { return x.ns[1] + x.ns[3] + x.ns[2]; }), share("waits", function (x) { return x.ns[4]; }), share("io", function (x) { return x.ns[6]; }),
-      share("lock", function (x) { return x.ns[7]; }), share("rests", function (x) { return x.ns[8] + x.ns[9]; }), share("CPU", function (x) { return x.cpu; }),
+      share("lock", function (x) { return x.ns[7]; }), share("sleeps", function (x) { return x.ns[9]; }), share("rests", function (x) { return x.ns[8]; }), share("CPU", function (x) { return x.cpu; }),
       { head: "blame", num: true, sort: function (x) { return x.blame; }, cell: function (x) { return x.blame ? dur(x.blame * 1e3) : "·"; } }
     ], Array.from(sums.values()).sort(function (a, b) { return a.i - b.i; }), -1, function (tr, x) { if (x.i === S.thread) tr.className = "now"; }));
   }
@@ -81,7 +86,7 @@ function threads() {
 }
 
 function requests() {
-  if (!D.routes.length) return { node: section("requests", "Requests and jobs", el("p", { class: "dim" }, "None were seen.")), update: function () { } };
+  if (!D.routes.length) return { node: section("requests", "Requests and jobs", absent("routes and jobs", "None were seen.")), update: function () { } };
   var box = el("div"), whole = el("div");
   function update() { // the time of a span by route
     var sums = new Map(), span = spanOf();
@@ -121,7 +126,7 @@ function requests() {
 }
 
 function waits() {
-  if (!D.blame.length && !D.waits.length) return section("waits", "Waiting for the GVL", el("p", { class: "dim" }, "Nobody waited for it."));
+  if (!D.blame.length && !D.waits.length) return section("waits", "Waiting for the GVL", absent("blame and single waits", "Nobody waited for it."));
   return section("waits", "Waiting for the GVL", el("p", {}, D.blamed),
     D.blame.length ? table("blame", [
       { head: "share", num: true, sort: function (b) { return b.share; }, cell: function (b) { return pct(b.share, 1); } },
@@ -138,7 +143,7 @@ function waits() {
 }
 
 function locks() {
-  if (!D.locks.length) return section("locks", "Locks", el("p", { class: "dim" }, "Nobody was seen to wait for a Mutex or Monitor."));
+  if (!D.locks.length) return section("locks", "Locks", absent("locks", "Nobody was seen to wait for a Mutex or Monitor."));
   return section("locks", "Locks", el("p", { class: "dim small" }, "Mutexes and Monitors that threads waited for, over the whole time; who waits at an instant is in the thread dump."), table("locks-table", [
     { head: "waited", num: true, sort: function (l) { return l.ns; }, cell: function (l) { return timeLink(l.from, l.words, l.from, l.to); } },
     { head: "lock", sort: function (l) { return l.name; }, cell: function (l) { return l.name; } },

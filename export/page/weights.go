@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -88,6 +89,22 @@ func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights
 	if x.entries++; x.entries > x.limit {
 		x.shrink(x.limit)
 	}
+}
+
+// byThread is the time of each thread by state.
+func (x *incidentWeights) byThread() map[sampler.ThreadID]*[gvl.NumStates]int64 {
+	out := make(map[sampler.ThreadID]*[gvl.NumStates]int64)
+	for _, s := range x.slices {
+		for k, w := range s {
+			sum := out[k.Thread]
+			if sum == nil {
+				sum = new([gvl.NumStates]int64)
+				out[k.Thread] = sum
+			}
+			sum[k.State] += w.wallNS
+		}
+	}
+	return out
 }
 
 // shrink makes less than limit entries of all: by longer slices, then without the stacks that weigh least.

@@ -19,6 +19,7 @@ const (
 	labelThreadName = "thread name"
 	labelRactor     = "ractor"
 	LabelDdtopState = "ddtop state"
+	LabelRest       = "ddtop rest"
 	// labelOrigin is where the innermost frame's code comes from (sampler.Origin's words), labelGem its gem, if any.
 	labelOrigin = "origin"
 	labelGem    = "gem"
@@ -80,6 +81,9 @@ func gcLabels(s *profile.Sample, reason uint16) {
 // label adds the labels of an entry to a sample.
 func (b *profileBuilder) label(s *profile.Sample, k flamegraph.Key) {
 	s.Label = map[string][]string{LabelDdtopState: {k.State.String()}}
+	if k.Rests {
+		s.Label[LabelRest] = []string{"yes"}
+	}
 	if f := b.m.Dict.Frame(b.frames[0]); f.Origin != sampler.OriginUnknown {
 		s.Label[labelOrigin] = []string{f.Origin.String()}
 		if f.Gem != "" {

@@ -330,6 +330,7 @@ func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
 			if args.At = flamegraph.Printable(file); f.Line > 0 {
 				args.At += ":" + strconv.Itoa(int(f.Line))
 			}
+			args.In, _ = gvl.AddLine(args.In, args.At)
 		}
 	}
 	return args

@@ -39,6 +39,11 @@ func (r *Resting) IdleIO(st gvl.State, d *gvl.Detail, stack sampler.StackID) boo
 	return d.Peer != 0 && r.dict != nil && r.dict.Peer(d.Peer).Kind == sampler.PeerListener
 }
 
+// Rests reports whether a thread has nothing to do: State makes Parked of its state.
+func (r *Resting) Rests(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) bool {
+	return r.State(st, d, stack, work) == gvl.Parked
+}
+
 // State is the state that a screen shows if only work counts. Parked then stands for all rest: threads that IdleIO
 // reports, and sleep outside of a request or job. Lock stands for waits for something that others give back
 // (pool_wait), or for another thread in the middle of a request or job (thread_wait).

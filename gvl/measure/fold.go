@@ -45,7 +45,7 @@ func (f *Fold) Stream() *stream.Stream { return f.measure.stream }
 
 // Resting returns a Resting for consumers of the stream.
 func (f *Fold) Resting() *findings.Resting {
-	return f.measure.findings.Resting()
+	return f.measure.Resting()
 }
 
 // Feed adds one sample, like Measure.Feed.

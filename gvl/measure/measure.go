@@ -31,6 +31,9 @@ func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measur
 	}
 }
 
+// Resting returns a Resting for consumers of the stream.
+func (m *Measure) Resting() *findings.Resting { return m.findings.Resting() }
+
 // Stream returns the Measure's stream, to attach more consumers before the first sample.
 func (m *Measure) Stream() *stream.Stream { return m.stream }
 

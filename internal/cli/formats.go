@@ -186,6 +186,7 @@ func (incidentPage) measure(
 	ctx context.Context, src sampler.Source, length time.Duration, j *job,
 ) (*page.Incident, string, error) {
 	n := page.NewIncident(src.Process(), src.Dictionary(), j.rules)
+	n.AllFrames = j.allFrames
 	note, err := run.SampleFor(ctx, src, length, n.Feed)
 	n.Finish()
 	n.Notes = j.notes
@@ -360,12 +361,12 @@ func (f *ownFlag) addOwn(cmd *cobra.Command, of string) {
 type allFramesFlag struct{ allFrames bool }
 
 func (f *allFramesFlag) addAllFrames(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.allFrames, "all-frames", false, "svg: all frames, and threads at rest, not own code first")
+	cmd.Flags().BoolVar(&f.allFrames, "all-frames", false, "svg, html: all frames, and threads at rest, not own code first")
 }
 
 func (f *allFramesFlag) checkAllFrames(format string) error {
-	if f.allFrames && format != "svg" {
-		return flags.Usagef("--all-frames is of svg, not of %s", format)
+	if f.allFrames && format != "svg" && format != "html" {
+		return flags.Usagef("--all-frames is of svg and html, not of %s", format)
 	}
 	return nil
 }

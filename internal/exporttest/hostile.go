@@ -47,14 +47,25 @@ func EachString(v any, f func(string)) {
 	}
 }
 
-// PageData is what a page's script reads.
+// PageData is what the script of a page of one process reads.
 func PageData(t testing.TB, page []byte) map[string]any {
+	t.Helper()
+	return pageData[map[string]any](t, page)
+}
+
+// PageList is what the script of a page of several processes reads.
+func PageList(t testing.TB, page []byte) []map[string]any {
+	t.Helper()
+	return pageData[[]map[string]any](t, page)
+}
+
+func pageData[T any](t testing.TB, page []byte) T {
 	t.Helper()
 	m := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindSubmatch(page)
 	if m == nil {
 		t.Fatal("the page has no data")
 	}
-	var v map[string]any
+	var v T
 	if err := json.Unmarshal(m[1], &v); err != nil {
 		t.Fatal(err)
 	}

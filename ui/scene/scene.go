@@ -26,6 +26,8 @@ type Scene struct {
 	// keys.
 	ThreadFrom PageID
 	Focus      Focus
+	// Opened is the request whose thread is shown.
+	Opened Opened
 	// Presenting: see present.
 	Presenting    bool
 	Width, Height int

@@ -271,7 +271,7 @@ func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if p.Path == "" {
 		return canvas.Clean(p.String())
 	}
-	return canvas.Clean(p.String()) + "  " + style.LineIn(filepath.Base(p.Path), line, false)
+	return style.CodeLine(canvas.Clean(p.String()), style.LineIn(filepath.Base(p.Path), line, false))
 }
 
 // ServingForms adds a request to what a thread does, where there is room for both: in place of nothing that says whom

@@ -30,10 +30,7 @@ func (sc *Scene) ThreadStack(th *Thread) (title string, lines []string) {
 func (sc *Scene) FrameLines(st gvl.ThreadState) (lines []string) {
 	for _, id := range sc.Dict.Frames(st.Stack, nil) {
 		f := sc.Dict.Frame(id)
-		line := f.Label
-		if f.Path != "" {
-			line = f.Label + " (" + style.LineIn(f.Path, f.Line, f.Uncertain) + ")"
-		}
+		line := style.CodeIn(f.Label, f.Path, f.Line, f.Uncertain)
 		lines = append(lines, canvas.Clean(line))
 	}
 	return lines
@@ -88,10 +85,12 @@ func (sc *Scene) ListStack(a canvas.Area, stack sampler.StackID, fold bool) {
 		}
 		f := sc.Dict.Frame(l.frame)
 		a.Put(1, y, "■", canvas.Style{FG: t.Flame[style.OriginOf(f)]})
-		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.Plain())
+		label, where := f.Label, ""
 		if !f.C && f.Path != "" {
-			a.Put(x+2, y, canvas.CutLeft(style.LineIn(f.Path, f.Line, f.Uncertain), a.W-x-3), t.Dimmed())
+			label, where = gvl.AddLine(label, style.LineIn(f.Path, f.Line, f.Uncertain))
 		}
+		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(label), a.W*6/10), t.Plain())
+		a.Put(x+2, y, canvas.CutLeft(where, a.W-x-3), t.Dimmed())
 	}
 }
 

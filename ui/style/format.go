@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -54,9 +55,35 @@ func Rate(hz float64) string {
 	return fmt.Sprintf("%.1f Hz", hz)
 }
 
+// CodeLine writes code and its place: "Order#total  order.rb:3", of a template "orders/_row.html.erb:4".
+func CodeLine(code, place string) string { return Beside(gvl.AddLine(code, place)) }
+
+// CodeIn writes code with its place in brackets: "Order#total (order.rb:3)", of a template "orders/_row.html.erb:4".
+func CodeIn(code, file string, line int32, uncertain bool) string {
+	if file == "" {
+		return code
+	}
+	code, place := gvl.AddLine(code, LineIn(file, line, uncertain))
+	if place != "" {
+		code += " (" + place + ")"
+	}
+	return code
+}
+
+// Beside writes two texts beside each other. Either may be empty.
+func Beside(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "  " + b
+}
+
 // LineIn writes a line of a file, "app.rb:12"; with a question mark where it can't be trusted
-// (sampler.Frame.Uncertain).
+// (sampler.Frame.Uncertain). The line 0 is not known.
 func LineIn(file string, line int32, uncertain bool) string {
+	if line == 0 {
+		return file
+	}
 	s := file + ":" + strconv.Itoa(int(line))
 	if uncertain {
 		s += "?"

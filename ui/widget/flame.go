@@ -448,10 +448,7 @@ func (v *Flame) Stack() (title string, lines []string) {
 	}
 	title = canvas.Clean(n.Text())
 	for n = v.wholeNode(flamegraph.PathOf(n)); n != nil && n.Parent != nil; n = n.Parent {
-		line := n.Label
-		if n.File != "" {
-			line += " (" + style.LineIn(n.File, n.Line, n.Uncertain) + ")"
-		}
+		line := style.CodeIn(n.Label, n.File, n.Line, n.Uncertain)
 		lines = append(lines, canvas.Clean(line))
 	}
 	return title, lines

@@ -331,9 +331,10 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 	total := float64(v.Tree.Root.Total)
 	var parts []string
 	origin := ""
+	name, place := n.Code()
 	if n.IsFrame() {
-		if n.File != "" {
-			parts = append(parts, fmt.Sprintf("%s:%d", n.File, n.Line))
+		if place != "" {
+			parts = append(parts, place)
 		}
 		frame := dict.Frame(n.Frame)
 		origin = style.OriginOf(frame).String()
@@ -375,7 +376,7 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 	if n.Kind == flamegraph.RunNode {
 		parts = append(parts, "enter opens")
 	}
-	return n.Text(), strings.Join(parts, "  ")
+	return name, strings.Join(parts, "  ")
 }
 
 // SVGColors are the colours of the flamegraph as it is on the screen, for a picture of it.

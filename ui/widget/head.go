@@ -3,6 +3,7 @@ package widget
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,6 +27,7 @@ type Head struct {
 	NowNS            int64 // time of the newest sample
 	WindowNS, SpanNS int64 // the span asked for and the part of it there is
 	Replay           bool
+	More             time.Duration // for how long ddtop may take more of a CPU; 0 if the usual limit holds
 	Recording        bool
 	// Playing at a speed; played is where in the history the moment lies, loaded how much of a recording is read:
 	// shares.
@@ -295,6 +297,10 @@ func (h *Head) health(t *style.Theme) []segment {
 			if f.Extended {
 				self.text += " for quality"
 			}
+		}
+		if h.More > 0 { // the countdown stands beside the cost
+			self.text = fmt.Sprintf("ddtop %.1f of %s for %.0f s", f.SelfCPU*100, scene.MostText(sampler.MoreShare), math.Ceil(h.More.Seconds()))
+			self.style = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 		}
 		if !f.SelfKnown {
 			self.text = "ddtop: too short to tell"

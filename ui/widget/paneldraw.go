@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -171,14 +172,14 @@ func (p *Panel) drawName(a canvas.Area, sc *scene.Scene, r *PanelRow, c *panelCo
 		return
 	}
 	a.Put(0, 0, "■", canvas.Style{FG: t.Flame[r.from]})
-	where := ""
+	label, where := canvas.Clean(r.Label), ""
 	room := a.W - 2
 	labelW := room
 	if r.File != "" && room >= leastPlaced {
-		where = style.LineIn(filepath.Base(r.File), r.Line, false)
+		label, where = gvl.AddLine(label, style.LineIn(filepath.Base(r.File), r.Line, false))
 		labelW = max(room-canvas.Width(where)-2, room*6/10)
 	}
-	x := a.Put(2, 0, flamegraph.LabelFit(canvas.Clean(r.Label), labelW), t.Plain())
+	x := a.Put(2, 0, flamegraph.LabelFit(label, labelW), t.Plain())
 	if left := a.W - x - 2; left > 8 {
 		a.Put(x+2, 0, canvas.CutLeft(where, left), t.Dimmed())
 	}

@@ -49,14 +49,16 @@ func newWeighing(src sampler.Source, of Needs) (*weighing, error) {
 		sinks = append(sinks, w.stamps)
 	}
 	var stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State
+	resting := findings.NewResting(src.Dictionary())
 	if of.Rest {
-		stateOf = findings.NewResting(src.Dictionary()).State
+		stateOf = resting.State
 	}
 	w.collector = flamegraph.NewCollector(w.stream, stateOf, sinks...)
 	switch {
 	case of.Spans:
 		w.collector.BySpan(src.Dictionary(), rolling.Crowded)
 		w.collector.ByGC()
+		w.collector.ByRest(resting.Rests)
 	case !of.Trace:
 		w.collector.ByEndpoint(src.Dictionary())
 	}

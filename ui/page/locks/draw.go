@@ -217,7 +217,7 @@ func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if p.Path == "" {
 		return p.String()
 	}
-	return fmt.Sprintf("%s  %s:%d", p, p.Path, line)
+	return style.CodeLine(p.String(), style.LineIn(p.Path, line, false))
 }
 
 // placeColumns are the columns of the table of places.

@@ -264,8 +264,9 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	}
 	if i := p.ByPlace.Index(); i >= 0 {
 		b := p.ByPlace.Rows[i]
-		return b.String(), fmt.Sprintf("%s:%d  made others wait %s (%s of all waiting)", b.Path, b.Line, units.Duration(b.NS),
-			units.Percent(style.Share(b.NS, p.WaitNS)))
+		code, where := gvl.AddLine(b.String(), style.LineIn(b.Path, b.Line, false))
+		return code, style.Beside(where, fmt.Sprintf("made others wait %s (%s of all waiting)", units.Duration(b.NS),
+			units.Percent(style.Share(b.NS, p.WaitNS))))
 	}
 	return "", ""
 }
@@ -365,10 +366,14 @@ func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 		return
 	}
 	const leastLabel = 5
-	where := style.LineIn(filepath.Base(p.path), p.line, p.uncertain)
+	label, where := gvl.AddLine(canvas.Clean(p.label), style.LineIn(filepath.Base(p.path), p.line, p.uncertain))
+	if where == "" { // a template: the end of its name is its line
+		a.Put(0, 0, canvas.CutLeft(label, a.W), t.Plain())
+		return
+	}
 	x := 0
 	if room := a.W - canvas.Width(where) - 1; room >= leastLabel {
-		x = a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(p.label), room), t.Plain()) + 1
+		x = a.Put(0, 0, flamegraph.LabelFit(label, room), t.Plain()) + 1
 	}
 	a.Put(x, 0, canvas.CutLeft(where, a.W-x), t.Dimmed())
 }

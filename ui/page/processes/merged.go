@@ -2,13 +2,13 @@ package processes
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
@@ -171,5 +171,5 @@ func (r *mergedRow) where() string {
 	if r.File == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s:%d", r.File, r.Line)
+	return style.LineIn(r.File, r.Line, false)
 }

@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -230,7 +231,8 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 		return p.Flame.Detail(p.Merged.Dict)
 	case p.onLower && p.lower == lowerTop && i >= 0:
 		r := p.functions.Rows[i]
-		return r.Label, fmt.Sprintf("%s  self %s  total %s", r.where(), units.Duration(r.Self), units.Duration(r.total))
+		code, where := gvl.AddLine(r.Label, r.where())
+		return code, style.Beside(where, fmt.Sprintf("self %s  total %s", units.Duration(r.Self), units.Duration(r.total)))
 	case p.onLower && p.lower == lowerFindings && k >= 0:
 		f := p.findings.Rows[k]
 		return f.Title, f.Text + "  → " + f.Next

@@ -62,7 +62,7 @@ func New(c *widget.Parts) *Page {
 	p.Endpoints = widget.Table[*endpointRow, widget.WorkKey]{List: widget.List[*endpointRow, widget.WorkKey]{Cursor: cursor}, Columns: endpointColumns(), Left: 1, Right: 1,
 		Natural: mostTime, Unsorted: "time", By: "time"}
 	p.KeyMap = scene.KeyMap{Title: "requests", Bindings: slices.Concat([]scene.Binding{
-		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the thread of the request; of a route or a class of jobs: its flamegraph, and where it runs",
+		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the thread of the request, which says when the request is over; of a route or a class of jobs: its flamegraph, and where it runs",
 			Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
 		{Keys: []string{"tab", "shift+tab"}, Show: "tab", Short: "below", Help: "move between what is in progress and the routes below",
 			Do: func(h scene.Host) tea.Cmd { p.switchTable(); h.Refresh(); return nil }},
@@ -97,6 +97,7 @@ func (p *Page) switchTable() {
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	if i := p.Running.Index(); i >= 0 {
 		h.Showing().Selected = scene.RowKey{Thread: p.Running.Rows[i].Thread}
+		h.Showing().Opened = scene.OpenedOf(p.Running.Rows[i].Request)
 		return h.Open(scene.PageThread)
 	}
 	if i := p.Endpoints.Index(); i >= 0 {

@@ -28,7 +28,13 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		return
 	}
 	p.drawSummary(a.Row(0), sc)
-	if p.drawServing(a.Row(1), sc) {
+	if s := sc.Opened.Text(sc, p.row.ID); s != "" {
+		x := a.Put(1, 1, canvas.Cut(s, a.W-2), sc.Theme.Bold())
+		if now := sc.RequestOf(p.row.ID); now != "" {
+			a.Put(x+2, 1, canvas.Cut("now "+now, a.W-x-3), sc.Theme.Dimmed())
+		}
+		a = a.Sub(0, 1, a.W, a.H-1)
+	} else if p.drawServing(a.Row(1), sc) {
 		a = a.Sub(0, 1, a.W, a.H-1)
 	}
 	lanes := a.Sub(threadLabelW, 1, a.W-threadLabelW-1, 3)
@@ -162,17 +168,17 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 		return
 	}
 	p.Frames.Draw(rows, sc, func(row canvas.Area, f StackFrame, selected bool) {
-		st, where := t.Plain(), ""
+		st, label, where := t.Plain(), f.Label, ""
 		if f.C || f.Folded {
 			st = t.Dimmed()
 		} else if f.Path != "" {
-			where = style.LineIn(f.Path, f.Line, f.Uncertain)
+			label, where = gvl.AddLine(label, style.LineIn(f.Path, f.Line, f.Uncertain))
 		}
 		if !f.Folded {
 			row.Put(2, 0, "■", canvas.Style{FG: t.Flame[style.OriginOf(f.Frame)]})
 		}
 		labelW := min(max(row.W*6/10, row.W-5-canvas.Width(where)), row.W-5)
-		x := row.Put(4, 0, flamegraph.LabelFit(canvas.Clean(f.Label), labelW), st)
+		x := row.Put(4, 0, flamegraph.LabelFit(canvas.Clean(label), labelW), st)
 		if room := row.W - x - 3; room > 8 {
 			row.Put(x+2, 0, canvas.CutLeft(where, room), t.Dimmed())
 		}

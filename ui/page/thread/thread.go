@@ -1,7 +1,6 @@
 package thread
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -156,6 +155,7 @@ func (p *Page) NamesChanged() { p.builder = nil }
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	id := sc.Selected.Thread
+	sc.Opened.Load(sc)
 	p.row = nil
 	for i := range sc.Threads {
 		if sc.Threads[i].ID == id {
@@ -271,7 +271,8 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	if f.C {
 		rest = "C function, called from " + style.LineIn(f.Path, f.Line, f.Uncertain)
 	} else if f.Path != "" {
-		rest = fmt.Sprintf("%s  %s %s", style.LineIn(f.File(), f.Line, f.Uncertain), rest, f.Gem)
+		code, where := gvl.AddLine(f.Label, style.LineIn(f.File(), f.Line, f.Uncertain))
+		return code, style.Beside(where, rest+" "+f.Gem)
 	}
 	return f.Label, rest
 }

@@ -219,8 +219,9 @@ func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene.Scene) {
 		return
 	}
 	f := sc.Dict.Frame(id)
-	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W), sc.Theme.Plain())
-	if where := frameWhere(sc.Dict, stack); where != "" && a.W-x > canvas.Width(where) {
+	label, where := gvl.AddLine(f.Label, frameWhere(sc.Dict, stack))
+	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(label), a.W), sc.Theme.Plain())
+	if where != "" && a.W-x > canvas.Width(where) {
 		a.Put(x+1, 0, where, sc.Theme.Dimmed())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/page"
@@ -354,10 +355,13 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	}
 	r := p.Table.Rows[i]
 	rest = fmt.Sprintf("self %s  total %s  made others wait %s", p.measure(sc, r.Weight(widget.BySelf)), p.measure(sc, r.Weight(widget.ByTotal)), units.Duration(r.blame))
+	name = r.Label
 	if r.File != "" && r.File != r.Label {
-		rest = style.LineIn(r.File, r.Line, r.uncertain) + "  " + rest
+		var where string
+		name, where = gvl.AddLine(name, style.LineIn(r.File, r.Line, r.uncertain))
+		rest = style.Beside(where, rest)
 	}
-	return r.Label, rest
+	return name, rest
 }
 
 // measure prints a weight. For allocations, the seen ones are a share of all.

@@ -83,6 +83,9 @@ type Budget struct {
 	// and is used.
 	needs    float64
 	extended bool
+	// moreShare is in force until moreNS, if it is more than the limit.
+	moreShare float64
+	moreNS    int64
 }
 
 // stretch has the factors by which intervals are longer than requested, and those of slow clocks longer than usual.
@@ -189,10 +192,18 @@ func (b *Budget) usual() float64 {
 }
 
 func (b *Budget) limit() float64 {
+	limit := max(b.usual(), b.moreShare)
 	if b.extended {
-		return max(b.usual(), min(b.needs, b.mostShare))
+		return max(limit, min(b.needs, b.mostShare))
 	}
-	return b.usual()
+	return limit
+}
+
+// TakeMore lets share of one CPU be taken until a time. Without a limit it changes nothing.
+func (b *Budget) TakeMore(share float64, until int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.moreShare, b.moreNS = share, until
 }
 
 // InForce returns the share of a CPU that ddtop may use beside the ticks, also if no CPU is free. Zero means no
@@ -265,6 +276,9 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 		b.stack.add(float64(ns))
 	} else {
 		b.lock.add(float64(ns))
+	}
+	if b.moreShare > 0 && now >= b.moreNS {
+		b.moreShare = 0
 	}
 	income := b.income()
 	if d := now - b.levelAtNS; d > 0 {

@@ -1,0 +1,11 @@
+package live
+
+import (
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+)
+
+// TakeMore makes a Source a sampler.Spender.
+func (s *Source) TakeMore(d time.Duration) { s.budget.TakeMore(sampler.MoreShare, pace.Monotonic()+int64(d)) }

@@ -1,0 +1,53 @@
+package ui
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
+)
+
+// spending is a Source that notes how much longer it may take more.
+type spending struct {
+	sampler.Source
+	asked []time.Duration
+}
+
+func (s *spending) TakeMore(d time.Duration) { s.asked = append(s.asked, d) }
+
+// TestMoreKey: B lets ddtop take more for 30 s. The head counts down beside what ddtop takes, and the usual limit is
+// there again at the end, or if B is pressed again. Not of a recording, and not without a limit.
+func TestMoreKey(t *testing.T) {
+	s := newScreen(t, 200, 50, demosource.Options{Length: 12 * time.Second}, scene.Options{})
+	now := s.still()
+	src := &spending{Source: s.store.Src}
+	s.store.Src = src
+	s.model.Process.Overhead = 0.03
+	s.press("B")
+	s.sees("25 % of a CPU instead of 3 %", " of 25 % for 30 s")
+	*now = now.Add(12 * time.Second)
+	s.model.Refresh()
+	s.sees(" of 25 % for 18 s")
+	*now = now.Add(19 * time.Second)
+	s.model.Refresh()
+	s.misses("of 25 %")
+	s.press("B", "B")
+	s.sees("no more than 3 % of a CPU again")
+	s.misses("of 25 %")
+	if want := []time.Duration{sampler.MoreTime, sampler.MoreTime, 0}; !slices.Equal(src.asked, want) {
+		t.Errorf("asked for %v, want %v", src.asked, want)
+	}
+
+	s.model.Process.Overhead = 0
+	s.press("B")
+	s.sees("takes what it needs already")
+	s.model.Opt.Replay = true
+	s.press("B")
+	s.misses("of 25 %")
+	if len(src.asked) != 3 {
+		t.Errorf("asked for %v", src.asked)
+	}
+}

@@ -1,0 +1,56 @@
+package scene
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// Opened is the request or job whose thread was opened, and how it goes on. It is zero if none was.
+type Opened struct {
+	Number sampler.WorkNumber
+	Thread sampler.ThreadID
+	name   string
+	// fromNS is when it began or was first seen, seenNS when it was in progress last. lasted is its length in words, if
+	// its end was seen.
+	fromNS, seenNS int64
+	lasted         string
+}
+
+// OpenedOf returns the Opened of a request in progress.
+func OpenedOf(q *account.Request) Opened {
+	name := canvas.Clean(EndpointName(q.Work.Kind, q.Work.Endpoint))
+	return Opened{Number: q.Work.Number, Thread: q.Thread, name: name, fromNS: q.FromNS, seenNS: q.FromNS}
+}
+
+// Load takes what is known of it at the moment shown.
+func (o *Opened) Load(sc *Scene) {
+	same := func(q *account.Request) bool { return q.Work.Number == o.Number }
+	if last := sc.Served.Last; last != nil && same(last) {
+		o.lasted = units.Duration(last.DurationNS())
+	}
+	if slices.ContainsFunc(sc.Served.Running, func(q account.Request) bool { return same(&q) }) {
+		o.seenNS = max(o.seenNS, sc.AtNS)
+	}
+}
+
+// Text says what has become of the request, on the page of a thread. It is empty if another thread is shown, or if the
+// thread works for the request at the moment shown.
+func (o *Opened) Text(sc *Scene, thread sampler.ThreadID) string {
+	if o.Number == 0 || thread != o.Thread || sc.AtNS < o.fromNS {
+		return ""
+	}
+	if sc.Dict.Work(sc.Served.ServingOf[thread].Work).Number == o.Number {
+		return ""
+	}
+	if slices.ContainsFunc(sc.Served.Running, func(q account.Request) bool { return q.Work.Number == o.Number }) {
+		return o.name + " waits: its thread works for others"
+	}
+	if o.lasted != "" {
+		return o.name + " is over: it took " + o.lasted
+	}
+	return o.name + " is over: it took at least " + units.Duration(max(o.seenNS-o.fromNS, 0))
+}
