@@ -2,6 +2,7 @@ package ruby
 
 import (
 	"context"
+	"syscall"
 	"testing"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
@@ -17,6 +18,14 @@ puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{})
 			p.Expect(b, "ready")
 			reader := openReader(b, p.PID)
 			var objects uint64
+			cpu := func() int64 {
+				var u syscall.Rusage
+				if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+					b.Fatal(err)
+				}
+				return u.Utime.Nano() + u.Stime.Nano()
+			}
+			began := cpu()
 			for b.Loop() {
 				count, err := reader.CountHeap(context.Background(), func() {})
 				if err != nil {
@@ -24,6 +33,7 @@ puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{})
 				}
 				objects = count.Objects
 			}
+			b.ReportMetric(float64(cpu()-began)/float64(b.N)/1e6, "cpu-ms/op")
 			b.ReportMetric(float64(objects), "objects")
 		})
 	}

@@ -24,7 +24,7 @@ func TestWordTable(t *testing.T) {
 		w.reset()
 		for range rounds {
 			for i := range uint64(sampler.MaxHeapWords + more) {
-				w.kind(i * scale).Objects++
+				w.kind(i*scale).Objects++
 			}
 		}
 		for i := range w.kinds {
