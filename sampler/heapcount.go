@@ -26,9 +26,6 @@ type HeapCount struct {
 	// Collections and Majors count the collections before the pass. Marking means that one was in its marking phase.
 	Collections, Majors uint64
 	Marking             bool
-	// Promotes means that the collector makes an object old together with all that it refers to, as up to Ruby 3.2. Then
-	// old objects may be garbage until the next major collection.
-	Promotes bool
 	// Objects, Dead and Free divide the slots: objects, objects that a collection found dead and did not sweep yet, and
 	// free slots.
 	Objects, Dead, Free uint64

@@ -12,7 +12,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -28,12 +27,11 @@ const (
 
 // Counter counts the objects of one VM.
 type Counter struct {
-	gc       *gc.Reader
-	mem      attach.Memory
-	objects  *heap.Objects
-	sizes    *heap.Sizer
-	now      func() int64
-	promotes bool
+	gc      *gc.Reader
+	mem     attach.Memory
+	objects *heap.Objects
+	sizes   *heap.Sizer
+	now     func() int64
 
 	words  wordTable
 	types  [heap.TypeMask + 1]sampler.HeapKind
@@ -57,11 +55,8 @@ func New(g *gc.Reader) (*Counter, error) {
 	if sizes == nil {
 		return nil, fmt.Errorf("the heap of Ruby %s is not known: ddtop counts objects of 2.7 to 4.0", g.Release)
 	}
-	return &Counter{gc: g, mem: g.Mem, objects: g.Objects, sizes: sizes, now: g.Now, promotes: promotes(g.Release)}, nil
+	return &Counter{gc: g, mem: g.Mem, objects: g.Objects, sizes: sizes, now: g.Now}, nil
 }
-
-// promotes reports whether what an old object refers to becomes old at once (gc.c up to 3.2, RVALUE_PROMOTED).
-func promotes(r places.Release) bool { return !r.AtLeast(3, 3) }
 
 // Count makes a pass over all pages. rest is called behind each piece: it spreads the cost over time. The pass is
 // repeated if the target moved objects meanwhile, as only a compaction does. Errors are ctx's, the target's, or of
@@ -123,7 +118,7 @@ func (c *Counter) reset() {
 	c.words.reset()
 	c.types, c.hidden = [heap.TypeMask + 1]sampler.HeapKind{}, [heap.TypeMask + 1]sampler.HeapKind{}
 	c.slots = make(map[int]*sampler.HeapSize)
-	c.out = sampler.HeapCount{Promotes: c.promotes}
+	c.out = sampler.HeapCount{}
 	c.objects.Renew()
 }
 

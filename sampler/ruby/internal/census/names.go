@@ -98,8 +98,8 @@ func (c *Counter) name(word uint64) string {
 	return name
 }
 
-// wordTable has a kind for each word by which objects name their classes: a hash table, for it is asked for each
-// object.
+// wordTable has a kind for each word by which objects name their classes. It is a hash table of its own because it has
+// to be fast: a pass reads it for each object.
 type wordTable struct {
 	places []int32 // 1 + the index of a key, or zero
 	keys   []uint64
