@@ -17,8 +17,8 @@ type Heap struct {
 	Pages        int  `json:"pages"`
 	PagesSkipped int  `json:"pages_skipped"`
 	Cut          bool `json:"cut"`
-	// Compacted means that objects moved meanwhile, so that counts can be wrong. Repeated is how many counts were thrown
-	// away because of that.
+	// Compacted means that objects moved meanwhile, so that counts can be wrong. Repeated is how many counts were
+	// thrown away because of that.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
 	// Marking means that a collection was marking: then much of Objects can be garbage.

@@ -49,7 +49,7 @@ func writeOverview(w io.Writer, root *cobra.Command) error {
 		}
 		fmt.Fprintf(&b, "  %-15s %s\n", name, f.words)
 	}
-	b.WriteString("\n\"ddtop help COMMAND\" and \"ddtop help flags\" say more; also completion, layout, version.\n")
+	b.WriteString("\nMore: ddtop help COMMAND, ddtop help flags. Also: completion, layout, version.\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -147,8 +147,8 @@ type series struct {
 	drop uint64
 }
 
-// series returns the series of a class, at the points with some indices. Nil takes all points. Of many it takes the least of
-// some neighbours: garbage since a collection weighs less then.
+// series returns the series of a class, at the points with some indices. Nil takes all points. Of many points it takes
+// the least of some neighbours: garbage since a collection weighs less then.
 func (w *Watch) series(name string, at []int) (s series) {
 	n, index := len(w.points), func(i int) int { return i }
 	together := 1
