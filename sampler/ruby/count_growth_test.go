@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/growth"
 )
 
-// growthProgram does a round of work for each line: it leaks, replaces what a full cache holds, fills another cache, and
-// fills a list that it empties every seven rounds, all beside short-lived objects. Every second round ends with a major
-// collection.
+// growthProgram does a round of work for each line. It leaks, replaces what a full cache holds and fills another cache.
+// It also fills a list that it empties every seven rounds, and makes short-lived objects. Every second round ends with
+// a major collection.
 const growthProgram = `
 class Leaked; end
 class Cached; end

@@ -92,8 +92,8 @@ func TestCountHeap(t *testing.T) {
 	})
 }
 
-// What Ruby's answers may differ by. Answering makes some of the interpreter's own objects. The variables of a String are
-// in a table of the process, whose size is not in the count: memsize_of has it.
+// What Ruby's answers may differ by. Answering makes some of the interpreter's own objects. The variables of a String
+// are in a table of the process, whose size is not in the count: memsize_of has it.
 const (
 	internalSlack  = 8
 	variablesSlack = 1024

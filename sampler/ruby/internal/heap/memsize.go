@@ -76,7 +76,7 @@ const (
 	structLength   = 16
 	bignumLength   = 16
 	hashPointer    = 16
-	// smallTable is the size of a Hash's list of eight pairs up to 3.2, tableHeader that of an st_table.
+	// smallTable is the size of a Hash's list of eight pairs up to 3.2, tableHeader the size of an st_table.
 	smallTable  = 128
 	tableHeader = 56
 	// TableSize is how much of an st_table Sizer.Table takes.
