@@ -158,8 +158,8 @@ func compareCounts(t *testing.T, state string, count *sampler.HeapCount, before,
 	}
 }
 
-// movingProgram keeps objects that it made long ago, beside a ring of objects that live for a while and as many that
-// live for an instant as it can make.
+// movingProgram keeps objects that it made long ago. A ring has objects that live for a while. Beside both it makes as
+// many short-lived objects as it can.
 const movingProgram = `
 class Kept; end
 class Ring; end
