@@ -51,6 +51,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 	walk(reflect.TypeFor[WatchEvent]())
 	walk(reflect.TypeFor[StatDocument]())
 	walk(reflect.TypeFor[TimedLine]())
+	walk(reflect.TypeFor[Heap]())
 	if keys < 80 {
 		t.Errorf("only %d keys found: the test looks at too little", keys)
 	}

@@ -15,12 +15,12 @@ const overview = `See live what each thread of a running Ruby does, and which on
 
 Look    ddtop PID|NAME  open the screen; without a name, choose from a list
         ddtop -- ruby … start a program and watch it
-        dump, stat      print each thread's stack; measure, then print the time
-        ps, demo        list the Ruby processes; try ddtop on a bundled program
+        ps, dump        list the Ruby processes; print each thread's stack
+        stat, heap      measure, then print the time; count objects by class
 Keep    record, push    write a page, profile or recording; send profiles
         replay, report  show a recording on the screen; print or convert it
         diff            compare two recordings or profiles
-Set up  doctor, version check what works on this machine; print the version
+Set up  doctor, demo    check what works on this machine; try a bundled program
 
 `
 
@@ -49,7 +49,7 @@ func writeOverview(w io.Writer, root *cobra.Command) error {
 		}
 		fmt.Fprintf(&b, "  %-15s %s\n", name, f.words)
 	}
-	b.WriteString("\n\"ddtop help COMMAND\" and \"ddtop help flags\" say more. Also: completion, layout.\n")
+	b.WriteString("\nMore: ddtop help COMMAND, ddtop help flags. Also: completion, layout, version.\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/census"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/trace"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
@@ -52,7 +53,8 @@ type Reader struct {
 	names    *threadNamer
 	samples  *sampleMaker
 	counting *collector
-	retry    []*thread // whose stacks are to be read again
+	retry    []*thread       // whose stacks are to be read again
+	heap     *census.Counter // nil until CountHeap is called
 	// sharers is how many processes are read at once, as Share was told.
 	sharers atomic.Int32
 }

@@ -75,6 +75,16 @@ type heapPage struct {
 	marks      layout.Field `layout:"heap_page.mark_bits"`
 }
 
+// pageBytes returns the size of a page by its mark bits, which have a bit for 40 bytes. It is a power of two: 16 KiB up
+// to 3.1, 64 KiB since.
+func pageBytes(marks layout.Field) uint64 {
+	n := uint64(1 << 12)
+	for n*2 <= uint64(marks.Size)*8*slotSize {
+		n *= 2
+	}
+	return n
+}
+
 // slots says where a page's slots begin, of what size they are and how many, by its header.
 func (p *heapPage) slots(header []byte) (start attach.Address, size, total int) {
 	size = slotSize
@@ -115,9 +125,7 @@ func (c *classCounter) init(t *Target, pools *gcPools) {
 	if !c.ok {
 		return
 	}
-	// A bit for 40 bytes of the page, whose size is a power of two: 16 KiB up to 3.1, 64 KiB since.
-	for c.pageBytes = 1 << 12; c.pageBytes*2 <= uint64(c.marks.Size)*8*slotSize; c.pageBytes *= 2 {
-	}
+	c.pageBytes = pageBytes(c.marks)
 	c.header = make([]byte, max(c.marks.Offset+c.marks.Size, c.pageStart+8, c.totalSlots+2, c.slotSize+2))
 	c.slots = make([]byte, maxNewBytes)
 	for i := range c.counts {

@@ -78,6 +78,7 @@ type Reader struct {
 
 	vmLock vmLock
 	pages  pageReads
+	whole  *wholeReads // nil until Whole is called
 
 	alloc   allocCounter
 	classes classCounter

@@ -29,6 +29,8 @@ type shape struct {
 	edge   uint64 // the ID of the variable
 	slots  int    // how many an object of this shape has
 	parent uint32
+	// capacity is for how many there is room.
+	capacity int
 }
 
 // shapeAt returns a shape. Kept for good: shapes are never freed, changed or renumbered.
@@ -63,12 +65,19 @@ func (o *classes) readShape(at attach.Address) (shape, error) {
 	if err != nil {
 		return shape{}, err
 	}
-	return shape{
+	s := shape{
 		typ:    o.places.shapeType.In(b),
 		edge:   view.U64(b[o.places.shapeEdge:]),
 		slots:  int(o.places.shapeNext.In(b)),
 		parent: uint32(o.places.shapeParent.In(b)),
-	}, nil
+	}
+	// The capacity follows the number of slots, and is as large (rb_shape.capacity, shape.h of 3.2 to 4.0).
+	capacity := o.places.shapeNext
+	capacity.Offset += capacity.Size
+	if capacity.Offset+capacity.Size <= len(b) {
+		s.capacity = int(capacity.In(b))
+	}
+	return s, nil
 }
 
 // eachShape calls f with the variables of a shape and the slots that they are in, the last one first, until it says

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/growth"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+type heapFlags struct {
+	target
+	length flags.Duration
+	asJSON bool
+}
+
+func newHeap(std run.Streams) *cobra.Command {
+	f := heapFlags{
+		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.Redact, ownCode: std.Own},
+		length: flags.Duration{Max: time.Hour},
+	}
+	cmd := &cobra.Command{
+		Use:   "heap PID|NAME [-d 1m]",
+		Short: "Count Ruby's objects by class, and name the classes that grow",
+		Long: `Count the objects on Ruby's heap by class and type, with their size and how many of them are old. The process is not
+stopped. ddtop reads all pages of the heap in pieces, so that it takes no more than --overhead of a CPU: a million
+objects take about two seconds. Objects that live for longer than that are counted exactly.
+
+With -d 1m ddtop counts again and again, and names the classes whose old objects become more all the time. A cache that
+fills looks like a leak until it is full. A question mark means that garbage can be among the objects, because there
+were too few major collections to tell.
+
+ddtop reads the sizes and classes of objects, and never what they hold.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.find(cmd, args, std, plainLook("heap", std)); err != nil {
+				return err
+			}
+			if f.several() {
+				return f.heapGroup(cmd.Context(), std)
+			}
+			src, err := f.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer src.Close()
+			h, note, err := f.count(cmd.Context(), src, f.length.Value)
+			if err != nil {
+				return err
+			}
+			run.SayNote(std, note)
+			run.SayBelow(std, src)
+			if f.asJSON {
+				return h.WriteJSON(std.Results(cmd.Context()))
+			}
+			return h.WriteText(std.Results(cmd.Context()))
+		},
+	}
+	f.addPID(cmd)
+	f.addOverhead(cmd)
+	std.Redact.AddTo(cmd)
+	cmd.Flags().VarP(&f.length, "duration", "d", "count again for so long, to see what grows: 30s, 5m, or a number of seconds")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/reference/json.md)")
+	return cmd
+}
+
+// Limits of the interval between two counts. A tenth of the whole time lies between them.
+const (
+	leastCountEvery, mostCountEvery = time.Second, 10 * time.Second
+	countsWanted                    = 10
+)
+
+// count counts once, or for the length of time. note says why it counted for less.
+func (f *heapFlags) count(ctx context.Context, src *live.Source, length time.Duration) (h *export.Heap, note string, err error) {
+	began := time.Now()
+	var last *sampler.HeapCount
+	var watch *growth.Watch
+	if length > 0 {
+		watch = new(growth.Watch)
+	}
+	every := min(max(length/countsWanted, leastCountEvery), mostCountEvery)
+	for next := began; ; {
+		c, err := src.CountHeap(ctx)
+		if err != nil && last == nil {
+			return nil, "", err
+		}
+		if err != nil {
+			note = fmt.Sprintf("%v after %.1f s; this is what was counted until then", err, time.Since(began).Seconds())
+			if ctx.Err() != nil {
+				note = fmt.Sprintf("interrupted after %.1f s; this is what was counted until then", time.Since(began).Seconds())
+			} else if errors.Is(err, sampler.ErrEnded) {
+				note = fmt.Sprintf("process %d ended after %.1f s; this is what was counted until then", src.Process().PID, time.Since(began).Seconds())
+			}
+			break
+		}
+		last = c
+		if watch != nil {
+			watch.Add(c)
+		}
+		next = next.Add(every)
+		if now := time.Now(); next.Before(now) { // a count can take longer
+			next = now
+		}
+		if next.Sub(began) > length {
+			break
+		}
+		wait := time.NewTimer(time.Until(next))
+		select {
+		case <-wait.C:
+		case <-ctx.Done(): // the next count says so
+		}
+		wait.Stop()
+	}
+	return export.NewHeap(src.Process(), last, watch), note, nil
+}
+
+// heapGroup is `ddtop heap` of several processes.
+func (f *heapFlags) heapGroup(ctx context.Context, std run.Streams) error {
+	g, err := f.openGroup(ctx, false, std.Say)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	length := max(f.length.Value, time.Nanosecond) // those known are handed out in any case
+	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (*export.Heap, string, error) {
+		if f.length.Value == 0 {
+			left = 0
+		}
+		return f.count(ctx, src.(*live.Source), left)
+	})
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		relatives, forgotten := g.Relatives()
+		return export.WriteHeapsJSON(std.Results(ctx), list, relatives, forgotten)
+	}
+	for i, h := range list {
+		if i > 0 {
+			if _, err := fmt.Fprintln(std.Results(ctx)); err != nil {
+				return err
+			}
+		}
+		if err := h.WriteText(std.Results(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

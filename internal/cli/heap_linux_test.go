@@ -1,0 +1,105 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
+)
+
+const heapProgram = `
+class Order; def initialize(i); @secret = "secret-value-#{i}"; end; end
+keep = Array.new(4321) { |i| Order.new(i) }
+puts "ready"; $stdout.flush; $stdin.gets`
+
+func kindOf(h *report.Heap, class string) (k report.HeapKind) {
+	for _, k := range h.Classes {
+		if k.Name == class {
+			return k
+		}
+	}
+	return k
+}
+
+// TestHeap counts the objects of one process and of two, as text and as JSON. What objects hold is in neither.
+func TestHeap(t *testing.T) {
+	ruby := rubytest.One(t)
+	var pids []string
+	for range 2 {
+		p := ruby.Start(t, heapProgram, rubytest.Options{})
+		p.Expect(t, "ready")
+		pids = append(pids, strconv.Itoa(p.PID))
+	}
+	js := run(t, "heap", pids[0], "--json")
+	js.want(t, 0)
+	var h report.Heap
+	if err := json.Unmarshal([]byte(js.out), &h); err != nil {
+		t.Fatal(err)
+	}
+	if k := kindOf(&h, "Order"); k.Objects != 4321 || k.SlotBytes == 0 || k.OtherBytes == nil || k.Unsized != 0 {
+		t.Errorf("%+v", k)
+	}
+	if h.Growth != nil || h.Pages == 0 || h.CPUNS == nil || len(h.Slots) == 0 || len(h.Types) < 10 {
+		t.Errorf("%+v", h)
+	}
+	text := run(t, "heap", "-p", pids[0], "--overhead", "off")
+	text.want(t, 0)
+	if !strings.Contains(text.out, "Order") || !strings.Contains(text.out, "4,321") || !strings.Contains(text.out, "T_STRING") {
+		t.Error(text.out)
+	}
+	both := run(t, "heap", strings.Join(pids, ","), "--json")
+	both.want(t, 0)
+	var several struct{ Processes []report.Heap }
+	if err := json.Unmarshal([]byte(both.out), &several); err != nil {
+		t.Fatal(err)
+	}
+	if len(several.Processes) != 2 || kindOf(&several.Processes[1], "Order").Objects != 4321 {
+		t.Errorf("%d processes", len(several.Processes))
+	}
+	for _, out := range []string{js.out, text.out, both.out} {
+		if strings.Contains(out, "secret") {
+			t.Error("the content of a String is in the output")
+		}
+	}
+}
+
+// TestHeapGrows measures a program that leaks beside short-lived objects.
+func TestHeapGrows(t *testing.T) {
+	rubytest.Long(t)
+	rubytest.OftenEnough(t)
+	rubytest.EachRelease(t, func(t *testing.T, ruby rubytest.Ruby) {
+		p := ruby.Start(t, `
+class Leaked; end
+leak = []
+puts "ready"; $stdout.flush
+began, made = Process.clock_gettime(Process::CLOCK_MONOTONIC), 0
+loop do
+  10_000.times { |i| [i.to_s] }
+  want = ((Process.clock_gettime(Process::CLOCK_MONOTONIC) - began) * 20).to_i
+  (made += 1; leak << Leaked.new) while made < want
+end`, rubytest.Options{})
+		p.Expect(t, "ready")
+		r := run(t, "heap", strconv.Itoa(p.PID), "-d", "30s", "--json")
+		r.want(t, 0)
+		var h report.Heap
+		if err := json.Unmarshal([]byte(r.out), &h); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range h.Growth.Classes {
+			if k.Name == "Leaked" {
+				if k.ObjectsPerSecond < 10 || k.ObjectsPerSecond > 30 {
+					rubytest.TooSeldom(t, "the leak of 20 a second: %+v", k)
+				}
+				continue
+			}
+			t.Errorf("%+v does not grow", k)
+		}
+		if len(h.Growth.Classes) == 0 {
+			rubytest.TooSeldom(t, "no class is named: %+v", h.Growth)
+		}
+		t.Logf("%+v", h.Growth)
+	})
+}

@@ -1,0 +1,85 @@
+package report
+
+// Heap is the JSON of `ddtop heap`: the objects of a process by type and class. Only names and sizes are in it, never
+// what objects hold.
+type Heap struct {
+	PID   int      `json:"pid"`
+	Title string   `json:"title"`
+	Ruby  DumpRuby `json:"ruby"`
+	// Time is the end of the last count by the process's wall clock, RFC 3339. MonotonicNS is the same time by
+	// CLOCK_MONOTONIC.
+	Time        string `json:"time"`
+	MonotonicNS int64  `json:"monotonic_ns"`
+	// ReadNS is how long the count took, CPUNS the CPU time that it cost ddtop. CPUNS is null if it was not measured.
+	ReadNS int64  `json:"read_ns"`
+	CPUNS  *int64 `json:"cpu_ns"`
+	// Pages were read, PagesSkipped were given back or changed their place meanwhile. Cut means that the heap has more.
+	Pages        int  `json:"pages"`
+	PagesSkipped int  `json:"pages_skipped"`
+	Cut          bool `json:"cut"`
+	// Compacted means that objects moved meanwhile, so that counts can be wrong. Repeated is how many counts were
+	// thrown away because of that.
+	Compacted bool `json:"compacted"`
+	Repeated  int  `json:"repeated"`
+	// Marking means that a collection was marking: then much of Objects can be garbage.
+	Marking bool `json:"marking"`
+	// Objects counts slots with objects, Unswept slots with dead objects that are not swept yet, Free the free slots.
+	Objects uint64 `json:"objects"`
+	Unswept uint64 `json:"unswept"`
+	Free    uint64 `json:"free"`
+	// Bytes is the size of the slots of all objects and of the memory elsewhere that was counted.
+	Bytes   uint64     `json:"bytes"`
+	Classes []HeapKind `json:"classes"`
+	Types   []HeapKind `json:"types"`
+	Slots   []HeapSlot `json:"slots"`
+	// Growth says which classes grow. It is null without -d.
+	Growth *HeapGrowth `json:"growth"`
+}
+
+// HeapKind is the objects of a class or type.
+type HeapKind struct {
+	Name    string `json:"name"`
+	Objects uint64 `json:"objects"`
+	// Old is how many have survived some collections.
+	Old uint64 `json:"old"`
+	// Bytes is SlotBytes and OtherBytes, Share (0 to 1) its part of all.
+	Bytes     uint64  `json:"bytes"`
+	Share     float64 `json:"share"`
+	SlotBytes uint64  `json:"slot_bytes"`
+	// OtherBytes is the memory that objects have outside their slots. It is null if that is known of none of them.
+	OtherBytes *uint64 `json:"other_bytes"`
+	// Unsized is how many objects may have more memory, which is not known.
+	Unsized uint64 `json:"unsized"`
+}
+
+// HeapSlot is the slots of one size.
+type HeapSlot struct {
+	SlotSize int    `json:"slot_size"`
+	Pages    int    `json:"pages"`
+	Slots    uint64 `json:"slots"`
+	Filled   uint64 `json:"filled"`
+}
+
+// HeapGrowth compares several counts.
+type HeapGrowth struct {
+	// SpanNS is the time from the first to the last count.
+	SpanNS int64 `json:"span_ns"`
+	// Counts were taken, Compared of them had a collection between them, MajorCollections were major ones.
+	Counts           int    `json:"counts"`
+	Compared         int    `json:"compared"`
+	MajorCollections uint64 `json:"major_collections"`
+	// Enough is false if there were too few to name a class.
+	Enough  bool          `json:"enough"`
+	Classes []HeapGrowing `json:"classes"`
+}
+
+// HeapGrowing is a class that grows.
+type HeapGrowing struct {
+	Name             string  `json:"name"`
+	From             uint64  `json:"from"`
+	To               uint64  `json:"to"`
+	ObjectsPerSecond float64 `json:"objects_per_second"`
+	BytesPerSecond   float64 `json:"bytes_per_second"`
+	// Confirmed means that several major collections left more objects each time. Else garbage can be among them.
+	Confirmed bool `json:"confirmed"`
+}

@@ -1,0 +1,68 @@
+package sampler
+
+// Bounds of a HeapCount.
+const (
+	// MaxHeapWords bounds the words by which objects name their classes. Each class has one, and so has each object
+	// with a singleton class. Objects of further words are under AllocOthers.
+	MaxHeapWords = 1 << 16
+	// MaxHeapClasses bounds the classes of a HeapCount. The smallest ones beyond it are under AllocOthers.
+	MaxHeapClasses = 4096
+)
+
+// HeapCount is what one pass over the pages of Ruby's heap found. The target ran on during the pass. So objects that
+// live for less than the pass can be counted or not, and all others are counted exactly.
+type HeapCount struct {
+	// BeganNS and EndedNS are the times of the pass, CLOCK_MONOTONIC in ns. CPUNS is the CPU time of ddtop, or zero if
+	// it was not measured.
+	BeganNS, EndedNS, CPUNS int64
+	// Pages counts the pages that were read, Skipped those that were given back or changed their place meanwhile. Cut
+	// means that the heap has more pages than a pass reads.
+	Pages, Skipped int
+	Cut            bool
+	// Repeated counts the passes that were thrown away because objects moved. Compacted means that they also moved
+	// during the last one: its figures can be wrong.
+	Repeated  int
+	Compacted bool
+	// Collections and Majors count the collections before the pass. Marking means that one was in its marking phase.
+	Collections, Majors uint64
+	Marking             bool
+	// Objects, Dead and Free divide the slots: objects, objects that a collection found dead and did not sweep yet, and
+	// free slots.
+	Objects, Dead, Free uint64
+	// Types are the types of objects, as ObjectSpace.count_objects names them. Classes are their classes. Both begin
+	// with the one that has most bytes.
+	Types, Classes []HeapKind
+	// Sizes are the sizes of slots, from small to large.
+	Sizes []HeapSize
+}
+
+// HeapKind is the objects of one type or class.
+type HeapKind struct {
+	Name    string
+	Objects uint64
+	// Old is how many the collector takes for old: they have survived three or more collections.
+	Old uint64
+	// SlotBytes is the size of their slots, OtherBytes the memory elsewhere that is theirs alone.
+	SlotBytes, OtherBytes uint64
+	// Unsized is how many objects may have memory elsewhere that is not in OtherBytes.
+	Unsized uint64
+}
+
+// Add adds the objects of another kind.
+func (k *HeapKind) Add(o *HeapKind) {
+	k.Objects += o.Objects
+	k.Old += o.Old
+	k.SlotBytes += o.SlotBytes
+	k.OtherBytes += o.OtherBytes
+	k.Unsized += o.Unsized
+}
+
+// Bytes is the size of slots and memory elsewhere.
+func (k *HeapKind) Bytes() uint64 { return k.SlotBytes + k.OtherBytes }
+
+// HeapSize is the pages with slots of one size, in bytes.
+type HeapSize struct {
+	SlotSize      int
+	Pages         int
+	Slots, Filled uint64
+}

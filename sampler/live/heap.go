@@ -1,0 +1,57 @@
+package live
+
+import (
+	"context"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+)
+
+// countLimit is how long CountHeap tries. A hundred million objects take that time with 3 % of a CPU.
+const countLimit = 5 * time.Minute
+
+// CountHeap counts the objects of Ruby's heap by type and class (ruby.Reader.CountHeap). It takes no more of a CPU than
+// Options.Overhead, divided among the processes that are read. It is not to be called during Run. The error is
+// sampler.ErrEnded if the process has ended, ctx's, or says why the heap cannot be read.
+func (s *Source) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
+	ctx, cancel := context.WithTimeout(ctx, countLimit)
+	defer cancel()
+	count, err := result(ctx, &s.reading, func() (*sampler.HeapCount, error) {
+		r := rests{ctx: ctx, share: s.info.Overhead / float64(max(s.sharers.Load(), 1)), meter: pace.NewMeter(nil)}
+		count, err := s.reader.CountHeap(ctx, r.rest)
+		if err == nil {
+			count.CPUNS = r.spent + r.meter.Since()
+		}
+		return count, err
+	}, nil)
+	if err != nil {
+		if end := s.gone(err); end != nil {
+			return nil, end
+		}
+	}
+	return count, err
+}
+
+// rests spread work over time, so that it takes a share of a CPU. A share of zero sets no limit.
+type rests struct {
+	ctx   context.Context
+	share float64
+	meter *pace.Meter
+	spent int64
+}
+
+// rest sleeps until the work since the last call is within the share. The end of ctx wakes it.
+func (r *rests) rest() {
+	ns := r.meter.Since()
+	r.spent += ns
+	if r.share <= 0 || r.share >= 1 || ns <= 0 {
+		return
+	}
+	timer := time.NewTimer(time.Duration(float64(ns) * (1/r.share - 1)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.ctx.Done():
+	}
+}

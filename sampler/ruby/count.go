@@ -1,0 +1,26 @@
+package ruby
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/census"
+)
+
+// CountHeap counts the objects of the heap by type and class, while the target runs on. It calls rest behind each
+// piece, 1 to 4 MB of pages, so that a caller can spread the cost. Errors are ctx's and the target's, or say that this
+// heap cannot be read.
+func (r *Reader) CountHeap(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
+	if r.gc == nil {
+		return nil, errors.New("this collector's heap cannot be read")
+	}
+	if r.heap == nil {
+		c, err := census.New(r.gc)
+		if err != nil {
+			return nil, err
+		}
+		r.heap = c
+	}
+	return r.heap.Count(ctx, rest)
+}

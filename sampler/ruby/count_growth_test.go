@@ -1,0 +1,74 @@
+package ruby
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/growth"
+)
+
+// growthProgram does a round of work for each line. It leaks, replaces what a full cache holds and fills another cache.
+// It also fills a list that it empties every seven rounds, and makes short-lived objects. Every second round ends with
+// a major collection.
+const growthProgram = `
+class Leaked; end
+class Cached; end
+class Filling; end
+class Listed; end
+leak, cache, filling, list = [], Array.new(3000) { Cached.new }, [], []
+round = 0
+puts "ready"; $stdout.flush
+while $stdin.gets
+  round += 1
+  40.times { leak << Leaked.new }
+  300.times { |i| cache[(round * 300 + i) % 3000] = Cached.new }
+  200.times { filling << Filling.new } if round <= 16
+  list.clear if round % 7 == 0
+  100.times { list << Listed.new }
+  4.times { 5_000.times { |i| "churn #{i}" }; GC.start(full_mark: false) }
+  GC.start if round % 2 == 0
+  puts "done"; $stdout.flush
+end
+`
+
+// TestHeapGrowth names what a program leaks, and a cache while it fills. A full cache, a list that is emptied and
+// short-lived objects are not named.
+func TestHeapGrowth(t *testing.T) {
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, growthProgram, rubytest.Options{})
+		p.Expect(t, "ready")
+		reader := openReader(t, p.PID)
+		const filled, last, secondsARound, leakARound = 16, 32, 2, 40
+		var watch growth.Watch
+		for round := 1; round <= last; round++ {
+			p.Send(t, "go")
+			p.Expect(t, "done")
+			count, err := reader.CountHeap(context.Background(), func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			count.BeganNS = int64(round) * secondsARound * 1e9 // a clock that does not depend on the machine
+			watch.Add(count)
+			if round != filled && round != last {
+				continue
+			}
+			named := make(map[string]growth.Class)
+			for _, k := range watch.Classes() {
+				named[k.Name] = k
+			}
+			leak, found := named["Leaked"]
+			if rate := leak.PerSecond * secondsARound; !found || rate < 0.9*leakARound || rate > 1.1*leakARound || !leak.Confirmed {
+				t.Errorf("round %d: the leak of %d a round: %+v", round, leakARound, leak)
+			}
+			if _, found := named["Filling"]; found != (round == filled) {
+				t.Errorf("round %d: the cache that fills is named: %v", round, found)
+			}
+			delete(named, "Leaked")
+			delete(named, "Filling")
+			if len(named) > 0 {
+				t.Errorf("round %d: %+v", round, named)
+			}
+		}
+	})
+}

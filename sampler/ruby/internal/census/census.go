@@ -1,0 +1,215 @@
+// Package census counts the objects on the pages of Ruby's heap by type and class, while the target runs on
+// (docs/internals/gc.md#counting-objects). It reads slots and never what objects hold.
+package census
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// Named limits of a pass.
+const (
+	// maxPasses is how many passes are tried while the target moves objects.
+	maxPasses = 4
+	// maxTables bounds the Hashes of a page whose tables are read with one call, up to 3.2. A page has 408 slots.
+	maxTables = 1024
+	// namesAPiece is how many names of classes are read before the next rest.
+	namesAPiece = 256
+)
+
+// Counter counts the objects of one VM.
+type Counter struct {
+	gc      *gc.Reader
+	mem     attach.Memory
+	objects *heap.Objects
+	sizes   *heap.Sizer
+	now     func() int64
+
+	words  wordTable
+	types  [heap.TypeMask + 1]sampler.HeapKind
+	hidden [heap.TypeMask + 1]sampler.HeapKind // objects without a class
+	slots  map[int]*sampler.HeapSize
+	out    sampler.HeapCount
+	tables []tableOf
+	ranges []attach.Range
+	buf    []byte
+}
+
+// tableOf is the table of a Hash whose size is still to be read, with whose kinds it counts for.
+type tableOf struct {
+	at         attach.Address
+	typ, class *sampler.HeapKind
+}
+
+// New returns a Counter of the VM that g reads. The error says that the release's heap is not known.
+func New(g *gc.Reader) (*Counter, error) {
+	sizes := g.Objects.NewSizer(g.Release)
+	if sizes == nil {
+		return nil, fmt.Errorf("the heap of Ruby %s is not known: ddtop counts objects of 2.7 to 4.0", g.Release)
+	}
+	return &Counter{gc: g, mem: g.Mem, objects: g.Objects, sizes: sizes, now: g.Now}, nil
+}
+
+// Count makes a pass over all pages. rest is called behind each piece: it spreads the cost over time. The pass is
+// repeated if the target moved objects meanwhile, as only a compaction does. Errors are ctx's, the target's, or of
+// reading the list of pages.
+func (c *Counter) Count(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
+	for try := 0; ; try++ {
+		moved, err := c.pass(ctx, rest)
+		if err != nil {
+			return nil, err
+		}
+		if c.out.Compacted = moved; !moved || try == maxPasses-1 {
+			c.out.Repeated = try
+			break
+		}
+	}
+	if err := c.finish(ctx, rest); err != nil {
+		return nil, err
+	}
+	out := c.out
+	out.EndedNS = c.now()
+	return &out, nil
+}
+
+var errNoFigures = errors.New("the collector's figures cannot be read")
+
+// pass counts once. moved reports whether objects may have moved meanwhile.
+func (c *Counter) pass(ctx context.Context, rest func()) (moved bool, err error) {
+	c.reset()
+	c.out.BeganNS = c.now()
+	state, before, ok := c.gc.Figures()
+	if !ok {
+		return false, errNoFigures
+	}
+	c.out.Collections, c.out.Majors, c.out.Marking = state.Count, state.MajorCount, state.Mode == sampler.GCMarking
+	list, cut, err := c.gc.Pages()
+	if err != nil {
+		return false, err
+	}
+	c.out.Cut = cut
+	for chunk := range slices.Chunk(list, gc.PagesAPiece) {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		skipped, err := c.gc.Whole(chunk, c.page)
+		if err == nil {
+			err = c.readTables()
+		}
+		if err != nil {
+			return false, err
+		}
+		c.out.Skipped += skipped
+		rest()
+	}
+	_, after, ok := c.gc.Figures()
+	return !ok || before.Compacting || after.Compacting || before.Compactions != after.Compactions, nil
+}
+
+func (c *Counter) reset() {
+	c.words.reset()
+	c.types, c.hidden = [heap.TypeMask + 1]sampler.HeapKind{}, [heap.TypeMask + 1]sampler.HeapKind{}
+	c.slots = make(map[int]*sampler.HeapSize)
+	c.out = sampler.HeapCount{}
+	c.objects.Renew()
+}
+
+// page counts the objects of a page.
+func (c *Counter) page(p *gc.Page) {
+	c.out.Pages++
+	size := uint64(p.SlotSize)
+	var objects, dead, free uint64
+	for at := 0; at+p.SlotSize <= len(p.Slots); at += p.SlotSize {
+		slot := p.Slots[at : at+p.SlotSize]
+		flags := view.U64(slot)
+		typ := flags & heap.TypeMask
+		if typ == heap.TypeNone || typ == heap.TypeMoved || typ == heap.TypeZombie {
+			free++
+			continue
+		}
+		if p.Dead(at) {
+			dead++
+			continue
+		}
+		objects++
+		add := sampler.HeapKind{Objects: 1, SlotBytes: size}
+		if flags&c.sizes.Old == c.sizes.Old {
+			add.Old = 1
+		}
+		kind := &c.types[typ]
+		var class *sampler.HeapKind
+		switch word := view.U64(slot[heap.BasicClass:]); {
+		case typ >= heap.TypeImemo || heap.CarriesClasses(typ):
+		case word == 0:
+			class = &c.hidden[typ]
+		default:
+			class = c.words.kind(word)
+		}
+		own := c.sizes.Of(slot)
+		add.OtherBytes = own.Bytes
+		if own.Unknown {
+			add.Unsized = 1
+		}
+		kind.Add(&add)
+		if class != nil {
+			class.Add(&add)
+		}
+		if own.Table != 0 {
+			c.tables = append(c.tables, tableOf{own.Table, kind, class})
+		}
+	}
+	c.out.Objects += objects
+	c.out.Dead += dead
+	c.out.Free += free
+	s := c.slots[p.SlotSize]
+	if s == nil { // one of at most maxSlotSize
+		s = &sampler.HeapSize{SlotSize: p.SlotSize}
+		c.slots[p.SlotSize] = s
+	}
+	s.Pages++
+	s.Slots += objects + dead + free
+	s.Filled += objects + dead
+}
+
+// readTables adds the sizes of the tables that the Hashes of a piece have elsewhere.
+func (c *Counter) readTables() error {
+	defer func() { c.tables = c.tables[:0] }()
+	if c.buf == nil && len(c.tables) > 0 {
+		c.buf = make([]byte, maxTables*heap.TableSize)
+	}
+	for chunk := range slices.Chunk(c.tables, maxTables) {
+		c.ranges = c.ranges[:0]
+		for i, t := range chunk {
+			c.ranges = append(c.ranges, attach.Range{Addr: t.at, Buf: c.buf[i*heap.TableSize:][:heap.TableSize]})
+		}
+		calls, err := c.mem.ReadBatch(c.ranges)
+		c.gc.Reads.Calls += uint64(calls)
+		if err != nil {
+			return err
+		}
+		for i, t := range chunk {
+			own := heap.Own{Unknown: true}
+			if !c.ranges[i].Failed {
+				own = c.sizes.Table(c.ranges[i].Buf)
+			}
+			for _, kind := range [...]*sampler.HeapKind{t.typ, t.class} {
+				if kind == nil {
+					continue
+				}
+				kind.OtherBytes += own.Bytes
+				if own.Unknown {
+					kind.Unsized++
+				}
+			}
+		}
+	}
+	return nil
+}

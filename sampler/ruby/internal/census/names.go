@@ -1,0 +1,144 @@
+package census
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+)
+
+// finish names types and classes, and orders them.
+func (c *Counter) finish(ctx context.Context, rest func()) error {
+	c.out.Types = c.out.Types[:0]
+	byName := make(map[string]*sampler.HeapKind)
+	add := func(name string, kind *sampler.HeapKind) {
+		if kind.Objects == 0 {
+			return
+		}
+		k := byName[name]
+		if k == nil {
+			k = &sampler.HeapKind{Name: name}
+			byName[name] = k
+		}
+		k.Add(kind)
+	}
+	for typ := range c.types {
+		kind := &c.types[typ]
+		if kind.Objects == 0 {
+			continue
+		}
+		kind.Name = heap.TypeNames[typ]
+		if kind.Name == "" {
+			kind.Name = sampler.AllocUnknown
+		}
+		c.out.Types = append(c.out.Types, *kind)
+		switch {
+		case typ >= heap.TypeImemo:
+			add(sampler.AllocInternal, kind)
+		case heap.CarriesClasses(uint64(typ)):
+			add(classOfType(kind.Name), kind)
+		}
+		add(sampler.AllocHidden, &c.hidden[typ])
+	}
+	add(sampler.AllocOthers, &c.words.others)
+	for i := range c.words.kinds {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		add(c.name(c.words.keys[i]), &c.words.kinds[i])
+		if i%namesAPiece == namesAPiece-1 {
+			rest()
+		}
+	}
+	c.out.Classes = make([]sampler.HeapKind, 0, len(byName))
+	for _, k := range byName {
+		c.out.Classes = append(c.out.Classes, *k)
+	}
+	order(c.out.Types)
+	order(c.out.Classes)
+	if rest := c.out.Classes[min(len(c.out.Classes), sampler.MaxHeapClasses):]; len(rest) > 0 {
+		others := sampler.HeapKind{Name: sampler.AllocOthers}
+		for i := range rest {
+			others.Add(&rest[i])
+		}
+		c.out.Classes = append(c.out.Classes[:sampler.MaxHeapClasses], others)
+	}
+	for _, s := range c.slots {
+		c.out.Sizes = append(c.out.Sizes, *s)
+	}
+	slices.SortFunc(c.out.Sizes, func(a, b sampler.HeapSize) int { return cmp.Compare(a.SlotSize, b.SlotSize) })
+	return nil
+}
+
+// order puts the kind with most bytes first.
+func order(list []sampler.HeapKind) {
+	slices.SortFunc(list, func(a, b sampler.HeapKind) int {
+		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// classOfType is the class of classes and of modules. Each of them has a singleton class, which is not asked.
+func classOfType(typ string) string {
+	if typ == "T_CLASS" {
+		return "Class"
+	}
+	return "Module"
+}
+
+func (c *Counter) name(word uint64) string {
+	name, err := c.objects.ClassPath(word)
+	switch {
+	case err != nil:
+		return sampler.AllocUnknown
+	case name == "":
+		return sampler.AllocAnonymous
+	}
+	return name
+}
+
+// wordTable has a kind for each word by which objects name their classes. It is a hash table of its own because it has
+// to be fast: a pass reads it for each object.
+type wordTable struct {
+	places []int32 // 1 + the index of a key, or zero
+	keys   []uint64
+	kinds  []sampler.HeapKind
+	others sampler.HeapKind
+	last   int
+}
+
+const (
+	wordPlaces = 4 * sampler.MaxHeapWords // so that few keys fall on one place
+	wordShift  = 64 - 18                  // 1<<18 places
+)
+
+func (t *wordTable) reset() {
+	if t.places == nil {
+		t.places, t.keys = make([]int32, wordPlaces), make([]uint64, 0, sampler.MaxHeapWords)
+		// Never made larger: pointers to its elements are kept within a piece.
+		t.kinds = make([]sampler.HeapKind, 0, sampler.MaxHeapWords)
+	}
+	clear(t.places)
+	t.keys, t.kinds, t.others, t.last = t.keys[:0], t.kinds[:0], sampler.HeapKind{}, 0
+}
+
+// kind returns the kind of a word. It stays at its place until reset.
+func (t *wordTable) kind(word uint64) *sampler.HeapKind {
+	if t.last < len(t.keys) && t.keys[t.last] == word { // neighbours are often of one class
+		return &t.kinds[t.last]
+	}
+	at := word * 0x9e3779b97f4a7c15 >> wordShift
+	for ; t.places[at] != 0; at = (at + 1) % wordPlaces {
+		if i := int(t.places[at] - 1); t.keys[i] == word {
+			t.last = i
+			return &t.kinds[i]
+		}
+	}
+	if len(t.keys) == cap(t.keys) {
+		return &t.others
+	}
+	t.keys, t.kinds = append(t.keys, word), append(t.kinds, sampler.HeapKind{})
+	t.places[at], t.last = int32(len(t.keys)), len(t.keys)-1
+	return &t.kinds[t.last]
+}

@@ -1,0 +1,124 @@
+package gc
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// PagesAPiece is how many pages Whole reads at once: 1 to 4 MB. Fewer cost more calls, and more let the caches of the
+// CPU go cold between two pieces.
+const PagesAPiece = 64
+
+// Page is a page of the heap with its header.
+type Page struct {
+	// Start is the address of the first slot, Slots are the slots, of SlotSize bytes each.
+	Start    attach.Address
+	Slots    []byte
+	SlotSize int
+	// unswept means that a collection has marked the page's live objects, and did not free the others yet.
+	unswept bool
+	marks   []byte
+	bytes   uint64 // of the page, a power of two
+}
+
+// Dead reports whether the object in the slot at an offset is garbage that waits to be swept.
+func (p *Page) Dead(offset int) bool {
+	if !p.unswept {
+		return false
+	}
+	bit := (uint64(p.Start) + uint64(offset)) & (p.bytes - 1) / slotSize
+	return int(bit/8) < len(p.marks) && p.marks[bit/8]>>(bit%8)&1 == 0
+}
+
+// wholeReads is what Whole reads pages with.
+type wholeReads struct {
+	heapPage
+	// first and whole are the sizes of the part of a header that places the slots, and of the part with the marks.
+	first, whole    int
+	flags           int
+	bytes           uint64
+	headers, slots  []byte
+	ranges, content []attach.Range
+	of              []int
+}
+
+// beforeSweep is the bit of a page's flags that says that it waits to be swept (heap_page.flags.before_sweep, gc.c).
+const beforeSweep = 1
+
+func (g *Reader) newWhole() (*wholeReads, error) {
+	r := new(wholeReads)
+	if err := g.resolve(&r.heapPage); err != nil {
+		return nil, err
+	}
+	// The flags follow four counts of two bytes, of which total_slots is the first, at a multiple of four.
+	r.flags = (r.totalSlots + 8 + 3) &^ 3
+	r.first = max(r.pageStart+8, r.totalSlots+2, r.slotSize+2)
+	r.whole = max(r.first, r.flags+4, r.marks.Offset+r.marks.Size)
+	r.bytes = pageBytes(r.marks)
+	r.headers, r.slots = make([]byte, PagesAPiece*(r.first+r.whole)), make([]byte, PagesAPiece*maxHeapPage)
+	return r, nil
+}
+
+// Whole calls f with each of some pages of the heap, PagesAPiece at most. Each page is read in one call with its
+// header, the slots first. skipped counts the pages that could not be read, or that changed their place meanwhile. The
+// content is valid during the call of f. The error is the target's, or says that the release's table lacks a place.
+func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err error) {
+	if g.whole == nil {
+		if g.whole, err = g.newWhole(); err != nil {
+			return 0, err
+		}
+	}
+	r := g.whole
+	list = list[:min(len(list), PagesAPiece)]
+	r.ranges = r.ranges[:0]
+	for i, page := range list {
+		r.ranges = append(r.ranges, attach.Range{Addr: page, Buf: r.headers[i*r.first:][:r.first]})
+	}
+	if err := g.pages.read(g, r.ranges); err != nil {
+		return 0, err
+	}
+	r.content, r.of = r.content[:0], r.of[:0]
+	wholes := r.headers[len(list)*r.first:]
+	for i, header := range r.ranges {
+		start, size, total := r.heapPage.slots(header.Buf)
+		switch {
+		case header.Failed || size < minSlotSize || size > maxSlotSize || total*size > maxHeapPage:
+			skipped++
+		case total == 0: // empty pages are on the list from 3.4 on
+		default:
+			n := len(r.of)
+			r.of = append(r.of, i)
+			r.content = append(r.content, attach.Range{Addr: start, Buf: r.slots[n*maxHeapPage:][:total*size]},
+				attach.Range{Addr: list[i], Buf: wholes[n*r.whole:][:r.whole]})
+		}
+	}
+	if err := g.pages.read(g, r.content); err != nil {
+		return skipped, err
+	}
+	for n, i := range r.of {
+		slots, header := r.content[2*n], r.content[2*n+1]
+		start, size, total := r.heapPage.slots(r.ranges[i].Buf)
+		if slots.Failed || header.Failed {
+			skipped++
+			continue
+		}
+		if start2, size2, total2 := r.heapPage.slots(header.Buf); start != start2 || size != size2 || total != total2 {
+			skipped++
+			continue
+		}
+		f(&Page{Start: start, Slots: slots.Buf, SlotSize: size, unswept: header.Buf[r.flags]&beforeSweep != 0,
+			marks: header.Buf[r.marks.Offset:][:r.marks.Size], bytes: r.bytes})
+	}
+	return skipped, nil
+}
+
+// Figures reads the collector's state and figures now. ok is false if they cannot be read.
+func (g *Reader) Figures() (gc sampler.GC, detail sampler.GCDetail, ok bool) {
+	d := &g.detail
+	before := d.now.AtNS
+	if d.buf == nil || !g.fetchDetail() || d.now.AtNS == before {
+		return gc, detail, false
+	}
+	g.fill(&gc)
+	return gc, d.now, true
+}

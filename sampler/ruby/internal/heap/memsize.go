@@ -1,0 +1,235 @@
+package heap
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// More types of objects.
+const (
+	typeStruct   = 9
+	typeRational = 15
+	typeComplex  = 14
+	// TypeZombie is an object whose finalizer is still to run.
+	TypeZombie = 29
+)
+
+// TypeNames are the names of types by their number, as ObjectSpace.count_objects has them.
+var TypeNames = [TypeMask + 1]string{
+	TypeNone: "FREE", TypeObject: "T_OBJECT", typeClass: "T_CLASS", typeModule: "T_MODULE", typeFloat: "T_FLOAT", TypeString: "T_STRING",
+	6: "T_REGEXP", TypeArray: "T_ARRAY", TypeHash: "T_HASH", typeStruct: "T_STRUCT", typeBignum: "T_BIGNUM", 11: "T_FILE",
+	typeData: "T_DATA", 13: "T_MATCH", typeComplex: "T_COMPLEX", typeRational: "T_RATIONAL", TypeSymbol: "T_SYMBOL", TypeImemo: "T_IMEMO",
+	27: "T_NODE", typeIClass: "T_ICLASS", TypeZombie: "T_ZOMBIE", TypeMoved: "T_MOVED",
+}
+
+// CarriesClasses reports whether objects of a type are classes or modules. Each has a singleton class of its own.
+func CarriesClasses(typ uint64) bool { return typ == typeClass || typ == typeModule }
+
+// maxOwn bounds the memory that one object is believed to have elsewhere, in bytes. More is a slot that changed while
+// it was read, or a hostile one.
+const maxOwn = 1 << 40
+
+// Sizer works out how much memory an object has outside its slot, as ObjectSpace.memsize_of does (gc.c, string.c,
+// array.c, hash.c, st.c, struct.c, bignum.c). It looks at the object's slot alone.
+type Sizer struct {
+	o *Objects
+	// Old are the bits of an object's flags that are all set if it is old.
+	Old uint64
+
+	shared, sharedRoot, structLen uint64
+	numbered                      bool // an Object counts its slots itself (up to 3.1)
+	hash, hashHeader              int
+	capacities                    map[uint32]int
+}
+
+// SizedFrom and SizedBefore are the first release that a Sizer knows, and the first one that it does not know.
+var (
+	sizedFrom   = [2]int{2, 7}
+	sizedBefore = [2]int{4, 1}
+)
+
+// NewSizer returns the Sizer of a release. It is nil if the release is not known.
+func (o *Objects) NewSizer(rel places.Release) *Sizer {
+	if !rel.AtLeast(sizedFrom[0], sizedFrom[1]) || rel.AtLeast(sizedBefore[0], sizedBefore[1]) {
+		return nil
+	}
+	s := &Sizer{o: o, Old: 0x60, shared: 0x4000, sharedRoot: 1 << 17, structLen: 0x6000, numbered: o.places.objectCount >= 0,
+		hash: hashPointer, hashHeader: tableHeader, capacities: make(map[uint32]int)}
+	if rel.AtLeast(3, 2) {
+		s.sharedRoot = 1 << 24 // RARRAY_SHARED_ROOT_FLAG: FL_USER5 to 3.1, FL_USER12 since
+	}
+	if rel.AtLeast(3, 3) {
+		s.Old, s.structLen, s.hash, s.hashHeader = 0x20, 0xfe000, o.places.hashSize, 0
+	}
+	if rel.AtLeast(3, 4) {
+		s.shared = 0x1000 // ELTS_SHARED: FL_USER2 to 3.3, FL_USER0 since
+	}
+	return s
+}
+
+// Where objects keep the size of what they have elsewhere, in bytes: the same from 2.7 to 4.0.
+const (
+	stringCapacity = 32
+	arrayLength    = 16
+	arrayCapacity  = 24
+	structLength   = 16
+	bignumLength   = 16
+	hashPointer    = 16
+	// smallTable is the size of a Hash's list of eight pairs up to 3.2, tableHeader the size of an st_table.
+	smallTable  = 128
+	tableHeader = 56
+	// TableSize is how much of an st_table Sizer.Table takes.
+	TableSize = 64
+	// flagNoFree is set on a String whose bytes are not its own (STR_NOFREE, FL_USER18).
+	flagNoFree = 1 << 30
+	// flagBignumEmbed is set on a Bignum whose digits are in its slot (FL_USER2).
+	flagBignumEmbed = 0x4000
+	digitBytes      = 4
+	word            = 8
+)
+
+// Own is the memory of an object outside its slot.
+type Own struct {
+	Bytes uint64
+	// Table is the address of an st_table that has to be read for it (Sizer.Table), or zero.
+	Table attach.Address
+	// Unknown means that the object may have more, which is not known.
+	Unknown bool
+}
+
+// Of returns what the object in a slot has outside it.
+func (s *Sizer) Of(slot []byte) Own {
+	if len(slot) < 40 {
+		return Own{Unknown: true} // releases with smaller slots are not known
+	}
+	flags := view.U64(slot)
+	n, unit := uint64(0), uint64(word)
+	switch flags & TypeMask {
+	case typeFloat, TypeSymbol, typeRational, typeComplex:
+		return Own{}
+	case TypeString:
+		if flags&flagNoEmbed == 0 || flags&(s.shared|flagNoFree) != 0 {
+			return Own{}
+		}
+		n, unit = view.U64(slot[stringCapacity:])+terminator(int(flags>>encodingShift&encodingMask)), 1
+	case TypeArray:
+		switch {
+		case flags&(flagEmbed|s.shared) != 0:
+			return Own{}
+		case flags&s.sharedRoot != 0:
+			n = view.U64(slot[arrayLength:])
+		default:
+			n = view.U64(slot[arrayCapacity:])
+		}
+	case typeStruct:
+		if flags&s.structLen != 0 {
+			return Own{}
+		}
+		n = view.U64(slot[structLength:])
+	case typeBignum:
+		if flags&flagBignumEmbed != 0 {
+			return Own{}
+		}
+		n, unit = view.U64(slot[bignumLength:]), digitBytes
+	case TypeHash:
+		return s.hashOwn(slot, flags)
+	case TypeObject:
+		return s.objectOwn(slot, flags)
+	default:
+		return Own{Unknown: true}
+	}
+	if n > maxOwn {
+		return Own{Unknown: true}
+	}
+	return Own{Bytes: n * unit}
+}
+
+// terminator is the size of what ends a String's bytes.
+func terminator(encoding int) uint64 {
+	switch encoding {
+	case encUTF16BE, encUTF16LE, encUTF16:
+		return 2
+	case encUTF32BE, encUTF32LE, encUTF32:
+		return 4
+	}
+	return 1
+}
+
+func (s *Sizer) hashOwn(slot []byte, flags uint64) Own {
+	if s.hashHeader == 0 { // the table is in the slot
+		if flags&flagLarge == 0 {
+			return Own{}
+		}
+		if len(slot) < s.hash+TableSize-word {
+			return Own{Unknown: true}
+		}
+		return s.Table(slot[s.hash:])
+	}
+	table := view.U64(slot[s.hash:])
+	switch {
+	case table == 0:
+		return Own{}
+	case flags&flagLarge == 0:
+		return Own{Bytes: smallTable}
+	}
+	return Own{Table: attach.Address(table)}
+}
+
+// Table returns the size of an st_table: its entries, its bins, and its header if that is elsewhere, too.
+func (s *Sizer) Table(table []byte) Own {
+	const maxPower = 36 // of a table with a TB of entries
+	p := s.o.places
+	// entry_power is the first byte of an st_table, on all releases.
+	entries, bins, size := table[0], table[p.tableBinPower], table[p.tableBinSize]
+	if entries > maxPower || bins > maxPower+1 || size > 3 {
+		return Own{Unknown: true}
+	}
+	n := uint64(tableEntrySize)<<entries + uint64(s.hashHeader)
+	if p.tableBins >= 0 && view.U64(table[p.tableBins:]) != 0 {
+		n += (uint64(1)<<bins<<size + word - 1) &^ (word - 1)
+	}
+	return Own{Bytes: n}
+}
+
+func (s *Sizer) objectOwn(slot []byte, flags uint64) Own {
+	embedded := flags&flagEmbed != 0
+	if behind := s.o.places.flagBehind; behind != 0 { // 4.0
+		embedded = flags&behind == 0
+	}
+	if embedded {
+		return Own{}
+	}
+	if s.numbered {
+		return Own{Bytes: word * uint64(view.U32(slot[s.o.places.objectCount:]))}
+	}
+	id := uint32(flags >> 32)
+	n, known := s.capacities[id]
+	if !known {
+		n = s.o.capacity(id)
+		if len(s.capacities) < maxKeptShapes {
+			s.capacities[id] = n
+		}
+	}
+	if n < 0 {
+		return Own{Unknown: true}
+	}
+	return Own{Bytes: word * uint64(n)}
+}
+
+// capacity returns how many variables an object of a shape has room for outside its slot. It is -1 if that cannot be
+// told: the variables are in a table, or the shape cannot be read.
+func (o *classes) capacity(id uint32) int {
+	if id&o.places.shapeComplex != 0 {
+		return -1
+	}
+	var s shape
+	err := o.Read(func() (err error) {
+		s, err = o.shapeAt(id & o.places.shapeMask)
+		return err
+	})
+	if err != nil || s.typ == o.places.typeComplex || s.capacity > maxIvars {
+		return -1
+	}
+	return s.capacity
+}
