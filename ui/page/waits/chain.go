@@ -97,26 +97,34 @@ func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
 	var said []string
 	holders, more, moreNS := 0, 0, int64(0)
 	for _, x := range all {
-		word, _, _ := strings.Cut(x.what, ":")
+		word := x.what // names have colons, too
 		if x.state != gvl.Unknown {
 			if holders++; holders > namedInSentence {
 				more++
 				moreNS += x.NS
 				continue
 			}
-		} else if more > 0 {
-			said = append(said, fmt.Sprintf("%s behind %s", units.ProseDuration(moreNS), units.Plural(more, "more", "more")))
-			more = 0
+		} else {
+			word, _, _ = strings.Cut(word, ":")
+			if more > 0 {
+				said = append(said, behindOthers(moreNS, more))
+				more = 0
+			}
 		}
 		if x.NS*200 >= c.LenNS || len(said) == 0 { // what is less than half a percent stands in the rows
 			said = append(said, units.ProseDuration(x.NS)+" "+word)
 		}
 	}
 	if more > 0 {
-		said = append(said, fmt.Sprintf("%s behind %d more", units.ProseDuration(moreNS), more))
+		said = append(said, behindOthers(moreNS, more))
 	}
 	if len(said) == 0 {
 		return w.Name + " " + waited
 	}
 	return w.Name + " " + waited + ": " + strings.Join(said, ", ")
+}
+
+// behindOthers sums up the holders that a sentence does not name.
+func behindOthers(ns int64, n int) string {
+	return fmt.Sprintf("%s behind %s", units.ProseDuration(ns), units.Plural(n, "other place", "other places"))
 }
