@@ -156,9 +156,9 @@ func MetricName(m flamegraph.Metric) string {
 func NothingOf(m flamegraph.Metric) string {
 	switch m {
 	case flamegraph.Blame:
-		return "nobody made others wait for the GVL"
+		return "no thread made others wait for the GVL"
 	case flamegraph.Wait:
-		return "nobody waited for the GVL"
+		return "no thread waited for the GVL"
 	}
 	return "no " + MetricName(m) + " here"
 }

@@ -17,12 +17,14 @@ func TestASentenceHasWholeNames(t *testing.T) {
 	c.LenNS = 100e6
 	c.Sum.HandoverNS = 10e6
 	for i, method := range []string{"ActiveRecord::Base.find", "Redis::Client#call", "Order#a", "Order#b"} {
-		c.Sum.Parts = append(c.Sum.Parts, stream.ChainPart{Thread: sampler.ThreadID(i + 1), State: gvl.Running, Method: method, NS: int64(30-i) * 1e6})
+		part := stream.ChainPart{Thread: sampler.ThreadID(i + 1), State: gvl.Running, Method: method, NS: int64(30-i) * 1e6}
+		c.Sum.Parts = append(c.Sum.Parts, part)
 	}
 	w := &WaitRow{Name: "worker: mail"}
 	w.LenNS, w.LeastNS, w.MostNS, w.Exact = 100e6, 100e6, 100e6, true
 	got := chainSentence(&c, w, &scene.Scene{Dict: sampler.NewDictionary()})
-	for _, want := range []string{"worker: mail waited 100 ms: ", "behind ActiveRecord::Base.find (", "behind Redis::Client#call (", "behind 2 other places", "10 ms hand-over"} {
+	for _, want := range []string{"worker: mail waited 100 ms: ", "behind ActiveRecord::Base.find (",
+		"behind Redis::Client#call (", "behind 2 other places", "10 ms hand-over"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
