@@ -49,16 +49,16 @@ type stateRow struct {
 const DatadogCPU = "had cpu"
 
 var states = [NumStates]stateRow{
-	Unknown:  {"unknown", "?", '?', '?', 0, 7, 9, 7, "unknown", "not known: the evidence does not say"},
-	Running:  {"running", "run", 'R', '█', 0x009E73, 2, 0, 0, DatadogCPU, "runs Ruby: it holds the GVL, the lock that one thread of a ractor has at a time"},
-	Stalled:  {"stalled", "stall", 'S', 'S', 0xCC79A7, 0, 1, 2, "blocked", "holds the GVL and sleeps in the kernel: who wants to run Ruby waits for that"},
+	Unknown:  {"unknown", "?", '?', '?', 0, 7, 9, 7, "unknown", "not known: the samples do not tell"},
+	Running:  {"running", "run", 'R', '█', 0x009E73, 2, 0, 0, DatadogCPU, "runs Ruby and holds the GVL, the lock that one thread of a ractor has at a time"},
+	Stalled:  {"stalled", "stall", 'S', 'S', 0xCC79A7, 0, 1, 2, "blocked", "holds the GVL and sleeps in the kernel, so threads that want to run Ruby wait"},
 	GC:       {"gc", "gc", 'G', 'G', 0xF0E442, 1, 2, 1, DatadogCPU, "holds the GVL and collects garbage"},
 	Waiting:  {"waiting", "wait", 'w', 'w', 0xD55E00, 3, 3, 3, "waiting for gvl", "wants to run Ruby and waits for the GVL"},
 	Native:   {"native", "native", 'n', 'n', 0x56B4E9, 6, 5, 4, DatadogCPU, "C code without the GVL, or waiting for a CPU to run it"},
-	IO:       {"io", "io", 'i', 'i', 0x0072B2, 5, 6, 6, "network", "waits for the outside: a database, a socket, a file, a child process"},
+	IO:       {"io", "io", 'i', 'i', 0x0072B2, 5, 6, 6, "network", "waits for something outside: a database, a socket, a file, a child process"},
 	Lock:     {"lock", "lock", 'L', 'L', 0xE69F00, 4, 4, 5, "blocked", "waits for a Mutex or Monitor of the program"},
 	Parked:   {"parked", "park", 'p', 'p', 0, 8, 7, 8, "waiting", "waits for work or for another thread"},
-	Sleeping: {"sleeping", "sleep", '.', '·', 0, 9, 8, 9, "sleeping", "in sleep"},
+	Sleeping: {"sleeping", "sleep", '.', '·', 0, 9, 8, 9, "sleeping", "sleeps, as it asked to"},
 }
 
 var (

@@ -50,13 +50,13 @@ type LeastQuality struct {
 // behind one thread that computes is that long.
 var LeastQualities = [NumFigures]LeastQuality{
 	{Figure: FigureStates, Name: "states", Samples: 50,
-		Why: "with fewer than 50 samples a share of time is off by 7 points and more"},
+		Why: "a share of fewer than 50 samples is off by 7 points or more"},
 	{Figure: FigureWaits, Name: "waits", Samples: 20, Apart: 100 * time.Millisecond,
-		Why: "with samples further apart than 100 ms most waits are missed"},
+		Why: "most waits are missed if samples are more than 100 ms apart"},
 	{Figure: FigureStacks, Name: "stacks", Stacks: 20,
-		Why: "with fewer than 20 readings of stacks a method's share is off by 11 points and more"},
+		Why: "a method's share of fewer than 20 stack samples is off by 11 points or more"},
 	{Figure: FigureRequests, Name: "requests", Stacks: 2, StacksApart: 250 * time.Millisecond,
-		Why: "with readings of stacks further apart than 250 ms most requests are missed"},
+		Why: "most requests are missed if stacks are read more than 250 ms apart"},
 }
 
 // String returns the kind's word in JSON: states, waits, stacks, requests.

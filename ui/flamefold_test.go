@@ -21,14 +21,20 @@ type requestTree struct {
 	weights flamegraph.Snapshot
 }
 
-func newRequests(t *testing.T) *requestTree {
+func newRequests(t *testing.T, wrappers ...string) *requestTree {
 	t.Helper()
 	r := &requestTree{dict: sampler.NewDictionary()}
 	gem := func(name, label string) sampler.FrameID {
 		return r.dict.InternFrame(sampler.Frame{Label: label, AbsolutePath: "/gems/" + name + "-1.0/lib/x.rb", Origin: sampler.OriginGem, Gem: name + " 1.0"})
 	}
+	own := func(label string) sampler.FrameID {
+		return r.dict.InternFrame(sampler.Frame{Label: label, AbsolutePath: "/app/orders.rb", FirstLine: 3, Origin: sampler.OriginApp})
+	}
 	add := func(ns int64, frames ...sampler.FrameID) {
 		var stack sampler.StackID
+		for _, label := range wrappers {
+			stack = r.dict.InternStack(stack, own(label))
+		}
 		for i := range 20 {
 			stack = r.dict.InternStack(stack, gem("puma", fmt.Sprintf("Puma#call_%d", i)))
 		}
@@ -37,9 +43,6 @@ func newRequests(t *testing.T) *requestTree {
 		}
 		r.weights.Entries = append(r.weights.Entries, flamegraph.Entry{
 			Key: flamegraph.Key{Thread: 1, Stack: stack, State: gvl.Running}, Weights: flamegraph.Weights{WallNS: ns, Samples: ns}})
-	}
-	own := func(label string) sampler.FrameID {
-		return r.dict.InternFrame(sampler.Frame{Label: label, AbsolutePath: "/app/orders.rb", FirstLine: 3, Origin: sampler.OriginApp})
 	}
 	a, b, c, exec := gem("rack", "Rack::Static#call"), gem("rack", "Rack::Runtime#call"), gem("rack", "Rack::Head#call"),
 		r.dict.InternFrame(sampler.Frame{Label: "PG::Connection#exec", C: true, Origin: sampler.OriginCore})
@@ -197,5 +200,14 @@ func TestStackOfOneThreadIsFolded(t *testing.T) {
 	s.press("c")
 	if p := s.model.pages[scene.PageThread].(*thread.Page); len(p.Frames.Rows) != p.Depth {
 		t.Errorf("%d rows of %d frames", len(p.Frames.Rows), p.Depth)
+	}
+}
+
+// TestAWrapperIsNotTheCode: libraries are folded by themselves even if an own method that wraps all requests can be
+// read.
+func TestAWrapperIsNotTheCode(t *testing.T) {
+	r := newRequests(t, "RequestLog#call")
+	if got := r.draw(); r.Folding != widget.FoldLibraries || !strings.Contains(got, "index") {
+		t.Errorf("folding %d:\n%s", r.Folding, got)
 	}
 }

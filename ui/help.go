@@ -95,7 +95,7 @@ func keyLines(k *scene.KeyMap, w int, t *style.Theme) []widget.OverlayLine {
 // legendLines explains letters and colours.
 func legendLines(w int, t *style.Theme, ascii bool) []widget.OverlayLine {
 	const textX = 14
-	out := []widget.OverlayLine{helpHead("timeline: a column is the state with most of it", t)}
+	out := []widget.OverlayLine{helpHead("timeline: a column shows its longest state", t)}
 	for _, s := range stateHelp {
 		out = append(out, helpText(s.Meaning(), textX, w, t, func(a canvas.Area) {
 			c := timeline.Cell{Dominant: s, Share: 1, SpanNS: 1}
@@ -106,7 +106,7 @@ func legendLines(w int, t *style.Theme, ascii bool) []widget.OverlayLine {
 			a.Put(4, 0, s.String(), canvas.Style{FG: t.Readable(t.States[s]), Attr: canvas.Bold})
 		})...)
 	}
-	out = append(out, helpText("a cut block or an underlined letter: in that column it also waited for the GVL", 4, w, t, func(a canvas.Area) {
+	out = append(out, helpText("a cut block (it ran) or an underlined letter: in this column the thread also waited for the GVL", 4, w, t, func(a canvas.Area) {
 		c := timeline.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1}
 		c.NS[gvl.Running], c.NS[gvl.Waiting] = 3, 1
 		r, st := t.StateCell(&c, ascii, nil)
@@ -115,19 +115,19 @@ func legendLines(w int, t *style.Theme, ascii bool) []widget.OverlayLine {
 		r, st = t.StateCell(&c, ascii, nil)
 		a.Rune(2, 0, r, st)
 	})...)
-	out = append(out, helpText("a line that can't be trusted: of code that a JIT has compiled it is the method's first", 4, w, t, func(a canvas.Area) {
+	out = append(out, helpText("a line that is not exact: compiled code has only the first line of the method", 4, w, t, func(a canvas.Area) {
 		a.Put(0, 0, ":9?", t.Bold())
 	})...)
-	out = append(out, helpText("before names, and in the lane of the GVL: which thread holds it", 4, w, t, func(a canvas.Area) {
+	out = append(out, helpText("before a name: the sign of this thread in the row of the GVL, while it holds the GVL", 4, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "12", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 	})...)
-	out = append(out, helpText("native. It, run, wait, io and the others head the parts of its time that a thread spent so", 7, w, t, func(a canvas.Area) {
+	out = append(out, helpText("as run, wait and io: the share of its time that a thread spent in this state (native)", 7, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "nativ", t.Bold())
 	})...)
-	out = append(out, helpText("before a length: it may be shorter, for the thread may have moved meanwhile, unseen. ≥: it may be longer", 4, w, t, func(a canvas.Area) {
+	out = append(out, helpText("the length is at most this, because the thread may have moved unseen. ≥: it is at least this", 4, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "≤", t.Bold())
 	})...)
-	out = append(out, helpText("of all waiting for the GVL the part behind this thread, where much waits", 7, w, t, func(a canvas.Area) {
+	out = append(out, helpText("the share of all waiting for the GVL that this thread causes", 7, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "blame", canvas.Style{FG: t.Readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
 	})...)
 	out = append(out, func(canvas.Area) {}, helpHead("flamegraph: coloured by state; o: by origin", t), func(a canvas.Area) {
@@ -136,6 +136,6 @@ func legendLines(w int, t *style.Theme, ascii bool) []widget.OverlayLine {
 			x = a.Put(x, 0, fmt.Sprintf(" %s ", p), style.On(t.Flame[p])) + 1
 		}
 	})
-	out = append(out, helpText("the program, gems, Ruby's library, Ruby itself and C functions. By state, the program's own frames are stronger and bold", 1, w, t, func(canvas.Area) {})...)
+	out = append(out, helpText("your program, gems, Ruby's library, Ruby and C functions. Frames of your program are bold", 1, w, t, func(canvas.Area) {})...)
 	return append(out, func(canvas.Area) {})
 }

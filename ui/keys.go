@@ -30,37 +30,37 @@ func globalKeys(o scene.Offers) scene.KeyMap {
 	k := scene.KeyMap{Title: "everywhere", Bindings: []scene.Binding{
 		{Keys: []string{"?"}, Show: "?", Short: "help", Always: true, Help: "this help, and what the letters and colours mean",
 			Do: on(func(m *Model) tea.Cmd { m.over.Toggle(widget.HelpOverlay); return nil })},
-		{Keys: []string{"!"}, Show: "!", Help: "all findings in full, with what to do about each",
+		{Keys: []string{"!"}, Show: "!", Help: "all findings in full, each with advice",
 			Do: on(func(m *Model) tea.Cmd { m.over.Toggle(widget.FindingsOverlay); return nil })},
-		{Keys: []string{"space", " "}, Show: "space", Short: "freeze", Help: "freeze the picture (sampling goes on), or return to live",
+		{Keys: []string{"space", " "}, Show: "space", Short: "freeze", Help: "freeze the screen while sampling goes on, or return to live",
 			Do: on(func(m *Model) tea.Cmd { m.ToggleFreeze(); m.Refresh(); return nil })},
-		{Keys: []string{"["}, Show: "[ ]", Short: "time", Help: "move back and forth in time: every view shows that moment",
+		{Keys: []string{"["}, Show: "[ ]", Short: "time", Help: "move in time. All views show that moment",
 			Do: on(func(m *Model) tea.Cmd { m.Move(-m.StepNS()); m.Refresh(); return nil })},
 		{Keys: []string{"]"}, Do: on(func(m *Model) tea.Cmd { m.Move(+m.StepNS()); m.Refresh(); return nil })},
-		{Keys: []string{"{"}, Show: "{ }", Short: "", Help: "show a longer or a shorter stretch of time",
+		{Keys: []string{"{"}, Show: "{ }", Short: "", Help: "show a longer or a shorter time",
 			Do: on(func(m *Model) tea.Cmd { m.Zoom(+1); m.Refresh(); return nil })},
 		{Keys: []string{"}"}, Do: on(func(m *Model) tea.Cmd { m.Zoom(-1); m.Refresh(); return nil })},
-		{Keys: []string{"E", "shift+e"}, Show: "E", Short: "exact", Help: "exact mode, on and off: every change of the GVL, by breakpoints that the kernel puts into the process; it asks first",
+		{Keys: []string{"E", "shift+e"}, Show: "E", Short: "exact", Help: "switch exact mode on or off: breakpoints in the process report each change of the GVL. It asks first",
 			When: onlyIf(func(m *Model) bool { return m.Opt.Exact != nil }), Do: on(func(m *Model) tea.Cmd { return m.exactKey.press(m) })},
 		{Keys: []string{"B", "shift+b"}, Show: "B", Help: "budget: for 30 s ddtop may take 25 % of a CPU and reads more often; again: back to the limit (--overhead)",
 			When: onlyIf(func(m *Model) bool { return !m.Opt.Replay }), Do: on(func(m *Model) tea.Cmd { return m.moreKey.press(m) })},
-		{Keys: []string{"s"}, Show: "s", Short: "save", Help: "save a snapshot: profile, thread dump, flamegraph and this screen, in one folder",
+		{Keys: []string{"s"}, Show: "s", Short: "save", Help: "save a snapshot in one folder: profile, thread dump, flamegraph and this screen",
 			Do: on(func(m *Model) tea.Cmd { return save(m) })},
-		{Keys: []string{"y"}, Show: "y", Help: "copy the stack of the selected thread or frame, or a summary when nothing is selected; Y: the summary",
+		{Keys: []string{"y"}, Show: "y", Help: "copy the stack of the selected thread or frame, or a summary if nothing is selected. Y: the summary",
 			Do: on(func(m *Model) tea.Cmd { return yank(m) })},
 		{Keys: []string{"Y", "shift+y"}, Do: on(func(m *Model) tea.Cmd { return yankSummary(m) })},
 		{Keys: []string{"m"}, Show: "m", Help: "mark this moment on the time axis with a note",
 			Do: on(func(m *Model) tea.Cmd { openNote(m); return nil })},
-		{Keys: []string{"W", "shift+w"}, Show: "W", Help: "record all that is seen from now on to a file (ddtop replay), and end that",
+		{Keys: []string{"W", "shift+w"}, Show: "W", Help: "start or end a recording to a file, which ddtop replay shows",
 			Do: on(func(m *Model) tea.Cmd { return m.recordKey.press(m.store, &m.Scene, &m.message) })},
 		{Keys: []string{"P", "shift+p"}, Show: "P", Help: "presentation: larger spacing, no directory names, key presses in a corner",
 			Do: on(func(m *Model) tea.Cmd { present(m); return nil })},
-		{Keys: []string{"p"}, Show: "p", Help: "play the history (or the recording) from the moment shown, and stop",
+		{Keys: []string{"p"}, Show: "p", Help: "play the history or the recording from the moment shown, or stop",
 			Do: on(func(m *Model) tea.Cmd { m.TogglePlay(); m.Refresh(); return nil })},
 		{Keys: []string{"+"}, Show: "+ -", Short: "speed", Help: "play faster, slower", When: onlyIf(func(m *Model) bool { return m.Playing }),
 			Do: on(func(m *Model) tea.Cmd { playFaster(m, +1); return nil })},
 		{Keys: []string{"-"}, Do: on(func(m *Model) tea.Cmd { playFaster(m, -1); return nil })},
-		{Keys: []string{","}, Show: ", .", Help: "go back and forth by a tenth of the history",
+		{Keys: []string{","}, Show: ", .", Help: "move by a tenth of the history",
 			Do: on(func(m *Model) tea.Cmd { m.Move(-m.SeekNS()); m.Refresh(); return nil })},
 		{Keys: []string{"."}, Do: on(func(m *Model) tea.Cmd { m.Move(+m.SeekNS()); m.Refresh(); return nil })},
 		{Keys: []string{"ctrl+l"}, Show: "ctrl-l", Help: "redraw the screen",
@@ -79,7 +79,7 @@ func globalKeys(o scene.Offers) scene.KeyMap {
 // weightKeys work in every view with the flamegraph.
 func weightKeys() scene.KeyMap {
 	k := scene.KeyMap{Title: "flamegraph: what it shows", Bindings: []scene.Binding{
-		{Keys: []string{"/"}, Show: "/", Short: "find", Help: "find frames by a regular expression over method and file names; threads that match by name, or ran them, stay listed",
+		{Keys: []string{"/"}, Show: "/", Short: "find", Help: "find methods and files by a regular expression. Threads with a match stay listed",
 			Do: on(func(m *Model) tea.Cmd { openSearch(m); return nil })},
 		{Keys: []string{"n"}, Show: "n N", Short: "next", Always: true, Help: "next and previous match", When: onlyIf(searching),
 			Do: on(func(m *Model) tea.Cmd { nextMatch(m, +1); return nil })},
@@ -88,11 +88,11 @@ func weightKeys() scene.KeyMap {
 			Do: on(func(m *Model) tea.Cmd { m.Flame.NextMetric(); m.Refresh(); return nil })},
 		{Keys: []string{"I", "shift+i"}, Show: "I", Short: "idle", Help: "show or hide parked and sleeping threads in the flamegraph",
 			Do: on(func(m *Model) tea.Cmd { m.Flame.ShowIdle = !m.Flame.ShowIdle; m.Refresh(); return nil })},
-		{Keys: []string{"o"}, Show: "o", Help: "colour frames by the state they were most in, or by where their code comes from",
+		{Keys: []string{"o"}, Show: "o", Help: "colour frames by their longest state, or by the origin of their code",
 			Do: on(func(m *Model) tea.Cmd { m.Flame.NextColouring(); m.Refresh(); return nil })},
-		{Keys: []string{"c"}, Show: "c", Help: "own code, with gems and Ruby as one row (⋯); only runs without a branch as one row; every frame",
+		{Keys: []string{"c"}, Show: "c", Help: "show own code, with gems and Ruby as one row (⋯), fold long runs only, or show every frame",
 			Do: on(func(m *Model) tea.Cmd { m.Flame.NextFolding(); m.Refresh(); return nil })},
-		{Keys: []string{"esc"}, Show: "esc", Short: "back", Always: true, Help: "back, one a press: zoom, what is hidden, selected thread, search, selected frame", When: onlyIf(canGoBack),
+		{Keys: []string{"esc"}, Show: "esc", Short: "back", Always: true, Help: "go back one step: zoom, what is hidden, selected thread, search, selected frame", When: onlyIf(canGoBack),
 			Do: on(func(m *Model) tea.Cmd { back(m); return nil })},
 	}}
 	k.Bindings = append(k.Bindings, shapeKeys()...)
@@ -116,7 +116,7 @@ func searchKeys() scene.KeyMap {
 func belowKeys() scene.KeyMap {
 	return scene.KeyMap{Title: "processes below", Bindings: []scene.Binding{
 		{Keys: []string{"tab"}, Show: "tab", Short: "watch them", Always: true,
-			Help: "watch the processes below this one, too, as with --children; what was measured of this one is lost",
+			Help: "watch the processes below this one, too, as with --children. What was measured so far is lost",
 			Do:   on(func(m *Model) tea.Cmd { m.toBelow = true; return tea.Quit })},
 	}}
 }
@@ -124,20 +124,20 @@ func belowKeys() scene.KeyMap {
 // shapeKeys change what the flamegraph is made of.
 func shapeKeys() []scene.Binding {
 	return []scene.Binding{
-		{Keys: []string{"i"}, Show: "i", Help: "callees first: what was executed, and under it who called it",
+		{Keys: []string{"i"}, Show: "i", Help: "callees first: the executed functions, and their callers below",
 			Do: on(func(m *Model) tea.Cmd {
 				m.Flame.Inverted = !m.Flame.Inverted
 				m.Flame.Zoom, m.Flame.Selected, m.Flame.Top = nil, nil, 0
 				m.Refresh()
 				return nil
 			})},
-		{Keys: []string{"x"}, Show: "x", Help: "leave the selected function out: its time goes to its caller (esc: all again)",
+		{Keys: []string{"x"}, Show: "x", Help: "leave the selected function out, so that its time goes to its caller (esc: all again)",
 			Do: on(func(m *Model) tea.Cmd { ofSelected(m, (*widget.Flame).HideSelected); return nil })},
-		{Keys: []string{"X", "shift+x"}, Show: "X", Help: "only stacks that hold the selected function (esc: all again)",
+		{Keys: []string{"X", "shift+x"}, Show: "X", Help: "show only stacks with the selected function (esc: all again)",
 			Do: on(func(m *Model) tea.Cmd { ofSelected(m, (*widget.Flame).FocusSelected); return nil })},
 		{Keys: []string{"f"}, Show: "f", Help: "flames: the outermost frames at the bottom, or icicles: at the top",
 			Do: on(func(m *Model) tea.Cmd { m.Flame.Upward = !m.Flame.Upward; m.Refresh(); return nil })},
-		{Keys: []string{"="}, Show: "=", Help: "compare with the time before the last mark (m); again: with the time shown now; again: no more",
+		{Keys: []string{"="}, Show: "=", Help: "compare with the time before the last mark (m), then with the time shown now, then not at all",
 			Do: on(func(m *Model) tea.Cmd { compare(m); return nil })},
 	}
 }

@@ -47,7 +47,7 @@ func TestDeadlockCannotBeMissed(t *testing.T) {
 func TestLocksAndBlame(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("6")
-	s.sees("6 locks", "lock", "waiters", "held now", "p95", "taken/s", "where it is taken", "of all waiting for the GVL", "worker-3", "JSON::Ext::Generator#generate → Float#to_s")
+	s.sees("6 locks", "lock", "waiters", "held now", "p95", "taken/s", "taken at", "of all waiting for the GVL", "worker-3", "JSON::Ext::Generator#generate → Float#to_s")
 	p := s.model.pages[scene.PageLocks].(*locks.Page)
 	var wait, charged int64
 	for _, e := range s.model.Weights.Entries {

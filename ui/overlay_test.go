@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // TestAllFindingsCanBeRead: what has no room in the lines of the head stands in full, with what to do, under "!".
@@ -50,4 +51,25 @@ func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	draw(s.model)
 	s.sees("Short: text", "Second: text")
 	s.misses("more: !")
+}
+
+// TestACaptionDoesNotSplitASentence: between the rows of a finding stands nothing but the finding.
+func TestACaptionDoesNotSplitASentence(t *testing.T) {
+	s := hogged(t, 120, 40)
+	f := findings.Finding{Title: "Title", Text: strings.Repeat("figures of it ", 12), Severity: findings.SeverityWarn}
+	s.model.Findings.List = []findings.Finding{f}
+	draw(s.model)
+	text := strings.Join(strings.Fields(s.text()), " ")
+	if want := strings.TrimSpace(f.String()) + " " + scene.FiguresOf; !strings.Contains(text, want) {
+		t.Errorf("no %q:\n%s", want, s.text())
+	}
+}
+
+// TestOneFindingLeavesTheScreen: the list of all findings takes the rows that it needs.
+func TestOneFindingLeavesTheScreen(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("!")
+	s.model.Findings.List = []findings.Finding{{Title: "Title", Text: "text", Next: "do it"}}
+	draw(s.model)
+	s.sees("GVL held by", "do it")
 }

@@ -43,7 +43,7 @@ func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := units.FinePercent(lost/read) + " of the stacks cut short"
+	want := units.FinePercent(lost/read) + " of stacks incomplete"
 	if !strings.Contains(p.Text, want) || strings.Contains(p.Text, "torn") {
 		t.Errorf("want %q and nothing torn in the header:\n%s", want, p.Text)
 	}

@@ -68,7 +68,7 @@ func TestWaitsListed(t *testing.T) {
 			t.Errorf("a wait of %d ns is one of the longest and not listed", e.LenNS)
 		}
 	}
-	s.sees("listed: the first and the last")
+	s.sees("listed: the longest and the latest")
 
 	s.press("down", "t")
 	thread := p.Table.Rows[0].Thread

@@ -137,7 +137,7 @@ func TestClickingInLocks(t *testing.T) {
 	if p.ByPlace.Cursor.Place != p.Places[1].Place {
 		t.Errorf("%+v", *p.Both.Cursor)
 	}
-	_, y = s.at("where it is taken")
+	_, y = s.at("taken at")
 	s.click(20, y+1)
 	if *p.Locks.Cursor != p.Locks.Rows[0].ID() {
 		t.Errorf("%+v", *p.Both.Cursor)

@@ -49,6 +49,7 @@ type LockHolds struct {
 	next  int
 	seen  []lockSeen // scratch of Tick
 	ticks uint64
+	waits lockWaits
 }
 
 // openHold is the hold of a lock that is going on.

@@ -226,12 +226,12 @@ func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 	n := func(v uint64) string { return units.Count(int64(v)) }
 	r := &f.reads
 	keys := KeyMap{Title: "sampling since the attach", Bindings: []Binding{
-		{Show: style.Rate(f.LockHz), Help: "reads a second of who holds the GVL and who waits, " + style.Rate(f.StackHz) + " of all stacks, in the time shown" + f.slower(p)},
-		{Show: units.FinePercent(f.Lost()), Help: "of the stacks in the time shown were not read in full (partial)"},
-		{Show: n(r.Ticks), Help: "reads of the scheduler, " + n(r.StackTicks) + " of them with all stacks; " + n(r.Late) + " left out because ddtop was late"},
-		{Show: n(r.Torn), Help: "reads that changed under way (torn): made again " + n(r.Retried) + " times, which is not a loss"},
-		{Show: n(r.Partial), Help: "stacks kept in part, without their innermost frames; " + n(r.Failed) + " reads failed; " + n(f.Dropped) + " samples dropped"},
-		{Show: n(f.LeftOut), Help: "frames, stacks, threads and peers left out: their names take too much memory"},
+		{Show: style.Rate(f.LockHz), Help: "samples per second of the GVL, " + style.Rate(f.StackHz) + " of all stacks, in the time shown" + f.slower(p)},
+		{Show: units.FinePercent(f.Lost()), Help: "of the stacks in the time shown are incomplete"},
+		{Show: n(r.Ticks), Help: "samples of the scheduler, " + n(r.StackTicks) + " of them with all stacks. " + n(r.Late) + " were left out because ddtop was late"},
+		{Show: n(r.Torn), Help: "reads changed under way (torn). They were made again " + n(r.Retried) + " times, which is not a loss"},
+		{Show: n(r.Partial), Help: "stacks lack their innermost frames. " + n(r.Failed) + " reads failed; " + n(f.Dropped) + " samples dropped"},
+		{Show: n(f.LeftOut), Help: "frames, stacks, threads and peers are left out, because their names take too much memory"},
 	}}
 	for i := range f.lacks {
 		if f.lacks[i] != "" {

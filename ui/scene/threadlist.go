@@ -214,6 +214,9 @@ func (l Threads) Counted() string {
 	if n < len(l) {
 		return units.Count(int64(n)) + " of " + all + " threads"
 	}
+	if len(l) == 1 {
+		return "1 thread"
+	}
 	return all + " threads"
 }
 
@@ -318,10 +321,12 @@ func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 			x = a.Put(x, 0, s.Short(), word) + 1
 		default:
 			letter := rune(s.Letter())
-			if s == gvl.Sleeping { // a point behind a number is none of its own
+			if s == gvl.Sleeping || s == gvl.Running { // as in the timeline: a point behind a number is none of its own
 				letter = s.Glyph()
 			}
-			x = a.Put(x, 0, fmt.Sprintf("%d%c ", n, letter), word.With(canvas.Bold))
+			if text := fmt.Sprintf("%d%c", n, letter); x+canvas.Width(text) <= a.W {
+				x = a.Put(x, 0, text, word.With(canvas.Bold)) + 1
+			}
 		}
 	}
 }

@@ -120,7 +120,7 @@ func Wrap(s string, w, n int) (lines []string, whole bool) {
 	for len(lines) < n-1 && canvas.Width(s) > w {
 		at, col := -1, 0
 		for i, r := range s {
-			if r == ' ' {
+			if r == ' ' && !unitFollows(s[:i], s[i+1:]) {
 				at = i
 			}
 			if col += canvas.RuneWidth(r); col > w {
@@ -134,6 +134,19 @@ func Wrap(s string, w, n int) (lines []string, whole bool) {
 		s = strings.TrimLeft(s[at:], " ")
 	}
 	return append(lines, canvas.Cut(s, w)), canvas.Width(s) <= w
+}
+
+// unitFollows reports whether a text goes on with the unit of a number that it ends with. Both stay in one row.
+func unitFollows(before, after string) bool {
+	if before == "" || before[len(before)-1] < '0' || before[len(before)-1] > '9' {
+		return false
+	}
+	word, _, _ := strings.Cut(after, " ")
+	switch strings.TrimRight(word, ".,;:)") {
+	case "%", "ns", "µs", "ms", "s", "B", "kB", "MB", "GB":
+		return true
+	}
+	return false
 }
 
 // Fit returns the first of the forms of a text, the fullest first, that has room, or as much of the last as has.
@@ -170,9 +183,9 @@ func MetricName(m flamegraph.Metric) string {
 func NothingOf(m flamegraph.Metric) string {
 	switch m {
 	case flamegraph.Blame:
-		return "nobody made others wait for the GVL"
+		return "no thread made others wait for the GVL"
 	case flamegraph.Wait:
-		return "nobody waited for the GVL"
+		return "no thread waited for the GVL"
 	}
 	return "no " + MetricName(m) + " here"
 }

@@ -283,6 +283,12 @@ func DrawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 	}
 }
 
+// DrawPoint draws one column of a curve at the height of a share (0 to 1).
+func DrawPoint(a canvas.Area, x int, share float64, st canvas.Style) {
+	eighth := min(max(int(share*float64(8*a.H-1)+0.5), 0), 8*a.H-1)
+	a.Rune(x, a.H-1-eighth/8, sparkLevels[eighth%8], st)
+}
+
 // Bar draws a share (0 to 1) in w columns.
 func Bar(share float64, w int) string {
 	n := min(max(int(share*float64(w)+0.5), 0), w)

@@ -28,16 +28,14 @@ func moreFindings(sc *scene.Scene, row canvas.Area, n int) {
 // hexAddress is an address of an object; its last digits are enough to tell it from others.
 var hexAddress = regexp.MustCompile(`0x[0-9a-f]{5,12}([0-9a-f]{4})`)
 
-// findingLines returns a finding's title and text in at most n lines of w columns, the first of them less columns
-// shorter. What does not fit is first made shorter.
-func findingLines(f *findings.Finding, w, n, less int) []string {
-	lead := strings.Repeat(" ", less) // taken off again
+// findingLines returns a finding's title and text in at most n lines of w columns. What does not fit is first made
+// shorter.
+func findingLines(f *findings.Finding, w, n int) []string {
 	text := f.String()
-	if _, whole := style.Wrap(lead+text, w, n); !whole {
+	if _, whole := style.Wrap(text, w, n); !whole {
 		text = hexAddress.ReplaceAllString(text, "…$1")
 	}
-	lines, _ := style.Wrap(lead+text, w, n)
-	lines[0] = strings.TrimPrefix(lines[0], lead)
+	lines, _ := style.Wrap(text, w, n)
 	return lines
 }
 
@@ -60,12 +58,7 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 	}
 	worst := &f.List[0]
 	others := len(f.List) - 1
-	less := 0
-	if a.W >= scene.FiguresOfWidth && worst.AgoNS == 0 {
-		less = canvas.Width(scene.FiguresOf) + 1
-		a.PutRight(0, scene.FiguresOf+" ", t.Dimmed())
-	}
-	lines := findingLines(worst, a.W-4, a.H, less)
+	lines := findingLines(worst, a.W-4, a.H)
 	left := a.H - len(lines)
 	if others > 0 && left == 0 { // the last line makes room for the word that there are more
 		more := "  " + moreText(others)
@@ -78,9 +71,14 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 		moreFindings(sc, a.Sub(3, len(lines)-1, canvas.Width(lines[len(lines)-1]), 1), others)
 	}
 	y := len(lines)
+	end := 3 + canvas.Width(lines[y-1]) // of the last row of the worst finding
 	if worst.Next != "" && (left >= 2 || left == 1 && others == 0) {
-		a.Put(3, y, canvas.Cut("→ "+worst.Next, a.W-4), t.Dimmed())
+		end = a.Put(3, y, canvas.Cut("→ "+worst.Next, a.W-4), t.Dimmed())
 		y++
+	}
+	// A sentence goes on in the next row, so that the time of the figures stands behind the last one.
+	if a.W >= scene.FiguresOfWidth && worst.AgoNS == 0 && end+2+canvas.Width(scene.FiguresOf) < a.W {
+		a.PutRight(y-1, scene.FiguresOf+" ", t.Dimmed())
 	}
 	for i := 1; i <= others && y < a.H; i++ {
 		row := a.Row(y)
@@ -90,7 +88,7 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 			moreFindings(sc, row, others-i)
 			row = row.Sub(0, 0, row.W-canvas.Width(more)-1, 1)
 		}
-		drawFindingLines(row, &f.List[i], findingLines(&f.List[i], row.W-4, 1, 0), t)
+		drawFindingLines(row, &f.List[i], findingLines(&f.List[i], row.W-4, 1), t)
 		pressFinding(f, sc, row, i)
 		y++
 	}
@@ -169,7 +167,9 @@ func DrawAllFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene, o *Overl
 				o.Scroll = min(max(o.Scroll, moved[1]-o.Height), moved[0])
 			}
 		}
-		lines = append(lines, func(canvas.Area) {})
+		if i < len(f.List)-1 {
+			lines = append(lines, func(canvas.Area) {})
+		}
 	}
 	if len(f.List) == 0 {
 		lines = append(lines, func(a canvas.Area) {

@@ -548,7 +548,7 @@ func FlameKeys(v *Flame) scene.KeyMap {
 	}
 	return scene.KeyMap{Title: "flamegraph", Bindings: []scene.Binding{
 		{Keys: []string{"enter"}, Show: "enter", Short: "zoom", Help: "zoom into the selected frame", Do: do(v.ZoomIn)},
-		{Keys: []string{"up", "k"}, Show: "↑ ↓", Help: "select the caller, the heaviest callee (also k, j); view 1: the timeline shows where it runs", Do: do(v.up)},
+		{Keys: []string{"up", "k"}, Show: "↑ ↓", Help: "select the caller or the heaviest callee (also k, j). In view 1 the timeline shows when it runs", Do: do(v.up)},
 		{Keys: []string{"down", "j"}, Do: do(v.Down)},
 		{Keys: []string{"left", "h"}, Show: "← →", Help: "select the frame beside it (also h, l)", Do: do(func() { v.SelectBeside(-1) })},
 		{Keys: []string{"right", "l"}, Do: do(func() { v.SelectBeside(+1) })},

@@ -147,38 +147,37 @@ func (v *Flame) change(n *flamegraph.Node) float64 {
 const leastLabel = 6
 
 // hidesOwn reports whether less than half of the weight of the program's own methods can be read in the first rows of
-// the picture. The top of a file is none: bin/rails is one, too.
+// the picture. Only the innermost own method counts: one that wraps all requests says nothing of their code.
+// The top of a file is none: bin/rails is one, too.
 func (v *Flame) hidesOwn(rows int) bool {
 	if v.Inverted || len(v.Zoom) > 0 || rows <= 0 || v.Whole.Samples < FewSamples {
 		return false
 	}
-	var all, read int64
-	var sum func(n *flamegraph.Node)
-	sum = func(n *flamegraph.Node) { // as deep as the tree
-		if ownMethod(n) {
-			all += n.Total
-			return
-		}
-		for _, c := range n.Children {
-			sum(c)
-		}
-	}
-	sum(v.Whole.Root)
+	readable := make(map[*flamegraph.Node]bool)
 	for _, row := range v.Picture.Rows[:min(rows, len(v.Picture.Rows))] {
 		for i := range row {
-			n := row[i].Node
-			if n == nil || row[i].W < leastLabel || !ownMethod(n) {
-				continue
-			}
-			outermost := true
-			for p := n.Parent; p != nil && outermost; p = p.Parent {
-				outermost = !ownMethod(p)
-			}
-			if outermost {
-				read += n.Total
+			if n := row[i].Node; n != nil && row[i].W >= leastLabel && v.gaps[n] == "" {
+				readable[n] = true
 			}
 		}
 	}
+	var all, read int64
+	var under func(n *flamegraph.Node) int64 // the weight of own methods
+	under = func(n *flamegraph.Node) int64 { // as deep as the tree
+		var sum int64
+		for _, c := range n.Children {
+			sum += under(c)
+		}
+		if !ownMethod(n) {
+			return sum
+		}
+		all += n.Total - sum
+		if readable[n] {
+			read += n.Total - sum
+		}
+		return n.Total
+	}
+	under(v.Whole.Root)
 	return 2*read < all
 }
 

@@ -2,6 +2,7 @@ package widget
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
@@ -175,10 +176,25 @@ func DrawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *style.Theme) {
 	if b.Path != "" {
 		code, where = gvl.AddLine(code, fmt.Sprintf("%s:%d", b.Path, b.Line))
 	}
-	x := a.Put(0, 0, canvas.Cut(code, a.W), t.Plain())
+	x := a.Put(0, 0, PlaceFit(code, a.W), t.Plain())
 	if a.W-x > 10 {
 		a.Put(x+2, 0, canvas.CutLeft(where, a.W-x-2), t.Dimmed())
 	}
+}
+
+// PlaceFit cuts a method, with the C function that it calls if there is one, so that their names survive longest.
+func PlaceFit(code string, w int) string {
+	const calls = " → "
+	caller, callee, found := strings.Cut(code, calls)
+	room := w - canvas.Width(calls)
+	switch {
+	case canvas.Width(code) <= w:
+		return code
+	case !found || room <= 0:
+		return flamegraph.LabelFit(caller, w)
+	}
+	callee = flamegraph.LabelFit(callee, max(room/2, room-canvas.Width(caller)))
+	return flamegraph.LabelFit(caller, room-canvas.Width(callee)) + calls + callee
 }
 
 // ClockOf is the form of a moment on a screen of so many columns: as fine as it is known.

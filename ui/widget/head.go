@@ -329,7 +329,7 @@ func (h *Head) health(t *style.Theme) []segment {
 		warn("too few samples for waits")
 	}
 	if lost := f.Lost(); lost >= scene.ManyPartial {
-		warn(units.FinePercent(lost) + " of the stacks cut short")
+		warn(units.FinePercent(lost) + " of stacks incomplete")
 	}
 	if f.Dropped > 0 {
 		warn("dropped " + units.Count(int64(f.Dropped)))

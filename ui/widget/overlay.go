@@ -47,9 +47,10 @@ func (o *Overlay) Toggle(what overlayID) {
 	*o = Overlay{What: what}
 }
 
-// DrawOverlay draws the lines in a frame over its area; scroll skips some where there are more than fit. It returns the
-// scroll that there is room for.
+// DrawOverlay draws the lines in a frame over its area, or over less of it if there are few lines. scroll skips lines
+// if there are more than fit. DrawOverlay returns the scroll that there is room for.
 func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLine, scroll int) int {
+	a = a.Sub(0, 0, a.W, min(a.H, len(lines)+2))
 	a.Fill(' ', canvas.Style{BG: t.Background})
 	frame(a, t, title)
 	in := a.Sub(2, 1, a.W-OverlayMargin, a.H-2)

@@ -92,6 +92,19 @@ func (t *Table[R, K]) Sort(rows []R) {
 	})
 }
 
+// Sorted says by what the rows are sorted. It is empty for the order that the table has at first.
+func (t *Table[R, K]) Sorted(first string) string {
+	switch {
+	case t.By != first && t.Reverse:
+		return "by " + t.By + " reversed"
+	case t.By != first:
+		return "by " + t.By
+	case t.Reverse:
+		return "reversed"
+	}
+	return ""
+}
+
 // sortBy chooses an order; the one that it is already turns round.
 func (t *Table[R, K]) sortBy(order string) {
 	t.Reverse = t.By == order && !t.Reverse
@@ -167,13 +180,16 @@ func (t *Table[R, K]) Fit(screen int, sc *scene.Scene) []int {
 
 // Draw draws the table with its head.
 func (t *Table[R, K]) Draw(a canvas.Area, sc *scene.Scene, focused bool, pressed func(h scene.Host, r R, x int) tea.Cmd) {
-	t.DrawHead(a.Row(0), sc)
 	t.DrawRows(a.Sub(0, 1, a.W, a.H-1), sc, focused, pressed)
+	t.drawHead(a.Row(0), sc, canvas.Width(t.Hidden()))
 	a.PutRight(0, t.Hidden(), canvas.Style{FG: sc.Theme.Warn, Attr: canvas.Bold})
 }
 
 // DrawHead writes the names of the columns, marks the one that the table is sorted by, and makes clicks sort it.
-func (t *Table[R, K]) DrawHead(a canvas.Area, sc *scene.Scene) {
+func (t *Table[R, K]) DrawHead(a canvas.Area, sc *scene.Scene) { t.drawHead(a, sc, 0) }
+
+// drawHead draws the head. The count of hidden rows takes the last columns of it.
+func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	x := t.Left
 	for i, w := range t.Fit(a.W, sc) {
 		if w == 0 {
@@ -181,7 +197,8 @@ func (t *Table[R, K]) DrawHead(a canvas.Area, sc *scene.Scene) {
 		}
 		c := &t.Columns[i]
 		text, st := c.Title, sc.Theme.Dimmed()
-		if c.Short != "" && w < canvas.Width(text) {
+		free := min(w, a.W-taken-x)
+		if c.Short != "" && free < canvas.Width(text) {
 			text = c.Short
 		}
 		if c.Order != "" && c.Order == t.By {

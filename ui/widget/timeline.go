@@ -292,8 +292,8 @@ func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
 const identGlyphs = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // idents gives the threads that hold the GVL a glyph each, which they keep for as long as they are in the picture.
-// A digit is the number at the end of the thread's name. Other threads get letters. Those beyond the glyphs have
-// none and are drawn as "+".
+// A digit is the number at the end of the thread's name, and a letter is the first one of the name. Threads whose glyph
+// another thread has get none and are drawn as "+": a sign must not look like an index that the name does not have.
 type idents struct {
 	Numbers map[sampler.ThreadID]int // 1 and up; absent: none
 	used    [len(identGlyphs) + 1]sampler.ThreadID
@@ -344,20 +344,31 @@ func (d *idents) assign(lanes []lane, threads scene.Threads) {
 	for i := range threads {
 		names[threads[i].ID] = threads[i].Name
 	}
-	next := digitGlyphs + 1
 	for _, id := range fresh {
-		if n := digitOf(names[id]); n > 0 && d.used[n] == 0 {
-			d.Numbers[id], d.used[n] = n, id
-			continue
+		for _, n := range glyphsOf(names[id]) {
+			if d.used[n] == 0 {
+				d.Numbers[id], d.used[n] = n, id
+				break
+			}
 		}
-		for next < len(d.used) && d.used[next] != 0 {
-			next++
-		}
-		if next == len(d.used) {
-			return
-		}
-		d.Numbers[id], d.used[next] = next, id
 	}
+}
+
+// glyphsOf returns the numbers of the glyphs that a thread may have by its name, the best first.
+func glyphsOf(name string) []int {
+	if n := digitOf(name); n > 0 {
+		return []int{n}
+	}
+	if name == "" || name[len(name)-1] >= '0' && name[len(name)-1] <= '9' {
+		return nil // a number that is no digit
+	}
+	var out []int
+	for _, letter := range []string{strings.ToLower(name[:1]), strings.ToUpper(name[:1])} {
+		if i := strings.Index(identGlyphs, letter); i >= digitGlyphs {
+			out = append(out, i+1)
+		}
+	}
+	return out
 }
 
 // identRune is the glyph of a number.

@@ -85,7 +85,12 @@ func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canva
 		v.Threads.States(w.Members).Draw(a, t, st)
 		return
 	}
-	text := style.Fit(w.Now, a.W)
+	forms := w.Now
+	if n := len(forms); n > 0 && canvas.Width(forms[n-1]) > a.W { // half a length would be another one
+		word, _, _ := strings.Cut(forms[n-1], " ")
+		forms = []string{word}
+	}
+	text := style.Fit(forms, a.W)
 	a.Put(0, 0, text, st)
 	word, _, _ := strings.Cut(text, " ")
 	if word != "ended" {
@@ -243,16 +248,24 @@ func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 		}
 	}
 	if best < 0 {
-		a.Put(0, 0, "nobody", t.Dimmed())
+		a.Put(0, 0, "no thread", t.Dimmed())
 		return
 	}
+	const leastName = 6
 	x := 0
+	held := " " + units.Percent(style.Share(most, total))
+	named := a.W-canvas.Width(held) >= 4+min(canvas.Width(v.Threads[best].Name), leastName)
 	if ident := v.Idents.Numbers[v.Threads[best].ID]; ident > 0 {
 		x = a.Put(0, 0, string(identRune(ident)), canvas.Style{FG: t.Readable(t.Owner(ident)), Attr: canvas.Bold})
-		x = a.Put(x, 0, " = ", t.Dimmed()) // which says what the numbers before names are, too
+		if named {
+			x = a.Put(x, 0, " = ", t.Dimmed()) // which says what the numbers before names are, too
+		}
 	}
-	held := " " + units.Percent(style.Share(most, total))
-	a.Put(x, 0, canvas.CutName(v.Threads[best].Name, a.W-x-canvas.Width(held))+held, t.Dimmed())
+	name := ""
+	if named || x == 0 {
+		name = canvas.CutName(v.Threads[best].Name, a.W-x-canvas.Width(held))
+	}
+	a.Put(x, 0, name+held, t.Dimmed())
 }
 
 // DrawNotes writes the notes on the time axis of a timeline, each from its moment on as far as there is room. One at

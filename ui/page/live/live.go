@@ -53,7 +53,7 @@ func (p *Page) timelineKeys(tab scene.Binding) scene.KeyMap {
 		}
 	}
 	return scene.KeyMap{Title: "timeline", Bindings: slices.Concat([]scene.Binding{
-		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the thread: stack, source, waits; or the group",
+		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the thread with its stack, source and waits, or open the group",
 			Do: func(h scene.Host) tea.Cmd {
 				if p.Timeline.Index() < 0 {
 					return selecting(h, widget.Step{Rows: +1})
@@ -159,7 +159,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	if name, rest = p.Timeline.Detail(sc); name == "" {
 		rest = "↑ ↓ select a thread   the flamegraph shows it alone"
 		if len(p.Timeline.Idents.Numbers) > 0 {
-			rest += "   a sign before a name: the thread in the row of the GVL"
+			rest += "   the sign before a name: this thread in the row of the GVL"
 		}
 	}
 	return name, rest

@@ -1,2 +1,3 @@
-// Package locks is the view of deadlocks, locks with their holders, and whose code makes others wait for the GVL.
+// Package locks is the view of deadlocks, of locks and what they cost, and of the code that makes threads wait for the
+// GVL.
 package locks

@@ -136,6 +136,12 @@ func lockColumns() []widget.Column[lockRow] {
 				a.Put(x+1, 0, canvas.CutLeft(fmt.Sprintf("0x%x", l.Object), a.W-x-1), sc.Theme.Dimmed())
 			}
 		}},
+		{Title: "waited", Width: widget.Wide(7), Right: true, Text: func(l lockRow, sc *scene.Scene) (string, canvas.Style) {
+			if l.cost.WaitedNS == 0 {
+				return "–", sc.Theme.Dimmed()
+			}
+			return units.Duration(l.cost.WaitedNS), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Lock]), Attr: canvas.Bold}
+		}},
 		{Title: "waiters", Short: "n", Width: widget.Wide(3, scene.WideWidth, 7), Right: true, Text: func(l lockRow, sc *scene.Scene) (string, canvas.Style) {
 			st := sc.Theme.Dimmed()
 			if l.Exclusive {
@@ -146,9 +152,9 @@ func lockColumns() []widget.Column[lockRow] {
 		{Title: "longest", Width: widget.Wide(7, scene.WideWidth, 8), Right: true, Text: figure(func(l lockRow) string {
 			return known(l.Longest())
 		})},
-		{Title: "holder", Width: widget.Wide(8, 80, 9, scene.WideWidth, 11, 160, 16), Tail: true, Text: holderText,
+		{Title: "holder", Width: widget.Wide(8, scene.WideWidth, 11, 160, 16), Tail: true, Text: holderText,
 			Spans: func(l lockRow) bool { return !l.Exclusive && l.Holder == 0 }},
-		{Title: "holder is", Width: widget.Wide(0, scene.WideWidth, 9, 160, 19), Draw: func(a canvas.Area, l lockRow, sc *scene.Scene) {
+		{Title: "its state", Width: widget.Wide(0, scene.WideWidth, 9, 160, 19), Draw: func(a canvas.Area, l lockRow, sc *scene.Scene) {
 			if l.Holder == 0 {
 				return
 			}
@@ -159,14 +165,14 @@ func lockColumns() []widget.Column[lockRow] {
 			a.Put(0, 0, canvas.Cut(text, a.W), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[l.HolderState])})
 		}},
 		{Title: "held now", Short: "held", Width: widget.Wide(7, scene.WideWidth, 8), Right: true, Text: figure(lockRow.heldNow)},
-		{Title: "p50", Width: widget.Wide(0, scene.WideWidth, 7), Right: true, Text: held(0)},
+		{Title: "p50", Width: widget.Wide(0, 160, 7), Right: true, Text: held(0)},
 		{Title: "p95", Width: widget.Wide(7), Right: true, Text: held(1)},
 		{Title: "max", Width: widget.Wide(0, scene.WideWidth, 7), Right: true, Text: held(2)},
 		{Title: "taken/s", Short: "/s", Width: widget.Wide(5, scene.WideWidth, 7), Right: true, Text: figure(lockRow.perSecond)},
-		{Title: "where it is taken", Short: "taken at", Width: widget.Wide(widget.Rest), Least: 8, Draw: func(a canvas.Area, l lockRow, sc *scene.Scene) {
+		{Title: "taken at", Width: widget.Wide(widget.Rest), Least: 8, Draw: func(a canvas.Area, l lockRow, sc *scene.Scene) {
 			l.taken.draw(a, &sc.Theme)
 		}},
-		{Title: "what its holder does", Width: widget.Wide(0, 160, widget.Rest),
+		{Title: "the holder is in", Width: widget.Wide(0, 160, widget.Rest),
 			Text: func(l lockRow, sc *scene.Scene) (string, canvas.Style) {
 				return whereIs(sc.Dict, l.HolderStack), style(l, &sc.Theme)
 			}},
@@ -184,9 +190,9 @@ func holderText(l lockRow, sc *scene.Scene) (string, canvas.Style) {
 		return "hand-over", sc.Theme.Dimmed()
 	}
 	if sc.Findings.Pool(l.Waiters) {
-		return fmt.Sprintf("%d wait for others to give it back (!)", len(l.Waiters)), sc.Theme.Bold()
+		return fmt.Sprintf("%d wait for others to return it (!)", len(l.Waiters)), sc.Theme.Bold()
 	}
-	return fmt.Sprintf("waited on: %d idle, no trouble by itself", len(l.Waiters)), sc.Theme.Dimmed()
+	return fmt.Sprintf("%d idle threads wait for work here", len(l.Waiters)), sc.Theme.Dimmed()
 }
 
 func (p *Page) drawLocks(a canvas.Area, sc *scene.Scene) {
@@ -195,7 +201,7 @@ func (p *Page) drawLocks(a canvas.Area, sc *scene.Scene) {
 	}
 	p.Locks.Draw(a, sc, true, func(scene.Host, lockRow, int) tea.Cmd { return nil })
 	if len(p.Locks.Rows) == 0 {
-		text := "no thread waits for a lock, a queue or another thread"
+		text := "no thread waits for a lock, a queue or another thread now"
 		if p.ShortLocks > 0 {
 			text += " for " + units.Duration(int64(sc.Opt.WaitThreshold)) + " or longer (--wait-threshold)"
 		}
@@ -223,7 +229,7 @@ func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
 // placeColumns are the columns of the table of places.
 func (p *Page) placeColumns() []widget.Column[placeRow] {
 	return []widget.Column[placeRow]{
-		{Title: "of it", Width: widget.Wide(5), Right: true, Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {
+		{Title: "share", Width: widget.Wide(5), Right: true, Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {
 			return units.Percent(style.Share(b.NS, p.WaitNS)), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Waiting]), Attr: canvas.Bold}
 		}},
 		{Width: func(screen int) int { return screen / 8 }, Draw: func(a canvas.Area, b placeRow, sc *scene.Scene) {
@@ -241,10 +247,10 @@ func (p *Page) placeColumns() []widget.Column[placeRow] {
 				}
 				return name, sc.Theme.Bold()
 			}},
-		{Title: "that was", Width: widget.Wide(8), Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {
+		{Title: "state", Width: widget.Wide(8), Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {
 			return b.State.String(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[b.State])}
 		}},
-		{Title: "in", Width: widget.Wide(widget.Rest), Draw: func(a canvas.Area, b placeRow, sc *scene.Scene) { widget.DrawPlace(a, b.PlaceSum, &sc.Theme) }},
+		{Title: "code", Width: widget.Wide(widget.Rest), Draw: func(a canvas.Area, b placeRow, sc *scene.Scene) { widget.DrawPlace(a, b.PlaceSum, &sc.Theme) }},
 	}
 }
 
@@ -253,7 +259,7 @@ func (p *Page) drawBlame(a canvas.Area, sc *scene.Scene) {
 		return
 	}
 	t := &sc.Theme
-	title := " nobody waited for the GVL "
+	title := " no thread waited for the GVL "
 	if n, of := p.topShare(); n > 0 {
 		places := fmt.Sprintf("these %d places", n)
 		if n == 1 {
@@ -263,7 +269,7 @@ func (p *Page) drawBlame(a canvas.Area, sc *scene.Scene) {
 	}
 	x := t.Heading(a, title)
 	if nobody := style.Share(p.NobodyNS, p.WaitNS); nobody >= 0.01 {
-		for _, s := range []string{"─ %s while it changed hands ", "─ %s at hand-over ", "─ %s nobody "} {
+		for _, s := range []string{"─ %s while no thread held it ", "─ %s without holder "} {
 			if s = fmt.Sprintf(s, units.Percent(nobody)); canvas.Width(s) < a.W-x {
 				a.Put(x, 0, s, t.Dimmed())
 				break

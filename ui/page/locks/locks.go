@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -27,7 +28,7 @@ import (
 var View = page.View{
 	ID:     scene.PageLocks,
 	Key:    "6",
-	Help:   "deadlocks, locks with their holders, and whose code makes others wait for the GVL",
+	Help:   "deadlocks, locks and what they cost, and the code that makes threads wait for the GVL",
 	Shared: page.SearchShared,
 	Make:   page.Makes(New),
 }
@@ -42,8 +43,8 @@ type Page struct {
 	ByPlace widget.Table[placeRow, lockKey]
 
 	cycles [][]deadLink
-	// ShortLocks is how many more there are, whose waits are all too short for the list. Locks that nobody waits for now are listed
-	// while others waited for them in the time shown.
+	// ShortLocks is how many more there are, whose waits are all too short for the list. Locks that no thread waits for
+	// now are listed if threads waited for them in the time shown.
 	ShortLocks int
 	widget.Blame
 	placesOf widget.PlacesFrom
@@ -68,7 +69,8 @@ type (
 		// use is how the lock was used in the time shown, of which overNS were watched. Only locks have it.
 		use    account.LockUse
 		overNS int64
-		// taken is where the holder took it or, where that can't be told, where the one that waits longest wants it.
+		cost   account.LockCost
+		// taken is where the holder took it. If that is not known, it is where a thread waits or waited longest for it.
 		taken lockPlace
 	}
 	placeRow struct{ *flamegraph.PlaceSum }
@@ -98,7 +100,7 @@ func New(c *widget.Parts) *Page {
 	p.Locks = widget.Table[lockRow, lockKey]{List: widget.List[lockRow, lockKey]{Cursor: cursor}, Columns: lockColumns(), Left: 1}
 	p.ByPlace = widget.Table[placeRow, lockKey]{List: widget.List[placeRow, lockKey]{Cursor: cursor}, Columns: p.placeColumns(), Left: 1}
 	p.KeyMap = scene.KeyMap{Title: "locks and blame", Bindings: slices.Concat([]scene.Binding{
-		{Keys: []string{"enter"}, Show: "enter", Short: "holder", Help: "open the thread that holds the lock, or that made others wait",
+		{Keys: []string{"enter"}, Show: "enter", Short: "holder", Help: "open the thread that holds the lock, or that made threads wait",
 			Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
 	}, widget.CursorKeys("", "select a lock or a place", p.move))}
 	return p
@@ -126,7 +128,7 @@ func (p *Page) enter(h scene.Host) tea.Cmd {
 			id = l.Waiters[0]
 		}
 		if id == 0 {
-			h.Message().Tell("nobody holds it and nobody waits for it just now")
+			h.Message().Tell("no thread holds it or waits for it now")
 			return nil
 		}
 	} else if i := p.ByPlace.Index(); i >= 0 {
@@ -151,11 +153,23 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	recent := slices.DeleteFunc(r.Holds.Recent(sc.AtNS-sc.WindowNS, sc.AtNS), func(l account.Contended) bool {
 		return slices.ContainsFunc(all[:locks], func(x account.Contended) bool { return x.Object == l.Object })
 	})
+	costs := r.Holds.Costs(sc.AtNS-sc.WindowNS, sc.AtNS)
 	all = slices.Insert(all, locks, recent...)
+	locks += len(recent)
+	for _, c := range costs { // no hold of it was seen to end
+		if !slices.ContainsFunc(all[:locks], func(x account.Contended) bool { return x.Object == c.Object }) {
+			all = slices.Insert(all, locks, account.Contended{Kind: c.Kind, Object: c.Object, Exclusive: true})
+			locks++
+		}
+	}
+	slices.SortStableFunc(all[:locks], func(x, y account.Contended) int { // those that cost most first
+		return cmp.Or(cmp.Compare(costs[y.Object].WaitedNS, costs[x.Object].WaitedNS), cmp.Compare(x.Object, y.Object))
+	})
 	p.Locks.Rows, p.ByPlace.Rows, p.Both.Rows = p.Locks.Rows[:0], p.ByPlace.Rows[:0], p.Both.Rows[:0]
 	for i := range all {
 		if l := (lockRow{Contended: &all[i]}); l.SeenNS >= int64(sc.Opt.WaitThreshold) || len(l.Waiters) == 0 {
 			if l.Exclusive {
+				l.cost = costs[l.Object]
 				l.load(sc, r)
 			}
 			p.Locks.Rows, p.Both.Rows = append(p.Locks.Rows, l), append(p.Both.Rows, l.ID())
@@ -258,9 +272,9 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 			names += gvl.ThreadName(id, sc.Dict)
 		}
 		if names == "" {
-			names = "nobody just now"
+			names = "no thread now"
 		}
-		return lockName(l.Kind, l.Object), l.useText(sc) + "waited for by " + names
+		return lockName(l.Kind, l.Object), l.useText(sc) + "waiting: " + names
 	}
 	if i := p.ByPlace.Index(); i >= 0 {
 		b := p.ByPlace.Rows[i]
@@ -301,6 +315,9 @@ func (l *lockRow) load(sc *scene.Scene, r *store.Reading) {
 		if ts := &sc.States[i]; l.taken == (lockPlace{}) && len(l.Waiters) > 0 && ts.Thread == l.Waiters[0] {
 			l.taken = callOf(sc.Dict, sc.Dict.Frames(ts.Stack, nil))
 		}
+	}
+	if l.taken == (lockPlace{}) {
+		l.taken = callOf(sc.Dict, sc.Dict.Frames(l.cost.Stack, nil))
 	}
 }
 
@@ -408,13 +425,11 @@ func (l lockRow) heldNow() string {
 
 // perSecond returns how often the lock was taken, at least. Holds without a waiting thread are not seen.
 func (l lockRow) perSecond() string {
-	if l.overNS <= 0 {
+	if l.overNS <= 0 || l.use.Taken == 0 {
 		return "–"
 	}
 	hz := float64(l.use.Taken) / (float64(l.overNS) / 1e9)
 	switch {
-	case l.use.Taken == 0:
-		return "≥0"
 	case hz < 9.95:
 		return fmt.Sprintf("≥%.1f", hz)
 	}
@@ -426,7 +441,11 @@ func (l lockRow) useText(sc *scene.Scene) string {
 	if !l.Exclusive {
 		return ""
 	}
-	s := fmt.Sprintf("taken %s/s, held p50 %s p95 %s max %s  ", l.perSecond(), l.held(0), l.held(1), l.held(2))
+	s := ""
+	if l.cost.WaitedNS > 0 {
+		s = "waited for " + units.Duration(l.cost.WaitedNS) + " in all  "
+	}
+	s += fmt.Sprintf("taken %s/s, held p50 %s p95 %s max %s  ", l.perSecond(), l.held(0), l.held(1), l.held(2))
 	if l.taken.path != "" && sc.Width >= scene.WideWidth {
 		s += "at " + style.LineIn(l.taken.path, l.taken.line, l.taken.uncertain) + "  "
 	}

@@ -22,55 +22,110 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		return
 	}
 	figures := p.Figures(sc)
-	// The series get three rows each where there is room, else fewer; never less than one.
-	high := max(1, min(4, (a.H-len(figures)-4)/max(len(p.series), 1)))
+	columns := 1
+	if a.W >= scene.WideWidth {
+		columns = 2
+	}
+	payers := 0
+	if len(p.Payers) > 0 {
+		payers = 1 + min(len(p.Payers), mostPayers)
+	}
+	free := a.H - len(p.series)
+	if least := min(payers, 1+leastPayers); payers > 0 && free-rowsOf(figures, columns) < payers {
+		payers = max(free-rowsOf(figures, columns), least)
+	}
+	figures = fitFigures(figures, (free-payers-1)*columns)
+	free -= payers + rowsOf(figures, columns)
+
 	y := 0
-	for i := range p.series {
-		gap := 0
-		if high > 2 {
-			gap = 1
-		}
-		p.drawSeries(a.Sub(0, y, a.W, high-gap), &p.series[i], t)
+	for i, high := range p.heights(free) {
+		p.drawSeries(a.Sub(0, y, a.W, high), &p.series[i], t)
 		y += high
 	}
-	left := a.W
-	if len(p.Payers) > 0 && a.W >= scene.WideWidth {
-		left = a.W / 2
-		p.drawPayers(a.Sub(left, y, a.W-left, a.H-y), t)
+	p.drawFigures(a.Sub(0, y, a.W, min(rowsOf(figures, columns), a.H-y-payers)), figures, columns, sc)
+	y += rowsOf(figures, columns)
+	if payers > 0 {
+		p.drawPayers(a.Sub(0, min(y, a.H-payers), a.W, a.H-min(y, a.H-payers)), t)
 	}
-	figures = fitFigures(figures, a.H-y-1)
-	t.Heading(a.Sub(0, y, left, 1), " collector and memory at the end of it ")
-	for i, f := range figures {
-		row := a.Sub(0, y+1+i, left, 1)
-		if row.H == 0 {
-			break
+}
+
+const (
+	// mostPayers and leastPayers are the rows for whose code paid for collections, on a screen with and without room.
+	mostPayers, leastPayers = 10, 3
+	// levelRows and rateRows are the rows that make a curve and a rate clear. mostLevelRows are the most rows of a
+	// curve, which gets them if they stay free.
+	levelRows, rateRows, mostLevelRows = 3, 2, 8
+)
+
+// rowsOf is how many rows figures take in so many columns, with their heading.
+func rowsOf(figures []figure, columns int) int { return 1 + (len(figures)+columns-1)/columns }
+
+// heights shares free rows out among the series, which have one row each. Levels get them before rates.
+func (p *Page) heights(free int) []int {
+	out := make([]int, len(p.series))
+	for i := range out {
+		out[i] = 1
+	}
+	for _, step := range []struct {
+		level bool
+		most  int
+	}{{true, levelRows}, {false, rateRows}, {true, mostLevelRows}} {
+		for rows := 2; rows <= step.most; rows++ {
+			for i := range p.series {
+				if p.series[i].level == step.level && out[i] < rows && free > 0 {
+					out[i] = rows
+					free--
+				}
+			}
 		}
+	}
+	return out
+}
+
+// drawFigures lists figures in columns, the first ones in the left column.
+func (p *Page) drawFigures(a canvas.Area, figures []figure, columns int, sc *scene.Scene) {
+	t := &sc.Theme
+	t.Heading(a, " collector and memory "+sc.NowWord()+" ")
+	rows, w := rowsOf(figures, columns)-1, a.W/columns
+	for i, f := range figures {
+		if 1+i%max(rows, 1) >= a.H {
+			continue
+		}
+		row := a.Sub(i/rows*w, 1+i%rows, w, 1)
 		row.Put(2, 0, f.Name, t.Dimmed())
 		x := row.Put(20, 0, canvas.Cut(f.Text, row.W-21), t.Plain())
 		if f.Of > 0 {
 			drawBar(row.Sub(max(x+2, 46), 0, row.W-max(x+2, 46)-1, 1), f.Of, t)
 		}
 	}
-	if rest := a.H - y - 1 - len(figures); left == a.W && rest > 2 && len(p.Payers) > 0 {
-		p.drawPayers(a.Sub(0, a.H-rest, a.W, rest), t)
-	}
 }
 
-// drawSeries draws one figure over time, as high as its area.
+// drawSeries draws one figure over time with its scale, as high as its area.
 func (p *Page) drawSeries(a canvas.Area, s *series, t *style.Theme) {
 	color := t.Dim
 	if s.state != gvl.Unknown {
 		color = t.Readable(t.States[s.state])
 	}
 	a.Put(1, 0, s.name, t.Dimmed())
-	a.Put(20, 0, canvas.Cut(s.value, memoryLabelW-21), t.Bold())
+	a.Put(20, 0, canvas.Cut(s.value, valueW), t.Bold())
+	low, top := s.scale()
+	if a.H == 1 {
+		a.Put(memoryLabelW-1-scaleW, 0, canvas.PadLeft(low+"–"+top, scaleW), t.Dimmed())
+	} else {
+		a.Put(memoryLabelW-1-scaleW, 0, canvas.PadLeft(top, scaleW), t.Dimmed())
+		a.Put(memoryLabelW-1-scaleW, a.H-1, canvas.PadLeft(low, scaleW), t.Dimmed())
+	}
 	chart := a.Sub(memoryLabelW, 0, a.W-memoryLabelW-1, a.H)
 	for x := range chart.W {
 		i := widget.CellAt(x, len(s.values), chart.W)
-		if i < 0 || s.values[i] < 0 || s.top <= 0 {
+		if i < 0 || s.values[i] < 0 || s.top <= s.low {
 			continue
 		}
-		style.DrawColumn(chart, x, s.values[i]/s.top, canvas.Style{FG: color})
+		draw := style.DrawColumn
+		if s.level {
+			draw = style.DrawPoint
+		}
+		draw(chart, x, (s.values[i]-s.low)/(s.top-s.low), canvas.Style{FG: color})
 	}
 }
 
@@ -82,7 +137,8 @@ type figure struct {
 
 // leastTelling are the figures that a small terminal leaves out, the first first: how much grew and what is near its limit must
 // not be what has no room.
-var leastTelling = []string{"unprotected", "survived", "now", "given a CPU", "old malloc", "malloc increase", "last one"}
+var leastTelling = []string{"unprotected", "survived", "phase", "context switches", "old malloc", "malloc increase",
+	"last collection", "memory pressure", "CPU", "major faults", "new objects"}
 
 // fitFigures leaves figures out until the rest has room, or nothing is left that may be.
 func fitFigures(figures []figure, rows int) []figure {
@@ -114,10 +170,10 @@ func (p *Page) Figures(sc *scene.Scene) []figure {
 			kind = "minor"
 		}
 		if by := sampler.GCTrigger(gc.Reason); by != "" {
-			put("last one", kind+": "+startedBy(by))
+			put("last collection", kind+": "+startedBy(by))
 		}
 		if gc.During || gc.Mode != sampler.GCIdle {
-			put("now", gc.Mode.String())
+			put("phase", gc.Mode.String())
 		}
 	}
 	if text := allocatedText(account.AllocOf(p.from.Classes, p.At.Classes)); text != "" {
@@ -141,10 +197,10 @@ func (p *Page) Figures(sc *scene.Scene) []figure {
 	limit("old objects", d.OldObjects, d.OldObjectsLimit, units.Count)
 	limit("unprotected", d.Unprotected, d.UnprotectedLimit, units.Count)
 	if d.Marked != sampler.GCUnknown {
-		put("survived", units.Count(d.Marked)+" objects the last marking")
+		put("survived", units.Count(d.Marked)+" objects at the last marking")
 	}
 	if by := sampler.GCMajorBy(d.NextMajor); by != "" {
-		put("next one", "will be major: "+by)
+		put("next collection", "will be major: "+by)
 	}
 	flags := ""
 	for _, f := range []struct {
@@ -206,14 +262,14 @@ func (p *Page) processFigures() []figure {
 	out := []figure{{Name: "RSS grew by", Text: sign + units.Bytes(grown)},
 		{Name: "major faults", Text: units.Count(p.At.Proc.MajorFaults - p.from.Proc.MajorFaults)}}
 	if n := p.At.Proc.PSSBytes; n > 0 {
-		out = append(out, figure{Name: "PSS", Text: units.Bytes(n) + ", shared pages by their part"})
+		out = append(out, figure{Name: "PSS", Text: units.Bytes(n) + ", with its part of shared pages"})
 	}
 	if d := p.At.Proc.AtNS - p.from.Proc.AtNS; d > 0 {
 		out = append(out, figure{Name: "CPU", Text: units.Percent(style.Share(p.At.Proc.UserNS-p.from.Proc.UserNS, d)) + " user, " +
 			units.Percent(style.Share(p.At.Proc.SystemNS-p.from.Proc.SystemNS, d)) + " system"})
 	}
 	if n, d := p.At.Meters.Switches.Since(&p.from.Meters.Switches); d > 0 {
-		out = append(out, figure{Name: "given a CPU", Text: eachSecond(float64(n), d) + " (context switches)"})
+		out = append(out, figure{Name: "context switches", Text: eachSecond(float64(n), d)})
 	}
 	if n := p.At.Proc.SwapBytes; n > 0 {
 		out = append(out, figure{Name: "swapped out", Text: units.Bytes(n)})
@@ -247,7 +303,7 @@ func (p *Page) drawPayers(a canvas.Area, t *style.Theme) {
 	if a.H < 2 {
 		return
 	}
-	t.Heading(a, fmt.Sprintf(" who paid for %s in the collector ", units.Duration(p.GCNS)))
+	t.Heading(a, fmt.Sprintf(" who paid for %s of garbage collection ", units.Duration(p.GCNS)))
 	for y := range min(a.H-1, len(p.Payers)) {
 		g := &p.Payers[y]
 		row := a.Row(y + 1)

@@ -2,6 +2,8 @@ package memory
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -20,7 +22,7 @@ import (
 var View = page.View{
 	ID:   scene.PageMemory,
 	Key:  "7",
-	Help: "memory and GC: how they went, the collector's figures, and whose code paid for it",
+	Help: "memory and garbage collection over time, and the code that paid for it",
 	Make: page.Makes(New),
 }
 
@@ -41,18 +43,70 @@ type Page struct {
 	paidOf widget.PlacesFrom
 }
 
-// series is one figure over the time shown: a value a column, negative where nothing is known.
+// series is one figure over the time shown. It has a value for each column, which is negative if nothing is known.
 type series struct {
 	name, value string
 	values      []float64
-	top         float64
-	state       gvl.State // gives the colour; Unknown: plain
+	low, top    float64              // the ends of the scale
+	unit        func(float64) string // of a value on the scale
+	state       gvl.State            // gives the colour; Unknown: plain
+	level       bool                 // a curve, whose scale need not begin at zero
+}
+
+// leastSpan is the least part of a level that its scale shows, so that noise is not drawn as a mountain.
+const leastSpan = 0.1
+
+// fit sets the ends of the scale. The scale of a rate begins at zero and reaches to least or further.
+func (s *series) fit(least float64) {
+	s.top = least
+	if !s.level {
+		for _, v := range s.values {
+			s.top = max(s.top, v)
+		}
+		return
+	}
+	s.low, s.top = math.Inf(1), 0
+	for _, v := range s.values {
+		if v >= 0 {
+			s.low, s.top = min(s.low, v), max(s.top, v)
+		}
+	}
+	if short := leastSpan*s.top - (s.top - s.low); s.top > 0 && short > 0 {
+		s.low, s.top = s.low-short/2, s.top+short/2
+	}
+	s.low = min(s.low, s.top)
+}
+
+// scale is the ends of the scale in words. Both have the same unit, so that the lower one does without.
+func (s *series) scale() (low, top string) {
+	low, top = s.unit(s.low), s.unit(s.top)
+	if n, unit, ok := strings.Cut(low, " "); ok && strings.HasSuffix(top, " "+unit) {
+		low = n
+	} else if s.low == 0 {
+		low = "0"
+	}
+	return low, top
+}
+
+// compact is a count in few columns.
+func compact(n float64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1fG", n/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM", n/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%.0fk", n/1e3)
+	case n >= 10 || n == 0:
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.1f", n)
 }
 
 func New(c *widget.Parts) *Page {
 	p := &Page{flame: &c.Flame}
 	p.KeyMap = scene.KeyMap{Title: "memory and GC", Bindings: []scene.Binding{
-		{Keys: []string{"enter"}, Show: "enter", Short: "flamegraph", Help: "the flamegraph over the whole screen, coloured by state: gc stands out",
+		{Keys: []string{"enter"}, Show: "enter", Short: "flamegraph", Help: "open the flamegraph, coloured by state: gc stands out",
 			Do: func(h scene.Host) tea.Cmd { p.flame.Colour = widget.ColourByState; return h.Open(scene.PageFlame) }},
 	}}
 	return p
@@ -62,8 +116,11 @@ func (p *Page) About(sc *scene.Scene) string { return sc.When() }
 
 func (p *Page) Detail(*scene.Scene) (name, rest string) { return "", "" }
 
-// memoryLabelW is the width of the names and values before the series.
-const memoryLabelW = 34
+const (
+	// memoryLabelW is the width of the names, values and scales before the series.
+	memoryLabelW   = 44
+	valueW, scaleW = 12, 10
+)
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	fromNS, toNS := sc.AtNS-sc.WindowNS, sc.AtNS
@@ -79,23 +136,37 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	cols := max(sc.Width-memoryLabelW-2, 8)
 	cells := r.Timeline.Process(fromNS, toNS, cols)
 	p.series = p.series[:0]
-	plain := func(name, value string, least float64, state gvl.State, of func(i int) float64) {
-		s := series{name: name, value: value, state: state, top: least, values: make([]float64, len(cells))}
+	add := func(s series, least float64, of func(i int) float64) {
+		s.values = make([]float64, len(cells))
 		for i := range cells {
 			s.values[i] = of(i)
-			s.top = max(s.top, s.values[i])
 		}
+		s.fit(least)
 		p.series = append(p.series, s)
 	}
+	bytes := func(n float64) string { return units.Bytes(int64(n)) }
+	each := func(n float64) string { return compact(n) + "/s" }
 	f := &sc.Figures
 	lastRSS := -1.0
-	plain("RSS", units.Bytes(f.RSS), 1, gvl.Unknown, func(i int) float64 {
+	add(series{name: "RSS", value: units.Bytes(f.RSS), level: true, unit: bytes}, 1, func(i int) float64 {
 		if n := cells[i].RSSBytes; n > 0 { // it is read ten times a second at most
 			lastRSS = float64(n)
 		}
 		return lastRSS
 	})
-	plain("time in GC", units.Percent(f.GC), 0.1, gvl.GC, func(i int) float64 { return style.ValueOr(cells[i].SampledNS == 0, cells[i].GC()) })
+	if b.Heap.AtNS != 0 && b.Heap.Live != sampler.GCUnknown {
+		level := func(i int) float64 {
+			end := fromNS + int64(i+1)*(toNS-fromNS)/int64(max(len(cells), 1))
+			if k := r.Marks.LastBefore(end); end >= r.Marks.Mark(0).TimeNS && k.Heap.AtNS != 0 {
+				return float64(k.Heap.Live)
+			}
+			return -1
+		}
+		live := units.Count(b.Heap.Live)
+		add(series{name: "live slots", value: live, level: true, unit: compact, state: gvl.Native}, 1, level)
+	}
+	add(series{name: "time in GC", value: units.Percent(f.GC), unit: units.Percent, state: gvl.GC}, 0.1,
+		func(i int) float64 { return style.ValueOr(cells[i].SampledNS == 0, cells[i].GC()) })
 	rate := func(of func(*store.Mark) float64) func(i int) float64 {
 		each := (toNS - fromNS) / int64(max(len(cells), 1))
 		return func(i int) float64 {
@@ -108,21 +179,15 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		}
 	}
 	if b.GC.Valid {
-		allocated := rate(func(k *store.Mark) float64 { return float64(k.GC.Allocated) })
-		plain("objects allocated", p.perSecond(func(k *store.Mark) float64 { return float64(k.GC.Allocated) }), 1, gvl.Running, allocated)
-		plain("collections", p.perSecond(func(k *store.Mark) float64 { return float64(k.GC.Count) }), 1, gvl.GC, rate(func(k *store.Mark) float64 { return float64(k.GC.Count) }))
+		allocated := func(k *store.Mark) float64 { return float64(k.GC.Allocated) }
+		collections := func(k *store.Mark) float64 { return float64(k.GC.Count) }
+		add(series{name: "objects allocated", value: p.perSecond(allocated), unit: each, state: gvl.Running}, 1,
+			rate(allocated))
+		add(series{name: "collections", value: p.perSecond(collections), unit: each, state: gvl.GC}, 1,
+			rate(collections))
 	}
-	if b.Heap.AtNS != 0 && b.Heap.Live != sampler.GCUnknown {
-		level := func(i int) float64 {
-			end := fromNS + int64(i+1)*(toNS-fromNS)/int64(max(len(cells), 1))
-			if k := r.Marks.LastBefore(end); end >= r.Marks.Mark(0).TimeNS && k.Heap.AtNS != 0 {
-				return float64(k.Heap.Live)
-			}
-			return -1
-		}
-		plain("live slots", units.Count(b.Heap.Live), 1, gvl.Native, level)
-	}
-	plain("CPU of a core", units.Percent(f.CPU), 1, gvl.Unknown, func(i int) float64 { return style.ValueOr(cells[i].SampledNS == 0, cells[i].CPU()) })
+	add(series{name: "CPU of a core", value: units.Percent(f.CPU), unit: units.Percent}, 0.1,
+		func(i int) float64 { return style.ValueOr(cells[i].SampledNS == 0, cells[i].CPU()) })
 	p.loadPayers(sc)
 }
 

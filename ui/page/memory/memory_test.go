@@ -7,8 +7,9 @@ import (
 
 // TestSmallTerminalsKeepWhatTellsMost: RSS and proportional memory are on the screen of 80x24 beside a whole collector's figures.
 func TestSmallTerminalsKeepWhatTellsMost(t *testing.T) {
-	all := []figure{{Name: "collections"}, {Name: "last one"}, {Name: "now"}, {Name: "slots free"}, {Name: "malloc increase"}, {Name: "old malloc"},
-		{Name: "old objects"}, {Name: "unprotected"}, {Name: "survived"}, {Name: "RSS grew by"}, {Name: "major faults"}, {Name: "PSS"}, {Name: "CPU"}, {Name: "given a CPU"}}
+	all := []figure{{Name: "collections"}, {Name: "last collection"}, {Name: "phase"}, {Name: "slots free"}, {Name: "malloc increase"}, {Name: "old malloc"},
+		{Name: "old objects"}, {Name: "unprotected"}, {Name: "survived"}, {Name: "RSS grew by"}, {Name: "major faults"}, {Name: "PSS"}, {Name: "CPU"}, {Name: "context switches"},
+		{Name: "new objects"}, {Name: "memory pressure"}}
 	for rows := range len(all) + 2 {
 		got := fitFigures(slices.Clone(all), rows)
 		if len(got) > max(rows, len(all)-len(leastTelling)) || len(got) < min(rows, len(all)) {

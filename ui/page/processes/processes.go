@@ -25,7 +25,7 @@ import (
 var View = page.View{
 	ID:      scene.PageProcesses,
 	Key:     "8",
-	Help:    "a row a process; all of them in one flamegraph; enter opens one",
+	Help:    "a row for each process, and one flamegraph of all. enter opens a process",
 	Offered: func(o scene.Offers) bool { return o.Processes },
 }
 
@@ -155,11 +155,11 @@ func New(f processList) *Page {
 		}
 	}
 	p.KeyMap = scene.KeyMap{Title: "processes", Bindings: slices.Concat([]scene.Binding{
-		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the process: all views show it then; in the flamegraph: zoom; a finding: go to what it is about",
+		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the process in all views. In the flamegraph: zoom. On a finding: go to its cause",
 			Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
-		{Keys: []string{"tab", "shift+tab"}, Show: "tab", Short: "below", Help: "move between the table and what stands below it",
+		{Keys: []string{"tab", "shift+tab"}, Show: "tab", Short: "below", Help: "move between the table and the part below it",
 			Do: func(h scene.Host) tea.Cmd { p.onLower = !p.onLower; h.Refresh(); return nil }},
-		{Keys: []string{"v"}, Show: "v", Short: "view", Help: "below the table: the flamegraph, the functions or the findings, of all processes or of the one selected",
+		{Keys: []string{"v"}, Show: "v", Short: "view", Help: "show the flamegraph, the functions or the findings below the table",
 			Do: func(h scene.Host) tea.Cmd {
 				p.lower = (p.lower + 1) % numLower
 				p.functions.Reset()
@@ -178,16 +178,16 @@ func New(f processList) *Page {
 	}), []scene.Binding{
 		{Keys: []string{"w"}, Show: "w", Short: "weight", Help: "what is measured: wall time, CPU time, waiting for the GVL, blame",
 			Do: func(h scene.Host) tea.Cmd { p.nextMetric(); h.Refresh(); return nil }},
-		{Keys: []string{"I", "shift+i"}, Show: "I", Help: "with or without the time of parked and sleeping threads",
+		{Keys: []string{"I", "shift+i"}, Show: "I", Help: "show or hide the time of parked and sleeping threads",
 			Do: func(h scene.Host) tea.Cmd {
 				p.Flame.ShowIdle = !p.Flame.ShowIdle
 				p.mergedOf = mergedFrom{}
 				h.Refresh()
 				return nil
 			}},
-		{Keys: []string{"c"}, Show: "c", Help: "own code, with the frames of libraries in rows; long runs of frames as rows; every frame",
+		{Keys: []string{"c"}, Show: "c", Help: "show own code, with gems and Ruby as one row (⋯), fold long runs only, or show every frame",
 			Do: func(h scene.Host) tea.Cmd { p.Flame.NextFolding(); h.Refresh(); return nil }},
-		{Keys: []string{"esc"}, Show: "esc", Short: "back", Always: true, Help: "leave the zoom, then what stands below the table, then the selection: all processes",
+		{Keys: []string{"esc"}, Show: "esc", Short: "back", Always: true, Help: "go back one step: the zoom, the part below the table, the selection",
 			When: func(scene.Host) bool { return len(p.Flame.Zoom) > 0 || p.onLower || *p.Table.Cursor != (processKey{}) },
 			Do:   func(h scene.Host) tea.Cmd { p.back(h); return nil }},
 	}, p.actions())}
@@ -214,11 +214,7 @@ func (p *Page) About(sc *scene.Scene) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, h.Word))
 		}
 	}
-	if p.Table.By != inTree || p.Table.Reverse {
-		by := "by " + p.Table.By
-		if p.Table.Reverse {
-			by += " reversed"
-		}
+	if by := p.Table.Sorted(inTree); by != "" {
 		parts = append(parts, by)
 	}
 	return strings.Join(append(parts, sc.When()), " · ")

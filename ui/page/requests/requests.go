@@ -23,7 +23,7 @@ import (
 var View = page.View{
 	ID:      scene.PageRequests,
 	Key:     "9",
-	Help:    "who is served: requests and jobs in progress, and routes with what their time goes to",
+	Help:    "requests and jobs in progress, and where the time of each route goes",
 	Shared:  page.SearchShared,
 	Offered: func(o scene.Offers) bool { return o.Requests },
 	Make:    page.Makes(New),
@@ -62,9 +62,9 @@ func New(c *widget.Parts) *Page {
 	p.Endpoints = widget.Table[*endpointRow, widget.WorkKey]{List: widget.List[*endpointRow, widget.WorkKey]{Cursor: cursor}, Columns: endpointColumns(), Left: 1, Right: 1,
 		Natural: mostTime, Unsorted: "time", By: "time"}
 	p.KeyMap = scene.KeyMap{Title: "requests", Bindings: slices.Concat([]scene.Binding{
-		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the thread of the request, which says when the request is over; of a route or a class of jobs: its flamegraph, and where it runs",
+		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the thread of a request, which says when it is over, or the flamegraph of a route or class of jobs",
 			Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
-		{Keys: []string{"tab", "shift+tab"}, Show: "tab", Short: "below", Help: "move between what is in progress and the routes below",
+		{Keys: []string{"tab", "shift+tab"}, Show: "tab", Short: "below", Help: "move between the requests in progress and the routes",
 			Do: func(h scene.Host) tea.Cmd { p.switchTable(); h.Refresh(); return nil }},
 	}, widget.CursorKeys("", "select a request, a job or a route", p.move),
 		widget.SortKeys("sort by the next or previous column: the routes, or what is in progress while the cursor is there", func() widget.Sorter {
@@ -163,11 +163,7 @@ func mostTime(x, y *endpointRow) int {
 func (p *Page) About(sc *scene.Scene) string {
 	s := &sc.Served
 	parts := []string{s.RunningText()}
-	if p.Endpoints.By != "time" || p.Endpoints.Reverse {
-		by := "by " + p.Endpoints.By
-		if p.Endpoints.Reverse {
-			by += " reversed"
-		}
+	if by := p.Endpoints.Sorted("time"); by != "" {
 		parts[0] += ", " + by
 	}
 	if fibers := s.FibersText(); fibers != "" {

@@ -2,7 +2,6 @@ package threads
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
@@ -63,7 +62,7 @@ func New(c *widget.Parts) *Page {
 	p.Table = widget.Table[*TableRow, scene.RowKey]{List: widget.List[*TableRow, scene.RowKey]{Cursor: &p.Cursor},
 		Columns: threadColumns(), Left: 1, Natural: inRubysOrder, Unsorted: "order", By: "order"}
 	p.KeyMap = scene.KeyMap{Title: "threads", Bindings: slices.Concat([]scene.Binding{
-		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the thread: its stack with the source, its waits; a group: show its members",
+		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the thread with its stack, source and waits, or open the group",
 			Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
 	}, widget.CursorKeys("", "select a thread or group", p.move), []scene.Binding{
 		{Keys: []string{"right", "l"}, Show: "→ ←", Help: "open and close a group, or the fibers of a thread (also l, h)",
@@ -77,9 +76,9 @@ func New(c *widget.Parts) *Page {
 }
 
 func (p *Page) About(sc *scene.Scene) string {
-	s := fmt.Sprintf("%s · %s · by %s", sc.Threads.Counted(), sc.When(), p.Table.By)
-	if p.Table.Reverse {
-		s += " reversed"
+	s := sc.Threads.Counted() + style.Between + sc.When()
+	if by := p.Table.Sorted("order"); by != "" {
+		s += style.Between + by
 	}
 	if why := sc.Figures.Why(sampler.FigureStates, sampler.FigureWaits); why != "" {
 		s = why + style.Between + s

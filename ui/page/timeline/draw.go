@@ -49,25 +49,27 @@ func (p *Page) drawProcess(a canvas.Area, sc *scene.Scene) {
 		sum.WaitNS += c.WaitNS
 		cpuTop, waitTop = max(cpuTop, c.CPU()), max(waitTop, c.Waiters())
 	}
+	gc, cpu := units.Percent(style.Share(sum.GCNS, sum.SampledNS)), units.Percent(style.Share(sum.CPUNS, sum.SampledNS))
 	lanes := [processLanes]struct {
-		name, value string
-		top         float64
-		of          func(timeline.ProcCell) float64
-		color       canvas.Color
+		name  string
+		value []string // the fullest form first
+		top   float64
+		of    func(timeline.ProcCell) float64
+		color canvas.Color
 	}{
-		{"GC", units.Percent(style.Share(sum.GCNS, sum.SampledNS)) + " of the time", 1, timeline.ProcCell.GC, t.Readable(t.States[gvl.GC])},
-		{"CPU", units.Percent(style.Share(sum.CPUNS, sum.SampledNS)) + " of a core", cpuTop, timeline.ProcCell.CPU, t.Text},
-		{"waiting", waitingText(style.Share(sum.WaitNS, sum.SampledNS), waitTop, g.NowW), waitTop, timeline.ProcCell.Waiters, t.Readable(t.States[gvl.Waiting])},
+		{"GC", []string{gc + " of the time", gc}, 1, timeline.ProcCell.GC, t.Readable(t.States[gvl.GC])},
+		{"CPU", []string{cpu + " of a core", cpu}, cpuTop, timeline.ProcCell.CPU, t.Text},
+		{"waiting", waitingText(style.Share(sum.WaitNS, sum.SampledNS), waitTop), waitTop, timeline.ProcCell.Waiters, t.Readable(t.States[gvl.Waiting])},
 	}
 	if p.Close.On() { // the counters are read more rarely than the columns are long, and so is whether a collection goes on
 		for i := range lanes[:2] {
-			lanes[i].value, lanes[i].of = "–", func(timeline.ProcCell) float64 { return 0 }
+			lanes[i].value, lanes[i].of = []string{"–"}, func(timeline.ProcCell) float64 { return 0 }
 		}
 	}
 	for i, l := range lanes {
 		y := i * p.laneRows
 		a.Put(1, y, l.name, t.Dimmed())
-		a.Put(g.NameW+1, y, canvas.Cut(l.value, g.NowW), t.Dimmed())
+		a.Put(g.NameW+1, y, style.Fit(l.value, g.NowW), t.Dimmed())
 		cells := a.Sub(g.CellsX, y, g.CellsW, p.laneRows)
 		for x := range cells.W {
 			i := widget.CellAt(x, len(p.process), cells.W)
@@ -81,20 +83,17 @@ func (p *Page) drawProcess(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// waitingText says how many threads waited for the GVL in the mean and at most, in so many columns.
-func waitingText(mean, most float64, w int) string {
-	s := fmt.Sprintf("%.1f threads, up to %.0f", mean, most)
-	if canvas.Width(s) > w {
-		s = fmt.Sprintf("%.1f threads", mean)
-	}
-	return s
+// waitingText says how many threads waited for the GVL in the mean and at most, the fullest form first.
+func waitingText(mean, most float64) []string {
+	n := fmt.Sprintf("%.1f", mean)
+	return []string{fmt.Sprintf("%s threads, up to %.0f", n, most), n + " threads", n}
 }
 
 // drawCursor marks the column of the cursor and says what the selected thread did then.
 func (p *Page) drawCursor(a canvas.Area, y int, sc *scene.Scene) {
 	t, v, g := &sc.Theme, p.Timeline, &sc.Regions
 	if p.CursorNS < p.Span[0] || p.CursorNS >= p.Span[1] {
-		a.Put(1, y, canvas.Cut("← → a cursor in time   + - zoom   [ ] move", a.W-2), t.Dimmed())
+		a.Put(1, y, canvas.Cut("← → move a cursor in time   + - zoom   [ ] move", a.W-2), t.Dimmed())
 		p.now.Draw(a.Sub(0, y+1, a.W, a.H-y-1), sc, v.SelectedRow())
 		return
 	}

@@ -22,7 +22,7 @@ import (
 var View = page.View{
 	ID:     scene.PageTimeline,
 	Key:    "3",
-	Help:   "the timeline over the whole screen, with a cursor; GC, CPU and waiting on its axis",
+	Help:   "threads over the whole screen, with a cursor in time, and with GC, CPU and waiting",
 	Shared: page.SearchShared,
 	Make:   page.Makes(New),
 }
@@ -92,12 +92,12 @@ func New(c *widget.Parts) *Page {
 		{Keys: []string{"right", "l"}, Do: cursor(+1)},
 		{Keys: []string{"H", "shift+h", "shift+left"}, Do: cursor(-10)},
 		{Keys: []string{"L", "shift+l", "shift+right"}, Do: cursor(+10)},
-		{Keys: []string{"+", "="}, Show: "+ -", Short: "zoom", Help: "zoom in time around the cursor, down to 10 ms a column; where exact mode was on down to 10 µs", Do: zoom(-1)},
+		{Keys: []string{"+", "="}, Show: "+ -", Short: "zoom", Help: "zoom in time around the cursor, down to 10 ms per column, or 10 µs in exact mode", Do: zoom(-1)},
 		{Keys: []string{"-", "_"}, Do: zoom(+1)},
 		{Keys: []string{"["}, Do: func(h scene.Host) tea.Cmd { p.moveTime(h, -1); return p.Fetch(h) }},
 		{Keys: []string{"]"}, Do: func(h scene.Host) tea.Cmd { p.moveTime(h, +1); return p.Fetch(h) }},
 		{Keys: []string{"enter"}, Show: "enter", Short: "open", Help: "open the thread; open or close the group", Do: func(h scene.Host) tea.Cmd { return p.Timeline.OpenSelected(h) }},
-		{Keys: []string{"esc"}, Show: "esc", Help: "take the cursor away; leave the search", Do: func(h scene.Host) tea.Cmd {
+		{Keys: []string{"esc"}, Show: "esc", Help: "remove the cursor, or leave the search", Do: func(h scene.Host) tea.Cmd {
 			switch {
 			case p.Close.On():
 				p.Close = closeView{}

@@ -24,7 +24,7 @@ import (
 var View = page.View{
 	ID:     scene.PageTop,
 	Key:    "5",
-	Help:   "functions, lines, gems, files by self, total and blame",
+	Help:   "functions, lines, gems or files, sorted by self time, total time or blame",
 	Shared: page.SearchShared,
 	Make:   page.Makes(New),
 }
@@ -109,15 +109,15 @@ func New(c *widget.Parts) *Page {
 	sort := widget.SortKeys("sort by self, by total or by blame", func() widget.Sorter { return &p.Table })
 	sort[len(sort)-1].Short = "" // the least first is rarely asked for, and the footer has little room
 	p.KeyMap = scene.KeyMap{Title: "top", Bindings: slices.Concat([]scene.Binding{
-		{Keys: []string{"enter"}, Show: "enter", Short: "flamegraph", Help: "find it in the flamegraph", Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
+		{Keys: []string{"enter"}, Show: "enter", Short: "flamegraph", Help: "show it in the flamegraph", Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
 		{Keys: []string{"right", "l", "tab"}, Show: "← →", Short: "kind", Help: "functions, lines, gems or files (also h, l, tab)", Do: turn(+1)},
 		{Keys: []string{"left", "h", "shift+tab"}, Do: turn(-1)},
 	}, sort, []scene.Binding{
-		{Keys: []string{"c"}, Show: "c", Help: "own code, with the time of the libraries that it calls; every function",
+		{Keys: []string{"c"}, Show: "c", Help: "own code with the time of the libraries that it calls, or every function",
 			Do: func(h scene.Host) tea.Cmd { p.Flame.ToggleLibraries(); h.Refresh(); return nil }},
 		{Keys: []string{"w"}, Show: "w", Short: "weight", Help: "what is measured: wall time, CPU time, waiting for the GVL, blame, allocation",
 			Do: func(h scene.Host) tea.Cmd { p.Flame.NextMetric(); h.Refresh(); return nil }},
-		{Keys: []string{"I", "shift+i"}, Show: "I", Short: "idle", Help: "with or without the time of parked and sleeping threads",
+		{Keys: []string{"I", "shift+i"}, Show: "I", Short: "idle", Help: "show or hide the time of parked and sleeping threads",
 			Do: func(h scene.Host) tea.Cmd { p.Flame.ShowIdle = !p.Flame.ShowIdle; h.Refresh(); return nil }},
 	}, widget.CursorKeys("", "select a row", p.move))}
 	return p

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // namedInSentence bounds the holders in the sentence about a wait.
@@ -46,9 +47,19 @@ func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 
 // chainPart is a row of a chain.
 type chainPart struct {
-	NS    int64
-	what  string    // "behind Report#build (worker-1)"
-	state gvl.State // of the holder; Unknown: there was none
+	NS     int64
+	what   string    // "behind Report#build (worker-1)"
+	method string    // the method in what. It is empty if no stack is known.
+	state  gvl.State // of the holder; Unknown: there was none
+}
+
+// fit is what the part is in so many columns. The name of the method survives longest.
+func (c *chainPart) fit(w int) string {
+	before, after, _ := strings.Cut(c.what, c.method)
+	if room := w - canvas.Width(before) - canvas.Width(after); c.method != "" && room > 0 {
+		return before + widget.PlaceFit(c.method, room) + after
+	}
+	return canvas.Cut(c.what, w)
 }
 
 // ChainParts returns the parts of a wait's time, the longest holder first, then the part without a holder.
@@ -57,9 +68,9 @@ func ChainParts(c *store.WaitChain, sc *scene.Scene) []chainPart {
 	for i := range c.Sum.Parts {
 		x := &c.Sum.Parts[i]
 		name := canvas.Clean(gvl.ThreadName(x.Thread, sc.Dict))
-		what := "behind " + name
-		if x.Method != "" {
-			what = fmt.Sprintf("behind %s (%s)", canvas.Clean(x.Method), name)
+		what, method := "behind "+name, canvas.Clean(x.Method)
+		if method != "" {
+			what = fmt.Sprintf("behind %s (%s)", method, name)
 		}
 		switch x.State {
 		case gvl.GC:
@@ -67,18 +78,18 @@ func ChainParts(c *store.WaitChain, sc *scene.Scene) []chainPart {
 		case gvl.Stalled:
 			what += ", which slept with the GVL"
 		}
-		out = append(out, chainPart{x.NS, what, x.State})
+		out = append(out, chainPart{x.NS, what, method, x.State})
 	}
 	for _, x := range []struct {
 		ns   int64
 		what string
 	}{
-		{c.Sum.UnlistedNS, "behind threads that lived too short a time to be listed"}, {c.Sum.OtherNS, "behind more threads"},
-		{c.Sum.NoCPUNS, "without a CPU"}, {c.Sum.HandoverNS, "hand-over: chosen, and not running yet"},
-		{c.Sum.NobodyNS, "while nobody held the GVL"}, {c.Sum.UnknownNS, "not known"},
+		{c.Sum.UnlistedNS, "behind threads that lived only for a moment"}, {c.Sum.OtherNS, "behind more threads"},
+		{c.Sum.NoCPUNS, "without a CPU"}, {c.Sum.HandoverNS, "hand-over: chosen, but not running yet"},
+		{c.Sum.NobodyNS, "while no thread held the GVL"}, {c.Sum.UnknownNS, "not known"},
 	} {
 		if x.ns > 0 {
-			out = append(out, chainPart{x.ns, x.what, gvl.Unknown})
+			out = append(out, chainPart{NS: x.ns, what: x.what, state: gvl.Unknown})
 		}
 	}
 	return out
@@ -97,26 +108,34 @@ func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
 	var said []string
 	holders, more, moreNS := 0, 0, int64(0)
 	for _, x := range all {
-		word, _, _ := strings.Cut(x.what, ":")
+		word := x.what // names have colons, too
 		if x.state != gvl.Unknown {
 			if holders++; holders > namedInSentence {
 				more++
 				moreNS += x.NS
 				continue
 			}
-		} else if more > 0 {
-			said = append(said, fmt.Sprintf("%s behind %s", units.ProseDuration(moreNS), units.Plural(more, "more", "more")))
-			more = 0
+		} else {
+			word, _, _ = strings.Cut(word, ":")
+			if more > 0 {
+				said = append(said, behindOthers(moreNS, more))
+				more = 0
+			}
 		}
 		if x.NS*200 >= c.LenNS || len(said) == 0 { // what is less than half a percent stands in the rows
 			said = append(said, units.ProseDuration(x.NS)+" "+word)
 		}
 	}
 	if more > 0 {
-		said = append(said, fmt.Sprintf("%s behind %d more", units.ProseDuration(moreNS), more))
+		said = append(said, behindOthers(moreNS, more))
 	}
 	if len(said) == 0 {
 		return w.Name + " " + waited
 	}
 	return w.Name + " " + waited + ": " + strings.Join(said, ", ")
+}
+
+// behindOthers sums up the holders that a sentence does not name.
+func behindOthers(ns int64, n int) string {
+	return fmt.Sprintf("%s behind %s", units.ProseDuration(ns), units.Plural(n, "other place", "other places"))
 }

@@ -158,7 +158,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	if len(p.Table.Rows) == 0 {
 		text := "no thread waited for the GVL in the time shown"
 		if p.filtered {
-			text = "no wait is listed: esc lists those of all threads"
+			text = "no wait of this thread or search   esc lists the waits of all threads"
 		}
 		list.Put(3, 1, canvas.Cut(text, a.W-4), t.Dimmed())
 		return
@@ -194,14 +194,17 @@ func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 		parts = append(parts, "by sampling: short ones can be missed")
 	}
 	if n := int64(len(p.Table.Rows)); n < p.All {
-		which := "the first and the last"
+		which := "the first by this order, and the latest"
+		if p.Table.By == "length" && !p.Table.Reverse {
+			which = "the longest and the latest"
+		}
 		if sc.Opt.WaitThreshold > 0 {
 			which = units.Duration(int64(sc.Opt.WaitThreshold)) + " or longer (--wait-threshold)"
 		}
 		parts = append(parts, fmt.Sprintf("%s listed: %s", units.Count(n), which))
 	}
 	if p.All > p.kept {
-		parts = append(parts, units.Count(p.All-p.kept)+" not known one by one")
+		parts = append(parts, units.Count(p.All-p.kept)+" only counted")
 	}
 	a.Put(x+3, 0, canvas.Cut(style.FitParts(strings.Join(parts, style.Between), a.W-x-4), a.W-x-4), t.Dimmed())
 }
@@ -247,7 +250,7 @@ func (p *Page) drawChain(a canvas.Area, w *WaitRow, sc *scene.Scene) {
 	case c.Of != w.ID():
 		rows.Put(1, 0, "reading …", t.Dimmed())
 	case c.Err != nil:
-		rows.Put(1, 0, canvas.Cut(sc.Showable("who held the GVL can't be told: "+c.Err.Error()), a.W-2), canvas.Style{FG: t.Crit})
+		rows.Put(1, 0, canvas.Cut(sc.Showable("cannot read who held the GVL: "+c.Err.Error()), a.W-2), canvas.Style{FG: t.Crit})
 	default:
 		lines, _ := style.Wrap(chainSentence(c, w, sc), a.W-2, 2)
 		for y, s := range lines {
@@ -273,6 +276,6 @@ func (p *Page) drawParts(a canvas.Area, sc *scene.Scene) {
 		}
 		a.Put(1, y, canvas.PadLeft(units.Duration(x.NS), nsW-1), t.Bold())
 		style.DrawBar(a.Sub(1+nsW, y, barW, 1), style.Share(x.NS, p.chain.LenNS), color)
-		a.Put(2+nsW+barW, y, canvas.Cut(x.what, a.W-3-nsW-barW), t.Plain())
+		a.Put(2+nsW+barW, y, x.fit(a.W-3-nsW-barW), t.Plain())
 	}
 }

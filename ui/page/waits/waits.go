@@ -23,7 +23,7 @@ import (
 var View = page.View{
 	ID:     scene.PageWaits,
 	Key:    "0",
-	Help:   "every wait for the GVL: how long, behind whom, and the lengths of all",
+	Help:   "each wait for the GVL: its length, and the threads that held the GVL",
 	Shared: page.SearchShared,
 	Make:   page.Makes(New),
 }
@@ -81,13 +81,13 @@ func New(c *widget.Parts) *Page {
 	p := &Page{flame: &c.Flame, names: make(map[sampler.ThreadID]string), codes: make(map[sampler.StackID]waitCode)}
 	p.Table = widget.Table[*WaitRow, store.WaitKey]{List: widget.List[*WaitRow, store.WaitKey]{Cursor: new(store.WaitKey)}, Columns: waitColumns(false), Left: 1, Right: 1, By: "length"}
 	p.KeyMap = scene.KeyMap{Title: "waits for the GVL", Bindings: slices.Concat([]scene.Binding{
-		{Keys: []string{"enter"}, Show: "enter", Short: "timeline", Help: "the timeline around the wait, as close as its time is known",
+		{Keys: []string{"enter"}, Show: "enter", Short: "timeline", Help: "show the wait on the timeline",
 			Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
-		{Keys: []string{"t"}, Show: "t", Short: "thread", Help: "only the waits of the selected wait's thread; again: of all threads",
+		{Keys: []string{"t"}, Show: "t", Short: "thread", Help: "list the waits of this thread only, or of all threads",
 			Do: func(h scene.Host) tea.Cmd { p.toggleThread(h); h.Refresh(); return p.Fetch(h) }},
-	}, widget.CursorKeys("", "select a wait: who held the GVL during it", func(h scene.Host, by widget.Step) tea.Cmd { p.Table.Move(by); return p.Fetch(h) }),
+	}, widget.CursorKeys("", "select a wait and see who held the GVL", func(h scene.Host, by widget.Step) tea.Cmd { p.Table.Move(by); return p.Fetch(h) }),
 		widget.SortKeys("sort by the next, the previous column: length, start, thread, hand-over, no CPU", func() widget.Sorter { return &p.Table }),
-		[]scene.Binding{{Keys: []string{"esc"}, Show: "esc", Short: "all", Always: true, Help: "the waits of all threads; leave the search",
+		[]scene.Binding{{Keys: []string{"esc"}, Show: "esc", Short: "all", Always: true, Help: "list the waits of all threads, or leave the search",
 			When: func(h scene.Host) bool { return p.thread != 0 || p.flame.Search != nil }, Do: func(h scene.Host) tea.Cmd {
 				if p.thread != 0 {
 					p.thread = 0
@@ -349,11 +349,7 @@ func (p *Page) About(sc *scene.Scene) string {
 		parts[0] += " that match"
 	}
 	parts = append(parts, sc.When())
-	if p.Table.By != "length" || p.Table.Reverse {
-		by := "by " + p.Table.By
-		if p.Table.Reverse {
-			by += " reversed"
-		}
+	if by := p.Table.Sorted("length"); by != "" {
 		parts = append(parts, by)
 	}
 	return strings.Join(parts, style.Between)
@@ -370,7 +366,7 @@ func searchedFor(sc *scene.Scene, f *widget.Flame) string {
 func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	i := p.Table.Index()
 	if i < 0 {
-		return "", "↑ ↓ select a wait: who held the GVL during it   enter the timeline around it   t its thread"
+		return "", "↑ ↓ select a wait to see who held the GVL   enter shows it on the timeline   t its thread"
 	}
 	w := p.Table.Rows[i]
 	var parts []string

@@ -1,0 +1,86 @@
+package account
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxLockWaits bounds the waits for locks that are remembered: 2 MB, or half a minute at a thousand a second.
+const maxLockWaits = 1 << 15
+
+// lockWait is a time in which a thread waited for a Mutex or Monitor.
+type lockWait struct {
+	object       uint64
+	kind         string
+	stack        sampler.StackID
+	thread       sampler.ThreadID
+	fromNS, toNS int64
+}
+
+// lockWaits remembers who waited for which lock.
+type lockWaits struct {
+	// ring are the waits, in the order of their begins; next is the place of the oldest once it is full. all counts
+	// the waits since the beginning.
+	ring []lockWait
+	next int
+	all  int
+	last []int // the number of the last wait of a thread, by its slot
+}
+
+// LockCost is the time that threads waited for a lock in a period, all threads together.
+type LockCost struct {
+	Object   uint64
+	Kind     string // as in Detail.Kind
+	WaitedNS int64
+	// Stack is the waiting thread's in the longest of the waits. It is zero if none was read.
+	Stack     sampler.StackID
+	longestNS int64
+}
+
+// Interval notes that a thread waited for a lock.
+func (l *LockHolds) Interval(i *gvl.Interval) {
+	if i.State != gvl.Lock || i.Detail.Object == 0 || i.Slot < 0 {
+		return
+	}
+	w := &l.waits
+	for i.Slot >= len(w.last) {
+		w.last = append(w.last, -1)
+	}
+	if n := w.last[i.Slot] - (w.all - len(w.ring)); n >= 0 && n < len(w.ring) {
+		x := &w.ring[(w.next+n)%len(w.ring)]
+		goesOn := x.thread == i.Thread && x.object == i.Detail.Object && x.toNS == i.FromNS
+		if goesOn && (x.stack == i.Stack || x.stack == 0 || i.Stack == 0) {
+			x.toNS, x.stack = i.ToNS, max(x.stack, i.Stack)
+			return
+		}
+	}
+	x := lockWait{i.Detail.Object, i.Detail.Kind, i.Stack, i.Thread, i.FromNS, i.ToNS}
+	w.last[i.Slot] = w.all
+	w.all++
+	if len(w.ring) < maxLockWaits {
+		w.ring = append(w.ring, x)
+		return
+	}
+	w.ring[w.next] = x
+	w.next = (w.next + 1) % len(w.ring)
+}
+
+// Costs returns what the locks cost between two times. A wait in progress counts until the last sample.
+func (l *LockHolds) Costs(fromNS, toNS int64) map[uint64]LockCost {
+	out := make(map[uint64]LockCost)
+	for i := range l.waits.ring {
+		x := &l.waits.ring[i]
+		ns := min(x.toNS, toNS) - max(x.fromNS, fromNS)
+		if ns <= 0 {
+			continue
+		}
+		c := out[x.object]
+		c.Object, c.Kind = x.object, x.kind
+		c.WaitedNS += ns
+		if x.stack != 0 && ns > c.longestNS {
+			c.Stack, c.longestNS = x.stack, ns
+		}
+		out[x.object] = c
+	}
+	return out
+}

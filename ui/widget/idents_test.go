@@ -1,0 +1,35 @@
+package widget
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl/timeline"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/scene"
+)
+
+// TestASignIsOfTheName: the sign of a thread in the row of the GVL is the number at the end of its name or its first
+// letter. A thread has none if another one has that.
+func TestASignIsOfTheName(t *testing.T) {
+	names := []string{"worker-3", "http-3", "http-1", "reports", "refresher", "rake", "http-12", "Émile"}
+	want := []string{"3", "", "1", "r", "R", "", "", ""}
+	var threads scene.Threads
+	l := lane{}
+	for i, name := range names {
+		id := sampler.ThreadID(i + 1)
+		threads = append(threads, scene.Thread{ID: id, Name: name})
+		held := int64(100 - i) // the first ones held it longest
+		l.cells = append(l.cells, timeline.OwnerCell{Owner: id, HeldByOwnerNS: held})
+	}
+	var d idents
+	d.assign([]lane{l}, threads)
+	for i, name := range names {
+		got := ""
+		if n := d.Numbers[sampler.ThreadID(i+1)]; n > 0 {
+			got = string(identRune(n))
+		}
+		if got != want[i] {
+			t.Errorf("%s has the sign %q, want %q", name, got, want[i])
+		}
+	}
+}
