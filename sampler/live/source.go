@@ -75,6 +75,7 @@ type subject struct {
 type sampling struct {
 	subject
 	view   *kernelview.View
+	native nativeReader
 	tasks  *kernel.Tasks
 	counts *kernel.ProcReader
 	// pauses stops the target for stack ticks; nil: it is not stopped.
@@ -164,6 +165,7 @@ func (s *sampling) release() error {
 	if s.pauses != nil {
 		s.pauses.pauser.Close()
 	}
+	s.native.close()
 	if s.tasks != nil {
 		errs = append(errs, s.tasks.Close())
 	}
