@@ -63,7 +63,11 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 			continue
 		}
 		left--
-		if x, ok := s.nativeStack(t.TID, func(stack native.Stack) ([]native.Frame, error) { return s.belowRuby(t.ID, stack) }); ok {
+		x, ok, err := s.nativeStack(t.TID, func(stack native.Stack) ([]native.Frame, error) { return s.belowRuby(t.ID, stack) })
+		if err != nil {
+			return out, err
+		}
+		if ok {
 			out.Ruby[t.ID] = x
 		}
 	}
@@ -72,7 +76,11 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 			break
 		}
 		left--
-		if x, ok := s.nativeStack(tid, func(stack native.Stack) ([]native.Frame, error) { return stack.Frames, stack.Stopped }); ok {
+		x, ok, err := s.nativeStack(tid, func(stack native.Stack) ([]native.Frame, error) { return stack.Frames, stack.Stopped })
+		if err != nil {
+			return out, err
+		}
+		if ok {
 			out.Others[tid] = x
 		}
 	}
@@ -121,19 +129,20 @@ func (s *sampling) belowRuby(id sampler.ThreadID, stack native.Stack) ([]native.
 	return s.native.ruby.Below(stack, control, whole, s.info.JIT != "")
 }
 
-// nativeStack reads the native stack of a thread. ok is false if it runs or has ended. choose is called while the thread
+// nativeStack reads the native stack of a thread. ok is false if it runs or has ended. The error says that the kernel
+// does not tell. choose is called while the thread
 // has not moved, which is proven after that.
-func (s *sampling) nativeStack(tid int32, choose func(native.Stack) ([]native.Frame, error)) (out sampler.NativeStack, ok bool) {
+func (s *sampling) nativeStack(tid int32, choose func(native.Stack) ([]native.Frame, error)) (out sampler.NativeStack, ok bool, err error) {
 	var registers native.Source = standing{s.tasks}
 	for range nativeTries {
 		regs, before, stands, err := registers.Registers(tid)
 		if err != nil || !stands {
-			return out, false
+			return out, false, unlessGone(err)
 		}
 		frames, missing := choose(s.native.space.Unwind(regs))
 		_, after, stands, err := registers.Registers(tid)
 		if err != nil {
-			return out, false
+			return out, false, unlessGone(err)
 		}
 		if !stands || before != after {
 			continue
@@ -147,9 +156,17 @@ func (s *sampling) nativeStack(tid int32, choose func(native.Stack) ([]native.Fr
 			missing = &native.Stop{Library: s.names.NativeFrame(sampler.NativeFrame{Library: stop.Library}).Library, Err: stop.Err}
 		}
 		if missing != nil {
-			out.Missing = missing.Error()
+			out.Missing = s.names.Error(missing)
 		}
-		return out, true
+		return out, true, nil
 	}
-	return sampler.NativeStack{Missing: errMoves.Error()}, true
+	return sampler.NativeStack{Missing: errMoves.Error()}, true, nil
+}
+
+// unlessGone is an error unless it says that a thread has ended.
+func unlessGone(err error) error {
+	if errors.Is(err, kernel.ErrGone) {
+		return nil
+	}
+	return err
 }

@@ -198,8 +198,8 @@ func (r *Ruby) marks(stack *Stack, loop int) (marks []mark, boundary int) {
 var ErrMisfit = errors.New("they do not fit Ruby's frames")
 
 // Below returns the frames of a native stack that are inward of Ruby's own. whole says that control has all control
-// frames of the stack, and jit that the process has a JIT. The error says why there are none: the native stack stopped
-// before Ruby's frames, or it does not fit them.
+// frames of the stack, and jit that the process has a JIT. The error says that the native stack stopped before Ruby's
+// frames, which are then further out than the frames returned, or that it does not fit them.
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)
@@ -220,8 +220,8 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 		}
 		return stack.Frames[:boundary], nil
 	}
-	if marks, _ := r.marks(&stack, max(r.loop, 0)); len(marks) == 0 && stack.Stopped != nil {
-		return nil, stack.Stopped
+	if marks, _ := r.marks(&stack, max(r.loop, 0)); len(marks) == 0 && stack.Stopped != nil && !jit {
+		return stack.Frames, stack.Stopped
 	}
 	return nil, ErrMisfit
 }
