@@ -11,7 +11,8 @@ import (
 
 // SetNative adds the native threads that Ruby does not know, and the native stacks of Ruby's threads and of others, by
 // TID. missing says why there are no stacks at all. It is empty if there are some.
-func (d *Dump) SetNative(threads []report.StatNative, ruby map[sampler.ThreadID]sampler.NativeStack, others map[int32]sampler.NativeStack,
+func (d *Dump) SetNative(threads []report.StatNative, ruby map[sampler.ThreadID]sampler.NativeStack,
+	others map[int32]sampler.NativeStack,
 	missing string) {
 	d.NativeMissing = report.TextOrNil(missing)
 	for i := range d.Threads {

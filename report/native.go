@@ -34,7 +34,8 @@ type DumpNativeThread struct {
 func NewDumpNative(s sampler.NativeStack) *DumpNative {
 	out := &DumpNative{Frames: make([]DumpNativeFrame, 0, len(s.Frames)), Missing: TextOrNil(s.Missing)}
 	for _, f := range s.Frames {
-		frame := DumpNativeFrame{Name: TextOrNil(f.Name), Library: f.Library, Path: f.Path, BuildID: TextOrNil(f.BuildID), Offset: f.Offset}
+		frame := DumpNativeFrame{Name: TextOrNil(f.Name), Library: f.Library, Path: f.Path,
+			BuildID: TextOrNil(f.BuildID), Offset: f.Offset}
 		if f.Function != 0 {
 			frame.Function = &f.Function
 		}

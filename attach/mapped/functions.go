@@ -8,10 +8,14 @@ import (
 	"strings"
 )
 
-// maxFunctionsAsked bounds the addresses whose functions are looked for at once.
-const maxFunctionsAsked = 4096
+const (
+	// maxFunctionsAsked bounds the addresses of one search for functions.
+	maxFunctionsAsked = 4096
+	// maxNamesOfFunctions bounds the names that are read of one table for that. Few functions have more than two.
+	maxNamesOfFunctions = 4 * maxFunctionsAsked
+)
 
-// askedFunction is an address whose function is looked for, and the best symbol so far.
+// askedFunction is an address of a search for functions, and the best symbol so far.
 type askedFunction struct {
 	addr  uint64
 	place int // in the caller's list
@@ -54,6 +58,7 @@ func (m *Module) FunctionsAt(at []Address) []Symbol {
 
 // functionsAt finds the best symbol of this table for each address. asked is in the order of the addresses.
 func (t *symbolTable) functionsAt(asked []*askedFunction) {
+	names := 0
 	// A table that can't be read has no symbols.
 	_ = pieces(t.symbols, searchPiece, 0, func(b []byte, off int64) bool {
 		for ; len(b) >= elf.Sym64Size; b, off = b[elf.Sym64Size:], off+elf.Sym64Size {
@@ -63,9 +68,14 @@ func (t *symbolTable) functionsAt(asked []*askedFunction) {
 			if s.Section == elf.SHN_UNDEF || s.Value == 0 || elf.ST_TYPE(s.Info) != elf.STT_FUNC {
 				continue
 			}
-			i, _ := slices.BinarySearchFunc(asked, s.Value, func(a *askedFunction, v uint64) int { return cmp.Compare(a.addr, v) })
+			i, _ := slices.BinarySearchFunc(asked, s.Value, func(a *askedFunction, v uint64) int {
+				return cmp.Compare(a.addr, v)
+			})
 			for ; i < len(asked) && asked[i].addr-s.Value < max(s.Size, 1); i++ {
 				if s.Name == "" {
+					if names++; names > maxNamesOfFunctions {
+						return false
+					}
 					s.Name = t.nameAt(uint64(binary.LittleEndian.Uint32(b)))
 				}
 				if a := asked[i]; s.Name != "" && (!a.named || nearer(s, a.best)) {

@@ -37,8 +37,8 @@ func (s standing) Registers(tid int32) (native.Registers, native.Moment, bool, e
 
 // NativeStacks are native stacks of a process's threads.
 type NativeStacks struct {
-	// Ruby has the native stacks below the innermost Ruby frames of Ruby's threads. Others has the native stacks of other
-	// threads, by TID.
+	// Ruby has the native stacks below the innermost Ruby frames of Ruby's threads. Others has the native stacks of
+	// other threads, by TID.
 	Ruby   map[sampler.ThreadID]sampler.NativeStack
 	Others map[int32]sampler.NativeStack
 }
@@ -63,7 +63,9 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 			continue
 		}
 		left--
-		x, ok, err := s.nativeStack(t.TID, func(stack native.Stack) ([]native.Frame, error) { return s.belowRuby(t.ID, stack) })
+		x, ok, err := s.nativeStack(t.TID, func(stack native.Stack) ([]native.Frame, error) {
+			return s.belowRuby(t.ID, stack)
+		})
 		if err != nil {
 			return out, err
 		}
@@ -76,7 +78,9 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 			break
 		}
 		left--
-		x, ok, err := s.nativeStack(tid, func(stack native.Stack) ([]native.Frame, error) { return stack.Frames, stack.Stopped })
+		x, ok, err := s.nativeStack(tid, func(stack native.Stack) ([]native.Frame, error) {
+			return stack.Frames, stack.Stopped
+		})
 		if err != nil {
 			return out, err
 		}
@@ -129,10 +133,12 @@ func (s *sampling) belowRuby(id sampler.ThreadID, stack native.Stack) ([]native.
 	return s.native.ruby.Below(stack, control, whole, s.info.JIT != "")
 }
 
+// chooser returns the frames of a stack that are shown, and why others are missing.
+type chooser func(native.Stack) ([]native.Frame, error)
+
 // nativeStack reads the native stack of a thread. ok is false if it runs or has ended. The error says that the kernel
-// does not tell. choose is called while the thread
-// has not moved, which is proven after that.
-func (s *sampling) nativeStack(tid int32, choose func(native.Stack) ([]native.Frame, error)) (out sampler.NativeStack, ok bool, err error) {
+// does not tell. What choose reads counts only if the thread has not moved until then.
+func (s *sampling) nativeStack(tid int32, choose chooser) (out sampler.NativeStack, ok bool, err error) {
 	var registers native.Source = standing{s.tasks}
 	for range nativeTries {
 		regs, before, stands, err := registers.Registers(tid)
@@ -153,7 +159,8 @@ func (s *sampling) nativeStack(tid int32, choose func(native.Stack) ([]native.Fr
 		}
 		var stop *native.Stop
 		if errors.As(missing, &stop) {
-			missing = &native.Stop{Library: s.names.NativeFrame(sampler.NativeFrame{Library: stop.Library}).Library, Err: stop.Err}
+			missing = &native.Stop{Library: s.names.NativeFrame(sampler.NativeFrame{Library: stop.Library}).Library,
+				Err: stop.Err}
 		}
 		if missing != nil {
 			out.Missing = s.names.Error(missing)

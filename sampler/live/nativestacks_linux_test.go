@@ -33,8 +33,8 @@ func nativeSource(t *testing.T, pid int) func() (*sampler.Sample, NativeStacks, 
 	}
 }
 
-// waitsIn has C functions by the beginning of the name of a thread of the states program. One of them is on the thread's
-// native stack.
+// waitsIn has C functions by the beginning of the name of a thread of the states program. One of them is on the
+// thread's native stack.
 var waitsIn = []struct {
 	thread    string
 	functions []string
@@ -99,7 +99,8 @@ func checkWait(t *testing.T, info sampler.ThreadInfo, stack sampler.NativeStack)
 	}
 	for _, w := range waitsIn {
 		if strings.HasPrefix(name, w.thread) {
-			if !slices.ContainsFunc(stack.Frames, func(f sampler.NativeFrame) bool { return slices.Contains(w.functions, f.Name) }) {
+			if !slices.ContainsFunc(stack.Frames,
+				func(f sampler.NativeFrame) bool { return slices.Contains(w.functions, f.Name) }) {
 				t.Errorf("%s has none of %v: %+v", name, w.functions, stack.Frames)
 			}
 			return

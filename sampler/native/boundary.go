@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxInterpreters is how many functions are tried as the interpreter's loop. It has a jump for each instruction, and
-	// few functions of Ruby have so many. leastJumps is how many jumps they have at least: the loop has 130 and more on
-	// 2.7 to 3.4.
+	// maxInterpreters is how many functions are tried as the interpreter's loop. It has a jump for each instruction,
+	// and few functions of Ruby have so many. leastJumps is how many jumps they have at least: the loop has 130 and
+	// more on 2.7 to 3.4.
 	maxInterpreters, leastJumps = 8, 64
-	// beforeCall is how many bytes before a call the load of its argument is looked for: 12 instructions.
+	// beforeCall is how many bytes before a call its argument is loaded at most: 12 instructions.
 	beforeCall = 64
 )
 
@@ -26,7 +26,7 @@ type Ruby struct {
 	module *module
 	// callers are the functions that call the C function of a method, by where they begin in the file.
 	callers map[uint64]bool
-	// loops are the functions that may be the interpreter's loop. Of each, these are the addresses behind the calls of it.
+	// loops are the functions that may be the interpreter's loop. Each has the addresses behind the calls of it.
 	loops []map[uint64]bool
 	// loop is the one that stacks have confirmed. It is -1 before.
 	loop int
@@ -57,7 +57,9 @@ func (s *Space) FindRuby(path string) (*Ruby, error) {
 			m.table.countJumps(&c, jumps)
 		}
 	}
-	places := slices.SortedFunc(maps.Keys(jumps), func(a, b uint64) int { return cmp.Or(jumps[b]-jumps[a], cmp.Compare(a, b)) })
+	places := slices.SortedFunc(maps.Keys(jumps), func(a, b uint64) int {
+		return cmp.Or(jumps[b]-jumps[a], cmp.Compare(a, b))
+	})
 	places = slices.DeleteFunc(places, func(p uint64) bool { return jumps[p] < leastJumps })
 	for _, place := range places[:min(len(places), maxInterpreters)] {
 		calls := make(map[uint64]bool)
@@ -144,7 +146,7 @@ func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
 	}
 }
 
-// Control is a control frame of Ruby's, as far as native stacks show it.
+// Control is what a control frame of Ruby's means to a native stack.
 type Control struct {
 	// C is set for a C function's frame, Finish if the interpreter was entered from C with this frame.
 	C, Finish bool

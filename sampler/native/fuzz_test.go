@@ -23,9 +23,11 @@ func FuzzTable(f *testing.F) {
 
 // FuzzProgram: any program ends, and so does unwinding by its rows, over a stack of anything.
 func FuzzProgram(f *testing.F) {
-	f.Add([]byte{cfaAdvance | 1, cfaDefineOffset, 16, cfaOffset | regRBP, 2}, []byte{1, 2, 3}, uint64(testStack), uint64(testFunction+4))
+	f.Add([]byte{cfaAdvance | 1, cfaDefineOffset, 16, cfaOffset | regRBP, 2}, []byte{1, 2, 3}, uint64(testStack),
+		uint64(testFunction+4))
 	f.Add([]byte{cfaDefineExpression, byte(len(plt))}, plt, uint64(testStack), uint64(testFunction))
-	f.Add([]byte{cfaRemember, cfaRemember, cfaRestoreState, cfaArgsSize, 1}, []byte{}, uint64(testStack), uint64(testFunction))
+	f.Add([]byte{cfaRemember, cfaRemember, cfaRestoreState, cfaArgsSize, 1}, []byte{}, uint64(testStack),
+		uint64(testFunction))
 	f.Fuzz(func(t *testing.T, program, stack []byte, sp, addr uint64) {
 		table, err := newTestTable(testTable(program...))
 		if err != nil {

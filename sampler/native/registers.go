@@ -13,7 +13,7 @@ const (
 var registerNames = [numRegisters]string{"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
 	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "the return address"}
 
-// Registers are the registers of a thread, or of a frame of its stack, as far as they are known.
+// Registers are the known registers of a thread, or of a frame of its stack.
 type Registers struct {
 	values [numRegisters]uint64
 	known  uint32

@@ -52,14 +52,16 @@ const (
 	cfaExpression, cfaOffsetExtendedSigned, cfaDefineSigned              = 0x10, 0x11, 0x12
 	cfaDefineOffsetSigned, cfaValueOffset, cfaValueSigned, cfaValueExpre = 0x13, 0x14, 0x15, 0x16
 	cfaArgsSize                                                          = 0x2e
-	cfaAdvance, cfaOffset, cfaRestore                                    = 0x40, 0x80, 0xc0 // with an operand in the low bits
 )
+
+// The instructions with an operand in their low bits.
+const cfaAdvance, cfaOffset, cfaRestore = 0x40, 0x80, 0xc0
 
 // programState is a CFA program on its way to the row of an address.
 type programState struct {
 	row
 	d *description
-	// first are the rules that all functions of the same record begin with, for what restores them.
+	// first are the rules that all functions of the same record begin with. An instruction restores them.
 	first [numRegisters]rule
 	saved []row
 	// loc is the address that the rules hold from. The program ends when it has passed want.

@@ -112,7 +112,9 @@ func (m *module) size() int {
 func (s *Space) mappingAt(addr uint64) (attach.Mapping, bool) {
 	at := attach.Address(addr)
 	for {
-		i, found := slices.BinarySearchFunc(s.mappings, at, func(m attach.Mapping, at attach.Address) int { return cmp.Compare(m.Start, at) })
+		i, found := slices.BinarySearchFunc(s.mappings, at, func(m attach.Mapping, at attach.Address) int {
+			return cmp.Compare(m.Start, at)
+		})
 		if !found {
 			i--
 		}
@@ -151,7 +153,8 @@ func (s *Space) moduleAt(addr uint64) (*module, error) {
 		m = s.open(where, vdso)
 		s.modules[where.Path] = m
 	}
-	if m.err == nil && !slices.ContainsFunc(m.Loads, func(l attach.Span) bool { return where.Start < l.End && where.End > l.Start }) {
+	overlaps := func(l attach.Span) bool { return where.Start < l.End && where.End > l.Start }
+	if m.err == nil && !slices.ContainsFunc(m.Loads, overlaps) {
 		return m, errNowhere // another file of the same name
 	}
 	return m, m.err

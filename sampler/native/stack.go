@@ -10,8 +10,8 @@ import (
 const (
 	// stackPiece is how much of a stack is read at once, in bytes. Most stacks reach Ruby's frames within it.
 	stackPiece = 4096
-	// maxPieces bounds the pieces of one stack: 1 MB. A thread of Ruby's has its VM stack, of 1 MB, between its outermost
-	// frames and the others. That is never read.
+	// maxPieces bounds the pieces of one stack: 1 MB. A thread of Ruby's has its VM stack, of 1 MB, between its
+	// outermost frames and the others. That is never read.
 	maxPieces = 256
 )
 

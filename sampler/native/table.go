@@ -13,6 +13,9 @@ const (
 	maxFrameTable = 32 << 20
 	// maxHeader bounds its .eh_frame_hdr, in bytes, which has eight bytes for a function.
 	maxHeader = 8 << 20
+	// maxRecord bounds the description of one function, in bytes, and so the time that one row takes. The largest of
+	// 1,000 libraries has 10 KB.
+	maxRecord = 64 << 10
 	// headerSize is the size of what stands before the header's table, in bytes.
 	headerSize = 12
 )
@@ -34,7 +37,9 @@ type content func(addr uint64, most int) ([]byte, error)
 // readTable reads the tables of a module.
 func readTable(m *attach.Module, mem attach.Memory) (*table, error) {
 	span := m.UnwindHeader()
-	return newTable(span.Addr, span.Size, func(addr uint64, most int) ([]byte, error) { return m.Content(mem, addr, most) })
+	return newTable(span.Addr, span.Size, func(addr uint64, most int) ([]byte, error) {
+		return m.Content(mem, addr, most)
+	})
 }
 
 // newTable reads a header and the frames that it leads to. Linkers write one kind of header
@@ -48,7 +53,8 @@ func newTable(at, size uint64, read content) (*table, error) {
 		return nil, err
 	}
 	const version, framesAs, countAs, indexAs = 1, encodeRelative | encodeS4, encodeU4, 0x30 | encodeS4
-	if len(header) < headerSize || header[0] != version || header[1] != framesAs || header[2] != countAs || header[3] != indexAs {
+	if len(header) < headerSize || header[0] != version || header[1] != framesAs || header[2] != countAs ||
+		header[3] != indexAs {
 		return nil, fmt.Errorf("%w: its header is of another kind", errTable)
 	}
 	count := uint64(binary.LittleEndian.Uint32(header[8:]))
@@ -123,7 +129,7 @@ func (t *table) record(place uint64) (*reader, error) {
 	r := reader{b: t.frames, at: int(place)}
 	length := r.number(4, false)
 	// A length of ones announces the 64-bit form, which compilers do not write here.
-	if r.failed || length == 0 || length > uint64(r.left()) {
+	if r.failed || length == 0 || length > min(uint64(r.left()), maxRecord) {
 		return nil, fmt.Errorf("%w: a record of %d bytes", errTable, length)
 	}
 	return &reader{b: t.frames[:r.at+int(length)], at: r.at}, nil

@@ -32,9 +32,11 @@ func testTable(program ...byte) (header, frames []byte) {
 	common := record(le(4, 0), []byte{1, 'z', 'R', 0, 1, 0x78, regReturn, 1, encodeRelative | encodeS4,
 		cfaDefine, regRSP, 8, cfaOffset | regReturn, 1})
 	at := len(common)
-	function := record(le(4, uint64(at+4)), le(4, testFunction-(testFrames+uint64(at)+8)), le(4, testSize), []byte{0}, program)
+	function := record(le(4, uint64(at+4)), le(4, testFunction-(testFrames+uint64(at)+8)), le(4, testSize),
+		[]byte{0}, program)
 	frames = slices.Concat(common, function, le(4, 0))
-	header = slices.Concat([]byte{1, encodeRelative | encodeS4, encodeU4, 0x30 | encodeS4}, le(4, testFrames-(testHeader+4)), le(4, 1),
+	header = slices.Concat([]byte{1, encodeRelative | encodeS4, encodeU4, 0x30 | encodeS4}, le(4,
+		testFrames-(testHeader+4)), le(4, 1),
 		le(4, testFunction-testHeader), le(4, testFrames+uint64(at)-testHeader))
 	return header, frames
 }
@@ -92,7 +94,8 @@ func TestRow(t *testing.T) {
 }
 
 // plt is the expression of the frame's address in a linker's stubs of 16 bytes: %rsp + 8 + 8 * ((%rip & 15) >= 11).
-var plt = []byte{opBreg0 + regRSP, 8, opBreg0 + regReturn, 0, opLit0 + 15, opAnd, opLit0 + 11, opGe, opLit0 + 3, opShl, opPlus}
+var plt = []byte{opBreg0 + regRSP, 8, opBreg0 + regReturn, 0, opLit0 + 15, opAnd, opLit0 + 11, opGe, opLit0 + 3,
+	opShl, opPlus}
 
 func TestExpressionOfStubs(t *testing.T) {
 	for pc, want := range map[uint64]uint64{0x1230: 0x7008, 0x123a: 0x7008, 0x123b: 0x7010, 0x123f: 0x7010} {
@@ -109,14 +112,16 @@ func TestExpressionOfStubs(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for text, want := range map[string]int64{"\x00": 0, "\x02": 2, "\x7e": -2, "\xff\x00": 127, "\x81\x7f": -127, "\x80\x7f": -128,
+	for text, want := range map[string]int64{"\x00": 0, "\x02": 2, "\x7e": -2, "\xff\x00": 127, "\x81\x7f": -127,
+		"\x80\x7f": -128,
 		"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x7f": -1 << 63} {
 		r := reader{b: []byte(text)}
 		if got := r.sleb(); got != want || r.failed || r.left() != 0 {
 			t.Errorf("%q: %d, %v", text, got, r)
 		}
 	}
-	for _, text := range []string{"", "\x80", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"} {
+	for _, text := range []string{"", "\x80", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+		"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"} {
 		r := reader{b: []byte(text)}
 		if got := r.uleb(); got != 0 || !r.failed {
 			t.Errorf("%q: %d, %v", text, got, r)
@@ -161,7 +166,8 @@ func newFake(t testing.TB, tables *table, stack []byte) *Space {
 		t.Fatal(err)
 	}
 	s.modules["/lib/libtest-1.so.2"] = &module{table: tables, short: "libtest", names: make(map[uint64]string),
-		Module: &attach.Module{Bias: testBias, Machine: "x86_64", Loads: []attach.Span{{Start: testBias, End: testBias + 0x10000}}}}
+		Module: &attach.Module{Bias: testBias, Machine: "x86_64", Loads: []attach.Span{{Start: testBias,
+			End: testBias + 0x10000}}}}
 	return s
 }
 
@@ -185,20 +191,23 @@ func TestUnwindStops(t *testing.T) {
 		"the first of a thread":    {[]byte{cfaUndefined, regReturn}, nil, 1, nil, ""},
 		"an unknown register": {[]byte{cfaDefine, regRBP, 16}, nil, 1, unknownRegister(regRBP),
 			"libtest finds its frames by register rbp, which the kernel does not tell"},
-		"its caller's":    {[]byte{cfaAdvance | 0x11, cfaDefine, regRBP, 16}, words(pc + 8), 2, unknownRegister(regRBP), ""},
+		"its caller's": {[]byte{cfaAdvance | 0x11, cfaDefine, regRBP, 16}, words(pc + 8), 2,
+			unknownRegister(regRBP), ""},
 		"a frame inward":  {[]byte{cfaDefineSigned, regRSP, 1}, words(pc), 1, errLoop, ""},
 		"a JIT's code":    {nil, words(pc, testStack+1<<20+16), 2, errJIT, "it leads to code that a JIT made"},
 		"data":            {nil, words(testStack), 1, errNowhere, ""},
 		"the stack's end": {[]byte{cfaDefine, regRSP, 0x80, 0x80, 0x08}, nil, 1, errStack, ""},
 		"no function":     {nil, words(testBias + 1), 2, errTable, ""},
-		"too many frames": {nil, slices.Repeat(words(pc), testStackSize/8-2), maxFrames, nil, "the stack has more than 1024 frames"},
+		"too many frames": {nil, slices.Repeat(words(pc), testStackSize/8-2), maxFrames, nil,
+			"the stack has more than 1024 frames"},
 	} {
 		tables, err := newTestTable(testTable(c.program...))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := newFake(t, tables, append(words(pc, pc), c.stack...)).Unwind(At(testStack+16, pc))
-		if len(got.Frames) != c.frames || c.want != nil && !errors.Is(got.Stopped, c.want) || c.want == nil && c.text == "" && got.Stopped != nil ||
+		if len(got.Frames) != c.frames || c.want != nil && !errors.Is(got.Stopped, c.want) || c.want == nil &&
+			c.text == "" && got.Stopped != nil ||
 			c.text != "" && (got.Stopped == nil || got.Stopped.Error() != c.text) {
 			t.Errorf("%s: %d frames, %v", name, len(got.Frames), got.Stopped)
 		}
@@ -206,8 +215,10 @@ func TestUnwindStops(t *testing.T) {
 }
 
 func TestShortNames(t *testing.T) {
-	for path, want := range map[string]string{"/usr/lib/libruby-3.1.so.3.1.2": "libruby", "/lib/libc.so.6": "libc", "/lib/libc-2.31.so": "libc",
-		"/gems/pg_ext.so": "pg_ext", "/usr/bin/ruby3.1": "ruby3.1", "[vdso]": "[vdso]", "/x/.so": ".so", "/x/-1.so": "-1", "": ""} {
+	for path, want := range map[string]string{"/usr/lib/libruby-3.1.so.3.1.2": "libruby", "/lib/libc.so.6": "libc",
+		"/lib/libc-2.31.so": "libc",
+		"/gems/pg_ext.so":   "pg_ext", "/usr/bin/ruby3.1": "ruby3.1", "[vdso]": "[vdso]", "/x/.so": ".so",
+		"/x/-1.so": "-1", "": ""} {
 		if got := shortName(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
@@ -239,5 +250,44 @@ func TestFits(t *testing.T) {
 		if got := fits(x.marks, x.want, x.jit, x.toTheEnd, x.whole); got != x.fits {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// replaced is a process whose file is another one from the second look on.
+type replaced struct {
+	fake
+	looks int
+}
+
+func (r *replaced) Maps() ([]attach.Mapping, error) {
+	list, err := r.fake.Maps()
+	if r.looks++; r.looks > 1 {
+		list[0].Inode++
+	}
+	return list, err
+}
+
+// TestReplacedFile: the tables of a file that was replaced are not used for the file in its place.
+func TestReplacedFile(t *testing.T) {
+	const pc = testBias + testFunction + 0x10
+	tables, err := newTestTable(testTable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &replaced{}
+	s, err := NewSpace(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.modules = newFake(t, tables, nil).modules
+	if got := s.Unwind(At(testStack, pc)); len(got.Frames) != 1 || got.Stopped != nil || len(s.rows) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	if err := s.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Unwind(At(testStack, pc)); len(got.Frames) != 1 || !errors.Is(got.Stopped, errTable) ||
+		len(s.rows) != 0 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -119,7 +119,8 @@ func (s *stacks) compare(t *testing.T, pid int, tids map[string]int32) {
 				continue
 			}
 			if !slices.Equal(got, truth[left[name]]) {
-				t.Errorf("%s: %d frames, stopped by %v:\n%#x\neu-stack has %d:\n%#x", name, len(got), stack.Stopped, got,
+				t.Errorf("%s: %d frames, stopped by %v:\n%#x\neu-stack has %d:\n%#x", name, len(got), stack.Stopped,
+					got,
 					len(truth[left[name]]), truth[left[name]])
 			}
 			delete(left, name)

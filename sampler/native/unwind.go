@@ -45,7 +45,8 @@ func (e *Stop) Error() string {
 	var unknown unknownRegister
 	switch {
 	case errors.As(e.Err, &unknown):
-		return fmt.Sprintf("%s finds its frames by register %s, which the kernel does not tell", e.Library, registerNames[unknown])
+		return fmt.Sprintf("%s finds its frames by register %s, which the kernel does not tell", e.Library,
+			registerNames[unknown])
 	case e.Library != "":
 		return e.Library + ": " + e.Err.Error()
 	}

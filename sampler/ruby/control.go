@@ -37,11 +37,14 @@ func (r *Reader) Controls(id sampler.ThreadID) (frames []Control, whole, same bo
 	}
 	var own, context [ecSpan]byte
 	kept, now := s.kept[:count*size], make([]byte, count*size)
-	ranges := []attach.Range{{Addr: t.addr + attach.Address(r.o.ThEC), Buf: own[:8]}, {Addr: s.keptEC, Buf: context[:]}, {Addr: cfp, Buf: now}}
-	if _, err := r.mem.ReadBatch(ranges); err != nil || slices.ContainsFunc(ranges, func(x attach.Range) bool { return x.Failed }) {
+	ranges := []attach.Range{{Addr: t.addr + attach.Address(r.o.ThEC), Buf: own[:8]}, {Addr: s.keptEC,
+		Buf: context[:]}, {Addr: cfp, Buf: now}}
+	if _, err := r.mem.ReadBatch(ranges); err != nil || slices.ContainsFunc(ranges,
+		func(x attach.Range) bool { return x.Failed }) {
 		return nil, false, false
 	}
-	if attach.Address(le64(own[:])) != s.keptEC || attach.Address(le64(context[ecCFP:])) != cfp || !bytes.Equal(now, kept) {
+	if attach.Address(le64(own[:])) != s.keptEC || attach.Address(le64(context[ecCFP:])) != cfp || !bytes.Equal(now,
+		kept) {
 		return nil, false, false
 	}
 	frames, same = r.dec.Controls(r.mem, now)

@@ -17,15 +17,16 @@ type Control struct {
 	C, Finish bool
 }
 
-// Controls says what control frames mean to a native stack, innermost first. It leaves out the frame that a stack begins
-// with, in which no code runs. ok is false if an environment could not be read.
+// Controls says what control frames mean to a native stack, innermost first. It leaves out the frame that a stack
+// begins with, in which no code runs. ok is false if an environment could not be read.
 func (d *classifier) Controls(mem attach.Memory, frames []byte) (out []Control, ok bool) {
 	n := len(frames) / d.o.FrameSize
 	flags, ranges := make([]byte, n*8), make([]attach.Range, n)
 	for i := range n {
 		ranges[i] = attach.Range{Addr: attach.Address(view.U64(frames[i*d.o.FrameSize+FrameEP:])), Buf: flags[i*8:][:8]}
 	}
-	if _, err := mem.ReadBatch(ranges); err != nil || slices.ContainsFunc(ranges, func(x attach.Range) bool { return x.Failed }) {
+	if _, err := mem.ReadBatch(ranges); err != nil || slices.ContainsFunc(ranges,
+		func(x attach.Range) bool { return x.Failed }) {
 		return nil, false
 	}
 	for i := range n {
