@@ -200,8 +200,8 @@ func (r *Ruby) marks(stack *Stack, loop int) (marks []mark, boundary int) {
 var ErrMisfit = errors.New("they do not fit Ruby's frames")
 
 // Below returns the frames of a native stack that are inward of Ruby's own. whole says that control has all control
-// frames of the stack, and jit that the process has a JIT. The error says that the native stack stopped before Ruby's
-// frames, which are then further out than the frames returned, or that it does not fit them.
+// frames of the stack, and jit that the process has a JIT. The error says that the native stack does not fit Ruby's
+// frames, or that it stopped inward of them. Then the frames up to there are returned.
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)

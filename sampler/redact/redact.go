@@ -145,7 +145,7 @@ func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 var fileName = regexp.MustCompile(`^(?:\(eval at |<internal:)*(?:\(?[\pL\pN\pM._+~-]{1,255}\)?|[\pL\pN\pM ._+~,()\[\]-]{1,250}\.` +
 	`(?:rb|ru|rake|erb|haml|slim|builder|jbuilder|rabl|arb|prawn|liquid|gemspec|thor))(?::-?\d+\)|>)*$`)
 
-// NativeFrame returns a NativeFrame whose file has no directories. The names of C functions stay, as those of methods.
+// NativeFrame returns a NativeFrame whose file has no directories. The names of C functions stay.
 func (r *Redactor) NativeFrame(f sampler.NativeFrame) sampler.NativeFrame {
 	if r == nil {
 		return f

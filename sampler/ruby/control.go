@@ -12,12 +12,9 @@ import (
 // maxControlFrames bounds the control frames, the innermost ones, that a native stack is compared with.
 const maxControlFrames = 1024
 
-// Control is what a control frame means to a native stack.
-type Control = code.Control
-
 // Controls reads the control frames of a thread again, innermost first. same is false if the thread has other frames
 // than in the last sample. whole is false if the stack has more frames. Call it behind a Read of a stack tick.
-func (r *Reader) Controls(id sampler.ThreadID) (frames []Control, whole, same bool) {
+func (r *Reader) Controls(id sampler.ThreadID) (frames []code.Control, whole, same bool) {
 	i := slices.IndexFunc(r.list.order, func(t *thread) bool { return t.id == id })
 	if i < 0 {
 		return nil, false, false
@@ -35,16 +32,11 @@ func (r *Reader) Controls(id sampler.ThreadID) (frames []Control, whole, same bo
 	if count > maxControlFrames {
 		count, whole = maxControlFrames, false
 	}
-	var own, context [ecSpan]byte
 	kept, now := s.kept[:count*size], make([]byte, count*size)
-	ranges := []attach.Range{{Addr: t.addr + attach.Address(r.o.ThEC), Buf: own[:8]}, {Addr: s.keptEC,
-		Buf: context[:]}, {Addr: cfp, Buf: now}}
-	if _, err := r.mem.ReadBatch(ranges); err != nil || slices.ContainsFunc(ranges,
-		func(x attach.Range) bool { return x.Failed }) {
-		return nil, false, false
-	}
-	if attach.Address(le64(own[:])) != s.keptEC || attach.Address(le64(context[ecCFP:])) != cfp || !bytes.Equal(now,
-		kept) {
+	own := attach.Range{Addr: t.addr + attach.Address(r.o.ThEC), Buf: make([]byte, 8)}
+	context := attach.Range{Addr: s.keptEC, Buf: make([]byte, ecSpan)}
+	if !code.ReadAll(r.mem, own, context, attach.Range{Addr: cfp, Buf: now}) || !bytes.Equal(now, kept) ||
+		attach.Address(le64(own.Buf)) != s.keptEC || attach.Address(le64(context.Buf[ecCFP:])) != cfp {
 		return nil, false, false
 	}
 	frames, same = r.dec.Controls(r.mem, now)

@@ -25,8 +25,7 @@ func (d *classifier) Controls(mem attach.Memory, frames []byte) (out []Control, 
 	for i := range n {
 		ranges[i] = attach.Range{Addr: attach.Address(view.U64(frames[i*d.o.FrameSize+FrameEP:])), Buf: flags[i*8:][:8]}
 	}
-	if _, err := mem.ReadBatch(ranges); err != nil || slices.ContainsFunc(ranges,
-		func(x attach.Range) bool { return x.Failed }) {
+	if !ReadAll(mem, ranges...) {
 		return nil, false
 	}
 	for i := range n {
@@ -37,4 +36,10 @@ func (d *classifier) Controls(mem attach.Memory, frames []byte) (out []Control, 
 		}
 	}
 	return out, true
+}
+
+// ReadAll fills ranges of memory. It is false if one of them could not be read.
+func ReadAll(mem attach.Memory, ranges ...attach.Range) bool {
+	_, err := mem.ReadBatch(ranges)
+	return err == nil && !slices.ContainsFunc(ranges, func(x attach.Range) bool { return x.Failed })
 }
