@@ -36,11 +36,6 @@ func (r *Registers) set(n int, value uint64) {
 	r.known |= 1 << n
 }
 
-func (r *Registers) forget(n int) {
-	r.values[n] = 0
-	r.known &^= 1 << n
-}
-
 // get returns a register's value. The error is an *UnknownRegister.
 func (r *Registers) get(n uint64) (uint64, error) {
 	if n >= numRegisters {
