@@ -95,6 +95,9 @@ func OpenLiving(_, pid int) (fd, tid int, err error) { return -1, 0, linuxOnly(p
 // Maps fails with ErrLinuxOnly.
 func (p *Process) Maps() ([]Mapping, error) { return nil, linuxOnly(p.pid) }
 
+// Module fails with ErrLinuxOnly.
+func (p *Process) Module(string, []Mapping) (*Module, error) { return nil, linuxOnly(p.pid) }
+
 // ReadFile fails with ErrLinuxOnly.
 func (p *Process) ReadFile(string, int64) ([]byte, time.Time, error) {
 	return nil, time.Time{}, linuxOnly(p.pid)

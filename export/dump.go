@@ -43,7 +43,7 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		MonotonicNS: s.TimeNS, ReadNS: s.ReadNS, PauseNS: s.PauseNS, Stopped: s.Proc.Stopped, Frozen: s.Proc.Frozen,
 		Ractors:   make([]report.DumpRactor, 0, len(s.Ractors)),
 		Deadlocks: []report.DumpDeadlock{}, Locks: []report.DumpLock{},
-		NativeThreads: []report.StatNative{}, Findings: []report.StatFinding{},
+		NativeThreads: []report.DumpNativeThread{}, Findings: []report.StatFinding{},
 		Alloc:   report.StatAlloc{Classes: []report.StatAllocClass{}},
 		Threads: make([]report.DumpThread, 0, len(s.Threads)),
 		GC:      dumpGC(s),

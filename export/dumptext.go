@@ -154,6 +154,8 @@ func (t *dumpText) thread(th *report.DumpThread, i int) {
 	for _, note := range ThreadNotes(th) {
 		t.printf("  (%s)\n", note)
 	}
+	t.nativeNote(th.Native)
+	t.native(th.Native)
 	t.frames(th.Frames)
 	for _, f := range th.Fibers {
 		t.printf("  resumed by a fiber:\n")
@@ -251,8 +253,13 @@ func (t *dumpText) tail() {
 		t.printf("native threads that Ruby doesn't know:\n")
 		for _, n := range list {
 			t.printf("  %s tid=%d cpu=%.2fs\n", flamegraph.Printable(n.Name), n.TID, float64(n.CPUNS)/1e9)
+			t.nativeNote(n.Native)
+			t.native(n.Native)
 		}
 		t.printf("\n")
+	}
+	if missing := t.d.NativeMissing; missing != nil {
+		t.printf("no native stacks: %s\n", flamegraph.Printable(*missing))
 	}
 	r := t.d.Reads
 	if t.d.PauseNS > 0 {

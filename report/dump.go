@@ -28,7 +28,10 @@ type Dump struct {
 	Threads []DumpThread `json:"threads"`
 	// NativeThreads are those that Ruby does not know, with their CPU time since they started. No sample has them, so
 	// the caller fills them.
-	NativeThreads []StatNative `json:"native_threads"`
+	NativeThreads []DumpNativeThread `json:"native_threads"`
+	// NativeMissing says why no thread has a native stack. It is null if ddtop read them, or did not try to, as in a
+	// recording.
+	NativeMissing *string `json:"native_missing"`
 	// SuspendedFibers counts those in Threads. It is null if ddtop did not look for them, as in a recording.
 	SuspendedFibers *DumpSuspended `json:"suspended_fibers"`
 	// Findings are what was wrong in the MeasuredNS before the dump. If that is zero, there was no measurement.
@@ -85,6 +88,8 @@ type DumpThread struct {
 	StateBound gvl.Bound `json:"state_bound"`
 	// CPUNS is the native thread's CPU time since it started. It is null if the kernel was not asked.
 	CPUNS *int64 `json:"cpu_ns"`
+	// Native are the C functions below the innermost of Frames. It is null if the thread ran, or has no native thread.
+	Native *DumpNative `json:"native"`
 	// Frames are the running fiber's, innermost first; Fibers those that resumed it, outward.
 	Frames []DumpFrame `json:"frames"`
 	Fibers []DumpFiber `json:"fibers"`

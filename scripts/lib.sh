@@ -131,6 +131,7 @@ wrk                  wrk
 chromium             chromium
 qemu-aarch64-static  qemu-user-static
 gcore                gdb
+eu-stack             elfutils
 strace               strace
 gcc                  gcc
 /usr/include/stdlib.h libc6-dev

@@ -62,6 +62,8 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 			}
 		case kind == elf.PT_DYNAMIC && biased:
 			dynamic = span
+		case kind == elf.PT_GNU_EH_FRAME:
+			m.unwind = FileSpan{vaddr, memsz}
 		case kind == elf.PT_NOTE && biased && m.BuildID == "":
 			notes := make([]byte, min(memsz, maxNotes))
 			if mem.Read(span.Start, notes) == nil {

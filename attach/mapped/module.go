@@ -47,6 +47,8 @@ type Module struct {
 	writable []Span
 	Loads    []Span
 	needed   []string
+	// unwind is where the file places .eh_frame_hdr (PT_GNU_EH_FRAME). It is empty if the file has none.
+	unwind FileSpan
 	// File is nil for a module that was read from memory; content is what the file holds.
 	File    *elf.File
 	content io.ReaderAt
@@ -100,6 +102,8 @@ func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*
 			if m.BuildID == "" {
 				m.BuildID = buildID(p)
 			}
+		case elf.PT_GNU_EH_FRAME:
+			m.unwind = FileSpan{p.Vaddr, p.Memsz}
 		}
 	}
 	return m, nil

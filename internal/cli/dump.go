@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -153,10 +154,28 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		d.Alloc = m.Alloc()
 	}
 	d.OnlyEndpoints(f.endpoint.Match())
+	var others []report.StatNative
 	if nativeErr == nil {
-		d.NativeThreads = append(d.NativeThreads, run.UnknownOf(native, s, nil, nil)...)
+		others = run.UnknownOf(native, s, nil, nil)
+	}
+	if s != kept {
+		f.addNative(ctx, d, src, s, others)
 	}
 	return d, note, nil
+}
+
+// addNative adds the native threads that Ruby does not know, and native stacks.
+func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src *live.Source, s *sampler.Sample, others []report.StatNative) {
+	tids := make([]int32, len(others))
+	for i := range others {
+		tids[i] = others[i].TID
+	}
+	missing := ""
+	stacks, err := src.NativeStacks(ctx, s, tids)
+	if err != nil {
+		missing = f.names.Redactor().Error(err)
+	}
+	d.SetNative(others, stacks.Ruby, stacks.Others, missing)
 }
 
 // addFibers adds the suspended fibers of a source that was just read. Where they can't be told the dump has none, and

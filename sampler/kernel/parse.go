@@ -138,17 +138,6 @@ func parseSyscall(b []byte) (nr int64, args [6]uint64, ok bool) {
 	return nr, args, true
 }
 
-// parseStackPointer returns the stack pointer of a syscall file: the last but one of its words, of a thread that sleeps
-// in a system call or outside of one.
-func parseStackPointer(b []byte) (sp uint64, ok bool) {
-	words := bytes.Fields(b)
-	if len(words) != 9 && len(words) != 3 {
-		return 0, false
-	}
-	sp, rest, ok := takeHex(words[len(words)-2])
-	return sp, ok && len(rest) == 0 && sp != 0
-}
-
 // afterComm returns what follows the command name in a stat file. The name is in parentheses and can hold blanks,
 // newlines and parentheses itself, so only the last closing one ends it.
 func afterComm(b []byte) ([]byte, bool) {

@@ -42,7 +42,7 @@ func TestParseStackPointer(t *testing.T) {
 		"0 0x3 0x7f7e152a4000 0x20000 0x7f7e15337b60 0xffffffff 0x0 0x7fffb6983428 0x7f7e154202ad\n": 0x7fffb6983428,
 		"0 0x3 0x7f7e152a4000 0x20000 0x7f7e15337b60 0xffffffff 0x0 stack 0x7f7e154202ad\n":          0, "0 1 2 3": 0,
 	} {
-		if got, ok := parseStackPointer([]byte(in)); got != want || ok != (want != 0) {
+		if got, _, ok := parseStanding([]byte(in)); got != want || ok != (want != 0) {
 			t.Errorf("%q: %#x, %v", in, got, ok)
 		}
 	}

@@ -155,7 +155,8 @@ func (t *Tasks) StackPointer(tid int32) (sp uint64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	return parseStackPointer(b)
+	sp, _, ok = parseStanding(b)
+	return sp, ok
 }
 
 // State returns a thread's state letter: R running or runnable, S asleep, D asleep and not to be interrupted, T and t

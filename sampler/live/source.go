@@ -79,6 +79,7 @@ type subject struct {
 type sampling struct {
 	subject
 	view   *kernelview.View
+	native nativeReader
 	tasks  *kernel.Tasks
 	counts *kernel.ProcReader
 	// pauses stops the target for stack ticks. It is nil if the target is not stopped.
@@ -169,6 +170,7 @@ func (s *sampling) release() error {
 	if s.pauses != nil {
 		s.pauses.pauser.Close()
 	}
+	s.native.close()
 	if s.tasks != nil {
 		errs = append(errs, s.tasks.Close())
 	}

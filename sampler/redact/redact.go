@@ -145,6 +145,20 @@ func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 var fileName = regexp.MustCompile(`^(?:\(eval at |<internal:)*(?:\(?[\pL\pN\pM._+~-]{1,255}\)?|[\pL\pN\pM ._+~,()\[\]-]{1,250}\.` +
 	`(?:rb|ru|rake|erb|haml|slim|builder|jbuilder|rabl|arb|prawn|liquid|gemspec|thor))(?::-?\d+\)|>)*$`)
 
+// NativeFrame returns a NativeFrame whose file has no directories. The names of C functions stay.
+func (r *Redactor) NativeFrame(f sampler.NativeFrame) sampler.NativeFrame {
+	if r == nil {
+		return f
+	}
+	if f.Path != "" {
+		f.Path = r.file(f.Path)
+	}
+	if !plain(f.Library) {
+		f.Library = r.numbered("library", f.Library)
+	}
+	return f
+}
+
 // file returns the last name in a path of code, or a pseudonym if that is not a usual file name.
 func (r *Redactor) file(path string) string {
 	name := withoutDirectories(path)

@@ -1,0 +1,37 @@
+package mapped
+
+import (
+	"debug/elf"
+	"fmt"
+)
+
+// FileSpan is a piece of a module's address space as its file has it: the module's Bias is not in it.
+type FileSpan struct{ Addr, Size uint64 }
+
+// UnwindHeader returns where the file places .eh_frame_hdr. It is empty if the file has none.
+func (m *Module) UnwindHeader() FileSpan { return m.unwind }
+
+// Content reads up to most bytes that the file places at addr. It returns fewer at the end of the segment. It takes
+// them from the file, or from the target's memory if the module has no file.
+func (m *Module) Content(mem Memory, addr uint64, most int) ([]byte, error) {
+	if m.File == nil {
+		at := m.Bias + Address(addr)
+		for _, span := range m.Loads {
+			if at >= span.Start && at < span.End {
+				b := make([]byte, min(uint64(most), uint64(span.End-at)))
+				return b, mem.Read(at, b)
+			}
+		}
+		return nil, fmt.Errorf("%s: %w: nothing is mapped at %v", m.Path, ErrNoModule, at)
+	}
+	for _, p := range m.File.Progs {
+		if p.Type == elf.PT_LOAD && addr >= p.Vaddr && addr-p.Vaddr < p.Filesz {
+			b := make([]byte, min(uint64(most), p.Filesz-(addr-p.Vaddr)))
+			if _, err := p.ReadAt(b, int64(addr-p.Vaddr)); err != nil {
+				return nil, fmt.Errorf("%s: reading %d bytes at %#x: %w", m.Path, len(b), addr, err)
+			}
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: %w: no segment holds %#x", m.Path, errELFLimit, addr)
+}

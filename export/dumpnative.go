@@ -1,0 +1,69 @@
+package export
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// SetNative adds the native threads that Ruby does not know, and the native stacks of Ruby's threads and of others, by
+// TID. missing says why there are no stacks at all. It is empty if there are some.
+func (d *Dump) SetNative(threads []report.StatNative, ruby map[sampler.ThreadID]sampler.NativeStack,
+	others map[int32]sampler.NativeStack,
+	missing string) {
+	d.NativeMissing = report.TextOrNil(missing)
+	for i := range d.Threads {
+		if s, ok := ruby[d.Threads[i].ID]; ok {
+			d.Threads[i].Native = report.NewDumpNative(s)
+		}
+	}
+	for _, t := range threads {
+		out := report.DumpNativeThread{StatNative: t}
+		if s, ok := others[t.TID]; ok {
+			out.Native = report.NewDumpNative(s)
+		}
+		d.NativeThreads = append(d.NativeThreads, out)
+	}
+}
+
+// native writes a native stack in front of the Ruby frames that it is below of.
+func (t *dumpText) native(n *report.DumpNative) {
+	if n == nil || t.d.ownOnly {
+		return
+	}
+	for _, line := range nativeLines(n.Frames) {
+		t.printf("    at %s\n", flamegraph.Printable(line))
+	}
+}
+
+// nativeNote says what is missing of a native stack.
+func (t *dumpText) nativeNote(n *report.DumpNative) {
+	switch {
+	case n == nil || n.Missing == nil || t.d.ownOnly:
+	case len(n.Frames) == 0:
+		t.printf("  (no native frames: %s)\n", flamegraph.Printable(*n.Missing))
+	default:
+		t.printf("  (outer native frames are missing: %s)\n", flamegraph.Printable(*n.Missing))
+	}
+}
+
+// nativeLines names C functions, a line each. Functions without a name in a row, of one library, are one line.
+func nativeLines(frames []report.DumpNativeFrame) (lines []string) {
+	for i := 0; i < len(frames); {
+		f := &frames[i]
+		i++
+		if f.Name != nil {
+			lines = append(lines, fmt.Sprintf("%s [%s]", *f.Name, f.Library))
+			continue
+		}
+		n := 1
+		for ; i < len(frames) && frames[i].Name == nil && frames[i].Library == f.Library; i++ {
+			n++
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s)", f.Library, units.Plural(n, "function", "functions")))
+	}
+	return lines
+}

@@ -1,0 +1,40 @@
+package kernel
+
+import "bytes"
+
+// Standing says where a thread stands in user space while it does not run.
+type Standing struct {
+	// SP and PC are its stack pointer and program counter.
+	SP, PC uint64
+	// Line is all that the kernel says of its system call (task/TID/syscall), and Turns how often it was given a CPU.
+	// If both are the same before and after a read of memory, the thread has not run in between.
+	Line  string
+	Turns int64
+}
+
+// Standing asks where a thread stands. ok is false if it runs, wants to run, or has ended.
+func (t *Tasks) Standing(tid int32) (s Standing, ok bool, err error) {
+	cpu, err := t.CPU(tid)
+	if err != nil {
+		return s, false, err
+	}
+	b, err := t.read(tid, fileSyscall)
+	if err != nil {
+		return s, false, err
+	}
+	s.SP, s.PC, ok = parseStanding(b)
+	s.Line, s.Turns = string(b), cpu.Turns
+	return s, ok, nil
+}
+
+// parseStanding returns the stack pointer and the program counter of a syscall file: its last two words, of a thread
+// that sleeps in a system call or outside of one.
+func parseStanding(b []byte) (sp, pc uint64, ok bool) {
+	words := bytes.Fields(b)
+	if len(words) != 9 && len(words) != 3 {
+		return 0, 0, false
+	}
+	sp, rest, ok1 := takeHex(words[len(words)-2])
+	pc, more, ok2 := takeHex(words[len(words)-1])
+	return sp, pc, ok1 && ok2 && len(rest)+len(more) == 0 && sp != 0 && pc != 0
+}

@@ -1,0 +1,201 @@
+package live
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/native"
+)
+
+// nativeSource opens a process, and returns what reads a sample with native stacks of it.
+func nativeSource(t *testing.T, pid int) func() (*sampler.Sample, NativeStacks, *sampler.Dictionary) {
+	t.Helper()
+	s, err := Open(t.Context(), pid, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return func() (*sampler.Sample, NativeStacks, *sampler.Dictionary) {
+		t.Helper()
+		sample, err := s.Once(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stacks, err := s.NativeStacks(t.Context(), sample, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sample, stacks, s.Dictionary()
+	}
+}
+
+// waitsIn has C functions by the beginning of the name of a thread of the states program. One of them is on the
+// thread's native stack.
+var waitsIn = []struct {
+	thread    string
+	functions []string
+}{
+	{"main", []string{"read", "poll"}},
+	{"read-", []string{"read", "poll", "ppoll", "recvfrom"}},
+	{"write-", []string{"write", "poll", "ppoll"}},
+	{"accept", []string{"accept4", "poll", "ppoll"}},
+	{"select", []string{"select"}},
+	{"wait-readable", []string{"poll", "ppoll"}},
+	{"connect", []string{"connect", "poll", "ppoll"}},
+	{"", []string{"pthread_cond_wait", "pthread_cond_timedwait", "poll", "ppoll", "waitpid", "wait4"}},
+}
+
+// TestNativeStacksBelowRuby: each thread that waits has its C functions below its innermost Ruby frame, with each JIT
+// too, and none is refused.
+func TestNativeStacksBelowRuby(t *testing.T) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, v := range r.Variants(t) {
+			t.Run(v.Name, func(t *testing.T) {
+				p, _ := r.StartStates(t, v.Apply(rubytest.Options{}))
+				read := nativeSource(t, p.PID)
+				seen := make(map[sampler.ThreadID]bool)
+				for until := time.Now().Add(rubytest.Timeout); ; {
+					sample, stacks, dict := read()
+					left := ""
+					for i := range sample.Threads {
+						thread := &sample.Threads[i]
+						info, _ := dict.Thread(thread.ID)
+						stack, ok := stacks.Ruby[thread.ID]
+						if thread.TID == 0 && ok {
+							t.Errorf("%s has no native thread and %+v", info.Name, stack)
+						}
+						if stack.Missing == native.ErrMisfit.Error() {
+							t.Errorf("%s: %s", info.Name, stack.Missing)
+						}
+						if ok && stack.Missing == "" {
+							checkWait(t, info, stack)
+							seen[thread.ID] = true
+						}
+						if thread.TID != 0 && !seen[thread.ID] {
+							left += " " + info.Name + " (" + stack.Missing + ")"
+						}
+					}
+					if left == "" || t.Failed() {
+						return
+					}
+					if time.Now().After(until) {
+						t.Fatalf("no native stacks of%s", left)
+					}
+				}
+			})
+		}
+	})
+}
+
+func checkWait(t *testing.T, info sampler.ThreadInfo, stack sampler.NativeStack) {
+	t.Helper()
+	name := info.Name
+	if info.Main {
+		name = "main"
+	}
+	for _, w := range waitsIn {
+		if strings.HasPrefix(name, w.thread) {
+			if !slices.ContainsFunc(stack.Frames,
+				func(f sampler.NativeFrame) bool { return slices.Contains(w.functions, f.Name) }) {
+				t.Errorf("%s has none of %v: %+v", name, w.functions, stack.Frames)
+			}
+			return
+		}
+	}
+}
+
+// movingThreads sleep for moments, hand each other objects, write and read, in methods of C that call blocks.
+const movingThreads = `
+require "socket"
+$stdout.sync = true
+queues = Array.new(4) { Queue.new }
+20.times do |i|
+  Thread.new do
+    a, b = UNIXSocket.pair
+    mutex = Mutex.new
+    loop do
+      [1, 2].each do |n|
+        sleep(0.0005 * (i + n))
+        [3].map { |x| queues[i % 4] << x }
+        queues[i % 4].pop
+        mutex.synchronize { a.write("x"); b.readpartial(1) }
+        "abc".gsub(/b/) { sleep 0.0005; "c" }
+      end
+    end
+  end
+end
+puts "ready"
+STDIN.gets`
+
+// TestNativeStacksOfMovingThreads: a stack that was read without a move of its thread fits the thread's Ruby frames.
+func TestNativeStacksOfMovingThreads(t *testing.T) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		const enough = 300
+		p := r.Start(t, movingThreads, rubytest.Options{})
+		p.Expect(t, "ready")
+		read := nativeSource(t, p.PID)
+		accepted := 0
+		for until := time.Now().Add(rubytest.Timeout); accepted < enough; {
+			if time.Now().After(until) {
+				t.Fatalf("%d stacks", accepted)
+			}
+			_, stacks, _ := read()
+			for id, stack := range stacks.Ruby {
+				switch stack.Missing {
+				case "":
+					accepted++
+				case errMoves.Error(), errRubyMoved.Error():
+				default:
+					t.Fatalf("thread %d: %s", id, stack.Missing)
+				}
+			}
+		}
+	})
+}
+
+// TestNativeStackIsOfTheSample: a native stack is not put below Ruby frames that the thread has left since.
+func TestNativeStackIsOfTheSample(t *testing.T) {
+	r := rubytest.One(t)
+	p := r.Start(t, `
+$stdout.sync = true
+def first = STDIN.gets
+def second = STDIN.gets
+puts "first"
+first
+puts "second"
+second`, rubytest.Options{})
+	p.Expect(t, "first")
+	s, err := Open(t.Context(), p.PID, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for until := time.Now().Add(rubytest.Timeout); ; {
+		sample, err := s.Once(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stacks, err := s.NativeStacks(t.Context(), sample, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x, ok := stacks.Ruby[sample.Threads[0].ID]; ok && x.Missing == "" && len(x.Frames) > 0 {
+			p.Send(t, "go on")
+			p.Expect(t, "second")
+			if stacks, err = s.NativeStacks(t.Context(), sample, nil); err != nil {
+				t.Fatal(err)
+			}
+			if x := stacks.Ruby[sample.Threads[0].ID]; len(x.Frames) > 0 {
+				t.Errorf("the thread has moved on: %+v", x)
+			}
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatal("the thread never waits")
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package native
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// maxInterpreters is how many functions are tried as the interpreter's loop. It has a jump for each instruction,
+	// and few functions of Ruby have so many. leastJumps is how many jumps they have at least: the loop has 130 and
+	// more on 2.7 to 3.4.
+	maxInterpreters, leastJumps = 8, 64
+	// beforeCall is how many bytes before a call its argument is loaded at most: 12 instructions.
+	beforeCall = 64
+)
+
+// Ruby is where Ruby's own frames are on native stacks. It needs no symbols: the code says which functions call C
+// functions, and which one is the interpreter's loop (docs/reference/native.md#where-rubys-frames-begin).
+type Ruby struct {
+	module *module
+	// callers are the functions that call the C function of a method, by where they begin in the file.
+	callers map[uint64]bool
+	// loops are the functions that may be the interpreter's loop. Each has the addresses behind the calls of it.
+	loops []map[uint64]bool
+	// loop is the one that stacks have confirmed. It is -1 before.
+	loop int
+}
+
+// ErrNoRuby means that Ruby's own functions were not recognized.
+var ErrNoRuby = errors.New("the functions of this Ruby that native stacks begin below are not recognized")
+
+// FindRuby finds the functions of the Ruby in a mapped file: libruby, or the program itself.
+func (s *Space) FindRuby(path string) (*Ruby, error) {
+	i := slices.IndexFunc(s.mappings, func(m attach.Mapping) bool { return m.Exec && m.Path == path })
+	if i < 0 {
+		return nil, ErrNoRuby
+	}
+	m, err := s.moduleAt(uint64(s.mappings[i].Start))
+	if err != nil {
+		return nil, err
+	}
+	code, err := m.Code()
+	if err != nil {
+		return nil, err
+	}
+	r := &Ruby{module: m, callers: make(map[uint64]bool), loop: -1}
+	jumps := make(map[uint64]int)
+	for _, c := range code {
+		if !c.Linkers {
+			r.findCallers(&c)
+			m.table.countJumps(&c, jumps)
+		}
+	}
+	places := slices.SortedFunc(maps.Keys(jumps), func(a, b uint64) int {
+		return cmp.Or(jumps[b]-jumps[a], cmp.Compare(a, b))
+	})
+	places = slices.DeleteFunc(places, func(p uint64) bool { return jumps[p] < leastJumps })
+	for _, place := range places[:min(len(places), maxInterpreters)] {
+		calls := make(map[uint64]bool)
+		for _, c := range code {
+			findCalls(&c, place, calls)
+		}
+		if len(calls) > 0 {
+			r.loops = append(r.loops, calls)
+		}
+	}
+	if len(r.callers) == 0 || len(r.loops) == 0 {
+		return nil, ErrNoRuby
+	}
+	return r, nil
+}
+
+// findCallers finds calls of a C function by way of its definition: call *16(definition), with 8(definition), the
+// function, as the fourth argument (vm_call_cfunc_with_frame and vm_call0_body, vm_insnhelper.c and vm_eval.c).
+func (r *Ruby) findCallers(c *attach.CodeSection) {
+	for at := 0; ; at++ {
+		i := bytes.IndexByte(c.Bytes[at:], 0xff)
+		if i < 0 || at+i+3 > len(c.Bytes) {
+			return
+		}
+		at += i
+		mode := c.Bytes[at+1]
+		if mode&0xf8 != 0x50 || mode&7 == 4 || c.Bytes[at+2] != 16 {
+			continue
+		}
+		load := []byte{0x48, 0x8b, 0x48 | mode&7, 8} // mov 8(register), %rcx
+		from := at
+		if at > 0 && c.Bytes[at-1] == 0x41 { // r8 to r15
+			load[0] |= 1
+			from--
+		}
+		if bytes.Contains(c.Bytes[max(from-beforeCall, 0):from], load) {
+			if function, ok := r.module.table.start(c.Addr + uint64(at)); ok {
+				r.callers[function] = true
+			}
+		}
+	}
+}
+
+// start returns where the function begins that holds an address. It may name the one before a gap.
+func (t *table) start(addr uint64) (function uint64, ok bool) {
+	i := t.before(addr)
+	if i == 0 {
+		return 0, false
+	}
+	function, _ = t.entry(i - 1)
+	return function, true
+}
+
+// countJumps counts the jumps to an address in a register or in memory, by function.
+func (t *table) countJumps(c *attach.CodeSection, jumps map[uint64]int) {
+	for at := 0; ; at++ {
+		i := bytes.IndexByte(c.Bytes[at:], 0xff)
+		if i < 0 || at+i+1 >= len(c.Bytes) {
+			return
+		}
+		at += i
+		if c.Bytes[at+1]>>3&7 != 4 { // jmp *operand
+			continue
+		}
+		if function, ok := t.start(c.Addr + uint64(at)); ok {
+			jumps[function]++
+		}
+	}
+}
+
+// findCalls finds the addresses behind the direct calls of a function.
+func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
+	const size = 5
+	for at := 0; ; at++ {
+		i := bytes.IndexByte(c.Bytes[at:], 0xe8)
+		if i < 0 || at+i+size > len(c.Bytes) {
+			return
+		}
+		at += i
+		behind := c.Addr + uint64(at) + size
+		if behind+uint64(int32(binary.LittleEndian.Uint32(c.Bytes[at+1:]))) == function {
+			calls[behind] = true
+		}
+	}
+}
+
+// Control is what a control frame of Ruby's means to a native stack.
+type Control struct {
+	// C is set for a C function's frame, Finish if the interpreter was entered from C with this frame.
+	C, Finish bool
+}
+
+// mark is what native stack and control frames have in common.
+type mark uint8
+
+const (
+	markCall  mark = iota // a C function was called for a method
+	markEnter             // the interpreter was entered
+)
+
+func controlMarks(frames []Control) (marks []mark) {
+	for _, f := range frames {
+		if f.C {
+			marks = append(marks, markCall)
+		}
+		if f.Finish {
+			marks = append(marks, markEnter)
+		}
+	}
+	return marks
+}
+
+// marks returns the marks of a native stack if a loop is the interpreter's. boundary is the number of frames inward of
+// the innermost one of Ruby's.
+func (r *Ruby) marks(stack *Stack, loop int) (marks []mark, boundary int) {
+	for i, f := range stack.Frames {
+		m := markCall
+		switch {
+		case f.module != r.module:
+			continue
+		case r.loops[loop][f.PC-uint64(r.module.Bias)]:
+			m = markEnter
+		case !r.callers[f.function]:
+			continue
+		}
+		if len(marks) == 0 {
+			boundary = i
+			if m == markEnter {
+				boundary = max(i-1, 0) // the loop itself
+			}
+		}
+		marks = append(marks, m)
+	}
+	return marks, boundary
+}
+
+// ErrMisfit means that a native stack does not belong to the control frames, or that it was not understood.
+var ErrMisfit = errors.New("they do not fit Ruby's frames")
+
+// Below returns the frames of a native stack that are inward of Ruby's own. whole says that control has all control
+// frames of the stack, and jit that the process has a JIT. The error says that the native stack does not fit Ruby's
+// frames, or that it stopped inward of them. Then the frames up to there are returned.
+func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
+	want := controlMarks(control)
+	jit = jit && errors.Is(stack.Stopped, errJIT)
+	for loop := range r.loops {
+		if r.loop >= 0 && loop != r.loop {
+			continue
+		}
+		marks, boundary := r.marks(&stack, loop)
+		if len(marks) == 0 {
+			boundary = len(stack.Frames)
+		}
+		// Without marks the stack is known to be one of C alone, or up to code that a JIT made.
+		if len(marks) == 0 && !jit && stack.Stopped != nil || !fits(marks, want, jit, stack.Stopped == nil, whole) {
+			continue
+		}
+		if r.loop < 0 && slices.Contains(marks, markEnter) {
+			r.loop = loop
+		}
+		return stack.Frames[:boundary], nil
+	}
+	if marks, _ := r.marks(&stack, max(r.loop, 0)); len(marks) == 0 && stack.Stopped != nil && !jit {
+		return stack.Frames, stack.Stopped
+	}
+	return nil, ErrMisfit
+}
+
+// fits reports whether a native stack has the same marks as the control frames, as far outward as both were read.
+// jit: the native stack was read up to code that a JIT made, which calls a C function without one of the callers.
+func fits(marks, want []mark, jit, toTheEnd, whole bool) bool {
+	if n := min(len(marks), len(want)); !slices.Equal(marks[:n], want[:n]) {
+		return false
+	}
+	switch {
+	case len(marks) > len(want):
+		return !whole
+	case jit:
+		rest := want[len(marks):]
+		return len(rest) > 0 && !(len(rest) > 1 && rest[0] == markCall && rest[1] == markCall)
+	case toTheEnd:
+		return len(marks) == len(want)
+	}
+	return true
+}

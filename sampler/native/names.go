@@ -1,0 +1,54 @@
+package native
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxNames bounds the names that are kept of one file.
+const maxNames = 1 << 14
+
+// Names turns frames into what is shown of them. The names of all functions of one file are looked for at once.
+func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
+	wanted := make(map[*module][]Frame)
+	for _, f := range frames {
+		if _, known := f.module.names[f.key()]; !known && f.module.Module != nil {
+			wanted[f.module] = append(wanted[f.module], f)
+		}
+	}
+	for m, list := range wanted {
+		at := make([]attach.Address, len(list))
+		for i, f := range list {
+			at[i] = attach.Address(f.inside)
+		}
+		if len(m.names) >= maxNames {
+			clear(m.names)
+		}
+		for i, symbol := range m.FunctionsAt(at) {
+			// A symbol of another function has no size, or a wrong one.
+			if name := symbol.Name; list[i].function == 0 || uint64(symbol.Addr-m.Bias) >= list[i].function {
+				m.names[list[i].key()] = name
+			} else {
+				m.names[list[i].key()] = ""
+			}
+		}
+	}
+	out := make([]sampler.NativeFrame, 0, len(frames))
+	for _, f := range frames {
+		n := sampler.NativeFrame{Library: f.module.short, Name: f.module.names[f.key()]}
+		if f.module.Module != nil {
+			n.Path, n.BuildID, n.Offset = f.module.Path, f.module.BuildID, f.PC-uint64(f.module.Bias)
+			n.Function = f.function
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// key is what the name of a frame's function is kept by.
+func (f *Frame) key() uint64 {
+	if f.function != 0 || f.module.Module == nil {
+		return f.function
+	}
+	return f.inside - uint64(f.module.Bias)
+}

@@ -1,0 +1,74 @@
+package native
+
+import "fmt"
+
+// The registers of x86-64 by the numbers of DWARF (psABI, "DWARF Register Number Mapping"). regReturn stands for the
+// return address, which is the next frame's PC.
+const (
+	regRBX, regRBP, regRSP  = 3, 6, 7
+	regR12, regR15          = 12, 15
+	regReturn, numRegisters = 16, 17
+)
+
+var registerNames = [numRegisters]string{"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
+	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "the return address"}
+
+// Registers are the known registers of a thread, or of a frame of its stack.
+type Registers struct {
+	values [numRegisters]uint64
+	known  uint32
+}
+
+// At returns the registers of a thread of which only the stack pointer and the program counter are known.
+func At(sp, pc uint64) Registers {
+	var r Registers
+	r.set(regRSP, sp)
+	r.set(regReturn, pc)
+	return r
+}
+
+// SP and PC return the stack pointer and the program counter. They are zero if unknown.
+func (r *Registers) SP() uint64 { return r.values[regRSP] }
+func (r *Registers) PC() uint64 { return r.values[regReturn] }
+
+func (r *Registers) set(n int, value uint64) {
+	r.values[n] = value
+	r.known |= 1 << n
+}
+
+// get returns a register's value. The error is an *UnknownRegister.
+func (r *Registers) get(n uint64) (uint64, error) {
+	if n >= numRegisters {
+		return 0, fmt.Errorf("%w: register %d", errTable, n)
+	}
+	if r.known>>n&1 == 0 {
+		return 0, unknownRegister(n)
+	}
+	return r.values[n], nil
+}
+
+// unknownRegister is the number of a register that a rule needs and that is not known.
+type unknownRegister uint8
+
+// Error names the register.
+func (n unknownRegister) Error() string { return "register " + registerNames[n] + " is not known" }
+
+// preserved are the registers that a function gives back as it got them, if its row says nothing of them
+// (psABI, "Registers").
+const preserved = 1<<regRBX | 1<<regRBP | 1<<regR12 | 1<<13 | 1<<14 | 1<<regR15
+
+// Moment identifies a moment between two turns on a CPU. A thread whose Moment is the same before and after a read has
+// not moved in between.
+type Moment struct {
+	// Turns is how often the thread was given a CPU.
+	Turns int64
+	// Call is the system call with its arguments, the stack pointer and the program counter.
+	Call string
+}
+
+// Source says the registers of threads that do not run. Its implementations differ in the registers that they know and
+// in the rights that they need.
+type Source interface {
+	// Registers returns a thread's registers and their Moment. ok is false if the thread runs or wants to run.
+	Registers(tid int32) (r Registers, at Moment, ok bool, err error)
+}

@@ -1,0 +1,203 @@
+package native
+
+import (
+	"fmt"
+)
+
+// maxSaved bounds the rows that a program may put aside at once (DW_CFA_remember_state). Compilers nest one.
+const maxSaved = 16
+
+// ruleKind is how a register's value in the calling function is found.
+type ruleKind uint8
+
+const (
+	// ruleNone: the row says nothing. A preserved register is as it was, and others are lost.
+	ruleNone ruleKind = iota
+	ruleLost
+	ruleSame
+	// ruleSaved: it is saved at the frame's address plus an offset. ruleAt: it is the frame's address plus an offset.
+	ruleSaved
+	ruleAt
+	// ruleRegister: another register has it, plus an offset.
+	ruleRegister
+	// ruleSavedExpression: it is saved where an expression says. ruleExpression: the expression is its value.
+	ruleSavedExpression
+	ruleExpression
+)
+
+// rule is how a register, or the frame's address, is found.
+type rule struct {
+	kind       ruleKind
+	register   uint64
+	offset     int64
+	expression []byte
+}
+
+// row says how to unwind from one instruction.
+type row struct {
+	// frame is the rule for the frame's address (CFA): what the stack pointer was before the call.
+	frame     rule
+	registers [numRegisters]rule
+	// function is where the function begins, and signal marks the return from a signal handler.
+	function uint64
+	signal   bool
+}
+
+// The instructions of CFA programs (DWARF 5, table 7.29).
+const (
+	cfaNop, cfaAdvance1, cfaAdvance2, cfaAdvance4                        = 0x00, 0x02, 0x03, 0x04
+	cfaOffsetExtended, cfaRestoreExtended, cfaUndefined, cfaSame         = 0x05, 0x06, 0x07, 0x08
+	cfaRegister, cfaRemember, cfaRestoreState                            = 0x09, 0x0a, 0x0b
+	cfaDefine, cfaDefineRegister, cfaDefineOffset, cfaDefineExpression   = 0x0c, 0x0d, 0x0e, 0x0f
+	cfaExpression, cfaOffsetExtendedSigned, cfaDefineSigned              = 0x10, 0x11, 0x12
+	cfaDefineOffsetSigned, cfaValueOffset, cfaValueSigned, cfaValueExpre = 0x13, 0x14, 0x15, 0x16
+	cfaArgsSize                                                          = 0x2e
+)
+
+// The instructions with an operand in their low bits.
+const cfaAdvance, cfaOffset, cfaRestore = 0x40, 0x80, 0xc0
+
+// programState is a CFA program on its way to the row of an address.
+type programState struct {
+	row
+	d *description
+	// first are the rules that all functions of the same record begin with. An instruction restores them.
+	first [numRegisters]rule
+	saved []row
+	// loc is the address that the rules hold from. The program ends when it has passed want.
+	loc, want uint64
+}
+
+// rowAt returns the row for an address of a function.
+func (t *table) rowAt(addr uint64) (*row, error) {
+	d, err := t.find(addr)
+	if err != nil {
+		return nil, err
+	}
+	s := programState{d: &d, loc: d.start, want: addr}
+	s.function, s.signal = d.start, d.signal
+	if err := s.run(d.first); err != nil {
+		return nil, err
+	}
+	s.first = s.registers
+	s.loc = d.start
+	if err := s.run(d.program); err != nil {
+		return nil, err
+	}
+	if s.frame.kind == ruleNone {
+		return nil, fmt.Errorf("%w: no rule for the frame's address at %#x", errTable, addr)
+	}
+	out := s.row
+	return &out, nil
+}
+
+// run executes a program until it passes the wanted address. It takes at least a byte each time round.
+func (s *programState) run(program []byte) error {
+	r := &reader{b: program}
+	for r.left() > 0 && !r.failed {
+		next := s.loc
+		op := r.u8()
+		low := uint64(op & 0x3f)
+		switch op & 0xc0 {
+		case cfaAdvance:
+			next += low * s.d.codeAlign
+		case cfaOffset:
+			s.saveAt(r, low, int64(r.uleb()))
+		case cfaRestore:
+			s.restore(r, low)
+		default:
+			var err error
+			if next, err = s.extended(r, op, next); err != nil {
+				return err
+			}
+		}
+		if next < s.loc {
+			return fmt.Errorf("%w: a program that goes back", errTable)
+		}
+		if s.loc = next; s.loc > s.want {
+			return nil
+		}
+	}
+	if r.failed {
+		return fmt.Errorf("%w: a program that is cut", errTable)
+	}
+	return nil
+}
+
+// extended executes an instruction without an operand in its low bits. It returns the address of what follows.
+func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error) {
+	switch op {
+	case cfaNop:
+	case cfaAdvance1:
+		return loc + uint64(r.u8())*s.d.codeAlign, nil
+	case cfaAdvance2:
+		return loc + r.number(2, false)*s.d.codeAlign, nil
+	case cfaAdvance4:
+		return loc + r.number(4, false)*s.d.codeAlign, nil
+	case cfaOffsetExtended:
+		s.saveAt(r, r.uleb(), int64(r.uleb()))
+	case cfaOffsetExtendedSigned:
+		s.saveAt(r, r.uleb(), r.sleb())
+	case cfaRestoreExtended:
+		s.restore(r, r.uleb())
+	case cfaUndefined:
+		s.put(r, r.uleb(), rule{kind: ruleLost})
+	case cfaSame:
+		s.put(r, r.uleb(), rule{kind: ruleSame})
+	case cfaRegister:
+		s.put(r, r.uleb(), rule{kind: ruleRegister, register: r.uleb()})
+	case cfaRemember:
+		if len(s.saved) >= maxSaved {
+			return loc, fmt.Errorf("%w: more than %d rows put aside", errTable, maxSaved)
+		}
+		s.saved = append(s.saved, s.row)
+	case cfaRestoreState:
+		if len(s.saved) == 0 {
+			return loc, fmt.Errorf("%w: no row was put aside", errTable)
+		}
+		s.row, s.saved = s.saved[len(s.saved)-1], s.saved[:len(s.saved)-1]
+	case cfaDefine:
+		s.frame = rule{kind: ruleRegister, register: r.uleb(), offset: int64(r.uleb())}
+	case cfaDefineSigned:
+		s.frame = rule{kind: ruleRegister, register: r.uleb(), offset: r.sleb() * s.d.dataAlign}
+	case cfaDefineRegister:
+		s.frame = rule{kind: ruleRegister, register: r.uleb(), offset: s.frame.offset}
+	case cfaDefineOffset:
+		s.frame.offset = int64(r.uleb())
+	case cfaDefineOffsetSigned:
+		s.frame.offset = r.sleb() * s.d.dataAlign
+	case cfaDefineExpression:
+		s.frame = rule{kind: ruleExpression, expression: r.take(r.uleb())}
+	case cfaExpression:
+		s.put(r, r.uleb(), rule{kind: ruleSavedExpression, expression: r.take(r.uleb())})
+	case cfaValueExpre:
+		s.put(r, r.uleb(), rule{kind: ruleExpression, expression: r.take(r.uleb())})
+	case cfaValueOffset:
+		s.put(r, r.uleb(), rule{kind: ruleAt, offset: int64(r.uleb()) * s.d.dataAlign})
+	case cfaValueSigned:
+		s.put(r, r.uleb(), rule{kind: ruleAt, offset: r.sleb() * s.d.dataAlign})
+	case cfaArgsSize:
+		r.uleb()
+	default:
+		return loc, fmt.Errorf("%w: instruction %#x", errTable, op)
+	}
+	return loc, nil
+}
+
+// put sets a register's rule. Rules of registers that no rule here leads to, as xmm6, are left out.
+func (s *programState) put(r *reader, register uint64, what rule) {
+	if register < numRegisters && !r.failed {
+		s.registers[register] = what
+	}
+}
+
+func (s *programState) saveAt(r *reader, register uint64, offset int64) {
+	s.put(r, register, rule{kind: ruleSaved, offset: offset * s.d.dataAlign})
+}
+
+// restore gives a register the rule that all functions of its record begin with.
+func (s *programState) restore(r *reader, register uint64) {
+	if register < numRegisters {
+		s.put(r, register, s.first[register])
+	}
+}

@@ -1,0 +1,214 @@
+package native
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/mapped"
+)
+
+const (
+	// maxModules bounds the files that are opened for one process. A Rails application has some hundred.
+	maxModules = 1024
+	// maxTables bounds the unwind tables of all files together, in bytes. 46 files of a Ruby have 2 MB.
+	maxTables = 64 << 20
+	// maxRows bounds the rows that are kept of all files, each of 900 bytes.
+	maxRows = 4096
+)
+
+// Process is a process whose native stacks are read.
+type Process interface {
+	attach.Memory
+	Maps() ([]attach.Mapping, error)
+	Module(path string, mappings []attach.Mapping) (*attach.Module, error)
+}
+
+// Space is what a process has mapped: its files with their unwind tables and names. It is for one goroutine.
+type Space struct {
+	process  Process
+	mappings []attach.Mapping
+	modules  map[string]*module // by path
+	rows     map[uint64]*row    // by address in the process
+	tables   int
+	// again: the mappings may be read again for an address that none holds.
+	again bool
+}
+
+// module is a file that a process has mapped.
+type module struct {
+	*attach.Module
+	table *table
+	err   error // why there is no table
+	short string
+	names map[uint64]string // by the address of the function
+}
+
+// NewSpace reads the mappings of a process. Files are opened when a stack leads into them.
+func NewSpace(p Process) (*Space, error) {
+	s := &Space{process: p, modules: make(map[string]*module), rows: make(map[uint64]*row)}
+	return s, s.Refresh()
+}
+
+// Refresh reads the mappings again and drops what belongs to files that are gone. Call it before a round of stacks.
+func (s *Space) Refresh() error {
+	mappings, err := s.process.Maps()
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(mappings, s.mappings) {
+		s.keepModules(mappings)
+		s.mappings = mappings
+		clear(s.rows)
+	}
+	s.again = true
+	return nil
+}
+
+// keepModules drops the modules whose mappings have changed.
+func (s *Space) keepModules(mappings []attach.Mapping) {
+	of := func(all []attach.Mapping, path string) []attach.Mapping {
+		var own []attach.Mapping
+		for _, m := range all {
+			if m.Path == path && m.Exec {
+				own = append(own, m)
+			}
+		}
+		return own
+	}
+	for path, m := range s.modules {
+		if !slices.Equal(of(mappings, path), of(s.mappings, path)) {
+			m.close()
+			s.tables -= m.size()
+			delete(s.modules, path)
+		}
+	}
+}
+
+// Close closes the files.
+func (s *Space) Close() {
+	for _, m := range s.modules {
+		m.close()
+	}
+	clear(s.modules)
+}
+
+func (m *module) close() {
+	if m.Module != nil {
+		_ = m.Close() // it was only read
+	}
+}
+
+func (m *module) size() int {
+	if m.table == nil {
+		return 0
+	}
+	return len(m.table.index) + len(m.table.frames)
+}
+
+// mappingAt finds the mapping that holds an address. It reads the mappings again, once a round, if none does.
+func (s *Space) mappingAt(addr uint64) (attach.Mapping, bool) {
+	at := attach.Address(addr)
+	for {
+		i, found := slices.BinarySearchFunc(s.mappings, at, func(m attach.Mapping, at attach.Address) int {
+			return cmp.Compare(m.Start, at)
+		})
+		if !found {
+			i--
+		}
+		if i >= 0 && at < s.mappings[i].End {
+			return s.mappings[i], true
+		}
+		if !s.again || s.Refresh() != nil {
+			return attach.Mapping{}, false
+		}
+		s.again = false
+	}
+}
+
+// Reasons why an address has no unwind table.
+var (
+	errNowhere = errors.New("it leads to memory that is not mapped as code")
+	errJIT     = errors.New("it leads to code that a JIT made")
+	errMany    = errors.New("too many files are mapped")
+)
+
+// moduleAt finds the file that an address of code is of. The error says why there is none, or none with a table.
+func (s *Space) moduleAt(addr uint64) (*module, error) {
+	where, ok := s.mappingAt(addr)
+	vdso := where.Path == "[vdso]"
+	switch {
+	case !ok || !where.Exec:
+		return nil, errNowhere
+	case !where.IsFile() && !vdso:
+		return nil, errJIT
+	}
+	m := s.modules[where.Path]
+	if m == nil {
+		if len(s.modules) >= maxModules {
+			return nil, errMany
+		}
+		m = s.open(where, vdso)
+		s.modules[where.Path] = m
+	}
+	overlaps := func(l attach.Span) bool { return where.Start < l.End && where.End > l.Start }
+	if m.err == nil && !slices.ContainsFunc(m.Loads, overlaps) {
+		return m, errNowhere // another file of the same name
+	}
+	return m, m.err
+}
+
+func (s *Space) open(where attach.Mapping, vdso bool) *module {
+	m := &module{short: shortName(where.Path), names: make(map[uint64]string)}
+	if vdso {
+		m.Module, m.err = mapped.NewModuleFromMemory(where.Path, s.process, where.Start)
+	} else {
+		m.Module, m.err = s.process.Module(where.Path, s.mappings)
+	}
+	if m.err != nil {
+		m.Module = nil
+		return m
+	}
+	if m.Machine != "x86_64" {
+		m.err = ErrMachine
+		return m
+	}
+	if m.table, m.err = readTable(m.Module, s.process); m.err != nil {
+		return m
+	}
+	if s.tables += m.size(); s.tables > maxTables {
+		s.tables -= m.size()
+		m.table, m.err = nil, errMany
+	}
+	return m
+}
+
+// rowAt returns the row for an address of a module.
+func (s *Space) rowAt(m *module, addr uint64) (*row, error) {
+	if r := s.rows[addr]; r != nil {
+		return r, nil
+	}
+	r, err := m.table.rowAt(addr - uint64(m.Bias))
+	if err != nil {
+		return nil, err
+	}
+	if len(s.rows) >= maxRows {
+		clear(s.rows)
+	}
+	s.rows[addr] = r
+	return r, nil
+}
+
+// shortName is what people call a library: libruby for /usr/lib/libruby-3.1.so.3.1.2, pg_ext for pg_ext.so.
+func shortName(path string) string {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	if i := strings.Index(name, ".so"); i > 0 {
+		name = name[:i]
+		if base := strings.TrimRight(name, "0123456789."); strings.HasSuffix(base, "-") && len(base) > 1 {
+			name = base[:len(base)-1]
+		}
+	}
+	return name
+}

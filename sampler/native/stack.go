@@ -1,0 +1,51 @@
+package native
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// stackPiece is how much of a stack is read at once, in bytes. Most stacks reach Ruby's frames within it.
+	stackPiece = 4096
+	// maxPieces bounds the pieces of one stack: 1 MB. A thread of Ruby's has its VM stack, of 1 MB, between its
+	// outermost frames and the others. That is never read.
+	maxPieces = 256
+)
+
+// errStack means that a stack is not where its registers say.
+var errStack = errors.New("its memory cannot be read")
+
+// stackMemory is a thread's stack, read in pieces when they are needed.
+type stackMemory struct {
+	space  *Space
+	pieces []stackPart
+}
+
+type stackPart struct {
+	from  uint64
+	bytes []byte
+}
+
+// word reads a word of the stack, or of the stack that a signal handler was called from.
+func (s *stackMemory) word(at uint64) (uint64, error) {
+	for i := len(s.pieces) - 1; i >= 0; i-- {
+		p := &s.pieces[i]
+		if n := uint64(len(p.bytes)); at >= p.from && at-p.from < n && n-(at-p.from) >= 8 {
+			return binary.LittleEndian.Uint64(p.bytes[at-p.from:]), nil
+		}
+	}
+	// A stack is never a file's memory. A read of such memory could wait for a file system that hangs.
+	where, ok := s.space.mappingAt(at)
+	if !ok || !where.Read || where.IsFile() || len(s.pieces) >= maxPieces || uint64(where.End)-at < 8 {
+		return 0, errStack
+	}
+	b := make([]byte, min(stackPiece, uint64(where.End)-at))
+	if s.space.process.Read(attach.Address(at), b) != nil {
+		return 0, errStack
+	}
+	s.pieces = append(s.pieces, stackPart{at, b})
+	return binary.LittleEndian.Uint64(b), nil
+}

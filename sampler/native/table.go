@@ -1,0 +1,208 @@
+package native
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sort"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// maxFrameTable bounds the .eh_frame that is read of one file, in bytes. libruby has 400 KB, and Chromium 20 MB.
+	maxFrameTable = 32 << 20
+	// maxHeader bounds its .eh_frame_hdr, in bytes, which has eight bytes for a function.
+	maxHeader = 8 << 20
+	// maxRecord bounds the description of one function, in bytes, and so the time that one row takes. The largest of
+	// 1,000 libraries has 10 KB.
+	maxRecord = 64 << 10
+	// headerSize is the size of what stands before the header's table, in bytes.
+	headerSize = 12
+)
+
+// table is what a file says about unwinding its functions. Addresses are the file's.
+type table struct {
+	// index is the header's list of functions in the order of their addresses: for each the distances of the function
+	// and of its entry in frames from indexBase.
+	index     []byte
+	indexBase uint64
+	// frames is .eh_frame, at framesAt.
+	frames   []byte
+	framesAt uint64
+}
+
+// content reads what a file places at an address (attach.Module.Content).
+type content func(addr uint64, most int) ([]byte, error)
+
+// readTable reads the tables of a module.
+func readTable(m *attach.Module, mem attach.Memory) (*table, error) {
+	span := m.UnwindHeader()
+	return newTable(span.Addr, span.Size, func(addr uint64, most int) ([]byte, error) {
+		return m.Content(mem, addr, most)
+	})
+}
+
+// newTable reads a header and the frames that it leads to. Linkers write one kind of header
+// (LSB, "The .eh_frame_hdr Section").
+func newTable(at, size uint64, read content) (*table, error) {
+	if size < headerSize || size > maxHeader {
+		return nil, fmt.Errorf("%w: its header has %d bytes", errTable, size)
+	}
+	header, err := read(at, int(size))
+	if err != nil {
+		return nil, err
+	}
+	const version, framesAs, countAs, indexAs = 1, encodeRelative | encodeS4, encodeU4, 0x30 | encodeS4
+	if len(header) < headerSize || header[0] != version || header[1] != framesAs || header[2] != countAs ||
+		header[3] != indexAs {
+		return nil, fmt.Errorf("%w: its header is of another kind", errTable)
+	}
+	count := uint64(binary.LittleEndian.Uint32(header[8:]))
+	if count*8 > uint64(len(header)-headerSize) {
+		return nil, fmt.Errorf("%w: its header has no room for %d functions", errTable, count)
+	}
+	t := &table{index: header[headerSize:][:count*8], indexBase: at}
+	t.framesAt = at + 4 + uint64(int32(binary.LittleEndian.Uint32(header[4:])))
+	if t.frames, err = read(t.framesAt, maxFrameTable); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// entry returns a function's address and its place in frames, by its number in the index.
+func (t *table) entry(i int) (function, place uint64) {
+	e := t.index[i*8:]
+	distance := func(b []byte) uint64 { return t.indexBase + uint64(int32(binary.LittleEndian.Uint32(b))) }
+	return distance(e), distance(e[4:]) - t.framesAt
+}
+
+// functions is how many functions the table has.
+func (t *table) functions() int { return len(t.index) / 8 }
+
+// before returns how many functions begin at or before an address.
+func (t *table) before(addr uint64) int {
+	return sort.Search(t.functions(), func(i int) bool {
+		function, _ := t.entry(i)
+		return function > addr
+	})
+}
+
+// find returns the description of the function that holds an address.
+func (t *table) find(addr uint64) (description, error) {
+	i := t.before(addr)
+	if i == 0 {
+		return description{}, fmt.Errorf("%w: no function at %#x", errTable, addr)
+	}
+	function, place := t.entry(i - 1)
+	d, err := t.describe(place)
+	switch {
+	case err != nil:
+		return d, err
+	case d.start != function || addr-d.start >= d.size:
+		return d, fmt.Errorf("%w: no function at %#x", errTable, addr)
+	}
+	return d, nil
+}
+
+// description says how to unwind a function: an entry of .eh_frame (FDE) with what it has in common with others (CIE).
+type description struct {
+	start, size uint64
+	common
+	program []byte
+}
+
+// common is what several descriptions share.
+type common struct {
+	codeAlign, returns uint64
+	dataAlign          int64
+	encoding           uint8
+	augmented, signal  bool
+	// first is the program that the programs of all these functions begin with.
+	first []byte
+}
+
+// record returns the bytes of a record of frames, without its length, and where they begin.
+func (t *table) record(place uint64) (*reader, error) {
+	if place > uint64(len(t.frames)) {
+		return nil, fmt.Errorf("%w: a record at %#x", errTable, place)
+	}
+	r := reader{b: t.frames, at: int(place)}
+	length := r.number(4, false)
+	// A length of ones announces the 64-bit form, which compilers do not write here.
+	if r.failed || length == 0 || length > min(uint64(r.left()), maxRecord) {
+		return nil, fmt.Errorf("%w: a record of %d bytes", errTable, length)
+	}
+	return &reader{b: t.frames[:r.at+int(length)], at: r.at}, nil
+}
+
+func (t *table) describe(place uint64) (d description, err error) {
+	r, err := t.record(place)
+	if err != nil {
+		return d, err
+	}
+	at := uint64(r.at)
+	back := r.number(4, false)
+	if r.failed || back == 0 || back > at {
+		return d, fmt.Errorf("%w: a record that belongs to none", errTable)
+	}
+	if d.common, err = t.common(at - back); err != nil {
+		return d, err
+	}
+	d.start = r.pointer(d.encoding, t.framesAt)
+	d.size = r.pointer(d.encoding&0xf, 0)
+	if d.augmented {
+		r.take(r.uleb())
+	}
+	if r.failed || d.start+d.size < d.start {
+		return d, fmt.Errorf("%w: a function at %#x", errTable, d.start)
+	}
+	d.program = r.b[r.at:]
+	return d, nil
+}
+
+func (t *table) common(place uint64) (c common, err error) {
+	r, err := t.record(place)
+	if err != nil {
+		return c, err
+	}
+	if id, version := r.number(4, false), r.u8(); r.failed || id != 0 || version != 1 && version != 3 {
+		return c, fmt.Errorf("%w: a common record of version %d", errTable, version)
+	}
+	var letters []byte
+	for c := r.u8(); c != 0; c = r.u8() {
+		letters = append(letters, c)
+	}
+	c.codeAlign, c.dataAlign, c.returns = r.uleb(), r.sleb(), r.uleb()
+	data := &reader{}
+	if len(letters) > 0 {
+		if letters[0] != 'z' {
+			return c, fmt.Errorf("%w: augmentation %.16q", errTable, letters)
+		}
+		c.augmented = true
+		size := r.uleb()
+		at := r.at
+		if data.b = r.take(size); data.b != nil {
+			data = &reader{b: r.b[:at+int(size)], at: at}
+		}
+		letters = letters[1:]
+	}
+	for _, letter := range letters {
+		switch letter {
+		case 'R':
+			c.encoding = data.u8()
+		case 'P': // the personality routine; its pointer may be indirect
+			data.pointer(data.u8()&0x7f, t.framesAt)
+		case 'L':
+			data.u8()
+		case 'S':
+			c.signal = true
+		default:
+			return c, fmt.Errorf("%w: augmentation %q", errTable, letter)
+		}
+	}
+	if r.failed || data.failed || c.returns != regReturn {
+		return c, fmt.Errorf("%w: a common record", errTable)
+	}
+	c.first = r.b[r.at:]
+	return c, nil
+}

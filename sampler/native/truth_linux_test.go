@@ -1,0 +1,183 @@
+package native_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/native"
+)
+
+// euStack returns what elfutils says of a process: the addresses of each thread, innermost first.
+func euStack(t *testing.T, pid int) map[int32][]uint64 {
+	t.Helper()
+	program := rubytest.Program(t, "eu-stack", "elfutils")
+	var stderr bytes.Buffer
+	cmd := exec.Command(program, "-n", "0", "-p", strconv.Itoa(pid))
+	cmd.Stderr = &stderr
+	text, err := cmd.Output()
+	if err != nil && len(text) == 0 {
+		t.Fatalf("eu-stack: %v: %s", err, &stderr)
+	}
+	out := make(map[int32][]uint64)
+	var tid int
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		var n int
+		var pc uint64
+		if _, err := fmt.Sscanf(lines.Text(), "TID %d:", &tid); err == nil {
+			continue
+		}
+		if _, err := fmt.Sscanf(lines.Text(), "#%d 0x%x", &n, &pc); err == nil {
+			out[int32(tid)] = append(out[int32(tid)], pc)
+		}
+	}
+	return out
+}
+
+// stacks reads the native stacks of one process.
+type stacks struct {
+	tasks *kernel.Tasks
+	space *native.Space
+}
+
+func openStacks(t testing.TB, pid int) *stacks {
+	t.Helper()
+	p, err := attach.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := kernel.OpenTasks(pid, sampler.NewDictionary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	space, err := native.NewSpace(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		space.Close()
+		tasks.Close()
+		p.Close()
+	})
+	return &stacks{tasks, space}
+}
+
+// read returns the addresses of a thread's stack. ok is false if the thread runs, or ran meanwhile.
+func (s *stacks) read(t testing.TB, tid int32) (pcs []uint64, stack native.Stack, ok bool) {
+	t.Helper()
+	before, ok, err := s.tasks.Standing(tid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok {
+		return nil, stack, false
+	}
+	stack = s.space.Unwind(native.At(before.SP, before.PC))
+	after, _, err := s.tasks.Standing(tid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range stack.Frames {
+		pcs = append(pcs, f.PC)
+	}
+	return pcs, stack, before == after
+}
+
+// compare holds the stacks of threads against eu-stack's. eu-stack stops the threads, so what waits may call the kernel
+// again, and from elsewhere. Threads are compared that stand where they stood before it.
+func (s *stacks) compare(t *testing.T, pid int, tids map[string]int32) {
+	t.Helper()
+	left := make(map[string]int32, len(tids))
+	for name, tid := range tids {
+		left[name] = tid
+	}
+	for until := time.Now().Add(rubytest.Timeout); len(left) > 0; {
+		if time.Now().After(until) {
+			t.Fatalf("threads that never stand still: %v", left)
+		}
+		before := make(map[string][]uint64)
+		for name, tid := range left {
+			if pcs, _, ok := s.read(t, tid); ok {
+				before[name] = pcs
+			}
+		}
+		truth := euStack(t, pid)
+		for name, want := range before {
+			got, stack, ok := s.read(t, left[name])
+			if !ok || !slices.Equal(got, want) {
+				continue
+			}
+			if !slices.Equal(got, truth[left[name]]) {
+				t.Errorf("%s: %d frames, stopped by %v:\n%#x\neu-stack has %d:\n%#x", name, len(got), stack.Stopped,
+					got,
+					len(truth[left[name]]), truth[left[name]])
+			}
+			delete(left, name)
+		}
+	}
+}
+
+// TestStacksEqualElfutils compares the stacks of threads that wait in many ways with eu-stack's, frame by frame, from
+// the innermost function to the thread's start.
+func TestStacksEqualElfutils(t *testing.T) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		p, truth := r.StartStates(t, rubytest.Options{})
+		tids := make(map[string]int32)
+		for _, thread := range truth.Threads {
+			if thread.TID != 0 {
+				tids[thread.Name] = thread.TID
+			}
+		}
+		if len(tids) < 30 {
+			t.Fatalf("%d threads", len(tids))
+		}
+		openStacks(t, p.PID).compare(t, p.PID, tids)
+	})
+}
+
+// TestSignalHandlers compares a stack through signal handlers, one of them on a stack of its own, with eu-stack's.
+func TestSignalHandlers(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "signals")
+	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
+	if text, err := exec.Command(gcc, "-O1", "-o", program, "testdata/signals.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v: %s", err, text)
+	}
+	cmd := exec.Command(program)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rubytest.StartTied(cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	s := openStacks(t, cmd.Process.Pid)
+	s.compare(t, cmd.Process.Pid, map[string]int32{"main": int32(cmd.Process.Pid)})
+	_, stack, _ := s.read(t, int32(cmd.Process.Pid))
+	var names []string
+	for _, f := range s.space.Names(stack.Frames) {
+		names = append(names, f.Name)
+	}
+	for _, want := range []string{"inner_handler", "outer_handler", "main"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no %s in %s", want, strings.Join(names, " "))
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+)
+
+// maxFrames bounds the frames of one native stack. The deepest of 70 ways to block has 377.
+const maxFrames = 1024
+
+// ErrMachine is returned for a process of a machine whose stacks are not unwound yet.
+var ErrMachine = errors.New("native stacks are read on x86_64 only")
+
+// errLoop means that a stack does not lead outward.
+var errLoop = errors.New("it leads back")
+
+// Frame is one function of a native stack.
+type Frame struct {
+	// PC is where the function goes on, and inside an address within its last instruction before that.
+	PC, inside uint64
+	module     *module
+	// function is where it begins, in the file. It is zero if no table says so.
+	function uint64
+}
+
+// Stack is a native stack, innermost frame first.
+type Stack struct {
+	Frames []Frame
+	// Stopped says why the stack does not reach the thread's start. It is nil if it does.
+	Stopped error
+}
+
+// Stop is where and why unwinding ended before the thread's start.
+type Stop struct {
+	// Library is the file of the last function. It is empty if that is not known.
+	Library string
+	Err     error
+}
+
+// Unwrap gives the cause.
+func (e *Stop) Unwrap() error { return e.Err }
+
+// Error names the file.
+func (e *Stop) Error() string {
+	var unknown unknownRegister
+	switch {
+	case errors.As(e.Err, &unknown):
+		return fmt.Sprintf("%s finds its frames by register %s, which the kernel does not tell", e.Library,
+			registerNames[unknown])
+	case e.Library != "":
+		return e.Library + ": " + e.Err.Error()
+	}
+	return e.Err.Error()
+}
+
+// Unwind follows a stack outward from registers. It stops where a register that is needed is not known.
+func (s *Space) Unwind(regs Registers) Stack {
+	stack := &stackMemory{space: s}
+	var out Stack
+	innermost := true // or what a signal interrupted: the instruction at PC is still to be executed
+	for len(out.Frames) < maxFrames {
+		f := Frame{PC: regs.PC(), inside: regs.PC()}
+		if f.PC == 0 {
+			return out // the first function of a fiber has no caller
+		}
+		if !innermost {
+			f.inside--
+		}
+		m, err := s.moduleAt(f.inside)
+		if m == nil {
+			out.Stopped = &Stop{Err: err}
+			return out
+		}
+		f.module = m
+		if err == nil {
+			var r *row
+			if r, err = s.rowAt(m, f.inside); err == nil {
+				f.function = r.function
+				out.Frames = append(out.Frames, f)
+				innermost = r.signal
+				done, err := r.step(&regs, stack)
+				if done {
+					return out
+				}
+				if err != nil {
+					out.Stopped = &Stop{m.short, err}
+					return out
+				}
+				continue
+			}
+		}
+		out.Frames = append(out.Frames, f)
+		out.Stopped = &Stop{m.short, err}
+		return out
+	}
+	out.Stopped = &Stop{Err: fmt.Errorf("the stack has more than %d frames", maxFrames)}
+	return out
+}
+
+// step turns the registers of a frame into its caller's. done is true if it has no caller.
+func (r *row) step(regs *Registers, stack *stackMemory) (done bool, err error) {
+	if r.registers[regReturn].kind == ruleLost {
+		return true, nil
+	}
+	frame, err := r.frame.value(regs, stack, 0)
+	if err != nil {
+		return false, err
+	}
+	var next Registers
+	for n := range r.registers {
+		switch rule := &r.registers[n]; {
+		case rule.kind == ruleSame, rule.kind == ruleNone && preserved>>n&1 != 0:
+			if regs.known>>n&1 != 0 {
+				next.set(n, regs.values[n])
+			}
+		case rule.kind == ruleNone, rule.kind == ruleLost:
+		default:
+			if value, err := rule.value(regs, stack, frame); err == nil {
+				next.set(n, value)
+			} else if n == regReturn {
+				return false, err
+			}
+		}
+	}
+	if r.registers[regRSP].kind == ruleNone {
+		next.set(regRSP, frame)
+	}
+	if next.known>>regReturn&1 == 0 {
+		return false, fmt.Errorf("%w: no rule for the return address", errTable)
+	}
+	// Only the return from a signal handler may lead to another stack.
+	if !r.signal && (next.SP() <= regs.SP() || next.known>>regRSP&1 == 0) {
+		return false, errLoop
+	}
+	*regs = next
+	return false, nil
+}
+
+// value computes what a rule says. frame is the frame's address.
+func (r *rule) value(regs *Registers, stack *stackMemory, frame uint64) (uint64, error) {
+	switch r.kind {
+	case ruleSaved:
+		return stack.word(frame + uint64(r.offset))
+	case ruleAt:
+		return frame + uint64(r.offset), nil
+	case ruleRegister:
+		v, err := regs.get(r.register)
+		return v + uint64(r.offset), err
+	case ruleSavedExpression:
+		at, err := evaluate(r.expression, regs, stack, frame)
+		if err != nil {
+			return 0, err
+		}
+		return stack.word(at)
+	case ruleExpression:
+		return evaluate(r.expression, regs, stack, frame)
+	}
+	return 0, fmt.Errorf("%w: no rule", errTable)
+}
