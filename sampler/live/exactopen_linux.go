@@ -125,14 +125,14 @@ func (s *Source) readThreads(ctx context.Context, then func() error) error {
 	const tries = 50
 	var err error
 	for range tries {
-		if err = s.readThreadsOnce(then); !errors.Is(err, ruby.ErrListTorn) || ctx.Err() != nil {
+		if err = readThreadsOnce(s, then); !errors.Is(err, ruby.ErrListTorn) || ctx.Err() != nil {
 			break
 		}
 	}
 	return err
 }
 
-func (s *Source) readThreadsOnce(then func() error) error {
+func readThreadsOnce(s *Source, then func() error) error {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()
 	if !s.running.Load() {

@@ -17,10 +17,8 @@ const tickBudget = int64(250 * time.Millisecond)
 // is tickBudget, which is enough for all threads if a CPU is free. It doubles after each walk that did not end in time.
 const maxWalkBudget = 16 * tickBudget
 
-var (
-	// errLongWalk: the walk over the lists was not through in time.
-	errLongWalk = errors.New("listing its threads takes too long")
-)
+// errLongWalk: the walk over the lists was not through in time.
+var errLongWalk = errors.New("listing its threads takes too long")
 
 // budget decides when a tick must end.
 type budget struct {
@@ -37,8 +35,7 @@ type budget struct {
 	spent bool
 }
 
-// Stop makes the tick under way return an error after its next few reads. Later ticks fail at once. Any goroutine may
-// call it.
+// Stop makes the tick under way return an error after its next few reads. Later ticks fail. Any goroutine may call it.
 func (r *target) Stop() { r.budget.stopped.Store(true) }
 
 // Resume undoes Stop.

@@ -72,8 +72,7 @@ func (r *threadList) soleOwner() *thread {
 	return found
 }
 
-// newGCReader returns the reader of a VM's collector by the address of its object space. It is nil if the collector
-// cannot be read.
+// newGCReader returns the reader of a VM's collector by the address of its object space. It is nil if that cannot be.
 func newGCReader(vm *VM, objspace attach.Address, objects *heap.Objects, now func() int64, reads *sampler.Reads) *gc.Reader {
 	return gc.New(gc.Target{Mem: vm.Mem, Table: vm.Table, Release: vm.Release, VM: vm.Addr, Objspace: objspace,
 		ZJITFrames: vm.ZJITFrames, Objects: objects, Now: now, Reads: reads})

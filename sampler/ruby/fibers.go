@@ -4,6 +4,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
 // fiberReader reads the stacks of fibers that do not run, and the work of these fibers.
@@ -110,7 +111,7 @@ func (r *fiberReader) fiberStack(t *thread, ec attach.Address, links []link) (sa
 }
 
 func (f *fiberRead) planLinks(p *plan, k int, links []link) {
-	f.links[k] = grow(f.links[k], 8*len(links))
+	f.links[k] = stackmem.Grow(f.links[k], 8*len(links))
 	for i, l := range links {
 		p.add(l.addr, f.links[k][8*i:8*i+8])
 	}

@@ -88,8 +88,7 @@ func (r *sampleMaker) fillRactor(rc *ractor, out *sampler.Ractor) {
 	out.Waiting = int32(len(out.Queue))
 }
 
-// filledBefore reports whether the threads of s are still the ones that the last tick left there. A new walk changes
-// them.
+// filledBefore reports whether the threads of s are still the ones that the last tick left there. A walk changes them.
 func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	n := len(s.Threads)
 	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]

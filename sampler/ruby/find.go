@@ -28,8 +28,7 @@ var (
 	ErrLayout  = rubyvm.ErrLayout
 )
 
-// CacheFolder returns the folder of tables derived from debug information. It is empty if the user has no cache
-// folder.
+// CacheFolder returns the folder of tables derived from debug information. It is empty if there is none.
 func CacheFolder() string { return rubyvm.CacheFolder() }
 
 // maxVerifyTries bounds how often all threads are read until one read has no flaw. In a busy process some reads are

@@ -7,8 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNameTries is the number of stack ticks that try to read a thread's name. After them the name is empty until it
-// changes.
+// maxNameTries is the number of stack ticks that try to read a thread's name. Then it is empty until it changes.
 const maxNameTries = 50
 
 // threadNamer reads the names and native threads of threads.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
 // Head's ZJIT does not write a control frame's iseq and pc. It writes where on the thread's native stack a slot is that
@@ -122,7 +123,7 @@ func (j *jitSlots) planBehind(batch []attach.Range) []attach.Range { return j.pl
 func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
 	for k := from; k < j.taken; k += 2 {
 		c := &j.copies[k]
-		c.buf, c.first = grow(c.buf, j.size), len(batch)
+		c.buf, c.first = stackmem.Grow(c.buf, j.size), len(batch)
 		for _, s := range j.spans {
 			batch = append(batch, attach.Range{Addr: s.addr, Buf: c.buf[s.off : s.off+s.size]})
 		}

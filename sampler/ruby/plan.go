@@ -8,8 +8,7 @@ import (
 )
 
 // plan is what one call reads of the target: the ranges in the order of reading, with the purpose of each part.
-// Making a plan reads nothing, except if ractors count objects after a walk. The results are in the buffers of the
-// ranges.
+// Making a plan reads nothing, except if ractors count objects after a walk. The results are in the ranges.
 type plan struct {
 	ranges []attach.Range
 	parts  []part

@@ -36,8 +36,7 @@ type Options struct {
 }
 
 // Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. One goroutine uses it. Each of
-// its parts reads a subject and keeps what is known of it from tick to tick. A Reader decides what a tick reads, and
-// in which order.
+// its parts reads a subject and keeps what is known of it from tick to tick. A Reader decides the order of reading.
 type Reader struct {
 	*target
 	*scheduling

@@ -10,8 +10,7 @@ import (
 
 // restingStack is the stack on which a thread waited the last time, kept while it runs. Most threads come back to the
 // same pop of their queue or the same read of their socket. Then one copy of the frames is enough: frames that equal
-// accepted frames byte for byte need no second copy and no decoding. In a busy program tens of threads per tick have
-// just released the GVL.
+// accepted frames byte for byte need no second copy and no decoding. In a busy program many are.
 type restingStack struct {
 	keptStack
 	// asideIn is the Dictionary's generation in which the stack was put aside. In a later one its ID may be evicted.

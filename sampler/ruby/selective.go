@@ -71,8 +71,7 @@ func (r *selection) maySelect(depth sampler.Depth) bool {
 	return len(r.list.order) > selectiveAbove
 }
 
-// tooLate reports whether a tick at nowNS comes so long after the last one that the middle of a queue may have
-// changed.
+// tooLate reports whether a tick at nowNS comes so long after the last one that a queue may have changed.
 func (r *selection) tooLate(nowNS int64) bool {
 	if nowNS-r.list.tickNS <= selectiveGap {
 		return false

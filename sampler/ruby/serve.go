@@ -30,8 +30,7 @@ type workReader struct {
 	// work.Frames.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
-	// tracer finds the active spans of threads. published is the place where threads publish theirs. It is nil if
-	// they do not.
+	// tracer finds the active spans of threads. published is the place where threads publish theirs. Nil: they do not.
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
 	// finder finds what threads work for. With frugal it has a time limit for new requests. workedNS is when it was

@@ -1,6 +1,9 @@
 package ruby
 
-import "github.com/ddtop/ddtop/sampler/ruby/internal/code"
+import (
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
+)
 
 const (
 	// maxStackBytes bounds the copies of stacks of all threads together, in bytes. Past it the number of frames read
@@ -18,7 +21,7 @@ func (r *stackReader) grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]
 	}
-	b2 := grow(nil, n)
+	b2 := stackmem.Grow(nil, n)
 	r.stackBytes += cap(b2) - cap(b)
 	if r.stackBytes > r.cutAt && r.maxDepth > minDepth {
 		r.maxDepth = max(r.maxDepth/2, minDepth)

@@ -72,7 +72,7 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	if kind == stackMoving {
 		// Not for one reading that was far deeper than the others: what is read for nothing must be less than reading
 		// again.
-		in, high := s.reach.farthest()
+		in, high := s.reach.Farthest()
 		most := max(s.end-from, attach.Address(maxReachFrames*fs))
 		if in != 0 && in < from && from-in <= most && int(s.end-in)/fs <= r.maxDepth {
 			from = in

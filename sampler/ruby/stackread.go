@@ -4,6 +4,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
 // Places that are the same on every release from 2.5 to head, and on both machines. They were measured on running
@@ -161,7 +162,7 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 		if outcome != stackSame {
 			s.quiet = 0
 			s.noteSP(s.found(&area, r.o.Code.FrameSize))
-			s.reach.note(s.cfp, s.sp)
+			s.reach.Note(s.cfp, s.sp)
 		}
 	}
 	exact := s.plan.kind == stackExact
@@ -174,7 +175,7 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 		return last
 	case stackUnseen, stackGrown, stackDeep:
 		if outcome == stackUnseen {
-			s.reach = reach{}
+			s.reach = stackmem.Reach{}
 			r.ways[waySeen]++
 		} else if outcome == stackGrown {
 			r.ways[wayGrown]++

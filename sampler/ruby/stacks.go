@@ -2,9 +2,9 @@ package ruby
 
 import (
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
 // Named limits of reading stacks.
@@ -13,9 +13,6 @@ const (
 	defaultMaxDepth = 2048
 	// maxStackWords refuses a VM stack size that can't be: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// reachReads is the number of readings, up to twice as many, during which a changing stack is read as far in as
-	// it once reached.
-	reachReads = 64
 	// maxReachFrames bounds the additional frames that are read for that. They are also no more than the frames of
 	// the last time.
 	maxReachFrames = 128
@@ -97,7 +94,7 @@ type stackState struct {
 	// end and low are the ends of the VM stack; cfp and sp the last known innermost frame and its stack pointer.
 	end, low, cfp, sp attach.Address
 
-	reach reach
+	reach stackmem.Reach
 
 	// plan is the last reading of the stack. next is the kind of the next reading in the same tick.
 	plan     stackPlan
@@ -119,51 +116,6 @@ type stackState struct {
 	outer code.Kept
 	// jit is used for head's ZJIT alone.
 	jit jitSlots
-}
-
-// reach is how far in a stack has reached recently: in the current period of at most reachReads readings, and in the
-// one before.
-type reach struct {
-	innermost, sp [2]attach.Address // zero if nothing was read
-	reads         int
-}
-
-// note adds a reading: the places of the innermost frame and of its stack pointer.
-func (e *reach) note(cfp, sp attach.Address) {
-	if e.reads++; e.reads > reachReads {
-		e.reads = 1
-		e.innermost, e.sp = [2]attach.Address{0, e.innermost[0]}, [2]attach.Address{0, e.sp[0]}
-	}
-	if e.innermost[0] == 0 || cfp < e.innermost[0] {
-		e.innermost[0] = cfp
-	}
-	e.sp[0] = max(e.sp[0], sp)
-}
-
-// farthest returns the farthest reach. It is zero if nothing was read.
-func (e *reach) farthest() (innermost, sp attach.Address) {
-	innermost = e.innermost[0]
-	if e.innermost[1] != 0 {
-		innermost = min(innermost, e.innermost[1])
-	}
-	return innermost, max(e.sp[0], e.sp[1])
-}
-
-// grow returns memory for n bytes. It returns b's own memory if that is large enough. The kernel has provided all its
-// pages. A page fault during a copy would take as long as hundreds of calls of the target, and tear two copies at the
-// same frame. Copies that are torn alike are believed (measured: 3 of 100,000 stacks with new memory each time).
-func grow(b []byte, n int) []byte {
-	if cap(b) >= n {
-		return b[:n]
-	}
-	b = make([]byte, n+n/2)
-	for i := 0; i < len(b); i += mapped.PageSize {
-		b[i] = 0
-	}
-	if len(b) > 0 {
-		b[len(b)-1] = 0
-	}
-	return b[:n]
 }
 
 func (r *target) add(addr attach.Address, buf []byte) { r.plan.add(addr, buf) }

@@ -407,8 +407,7 @@ func (w *waitingFibers) searchFilling(nowNS int64) {
 	w.filling = slices.Delete(w.filling, 0, n)
 }
 
-// searchHot searches some pages on which there were fibers. A new fiber's object often takes the place of a freed
-// one.
+// searchHot searches some pages on which there were fibers. A new fiber's object often lies where a freed one was.
 func (w *waitingFibers) searchHot(nowNS int64, n int) {
 	from := (w.hotFirst + w.hotAt) % len(w.hot)
 	to := min(from+min(searchBatch, n-w.hotAt), len(w.hot))

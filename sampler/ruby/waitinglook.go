@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
@@ -24,7 +25,7 @@ func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 		s.from = len(p.ranges)
 		p.add(f.addr, s.heads[0])
 		if s.planned = len(f.kept) > 0 && f.generation == w.generation; s.planned {
-			s.frames = grow(s.frames, len(f.kept))
+			s.frames = stackmem.Grow(s.frames, len(f.kept))
 			p.add(attach.Address(f.head.cfp), s.frames[:len(f.kept)])
 			p.ranges = f.state.Plan(p.ranges)
 			p.add(attach.Address(f.head.self), s.object[:])
@@ -111,8 +112,7 @@ func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool 
 	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
 
-// active reports whether a fiber is the one that its thread runs, or has resumed it. It reports true if that is not
-// known.
+// active reports whether a fiber is the one that its thread runs, or has resumed it. True if that is not known.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	if !ok {
@@ -136,8 +136,8 @@ func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	n := int(end - cfp)
 	own := &w.own
 	for i := range own.heads {
-		own.heads[i] = grow(own.heads[i], w.headSize())
-		w.copies[i] = grow(w.copies[i], n)
+		own.heads[i] = stackmem.Grow(own.heads[i], w.headSize())
+		w.copies[i] = stackmem.Grow(w.copies[i], n)
 	}
 	p := &w.stacks.exact
 	p.reset()

@@ -1,4 +1,4 @@
-package ruby
+package stackmem
 
 import (
 	"testing"
@@ -13,9 +13,9 @@ import (
 // are copied.
 func TestGrownPagesAreThere(t *testing.T) {
 	for _, n := range []int{0, 1, mapped.PageSize, 3*mapped.PageSize - 1, 64 * mapped.PageSize, 8 << 20} {
-		b := grow(nil, n)
+		b := Grow(nil, n)
 		if len(b) != n {
-			t.Fatalf("grow(nil, %d) has a length of %d", n, len(b))
+			t.Fatalf("Grow(nil, %d) has a length of %d", n, len(b))
 		}
 		all := b[:cap(b)]
 		if len(all) == 0 {

