@@ -299,7 +299,7 @@ func TestGoldenRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsSayWhatIsMissing: those that are not kept apart, how long they queued, and from when on routes are told.
+// TestRequestsSayWhatIsMissing: requests that are not kept apart, how long they queued, and the time of the routes.
 func TestRequestsSayWhatIsMissing(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	s.press("9")
@@ -307,8 +307,9 @@ func TestRequestsSayWhatIsMissing(t *testing.T) {
 	if about := p.About(sc); strings.Contains(about, "kept apart") || strings.Contains(about, "queued") {
 		t.Errorf("nothing is missing: %s", about)
 	}
-	sc.Served.LeftOut, sc.Served.Running[0].Work.QueuedNS = 1200, 250e6
-	if about := p.About(sc); !strings.Contains(about, "1,200 not kept apart · queued up to 250 ms before") {
+	sc.Served.LeftOut = 1200
+	sc.Served.Queued.Add(250e6)
+	if about := p.About(sc); !strings.Contains(about, "1,200 not kept apart · queued p50 ") || !strings.Contains(about, "max 250 ms before") {
 		t.Error(about)
 	}
 	sc.Served.RoutesFromNS = sc.LastNS - 900e9

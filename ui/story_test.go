@@ -343,7 +343,7 @@ func TestHelpScrollsOnASmallScreen(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}} {
 		s := hogged(t, size[0], size[1])
 		s.press("?")
-		s.sees("wants to run Ruby", "it holds the GVL")
+		s.sees("wants to run Ruby", "holds the GVL")
 		first := s.text()
 		var seen strings.Builder
 		for range 200 {

@@ -24,7 +24,7 @@ func (s *screen) pressAll(keys ...string) {
 func TestTimelineCursor(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.pressAll("3", "down", "down")
-	s.sees("3 timeline", "a column", "GVL held by", "GC ", "CPU ", "of a core", "← → a cursor")
+	s.sees("3 timeline", "a column", "GVL held by", "GC ", "CPU ", "of a core", "← → move a cursor in time")
 	s.pressAll("left", "left", "H")
 	s.sees("FROZEN", "▼", "http-1", "Server#start")
 	p := s.model.pages[scene.PageTimeline].(*timeline.Page)

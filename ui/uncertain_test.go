@@ -76,5 +76,5 @@ func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 		}
 	}
 	s.press("?")
-	s.sees(":9?", "a JIT has compiled")
+	s.sees(":9?", "compiled code has only")
 }

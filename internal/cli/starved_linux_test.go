@@ -81,7 +81,7 @@ func TestStarvedOutputs(t *testing.T) {
 		check(t, x.out)
 		x = run(t, append([]string{"stat", "-p", pid, "-d", "1s"}, starvedRates...)...)
 		x.want(t, 0, "")
-		for _, want := range []string{"held –, – threads wait on average; – waits", "shares of time are not told (–): ", "with fewer than 50 samples"} {
+		for _, want := range []string{"held –, – threads wait on average; – waits", "shares of time are not told (–): ", "a share of fewer than 50 samples is off by"} {
 			if !strings.Contains(x.out, want) {
 				t.Errorf("%q is not in\n%s", want, x.out)
 			}

@@ -160,7 +160,7 @@ func TestWrongUse(t *testing.T) {
 		{"record -p 1 -o x.html --format pprof", 2, "x.html is the name of a file in the format html, not pprof"},
 		{"record -p 1,2 -o x.jsonl", 2, "jsonl holds one process"},
 		{"record -p 1 -o x.html --endpoint x", 2, "--endpoint does not go with html"},
-		{"record -p 1 -o x.folded --all-frames", 2, "--all-frames is of svg, not of collapsed"},
+		{"record -p 1 -o x.folded --all-frames", 2, "--all-frames is of svg and html, not of collapsed"},
 		{"record -p 1 -o x.svg --timeline", 2, "--timeline goes with --format pprof"},
 		{"report " + file + " -o x.json", 2, "or take --json for stat"},
 		{"report " + file + " -o x.folded --format dump", 2, "in the format collapsed, not dump"},

@@ -8,4 +8,6 @@ import (
 )
 
 // TakeMore makes a Source a sampler.Spender.
-func (s *Source) TakeMore(d time.Duration) { s.budget.TakeMore(sampler.MoreShare, pace.Monotonic()+int64(d)) }
+func (s *Source) TakeMore(d time.Duration) {
+	s.budget.TakeMore(sampler.MoreShare, pace.Monotonic()+int64(d))
+}
