@@ -72,6 +72,7 @@ func TestNoSecretLeaves(t *testing.T) {
 	search := func(name string, text []byte, redacted bool) {
 		t.Helper()
 		found := 0
+		text = hashes.ReplaceAll(text, nil)
 		lower := bytes.ToLower(text)
 		for _, s := range secrets {
 			n := bytes.Count(lower, []byte(s))
