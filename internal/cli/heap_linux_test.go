@@ -66,8 +66,8 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-// TestHeapGrows measures a program that leaks beside short-lived objects. One Ruby is enough, because TestHeapGrowth has
-// the same rules on all.
+// TestHeapGrows measures a program that leaks beside short-lived objects. One Ruby is enough, because TestHeapGrowth
+// has the same rules on all.
 func TestHeapGrows(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.OftenEnough(t)

@@ -46,11 +46,15 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	case len(words) == 0 && !std.Terminal && cmd.HasParent():
 		return flags.Usagef("%s needs -p PID, or a PID or a part of a process's name behind it; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
 	}
+	typed := strings.Join(words, " ")
+	if !cmd.HasParent() && habit(typed) != "" {
+		// A command line that happens to have the word, as /srv/laptop has top, is not what was meant.
+		return &noMatchError{typed: typed, command: cmd}
+	}
 	list, err := attach.List(cmd.Context())
 	if err != nil {
 		return err
 	}
-	typed := strings.Join(words, " ")
 	found := list
 	if typed != "" {
 		if found = matching(list, typed); len(found) == 0 {

@@ -135,7 +135,7 @@ func openLive(t *testing.T, pid int) *live.Source {
 
 // TestPumaQueues: with slow clients that hold all threads, the queues of a Puma are what Puma.stats and ss say.
 func TestPumaQueues(t *testing.T) {
-	puma := servertest.StartPuma(t, "-t", "1:3")
+	puma := servertest.StartPuma(t, "-t", "3:3")
 	port := puma.Port
 	s := openLive(t, puma.PIDs[0])
 	// Clients that have sent half of a request are in the reactor.
