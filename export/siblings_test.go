@@ -22,7 +22,7 @@ func worker(pid int, queued, busy int64, routes ...string) ProcessStat {
 }
 
 // TestSiblings: a process whose requests are queued while others of its program are idle is named, with the route that
-// keeps its threads busy. Where all are busy, or the queue is about to be taken, nothing is said.
+// keeps its threads busy. It says nothing if all are busy, or if an idle thread is about to take the queue.
 func TestSiblings(t *testing.T) {
 	other := worker(15, 0, 0)
 	other.Process.Title = "unicorn"

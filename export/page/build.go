@@ -226,7 +226,7 @@ func (b *incidentBuilder) addNotes() {
 // words is a text from the target, printable and of bounded length.
 func (b *incidentBuilder) words(s string) string { return cutText(s, b.text) }
 
-// cutText is a printable text of so many bytes at most.
+// cutText returns a printable text of at most the given number of bytes.
 func cutText(s string, limit int) string {
 	if s = flamegraph.Printable(s); len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") + "…"

@@ -66,7 +66,7 @@ func busyIncident(pid, threads, samples int) *Incident {
 }
 
 // TestFullPageIsWritten: a page of as many processes as are followed at once is written, below its size. It says what
-// was left out, of which processes. The less important parts go first. A small process gives its room to the others.
+// it left out of which process. The less important parts go first. A small process gives its room to the others.
 func TestFullPageIsWritten(t *testing.T) {
 	const small = 32
 	var list []*Incident
