@@ -31,55 +31,6 @@ const (
 	PlaceReleased
 )
 
-// episode is what the Classifier remembers of a thread.
-type episode struct {
-	// place, known and seen are read with each sample, so they come first, side by side.
-	place Place
-	known bool
-	seen  evidence
-	// last is the last verdict. Its AtNS is not kept up.
-	last ThreadState
-	// fromNS is the last sample at which the thread was not in this place, or was released for another reason. An
-	// answer of the kernel must be younger to belong to the episode. sinceNS is the middle between that sample and the
-	// next.
-	fromNS, sinceNS int64
-	// after is the state before the wait.
-	after State
-	// stack is the last fresh stack. hint is its hint. It is valid if hinted is true, because the stack was read
-	// within the episode.
-	stack  sampler.StackID
-	hint   hint
-	hinted bool
-	// cpuNS and turns are the thread's CPU time and turns on a CPU as read at cpuAtNS, in this episode and asleep in a
-	// call. cpuAtNS is zero before that. stillNS is the first of the readings since which the thread has not moved, and
-	// pauses how often the target had been stopped at the last.
-	cpuNS, turns, cpuAtNS, stillNS int64
-	pauses                         uint64
-	lock                           lockWait
-	// wait is the wait for the GVL in progress. read is the last reading of the thread's counters in any state.
-	wait waitEvidence
-	read cpuReading
-}
-
-// evidence is the evidence for a released thread's state, apart from time and the scheduler.
-type evidence struct {
-	blocked   sampler.Blocked
-	answerNS  int64
-	cpuAtNS   int64
-	tid       int32
-	stack     sampler.StackID
-	bits      sampler.ThreadBits
-	status    sampler.Status
-	rechecked bool
-}
-
-func evidenceOf(t *sampler.Thread) evidence {
-	return evidence{
-		blocked: t.Blocked, answerNS: t.Kernel.StateAtNS, cpuAtNS: t.Kernel.CPUAtNS, tid: t.TID, stack: t.Stack, bits: t.Bits,
-		status: t.Status, rechecked: t.Kernel.Rechecked,
-	}
-}
-
 // Classifier decides the state of every thread of one target from its samples. It remembers episodes, so samples must
 // come in order of time. It is not safe for concurrent use.
 //
@@ -394,76 +345,6 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 		return Waiting, d, PlaceWaiting
 	}
 	return Unknown, d, PlaceReleased
-}
-
-// episodeFor begins a new episode if the thread has changed its place at the GVL or, released, waits for something
-// else.
-func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int64) {
-	fresh := t.Quality&sampler.StackFresh != 0
-	moved := p != e.place
-	if !moved && p == PlaceReleased {
-		b := &e.seen.blocked
-		moved = t.Blocked.Kind != b.Kind || t.Blocked.Object != b.Object || t.Blocked.FD != b.FD ||
-			fresh && e.hinted && t.Stack != e.stack
-	}
-	if moved {
-		if p == PlaceWaiting {
-			e.after = c.stateBeforeWait(t, e)
-		}
-		e.place, e.hinted, e.hint = p, false, hint{}
-		// In the first sample of all, lastNS is 0: any answer of the kernel can belong to the episode.
-		e.fromNS, e.sinceNS = c.lastNS, mid
-		e.cpuAtNS = 0
-	}
-	e.seen = evidenceOf(t)
-	if p == PlaceReleased && fresh && (!e.hinted || t.Stack != e.stack) {
-		e.hint = c.hints.hintOf(t.Stack)
-		e.hinted = true
-	}
-	if fresh {
-		e.stack = t.Stack
-	}
-}
-
-// woke reports whether a thread in input or output, or asleep, has left its call since its counters were last read,
-// and stores the new reading. Up to 3.2, a thread that waits for a child gets turns to keep Ruby's time slices, so
-// its turns do not count. If the target is stopped for samples (pauses), each stop gives every thread a turn. Then
-// only more CPU time than a stop takes counts, and only against the thread being still.
-func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
-	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
-		return false
-	}
-	pauses = pauses || s.PauseNS != 0
-	ranNS := k.CPUNS - e.cpuNS
-	moved := k.Turns != e.turns || k.Turns == 0 && ranNS >= wokeNS
-	if pauses {
-		moved = ranNS >= wokeNS*int64(max(s.Reads.Pauses-min(e.pauses, s.Reads.Pauses), 1))
-	}
-	first := e.cpuAtNS == 0
-	// Of a sleeping thread, which call it is in is not asked: memory says that it sleeps, and is read before its counters.
-	inCall := k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning
-	if inCall || st == Sleeping || st == Parked {
-		e.cpuNS, e.turns, e.cpuAtNS, e.pauses = k.CPUNS, k.Turns, k.CPUAtNS, s.Reads.Pauses
-		if first || moved {
-			e.stillNS = k.CPUAtNS
-		}
-	} else {
-		e.cpuAtNS = 0
-	}
-	return !first && moved && !pauses
-}
-
-// still is the least length of a wait in input or output, or of a sleep, in ns. It is the time between readings of
-// the counters between which the thread did not move. A thread without a native thread has no counters. It counts as
-// still while samples come at the requested rate.
-func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) int64 {
-	switch {
-	case e.cpuAtNS != 0:
-		return max(e.cpuAtNS-max(e.stillNS, ts.SinceNS), 0)
-	case t.TID == 0 && !s.Self.Lowered:
-		return ts.DurationNS()
-	}
-	return 0
 }
 
 // stateBeforeWait returns what a thread did before it wanted the GVL. Memory still names the descriptor of an ended

@@ -50,21 +50,6 @@ type shownHolder struct {
 	index, lastChange int
 }
 
-// gvlWait is a wait by changes.
-type gvlWait struct {
-	// exact is set if its begin is known, and all changes since.
-	exact bool
-	// chosenNS is when the thread was chosen, or zero. noCPUNS is its time without a CPU.
-	fromNS, chosenNS, noCPUNS int64
-	// first held the GVL when it began.
-	first sampler.ThreadID
-}
-
-// lacked adds time without a CPU, in ns.
-func (w *gvlWait) lacked(ns int64) {
-	w.noCPUNS = min(w.noCPUNS, 1<<61) + min(max(ns, 0), 1<<61)
-}
-
 // changes applies the changes of the current sample, if they can be used.
 func (m *mainGVL) changes() {
 	st, c := &m.s.step, &m.s.sample.Changes
@@ -461,37 +446,6 @@ func (m *mainGVL) choose(e *exact, to sampler.GVLState, at int64) {
 	}
 }
 
-func (m *mainGVL) beginWait(w *gvlWait, of *exact, at int64, sure bool) {
-	*w = gvlWait{exact: sure, fromNS: at}
-	switch {
-	case m.holder != nil:
-		w.first = m.holder.id
-	case m.lane().now.Unlisted.Holds:
-	case m.chosen != nil && m.chosen != of:
-		w.first = m.chosen.id
-	default:
-		if m.aloneNS != at {
-			m.alone = m.alone[:0]
-		}
-		m.alone, m.aloneNS = append(m.alone, w), at
-	}
-}
-
-// fill adds what changes say of a wait.
-func (m *mainGVL) fill(w *gvl.Wait, of *gvlWait) {
-	w.Exact, w.FirstHolder = true, of.first
-	w.NoCPUNS = min(of.noCPUNS, w.NS())
-	if of.chosenNS != 0 {
-		w.HandoverNS = max(w.ToNS-max(of.chosenNS, w.FromNS), 0)
-	}
-	switch h := m.holder; {
-	case h != nil && h.id != w.Thread:
-		w.LastHolder = h.id
-	case m.last != w.Thread:
-		w.LastHolder = m.last
-	}
-}
-
 func (m *mainGVL) forget(e *exact) {
 	if m.holder == e {
 		m.holder = nil
@@ -500,10 +454,6 @@ func (m *mainGVL) forget(e *exact) {
 		m.chosen = nil
 	}
 	m.endWait(&e.waiting)
-}
-
-func (m *mainGVL) endWait(w *gvlWait) {
-	m.alone = slices.DeleteFunc(m.alone, func(x *gvlWait) bool { return x == w })
 }
 
 // heldByOther reports whether another thread holds the GVL, by changes.

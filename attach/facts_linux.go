@@ -1,0 +1,154 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/attach/mapped"
+)
+
+// facts are what the kernel knows of a process: its program, its user, its threads, its mappings.
+type facts struct {
+	procFolder
+	exe    string
+	exeID  fileID
+	opened time.Time
+}
+
+// PID is the process's number in our own PID namespace.
+func (p *facts) PID() int { return p.pid }
+
+// StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22): with the PID it names the
+// process forever.
+func (p *facts) StartTicks() uint64 { return p.stat.StartTicks }
+
+// clockTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on x86_64 and aarch64.
+const clockTick = time.Second / 100
+
+// StartedAt is the process's start as wall-clock time, as exact as a clock tick (10 ms).
+func (p *facts) StartedAt() (time.Time, error) {
+	var boot unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
+		return time.Time{}, fmt.Errorf("asking for the time since boot: %w", err)
+	}
+	up := time.Duration(boot.Nano())
+	started := time.Duration(p.stat.StartTicks) * clockTick
+	return time.Now().Add(started - up), nil
+}
+
+func (p *facts) ppid() int { return p.stat.PPID }
+
+// User is the name of the process's effective user, or its number if it has no name here.
+func (p *facts) User() string { return userName(p.status.UID[1]) }
+
+// Exe is the path of the program file, as the kernel shows it to us.
+func (p *facts) Exe() string { return p.exe }
+
+// CommandLine returns the program's arguments as they are now. Ruby's $0 and Process.setproctitle change them. They
+// may hold secrets. Past 64 KB it returns the first 64 KB and "…".
+func (p *facts) CommandLine() ([]string, error) {
+	text, err := p.askProc("cmdline")
+	if err != nil && !errors.Is(err, errTooLong) {
+		return nil, p.lost(err)
+	}
+	args := splitCommandLine(text)
+	if err != nil && len(args) > 0 {
+		args[len(args)-1] = strings.ToValidUTF8(args[len(args)-1], "") + "…"
+	}
+	return args, nil
+}
+
+// Cgroups returns which control groups the process is in, as the kernel writes them (cgroups(7), /proc/PID/cgroup).
+func (p *facts) Cgroups() (string, error) {
+	text, err := p.readProc("cgroup")
+	if err != nil {
+		return "", p.lost(err)
+	}
+	return string(text), nil
+}
+
+// Title is the program's name without its arguments: the script of a ruby process (app.rb), or what the program calls
+// itself (puma).
+func (p *facts) Title() string {
+	args, err := p.CommandLine()
+	if err != nil {
+		return p.stat.Comm
+	}
+	return titleOf(args, p.stat.Comm)
+}
+
+// Part returns the role of the process in a service, and what it does now, both by its own title. See Candidate.
+func (p *facts) Part() (part, now string, err error) {
+	args, err := p.CommandLine()
+	if err != nil {
+		return "", "", err
+	}
+	part, now = partOf(args)
+	return part, now, nil
+}
+
+// Maps reads the mappings.
+func (p *facts) Maps() ([]Mapping, error) {
+	text, err := p.askProc("maps")
+	if err != nil {
+		return nil, p.lost(err)
+	}
+	m, err := mapped.ParseMaps(text)
+	if err != nil {
+		return nil, fmt.Errorf("/proc/%d/maps: %w", p.pid, err)
+	}
+	return m, nil
+}
+
+// Forked reports whether the process was forked and has not called exec since.
+func (p *facts) Forked() bool { return p.stat.Flags&pfForkNoExec != 0 }
+
+// TIDs appends the ids of the process's native threads, in our PID namespace, in ascending order.
+func (p *facts) TIDs(buf []int32) ([]int32, error) {
+	first := len(buf)
+	buf, err := tasksOf(int(p.dir.Fd()), buf)
+	if err != nil {
+		return buf, p.lost(&os.PathError{Op: "read", Path: p.Path("task"), Err: err})
+	}
+	slices.Sort(buf[first:])
+	if len(buf) == first {
+		return buf, p.lost(unix.ESRCH)
+	}
+	return buf, nil
+}
+
+// NamespacePID is the process's own idea of its PID: the number in its innermost PID namespace.
+func (p *facts) NamespacePID() int {
+	if n := len(p.status.NSPID); n > 0 {
+		return p.status.NSPID[n-1]
+	}
+	return p.pid
+}
+
+// inNamespace reports whether the process lives in a PID namespace below ours. Then the tids in its memory differ
+// from ours.
+func (p *facts) inNamespace() bool { return len(p.status.NSPID) > 1 }
+
+// NamespaceTID returns the number of a native thread in the process's own, innermost PID namespace, which is the one
+// that Ruby knows. tid is ours. Both are equal unless inNamespace.
+func (p *facts) NamespaceTID(tid int32) (int32, error) {
+	if !p.inNamespace() {
+		return tid, nil
+	}
+	text, err := p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
+	if err != nil {
+		return 0, fmt.Errorf("thread %d of process %d: %w", tid, p.pid, err)
+	}
+	ids := parseStatus(text).NSPID
+	if len(ids) == 0 {
+		return 0, fmt.Errorf("thread %d of process %d: no NSpid in its status", tid, p.pid)
+	}
+	return int32(ids[len(ids)-1]), nil
+}
