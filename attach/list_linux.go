@@ -23,10 +23,10 @@ const maxProcesses = 1 << 22
 const (
 	// listWorkers is the number of processes that List asks at a time, so that silent ones do not delay the others.
 	listWorkers = 32
-	// maxSilent bounds the processes that don't answer a List, because each costs a thread. If one does not answer,
-	// List asks no more processes once listPatience is over.
-	maxSilent    = 64
-	listPatience = 5 * time.Second
+	// maxSilent bounds the processes that don't answer a List, because each costs a thread, and one of the workers for
+	// two or three seconds. After that many List asks no more, so it waits for silent ones some six seconds at most.
+	// Time is no measure here: a full machine makes each question slow, and the others would be listed without names.
+	maxSilent = 32
 )
 
 // List finds the Ruby processes of this machine and returns them in the order of their PIDs. It includes processes
@@ -37,7 +37,7 @@ func List(ctx context.Context) ([]Candidate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the processes: %w", err)
 	}
-	l := lister{until: time.Now().Add(listPatience)}
+	var l lister
 	var unseenMu sync.Mutex
 	var unseen []int // processes that there were no descriptors to look at
 	pids, found := make(chan int), make(chan Candidate)
@@ -109,7 +109,6 @@ func List(ctx context.Context) ([]Candidate, error) {
 
 type lister struct {
 	known  versions
-	until  time.Time
 	silent atomic.Int32
 }
 
@@ -129,7 +128,7 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 	// Neither the name nor the link to the program takes a lock.
 	comm, exe := p.stat.Comm, p.exeOrNothing()
 	n := l.silent.Load()
-	if n == 0 || n < maxSilent && time.Now().Before(l.until) {
+	if n < maxSilent {
 		var v verdict
 		// Each question that often blocks has a deadline of its own and says which it was; this one is for all others.
 		v, err = ask(pid, 2*patience, "looking at its files", func() (v verdict, _ error) {
@@ -152,7 +151,7 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 		}
 	} else {
 		defer p.Close()
-		err = noAnswer(pid, fmt.Sprintf("it was not asked, for %d other processes have not answered within %v", n, listPatience))
+		err = noAnswer(pid, fmt.Sprintf("it was not asked, for %d other processes have not answered", n))
 	}
 	if !looksLikeRuby([]string{comm}, comm) && !mapped.IsRubyName(filepath.Base(exe)) {
 		return Candidate{}, false, nil
