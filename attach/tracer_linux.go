@@ -331,7 +331,7 @@ func (t *tracer) look(x *tracee) bool {
 	code, status, err := waitID(x.tid, options)
 	switch {
 	case err != nil:
-		x.state = traceEnded // no thread of ours any more: it ended, or called exec and has another number now
+		x.state = traceEnded // not our thread: it ended, or called exec and has another number now
 		t.unclean = true
 		return true
 	case code == 0:
