@@ -68,8 +68,8 @@ type Node struct {
 	StateTotal, StateSelf [gvl.NumStates]int64
 	Depth                 int
 	Parent                *Node
-	// Children are sorted by Label, File, Line, Kind, LeafNodes last: an order that does not depend on weights, so that a live
-	// picture does not jump.
+	// Children are sorted by Label, File, Line, Kind, with LeafNodes last. This order does not depend on weights, so
+	// that a live picture does not jump.
 	Children []*Node
 }
 
