@@ -246,7 +246,10 @@ func (c *Comparable) ordered() []comparedKey {
 }
 
 // WriteCollapsedDifference writes the stacks of both with two numbers each, as difffolded.pl does, for flamegraph.pl:
-// "outer;inner;[state] A B". Both are for the length of A, in µs, or in samples or objects.
+//
+//	outer;inner;[state] A B
+//
+// A and B are for the length of the first measurement, in µs, or in samples or objects.
 func WriteCollapsedDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	both := make(map[comparedKey][2]int64)
 	scale := float64(a.DurationNS) / float64(b.DurationNS)

@@ -26,8 +26,8 @@ const (
 	maxIncidentNames = 10_000
 	// MaxName is how long a name gets, in bytes.
 	MaxName = 400
-	// leastIncident is the smallest part of these limits that is tried for maxIncidentBytes. Below it, whole parts of
-	// the page are left out.
+	// leastIncident is the smallest part of these limits with which a page may keep to maxIncidentBytes. Below it,
+	// whole parts of the page are left out.
 	leastIncident = 1.0 / 64
 )
 

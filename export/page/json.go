@@ -39,8 +39,8 @@ type incidentData struct {
 	// the stacks of dumps, with the line as a third number.
 	Nodes []int `json:"nodes"`
 	Lines []int `json:"lines"`
-	// Slices are weights, slice by slice: thread, stack, state + 16·flags, µs of wall time, and with flag 1 µs of CPU,
-	// with 2 of blame, with 4 the number of the request's route. Stack −1 is one that was not read.
+	// Slices are weights, slice by slice: thread, stack, state + 16·flags, µs of wall time. Flag 1 adds µs of CPU, flag
+	// 2 µs of blame, and flag 4 the number of the request's route. Stack −1 was not read.
 	SliceNS int64              `json:"sliceNS"`
 	Slices  [][]int64          `json:"slices"`
 	Found   []incidentFinding  `json:"findings"`
