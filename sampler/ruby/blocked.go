@@ -149,8 +149,8 @@ func (r *blockReader) monitorOf(t *thread, types *[4]string, mutex uint64) uint6
 	return 0
 }
 
-// scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a
-// descriptor, and until when it waits at most.
+// scheduledIO reads the scheduler's entry of an M:N thread without a native thread. It shows whether the thread waits
+// for a descriptor, and until when it waits at most.
 func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	if r.o.ThNT < 0 || le64(t.buf[r.o.ThNT:]) != 0 || !r.o.ThWaitFlags.Known() {
 		return false

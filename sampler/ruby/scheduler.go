@@ -51,8 +51,8 @@ type SchedulerThread struct {
 	Addr attach.Address
 	TID  int32
 	// Owner is true if the scheduler named it as the GVL's owner. Queued is true if it was in the queue, Linked if it
-	// was in the list of running threads. Up to 3.2 Queued is also true for a thread that has given the GVL away at
-	// the end of its time slice and will queue, and Linked equals Owner.
+	// was in the list of running threads. Up to 3.2 Queued is also true for a thread that has given the GVL away after
+	// its time slice and will queue. Up to 3.2 Linked equals Owner.
 	Owner, Queued, Linked bool
 }
 
@@ -173,7 +173,7 @@ func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	return out, nil
 }
 
-// Span returns the range of an rb_thread_t that Of needs, in bytes.
+// Span returns the range of an rb_thread_t that the method Of needs, in bytes.
 func (s *Scheduler) Span() (from, to int) {
 	const word = 8
 	ends := []int{s.ReadyNode + 2*word, s.Region + word, s.Unblock + word, s.Status.Offset + word}

@@ -9,9 +9,9 @@ import (
 // did so a moment ago: the owners, the ends of the queue and the threads that are new in it. A thread that stays in the
 // queue cannot have run, because the queue only changes at its ends (see queue.go). All others have released the GVL
 // and cannot run Ruby code without passing through the queue or the owner field. There they are seen, and then read. A
-// selective tick may report late why, and where, a thread has released the GVL, if the thread took the lock and
-// released it between two ticks. The next stack tick corrects this. In a process of very many threads, whose stack
-// ticks read waiting threads in turn, it takes maxStackAgeNS at most.
+// thread can take the GVL and release it between two ticks. A selective tick may then report late why, and where, it
+// released the GVL. The next stack tick corrects this. In a process of very many threads, whose stack ticks read
+// waiting threads in turn, it takes maxStackAgeNS at most.
 
 const (
 	// selectiveAbove is the number of threads from which on lock ticks are selective: below, reading all costs as

@@ -43,9 +43,9 @@ var cLibraries = append(slices.Clone(libraries), "librt.so.", "librt-2.", "libdl
 // loaders are the beginnings of the names of the dynamic linker's files.
 var loaders = []string{"ld-linux", "ld-2.", "ld.so", "ld64.so"}
 
-// checkNative returns an error if the CPU may not run a process's code itself. It returns nil if a thread sleeps in a
-// call of the C library's or runs in Ruby's code, and no thread sleeps in a call made elsewhere. module is the file
-// with Ruby's VM. static is true if it contains the C library.
+// checkNative returns an error if the CPU may not run a process's code itself. It returns nil if two things are true: a
+// thread sleeps in a call of the C library or runs in Ruby's code, and no thread sleeps in a call made elsewhere.
+// module is the file with Ruby's VM. static is true if it contains the C library.
 func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	if err := knownTranslator(p, mappings); err != nil {
 		return err

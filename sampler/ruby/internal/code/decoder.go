@@ -55,8 +55,9 @@ type Stack struct {
 
 // Info says how a stack was decoded.
 type Info struct {
-	// UncertainTop: the innermost frame cannot be trusted. Its pc was not its own (JIT), or this release publishes a
-	// frame before it has filled it (2.5 to 2.7, and YJIT of 3.1), or only the outer part of the stack is whole.
+	// UncertainTop is true if the innermost frame cannot be trusted. Its pc was not its own (JIT), or only the outer
+	// part of the stack is whole. Or this release publishes a frame before it has filled it (2.5 to 2.7, and YJIT of
+	// 3.1).
 	UncertainTop bool
 	// Frames is the number of frames of the stack.
 	Frames int

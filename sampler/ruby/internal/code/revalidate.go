@@ -263,7 +263,7 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	return err
 }
 
-// checkClasses drops those of the methods to check whose class has another name now.
+// checkClasses drops a method from the list to check if its class has another name now.
 func (d *validator) checkClasses() error {
 	if len(d.checks) == 0 {
 		return nil

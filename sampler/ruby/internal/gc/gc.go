@@ -145,8 +145,8 @@ func (g *Reader) word(off int) uint64 {
 	return view.U64(g.buf[off-g.from:])
 }
 
-// Take decodes the ranges of PlanBefore and PlanAfter into out. out is not Valid if one of them could not be read, or
-// if the collector is another struct than the table says (a modular GC, 3.4 and later).
+// Take decodes the ranges of PlanBefore and PlanAfter into out. out is not Valid if one of them could not be read. It
+// is not Valid either if the collector is another struct than in the table (a modular GC, 3.4 and later).
 func (g *Reader) Take(batch []attach.Range, out *sampler.GC) {
 	*out = sampler.GC{}
 	if !g.TakeCounters(batch) {

@@ -174,7 +174,7 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 		return fmt.Errorf("the Hash at %#x has more than %d pairs", hash, MaxPairs)
 	}
 	byString := 0
-	var unread error // of a key, which may be one that is looked for
+	var unread error // of a key, which may be a wanted one
 	err = p.each(func(at place, key, value uint64) (bool, error) {
 		h := keyHash{hash: at.hash, typ: p.typ}
 		if !p.hashed {

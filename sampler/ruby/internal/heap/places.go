@@ -107,8 +107,8 @@ type Places struct {
 	localsBySerial bool
 	// The encoding of where an object has its variables. flagEmbedded is set if they are in the object (up to 3.4),
 	// flagBehind if they are not (4.0). shapeLayout of the shape's number is 0 if they are in the object (head). They
-	// are in a table by ID if the type of the shape is typeComplex (up to 3.4), or if shapeComplex is set in its
-	// number.
+	// are in a table by ID if the type of the shape is typeComplex (up to 3.4). The same holds if shapeComplex is set
+	// in its number.
 	flagEmbedded, flagBehind, typeComplex uint64
 	shapeLayout, shapeComplex             uint32
 	// shapeMask has the bits of a shape's number that give its place. noParent is the parent of the first shape.

@@ -181,8 +181,8 @@ func (f *Finder) stands(w *heap.Watch) bool {
 var errChanged = errors.New("it changed while it was read")
 
 // settled reads the active span, then reads everything again at once. If the words that led to the span are the same,
-// they led to it all the time in between, and the second reading is right. A third reading of the words excludes that
-// one of them, such as the length of an Array, changed and changed back. f.notes are these words.
+// they led to it all the time in between. Then the second reading is right. A word, such as the length of an Array,
+// could change and change back. A third reading of the words excludes this. f.notes are these words.
 func (f *Finder) settled(ec attach.Address) (Span, error) {
 	read := func(settle func(func() error) error) (found Span, err error) {
 		err = settle(func() (err error) {

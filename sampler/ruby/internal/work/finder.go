@@ -53,7 +53,7 @@ type reader struct {
 
 	scopes []code.Scope
 	notes  []heap.Witness
-	// pairs holds the look-ups of the current try.
+	// pairs holds the results of the current try.
 	pairs   lookedUp
 	tries   uint64
 	scratch heap.Watch

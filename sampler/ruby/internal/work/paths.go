@@ -38,7 +38,8 @@ type pathNode struct {
 	words map[string]*pathNode
 	// id is the continuation after a value. It is nil if no value has been met.
 	id *pathNode
-	// visits counts the requests that came this way, wordVisits those of them that continued with one of words.
+	// visits counts the requests that came this way. wordVisits counts the requests among them that continued with one
+	// of words.
 	visits, wordVisits uint64
 	// seen is the number of the last request that did.
 	seen uint64

@@ -33,9 +33,9 @@ type Frames struct {
 	// NowNS is the time of the sample of these frames. SinceNS is a time before they were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS is a time at which the execution context served none of what is new to the State, because it was read then
-	// or was not there yet. It is zero if not known. ByNS is a time by which what is new has begun. It is NowNS if it
-	// is zero. Both are CLOCK_MONOTONIC in ns.
+	// BornNS is a time at which the execution context served nothing that is new to the State. It was read then, or was
+	// not there yet. It is zero if not known. ByNS is a time by which what is new has begun. It is NowNS if it is zero.
+	// Both are CLOCK_MONOTONIC in ns.
 	BornNS, ByNS int64
 }
 
