@@ -117,8 +117,8 @@ func (s State) Released() bool { return s >= Native && s < NumStates }
 // Idle reports whether the state is rest rather than trouble. The wall flamegraph leaves such threads out unless asked.
 func (s State) Idle() bool { return s == Parked || s == Sleeping }
 
-// Works reports whether a thread in the state works or is kept from it. IO counts as neither, because a server that waits for a
-// client looks the same.
+// Works reports whether a thread in the state works or is kept from it. IO counts as neither, because a server that
+// waits for a client looks the same.
 func (s State) Works() bool { return !s.Idle() && s != IO && s != Unknown }
 
 // ParseState returns the state with the given word.

@@ -172,8 +172,8 @@ func (b *Blame) bucket(second int64) *blameBucket {
 	return k
 }
 
-// Top returns the n largest entries of the last windowNS, in whole seconds with the current one, or of the whole run if
-// windowNS is 0.
+// Top returns the n largest entries of the last windowNS. The window is whole seconds, with the current one. If
+// windowNS is 0, it is the whole run.
 func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 	var rep BlameReport
 	clear(b.groups)

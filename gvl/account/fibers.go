@@ -81,7 +81,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	if q == nil {
 		old := r.ended.get(w.Number)
 		if old != nil && old.ToNS >= at {
-			return // the look is older
+			return // this reading is older
 		}
 		if q = r.begin(w, x.Thread, at); q == nil {
 			return

@@ -24,7 +24,7 @@ type ChainPart struct {
 	NS     int64
 }
 
-// ChainSum splits the time of one wait for the GVL, in ns. All NS, including those of Parts, add up to the length of
+// ChainSum splits the time of one wait for the GVL, in ns. All NS, including the NS of Parts, add up to the length of
 // the wait.
 type ChainSum struct {
 	// Parts are the times by holder, the longest first. UnlistedNS is the time behind threads that no sample listed.

@@ -99,7 +99,7 @@ type buffers struct {
 	untold   []untold
 }
 
-// gone ends a thread that is no longer listed. cut is set if its end was not seen.
+// gone ends a thread that left the list. cut is set if its end was not seen.
 func (r *thread) gone(atNS int64, cut bool) {
 	r.by.leave()
 	r.end(atNS, cut)
@@ -157,7 +157,7 @@ func (r *thread) waited(atNS, byNS int64, cut bool) {
 	r.fill(&s.wait, atNS, byNS)
 	s.wait.Cut = s.wait.Cut || cut
 	if r.fresh {
-		s.late = append(s.late, s.wait) // nobody has heard of the thread yet
+		s.late = append(s.late, s.wait) // no consumer knows the thread yet
 		return
 	}
 	s.handOutWait()
