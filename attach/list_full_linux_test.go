@@ -43,7 +43,7 @@ func TestListOnAFullMachine(t *testing.T) {
 	if c, ok, err := late.lookAt(cmd.Process.Pid); ok || err != nil {
 		t.Errorf("it was not asked: %+v, %v", c, err)
 	}
-	late.silent.Add(1) // one did not answer: the others have to wait no longer
+	late.silent.Add(1) // one did not answer, so the others need not wait
 	if c, ok, err := late.lookAt(cmd.Process.Pid); !ok || err != nil || !errors.Is(c.Err, ErrNoAnswer) {
 		t.Errorf("beside one that does not answer: %+v, %v, %v", c, ok, err)
 	}

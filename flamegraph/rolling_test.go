@@ -18,8 +18,8 @@ func newRolling(t testing.TB, window, slot int64) *Rolling {
 	return r
 }
 
-// TestRollingEqualsNaive compares with a list of all additions: what the window holds is exactly what was added at times
-// of its slots.
+// TestRollingEqualsNaive compares with a list of all additions. The window holds exactly what was added at times of its
+// slots.
 func TestRollingEqualsNaive(t *testing.T) {
 	type added struct {
 		at int64

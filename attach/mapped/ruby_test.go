@@ -15,7 +15,7 @@ func TestFindRubyModules(t *testing.T) {
 		exe   string
 		// ruby are the files that define ruby_version, refused those that can't be opened.
 		ruby, refused []string
-		// idle are those of ruby that nothing has started.
+		// idle are the images of ruby that nothing has started.
 		idle    []string
 		want    string // separated by blanks
 		program bool
