@@ -101,8 +101,8 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	q.Now, q.Serving, q.Stack = gvl.ThreadState{}, x.Serving, x.Stack
 }
 
-// lacks notes that a reading has no fiber for a request that a fiber waited for, or that its thread has left for
-// another.
+// lacks notes that a reading has no fiber for a request. A fiber waited for the request before, or the request's thread
+// has left it for another one.
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	ns := min(max(look.AtNS, 0), r.nowNS)
 	if ns < max(q.wait.freeNS, q.awayNS) {

@@ -180,8 +180,8 @@ func TestWatchOpens(t *testing.T) {
 	}
 }
 
-// TestOpenRace exchanges a file and a pipe while the name of both is opened: no opening waits, none gets or opens the
-// pipe.
+// TestOpenRace exchanges a file and a pipe while both are opened by the same name. No call waits, and no call gets or
+// opens the pipe.
 func TestOpenRace(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("text"), 0o644))

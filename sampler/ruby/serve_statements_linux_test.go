@@ -67,7 +67,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// watchStatements reads a process's threads so often that its askers were read that often.
+// watchStatements reads a process until it has enough readings of the threads that ask statements.
 func watchStatements(t *testing.T, pid int, values bool) (out []seen) {
 	rd := openReaderWith(t, pid, Options{Values: values, Now: monotonic})
 	var s sampler.Sample

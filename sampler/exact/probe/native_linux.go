@@ -25,8 +25,9 @@ const (
 	maxCallers = 4096
 )
 
-// translatorPrograms are the program files of translators, and translatorBeginnings how others begin. valgrind has a
-// program for each of its tools, memcheck-amd64-linux and the like: translatorEnds are how they end.
+// translatorPrograms are names of translators' program files. translatorBeginnings are beginnings of such names.
+// valgrind has a program for each of its tools, such as memcheck-amd64-linux. translatorEnds are the ends of these
+// names.
 var (
 	translatorPrograms   = []string{"rr", "drrun", "drrun64", "pin", "pinbin", "sde", "sde64", "rosetta", "blink", "runsc", "gem5"}
 	translatorBeginnings = []string{"valgrind", "qemu-", "box64", "box86", "FEX", "ubt_x86", "exagear", "houdini"}

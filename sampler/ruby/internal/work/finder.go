@@ -98,9 +98,9 @@ func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, val
 	return f
 }
 
-// Look finds what a thread works for whose stack was just read, in s. The memory that s.Plan added was read in the same
-// call, if Plan was called. Look returns the number of system calls. What cannot be read, or changes meanwhile, is
-// empty. An error is the target's.
+// Look finds the work of a thread whose stack was just read, and stores it in s. The memory that s.Plan added was read
+// in the same call, if Plan was called. Look returns the number of system calls. What cannot be read, or changes
+// meanwhile, is empty. An error is the target's.
 func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	if g := f.dict.Generation(); g != s.generation {
