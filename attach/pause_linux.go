@@ -65,8 +65,8 @@ func (z *Pauser) try() error {
 }
 
 // Pause stops all threads, calls read, and lets the threads go when it returns, or before when the limit is up. If not
-// all can be stopped within the limit, it lets them go and calls read anyway, and Pause.Cut says so. If there is an
-// error, read is not called and no thread is left stopped. Errors are as NewPauser's.
+// all can be stopped within the limit, it lets them go, sets Pause.Cut, and calls read anyway. If there is an error,
+// read is not called and no thread is left stopped. Errors are as NewPauser's.
 func (z *Pauser) Pause(read func()) (Pause, error) {
 	if z.tracer == nil {
 		z.tracer = z.start()

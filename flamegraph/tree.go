@@ -73,8 +73,8 @@ type Node struct {
 	Children []*Node
 }
 
-// Joined returns one tree of several, with the children of all roots under one root. Their options must differ in
-// Root alone. It uses the nodes of the trees, so callers must not use these afterwards.
+// Joined returns one tree of several, with the children of all roots under one root. Their options may differ only in
+// Root. It uses the nodes of the trees, so callers must not use these afterwards.
 func Joined(list []*Tree) *Tree {
 	t := list[0]
 	for _, x := range list[1:] {

@@ -309,7 +309,7 @@ func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	return e.hint.state, d
 }
 
-// Doing says why a released thread does not run, by what the kernel noted.
+// Doing returns why a released thread does not run, by the kernel's record.
 func (c *Classifier) Doing(d *sampler.Doing, atNS int64) (State, Detail) {
 	t := sampler.Thread{TID: 1, Status: d.Status, Blocked: sampler.Blocked{FD: -1}}
 	t.Kernel = sampler.Kernel{StateAtNS: atNS, Syscall: d.Syscall, FD: d.FD, FDs: d.FDs}

@@ -55,7 +55,8 @@ var frameHints = map[string]hint{
 	"Socket#__accept": {IO, OpAccept, ""}, "Socket#connect": {IO, OpConnect, ""}, "Socket#__connect": {IO, OpConnect, ""},
 }
 
-// mutexSleep is the method in which a condition variable sleeps. Its callers say whether it is one.
+// mutexSleep is the method in which a condition variable sleeps. Its callers show whether a sleep is of a condition
+// variable.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
 // hintTable finds the hint of a stack. It looks up each frame once.

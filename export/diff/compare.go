@@ -156,8 +156,8 @@ func idleState(state string, metric flamegraph.Metric) bool {
 }
 
 // WriteDifference writes the differences between two measurements, by state and by function, each per second of elapsed
-// time, so that measurements of different length compare. Functions go by their names alone, because a deploy moves
-// files and lines.
+// time, so that measurements of different length compare. Functions are compared only by their names, because a deploy
+// moves files and lines.
 func WriteDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	states, own, all := comparison{}, comparison{}, comparison{}
 	for i, c := range []*Comparable{&a, &b} {

@@ -32,7 +32,7 @@ type incidentData struct {
 	// AllFrames is whether the flamegraph begins with all frames and threads at rest.
 	AllFrames bool `json:"allFrames"`
 	// Names are the functions: name, number of the file (−1: none), first line, origin, gem, library. The library of
-	// own code is "", and "-" stands for what is no function.
+	// own code is "". "-" marks an entry that is no function.
 	Names [][]any  `json:"names"`
 	Files []string `json:"files"`
 	// Nodes are the tree of stacks, two numbers a node: how far back the caller is (0 is none), the function. Lines are
@@ -56,7 +56,7 @@ type incidentData struct {
 	Dumps   []incidentInstant  `json:"dumps"`
 }
 
-// incidentFact is a figure of the whole time: what it is called, the figure, what it means.
+// incidentFact is a figure of the whole time: its name, its value, its meaning.
 type incidentFact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

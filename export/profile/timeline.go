@@ -49,8 +49,8 @@ func NewTimeline() *Timeline {
 	}
 }
 
-// CutNS is since when there are sums alone, because there was no room for more intervals, in ns of CLOCK_MONOTONIC. It
-// is 0 if everything is there.
+// CutNS returns the time from which on there are only sums, because there was no room for more intervals, in ns of
+// CLOCK_MONOTONIC. It is 0 if all intervals are there.
 func (t *Timeline) CutNS() int64 { return t.cutNS }
 
 // Add adds weights from a Collector. Elapsed time ends at atNS.

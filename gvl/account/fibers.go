@@ -20,8 +20,8 @@ const (
 type fiberLooks struct {
 	last   *sampler.Fibers
 	number int
-	// switches are the threads of which a fiber once waited for a request. Until such a thread ends, a request that
-	// it leaves may be waiting.
+	// switches are the threads with a fiber that once waited for a request. Until such a thread ends, a request that it
+	// leaves may be waiting.
 	switches map[sampler.ThreadID]bool
 }
 

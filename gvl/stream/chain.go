@@ -35,7 +35,7 @@ type ChainSum struct {
 	// Times in which no thread held the GVL. In NoCPUNS the waiting thread could have run but had no CPU. HandoverNS
 	// is the other time after the waiting thread was chosen. NobodyNS is the rest.
 	NoCPUNS, HandoverNS, NobodyNS int64
-	// UnknownNS is time of which no sample that was fed says anything.
+	// UnknownNS is time that no fed sample covers.
 	UnknownNS int64
 }
 

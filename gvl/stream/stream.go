@@ -233,7 +233,7 @@ func (s *Stream) SlotOf(id sampler.ThreadID) (slot int, ok bool) {
 	return rec.V.slot, true
 }
 
-// Pending calls fn with a listed thread's time that is not settled yet, up to the last sample, as it stands now.
+// Pending calls fn with a listed thread's time that is not settled yet, up to the last sample, as it is known now.
 func (s *Stream) Pending(id sampler.ThreadID, fn func(*gvl.Interval)) {
 	if rec := s.table.Get(id); rec != nil {
 		rec.V.unsettled(fn)

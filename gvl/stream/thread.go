@@ -24,7 +24,7 @@ type look struct {
 
 func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 
-// untold is time with one reading whose state is not known yet, or that follows such time.
+// untold is time with one reading. Its state is not known yet, or it follows such time.
 type untold struct {
 	segment
 	// look is the last reading, in stackState.
@@ -58,8 +58,8 @@ type thread struct {
 	detail   gvl.Detail
 	// stepNS is the length of the step in which the state was seen to begin.
 	stepNS int64
-	// stateNS is since when it is in the state, whatever it waits for. waitNS is since when it waits for the GVL.
-	// before is what it did until then.
+	// stateNS is when it entered the state, even if the object of its wait has changed. waitNS is when it began to wait
+	// for the GVL. before is what it did until then.
 	stateNS, waitNS int64
 	before          waitBefore
 	span            gvl.WaitSpan
@@ -186,7 +186,7 @@ func (r *thread) waits() (w gvl.Wait, ok bool) {
 	return r.s.open, true
 }
 
-// unsettled calls fn with the thread's time that is not settled yet, up to the last sample, as it stands now.
+// unsettled calls fn with the thread's time that is not settled yet, up to the last sample, as it is known now.
 func (r *thread) unsettled(fn func(*gvl.Interval)) {
 	i := &r.s.pending
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot

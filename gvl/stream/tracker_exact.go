@@ -30,7 +30,7 @@ type exact struct {
 	// begun is set if its time began by a change, before any sample listed it. seen is set if a sample has seen it in
 	// its present time without the GVL.
 	begun, seen bool
-	// told is true if the kernel has reported what it does in its place.
+	// told is true if the kernel has reported what the thread does in its present place at the GVL.
 	told bool
 	// against counts the samples in a row that contradict gvl, up to maxAgainst, since againstNS.
 	against   uint8

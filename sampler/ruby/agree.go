@@ -49,7 +49,7 @@ func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	return max(a.inner, a.size()-int(a.end-cfp)/frameSize)
 }
 
-// agree decides which frames are believed, however the stack was read. It returns how many innermost frames of the
+// agree decides which frames are believed, for every way to read a stack. It returns how many innermost frames of the
 // first copy to drop. It drops all of them if the copies are of different stacks. Each copy ends with the area's
 // frames.
 //

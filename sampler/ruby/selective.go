@@ -143,7 +143,7 @@ func (r *selection) needs(t *thread, i int, depth sampler.Depth, now int64) bool
 	case stacks && r.moves != nil && !t.wasActive && t.place < 0:
 		return !r.standsStill(t)
 	case t.place >= 0:
-		// It stands still in the queue, and so does its stack, which is looked at once it is there.
+		// It stands still in the queue, and so does its stack, which is read once when the thread is there.
 		return t.place < queueLead || stacks && (t.stackNS <= t.movedNS || r.turnOf(t, i, now))
 	case t.wasActive, t.hotUntil > now:
 		return true

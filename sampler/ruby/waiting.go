@@ -80,7 +80,7 @@ type waitingFibers struct {
 	bytes int
 	full  bool // there are more than are followed
 
-	// switched: a thread has switched fibers. sign is what says so.
+	// switched is true if a thread has switched fibers. sign shows such a switch.
 	switched bool
 	sign     fiberSign
 

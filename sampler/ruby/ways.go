@@ -19,7 +19,7 @@ const (
 	// wayDeep and wayCut: copies that agree, of a stackExact, whole or without the middle.
 	wayDeep
 	wayCut
-	// wayPart means that only the outer frames are kept, because the copies agree on those alone.
+	// wayPart means that only the outer frames are kept, because the copies agree only on these.
 	wayPart
 	// waySuffix counts the stacks of wayTwice to wayPart whose outer frames were not decoded again.
 	waySuffix

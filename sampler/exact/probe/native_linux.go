@@ -54,7 +54,7 @@ func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Map
 	return checkThreads(p, module, mappings, static)
 }
 
-// checkThreads is checkNative by what the threads show.
+// checkThreads is the part of checkNative that looks at the threads.
 func checkThreads(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	c := callers{program: p.Exe(), mappings: mappings}
 	if static {

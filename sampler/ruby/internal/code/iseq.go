@@ -115,7 +115,7 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	q.path, q.abs, errPath = d.paths(view.U64(body[d.o.bodyPath:]))
 	q.base, errBase = d.Objects.Text(view.U64(body[d.o.bodyBaseLabel:]))
 	q.label, errLabel = d.planLabel(addr, body)
-	// A block's own label names all that it is in. It is a witness alone: nothing is lost where it can't be read.
+	// A block's own label names all code around it. It is only a witness, so nothing is lost if it cannot be read.
 	if errOwn = d.Objects.NoteString(view.U64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !heap.Displaced(errOwn) {
 		errOwn = nil
 	}

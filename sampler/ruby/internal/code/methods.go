@@ -43,7 +43,7 @@ type methodEntry struct {
 	kind  methodEntryKind
 	label string // qualified name of the definition
 	name  string // its name alone
-	// likeC is true if frames of this method carry the definition's name, whatever the name of their code.
+	// likeC is true if frames of this method have the definition's name, and not the name of their code.
 	likeC bool
 	owner uint64
 	// named is the generation in which the label was last found right. If the class's name was not read from witnesses
@@ -89,7 +89,7 @@ func (d *loader) loadMethodEntry(v uint64) (*methodEntry, error) {
 		h.kind = kindScope
 		return h, nil
 	}
-	// Nothing else is ever put there: the object was moved or freed, and another one stands in its place.
+	// Ruby puts nothing else there. So the object was moved or freed, and another object is in its place.
 	return nil, heap.WrongType(attach.Address(v), "method entry", heap.TypeMoved)
 }
 

@@ -29,7 +29,7 @@ type hotNumber uint32
 // decodeNumber counts the calls of Decode and Revalidate.
 type decodeNumber uint64
 
-// passNumber counts the passes over the frames of a stack, of which a Decode makes one for each fetch.
+// passNumber counts the passes over the frames of a stack. A Decode makes one pass for each fetch.
 type passNumber uint64
 
 // collections counts the cycles of the target's collector.

@@ -112,7 +112,7 @@ func New(t Target) *Reader {
 		g.from, to = min(g.from, g.pools.Offset), max(to, g.pools.Offset+n*g.poolSize)
 	}
 	g.buf = make([]byte, to-g.from)
-	// The lock is used by several ractors alone, and has not always been there.
+	// Only several ractors use the lock, and some releases lack it.
 	_ = t.resolve(&g.vmLock.lockPlaces)
 	g.alloc.init(g)
 	g.classes.init(&g.Target, &g.gcPools)

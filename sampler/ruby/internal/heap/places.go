@@ -117,7 +117,8 @@ type Places struct {
 	stringEmbedded      int
 }
 
-// Complete works out, of places resolved from a release's table, what depends on others or on the release alone.
+// Complete sets the places that depend on other places, or only on the release. The other places were resolved from the
+// release's table.
 func (p *Places) Complete(rel places.Release) error {
 	if p.classSuper < 0 && p.extSuper < 0 {
 		return fmt.Errorf("the layout of Ruby %s lacks RClass.super", rel)

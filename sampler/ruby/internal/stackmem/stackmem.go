@@ -1,5 +1,4 @@
-// Package stackmem has what copies of stacks need of memory, whatever is in them: the memory that they are read into,
-// and how far in a stack has reached lately.
+// Package stackmem has memory for copies of stacks. It also remembers how far in a stack has reached lately.
 package stackmem
 
 import (

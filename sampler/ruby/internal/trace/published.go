@@ -30,7 +30,7 @@ func NewPublished(variable attach.ThreadLocal, keys []string) *Published {
 // The zero value means that it has none.
 type Native struct{ At, Pointer attach.Address }
 
-// publishedState is what is known of what a thread publishes.
+// publishedState is what ddtop knows about the span that a thread publishes.
 type publishedState struct {
 	of     *Published
 	native Native

@@ -170,7 +170,7 @@ func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 	return f.calls + f.objects.View.Calls, targetError(err)
 }
 
-// stands reports whether the memory of an answer still says the same.
+// stands reports whether the memory of an answer is unchanged.
 func (f *Finder) stands(w *heap.Watch) bool {
 	same, calls := w.Stands(f.objects, f.mem)
 	f.calls += calls

@@ -367,7 +367,7 @@ func (f *reader) fails(err error) bool {
 	return err != nil
 }
 
-// lacks notes that memory has to be fetched first, and reports whether an error says so. It ignores other errors.
+// lacks reports whether an error means that memory has to be fetched first. It notes this. It ignores other errors.
 func (f *reader) lacks(err error) bool {
 	if err != view.ErrMissing {
 		return false

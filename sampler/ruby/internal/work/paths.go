@@ -146,7 +146,7 @@ func (p *paths) follow(n *pathNode, part string) *pathNode {
 	return n.id
 }
 
-// tooMany reports whether so many words follow the node that they must be values.
+// tooMany reports whether the words that follow the node are so many that they must be values.
 func (n *pathNode) tooMany() bool {
 	many := len(n.words)
 	return !n.values && (many > maxPositionWords && n.wordVisits < usualVisits*uint64(many) || many > maxRoutesAt)
@@ -169,7 +169,7 @@ func (n *pathNode) turn() {
 	n.id.settle()
 }
 
-// merge adds the words of another node, however many there are then.
+// merge adds the words of another node, without a limit on their number.
 func (n *pathNode) merge(o *pathNode) {
 	n.visits, n.wordVisits, n.seen, n.values = n.visits+o.visits, n.wordVisits+o.wordVisits, max(n.seen, o.seen), n.values || o.values
 	if o.id != nil {

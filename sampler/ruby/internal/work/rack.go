@@ -70,8 +70,8 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 		r.identity[i] = values[key]
 		known = known || f.objects.IsObject(values[key])
 	}
-	// If samples lie far apart the next request can have all its objects where the last one had its objects. What was
-	// asked for tells them apart, and is read again with the rest.
+	// If samples lie far apart, the objects of the next request can have the addresses of the last request's objects.
+	// The text of the URI separates the two requests, and is read again with the rest.
 	r.identity[identityText] = f.identityOf(values[envURI])
 	var texts [envKeys]string
 	f.quietly(func() {

@@ -150,7 +150,7 @@ type TaskID struct {
 // Hash returns the address of the Hash.
 func (t *TaskID) Hash() uint64 { return t.hash }
 
-// Alike reports whether two are of one request or job, in whichever fibers' variables they were found.
+// Alike reports whether two results are of the same request or job. They may come from variables of different fibers.
 func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
 // Idle reports whether the last search found that neither the running fiber nor a trace says what the thread
