@@ -56,12 +56,12 @@ type Node struct {
 	// severalLines is whether frames of other lines are merged here.
 	severalLines bool
 	C            bool
-	// Own: it is the program's own code. Library is what it is of otherwise (sampler.Frame.Library).
+	// Own is true if it is the program's own code. Otherwise Library names its library (sampler.Frame.Library).
 	Own     bool
 	Library string
 	from    sampler.Origin
 	run     *run // of a RunNode
-	// Uncertain: at least one of the frames merged here can't be trusted.
+	// Uncertain is true if at least one of the frames merged here can't be trusted.
 	Uncertain   bool
 	Self, Total int64
 	// StateTotal and StateSelf split Total and Self by state.

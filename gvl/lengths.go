@@ -15,7 +15,7 @@ type Bound uint8
 
 // The kinds of Bound.
 const (
-	// Exactly: the length itself.
+	// Exactly means that the length is exact.
 	Exactly Bound = iota
 	// AtMost is an upper bound. What looks like one wait may be several.
 	AtMost

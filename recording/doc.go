@@ -85,18 +85,18 @@ const (
 )
 
 var (
-	// errNotRecording: the file does not begin as a recording does.
+	// errNotRecording means that the file does not begin as a recording does.
 	errNotRecording = errors.New("not a ddtop recording")
 	// ErrSlow means that the disk did not accept all of the recording before its writer gave up.
 	ErrSlow = errors.New("the disk was too slow")
-	// errVersion: the file was written by a ddtop with another format.
+	// errVersion means that the file was written by a ddtop with another format.
 	errVersion = errors.New("written by another version of ddtop")
 	// errDamaged means that a part of the file cannot be read. errors.As gives a *Damage if the rest can.
 	errDamaged = errors.New("damaged recording")
 	// errChanges means that the changes of the GVL in a sample are not in the order of time, or not of the sample's
 	// time.
 	errChanges = errors.New("changes of the GVL that do not fit")
-	// errClosed: the Writer was closed before.
+	// errClosed means that the Writer was closed before.
 	errClosed = errors.New("the recording is closed")
 	// errLimit means that a sample or a block has more threads, ractors, resuming fibers, stacks or strings than the
 	// format allows.

@@ -25,7 +25,7 @@ type Mapping struct {
 	// escapes (\012 for a line feed) are decoded. Memory without a file has "[heap]" and the like, or "" if it is
 	// anonymous.
 	Path string
-	// Deleted: the file has been removed or replaced since it was mapped.
+	// Deleted is true if the file has been removed or replaced since it was mapped.
 	Deleted bool
 }
 

@@ -23,7 +23,7 @@ const MaxLibraries = 512
 // maxVersionText bounds the texts of ruby_version and ruby_description.
 const maxVersionText = 256
 
-// ErrNotRuby: the process is not a CRuby process.
+// ErrNotRuby means that the process is not a CRuby process.
 var ErrNotRuby = errors.New("not a CRuby process")
 
 // RubyVersion reads the release and the description from the memory of a process with this module. The release is

@@ -343,7 +343,8 @@ func (b *incidentBuilder) function(f sampler.Frame) int {
 	return i
 }
 
-// stack numbers a stack's innermost node, in a tree with lines or without; whole: nothing of it is cut.
+// stack returns the number of a stack's innermost node, in a tree with lines or without. whole is true if no frame of
+// it is cut.
 func (b *incidentBuilder) stack(t *Tree, id sampler.StackID, lines bool) (at int, whole bool) {
 	b.frames = b.n.dict.Frames(id, b.frames[:0])
 	at = -1

@@ -29,9 +29,9 @@ type Measured struct {
 	Trace *trace.Trace
 	// Timeline has the weights in the order of time. Without it, profiles have only sums.
 	Timeline *Timeline
-	// Own: collapsed stacks have runs of frames that are not the program's own as one (flamegraph.Fold).
+	// Own is true if collapsed stacks merge runs of frames that are not the program's own (flamegraph.Fold).
 	Own bool
-	// AllFrames: a flamegraph has all frames and threads at rest, not own code first.
+	// AllFrames is true if a flamegraph has all frames and threads at rest, and does not begin with own code.
 	AllFrames bool
 }
 

@@ -41,11 +41,11 @@ type BlameBy uint8
 
 // The groupings of Top.
 const (
-	// ByStack: one entry for each thread, stack and kind.
+	// ByStack makes one entry for each thread, stack and kind.
 	ByStack BlameBy = iota
-	// ByThread: one entry for each holder.
+	// ByThread makes one entry for each holder.
 	ByThread
-	// ByFrame: one entry for each innermost frame.
+	// ByFrame makes one entry for each innermost frame.
 	ByFrame
 )
 

@@ -23,12 +23,12 @@ const (
 type queueOutcome uint8
 
 const (
-	// queueFollowed: it is known again.
+	// queueFollowed means that it is known again.
 	queueFollowed queueOutcome = iota
 	// queueMoved means that the result is no queue. It changed during the reading, or earlier and not only at its
 	// ends.
 	queueMoved
-	// queueLacksThread: threads have left it and were not read; they are noted as wanted.
+	// queueLacksThread means that threads have left it and were not read; they are noted as wanted.
 	queueLacksThread
 )
 

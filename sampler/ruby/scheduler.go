@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ErrNoScheduler: the main ractor's scheduler is of a kind that can't be followed from record to record.
+// ErrNoScheduler means that the main ractor's scheduler is of a kind that can't be followed from record to record.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
 // mutexSize is the number of bytes of a pthread_mutex_t that are compared. It is all that glibc and musl use, on
@@ -21,7 +21,8 @@ const mutexSize = 40
 
 // Scheduler has the places of the main ractor's scheduler in the process's memory.
 type Scheduler struct {
-	// Before33: it is of Ruby 2.6 to 3.2, which do not name the next thread to get the GVL (docs/reference/exact.md).
+	// Before33 is true if it is of Ruby 2.6 to 3.2, which do not name the next thread to get the GVL
+	// (docs/reference/exact.md).
 	Before33 bool
 	// Lock is its mutex, Owner its pointer to the thread that owns the GVL, QueueTail the pointer to the last in the
 	// queue.

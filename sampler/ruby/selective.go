@@ -43,7 +43,7 @@ type selection struct {
 	*target
 	list *threadList
 	gvl  *gvlReader
-	// whole: stack ticks read every thread.
+	// whole is true if stack ticks read every thread.
 	whole bool
 	// moves says when threads had a CPU last. It is nil if that is not known.
 	moves Moves

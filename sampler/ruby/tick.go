@@ -20,7 +20,7 @@ const maxReleased = 64
 type tickOutcome uint8
 
 const (
-	// tickRead: the sample can be made.
+	// tickRead means that the sample can be made.
 	tickRead tickOutcome = iota
 	// tickTorn means that the lists of ractors and threads have changed and must be walked again.
 	tickTorn

@@ -146,7 +146,7 @@ type waitingFiber struct {
 	version    uint64
 	generation sampler.Generation
 	state      work.State
-	// enumerates: it is an Enumerator's.
+	// enumerates is true if the fiber is an Enumerator's.
 	enumerates bool
 	// helps is the task of another fiber that it works for.
 	helps work.TaskID

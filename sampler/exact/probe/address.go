@@ -11,7 +11,7 @@ import (
 // a branch.
 const maxEntryBytes = 40
 
-// errNoPlace: the first instructions of a function have none that the kernel emulates.
+// errNoPlace means that the first instructions of a function have none that the kernel emulates.
 var errNoPlace = errors.New("no instruction near its entry that the kernel can emulate")
 
 // argument is a register in which a function gets an argument (x86-64 psABI, "Parameter Passing").

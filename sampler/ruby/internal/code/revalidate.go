@@ -50,7 +50,7 @@ type validity struct {
 	// entry.
 	read      []memory
 	witnesses []heap.Witness
-	// missingNames: a name could not be read.
+	// missingNames is true if a name could not be read.
 	missingNames bool
 	// generation is the Decoder's generation in which the entry was last found unchanged. It is zero if it was not
 	// checked yet.

@@ -37,7 +37,7 @@ type allocCounter struct {
 	due, pairing   bool
 	// locks and stacks are the usual lengths of calls in lock ticks and in stack ticks.
 	locks, stacks usual
-	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1;
+	// uncounted is true if inlined code makes objects that are in no counter (ZJIT of 4.1;
 	// docs/internals/gc.md#counting-allocations).
 	uncounted bool
 	sums      [maxPools]heapSum

@@ -39,7 +39,7 @@ type pairs struct {
 	key    int // place of the key in a pair; the value follows
 	// deleted says that a place holds none.
 	deleted func(place []byte) bool
-	// hashed: the word before the key is its hash, as the table's type makes it (st_table.type).
+	// hashed is true if the word before the key is its hash, as the table's type makes it (st_table.type).
 	hashed bool
 	typ    uint64
 }

@@ -72,7 +72,7 @@ type Places struct {
 	fieldsBehind int          `layout:"rb_fields.as.external.ptr,from=4.0,optional"`
 	fieldsTable  int          `layout:"rb_fields.as.complex.table,from=4.0"`
 
-	// RHash: its table is behind a pointer up to 3.2, and follows it in its slot from 3.3 on.
+	// The table of an RHash is behind a pointer up to 3.2. From 3.3 on it follows the RHash in its slot.
 	hashTable int `layout:"RHash.as.st,from=2.7,before=3.3"`
 	hashSize  int `layout:"sizeof RHash,from=3.3"`
 
@@ -103,7 +103,7 @@ type Places struct {
 	// The encoding of lengths, which is no part of a layout.
 	arrayLenMask uint64
 	digitsMask   uint64 // of the number of an embedded Bignum's digits
-	// localsBySerial: fiber-locals are in an rb_id_table (3.0 and later).
+	// localsBySerial is true if fiber-locals are in an rb_id_table (3.0 and later).
 	localsBySerial bool
 	// The encoding of where an object has its variables. flagEmbedded is set if they are in the object (up to 3.4),
 	// flagBehind if they are not (4.0). shapeLayout of the shape's number is 0 if they are in the object (head). They

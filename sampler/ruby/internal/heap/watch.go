@@ -20,7 +20,7 @@ type Watch struct {
 	witnesses []Witness
 	buf       []byte
 	pieces    []watchPiece
-	// planned: ranges are its pieces in the plan of this tick.
+	// planned is true if the plan of this tick has the watch's ranges.
 	planned bool
 	ranges  []attach.Range
 }

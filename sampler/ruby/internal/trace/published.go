@@ -46,7 +46,7 @@ type publishedState struct {
 
 	buf    []byte
 	ranges []attach.Range
-	// planned: ranges are read by this tick's call.
+	// planned is true if this tick's call reads ranges.
 	planned bool
 	span    Span
 }

@@ -148,7 +148,8 @@ func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	return env
 }
 
-// endpointOf is the name of a route; guessed: rest is the pattern of a path, from which r is to be learnt if it is new.
+// endpointOf returns the name of a route. guessed is true if rest is the pattern of a path. The pattern is then stored
+// in r.path, so that routes can be learnt from it.
 func (f *describer) endpointOf(r *reading, method, rest string, guessed bool) string {
 	if guessed {
 		r.path = rest

@@ -67,7 +67,7 @@ type State struct {
 	task  *task
 	outer []byte
 	words [frameWords]byte
-	// anew: the last search has read it anew.
+	// anew is true if the last search has read it anew.
 	anew bool
 	// from is the memory that task was read from.
 	from heap.Watch
