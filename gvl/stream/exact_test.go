@@ -204,7 +204,7 @@ func BenchmarkStreamExact(b *testing.B) {
 	}
 }
 
-// Once its memory is there, a Stream takes none for changes.
+// TestExactAllocatesNothing: once a Stream has its memory, it allocates none for changes.
 func TestExactAllocatesNothing(t *testing.T) {
 	dict := sampler.NewDictionary()
 	w := newExactWorld(3, 10, dict)

@@ -84,9 +84,9 @@ func (r *selection) tooLate(nowNS int64) bool {
 	return false
 }
 
-// peek reads the schedulers ahead of a selective tick, to learn which threads to read. The tick itself takes what it
-// sees a moment later. To use peek's time only if an unexpected thread holds the GVL would make that thread's holds
-// look too short.
+// peek reads the schedulers ahead of a selective tick, to learn which threads to read. The tick itself uses only its
+// own reading, a moment later. If it used peek's reading for a thread that holds the GVL unexpectedly, this thread's
+// holds would look too short.
 func (r *selection) peek() {
 	r.list.ticks++
 	r.list.read = r.list.read[:0]
