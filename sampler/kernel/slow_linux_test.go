@@ -39,7 +39,7 @@ func TestPSS(t *testing.T) {
 		before := said()
 		got := p.Read(1)
 		after := said()
-		// It is asked for again after ten seconds, not before.
+		// The next question comes after ten seconds, not before.
 		again := p.Read(2)
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
