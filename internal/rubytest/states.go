@@ -26,7 +26,7 @@ type StateTruth struct {
 	TID int32
 	// States are the states it can be in at an instant, the first one most of the time. Threads that wait are in
 	// exactly one, and stay. There is an exception up to 3.2, when a group computes beside them. Threads that sleep,
-	// are parked, or wait for a lock or a child then wake up for an instant, in turn, to keep Ruby's time slices.
+	// are parked, or wait for a lock or a child then wake up in turn for an instant. They keep Ruby's time slices.
 	States []string
 	// Must are the states that have to be seen when it is watched for two seconds.
 	Must []string
