@@ -440,7 +440,8 @@ func TestLocateLinks(t *testing.T) {
 	}
 }
 
-// TestMakeFolder: folders that are missing are made for their owner alone, and root follows no link of another user's.
+// TestMakeFolder: missing folders are made so that only their owner may use them, and root follows no link of another
+// user.
 func TestMakeFolder(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestPSS compares with the file itself, read before and after; what other processes share of the pages changes
-// meanwhile.
+// TestPSS compares with the file itself, read before and after. Two readings are needed, because the parts that other
+// processes share change meanwhile.
 func TestPSS(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {

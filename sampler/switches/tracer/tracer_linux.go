@@ -117,7 +117,8 @@ func Try() error {
 	return t.close()
 }
 
-// Follow has records made of a process until Close. The error is bpf.ErrKernel or bpf.ErrRights, or a full map's.
+// Follow makes the programs record a process until Close. The error is bpf.ErrKernel or bpf.ErrRights, or the error of
+// a full map.
 func Follow(target Target) (*Feed, error) {
 	shared.Lock()
 	defer shared.Unlock()
