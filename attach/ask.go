@@ -19,10 +19,10 @@ const (
 //
 // Every read of a process's memory takes the process's mmap lock for reading. This holds for cmdline, environ, maps,
 // smaps, map_files and mem in /proc/PID, and for process_vm_readv(2) (fs/proc/base.c, task_mmu.c and
-// mm/process_vm_access.c, Linux 6.18). If one thread of the process waits for a disk in a page fault while another
-// thread waits to map memory, no new reader gets the lock. This is why `ps aux` can hang. Files below /proc/PID/root
-// and behind /proc/PID/exe can be on a file server that is gone. Reading stat, status, comm, task, fd and the text of
-// the link exe takes no lock that is held for long.
+// mm/process_vm_access.c, Linux 6.18). A thread of the process can wait for a disk in a page fault while another thread
+// waits to map memory. Then no new reader gets the lock. This is why `ps aux` can hang. Files below /proc/PID/root and
+// behind /proc/PID/exe can be on a file server that is gone. Reading stat, status, comm, task, fd and the text of the
+// link exe takes no lock that is held for long.
 //
 // If fn does not return, its goroutine and its OS thread remain until it does, or until ddtop ends. So do not ask a
 // process again and again if it has not answered. fn must not use anything that its caller closes or continues to use.

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sparseCore is a core whose notes end with one of 400 MB that nobody needs, most of which is a hole.
+// sparseCore is a core whose notes end with a note of 400 MB that ddtop does not need. Most of it is a hole.
 type sparseCore struct {
 	head []byte
 	size int64
@@ -53,7 +53,7 @@ func TestCoreOfManyRegisters(t *testing.T) {
 	}
 }
 
-// TestLongCommandLine: of a command line of a megabyte the first 64 KB are taken, and said to be cut.
+// TestLongCommandLine: ddtop takes the first 64 KB of a command line of a megabyte, and marks it as cut.
 func TestLongCommandLine(t *testing.T) {
 	args := []string{"-c", "echo up; read x"}
 	for range 10 {

@@ -8,9 +8,9 @@ import (
 
 // Reasons why a process cannot be read. A *TargetError wraps them and gives the details.
 var (
-	// ErrNoProcess: there is no process with that PID, or the number is a thread's.
+	// ErrNoProcess means that there is no process with that PID, or the number is a thread's.
 	ErrNoProcess = errors.New("no such process")
-	// ErrGone: the process was there and has ended.
+	// ErrGone means that the process was there and has ended.
 	ErrGone = errors.New("the process has ended")
 	// ErrThreadGone means that a thread has ended, but its process has not.
 	ErrThreadGone = errors.New("the thread has ended")
@@ -20,23 +20,24 @@ var (
 	// ErrZombie means that the process has ended and freed its memory, and waits for its parent to read its exit
 	// code.
 	ErrZombie = errors.New("the process is a zombie")
-	// ErrKernelThread: the process is a thread of the kernel and has no memory of its own.
+	// ErrKernelThread means that the process is a thread of the kernel and has no memory of its own.
 	ErrKernelThread = errors.New("a kernel thread")
-	// ErrSelf: the process is ddtop itself.
+	// ErrSelf means that the process is ddtop itself.
 	ErrSelf = errors.New("that is ddtop itself")
-	// ErrPermission: the kernel refuses to let us read the process.
+	// ErrPermission means that the kernel refuses to let us read the process.
 	ErrPermission = errors.New("no permission to read the process")
 	// ErrNotLoaded means that the process may be just starting Ruby. Trying again in a moment can help. Such an error
 	// is not ErrNotRuby.
 	ErrNotLoaded = errors.New("no Ruby is loaded yet")
-	// ErrNoAnswer: the kernel did not answer about the process in time; its memory is locked, or a disk hangs.
+	// ErrNoAnswer means that the kernel did not answer about the process in time; its memory is locked, or a disk
+	// hangs.
 	ErrNoAnswer = errors.New("it did not answer")
 	// ErrFault means that ddtop itself has panicked. The process's files or memory may be made to cause this.
 	ErrFault = errors.New("ddtop has failed at this process, by a fault of its own")
 	// ErrExhausted means that ddtop or the machine has no descriptors or no memory left. It says nothing about the
 	// process.
 	ErrExhausted = errors.New("it could not be looked at")
-	// ErrLinuxOnly: processes can be read on Linux only.
+	// ErrLinuxOnly means that processes can be read on Linux only.
 	ErrLinuxOnly = errors.New("reading a process works on Linux only")
 	// ErrUnmapped means that the address is not mapped in the target, or not readable.
 	ErrUnmapped = errors.New("no memory at this address")
@@ -51,7 +52,7 @@ type TargetError struct {
 	Cause string
 	// Help is a sentence with the command that helps. It is empty if there is none.
 	Help string
-	// Root: this machine's root may read it, and there is a sudo that can make us root.
+	// Root is true if this machine's root may read the process, and there is a sudo that can make ddtop root.
 	Root bool
 	// Users are the users that Cause, Help and Err name. Programs are the programs that they name, by name or path.
 	Users, Programs []string

@@ -215,8 +215,8 @@ func (p *Process) isMapped(f *safefile.File, m Mapping) error {
 	return nil
 }
 
-// exePath returns the path of the program: that of the mapping with the number of /proc/PID/exe, else the link's
-// text.
+// exePath returns the path of the program. It is the path of the mapping with the number of /proc/PID/exe, else the
+// link's text.
 func (p *facts) exePath(mappings []Mapping) string {
 	for _, m := range mappings {
 		if m.IsFile() && m.Inode == p.exeID.ino && m.Path == p.exe {

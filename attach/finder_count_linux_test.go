@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestFinderReads: beside thousands of processes a look reads the titles of new ones, and of few others, in turns.
+// TestFinderReads: beside thousands of processes, a search reads the titles of new processes, and of few others, in
+// turns.
 func TestFinderReads(t *testing.T) {
 	const strangers, other = 4000, 1_000_000
 	names := []string{"self", "meminfo", strconv.Itoa(other)}
@@ -23,7 +24,7 @@ func TestFinderReads(t *testing.T) {
 		if pid < 100_000 {
 			return "wanted", 0, nil
 		}
-		return "another", 0, nil // so young that its title is asked for in each look
+		return "another", 0, nil // so young that each search asks for its title
 	}
 	known := make(map[int]bool)
 	find := func() (found []int, read int) {

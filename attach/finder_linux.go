@@ -90,7 +90,7 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 		s.round = f.round
 		f.seen[pid] = s
 		switch {
-		case !old, s.next.IsZero(): // new, or left over by a look that took too long
+		case !old, s.next.IsZero(): // new, or left over by a search that took too long
 			look(pid)
 		case !begun.Before(s.next):
 			again = append(again, pid)

@@ -42,7 +42,7 @@ func TestFinder(t *testing.T) {
 	one := start(name)
 	start("finder-test: another")
 	pid := one.Process.Pid
-	// exec may not have happened yet, and a look that takes a second leaves the rest to the next one.
+	// exec may not have happened yet, and a search that takes a second leaves the rest to the next one.
 	for _, when := range []string{"the first time", "the second time"} {
 		for deadline := time.Now().Add(5 * time.Minute); !slices.Equal(find(none), []int{pid}); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
@@ -62,7 +62,7 @@ func TestFinder(t *testing.T) {
 	}
 }
 
-// BenchmarkFinder is what a look at a machine's processes costs that are known not to match.
+// BenchmarkFinder is the cost of a search over a machine's processes that are known not to match.
 func BenchmarkFinder(b *testing.B) {
 	f := attach.NewFinder(func(string) bool { return false })
 	for b.Loop() {

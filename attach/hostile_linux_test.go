@@ -179,8 +179,8 @@ func TestReadFileAfterExec(t *testing.T) {
 	}
 }
 
-// TestOpenMappedHostile: what stands at a mapping's path is another thing than what is mapped, in the process's root,
-// in ours, or in both. None of it is opened, not even for a look.
+// TestOpenMappedHostile: another thing than the mapped file is at the mapping's path, in the process's root, in ours,
+// or in both. It is never opened, not even to check it.
 func TestOpenMappedHostile(t *testing.T) {
 	c, root := startNobody(t)
 	p := open(t, c.pid)

@@ -18,9 +18,9 @@ import (
 // are the first thread, and threads whose tracer has not collected them.
 const maxEndedTasks = 256
 
-// OpenLiving opens the folder in /proc of a living task of a process. dir is the folder /proc/PID, which belongs to
-// the first thread. A thread that ends by pthread_exit gives up its memory, its descriptors and its root while the
-// others continue (kernel/exit.c, do_exit, Linux 6.18), so the first thread's folder then no longer shows them. While
+// OpenLiving opens the folder in /proc of a living task of a process. dir is the folder /proc/PID, which belongs to the
+// first thread. A thread that ends by pthread_exit gives up its memory, its descriptors and its root while the others
+// continue (kernel/exit.c, do_exit, Linux 6.18). If the first thread has ended, its folder does not show them. While
 // the first thread lives, tid is pid and fd is a copy of dir. The error is ESRCH or ENOENT if no task lives.
 func OpenLiving(dir, pid int) (fd, tid int, err error) {
 	first, err := statIn(dir, "stat")

@@ -2,7 +2,8 @@ package attach
 
 import "errors"
 
-// ErrTraced: another process traces the target with ptrace (a debugger, strace), so it can be read, not stopped.
+// ErrTraced means that another process traces the target with ptrace (a debugger, strace), so it can be read, not
+// stopped.
 var ErrTraced = errors.New("another process traces it")
 
 // Pause says how a pause went.

@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pauser stops all threads of a process for a moment, with ptrace's SEIZE and INTERRUPT (ptrace(2)), which leave no
-// trace of themselves in the program: no signal is sent. It is for one goroutine.
+// Pauser stops all threads of a process for a moment, with ptrace's SEIZE and INTERRUPT (ptrace(2)). They send no
+// signal, and leave no trace in the program. A Pauser is for one goroutine.
 //
-// What a stop does to the program nevertheless: a system call that a thread sleeps in is interrupted and restarted by
-// the kernel. Those that signal(7) lists as never restarted fail with EINTR, as they do when a program is stopped and
-// continued by a shell: epoll_wait, sigtimedwait, semop, reads of an inotify descriptor, sockets with a timeout. Ruby
-// itself expects EINTR everywhere.
+// A stop has one effect on the program. If a thread sleeps in a system call, the kernel interrupts the call and
+// restarts it. Calls that signal(7) lists as never restarted fail with EINTR, as they do when a shell stops and
+// continues a program. They are epoll_wait, sigtimedwait, semop, reads of an inotify descriptor, and sockets with a
+// timeout. Ruby itself expects EINTR everywhere.
 //
 // All ptrace calls come from an OS thread of its own, because the kernel releases all that a thread has seized when
-// that thread ends, however it ends: when ddtop is killed, and when a thread of the target can't be let go in the
-// regular way, because it has not stopped (in vfork, in uninterruptible sleep) or is about to die.
+// this thread ends. This helps if ddtop is killed. It also helps if a thread of the target cannot be released in the
+// regular way. Such a thread has not stopped (in vfork, in uninterruptible sleep), or is about to die.
 type Pauser struct {
 	p     *Process
 	limit time.Duration
@@ -65,8 +65,8 @@ func (z *Pauser) try() error {
 }
 
 // Pause stops all threads, calls read, and lets the threads go when it returns, or before when the limit is up. If not
-// all can be stopped within the limit, it lets them go and calls read anyway, and Pause.Cut says so. If there is an
-// error, read is not called and no thread is left stopped. Errors are as NewPauser's.
+// all can be stopped within the limit, it lets them go, sets Pause.Cut, and calls read anyway. If there is an error,
+// read is not called and no thread is left stopped. Errors are as NewPauser's.
 func (z *Pauser) Pause(read func()) (Pause, error) {
 	if z.tracer == nil {
 		z.tracer = z.start()
@@ -179,7 +179,7 @@ func (z *Pauser) end() {
 		z.before = z.tracer.tid
 		close(z.tracer.order)
 		if z.lagging {
-			z.tracer.done <- struct{}{} // nobody comes back for its answer
+			z.tracer.done <- struct{}{} // no caller waits for its answer
 		}
 		z.tracer, z.lagging = nil, false
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestPauseOfExec pauses a program whose threads come and go, and which replaces itself by exec from a thread that is
-// not the main one all the time. Both must go on: what is seized must be able to die while the rest can't be seized.
+// TestPauseOfExec pauses a program whose threads come and go. The program replaces itself all the time, by exec from a
+// thread that is not the main one. Both must go on: seized threads must be able to die while the rest cannot be seized.
 func TestPauseOfExec(t *testing.T) {
 	const pauses, execs = 1000, 50
 	c := startHelper(t, "churn 40", nil)

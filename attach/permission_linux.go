@@ -15,9 +15,9 @@ import (
 
 // Numbers of capabilities (capability.h).
 const (
-	// capSysPtrace: with it the memory of any process of the same or an inner user namespace can be read.
+	// capSysPtrace is the capability to read the memory of any process of the same or an inner user namespace.
 	capSysPtrace = 19
-	// capDACOverride and capDACReadSearch: with either, files can be opened that only their owner may open.
+	// With capDACOverride or capDACReadSearch, ddtop can open files that only their owner may open.
 	capDACOverride, capDACReadSearch = 1, 2
 )
 
@@ -27,7 +27,7 @@ type permissionFacts struct {
 	// euid and capable are ours: the effective user, and whether we have CAP_SYS_PTRACE.
 	euid    int
 	capable bool
-	// container: we seem to run inside one.
+	// container is true if we seem to run inside one.
 	container bool
 	// targetUID are the real, effective and saved users of the target, targetUser the name of the effective one.
 	targetUID  [3]int
@@ -35,7 +35,7 @@ type permissionFacts struct {
 	// egid is our effective group, targetGID the real, effective and saved group of the target.
 	egid      int
 	targetGID [3]int
-	// moreCapable: the target has capabilities that we don't have.
+	// moreCapable is true if the target has capabilities that we don't have.
 	moreCapable bool
 	// dumpable is false if the kernel gives the target's files in /proc to root. It does so for programs that are
 	// setuid, not readable, or that asked for it (prctl PR_SET_DUMPABLE).
@@ -48,7 +48,7 @@ type permissionFacts struct {
 	// opensFiles is true if ddtop has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE. It may then open the files of other
 	// users, also files in /proc that only a process's owner may open (auxv, syscall, fd).
 	opensFiles bool
-	// filtered: a seccomp filter applies to ddtop.
+	// filtered is true if a seccomp filter applies to ddtop.
 	filtered bool
 	// granted are the capabilities that ddtop's file grants, or that we have without being root.
 	granted uint64

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// capSysNice: with it a thread may have a nice value below 0 (capability.h).
+// capSysNice is the capability with which a thread may have a nice value below 0 (capability.h).
 const capSysNice = 23
 
 func ownStatus() (processStatus, error) {

@@ -130,7 +130,7 @@ func partOf(args []string) (part, now string) {
 			now += " quiet"
 		}
 	}
-	// What stands in brackets behind a blank is the name of an application.
+	// The text in brackets behind a blank is the name of an application.
 	text, _, _ = strings.Cut(text, " [")
 	if m := workerTitle.FindStringSubmatch(text); m != nil {
 		return "w" + m[1], now

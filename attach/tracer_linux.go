@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	// errStillHeld: the thread that traced before has not quite ended yet.
+	// errStillHeld means that the thread that traced before has not quite ended yet.
 	errStillHeld = errors.New("still traced by ourselves")
-	// errLate: the time was up before all threads were seized.
+	// errLate means that the time was up before all threads were seized.
 	errLate = errors.New("not all threads were seized in time")
 )
 
@@ -24,7 +24,7 @@ var (
 type tracer struct {
 	z   *Pauser
 	tid int
-	// ownChild: the target is our own child, so its main thread's end is not ours to ask for.
+	// ownChild is true if the target is our own child, so its main thread's end is not ours to ask for.
 	ownChild bool
 
 	order, done chan struct{}
@@ -33,7 +33,7 @@ type tracer struct {
 	timer       *time.Timer
 	// patience is the timer of the goroutine that waits for the answer.
 	patience *time.Timer
-	// stopping: an order to stop is being obeyed.
+	// stopping is true if an order to stop is being obeyed.
 	stopping atomic.Bool
 	seizedMu sync.Mutex // guards the following fields
 	// seized are the numbers in list, for reap.
@@ -46,7 +46,8 @@ type tracer struct {
 	result  Pause
 	// startNS is the first order to stop, endNS when the time is up; CLOCK_MONOTONIC.
 	startNS, endNS int64
-	// unclean: a thread could be released only by the end of this one. Written before released is sent to.
+	// unclean is true if a thread can be released only by the end of this thread. It is written before a send to
+	// released.
 	unclean bool
 }
 
@@ -331,7 +332,7 @@ func (t *tracer) look(x *tracee) bool {
 	code, status, err := waitID(x.tid, options)
 	switch {
 	case err != nil:
-		x.state = traceEnded // no thread of ours any more: it ended, or called exec and has another number now
+		x.state = traceEnded // not our thread: it ended, or called exec and has another number now
 		t.unclean = true
 		return true
 	case code == 0:

@@ -127,7 +127,7 @@ func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.T
 		}
 	}
 	if g.Owner == nil && r.OwnerEnd != 0 && !listed {
-		g.Owner = &r.OwnerEnd // a thread that the list did not hold yet, or no longer
+		g.Owner = &r.OwnerEnd // a thread that the list did not hold at that time
 	}
 	g.Owner, g.Handover = copied(g.Owner), copied(g.Handover)
 	g.WaitingCount = max(g.WaitingCount, len(g.Waiting))

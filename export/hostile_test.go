@@ -85,8 +85,8 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestHostileNamesInExports: no name reaches a terminal as an escape sequence, neither from a file that is shown as it is
-// nor by the tool that reads it. The JSON formats have their own line breaks; they are compared decoded, too.
+// TestHostileNamesInExports: no name reaches a terminal as an escape sequence, neither from a file that is printed
+// unchanged nor by the tool that reads it. The JSON formats have their own line breaks. They are also compared decoded.
 func TestHostileNamesInExports(t *testing.T) {
 	m := hostileWorld()
 	list := []weights.Measured{m, m}

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// How many rows the requests of `ddtop stat` have, how wide a name gets, and how many states and peers are named; the JSON has
-// more.
+// Limits of the requests of `ddtop stat`: the number of rows, the width of a name in cells, and the number of states
+// and peers. The JSON has more.
 const (
 	maxEndpointRows = 15
 	maxRunningRows  = 15

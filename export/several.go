@@ -57,7 +57,7 @@ func sumRow(s report.Sum) []string {
 		units.Plural(s.Findings, "finding", "findings")}
 }
 
-// The kernel knows a process's start to 10 ms; its end is seen at a look at the processes.
+// The kernel knows a process's start to 10 ms. ddtop sees its end when it next lists the processes.
 const (
 	startFormat = "2006-01-02T15:04:05.00Z07:00"
 	endFormat   = "2006-01-02T15:04:05.000Z07:00"

@@ -84,8 +84,8 @@ func TestStatsAddUp(t *testing.T) {
 	}
 }
 
-// TestDumpsOfSeveralProcesses: each dump stands under its process's name, an empty line apart, and those that could not be
-// read below.
+// TestDumpsOfSeveralProcesses: each dump is under its process's name, with an empty line between. Processes that could
+// not be read are below.
 func TestDumpsOfSeveralProcesses(t *testing.T) {
 	one := func(pid, threads int) ProcessDump {
 		s := &sampler.Sample{}

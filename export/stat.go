@@ -28,10 +28,10 @@ func WriteStatJSON(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	return WriteJSON(w, d)
 }
 
-// WriteStat writes the table of `ddtop stat` for people: the GVL, waiting, garbage collection, findings, the notes of a
-// recording. Then comes a row a thread with its time by state in percent of the time it was listed, the busiest first.
-// Then come requests and jobs by endpoint, the causes of waiting, the longest waits, the probes of exact mode, threads
-// unknown to Ruby, and the quality and cost of sampling.
+// WriteStat writes the table of `ddtop stat` for people. It begins with the GVL, waiting, garbage collection, findings,
+// and the notes of a recording. Then comes a row for each thread, the busiest first, with its time by state in percent
+// of the time in which it was listed. Then come requests and jobs by endpoint, the causes of waiting, and the longest
+// waits. The end has the probes of exact mode, threads unknown to Ruby, and the quality and cost of sampling.
 func WriteStat(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	statHead(&b, s)

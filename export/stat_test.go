@@ -170,7 +170,8 @@ func TestStatJSONContract(t *testing.T) {
 	}
 }
 
-// A share of a CPU that rests on no two readings of a counter is not said to be 0 %, and one that rests on few ticks says so.
+// TestShortWindowsSayTooShort: a share of a CPU needs two readings of a counter, and is never 0 % without them. A share
+// from few ticks has a mark.
 func TestShortWindowsSayTooShort(t *testing.T) {
 	s := demoStat()
 	s.Self.CPUNS, s.Self.SpanNS = nil, 0
@@ -194,7 +195,7 @@ func TestShortWindowsSayTooShort(t *testing.T) {
 	}
 }
 
-// TestStatWithoutRequests: a program that serves nobody has no part about requests.
+// TestStatWithoutRequests: a program without requests has no part about requests.
 func TestStatWithoutRequests(t *testing.T) {
 	s := demoStat()
 	s.Requests = report.StatRequests{}

@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// TestStatSource: a measurement says how it was learned what threads did, unless it was polled because nothing else was asked for.
+// TestStatSource: a measurement names the source of the threads' states, except for polling without another source
+// asked for.
 func TestStatSource(t *testing.T) {
 	for _, c := range []struct {
 		is   *report.StatSource

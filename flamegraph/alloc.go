@@ -23,8 +23,8 @@ type AllocEstimate struct {
 // Enough reports whether shares mean something.
 func (a AllocEstimate) Enough() bool { return a.Ticks >= MinAllocTicks }
 
-// Error is the relative error to be expected of the share of most of it, 1/sqrt(Ticks): 0.05 for 400 ticks. The share of a
-// smaller part is known less well, by the square root of its share. +Inf without data.
+// Error is the expected relative error of the share of most of the allocations, 1/sqrt(Ticks): 0.05 for 400 ticks. The
+// error of a smaller part is larger, by the square root of its share. Without data it is +Inf.
 func (a AllocEstimate) Error() float64 { return 1 / math.Sqrt(float64(max(0, a.Ticks))) }
 
 // Allocations returns the estimate for all entries together.

@@ -54,7 +54,7 @@ const driver = `<script><![CDATA[
 ]]></script>
 </svg>`
 
-// TestSVGInBrowser lets a real browser run the picture's script, where there is one.
+// TestSVGInBrowser lets a real browser run the picture's script, if there is a browser.
 func TestSVGInBrowser(t *testing.T) {
 	if raceDivisor > 1 {
 		t.Skip("what a browser does, which the race detector has nothing to do with")

@@ -46,8 +46,8 @@ type stackRoot struct {
 	stack sampler.StackID
 }
 
-// maxInfos is the number of frames past which a Builder drops the frames of earlier builds, if the Dictionary has no
-// Keeper and so no generations.
+// maxInfos is the number of frames past which a Builder drops the frames of earlier builds. It counts only if the
+// Dictionary has no Keeper and so no generations.
 const maxInfos = 1 << 16
 
 // Builder builds Trees. It keeps the data that does not change between two builds (the frames of a Dictionary, the

@@ -5,8 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// share notes that a thread was seen under k for ns, for the next reading of its CPU time. The table is small; when it is
-// full, a stack not in it gets none of that reading's CPU time and the others get its part.
+// share notes that a thread was seen under k for ns. The next reading of its CPU time uses this. The table is small. If
+// it is full, a stack that is not in it gets none of this reading's CPU time, and the other stacks get its part.
 func (st *threadState) share(k Key, ns int64) {
 	for i := len(st.shares) - 1; i >= 0; i-- {
 		if st.shares[i].key == k {

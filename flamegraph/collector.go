@@ -36,12 +36,12 @@ type Sink interface {
 // Collector turns the intervals of a stream.Stream into weights, for one or more Sinks:
 //
 //   - WallNS is the length of the intervals.
-//   - A thread's CPU time, known from schedstat at a lower rate, is shared among the stacks seen since, by the time they
-//     were seen in a state that can use a CPU (in any state where there was none).
+//   - A thread's CPU time is known from schedstat, at a lower rate. It is divided among the stacks seen since then, by
+//     their time in states that can use a CPU. If there was no such state, their time in any state counts.
 //   - BlameNS is the time that others of the same ractor wait, charged to the holder's stack.
 //   - AllocSeen is what was allocated just before a stack was read (sampler.AllocPair).
 //
-// It allocates nothing in the steady state. Not safe for concurrent use; Rollings are.
+// It allocates nothing in the steady state. It is not safe for concurrent use. Rollings are.
 type Collector struct {
 	gvl.Ignore
 	stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State
@@ -97,7 +97,8 @@ func (c *Collector) ByRest(rests func(gvl.State, *gvl.Detail, sampler.StackID, s
 	c.rests = rests
 }
 
-// Served is what each EndpointID given so far stands for, by the ID; nil where weights are not kept apart. It is not to be changed.
+// Served returns the meaning of each EndpointID so far, by the ID. It is nil if weights are not kept apart. Callers
+// must not change it.
 func (c *Collector) Served() []Served { return c.served.list[:len(c.served.list):len(c.served.list)] }
 
 // Endpoint returns the ID of a route or a class of jobs. It is zero if it was not seen.

@@ -57,9 +57,9 @@ func weightsOf(r *Rolling) map[Key]Weights {
 	return m
 }
 
-// TestCollectorConservation: per thread, wall time sums to the time it was listed (half of the time before
-// and after included), CPU time to the kernel's difference,
-// waiting time to the wall time of the tag, whatever comes and goes in between.
+// TestCollectorConservation: for each thread, wall time sums to the time it was listed (with half of the time before
+// and after). CPU time sums to the kernel's difference, and waiting time to the wall time of the tag. This holds for
+// every stream.
 func TestCollectorConservation(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(200)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 7))

@@ -10,8 +10,8 @@ import (
 type Diff struct {
 	// BeforeWhole and AfterWhole are the wholes.
 	BeforeWhole, AfterWhole float64
-	// ByName compares nodes by their labels alone: of two recordings, between which files and lines have moved. Of nodes with one
-	// label under one parent the heaviest is compared with all of them before.
+	// ByName compares nodes only by their labels, because files and lines can move between two recordings. If several
+	// nodes with the same label are under the same parent, the heaviest is compared with all of them before.
 	ByName bool
 	// Visit is called for each node of the tree after, with the growth of its own weight and of its total. It is
 	// called with a nil node for parts that only the tree before has. The root's values are the whole tree's.

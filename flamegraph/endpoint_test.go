@@ -88,8 +88,8 @@ func TestManySpans(t *testing.T) {
 	}
 }
 
-// TestSpansTakeNoStacks: each request is another span with stacks of its own; in a long measurement they leave room for the
-// stacks of later requests, which are told apart by their routes still.
+// TestSpansTakeNoStacks: each request is another span with stacks of its own. In a long measurement they leave room for
+// the stacks of later requests, which still have their routes.
 func TestSpansTakeNoStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	r, err := NewRolling(0, 0)

@@ -12,8 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// foldWorld makes a tree of lines "thread;a;gem:b;c:C#d;lib:e 10": gem:, lib: and c: are code of a gem, of the standard library
-// and in C; what else begins with a capital letter is the program's own.
+// foldWorld makes a tree of lines. A line is "thread", frames and a weight, such as "t;a;gem:b;c:C#d;lib:e 10". "gem:",
+// "lib:" and "c:" are code of a gem, of the standard library and in C. Other frames with a capital letter are the
+// program's own.
 func foldWorld(t *testing.T, lines ...string) (*Snapshot, *sampler.Dictionary, Options) {
 	t.Helper()
 	dict, s := sampler.NewDictionary(), new(Snapshot)
@@ -123,8 +124,8 @@ func TestOpenRun(t *testing.T) {
 	}
 }
 
-// TestFoldRandomTrees: whatever the tree, totals are kept, no own frame is lost, siblings are in order, and with all runs open it
-// is the tree of before.
+// TestFoldRandomTrees: for every tree, totals are kept, no own frame is lost, and siblings are in order. With all runs
+// open it is the original tree.
 func TestFoldRandomTrees(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(40)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 33))

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// StackRow is a row of a stack in which runs of frames that are not the program's own are folded: the frames From to To-1. Of one
-// frame it is that frame.
+// StackRow is a row of a stack in which runs of frames that are not the program's own are folded. It stands for the
+// frames From to To-1. A row of one frame stands for this frame.
 type StackRow struct {
 	From, To int
 	// Text is the text of a row for several frames. It is empty for a single frame.

@@ -3,8 +3,8 @@ package flamegraph
 import "fmt"
 
 const (
-	// minStraight is the least length of a run of frames, each with one callee and almost no time of its own, whose
-	// inner part becomes one row.
+	// minStraight is the least length of a run of frames whose inner part becomes one row. Each frame of a run has one
+	// callee and almost no time of its own.
 	minStraight = 4
 	// straightShare is the part of a frame's time that its one callee must have for the frame to be folded away.
 	straightShare = 0.999

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// treeOf builds a tree from lines of "a;b;c weight".
+// treeOf builds a tree from lines of frames and a weight: "a;b 10".
 func treeOf(t *testing.T, lines ...string) *Tree {
 	t.Helper()
 	root := &Node{FuncKey: FuncKey{Label: "all", Kind: RootNode}}

@@ -48,8 +48,8 @@ func columns(s string) int {
 	return len(s) // Printable leaves no control characters
 }
 
-// Unprintable reports whether Printable replaces a character: control and format characters, line separators, private use and
-// surrogates.
+// Unprintable reports whether Printable replaces a character: control and format characters, line separators, private
+// use and surrogates.
 func Unprintable(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs)
 }

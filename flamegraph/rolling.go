@@ -12,7 +12,7 @@ const (
 	// maxSlots bounds the slots of a Rolling.
 	maxSlots = 1 << 14
 	// MaxKeys bounds the distinct keys of a Rolling. Past it, weights of new keys go to the same thread and state with
-	// the empty stack, and Snapshot.Overflow counts them: the sums stay right, the detail is lost and said to be.
+	// the empty stack, and Snapshot.Overflow counts them. The sums stay right, and the detail is lost.
 	MaxKeys = 1 << 19
 	// maxStackless bounds the additional keys of threads without a stack. A program may make threads without end.
 	// Past it their weights go to thread 0, which is no thread.

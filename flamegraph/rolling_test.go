@@ -18,8 +18,8 @@ func newRolling(t testing.TB, window, slot int64) *Rolling {
 	return r
 }
 
-// TestRollingEqualsNaive compares with a list of all additions: what the window holds is exactly what was added at times
-// of its slots.
+// TestRollingEqualsNaive compares with a list of all additions. The window holds exactly what was added at times of its
+// slots.
 func TestRollingEqualsNaive(t *testing.T) {
 	type added struct {
 		at int64
@@ -157,8 +157,8 @@ func TestRollingThreadsWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestRollingConcurrently lets readers and a writer at it; the race detector watches, and every snapshot is consistent:
-// the writer adds equal WallNS and CPUNS.
+// TestRollingConcurrently runs readers and a writer at the same time, under the race detector. Every snapshot must be
+// consistent: the writer adds equal WallNS and CPUNS.
 func TestRollingConcurrently(t *testing.T) {
 	r := newRolling(t, 1e6, 1e4)
 	done := make(chan struct{})

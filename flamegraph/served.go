@@ -139,7 +139,8 @@ func (c *Collector) emit(atNS int64, k Key, w Weights) {
 // settle gives the weights of a request its presently known name.
 func (c *Collector) settle(r *servedWork) {
 	if c.charges.kept -= len(r.list); !c.charges.now && len(r.list) > 0 {
-		// A Dictionary that has evicted the request knows no name: a span alone must not replace the one known before.
+		// A Dictionary that has evicted the request knows no name. A span without a name must not replace the known
+		// name.
 		if s := &r.serving; s.Work == 0 || c.served.dict.Work(s.Work).Kind != sampler.WorkNone {
 			r.name = cmp.Or(c.served.anew(s), r.name)
 		}

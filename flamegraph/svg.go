@@ -45,7 +45,7 @@ func (t *Tree) WriteSVG(w io.Writer, title string) error {
 
 // SVGColors are colours for a tree that replace the colours by origin.
 type SVGColors struct {
-	// Fill is a node's colour, #rrggbb; white: the text on it is.
+	// Fill returns a node's colour, #rrggbb. white is true if the text on it is white.
 	Fill func(*Node) (color string, white bool)
 	// Legend says what colours mean.
 	Legend []SVGLegend

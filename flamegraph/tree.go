@@ -56,25 +56,25 @@ type Node struct {
 	// severalLines is whether frames of other lines are merged here.
 	severalLines bool
 	C            bool
-	// Own: it is the program's own code. Library is what it is of otherwise (sampler.Frame.Library).
+	// Own is true if it is the program's own code. Otherwise Library names its library (sampler.Frame.Library).
 	Own     bool
 	Library string
 	from    sampler.Origin
 	run     *run // of a RunNode
-	// Uncertain: at least one of the frames merged here can't be trusted.
+	// Uncertain is true if at least one of the frames merged here can't be trusted.
 	Uncertain   bool
 	Self, Total int64
 	// StateTotal and StateSelf split Total and Self by state.
 	StateTotal, StateSelf [gvl.NumStates]int64
 	Depth                 int
 	Parent                *Node
-	// Children are sorted by Label, File, Line, Kind, LeafNodes last: an order that does not depend on weights, so that a live
-	// picture does not jump.
+	// Children are sorted by Label, File, Line, Kind, with LeafNodes last. This order does not depend on weights, so
+	// that a live picture does not jump.
 	Children []*Node
 }
 
-// Joined returns one tree of several, with the children of all roots under one root. Their options must differ in
-// Root alone. It uses the nodes of the trees, so callers must not use these afterwards.
+// Joined returns one tree of several, with the children of all roots under one root. Their options may differ only in
+// Root. It uses the nodes of the trees, so callers must not use these afterwards.
 func Joined(list []*Tree) *Tree {
 	t := list[0]
 	for _, x := range list[1:] {

@@ -31,14 +31,15 @@ type Key struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	State  gvl.State
-	// GC is why the collection began, gvl.Detail.GCReason, of gvl.GC where a Collector tells reasons apart (Collector.ByGC).
+	// GC is the reason of the collection, gvl.Detail.GCReason. Only the state gvl.GC has it, if a Collector separates
+	// reasons (Collector.ByGC).
 	GC uint16
 	// Rests is whether the thread had nothing to do, of a Collector that knows (Collector.ByRest).
 	Rests    bool
 	Endpoint EndpointID
 }
 
-// Compare orders keys by thread, stack, state, whom they are for, why a collection began, and rest after work.
+// Compare orders keys by thread, stack, state, endpoint, reason of a collection, and rest after work.
 func (k *Key) Compare(o *Key) int {
 	return cmp.Or(cmp.Compare(k.Thread, o.Thread), cmp.Compare(k.Stack, o.Stack), cmp.Compare(k.State, o.State),
 		cmp.Compare(k.Endpoint, o.Endpoint), cmp.Compare(k.GC, o.GC), compareBools(k.Rests, o.Rests))

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// unclassed are the calls of Linux that callsOf leaves out: they handle memory, ask or set what the kernel has at hand, make things, send
-// signals, end, or exist no longer.
+// unclassed are the calls of Linux that callsOf leaves out. They handle memory, ask or set what the kernel has at hand,
+// make things, send signals, end, or are obsolete.
 const unclassed = `
 mmap mprotect munmap brk mremap mincore madvise process_madvise mlock mlock2 munlock mlockall munlockall mbind set_mempolicy get_mempolicy
 set_mempolicy_home_node migrate_pages move_pages remap_file_pages pkey_mprotect pkey_alloc pkey_free memfd_create memfd_secret mseal

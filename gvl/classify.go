@@ -220,9 +220,9 @@ func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int
 }
 
 // atBarrier reports whether a holder has stopped for a collection of another ractor, or waits for the others to stop
-// for its own. It sleeps in a futex while a barrier is asked for or a thread collects. Marking and compacting begin
-// when all others have stopped (docs/internals/threads.md#ractors), so they are enough if the kernel does not answer.
-// While a thread sweeps, the others run.
+// for its own. It sleeps in a futex while a thread requests a barrier or collects. Marking and compacting begin when
+// all others have stopped (docs/internals/threads.md#ractors), so they are enough if the kernel does not answer. While
+// a thread sweeps, the others run.
 func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) bool {
 	collecting := s.GC.Valid && s.GC.During
 	if len(c.owners) < 2 || place == c.collector || !collecting && t.Bits&sampler.BitBarrier == 0 {
@@ -268,7 +268,8 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	since, before := mid, e.cpuAtNS
 	parked := st == Parked && !InQueue(st, &d)
 	counted := st == IO || st == Sleeping || parked
-	// A parked thread may be given a CPU for a signal or a time slice and park again: what it waits for goes on, and its length has a bound.
+	// A parked thread may get a CPU for a signal or a time slice, and park again. Its wait goes on, and the length has
+	// a bound.
 	woke := counted && e.woke(s, &t.Kernel, st, &d, c.proc.Pauses) && !parked
 	switch prev := &e.last; {
 	case !e.known:
@@ -277,7 +278,8 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	case prev.State == st:
 		since = prev.SinceNS
 		if woke {
-			// It went on and came back between two readings of its counters. What it waits in now was asked for as it is.
+			// It went on and came back between two readings of its counters. The kernel's answer is about its present
+			// wait.
 			e.sinceNS = min(max(since, before+(t.Kernel.CPUAtNS-before)/2)+1, now)
 		}
 		if p == PlaceReleased && e.sinceNS > since {

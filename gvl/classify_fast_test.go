@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestClassifierSkipsNothing: what is passed over because nothing has changed comes out as if it had been classified again.
+// TestClassifierSkipsNothing: what the Classifier skips because nothing has changed gets the same result as if it had
+// been classified again.
 func TestClassifierSkipsNothing(t *testing.T) {
 	for _, era := range []sampler.Era{sampler.EraFlag, sampler.EraOwner, sampler.EraSched} {
 		for seed := range uint64(20) {

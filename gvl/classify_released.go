@@ -37,7 +37,7 @@ var callsOf = map[callClass][]string{
 	callPoll: {"poll", "ppoll", "epoll_wait", "epoll_wait_old", "epoll_pwait", "epoll_pwait2", "io_uring_enter", "io_getevents",
 		"io_pgetevents"},
 	callSelect: {"select", "pselect6"},
-	// A thread in vfork, as in clone with CLONE_VFORK (posix_spawn, Ruby's spawn), waits until the child has called exec.
+	// A thread in vfork, or in clone with CLONE_VFORK (posix_spawn, Ruby's spawn), waits until the child calls exec.
 	callChild:     {"wait4", "waitid", "vfork", "clone", "clone3"},
 	callSleep:     {"nanosleep", "clock_nanosleep", "pause", "rt_sigtimedwait", "rt_sigsuspend"},
 	callFutex:     {"futex", "futex_waitv", "futex_wait", sampler.SyscallLostLock, sampler.SyscallLostHelper},
@@ -309,7 +309,7 @@ func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	return e.hint.state, d
 }
 
-// Doing says why a released thread does not run, by what the kernel noted.
+// Doing returns why a released thread does not run, by the kernel's record.
 func (c *Classifier) Doing(d *sampler.Doing, atNS int64) (State, Detail) {
 	t := sampler.Thread{TID: 1, Status: d.Status, Blocked: sampler.Blocked{FD: -1}}
 	t.Kernel = sampler.Kernel{StateAtNS: atNS, Syscall: d.Syscall, FD: d.FD, FDs: d.FDs}

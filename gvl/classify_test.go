@@ -30,7 +30,7 @@ func TestClassify(t *testing.T) {
 
 	tests := []struct {
 		name  string
-		eras  []sampler.Era // nil: all
+		eras  []sampler.Era // nil means all eras
 		s     *sampler.Sample
 		state State // of thread 1
 		check func(Detail) bool
@@ -326,7 +326,8 @@ func TestStalledNeedsThisHold(t *testing.T) {
 	}
 }
 
-// Of several ractors one collects. The others stand at its barrier, or go on: while it sweeps, and until all have stopped.
+// TestWhoCollects: of several ractors one collects. The others stand at its barrier, or go on: while it sweeps, and
+// until all have stopped.
 func TestWhoCollects(t *testing.T) {
 	const collects, barrier = sampler.BitCollects, sampler.BitBarrier
 	stopped := func(id sampler.ThreadID) sampler.Thread {

@@ -31,8 +31,8 @@ type WaitSpan struct {
 // stillNS is how long the thread is known not to have run, in ns.
 func (w *WaitSpan) stillNS() int64 { return max(w.ReadNS-w.SinceNS, 0) }
 
-// waitEvidence is what the Classifier remembers of a wait, to find out whether the thread had the GVL between two
-// samples that both find it waiting.
+// waitEvidence is what the Classifier remembers of a wait. It shows whether the thread had the GVL between two samples
+// that both find it waiting.
 type waitEvidence struct {
 	WaitSpan
 	// cpuAtNS, cpuNS and turns are the last reading of the thread's counters. cpuAtNS is zero if there was none in
@@ -194,9 +194,9 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 	return ran
 }
 
-// moved reports whether a waiting thread had a CPU since its counters were last read. known is true if it is also
-// known whether it had the GVL. Up to Ruby 3.2 waiting threads are woken to end the holder's time slice, and a target
-// that is stopped for samples gives every thread a turn. Such a turn proves nothing.
+// moved reports whether a waiting thread had a CPU since its counters were last read. known is true if it is also known
+// whether it had the GVL. Up to Ruby 3.2 waiting threads are woken to end the holder's time slice. A target that is
+// stopped for samples gives every thread a turn on a CPU. Such a turn proves nothing.
 func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence) (moved, known bool) {
 	turns, ranNS := k.Turns-w.turns, k.CPUNS-w.cpuNS
 	switch {
@@ -224,7 +224,8 @@ func (e *episode) seeReading(t *sampler.Thread, p Place) {
 func (w *WaitSpan) middle(now int64) int64 { return min(w.afterNS+(w.ByNS-w.afterNS)/2, now) }
 
 // unfairQueue reports whether a thread can come to the head of the queue. From Ruby 4.1 on, a thread that comes back
-// from a short call may take the GVL from the chosen thread, which goes back to the head (thread_pthread.c).
+// from a short call may take the GVL from the chosen thread. The chosen thread goes back to the head
+// (thread_pthread.c).
 func unfairQueue(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPure checks what the design promises: of this module gvl and the packages below it import only the vocabulary, the types
-// of reports, and how figures are written. They can touch no process, no memory, no file and no clock.
+// TestPure checks the design: of this module, gvl and the packages below it import only the vocabulary, the types of
+// reports, and how figures are written. They cannot touch a process, memory, a file or a clock.
 func TestPure(t *testing.T) {
 	list := func(args ...string) []string {
 		out, err := exec.Command("go", append([]string{"list"}, args...)...).CombinedOutput()

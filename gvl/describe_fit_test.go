@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDescribeFit: each form says less than the one before, all but the last of them whom or what is waited for.
+// TestDescribeFit: each form is shorter than the one before. All but the last name the object of the wait.
 func TestDescribeFit(t *testing.T) {
 	dict := sampler.NewDictionary()
 	dict.SetThread(sampler.ThreadInfo{ID: 7, Name: "web-0"})

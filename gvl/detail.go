@@ -82,7 +82,8 @@ type Detail struct {
 	// GCMode and GCMinor describe the collection of a thread in state GC.
 	GCMode  sampler.GCMode
 	GCMinor bool
-	// GCReason, of GC alone, has the bits of sampler.GC.Reason that say why the cycle began and why it is a major one.
+	// GCReason is set only for the state GC. It has the bits of sampler.GC.Reason: why the cycle began and why it is a
+	// major one.
 	GCReason uint16
 	// Inferred is set if ddtop concluded from a count which thread waits (Ruby 2.5).
 	Inferred bool

@@ -10,7 +10,7 @@
 // stack, and how that is known. Its rules were measured against Ruby's exact events (rb_internal_thread_add_event_hook,
 // 3.2 and later). A thread's Intervals follow each other without a gap and without overlap. The Stream also delivers
 // each Wait for a GVL, the holders of each GVL (LockInterval), and the collector's time (GCInterval). A Tick has the
-// sample itself, for what is counted rather than timed.
+// sample itself, for data that is counted and not timed.
 //
 // A Consumer adds them up. It is attached to the Stream before its first sample. All consumers agree to the nanosecond
 // (TestIntervalsAddUp of gvl/findings):
@@ -19,9 +19,9 @@
 //   - account.Blame: the code that held the GVL while others waited.
 //   - account.Requests: the time and the blame of requests and jobs, and of their endpoints.
 //   - timeline.Timeline: states in columns of time.
-//   - findings.Findings: the last seconds, for its rules.
+//   - findings.Findings: the last seconds, which its rules use.
 //   - flamegraph.Collector: weights by thread, stack and state, for pprof and the like.
-//   - trace.Trace (export/trace): what happened when, for the Firefox Profiler and Chrome's traces.
+//   - trace.Trace (export/trace): events in the order of time. The Firefox Profiler and Chrome's traces use them.
 //   - the screen: waits by their length, a second at a time.
 //
 // An Interval comes when nothing can change it any longer: at the next reading of the stack, or when the kernel has

@@ -24,8 +24,8 @@ type episode struct {
 	hint   hint
 	hinted bool
 	// cpuNS and turns are the thread's CPU time and turns on a CPU as read at cpuAtNS, in this episode and asleep in a
-	// call. cpuAtNS is zero before that. stillNS is the first of the readings since which the thread has not moved, and
-	// pauses how often the target had been stopped at the last.
+	// call. cpuAtNS is zero before that. stillNS is the first of the readings since which the thread has not moved.
+	// pauses is how often the target had been stopped by the last reading.
 	cpuNS, turns, cpuAtNS, stillNS int64
 	pauses                         uint64
 	lock                           lockWait
@@ -82,10 +82,10 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 	}
 }
 
-// woke reports whether a thread in input or output, or asleep, has left its call since its counters were last read,
-// and stores the new reading. Up to 3.2, a thread that waits for a child gets turns to keep Ruby's time slices, so
-// its turns do not count. If the target is stopped for samples (pauses), each stop gives every thread a turn. Then
-// only more CPU time than a stop takes counts, and only against the thread being still.
+// woke reports whether a thread in input or output, or asleep, has left its call since its counters were last read. It
+// stores the new reading. Up to 3.2, a thread that waits for a child gets turns to keep Ruby's time slices, so its
+// turns do not count. If the target is stopped for samples (pauses), each stop gives every thread a turn. Then woke
+// returns false, and the thread counts as still unless it took more CPU time than the stops take.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
@@ -97,7 +97,8 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 		moved = ranNS >= wokeNS*int64(max(s.Reads.Pauses-min(e.pauses, s.Reads.Pauses), 1))
 	}
 	first := e.cpuAtNS == 0
-	// Of a sleeping thread, which call it is in is not asked: memory says that it sleeps, and is read before its counters.
+	// ddtop does not ask for the call of a sleeping thread. Memory shows that it sleeps, and is read before its
+	// counters.
 	inCall := k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning
 	if inCall || st == Sleeping || st == Parked {
 		e.cpuNS, e.turns, e.cpuAtNS, e.pauses = k.CPUNS, k.Turns, k.CPUAtNS, s.Reads.Pauses

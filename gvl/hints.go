@@ -18,8 +18,8 @@ type hint struct {
 // frames further out. Any other wait is the innermost frame itself.
 const maxHintFrames = 4
 
-// frameHints are the methods of Ruby's own classes in which threads wait, by Ruby 3.4's label, and by older labels of
-// classes that had no Thread:: before it.
+// frameHints are the methods of Ruby's own classes in which threads wait. The keys are Ruby 3.4's labels, and older
+// labels of classes that had no Thread:: before 3.4.
 var frameHints = map[string]hint{
 	"Thread::Mutex#lock": {Lock, "", "Mutex"}, "Mutex#lock": {Lock, "", "Mutex"},
 	"Thread::Mutex#synchronize": {Lock, "", "Mutex"}, "Mutex#synchronize": {Lock, "", "Mutex"},
@@ -55,7 +55,8 @@ var frameHints = map[string]hint{
 	"Socket#__accept": {IO, OpAccept, ""}, "Socket#connect": {IO, OpConnect, ""}, "Socket#__connect": {IO, OpConnect, ""},
 }
 
-// mutexSleep is the method in which a condition variable sleeps. Its callers say whether it is one.
+// mutexSleep is the method in which a condition variable sleeps. Its callers show whether a sleep is of a condition
+// variable.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
 // hintTable finds the hint of a stack. It looks up each frame once.

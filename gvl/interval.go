@@ -127,10 +127,10 @@ type LockInterval struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	State  State
-	// Turn is the holder's stack in this hold. At first it is the stack with which it continued
-	// (sampler.Change.Resumes, or its whole Stack after a time slice), later the stack that a sample read. It is zero
-	// if that is not known. Stack can be from an earlier hold, and favours the code that holds the GVL for long. Use
-	// Stack for sums, and Turn for single events.
+	// Turn is the holder's stack in this hold. At first it is the stack with which the holder continued
+	// (sampler.Change.Resumes, or its whole Stack after a time slice). Later it is the stack that a sample read. It is
+	// zero if that is not known. Stack can be from an earlier hold, and favours the code that holds the GVL for long.
+	// Use Stack for sums, and Turn for single events.
 	Turn sampler.StackID
 	// Serving is the request that the holder worked for, as old as its stack.
 	Serving sampler.Serving
@@ -272,5 +272,6 @@ func TopKey[K cmp.Ordered](m map[K]int64) (key K, value int64) {
 	return key, value
 }
 
-// TimeSliceNS is the time slice after which Ruby code lets others run (RUBY_THREAD_TIMESLICE's default, 100 ms; thread.c).
+// TimeSliceNS is the time slice after which Ruby code lets others run (RUBY_THREAD_TIMESLICE's default, 100 ms;
+// thread.c).
 const TimeSliceNS = 100e6

@@ -15,7 +15,7 @@ type Bound uint8
 
 // The kinds of Bound.
 const (
-	// Exactly: the length itself.
+	// Exactly means that the length is exact.
 	Exactly Bound = iota
 	// AtMost is an upper bound. What looks like one wait may be several.
 	AtMost
@@ -87,7 +87,7 @@ func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 type Lengths struct {
 	// least and most count each wait by its two bounds, likely by the middle between samples.
 	least, likely, most Histogram
-	// sure counts each wait by what an alarm may rest on (Wait.SureNS).
+	// sure counts each wait by its lower bound, on which an alarm may rest (Wait.SureNS).
 	sure Histogram
 	// open is the number of waits that can become longer.
 	open int64

@@ -97,16 +97,16 @@ func (c *Classifier) findCollector(s *sampler.Sample) {
 
 // named reports whether the owner field names a thread that is about to run. From 3.3 on, a thread that was the owner
 // only at the start of the read counts too: its own words, read in between, were not linked yet. To have run and
-// unlinked by then, it would have to take the lock, run, wake the next one and unlink in the first half of the read.
+// unlinked by then, it would have to take the lock, run, wake the next thread and unlink. All this would have to happen
+// in the first half of the read.
 func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
 	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
 }
 
 // letGo reports whether a thread gave the GVL up during the read. The owner field named it at the start and another
-// thread at the end, and its own words, read in between, show that it is in a blocking region. From 3.3 on its node
-// stays linked while it wakes the next thread, which takes longer than a short call runs. If this counted as running,
-// loads with 100,000 hand-overs per second would have four times the running time of Ruby's events
-// (internal/accuracy).
+// thread at the end. Its own words, read in between, show that it is in a blocking region. From 3.3 on its node stays
+// linked while it wakes the next thread, which takes longer than a short call runs. If this counted as running, loads
+// with 100,000 hand-overs per second would show four times the running time of Ruby's events (internal/accuracy).
 func (c *Classifier) letGo(t *sampler.Thread, r *sampler.Ractor) bool {
 	return c.proc.Era == sampler.EraSched && t.ID == r.OwnerStart && t.ID != r.OwnerEnd &&
 		t.Bits&(sampler.BitBlockingRegion|sampler.BitNoStatus) == sampler.BitBlockingRegion && t.Status != sampler.Runnable

@@ -5,26 +5,27 @@ type State uint8
 
 // The states, in the order of the screens and of stat's columns.
 const (
-	// Unknown: the evidence does not decide. Detail.Reason says why.
+	// Unknown means that the evidence does not decide. Detail.Reason says why.
 	Unknown State = iota
-	// Running: holds the GVL and is not known to sleep in the kernel.
+	// Running is a thread that holds the GVL and is not known to sleep in the kernel.
 	Running
-	// Stalled: holds the GVL and sleeps in the kernel. A second reading of the memory after the kernel's answer proves
-	// it.
+	// Stalled is a thread that holds the GVL and sleeps in the kernel. A second reading of the memory after the
+	// kernel's answer proves it.
 	Stalled
-	// GC: holds the GVL and collects garbage.
+	// GC is a thread that holds the GVL and collects garbage.
 	GC
 	// Waiting means that the thread wants to run Ruby and cannot. Detail.Wait is the kind of wait.
 	Waiting
-	// Native: released the GVL and is on a CPU, or waits for one (StatNoCPU has that part).
+	// Native is a thread that has released the GVL and is on a CPU, or waits for a CPU (StatNoCPU has that part).
 	Native
-	// IO: released the GVL and waits for the outside: a descriptor, a child process, a name's resolution.
+	// IO is a thread that has released the GVL and waits for the outside: a descriptor, a child process, a name's
+	// resolution.
 	IO
-	// Lock: blocked on a Mutex or Monitor.
+	// Lock is a thread that is blocked on a Mutex or Monitor.
 	Lock
-	// Parked: waits for work or for another thread: Queue, ConditionVariable, Thread#join, Ractor.
+	// Parked is a thread that waits for work or for another thread: Queue, ConditionVariable, Thread#join, Ractor.
 	Parked
-	// Sleeping: in sleep or stop.
+	// Sleeping is a thread in sleep or stop.
 	Sleeping
 	// NumStates is the number of states.
 	NumStates
@@ -117,8 +118,8 @@ func (s State) Released() bool { return s >= Native && s < NumStates }
 // Idle reports whether the state is rest rather than trouble. The wall flamegraph leaves such threads out unless asked.
 func (s State) Idle() bool { return s == Parked || s == Sleeping }
 
-// Works reports whether a thread in the state works or is kept from it. IO counts as neither, because a server that waits for a
-// client looks the same.
+// Works reports whether a thread in the state works or is kept from it. IO counts as neither, because a server that
+// waits for a client looks the same.
 func (s State) Works() bool { return !s.Idle() && s != IO && s != Unknown }
 
 // ParseState returns the state with the given word.
@@ -136,13 +137,15 @@ type WaitKind uint8
 
 // The kinds of waiting.
 const (
-	// WaitQueue: in the ractor's queue for the GVL.
+	// WaitQueue means that the thread is in the ractor's queue for the GVL.
 	WaitQueue WaitKind = iota
-	// WaitHandover: chosen as the next holder, until the operating system wakes it.
+	// WaitHandover means that the thread is chosen as the next holder, until the operating system wakes it.
 	WaitHandover
-	// WaitYield: gave the GVL up after its time slice and is about to queue, or is about to queue for the first time.
+	// WaitYield means that the thread gave the GVL up after its time slice and is about to queue. A new thread is about
+	// to queue for the first time.
 	WaitYield
-	// WaitCPUSlot: has the right to run and lacks a native thread (M:N), or is at another ractor's GC barrier.
+	// WaitCPUSlot means that the thread has the right to run and lacks a native thread (M:N), or is at another ractor's
+	// GC barrier.
 	WaitCPUSlot
 	// NumWaitKinds is the number of kinds.
 	NumWaitKinds

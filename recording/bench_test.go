@@ -239,7 +239,7 @@ func BenchmarkTenMinutes(b *testing.B) {
 	})
 }
 
-// BenchmarkEncodeChanges is the encoding of a second with some 28,000 changes of the GVL.
+// BenchmarkEncodeChanges is the encoding of a second with about 28,000 changes of the GVL.
 func BenchmarkEncodeChanges(b *testing.B) {
 	m := newLockModel(5)
 	m.holdNS, m.outsideNS = 60_000, 1_000_000

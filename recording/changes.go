@@ -38,7 +38,7 @@ type changing struct {
 	thread sampler.ThreadID
 	tid    int32
 	state  sampler.GVLState
-	// known: it is one of changesState.threads.
+	// known is true if the thread is one of changesState.threads.
 	known bool
 	// next is the state that followed each state last time, and is likely to follow again.
 	next [sampler.GVLHeld + 1]sampler.GVLState
@@ -136,7 +136,7 @@ func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	}
 }
 
-// know adds a thread in place of the one that its native thread served before.
+// know adds a thread. It replaces the thread that the native thread served before.
 func (st *changesState) know(t *changing) {
 	if before := st.threads[t.tid]; before != nil {
 		before.known = false
@@ -362,7 +362,7 @@ type joint struct {
 	begun bool
 }
 
-// join makes the first changes of a block, or of a part of one, fit for a receiver that lacks the changes just before.
+// join adapts the first changes of a block, or of a part of a block, to a receiver that lacks the changes just before.
 // They begin anew, with the state of each thread at the sample's ToNS. If the states are not known, the part begins
 // with no changes.
 func (d *decoder) join(j joint) {

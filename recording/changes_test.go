@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statesAt is the state of each thread at the end of the changes of sample i, by all changes before; ok is false where
-// some were missing and the states were not told since.
+// statesAt returns the state of each thread at the end of the changes of sample i, by all changes before. ok is false
+// if some changes are missing and the states are not known since.
 func statesAt(all []resolved, i int) (list []sampler.Change, ok bool) {
 	states, before := map[int32]sampler.Change{}, int64(0)
 	for _, s := range all[:i+1] {
@@ -104,8 +104,8 @@ func TestHistoryAfter(t *testing.T) {
 	compare(t, "after what was no sample's time", got, want[300:])
 }
 
-// TestPartsStandAlone: a part of a recording, written as a recording of its own as the screen and record --when do, has
-// the states and all changes of its time, and so has a part of that part.
+// TestPartsStandAlone: the screen and record --when write a part of a recording as a recording of its own. It has the
+// states and all changes of its time, and so has a part of that part.
 func TestPartsStandAlone(t *testing.T) {
 	m := newLockModel(4)
 	for range 200 { // more than are remembered as recent

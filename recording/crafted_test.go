@@ -38,8 +38,8 @@ func (c *craft) times(n int, values ...byte) *craft {
 	return c
 }
 
-// oneOfEach begins with the tables of strings, frames, nodes, stacks, peers, threads, requests and texts, of which it
-// has one string, one frame and one stack.
+// oneOfEach begins with the tables of strings, frames, nodes, stacks, peers, threads, requests and texts. They hold one
+// string, one frame and one stack.
 func (c *craft) oneOfEach() *craft {
 	c.uints(1).texts("x")
 	c.uints(1, 0, 1, 1, 1, 0, 0, 0) // a frame, all of whose strings are the first
@@ -107,8 +107,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestLyingCounts: a file of some KB whose tables claim millions of elements, or hold them, costs no more memory than a
-// named part of what it holds; what is refused is an error that says where.
+// TestLyingCounts: a file of some KB can have tables that claim millions of elements, or hold them. It costs no more
+// memory than a named part of its content. A refused file gives an error that names the place.
 func TestLyingCounts(t *testing.T) {
 	rubytest.Long(t)
 	const many = 60_000_000

@@ -157,8 +157,9 @@ func (r *readCounter) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// TestResyncReadsOnce: what is passed over in search of the next block is read once or twice, whether it is a hole of
-// zeros, a run of magics without a header, or headers that promise a block each; what comes after is found.
+// TestResyncReadsOnce: a reader that searches the next block reads the skipped bytes once or twice. They are a hole of
+// zeros, a run of magics without a header, or headers that promise a block each. The reader finds the block behind
+// them.
 func TestResyncReadsOnce(t *testing.T) {
 	g := newGenerator(10)
 	file, want := record(t, 150, g.wild, g.d, nil)

@@ -3,8 +3,8 @@
 //
 // # The file
 //
-// A file is the 16 bytes of its header (the magic "ddtoprec", the version as 32-bit number, 32 reserved bits) and then
-// blocks, only ever appended. All fixed-size numbers are little endian. A block begins with 48 bytes:
+// A file begins with a header of 16 bytes: the magic "ddtoprec", the version as a 32-bit number, 32 reserved bits. Then
+// come blocks, which are only appended. All fixed-size numbers are little endian. A block begins with 48 bytes:
 //
 //	 0  magic "ddtb"
 //	 4  kind: 1 process, 2 samples, 3 end, 4 note; a reader skips others
@@ -22,11 +22,11 @@
 // was seen) holds sampler.End, a note block (anywhere between) sampler.Note. Further fields may be added to each. A
 // samples block covers about two seconds and can be decoded without any other. It begins with the tables of strings,
 // frames, stacks, peers, threads, requests and texts that its samples refer to. Then come the samples, each as the
-// difference to the one before it (the first to an empty one), in variable-length numbers. tables.go, streams.go,
-// state.go and fields.go say how.
+// difference to the one before it (the first to an empty one), in variable-length numbers. See tables.go, streams.go,
+// state.go and fields.go.
 //
-// After a crash or a full disk a file ends within a block; every whole block before that is readable. A block that was
-// damaged is skipped and the reading goes on at the next whole one. Reader.Damage says what is missing.
+// After a crash or on a full disk a file ends within a block. Every whole block before it is readable. A Reader skips a
+// damaged block and goes on at the next whole one. Reader.Damage reports what is missing.
 package recording
 
 import (
@@ -35,10 +35,10 @@ import (
 )
 
 // Version is the version of the file format. A change that this reader could not read needs another number, and a
-// reader that still takes the versions before. Version 2 added the turns of threads on a CPU and whether they listen at
-// a connection, version 3 what threads work for, with tables. Version 4 added the fibers that wait, version 5 the ids
-// of traces, version 6 the changes of the GVL, version 7 what threads do between these, and version 8 the queues in
-// front of the process.
+// reader that still takes the versions before. Version 2 added how often threads were given a CPU, and whether they
+// listen at a connection. Version 3 added what threads work for, with tables. Version 4 added the fibers that wait, and
+// version 5 the ids of traces. Version 6 added the changes of the GVL, and version 7 what threads do between these.
+// Version 8 added the queues in front of the process.
 const Version = 8
 
 // unit is the unit of most times, in ns: of kernel reads, CPU times and ReadNS.
@@ -85,18 +85,18 @@ const (
 )
 
 var (
-	// errNotRecording: the file does not begin as a recording does.
+	// errNotRecording means that the file does not begin as a recording does.
 	errNotRecording = errors.New("not a ddtop recording")
 	// ErrSlow means that the disk did not accept all of the recording before its writer gave up.
 	ErrSlow = errors.New("the disk was too slow")
-	// errVersion: the file was written by a ddtop with another format.
+	// errVersion means that the file was written by a ddtop with another format.
 	errVersion = errors.New("written by another version of ddtop")
 	// errDamaged means that a part of the file cannot be read. errors.As gives a *Damage if the rest can.
 	errDamaged = errors.New("damaged recording")
 	// errChanges means that the changes of the GVL in a sample are not in the order of time, or not of the sample's
 	// time.
 	errChanges = errors.New("changes of the GVL that do not fit")
-	// errClosed: the Writer was closed before.
+	// errClosed means that the Writer was closed before.
 	errClosed = errors.New("the recording is closed")
 	// errLimit means that a sample or a block has more threads, ractors, resuming fibers, stacks or strings than the
 	// format allows.

@@ -14,7 +14,7 @@ type encoder struct {
 	wire
 	samples uint32
 	firstNS int64
-	// local: each block has its own IDs instead of the Dictionary's.
+	// local is true if each block has its own IDs, and false if blocks have the Dictionary's.
 	local bool
 }
 

@@ -13,7 +13,7 @@ type lockModel struct {
 	r       *rand.Rand
 	threads []modelThread
 	queue   []int // indices of threads, first in line first
-	holder  int   // the one chosen or holding it; -1: none
+	holder  int   // the thread that is chosen or holds it, or -1 if there is none
 	atNS    int64 // up to here changes are made
 	nextID  sampler.ThreadID
 	samples int

@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// generator makes samples: wild ones, whose every field takes any value, or those of a program as ddtop would see it.
+// generator makes samples. They are wild ones, whose every field takes any value, or samples of a program as ddtop
+// would see it.
 type generator struct {
 	r      *rand.Rand
 	d      *sampler.Dictionary
@@ -33,7 +34,7 @@ type generator struct {
 
 func newGenerator(seed uint64) *generator {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 7)), d: sampler.NewDictionary(), nextID: 1, lock: newLockModel(seed)}
-	// 400 stacks of depth 30, as those of a web application.
+	// 400 stacks of depth 30, as in a web application.
 	var frames []sampler.FrameID
 	for i := range 600 {
 		file := fmt.Sprintf("/usr/local/bundle/ruby/3.4.0/gems/activerecord-8.0.%d/lib/active_record/part_%d.rb", i%5, i%40)
@@ -46,8 +47,8 @@ func newGenerator(seed uint64) *generator {
 		frames = append(frames, g.d.InternFrame(f))
 	}
 	for i := range 400 {
-		// Innermost first. 15 frames of the server and the framework are common to all, 7 to the stacks of one of 40
-		// actions; the inner 8 are this stack's own, of a few hundred methods.
+		// Innermost first. All stacks share 15 frames of the server and the framework. The stacks of one of 40 actions
+		// share 7. The inner 8 are this stack's own, of a few hundred methods.
 		var stack []sampler.FrameID
 		for depth := range 30 {
 			n := depth
@@ -87,8 +88,8 @@ func newGenerator(seed uint64) *generator {
 	return g
 }
 
-// serving is for whom a thread with a stack works. It takes no random numbers, so that the files of older versions stay
-// what they are.
+// serving returns the request for which a thread with a stack works. It takes no random numbers, so that the files of
+// older versions stay the same.
 func (g *generator) serving(id sampler.StackID) sampler.Serving {
 	n := int(id) % len(g.works)
 	s := sampler.Serving{Work: g.works[n], Span: uint64(n) << 55, RootSpan: ^uint64(n)}
@@ -124,8 +125,8 @@ func (g *generator) queues() {
 	}
 }
 
-// waiting makes the look at the fibers that wait which the sample has, every third time another one. It takes no random
-// numbers either.
+// waiting makes the sample's reading of the fibers that wait, a new one every third time. It takes no random numbers
+// either.
 func (g *generator) waiting() {
 	s, n := &g.s, g.looks
 	if g.looks++; n%3 > 0 || g.noFibers {
@@ -326,9 +327,8 @@ func (g *generator) wildRactors() {
 	}
 }
 
-// program makes the next sample of a program with n threads, some of which are busy: a tick each ms, each tenth a
-// stack tick. The kernel is asked for the CPU time of the threads that may run in stack ticks, and ten times a second
-// for all.
+// program makes the next sample of a program with n threads, some of which are busy: a tick each ms, each tenth a stack
+// tick. Stack ticks have the CPU time of the threads that may run. Ten times a second all threads have it.
 func (g *generator) program(n int) *sampler.Sample {
 	s, r := &g.s, g.r
 	if len(s.Threads) == 0 {

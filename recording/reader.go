@@ -251,7 +251,8 @@ func (r *Reader) decoder(i int) (*decoder, error) {
 	return d, nil
 }
 
-// blockError says in which block of which file decoding failed: with err, or with what the decoder says.
+// blockError returns an error that names the block and the file in which decoding failed. It wraps err, or the
+// decoder's error if err is nil.
 func (r *Reader) blockError(i int, d *decoder, err error) error {
 	if err == nil && d != nil {
 		err = d.err()

@@ -222,7 +222,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestHistoryConcurrently reads while samples are appended, for the race detector.
+// TestHistoryConcurrently reads while samples are appended. It gives the race detector something to check.
 func TestHistoryConcurrently(t *testing.T) {
 	g := newGenerator(6)
 	h, err := NewHistory(5e9, 1<<30)
@@ -338,8 +338,8 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// TestNotes: notes come back in the order of time, whatever order they were written in; a copy of the history has those
-// of its time.
+// TestNotes: notes come back in the order of time, however they were written. A copy of the history has the notes of
+// its time.
 func TestNotes(t *testing.T) {
 	g := newGenerator(2)
 	var buf bytes.Buffer

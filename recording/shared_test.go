@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestManyHistoriesShareTheCompressor: what a history takes beside its samples is small, because there is one a process
-// and there can be 64 of them; an encoder of its own takes more than a megabyte each.
+// TestManyHistoriesShareTheCompressor: a history takes little memory beside its samples, because each process has one,
+// and there can be 64. An encoder for each would take more than a megabyte.
 func TestManyHistoriesShareTheCompressor(t *testing.T) {
 	const histories, most = 32, 512 << 10
 	heap := func() int64 {

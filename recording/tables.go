@@ -15,17 +15,18 @@ import (
 //
 //	strings  the bytes of each, after their number
 //	frames   label, name, path, absolute path, line, line minus first line, flags (1 C, 2 uncertain, 4 a gem, 64 only
-//	         its line is uncertain; origin from the fourth to the sixth bit), the gem if there is one. Strings are numbered in the order that frames use them
-//	         first: 0 is the next new one, n the nth back
+//	         its line is uncertain; origin from the fourth to the sixth bit), the gem if there is one. Strings are
+//	         numbered in the order in which frames use them first: 0 is the next new one, n the nth back
 //	nodes    of the trie of stacks, callers first: how far back the caller is (0: none), frame
 //	stacks   the node of each, in the order of the samples' IDs (from 1)
-//	peers    kind, remote, local, service, path (strings); after the path, and a zero byte, who listens there, if that is known
+//	peers    kind, remote, local, service, path (strings); behind the path, after a zero byte, the process that
+//	         listens there, if it is known
 //	threads  ID (difference), name (string), flags (1 has a name, 2 main), ractor, tid, first seen, gone
 //
 // and since version 3
 //
-//	works       number (difference), flags (1 before is known; kind from the second bit on), endpoint, values (strings), since
-//	            (difference), since minus before if that is known, queued
+//	works       number (difference), flags (1 before is known; kind from the second bit on), endpoint, values
+//	            (strings), since (difference), since minus before if that is known, queued
 //	statements  (strings)
 //	exceptions  (strings)
 const (

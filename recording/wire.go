@@ -9,8 +9,8 @@ import (
 
 // A wire carries samples into the streams of a block or out of them. Each struct is described by one method, which both
 // directions use. The method gets the value before, of the state, and the next value. It turns the first into the
-// second with the numbers on the wire. When the wire reads, the next value is unknown, and whatever is passed for it
-// has no effect.
+// second with the numbers on the wire. When the wire reads, the next value is unknown, and the value that is passed has
+// no effect.
 //
 // Each method for a number takes it, writes it, and returns it. When the wire reads, the method returns the number that
 // it has read.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestCutName: a name is cut between two characters, says so, and is no longer than the limit.
+// TestCutName: a name is cut between two characters, ends with a mark, and has at most the limit's length.
 func TestCutName(t *testing.T) {
 	for _, c := range []string{"a", "é", "…", "😀", "\xff"} {
 		for short := range 5 {
@@ -38,9 +38,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestDictionaryIsBounded: a program that makes names, stacks, peers and threads without end, some as long as can be,
-// takes the memory that is named and no more; what is left out is counted and says so; what was there before keeps its
-// meaning; and when the history has moved on there is room again.
+// TestDictionaryIsBounded: a program makes names, stacks, peers and threads without end, some with the greatest length.
+// It takes only the stated memory. What is left out is counted and marked. Earlier IDs keep their meaning. When the
+// history has moved on there is room again.
 func TestDictionaryIsBounded(t *testing.T) {
 	for name, make := range map[string]func(d *Dictionary, i int){
 		"long names": func(d *Dictionary, i int) {
@@ -98,8 +98,8 @@ func TestDictionaryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeftOutStack: the stack of a thread whose frames were left out is that of the frame leftOutLabel alone, whatever
-// it was called by.
+// TestLeftOutStack: if the frames of a thread were left out, its stack has only the frame leftOutLabel, without its
+// callers.
 func TestLeftOutStack(t *testing.T) {
 	d := NewDictionary()
 	known := d.InternFrame(Frame{Label: "known"})

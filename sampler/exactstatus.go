@@ -13,7 +13,7 @@ type ExactStatus struct {
 	WithTarget bool
 	// CostShare is its estimated cost to the target over the last second, as a share of the target's own CPU time.
 	CostShare float64
-	// Hits is how often a thread passed a probe since SinceNS, Changes the number of changes of the GVL, and Lost the
+	// Hits is how often a thread passed a probe since SinceNS. Changes is the number of changes of the GVL. Lost is the
 	// number of records without room.
 	Hits, Changes, Lost uint64
 }

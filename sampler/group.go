@@ -32,7 +32,7 @@ type Relative struct {
 type Group interface {
 	// Follow hands each process's Source to join once, those known at the start first, until ctx ends (nil) or no
 	// process is left (ErrEnded). join must not wait for the Source to end. The Sources belong to the Group. The
-	// receiver runs a Source, and calls Done when it needs it no longer.
+	// receiver runs a Source, and calls Done when it is finished with it.
 	Follow(ctx context.Context, join func(Source)) error
 	// Done closes a Source; what was sampled stays.
 	Done(Source)

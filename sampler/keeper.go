@@ -56,8 +56,8 @@ func (d *Dictionary) useSample(s *Sample) {
 	}
 }
 
-// evict takes away the stacks, peers, requests and texts not used since a generation, the frames that only those stacks
-// had, and the threads that were gone before a time.
+// evict removes the stacks, peers, requests and texts not used since a generation. It also removes the frames that only
+// these stacks had, and the threads that were gone before a time.
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -41,8 +41,8 @@ func (c *churn) stack(method string) StackID {
 	return id
 }
 
-// sample is the next tick, 500 ms after the last: thread 1 parked in one stack forever, thread 2 alternating between
-// two, the others in methods that are new; one of them dies and one is born.
+// sample is the next tick, 500 ms after the last. Thread 1 is parked in one stack forever, and thread 2 alternates
+// between two. The others are in new methods. One of them dies and one is born.
 func (c *churn) sample() *Sample {
 	c.s.TimeNS += 500e6
 	if !c.started {
@@ -88,8 +88,8 @@ func (c *churn) means(id StackID) string {
 // no ID is given twice.
 func TestKeeper(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
-	// Of each tick a method and a fiber of five threads, in frames and in stacks, and a thread; for the history, and
-	// four generations at most.
+	// Each tick has a method and a fiber of five threads, in frames and in stacks, and a thread. They stay for the
+	// history, and for four generations at most.
 	const limit = (keepNS + 4*keeperTurnNS) / 500e6 * 21
 	c := newChurn(1)
 	k := NewKeeper(c.d, keepNS)
@@ -216,8 +216,8 @@ func BenchmarkEvict(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(frames+stacks), "ns/entry")
 }
 
-// TestKeeperPeers: a program that connects to an ever new peer, beside one that it keeps, takes no more room with time;
-// the peers of the history mean what they did, and those that are gone mean nothing.
+// TestKeeperPeers: a program connects to an ever new peer, beside one that it keeps. It takes no more room with time.
+// The peers of the history keep their meaning, and peers that are gone have none.
 func TestKeeperPeers(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	d := NewDictionary()
@@ -233,7 +233,7 @@ func TestKeeperPeers(t *testing.T) {
 	for tick := range hour {
 		name := fmt.Sprint("10.0.0.6:", tick)
 		s := Sample{TimeNS: int64(tick+1) * 500e6, Threads: []Thread{
-			{ID: 1, Kernel: Kernel{Peer: steady}}, // as one that has been blocked all along: nobody interns it again
+			{ID: 1, Kernel: Kernel{Peer: steady}}, // as one that has been blocked all along: no code interns it again
 			{ID: 2, Kernel: Kernel{Peer: d.InternPeer(Peer{Kind: PeerTCP, Remote: name})}},
 		}}
 		all = append(all, kept{s.TimeNS, s.Threads[1].Kernel.Peer, name})
@@ -261,8 +261,8 @@ func TestKeeperPeers(t *testing.T) {
 	}
 }
 
-// TestKeeperWorks: a server with ever new requests and statements, beside a request that goes on all along, takes no
-// more room with time; the requests of the history mean what they did, and those that are gone mean nothing.
+// TestKeeperWorks: a server has ever new requests and statements, beside a request that goes on all along. It takes no
+// more room with time. The requests of the history keep their meaning, and requests that are gone have none.
 func TestKeeperWorks(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	d := NewDictionary()
@@ -282,7 +282,7 @@ func TestKeeperWorks(t *testing.T) {
 		of := Serving{Work: d.InternWork(request(tick + 1)), Statement: d.InternText(fmt.Sprint("SELECT a", tick)),
 			Exception: d.InternText(fmt.Sprint("E", tick))}
 		s := Sample{TimeNS: int64(tick+1) * 500e6, Threads: []Thread{
-			{ID: 1, Serving: steady}, // nobody interns it again
+			{ID: 1, Serving: steady}, // no code interns it again
 			{ID: 2, Serving: of},
 		}}
 		all = append(all, kept{s.TimeNS, of, tick + 1})

@@ -1,7 +1,7 @@
 package sampler
 
-// Priority says how urgently the kernel runs the sampling thread. On a full machine, a thread of normal priority gets
-// a CPU just when another thread blocks, so it sees more hand-overs of the GVL than there are
+// Priority is how urgently the kernel runs the sampling thread. On a full machine, a thread of normal priority gets a
+// CPU just when another thread blocks. So it sees too many hand-overs of the GVL
 // (docs/internals/threads.md#rubys-thread-events).
 type Priority uint8
 

@@ -21,8 +21,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestRoom: 64 processes that make names without end take twice the room together at most, whatever their order; the
-// last one still has its part; and what nobody holds any more comes back.
+// TestRoom: 64 processes that make names without end take at most twice the room together, whatever their order. The
+// last one still has its part. The room of a Dictionary without references comes back.
 func TestRoom(t *testing.T) {
 	const n, limit = 64, 16 << 20
 	room := NewRoom(limit, n)

@@ -170,9 +170,9 @@ const (
 type StackQuality uint8
 
 const (
-	// StackFresh means that the stack was read in this sample. It can also mean that the thread waits and was read
-	// less than 50 ms ago, because a stack tick of a live process of more than 32 threads reads such threads in turn.
-	// Without it Stack is the last known one.
+	// StackFresh means that the stack was read in this sample. It can also mean that the thread waits and was read less
+	// than 50 ms ago. A stack tick of a live process of more than 32 threads reads such threads in turn. Without it
+	// Stack is the last known one.
 	StackFresh StackQuality = 1 << iota
 	// StackPartial: the frames changed while they were read; only the outer part that two copies agree on is kept.
 	StackPartial
@@ -251,7 +251,8 @@ type GC struct {
 	// From 3.4 on objects moved by compaction count too (GCDetail.Moved).
 	Allocated uint64
 	// Pair is the allocations just before the GVL owner's stack was read. It is the zero value if they are not known
-	// (no owner, several running ractors, ZJIT of 4.1), or if no pair was taken, as in most samples above 2.5 kHz.
+	// (no owner, several running ractors, ZJIT of 4.1). It is also zero if no pair was taken, as in most samples above
+	// 2.5 kHz.
 	Pair AllocPair
 }
 
@@ -302,7 +303,7 @@ const (
 func (s PressureSource) String() string { return wordOf(s, "none", "none", "cgroup", "machine") }
 
 // Pressure holds the kernel's pressure stall information (Documentation/accounting/psi.rst), in ns. The totals only
-// grow. They are how long some, and how long all, of the busy tasks stood still because they lacked a CPU, memory
+// grow. They are how long some, and how long all, of the busy tasks stood still. The tasks lacked a CPU, memory
 // (reclaiming it, reading it back) or I/O. When Source changes they begin again.
 type Pressure struct {
 	Source                     PressureSource

@@ -107,9 +107,9 @@ type Source interface {
 	Process() Process
 	// Dictionary is what the IDs of the samples point into. It grows while Run runs.
 	Dictionary() *Dictionary
-	// Run delivers samples to emit, in order of time. It returns nil when ctx ends, ErrEnded when the target or the
-	// recording ends, ErrGaveWay when another process gets the place, and another error when nothing can be read. emit
-	// must not keep the Sample (see Sample.Clone) and should return within a fraction of a tick.
+	// Run delivers samples to emit, in order of time. It returns nil when ctx ends, and ErrEnded when the target or the
+	// recording ends. It returns ErrGaveWay when another process gets the place, and another error when nothing can be
+	// read. emit must not keep the Sample (see Sample.Clone) and should return within a fraction of a tick.
 	Run(ctx context.Context, emit func(*Sample)) error
 	// End says how the target ended; ok is false while it lives.
 	End() (end End, ok bool)

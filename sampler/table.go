@@ -23,7 +23,7 @@ type page[T any] struct {
 	live int
 }
 
-// at returns an entry; nil for 0 and for an ID that is unknown or evicted.
+// at returns an entry. It returns nil for 0, and for an ID that is unknown or evicted.
 func (t *table[T]) at(id uint32) *T {
 	i := id / pageSize
 	if int(i) >= len(t.pages) || t.pages[i] == nil || t.pages[i].used[id%pageSize] == 0 {

@@ -59,7 +59,7 @@ type Serving struct {
 	Trace [16]byte
 }
 
-// InternWork returns w's ID, giving it one at its first sight; 0 when there is no room.
+// InternWork returns w's ID. It gives w an ID at first sight. It returns 0 if there is no room.
 func (d *Dictionary) InternWork(w Work) WorkID {
 	w.Endpoint, w.Values = CutName(w.Endpoint), CutName(w.Values)
 	d.mu.Lock()
@@ -81,9 +81,9 @@ func (d *Dictionary) InternText(s string) TextID {
 	return internTold(d.entries, &d.texts, d.textIDs, text{CutName(s)})
 }
 
-// Each request is another one: in the end they would take the room of frames and stacks. Once half of a Dictionary's
-// memory is taken, unused ones are evicted each time that new ones, with texts, have taken 1 of toldPart of it. If
-// others share the memory and have half of it, both limits are of 1 of toldShare.
+// Each request is another one, so in the end they would take the room of frames and stacks. Once half of a Dictionary's
+// memory is taken, unused requests are evicted. This happens each time that new ones, with texts, have taken 1 of
+// toldPart of it. If others share the memory and have half of it, both limits are of 1 of toldShare.
 const (
 	toldPart  = 6
 	toldShare = 8

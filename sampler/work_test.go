@@ -29,8 +29,8 @@ func TestWorksOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestWorksTakeNoRoomOfFrames: requests and statements without end leave room for all else, the last of them mean what
-// they did, and one that goes on keeps its ID when it is interned again in each generation.
+// TestWorksTakeNoRoomOfFrames: requests and statements without end leave room for other data. The last of them keep
+// their meaning. A request that goes on keeps its ID when it is interned again in each generation.
 func TestWorksTakeNoRoomOfFrames(t *testing.T) {
 	d := NewDictionary()
 	d.maxBytes = 6 << 20

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// The animation is one SVG with a picture for each step, of which keyframes show one at a time. It has no script: GitHub shows none.
+// The animation is one SVG with a picture for each step, of which keyframes show one at a time. It has no script:
+// GitHub shows none.
 
 // animationSize is the size of its pictures in cells.
 const animationWidth, animationHeight = 110, 34
@@ -95,8 +96,8 @@ func (s step) take(ctx context.Context, r *recording.Reader) (ui.Picture, error)
 // outerSVG is the first line of a picture: its size.
 var outerSVG = regexp.MustCompile(`^<svg [^>]*width="(\d+)" height="(\d+)"[^>]*>`)
 
-// animate puts pictures of one size into one SVG, which shows each for its step's length, again and again. A reader who wants less motion
-// sees the second picture.
+// animate puts pictures of one size into one SVG, which shows each for its step's length, again and again. A reader who
+// wants less motion sees the second picture.
 func animate(steps []step, pictures [][]byte) ([]byte, error) {
 	var total time.Duration
 	for _, s := range steps {

@@ -1,6 +1,6 @@
-// Screenshots makes the pictures of this folder (and of the README) from recordings of the bundled program, one of each
-// of its phases, and of a Rails application: what the screen showed at the recording's end. `make screenshots` runs it. How the recordings are made
-// is in recordings/README.md.
+// Screenshots makes the pictures of this folder (and of the README) from recordings. There is one of each phase of the
+// bundled program, and one of a Rails application. A picture is the screen at the recording's end. `make screenshots`
+// runs it. recordings/README.md describes how the recordings are made.
 package main
 
 import (
@@ -27,7 +27,7 @@ type shot struct {
 	keys            []string
 }
 
-// window is the stretch of time in the pictures; the recordings are a little longer.
+// window is the interval of time in the pictures. The recordings are a little longer.
 const window = 15 * time.Second
 
 // exactWait are the keys that lead to one of the shorter waits in the list.

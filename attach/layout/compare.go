@@ -11,8 +11,8 @@ import (
 const newField = " is new"
 
 // Differences lists, in words, the structs, fields and constants that both tables have with different values. For a
-// struct of both it also lists the fields that only one of them has, except those that depend on which JITs are built
-// in.
+// struct of both it also lists the fields that only one of them has. It omits fields that depend on which JITs are
+// built in.
 func Differences(a, b *Table) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

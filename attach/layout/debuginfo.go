@@ -17,7 +17,7 @@ import (
 var errNoDebugInfo = errors.New("no debug information")
 
 // Limits of reading debug information, because the file belongs to the process's owner. A libruby with all its units
-// and a JIT in Rust has about 30 MB of such information, in 800 units of 3 million entries, with 300 kB of
+// and a JIT in Rust has about 30 MB of such information. It has 800 units of 3 million entries, with 300 kB of
 // abbreviations. Reading it takes a second or two. Together the limits keep ddtop below 512 MiB.
 const (
 	maxDebugBytes   = 96 << 20 // of all sections that are read, decompressed

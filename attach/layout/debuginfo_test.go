@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/internal/elftest"
 )
 
-// sparse is a file that goes on as zeros, as far as one asks.
+// sparse is a file of zeros behind its start, without an end.
 type sparse struct{ start []byte }
 
 func (s sparse) ReadAt(b []byte, off int64) (int, error) {

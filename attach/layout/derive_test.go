@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// compile compiles testdata/shapes.c. The test is skipped where there is no gcc, or it does not know a flag.
+// compile compiles testdata/shapes.c. It skips the test if there is no gcc, or if gcc does not know a flag.
 func compile(t testing.TB, flags ...string) string {
 	t.Helper()
 	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
@@ -25,7 +25,7 @@ func compile(t testing.TB, flags ...string) string {
 	return out
 }
 
-// deriveFile derives the names that are known from a file; nil: those of the embedded tables.
+// deriveFile derives the known names from a file. If known is nil, it uses the names of the embedded tables.
 func deriveFile(t testing.TB, path string, known *names, o DeriveOptions) (*Derived, error) {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -80,7 +80,7 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// namesIn are the names that the program speaks of, those of base, and those that every Ruby has.
+// namesIn returns the names in the program's text, the names of base, and the names that every Ruby has.
 func namesIn(said string, base *Table) *names {
 	n := newNames()
 	n.addTable(base)

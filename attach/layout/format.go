@@ -17,7 +17,7 @@ const tableFormat = "ddtop layout 1"
 
 // Limits of a table. A larger one was not written by ddtop.
 const (
-	maxText   = 8 << 20 // bytes; a table has some 8 kB
+	maxText   = 8 << 20 // bytes; a table has about 8 kB
 	maxFields = 1 << 16
 	maxStruct = 1 << 20 // bytes
 )

@@ -36,10 +36,10 @@ type Release struct {
 	JmpBuf, Builtin bool
 }
 
-// For finds the table for a release, such as "3.4.11" (the text of the target's ruby_version; head says "4.1.0"), on a
-// machine ("x86_64" or "aarch64", from the target's ELF file), in the configuration that attach.Module's JmpBuf says.
-// A patch release that is newer than all known ones, or missing between them, gets the table of the newest known
-// release that is not newer, and Match.Exact is false. ErrUnknownRelease is returned for a series or machine without
+// For finds the table for a release on a machine. version is the text of the target's ruby_version, such as "3.4.11"
+// (head has "4.1.0"). machine is "x86_64" or "aarch64", from the target's ELF file. jmpBuf is attach.Module's JmpBuf. A
+// patch release can be newer than all known ones, or missing between them. It gets the table of the newest known
+// release that is not newer, and Match.Exact is false. For returns ErrUnknownRelease for a series or machine without
 // any table.
 func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 	index, want, err := readIndexFor(version)

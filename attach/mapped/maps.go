@@ -21,10 +21,11 @@ type Mapping struct {
 	// Device is "major:minor" in hexadecimal; Inode the file's number, 0 for memory without a file.
 	Device string
 	Inode  uint64
-	// Path is the file's path as seen from the reader's root, without the kernel's " (deleted)" and with its escapes
-	// (\012 for a line feed) undone. Memory without a file has "[heap]" and the like, or "" if it is anonymous.
+	// Path is the file's path as seen from the reader's root. It lacks the kernel's " (deleted)", and the kernel's
+	// escapes (\012 for a line feed) are decoded. Memory without a file has "[heap]" and the like, or "" if it is
+	// anonymous.
 	Path string
-	// Deleted: the file has been removed or replaced since it was mapped.
+	// Deleted is true if the file has been removed or replaced since it was mapped.
 	Deleted bool
 }
 

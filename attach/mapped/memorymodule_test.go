@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/internal/memtest"
 )
 
-// picture makes what a tiny libruby looks like in memory at base: header, dynamic section, symbols (one wanted, one
-// defined, one thread-local), names and a hash table, the GNU one or the old one. With relocated the dynamic section
-// holds addresses of the process, as glibc leaves it; without, those of the file, as musl does.
+// picture makes a tiny libruby as it is in memory at base: header, dynamic section, symbols (one wanted, one defined,
+// one thread-local), names and a hash table, the GNU one or the old one. With relocated, the dynamic section holds
+// addresses of the process, as glibc leaves it. Without, it holds addresses of the file, as musl does.
 func picture(base uint64, gnu, relocated bool) []byte {
 	const dynamic, symbols, names, hash, size = 0x100, 0x200, 0x280, 0x2c0, 0x300
 	b := make([]byte, size)

@@ -23,7 +23,7 @@ const MaxLibraries = 512
 // maxVersionText bounds the texts of ruby_version and ruby_description.
 const maxVersionText = 256
 
-// ErrNotRuby: the process is not a CRuby process.
+// ErrNotRuby means that the process is not a CRuby process.
 var ErrNotRuby = errors.New("not a CRuby process")
 
 // RubyVersion reads the release and the description from the memory of a process with this module. The release is
@@ -153,9 +153,10 @@ func MappedImages(mappings []Mapping) []Image {
 }
 
 // FindRubyModules finds the images that define ruby_version: each libruby and the program. If none of them has a VM
-// that runs, it takes any other library or, if an emulator is the program, a file named as Ruby's programs are. Those
-// whose VM runs come first: a process can have a libruby that nothing has started, of an extension that embeds Ruby or
-// of another release. If there is none, it returns the program, if that could be opened, and the error that says most.
+// that runs, it takes any other library. If an emulator is the program, it takes a file with the name of one of Ruby's
+// programs. Images whose VM runs come first, because a process can have a libruby that nothing has started: of an
+// extension that embeds Ruby, or of another release. If there is no image, it returns the program, if it could be
+// opened, and the most specific error.
 func FindRubyModules(images []Image, exe string, open func(Image) (*Module, error), runs func(*Module) bool) (rubies []*Module, program *Module, refused error) {
 	running := 0
 	try := func(of Image) error {

@@ -15,7 +15,7 @@ func TestFindRubyModules(t *testing.T) {
 		exe   string
 		// ruby are the files that define ruby_version, refused those that can't be opened.
 		ruby, refused []string
-		// idle are those of ruby that nothing has started.
+		// idle are the images of ruby that nothing has started.
 		idle    []string
 		want    string // separated by blanks
 		program bool
@@ -63,7 +63,7 @@ func TestFindRubyModules(t *testing.T) {
 	}
 }
 
-// TestMappedImages: a file that was replaced and loaded again, and one that is loaded twice.
+// TestMappedImages: a file that was replaced and loaded again is two images, and so is a file that is loaded twice.
 func TestMappedImages(t *testing.T) {
 	m := func(start Address, path string, inode, offset uint64) Mapping {
 		return Mapping{Start: start, End: start + 1, Path: path, Inode: inode, Offset: offset}

@@ -20,8 +20,8 @@ const (
 	searchPiece = elf.Sym64Size << 11
 )
 
-// symbolTable is a table of symbols with their names. It is searched in place, part by part, because only a few
-// symbols are needed and an unknown file's table can have any size up to the limits.
+// symbolTable is a table of symbols with their names. It is searched in place, part by part. Only a few symbols are
+// needed, and an unknown file's table can have any size up to the limits.
 type symbolTable struct {
 	symbols, names *io.SectionReader
 	// versions has two bytes a symbol (.gnu.version). It is nil if they have none.

@@ -37,8 +37,8 @@ func isMapped(m *mapped.Mapping) bool {
 	return false
 }
 
-// ReadMapped reads OpenTelemetry's process context alone, among a process's mappings; the zero Context if there is
-// none. The error is the process's, as Read's.
+// ReadMapped reads only OpenTelemetry's process context, among a process's mappings. It returns the zero Context if
+// there is none. The error is the process's, as Read's.
 func ReadMapped(mem mapped.Memory, mappings []mapped.Mapping) (Context, error) {
 	looked := 0
 	for i := range mappings {

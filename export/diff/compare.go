@@ -156,8 +156,8 @@ func idleState(state string, metric flamegraph.Metric) bool {
 }
 
 // WriteDifference writes the differences between two measurements, by state and by function, each per second of elapsed
-// time, so that measurements of different length compare. Functions go by their names alone, because a deploy moves
-// files and lines.
+// time, so that measurements of different length compare. Functions are compared only by their names, because a deploy
+// moves files and lines.
 func WriteDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	states, own, all := comparison{}, comparison{}, comparison{}
 	for i, c := range []*Comparable{&a, &b} {
@@ -246,7 +246,10 @@ func (c *Comparable) ordered() []comparedKey {
 }
 
 // WriteCollapsedDifference writes the stacks of both with two numbers each, as difffolded.pl does, for flamegraph.pl:
-// "outer;inner;[state] A B". Both are for the length of A, in µs, or in samples or objects.
+//
+//	outer;inner;[state] A B
+//
+// A and B are for the length of the first measurement, in µs, or in samples or objects.
 func WriteCollapsedDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	both := make(map[comparedKey][2]int64)
 	scale := float64(a.DurationNS) / float64(b.DurationNS)

@@ -19,8 +19,8 @@ func measured(s exporttest.Shop) weights.Measured {
 	return weights.Measured{Process: s.Proc, Dict: s.Dict, Weights: s.Weights}
 }
 
-// laterShop is the shop in 15 s, half as long: Reports#build costs four times as much, http-1 reads no more and is new in a
-// method.
+// laterShop is the shop in 15 s, half as long. Reports#build costs four times as much. http-1 does not read, and is new
+// in a method.
 func laterShop() weights.Measured {
 	s := exporttest.NewShop()
 	s.Weights.FromNS += 15e9
@@ -62,8 +62,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestDifferenceOfAProfile: a profile differs in nothing from what it was made of, with and without times, by every metric. Only its
-// own words for states are others where it has no ddtop state.
+// TestDifferenceOfAProfile: a profile does not differ from its source, with and without times, by every metric. If it
+// lacks ddtop's states, it has its own words for states.
 func TestDifferenceOfAProfile(t *testing.T) {
 	shop := exporttest.NewShop()
 	r, err := flamegraph.NewRolling(0, 0)
@@ -142,7 +142,8 @@ func TestDifferenceOfOthersProfiles(t *testing.T) {
 	}
 }
 
-// TestDifferenceWithoutStacksComesLast: time whose stack could not be read differs by what was read, and does not lead what differs in the code.
+// TestDifferenceWithoutStacksComesLast: time whose stack could not be read differs with the reading, and not with the
+// code. So it comes last.
 func TestDifferenceWithoutStacksComesLast(t *testing.T) {
 	a := Comparable{DurationNS: 1e9, stacks: map[comparedKey]int64{{flamegraph.NoStack, "running"}: 5e5, {"main;Work#a", "running"}: 1e8}}
 	b := Comparable{DurationNS: 1e9, stacks: map[comparedKey]int64{{flamegraph.NoStack, "running"}: 902e6, {"main;Work#a", "running"}: 2e8, {"main;Work#b", "running"}: 5e7}}

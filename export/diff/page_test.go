@@ -55,7 +55,7 @@ func TestHTMLDifference(t *testing.T) {
 	}
 }
 
-// TestHTMLDifferenceIsBounded: of many stacks those that weigh most are on the page, and what it takes beside them is little.
+// TestHTMLDifferenceIsBounded: of many stacks the heaviest are on the page. The page takes little beside them.
 func TestHTMLDifferenceIsBounded(t *testing.T) {
 	rubytest.Long(t)
 	var both [2]Comparable

@@ -26,8 +26,8 @@ const (
 	maxIncidentNames = 10_000
 	// MaxName is how long a name gets, in bytes.
 	MaxName = 400
-	// leastIncident is the smallest part of these limits that is tried for maxIncidentBytes. Below it, whole parts of
-	// the page are left out.
+	// leastIncident is the smallest part of these limits with which a page may keep to maxIncidentBytes. Below it,
+	// whole parts of the page are left out.
 	leastIncident = 1.0 / 64
 )
 
@@ -343,7 +343,8 @@ func (b *incidentBuilder) function(f sampler.Frame) int {
 	return i
 }
 
-// stack numbers a stack's innermost node, in a tree with lines or without; whole: nothing of it is cut.
+// stack returns the number of a stack's innermost node, in a tree with lines or without. whole is true if no frame of
+// it is cut.
 func (b *incidentBuilder) stack(t *Tree, id sampler.StackID, lines bool) (at int, whole bool) {
 	b.frames = b.n.dict.Frames(id, b.frames[:0])
 	at = -1

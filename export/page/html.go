@@ -18,8 +18,8 @@ import (
 
 //go:generate go test . -run TestStatesScript -update
 
-// pageFiles are the style and the scripts of pages. They hold no data. Names reach a page's document through
-// textContent alone.
+// pageFiles are the style and the scripts of pages. They hold no data. Names reach a page's document only through
+// textContent.
 //
 //go:embed *.css *.js
 var pageFiles embed.FS
@@ -33,7 +33,7 @@ var scripts = []string{"states.js", "base.js", "timeline.js", "flame.js", "table
 func WriteIncident(w io.Writer, n *Incident) error { return WriteIncidents(w, []*Incident{n}) }
 
 // WriteIncidents is WriteIncident of several processes. The page shows one of them, at first the one that took most CPU
-// time, and lets the reader choose another. What does not fit is left out, and the page says of which process.
+// time, and lets the reader choose another. Data that does not fit is left out, and the page names its process.
 func WriteIncidents(w io.Writer, list []*Incident) error {
 	for _, n := range list {
 		n.Finish()

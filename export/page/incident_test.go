@@ -26,8 +26,8 @@ func incidentPage(t testing.TB, n *Incident) []byte {
 	return b.Bytes()
 }
 
-// TestIncidentAddsUp: lanes and slices have the time that a flamegraph's weights have, by thread and state, however often their
-// columns were joined.
+// TestIncidentAddsUp: lanes and slices have the same time as a flamegraph's weights, by thread and state, however often
+// their columns were joined.
 func TestIncidentAddsUp(t *testing.T) {
 	for seed := range uint64(4) {
 		d := sampler.NewDictionary()
@@ -139,7 +139,8 @@ func TestCellText(t *testing.T) {
 	}
 }
 
-// TestIncidentIsBounded: ten minutes of 50 threads with ever new stacks are a page of less than 3 MB, and take little memory.
+// TestIncidentIsBounded: ten minutes of 50 threads with ever new stacks give a page of less than 3 MB, and take little
+// memory.
 func TestIncidentIsBounded(t *testing.T) {
 	d := sampler.NewDictionary()
 	const threads, seconds, rate = 50, 600, 10

@@ -32,15 +32,15 @@ type incidentData struct {
 	// AllFrames is whether the flamegraph begins with all frames and threads at rest.
 	AllFrames bool `json:"allFrames"`
 	// Names are the functions: name, number of the file (−1: none), first line, origin, gem, library. The library of
-	// own code is "", and "-" stands for what is no function.
+	// own code is "". "-" marks an entry that is no function.
 	Names [][]any  `json:"names"`
 	Files []string `json:"files"`
 	// Nodes are the tree of stacks, two numbers a node: how far back the caller is (0 is none), the function. Lines are
 	// the stacks of dumps, with the line as a third number.
 	Nodes []int `json:"nodes"`
 	Lines []int `json:"lines"`
-	// Slices are weights, slice by slice: thread, stack, state + 16·flags, µs of wall time, and with flag 1 µs of CPU,
-	// with 2 of blame, with 4 the number of the request's route. Stack −1 is one that was not read.
+	// Slices are weights, slice by slice: thread, stack, state + 16·flags, µs of wall time. Flag 1 adds µs of CPU, flag
+	// 2 µs of blame, and flag 4 the number of the request's route. Stack −1 was not read.
 	SliceNS int64              `json:"sliceNS"`
 	Slices  [][]int64          `json:"slices"`
 	Found   []incidentFinding  `json:"findings"`
@@ -56,7 +56,7 @@ type incidentData struct {
 	Dumps   []incidentInstant  `json:"dumps"`
 }
 
-// incidentFact is a figure of the whole time: what it is called, the figure, what it means.
+// incidentFact is a figure of the whole time: its name, its value, its meaning.
 type incidentFact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

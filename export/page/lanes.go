@@ -45,8 +45,9 @@ type incidentLane struct {
 	sum   [gvl.NumStates]int64
 }
 
-// incidentColumn is what is known of the whole process in a column: thread·ns waiting, ns that a GVL was held and that
-// were inside the collector, ns of CPU in the ns between readings of it, and the memory read last.
+// incidentColumn describes the whole process in a column. It has thread·ns of waiting, the ns in which a GVL was held,
+// and the ns inside the collector. It has ns of CPU and the ns between the readings of CPU, and the last reading of
+// memory.
 type incidentColumn struct {
 	waitNS, heldNS, gcNS, cpuNS, cpuSpanNS float32
 	rss                                    int64
@@ -226,7 +227,7 @@ func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64)
 }
 
 // text writes a lane. A column is "a" to "j" for a state alone, by its number, or "." for nothing. "A" to "J" is the
-// state with most of the time, followed by a character of cellMixes by the second state's number and its share of the
+// state with most of the time. A character of cellMixes follows, by the second state's number and its share of the
 // time. A number after a column is how often it repeats.
 func (x *incidentLane) text() string {
 	var b []byte

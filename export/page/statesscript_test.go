@@ -25,7 +25,7 @@ func TestStatesScript(t *testing.T) {
 	golden.Check(t, filepath.Join("..", "states.js"), []byte(b.String()))
 }
 
-// TestStateColors: the colours of states in the pages' style are those of gvl's table, unless a colour depends on the ground.
+// TestStateColors: the colours of states in the pages' style equal gvl's table, unless a colour depends on the ground.
 func TestStateColors(t *testing.T) {
 	css, err := pageFiles.ReadFile("page.css")
 	if err != nil {

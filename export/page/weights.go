@@ -181,7 +181,7 @@ func (x *incidentWeights) shed(n int) {
 	}
 }
 
-// each changes the keys of all entries; those that are the same then are one.
+// each changes the keys of all entries. It merges entries that have the same key then.
 func (x *incidentWeights) each(change func(*flamegraph.Key, incidentWeight)) {
 	x.entries = 0
 	for i, s := range x.slices {

@@ -69,9 +69,9 @@ type callgrindWriter struct {
 }
 
 // WriteCallgrind writes costs by function, line and call in Callgrind's format, for KCachegrind and callgrind_annotate.
-// How often a function was called is not known. The count of a call is the number of stacks that have it, and at least
-// 1, because readers take a call with count 0 for the caller's own cost. A call that a stack has more than once, by
-// recursion, counts once.
+// How often a function was called is not known. The count of a call is the number of stacks that have it. It is at
+// least 1, because readers take a call with count 0 for the caller's own cost. A call that a stack has more than once,
+// by recursion, counts once.
 func WriteCallgrind(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteCallgrindOf(w, []Measured{m}, metric)
 }

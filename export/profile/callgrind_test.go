@@ -30,7 +30,8 @@ func recursiveShop() Measured {
 
 var callgrindAbbreviation = regexp.MustCompile(`^\((\d+)\)(?: (.*))?$`)
 
-// TestCallgrind reads the file as its readers do: what a function costs itself and with those it calls is what stacks say.
+// TestCallgrind reads the file as its readers do. The cost of a function, alone and with its callees, must equal the
+// cost in the stacks.
 func TestCallgrind(t *testing.T) {
 	m := recursiveShop()
 	var b bytes.Buffer

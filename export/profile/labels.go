@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Labels of a pprof sample (docs/reference/cli.md has them all). They are those of Datadog's Ruby profiler, and ddtop's own where it has no word.
-// The thread's has the native thread's id and ddtop's own: "4253 (3)".
+// Labels of a pprof sample (docs/reference/cli.md lists them all). They have the names of Datadog's Ruby profiler, and
+// ddtop's own names if it has none. The thread's label has the native thread's id and ddtop's own: "4253 (3)".
 const (
 	labelThreadID   = "thread id"
 	labelThreadName = "thread name"

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// labelRun is the shop's stream as pprof is made of it, with a thread that has no name and sums beside the order of time.
+// labelRun is the shop's stream as pprof is made of it, with a thread that has no name and sums beside the order of
+// time.
 func labelRun(t *testing.T) Measured {
 	t.Helper()
 	s := exporttest.NewShop()
@@ -85,7 +86,8 @@ func labelsAt(thread int, ms float64) map[string]string {
 	return out
 }
 
-// allLabels are a sample's labels but for the end of its time, which comes beside them, in ms as labelsAt has them; -1: none.
+// allLabels returns a sample's labels except for the end of its time. endMS is this end in ms, as labelsAt returns it,
+// or -1 if there is none.
 func allLabels(t *testing.T, m Measured, s *profile.Sample) (labels map[string]string, endMS float64) {
 	t.Helper()
 	labels, endMS = map[string]string{}, -1

@@ -27,11 +27,11 @@ type Measured struct {
 	Served []flamegraph.Served
 	// Trace has the events in the order of time. It is nil if no format needs it.
 	Trace *trace.Trace
-	// Timeline has the weights in the order of time. Without it, profiles have sums alone.
+	// Timeline has the weights in the order of time. Without it, profiles have only sums.
 	Timeline *Timeline
-	// Own: collapsed stacks have runs of frames that are not the program's own as one (flamegraph.Fold).
+	// Own is true if collapsed stacks merge runs of frames that are not the program's own (flamegraph.Fold).
 	Own bool
-	// AllFrames: a flamegraph has all frames and threads at rest, not own code first.
+	// AllFrames is true if a flamegraph has all frames and threads at rest, and does not begin with own code.
 	AllFrames bool
 }
 
@@ -43,8 +43,8 @@ func (m Measured) Marked() Measured {
 }
 
 // Ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. If
-// served is false, entries that differ only in the request or job are one. If reasons is false, entries that differ
-// only in why a collection began are one.
+// served is false, entries that differ only in the request or job are merged. If reasons is false, entries that differ
+// only in the reason of a collection are merged.
 func (m Measured) Ordered(served, reasons bool) []flamegraph.Entry {
 	out := make([]flamegraph.Entry, 0, len(m.Weights.Entries))
 	for _, e := range m.Weights.Entries {

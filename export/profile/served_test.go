@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// servedShop is the shop whose first entry is split over two requests and nobody.
+// servedShop is the shop whose first entry is split over two requests and the time without a request.
 func servedShop() Measured {
 	m := measured(exporttest.NewShop())
 	served := func(name string, span uint64) flamegraph.Served {
@@ -35,7 +35,8 @@ func servedShop() Measured {
 	return m
 }
 
-// TestProfileServed: samples say whom the thread worked for, under Datadog's names; other formats have one line for all.
+// TestProfileServed: samples have the request of the thread, under Datadog's names. Other formats have one line for
+// all.
 func TestProfileServed(t *testing.T) {
 	m := servedShop()
 	var b bytes.Buffer
@@ -74,7 +75,7 @@ func TestProfileServed(t *testing.T) {
 	}
 }
 
-// TestOnlyEndpoints: what does not match, and what is for nobody, is left out; the rest is as it was.
+// TestOnlyEndpoints: entries that do not match, and entries without a request, are left out. The rest is unchanged.
 func TestOnlyEndpoints(t *testing.T) {
 	m := servedShop()
 	before := len(m.Weights.Entries)

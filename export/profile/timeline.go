@@ -49,8 +49,8 @@ func NewTimeline() *Timeline {
 	}
 }
 
-// CutNS is since when there are sums alone, because there was no room for more intervals, in ns of CLOCK_MONOTONIC. It
-// is 0 if everything is there.
+// CutNS returns the time from which on there are only sums, because there was no room for more intervals, in ns of
+// CLOCK_MONOTONIC. It is 0 if all intervals are there.
 func (t *Timeline) CutNS() int64 { return t.cutNS }
 
 // Add adds weights from a Collector. Elapsed time ends at atNS.
@@ -95,7 +95,7 @@ func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 // drop leaves out the weights of the keys that match.
 func (t *Timeline) drop(match func(flamegraph.Key) bool) {
 	t.list = slices.DeleteFunc(t.list, func(s stretch) bool { return match(s.Key) })
-	clear(t.last) // their places have changed; the next stretch of a thread begins anew
+	clear(t.last) // their places have changed; the next interval of a thread begins anew
 	for _, m := range []map[flamegraph.Key]flamegraph.Weights{t.early, t.rest} {
 		for k := range m {
 			if match(k) {

@@ -153,8 +153,8 @@ func (p *painter) texts(row []ScreenCell, y int) {
 }
 
 // collect returns the text from cell x on that can be drawn as one run, and the cell after it. What another font might
-// supply (arrows, dots, wide characters) is drawn alone, so that its width stretches nothing else. A second blank ends
-// a run, because renderers differ on whether they keep it. If it must be drawn it becomes a no-break space.
+// supply (arrows, dots, wide characters) is drawn alone, so that its width changes no other text. A second blank ends a
+// run, because renderers differ on whether they keep it. If it must be drawn it becomes a no-break space.
 func (p *painter) collect(row []ScreenCell, x int) (end int, run string) {
 	c := row[x]
 	run = blankText(c)

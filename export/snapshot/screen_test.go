@@ -52,7 +52,7 @@ func styleOf(marks string) (s ScreenStyle) {
 	return s
 }
 
-// put writes graphemes into a row from x on, as far as they fit, and returns the cell behind them.
+// put writes the graphemes that fit into a row from x on, and returns the cell behind them.
 func put(row []ScreenCell, x int, text string, style ScreenStyle) int {
 	for text != "" {
 		g, w := ansi.FirstGraphemeCluster(text, ansi.GraphemeWidth)

@@ -249,7 +249,7 @@ func (c *chromeProcess) write() {
 
 func lockTID(r sampler.RactorID) int { return chromeLockTID + int(r)%chromeTIDs }
 
-// holder returns the name of a thread that held the GVL. The name for 0 is that of unlisted threads.
+// holder returns the name of a thread that held the GVL. For 0 it returns the name of unlisted threads.
 func (c *chromeProcess) holder(id sampler.ThreadID) string {
 	if id == 0 {
 		return "a thread that lived too short"

@@ -48,8 +48,8 @@ func TestChromeGolden(t *testing.T) {
 	golden.Check(t, "chrome.json", bytes.ReplaceAll(text, []byte("},{\"name\""), []byte("},\n{\"name\"")))
 }
 
-// TestChromeFields checks every event by the format's document (Trace Event Format): what each phase needs, that slices of a
-// track do not overlap, and that the times by state are pprof's.
+// TestChromeFields checks every event against the format's document (Trace Event Format): the fields that each phase
+// needs. Slices of a track must not overlap, and the times by state must be pprof's.
 func TestChromeFields(t *testing.T) {
 	list := []measured{shopMeasured(t), randomMeasured(t, 2)}
 	events, _ := chromeOf(t, list...)
@@ -148,7 +148,8 @@ func TestChromeMicros(t *testing.T) {
 	}
 }
 
-// TestChromeStacks: the frames of each slice, from its node to the root, are those of its stack, and the innermost is the one that it names.
+// TestChromeStacks: the frames of each slice, from its node to the root, are the frames of its stack. The slice names
+// the innermost frame.
 func TestChromeStacks(t *testing.T) {
 	m := shopMeasured(t)
 	events, text := chromeOf(t, m, m)
@@ -187,8 +188,9 @@ func TestChromeStacks(t *testing.T) {
 	}
 }
 
-// exactMeasured is 10 ms of two threads by a stream that knows all changes: thread 1 holds the GVL for 3 ms, then thread 2 does, which
-// has waited 1.5 ms for it, the last 20.5 µs of that chosen, and ends; in between a thread held it that no sample listed.
+// exactMeasured is 10 ms of two threads, from a stream that knows all changes. Thread 1 holds the GVL for 3 ms. Then
+// thread 2 holds it, which has waited 1.5 ms for it, and was chosen for the last 20.5 µs of the wait. Then thread 2
+// ends. In between a thread held the GVL that no sample listed.
 func exactMeasured() measured {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 1, TID: 71, Main: true})
@@ -220,8 +222,8 @@ func exactMeasured() measured {
 	return measured{Trace: t}
 }
 
-// TestChromeExact: what is known exactly is in the file to the ns: a wait is one slice whatever it is made of, with the holders and the
-// part without a CPU, and the hand-over within it.
+// TestChromeExact: exactly known data is in the file to the ns. A wait is one slice, with the holders, the part without
+// a CPU, and the hand-over within it.
 func TestChromeExact(t *testing.T) {
 	events, _ := chromeOf(t, exactMeasured())
 	var got []string

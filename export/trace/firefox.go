@@ -199,11 +199,9 @@ const firefoxResourceLibrary = 1
 var firefoxMarkerTypes = [...]string{"GVL wait", "GC", "Stalled", "IO", "Lock", "Request", "Note"}
 
 // WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format. A thread is a track with
-// samples, whose weights are the same wall time as in pprof, to the ns. It has CPU use, states as categories, markers
-// for the
-// requests and jobs, waits for the GVL, collections, stalls, I/O and locks, the notes, and the memory of each
-// process. Times are
-// ms since the first sample of all.
+// samples, whose weights are the same wall time as in pprof, to the ns. The track has CPU use, and states as
+// categories. It has markers for requests and jobs, waits for the GVL, collections, stalls, I/O and locks. The profile
+// also has the notes, and the memory of each process. Times are ms since the first sample of all.
 func WriteFirefox(w io.Writer, list []*Trace) error {
 	p := firefoxProfile{Threads: []*firefoxThread{}, Counters: []*firefoxCounter{}, Libs: []struct{}{}, Pages: []struct{}{},
 		ProfilerOverhead: []struct{}{}}

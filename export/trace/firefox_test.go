@@ -37,8 +37,8 @@ func TestFirefoxGolden(t *testing.T) {
 	golden.Check(t, "firefox.json", b.Bytes())
 }
 
-// The columns of the format's tables (src/types/profile.ts and the profiles of the fxprof-processed-profile crate, which
-// samply writes with, at version 55). What a column refers to: the table, and whether null or -1 is allowed.
+// The columns of the format's tables (src/types/profile.ts and the profiles of the fxprof-processed-profile crate,
+// which samply writes with, at version 55). What a column refers to: the table, and whether null or -1 is allowed.
 var firefoxTables = map[string]map[string]string{
 	"samples":       {"stack": "stackTable", "time": "", "weight": "", "threadCPUDelta": ""},
 	"stackTable":    {"prefix": "stackTable?", "frame": "frameTable"},

@@ -110,7 +110,7 @@ type (
 		Stack   *sampler.StackID  `json:"stack"`
 		Turn    *sampler.StackID  `json:"turn_stack"`
 		Waiters int64             `json:"waiters"`
-		// Unlisted: a thread held it that no sample listed; Holder is null.
+		// Unlisted is true if a thread held it that no sample listed; Holder is null.
 		Unlisted bool `json:"unlisted"`
 	}
 	intervalsGC struct {

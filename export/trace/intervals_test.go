@@ -109,8 +109,9 @@ func number(t *testing.T, v map[string]any, key string) int64 {
 	return n
 }
 
-// TestIntervals: of made-up samples, damaged ones and those with gaps too, the lines are as documented, name nothing before it is told,
-// follow each other without a gap in each thread, and sum up to what stat says, to the ns.
+// TestIntervals: for made-up samples, damaged ones and samples with gaps, the lines are as documented. They name
+// nothing before it is defined, and follow each other without a gap in each thread. They sum up to the result of stat,
+// to the ns.
 func TestIntervals(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := uint64(0); seed < 30; seed++ {
@@ -213,7 +214,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestIntervalsFail: the first error of the file is the one that is told.
+// TestIntervalsFail: the reported error is the first error of the file.
 func TestIntervalsFail(t *testing.T) {
 	p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
 	x := NewIntervals(failingWriter{}, stream.New(p), p, dict, "")

@@ -19,7 +19,8 @@ const (
 	maxTraceWords = 1 << 16
 	// maxCPUBack bounds how far back CPU time looks for its span.
 	maxCPUBack = 256
-	// traceMergeNS is the length up to which spans of a thread that does the same all the time without a CPU are one.
+	// traceMergeNS is the length up to which spans are merged, in ns, if their thread does the same all the time
+	// without a CPU.
 	traceMergeNS = 1_000_000_000
 	// tracePointNS is the distance of the points of counters that change with every sample.
 	tracePointNS = 100_000_000
@@ -331,8 +332,8 @@ func (t *Trace) ordered() []*traceThread {
 	return out
 }
 
-// stateSpans returns a thread's time by state: spans that follow each other are one, whatever the stack, which is
-// then the last one. They have no CPU time.
+// stateSpans returns a thread's time by state. It merges adjacent spans with the same state, and keeps the last stack.
+// The spans have no CPU time.
 func (th *traceThread) stateSpans() []traceSpan {
 	var out []traceSpan
 	for _, s := range th.spans {

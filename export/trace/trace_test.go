@@ -58,7 +58,7 @@ func randomMeasured(t testing.TB, seed uint64) measured {
 	return traceOf(t, p, d, 800, next)
 }
 
-// TestTraceAgreesWithWeights: wall time by thread and state and CPU time by thread are those of pprof, to the ns, and a
+// TestTraceAgreesWithWeights: wall time by thread and state, and CPU time by thread, equal pprof's to the ns. A
 // thread's spans neither overlap nor go back.
 func TestTraceAgreesWithWeights(t *testing.T) {
 	list := []measured{shopMeasured(t)}

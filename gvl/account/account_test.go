@@ -128,8 +128,8 @@ func TestManyShortThreads(t *testing.T) {
 	}
 }
 
-// A wait that was seen holds no more time without a CPU than it lasts: what passed while nothing was sampled is unknown, that
-// of the kernel's counters too.
+// TestNoRunDelayFromAGap: a wait has at most its length as time without a CPU. Time in which nothing was sampled is
+// unknown, also for the kernel's counters.
 func TestNoRunDelayFromAGap(t *testing.T) {
 	x := newAccounted(sampler.NewDictionary())
 	at := int64(gvltest.Base)
@@ -153,8 +153,8 @@ func TestNoRunDelayFromAGap(t *testing.T) {
 	}
 }
 
-// ddtop's own CPU time is told of the time between two readings of its counter, which are rarer than samples: in a window
-// without two it is not told at all, and what was read before the window has no part in it.
+// TestOwnCostIsOfTheTimeBetweenReadings: ddtop's own CPU time is measured between two readings of its counter, which
+// are rarer than samples. A window without two readings has no cost. Readings before the window do not count.
 func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -182,8 +182,8 @@ func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 	}
 }
 
-// Context switches are told of the time between two readings of their counter too: a window of some two seconds is told of
-// the one second that was counted.
+// TestContextSwitchesAreOfTheTimeBetweenReadings: context switches are also measured between two readings of their
+// counter. A window of about two seconds has the switches of the one second that was counted.
 func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -208,8 +208,8 @@ func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
 	}
 }
 
-// What a thread lacked of a CPU belongs to the state that both readings of the counter found it in, and that alone was seen in
-// between; what falls on a change of state belongs to none.
+// TestNoCPUByState: time without a CPU belongs to a state if both readings of the counter found the thread in it. No
+// other state may be seen in between. Time around a change of state belongs to none.
 func TestNoCPUByState(t *testing.T) {
 	x := newAccounted(sampler.NewDictionary())
 	at := int64(gvltest.Base)

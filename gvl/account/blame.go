@@ -41,11 +41,11 @@ type BlameBy uint8
 
 // The groupings of Top.
 const (
-	// ByStack: one entry for each thread, stack and kind.
+	// ByStack makes one entry for each thread, stack and kind.
 	ByStack BlameBy = iota
-	// ByThread: one entry for each holder.
+	// ByThread makes one entry for each holder.
 	ByThread
-	// ByFrame: one entry for each innermost frame.
+	// ByFrame makes one entry for each innermost frame.
 	ByFrame
 )
 
@@ -172,8 +172,8 @@ func (b *Blame) bucket(second int64) *blameBucket {
 	return k
 }
 
-// Top returns the n largest entries of the last windowNS, in whole seconds with the current one, or of the whole run if
-// windowNS is 0.
+// Top returns the n largest entries of the last windowNS. The window is whole seconds, with the current one. If
+// windowNS is 0, it is the whole run.
 func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 	var rep BlameReport
 	clear(b.groups)

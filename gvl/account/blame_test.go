@@ -63,7 +63,7 @@ func TestBlame(t *testing.T) {
 	if m := bl.Method(2, 0); m != "Work#step" {
 		t.Errorf("%q", m)
 	}
-	// Nobody has waited for the last seconds.
+	// No thread has waited for the last seconds.
 	if rep = bl.Top(10, ByStack, 3e9); rep.TotalNS != 0 || len(rep.Entries) != 0 {
 		t.Errorf("%+v", rep)
 	}
@@ -72,7 +72,7 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestBlameUnlisted: what waits behind a thread that no sample listed is nobody's in particular, and counts in the whole.
+// TestBlameUnlisted: waits behind a thread that no sample listed belong to no stack, and count in the whole.
 func TestBlameUnlisted(t *testing.T) {
 	b := NewBlame(stream.New(gvltest.ProcOf(sampler.EraSched)), nil)
 	for _, i := range []gvl.LockInterval{

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestEndedCounts: each request counts once, where it ends, by the route known of it last; what goes on counts when it ends; and
-// the parts add up to what Requests counts of the whole.
+// TestEndedCounts: each request counts once, when it ends, under the route known last. A request that goes on counts
+// when it ends. The parts add up to what Requests counts of the whole.
 func TestEndedCounts(t *testing.T) {
 	y := newRequestStory()
 	c := NewEndedCounts(y.dict)

@@ -20,8 +20,8 @@ const (
 type fiberLooks struct {
 	last   *sampler.Fibers
 	number int
-	// switches are the threads of which a fiber once waited for a request. Until such a thread ends, a request that
-	// it leaves may be waiting.
+	// switches are the threads with a fiber that once waited for a request. Until such a thread ends, a request that it
+	// leaves may be waiting.
 	switches map[sampler.ThreadID]bool
 }
 
@@ -81,7 +81,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	if q == nil {
 		old := r.ended.get(w.Number)
 		if old != nil && old.ToNS >= at {
-			return // the look is older
+			return // this reading is older
 		}
 		if q = r.begin(w, x.Thread, at); q == nil {
 			return
@@ -101,8 +101,8 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	q.Now, q.Serving, q.Stack = gvl.ThreadState{}, x.Serving, x.Stack
 }
 
-// lacks notes that a reading has no fiber for a request that a fiber waited for, or that its thread has left for
-// another.
+// lacks notes that a reading has no fiber for a request. A fiber waited for the request before, or the request's thread
+// has left it for another one.
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	ns := min(max(look.AtNS, 0), r.nowNS)
 	if ns < max(q.wait.freeNS, q.awayNS) {

@@ -28,7 +28,8 @@ func (f *fiberStory) work(n sampler.WorkNumber, sinceNS, beforeNS int64) sampler
 	return f.dict.InternWork(sampler.Work{Number: n, Kind: sampler.WorkRequest, Endpoint: "GET a", SinceNS: sinceNS, BeforeNS: beforeNS})
 }
 
-// tick tells of 10 ms, with what the thread works for at their end, and a look at that time, if there was one, at its fibers.
+// tick feeds 10 ms, with the request of the thread at their end. If look is set, it also feeds a reading of the
+// thread's fibers at that time.
 func (f *fiberStory) tick(runs sampler.WorkID, look bool, waits ...sampler.WorkID) {
 	f.now += 10e6
 	if look {
@@ -56,8 +57,8 @@ func (f *fiberStory) feed(depth sampler.Depth, runs sampler.WorkID, holds bool) 
 	f.m.Feed(s)
 }
 
-// locks tells of a lock tick each ms until the next one that reads the stack, which finds the thread working for next: what it does
-// then it does since the one of a number.
+// locks feeds a lock tick each ms, until the next tick that reads the stack. That tick finds the thread working for
+// next. The thread already does this from lock tick number since on.
 func (f *fiberStory) locks(since int, next sampler.WorkID) {
 	from := f.now
 	for i := range 9 {
@@ -80,7 +81,8 @@ func (f *fiberStory) only(t *testing.T) (report.StatRequests, report.StatEndpoin
 	return r, r.Endpoints[0]
 }
 
-// TestFibersWait: the time in which a request's fiber waits is the request's, from look to look, and it ends when looks lack it.
+// TestFibersWait: the time in which a request's fiber waits is the request's, from reading to reading. It ends when
+// readings lack the fiber.
 func TestFibersWait(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -102,7 +104,7 @@ func TestFibersWait(t *testing.T) {
 		f.tick(0, true, a)
 	}
 	r, e = f.only(t)
-	// b was there at 105 ms and not, 10 ms later, in a look that took 1 ms.
+	// b was there at 105 ms. It was gone in a reading 10 ms later, which took 1 ms.
 	if len(r.Running) != 1 || e.Ended != 1 || e.Measured != 1 || e.MaxNS < 110e6 || e.MaxNS > 111e6 || e.UncertaintyNS != 10_500_000 {
 		t.Errorf("when one has ended: %+v, %+v", e, r.Running)
 	}
@@ -111,8 +113,8 @@ func TestFibersWait(t *testing.T) {
 	}
 }
 
-// TestFibersAndThreads: of a request that a thread works for in between, no time is counted twice, and the one that a thread has left
-// is waited for as long as looks have it.
+// TestFibersAndThreads: a thread works for a request in between, and no time is counted twice. The request that a
+// thread has left waits while readings have its fiber.
 func TestFibersAndThreads(t *testing.T) {
 	for since := range 10 {
 		testFibersAndThreads(t, since)
@@ -150,7 +152,8 @@ func testFibersAndThreads(t *testing.T, since int) {
 	}
 }
 
-// TestFibersLost: a look that may lack some does not end a request as soon as one that has all, and a gap in the samples is no time.
+// TestFibersLost: a reading that may lack some fibers ends a request later than a reading that has all. A gap in the
+// samples is no time.
 func TestFibersLost(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -169,7 +172,8 @@ func TestFibersLost(t *testing.T) {
 	}
 }
 
-// TestFibersHostile: times of a look that no clock tells, which a recording can hold, are taken for ones that the samples have.
+// TestFibersHostile: a recording can hold times of a reading that no clock could give. They are replaced by times of
+// the samples.
 func TestFibersHostile(t *testing.T) {
 	times := []int64{math.MinInt64, -1, 0, 1e9, 1 << 61, math.MaxInt64 - 1, math.MaxInt64}
 	for _, lookAt := range times {
@@ -200,7 +204,7 @@ func TestFibersHostile(t *testing.T) {
 	}
 }
 
-// TestFibersAgain: a look that comes again, as a recording's blocks have it, is one look.
+// TestFibersAgain: a reading that comes again, as in a recording's blocks, counts once.
 func TestFibersAgain(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -218,8 +222,8 @@ func TestFibersAgain(t *testing.T) {
 	}
 }
 
-// TestFibersOlderLook: what a look says of a request is not believed once its thread has worked for it since, and of a thread that has
-// ended nothing is kept.
+// TestFibersOlderLook: a reading of fibers does not count if the request's thread has worked for the request since.
+// Nothing is kept of a thread that has ended.
 func TestFibersOlderLook(t *testing.T) {
 	f := newFiberStory()
 	old := f.dict.InternWork(sampler.Work{Number: 1, Kind: sampler.WorkRequest, SinceNS: f.now + 10e6, BeforeNS: f.now})
@@ -239,7 +243,8 @@ func TestFibersOlderLook(t *testing.T) {
 	}
 }
 
-// TestFibersStale: where no look comes any more, a request does not wait for ever, and none that goes on is ended by a gap in the samples.
+// TestFibersStale: if no reading of fibers comes, a request does not wait for ever. A gap in the samples ends no
+// request that goes on.
 func TestFibersStale(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)

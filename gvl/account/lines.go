@@ -28,7 +28,7 @@ type LineSums struct {
 	samples uint64
 	// MissingNS is the time without samples.
 	MissingNS int64
-	// exactNS is the time of which every change of the GVL is known.
+	// exactNS is the time in which every change of the GVL is known.
 	exactNS int64
 	Quality sampler.Quality
 	last    *lineEnd // at the last sample in it; nil if there was none

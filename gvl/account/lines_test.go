@@ -25,8 +25,8 @@ func (s *sumsOf) Interval(i *gvl.Interval)     { s.ns[i.State] += i.NS() }
 func (s *sumsOf) Collecting(i *gvl.GCInterval) { s.gcNS += i.NS() }
 func (s *sumsOf) Waited(w *gvl.Wait)           { s.waits++; s.longest = max(s.longest, w.MostNS) }
 
-// TestLinesSumUp: lines follow each other without a gap from the first sample to the last, are told at most once settled, and
-// hold all that the stream says, whatever comes and goes, and when nothing was read for long.
+// TestLinesSumUp: lines follow each other without a gap from the first sample to the last. They come once they are
+// settled, and hold all data of the stream. This holds for every stream, also after a long gap.
 func TestLinesSumUp(t *testing.T) {
 	for seed := uint64(0); seed < 40; seed++ {
 		p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
@@ -47,7 +47,7 @@ func TestLinesSumUp(t *testing.T) {
 				x.TimeNS += 3e9 // nothing was read for 3 s
 			}
 			if n > 1000 {
-				x.TimeNS += 200e9 // for as long as more lines than are kept
+				x.TimeNS += 200e9 // longer than the lines that are kept
 			}
 			if last != nil && x.TimeNS < last.TimeNS {
 				x.TimeNS = last.TimeNS
@@ -131,7 +131,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLinesExact: a line says of how much of its time every change is known, also where the stretches of samples lie across its ends.
+// TestLinesExact: a line has the part of its time in which every change is known, also if the intervals between samples
+// cross its ends.
 func TestLinesExact(t *testing.T) {
 	const ms = 1_000_000
 	p := streamtest.Process(1000, 100)

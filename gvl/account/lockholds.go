@@ -274,7 +274,8 @@ func (l *LockHolds) FromNS() int64 {
 
 const maxRecentLocks = 100
 
-// Recent returns at most maxRecentLocks contended locks of which a hold ended between two times, the latest first.
+// Recent returns contended locks with a hold that ended between two times, the latest first. It returns at most
+// maxRecentLocks.
 func (l *LockHolds) Recent(fromNS, toNS int64) []Contended {
 	var out []Contended
 	seen := make(map[uint64]bool)

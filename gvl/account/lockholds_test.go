@@ -30,7 +30,7 @@ func TestLockHolds(t *testing.T) {
 	l.tick(100, 2, 3, 4)
 	l.tick(1, 0, 3, 4) // it changes hands
 	l.tick(5, 3, 4)
-	l.tick(40, 0) // 4 has it, and nobody waits
+	l.tick(40, 0) // 4 has it, and no thread waits
 	l.tick(5, 4, 1)
 	u := l.holds.Of(0x10, 0, l.nowNS)
 	if n := u.Held.Count(); u.Taken != 3 || n != 2 {
@@ -42,7 +42,8 @@ func TestLockHolds(t *testing.T) {
 			t.Errorf("held %s at %g, want %s", got.Prose(), q, want.Prose())
 		}
 	}
-	// 4 was gone from those who wait in the first sample after 3's last: from then on it has it, unless it let go while nobody waited.
+	// 4 was not among the waiting threads in the first sample after 3's last. From then on it has the lock, unless it
+	// released the lock while no thread waited.
 	if got := u.HeldNow; u.Now != 4 || got.NS < 44e6 || got.NS > 46.5e6 || got.Bound != gvl.AtMost {
 		t.Errorf("thread %d holds it for %s", u.Now, got.Prose())
 	}
@@ -57,8 +58,8 @@ func TestLockHolds(t *testing.T) {
 	}
 }
 
-// TestOneThreadThatAlwaysWins: who waits is woken again and again while the same thread has the lock. How long it had it at a time is known from
-// one chance of another thread to the next, and not told as the time from first to last.
+// TestOneThreadThatAlwaysWins: waiting threads are woken again and again while the same thread has the lock. The length
+// of a hold is known from one chance of another thread to the next. It is not the time from first to last.
 func TestOneThreadThatAlwaysWins(t *testing.T) {
 	var l lockTicks
 	l.tick(1, 2, 1, 3)
@@ -86,7 +87,7 @@ func TestOneThreadThatAlwaysWins(t *testing.T) {
 	}
 }
 
-// TestShortHoldsAreAtMost as long as the time between two samples allows.
+// TestShortHoldsAreAtMost: a short hold has the upper bound that the time between two samples allows.
 func TestShortHoldsAreAtMost(t *testing.T) {
 	var l lockTicks
 	for range 20 {
@@ -98,7 +99,7 @@ func TestShortHoldsAreAtMost(t *testing.T) {
 	}
 }
 
-// TestHoldsAreBounded: the oldest go, and locks that nobody waits for are forgotten.
+// TestHoldsAreBounded: the oldest holds are dropped, and locks without waiting threads are forgotten.
 func TestHoldsAreBounded(t *testing.T) {
 	var l lockTicks
 	for i := range maxHolds + 10 {
@@ -114,7 +115,8 @@ func TestHoldsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHoldersThatAreReadInTurn: with many threads what is known of one may be old, so that two who wait name two holders.
+// TestHoldersThatAreReadInTurn: with many threads, the data of one may be old. Then two waiting threads can name two
+// holders.
 func TestHoldersThatAreReadInTurn(t *testing.T) {
 	var l LockHolds
 	now := int64(0)
@@ -142,8 +144,8 @@ func TestHoldersThatAreReadInTurn(t *testing.T) {
 	}
 }
 
-// TestHoldFromTheFirstSample: a thread that had a lock in the first sample had it for at least the time in which it is known to be one
-// hold: once those who wait were woken in vain, that begins again.
+// TestHoldFromTheFirstSample: a thread had a lock in the first sample. Its hold has at least the time in which it is
+// known to be one hold. After waiting threads were woken in vain, this time begins again.
 func TestHoldFromTheFirstSample(t *testing.T) {
 	var l lockTicks
 	l.tick(50, 1, 2, 3)

@@ -42,8 +42,8 @@ func TestContended(t *testing.T) {
 	}
 }
 
-// TestLocksTellWhatIsKnown: a thread that joins another one stands below all else, whatever their numbers. A lock whose waiters have moved is told
-// with what is known of their waits, not with how long they were seen.
+// TestLocksTellWhatIsKnown: a thread that joins another one comes after everything else, whatever its numbers. A lock
+// whose waiters have moved shows the known length of their waits, and not the time for which they were seen.
 func TestLocksTellWhatIsKnown(t *testing.T) {
 	joins := func(id sampler.ThreadID) gvl.ThreadState {
 		return gvl.ThreadState{Thread: id, State: gvl.Parked, AtNS: 10 * gvltest.Sec, Detail: gvl.Detail{Kind: "Thread", Joined: 1}}

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPeerGroupsAreBounded: the remote ends of a program that meets ever new ones are distinguished up to a limit, and those
-// known stay what they are.
+// TestPeerGroupsAreBounded: the remote ends of a program that meets ever new ones are distinguished up to a limit.
+// Known ones stay the same.
 func TestPeerGroupsAreBounded(t *testing.T) {
 	d := sampler.NewDictionary()
 	g := PeerGroups{Dict: d}

@@ -40,8 +40,8 @@ type Request struct {
 	BlameNS int64
 	// The rest describes a request in progress at the last sample. If Suspended is set, its thread works for others at
 	// this moment. Otherwise Now is the thread's state, and Serving and Stack were read with it. If Waits is set, too,
-	// one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns), and Serving and Stack are
-	// the fiber's.
+	// one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). Serving and Stack are
+	// then the fiber's.
 	Suspended bool
 	Waits     bool
 	FiberAtNS int64

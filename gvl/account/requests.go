@@ -370,7 +370,7 @@ func hasLeft(fiber bool, readings int, awayNS int64) bool {
 	return readings >= leftReadings && awayNS >= leftNS
 }
 
-// stands completes a copy of q for a time.
+// stands sets in x, a copy of q, the end and the slack as they are at a time.
 func (x *Request) stands(q *openRequest, atNS int64) {
 	if q.hasEnded() && q.awayNS <= atNS {
 		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut

@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// servers gives the threads of a stream requests to work for, as a reader would: what a thread works for changes with its stack.
+// servers gives the threads of a stream requests to work for, as a reader would: the request changes with the thread's
+// stack.
 type servers struct {
 	rng  *rand.Rand
 	dict *sampler.Dictionary
@@ -30,7 +31,7 @@ func newServers(seed uint64, dict *sampler.Dictionary) *servers {
 	}
 }
 
-// fill says in a sample for whom its threads work.
+// fill sets in a sample the requests for which its threads work.
 func (v *servers) fill(s *sampler.Sample) {
 	for i := range s.Threads {
 		t := &s.Threads[i]
@@ -64,8 +65,9 @@ func (v *servers) turn(id sampler.ThreadID, atNS int64) {
 	}
 }
 
-// Whatever the stream: the time of all endpoints and that of threads that work for nobody is the time of all threads, to the ns,
-// and so is the blame; that of windows that follow each other is that of the whole.
+// TestRequestsAddUp: for every stream, the times of all endpoints and of threads without a request add up to the time
+// of all threads, to the ns. The same holds for the blame. The times of windows that follow each other add up to the
+// whole.
 func TestRequestsAddUp(t *testing.T) {
 	for seed := range uint64(24) {
 		dict := sampler.NewDictionary()
@@ -174,9 +176,9 @@ type requestStory struct {
 	held  sampler.ThreadID
 	peer  sampler.PeerID
 	fiber bool
-	// lock makes the ticks those of the lock, which read no stack.
+	// lock makes the ticks lock ticks, which read no stack.
 	lock bool
-	// also takes each sample, too; nil: nobody.
+	// also takes each sample, too. It may be nil.
 	also func(*sampler.Sample)
 }
 
@@ -242,8 +244,9 @@ func (y *requestStory) work(n sampler.WorkNumber, endpoint string) sampler.Work 
 	return sampler.Work{Number: n, Kind: sampler.WorkRequest, Endpoint: endpoint, SinceNS: y.atNS + 10*gvltest.MS, BeforeNS: y.atNS}
 }
 
-// Connections to one remote end are one peer: which of a pool's connections a request has says nothing, and what is found out of the other
-// end later makes no other one of it. The newest stands for all.
+// TestConnectionsOfAPoolAreOnePeer: connections to one remote end are one peer. It does not matter which of a pool's
+// connections a request has. If ddtop learns more about the other end later, it stays the same peer. The newest stands
+// for all.
 func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
 	y := newRequestStory()
 	pool := func(local, process string) sampler.PeerID {
@@ -260,8 +263,8 @@ func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
 	}
 }
 
-// The route that is known last is that of the whole request, whose edges are the middles between the readings with it and
-// without it.
+// TestRequestFromBeginToEnd: the whole request has the route that is known last. Its edges are the middles between the
+// readings with it and without it.
 func TestRequestFromBeginToEnd(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -304,8 +307,8 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 	}
 }
 
-// Requests that were seen in one reading took up to twice the time between readings; those seen in many are known to that time: their
-// length is a number where that is little of it.
+// TestRequestsShorterThanReadings: a request that was seen in one reading took up to twice the time between readings. A
+// request seen in many readings is known to this time. Its length is a number if this time is a small part of it.
 func TestRequestsShorterThanReadings(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -331,7 +334,7 @@ func TestRequestsShorterThanReadings(t *testing.T) {
 	}
 }
 
-// A request that was seen by ticks of the lock alone took no longer than twice the time between them.
+// TestRequestSeenWithoutStack: a request that only ticks of the lock saw took at most twice the time between them.
 func TestRequestSeenWithoutStack(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -445,7 +448,8 @@ func TestRequestsBlame(t *testing.T) {
 	}
 }
 
-// A recording can say of a request that it began at any time: it lasts no longer than it can have, and takes no other's seconds.
+// TestRequestsOfLyingTimes: a recording can give a request any time as its begin. The request then gets no more time
+// than is possible, and no seconds of other requests.
 func TestRequestsOfLyingTimes(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -556,8 +560,8 @@ func sum(ns [gvl.NumStates]int64) (total int64) {
 	return total
 }
 
-// The peers told are those with most time, not the first that were met; what is said of one is never more than it had, and of few of
-// them all of it.
+// TestLargestPeersAreKept: the result names the peers with most time, not the first ones. The time of a peer is never
+// more than it had. If there are few peers, it is all of the peer's time.
 func TestLargestPeersAreKept(t *testing.T) {
 	const large = 1000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -595,8 +599,8 @@ func TestLargestPeersAreKept(t *testing.T) {
 	}
 }
 
-// What is told of an age is what is known of it: a request that has just been seen has begun since the reading before. What the longest has
-// taken, where it goes on, is a lower bound.
+// TestAgesSayTheirUncertainty: an age has the bounds that are known. A request that was just seen has begun since the
+// reading before. The length of the longest request is a lower bound if it goes on.
 func TestAgesSayTheirUncertainty(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -624,13 +628,13 @@ func TestAgesSayTheirUncertainty(t *testing.T) {
 	}
 }
 
-// Requests for which there was no time to look, while stacks were read, have an age, to within that time, and are not among those that
-// lengths are told of: the shorter ones were over.
+// TestRequestsFoundLate: a reader may have had no time to look for requests while it read stacks. These requests have
+// an age, to within that time. Lengths leave them out, because the shorter ones had ended.
 func TestRequestsFoundLate(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
 	late := y.work(1, "GET a")
-	y.ticks(4) // its thread is read, and not for whom it works
+	y.ticks(4) // its thread is read, but not its request
 	late.SinceNS += 40 * gvltest.MS
 	y.works[1] = late
 	y.ticks(2)

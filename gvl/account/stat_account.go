@@ -51,7 +51,7 @@ func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]i
 		QueueNS: ns[gvl.WaitQueue], HandoverNS: ns[gvl.WaitHandover], YieldNS: ns[gvl.WaitYield], CPUSlotNS: ns[gvl.WaitCPUSlot],
 		InProgress: open, AfterNS: report.StatesOf(*after),
 	}
-	// The kernel's counters are not read at the instants that waits begin and end by here, which lie between two samples.
+	// Waits begin and end between two samples here. The kernel's counters are not read at these instants.
 	w.RunDelayNS = min(delay, w.QueueNS+w.HandoverNS+w.YieldNS+w.CPUSlotNS)
 	if a.sampledSteps > 0 {
 		w.ResolutionNS = a.sampledNS / a.sampledSteps

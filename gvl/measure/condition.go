@@ -93,7 +93,7 @@ const anyFinding = "any"
 // Condition is a condition that a Watch waits for: a finding, or a figure beyond a limit.
 type Condition struct {
 	text    string
-	finding string // the rule's ID; "": no finding
+	finding string // the rule's ID, or "" without a finding
 	any     bool
 	figure  *figure
 	above   bool // true if the figure must be above the limit, false for below
@@ -175,8 +175,8 @@ func noCondition(word string) error {
 		"(wait_p99>200ms), %s", word, meant, strings.Join(ids, ", "), anyFinding, strings.Join(names, ", "))
 }
 
-// nearest returns the word of a list that is nearest to another one, or "" if more than a third of the letters differ
-// in all.
+// nearest returns the word of a list that is nearest to another one. It returns "" if more than a third of the letters
+// differ in every word.
 func nearest(word string, list []string) string {
 	best, least := "", len(word)/3+1
 	for _, w := range list {

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Whatever the stream: one GVL has one holder at most; a thread's times sum to the time it was listed; blame, account
-// and timeline agree on how long threads waited.
+// TestProperties: these properties hold for every stream. One GVL has one holder at most. A thread's times sum to the
+// time it was listed. Blame, account and timeline agree on how long threads waited.
 func TestProperties(t *testing.T) {
 	for _, era := range gvltest.Eras {
 		for seed := range uint64(12) {

@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLeastQuality: figures that rest on too few samples are null, with the reason, and never a number. Counters are told whatever the rates.
+// TestLeastQuality: a figure with too few samples is null, with the reason, and never a number. Counters are there at
+// all rates.
 func TestLeastQuality(t *testing.T) {
 	dict := sampler.NewDictionary()
 	for _, c := range []struct {

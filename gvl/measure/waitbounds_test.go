@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// measureWorld samples a world at a rate for a time, with the counters in every so many samples (0: never), and returns what is said of a thread and
-// the lengths of its waits, the last one among them, which goes on.
+// measureWorld samples a world at a rate for a time. It reads the counters in every so many samples, or never if
+// counters is 0. It returns the result for a thread and the lengths of its waits. The last wait goes on.
 func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampler.ThreadID) (report.StatThread, []int64) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	p.LockRate, p.StackRate = float64(rate), float64(rate)
@@ -33,8 +33,8 @@ func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampl
 	return st.Threads[i], waits
 }
 
-// judgeWaits compares lengths as they are told with the true ones, in order. A Histogram is right to 3 %, a number without a sign to 6 %
-// and that.
+// judgeWaits compares reported lengths with the true ones, in order. A Histogram is right to 3 %. A number without a
+// sign is right to another 6 %.
 func judgeWaits(t *testing.T, w *report.StatWaits, truth []int64) {
 	t.Helper()
 	longest := truth[len(truth)-1]
@@ -51,8 +51,8 @@ func judgeWaits(t *testing.T, w *report.StatWaits, truth []int64) {
 	}
 }
 
-// TestWaitsAreNotMerged: a thread that has the GVL for 20 µs beside threads that compute is found waiting in nearly every sample. Its
-// waits are told apart nevertheless.
+// TestWaitsAreNotMerged: a thread has the GVL for 20 µs at a time beside threads that compute. Nearly every sample
+// finds it waiting. Its waits are counted one by one nevertheless.
 func TestWaitsAreNotMerged(t *testing.T) {
 	for _, c := range []struct {
 		name     string

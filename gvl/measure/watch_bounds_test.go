@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestAlarmsRestOnLowerBounds: at 30 Hz a thread with turns of 20 µs is found waiting in nearly every sample. No alarm takes its many
-// waits for a long one; long waits raise one.
+// TestAlarmsRestOnLowerBounds: at 30 Hz nearly every sample finds a thread with holds of 20 µs waiting. No alarm takes
+// its many waits for a long one. Long waits raise an alarm.
 func TestAlarmsRestOnLowerBounds(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -52,8 +52,8 @@ func TestAlarmsRestOnLowerBounds(t *testing.T) {
 	}
 }
 
-// TestParkedAgesAreBounds: a parked thread that was given a CPU may have gone on and come back: its age is an upper bound. One that
-// stands still has an age.
+// TestParkedAgesAreBounds: a parked thread that was given a CPU may have gone on and come back, so its age is an upper
+// bound. A parked thread that stands still has an age.
 func TestParkedAgesAreBounds(t *testing.T) {
 	for _, c := range []struct {
 		moves bool

@@ -114,8 +114,8 @@ func restful() (sampler.ThreadID, []sampler.Thread) {
 	return 0, []sampler.Thread{gvltest.Asleep(1, sampler.Stopped, sampler.BlockSleep), gvltest.Asleep(2, sampler.Stopped, sampler.BlockSleep), gvltest.Asleep(3, sampler.Stopped, sampler.BlockSleep)}
 }
 
-// TestWatchFigures: figures are those of the stated past; one that holds goes on holding until it is well on the other side, and where
-// too little is known everything stands as it stood.
+// TestWatchFigures: figures are of the stated past. A condition that holds goes on holding until its figure is well on
+// the other side. If too little is known, all conditions stay as they are.
 func TestWatchFigures(t *testing.T) {
 	g := guard(t, 4e9, "held_share>0.5", "waiting>1", "wait_max>1s", "threads>2", "threads<3", "gc_share>50%", "native>0.5", "cpu>1%", "rss>1GB", "request_p95>1s")
 	g.play(3*gvltest.Sec, nil, restful)
@@ -180,7 +180,7 @@ func TestWatchCounters(t *testing.T) {
 	}
 }
 
-// TestWatchFindings: a finding that is asked for is told of from before it began to its end, others are none of them.
+// TestWatchFindings: a wanted finding is reported from before it began to its end. Other findings are not reported.
 func TestWatchFindings(t *testing.T) {
 	g := guard(t, 5e9, "deadlock", "gvl_saturated", "any")
 	g.play(40*gvltest.Sec, nil, hogged) // the start's 5 s are not looked at
@@ -195,7 +195,7 @@ func TestWatchFindings(t *testing.T) {
 	g.want("over")
 }
 
-// TestWatchWaitsThatGoOn: a wait is told of while it goes on.
+// TestWatchWaitsThatGoOn: a wait is reported while it goes on.
 func TestWatchWaitsThatGoOn(t *testing.T) {
 	g := guard(t, 1e9, "wait_p99>3s")
 	g.play(2*gvltest.Sec, nil, restful)

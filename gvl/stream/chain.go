@@ -24,7 +24,7 @@ type ChainPart struct {
 	NS     int64
 }
 
-// ChainSum splits the time of one wait for the GVL, in ns. All NS, including those of Parts, add up to the length of
+// ChainSum splits the time of one wait for the GVL, in ns. All NS, including the NS of Parts, add up to the length of
 // the wait.
 type ChainSum struct {
 	// Parts are the times by holder, the longest first. UnlistedNS is the time behind threads that no sample listed.
@@ -35,7 +35,7 @@ type ChainSum struct {
 	// Times in which no thread held the GVL. In NoCPUNS the waiting thread could have run but had no CPU. HandoverNS
 	// is the other time after the waiting thread was chosen. NobodyNS is the rest.
 	NoCPUNS, HandoverNS, NobodyNS int64
-	// UnknownNS is time of which no sample that was fed says anything.
+	// UnknownNS is time that no fed sample covers.
 	UnknownNS int64
 }
 

@@ -82,7 +82,7 @@ func usable(x *sampler.Sample) bool {
 // precedes reports whether the known time ends exactly where changes begin.
 func (m *mainGVL) precedes(c *sampler.Changes) bool { return !c.Fresh && c.FromNS == m.toNS }
 
-// tellsAll reports whether a sample has all changes since the last one, however long ago that was.
+// tellsAll reports whether a sample has all changes since the last sample. The last sample may be long ago.
 func (m *mainGVL) tellsAll(x *sampler.Sample) bool {
 	return m.live && usable(x) && m.precedes(&x.Changes)
 }
@@ -96,7 +96,7 @@ func (m *mainGVL) track(r *thread) {
 	}
 }
 
-// lose forgets what changes said, because some are missing after the last sample.
+// lose forgets the results of changes, because some changes are missing after the last sample.
 func (m *mainGVL) lose() {
 	clear(m.waits)
 	*m = mainGVL{s: m.s, waits: m.waits, alone: m.alone[:0], corrected: m.corrected}

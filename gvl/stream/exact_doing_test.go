@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// What the kernel notes of threads between two samples tells what they do there: with the GVL, and without it. No sample sees any of it.
+// TestDoingBetweenSamples: the kernel's records show what threads do between two samples, with the GVL and without it.
+// No sample sees any of it.
 func TestDoingBetweenSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	p := gvltest.ProcOf(sampler.EraSched)
@@ -67,8 +68,8 @@ func TestDoingBetweenSamples(t *testing.T) {
 	}
 }
 
-// What samples say of a thread that waits for a Mutex by the kernel's note does not count, nor is anything told of one of which records say
-// nothing any more, until a sample does.
+// TestDoingBesideSamples: a sample does not overrule the kernel's record that a thread waits for a Mutex. If records
+// know nothing of a thread, its state is unknown until a sample has it.
 func TestDoingBesideSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	p := gvltest.ProcOf(sampler.EraSched)

@@ -29,7 +29,7 @@ func newExactFeed(t *testing.T, dict *sampler.Dictionary) *exactFeed {
 	return f
 }
 
-// lockFunc is a Consumer of what is told of GVLs.
+// lockFunc is a Consumer of intervals of GVLs.
 type lockFunc func(*gvl.LockInterval)
 
 func (lockFunc) Interval(*gvl.Interval)     {}
@@ -39,8 +39,8 @@ func (lockFunc) Collecting(*gvl.GCInterval) {}
 func (lockFunc) Ended(int, int64)           {}
 func (lockFunc) Tick(*gvl.Tick)             {}
 
-// at feeds a sample at so many µs after the begin with what changed until then: words like "1 held 2500", µs. Without words nothing is
-// known. Those of "-7" are of native thread 7, which no sample has listed.
+// at feeds a sample that many µs after the begin, with the changes until then. words are like "1 held 2500", in µs.
+// Without words no change is known. "-7" is native thread 7, which no sample has listed.
 func (f *exactFeed) at(us int64, owner sampler.ThreadID, words string, threads ...sampler.Thread) {
 	for i := range threads {
 		threads[i].Quality |= sampler.StackFresh
@@ -69,7 +69,8 @@ func (f *exactFeed) feed(x *sampler.Sample, words string) {
 	f.last = x.TimeNS
 }
 
-// told is what is told of a thread, as it stands: "running 0-2500 [m1]", µs and the stack, with ~ where it is sampled.
+// told returns the intervals of a thread as text: "running 0-2500 [m1]", in µs and with the stack, and with ~ if
+// sampled.
 func (f *exactFeed) told(id sampler.ThreadID) string {
 	list := slices.Clone(f.log.intervals)
 	f.s.Pending(id, func(i *gvl.Interval) { list = append(list, *i) })
@@ -296,8 +297,8 @@ func TestExactRules(t *testing.T) {
 	}
 }
 
-// A turn that neither reading saw has the stack with which the thread was last seen to hold the GVL, not that of the wait in which both
-// saw it.
+// TestExactStacks: a hold that neither reading saw has the stack with which the thread was last seen to hold the GVL.
+// It does not have the stack of the wait in which both readings saw the thread.
 func TestExactStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	stacks := gvltest.NewWorld(1, 0, 1, dict).Stacks
@@ -320,7 +321,7 @@ func TestExactStacks(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	// The GVL's own intervals: the last look while it held, the one of the sample that saw this very turn.
+	// The GVL's own intervals: the last sample while it held the GVL, and the sample that saw this very hold.
 	lane := map[sampler.StackID]int64{}
 	for _, i := range f.lane {
 		if i.Thread != 0 {
@@ -332,9 +333,9 @@ func TestExactStacks(t *testing.T) {
 	}
 }
 
-// A wait that says with which stack it ended has that one, and so has all that the thread spent without the GVL before it, whatever the
-// samples saw it with before and after. The turn that begins then goes on with its Ruby code, until a sample sees that very turn; sums go
-// by samples alone.
+// TestExactStacksOfWaits: if a wait has the stack with which it ended, this is its stack. All time without the GVL
+// before it has the same stack, whatever samples saw before and after. The next hold goes on with the wait's Ruby code,
+// until a sample sees this very hold. Sums use only samples.
 func TestExactStacksOfWaits(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var stacks []sampler.StackID

@@ -23,7 +23,7 @@ type exactLog struct {
 func (l *exactLog) Interval(i *gvl.Interval) { l.intervals = append(l.intervals, *i) }
 func (l *exactLog) Waited(w *gvl.Wait)       { l.waits = append(l.waits, *w) }
 
-// Lock adds stretches that are alike up.
+// Lock merges adjacent intervals that are alike.
 func (l *exactLog) Lock(i *gvl.LockInterval) {
 	x := gvl.LockInterval{Ractor: i.Ractor, Thread: i.Thread, Waiters: i.Waiters, FromNS: i.FromNS, ToNS: i.ToNS}
 	if n := len(l.lane); n > 0 {
@@ -36,9 +36,10 @@ func (l *exactLog) Lock(i *gvl.LockInterval) {
 	l.lane = append(l.lane, x)
 }
 
-// What a Stream makes of samples with all changes is what happened, to the ns: the time of each thread by its place at the GVL, each
-// wait with who held it, and the lock's intervals; though the samples are read a little earlier, see a part of it, or what is not recorded as
-// yet, and threads come and go, some of which samples see before there is a record of them.
+// TestExactIsTrue: a Stream makes the truth, to the ns, of samples with all changes. It compares the time of each
+// thread by its place at the GVL, each wait with its holders, and the lock's intervals. The samples are read a little
+// earlier, see a part of the truth, or see changes that are not recorded yet. Threads come and go, and samples see some
+// of them before there is a record of them.
 func TestExactIsTrue(t *testing.T) {
 	seeds := uint64(800)
 	if rubytest.Short(t) {
@@ -203,7 +204,7 @@ func BenchmarkStreamExact(b *testing.B) {
 	}
 }
 
-// Once its memory is there, a Stream takes none for changes.
+// TestExactAllocatesNothing: once a Stream has its memory, it allocates none for changes.
 func TestExactAllocatesNothing(t *testing.T) {
 	dict := sampler.NewDictionary()
 	w := newExactWorld(3, 10, dict)
@@ -259,7 +260,7 @@ func TestExactGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// Where changes tell of all that happened, the time between two samples is known however far they are apart.
+// TestExactWithoutSamples: if all changes are known, the time between two samples is known, however far they are apart.
 func TestExactWithoutSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	w := newExactWorld(1, 3, dict)

@@ -12,8 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestHolderRuns: a change that says what the holder of the GVL runs is a reading of its stack: the time before and after goes to the stack read
-// nearest. So does the lock's, from the reading on. The state stays as it was, and no turn begins.
+// TestHolderRuns: a change can contain the stack of the GVL's holder, which counts as a reading of it. The time before
+// and after goes to the stack that was read nearest. The lock's time goes to it from the reading on. The state stays
+// the same, and no hold begins.
 func TestHolderRuns(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var stacks []sampler.StackID
@@ -49,7 +50,8 @@ func TestHolderRuns(t *testing.T) {
 		add(&f.log.intervals[i])
 	}
 	f.s.Pending(1, add)
-	// The sample at 10 ms has the first, the reading at 12 ms the second, that at 16 ms and the sample at 20 ms the third.
+	// The sample at 10 ms has the first stack, and the reading at 12 ms the second. The reading at 16 ms and the sample
+	// at 20 ms have the third.
 	for i, want := range []int64{1 * gvltest.MS, 3 * gvltest.MS, 6 * gvltest.MS} {
 		if ns[stacks[i]] != want {
 			t.Errorf("m%d has %d µs, not %d", i, ns[stacks[i]]/1000, want/1000)
@@ -70,8 +72,8 @@ func TestHolderRuns(t *testing.T) {
 	}
 }
 
-// TestWaitsOfOneMoment: of threads that begin to wait in one moment, in which no thread holds the GVL, each waits for the one that is chosen then,
-// whether a sample has listed it or not.
+// TestWaitsOfOneMoment: several threads begin to wait in one moment, in which no thread holds the GVL. Each waits for
+// the thread that is chosen then, whether a sample has listed it or not.
 func TestWaitsOfOneMoment(t *testing.T) {
 	dict := sampler.NewDictionary()
 	f := newExactFeed(t, dict)
@@ -99,7 +101,8 @@ type endedLog struct {
 
 func (l *endedLog) Ended(slot int, _ int64) { l.slots = append(l.slots, slot) }
 
-// TestEndedTogether: threads that end together are told in the order of their IDs, so that a recording says the same each time.
+// TestEndedTogether: threads that end together are reported in the order of their IDs, so that a recording gives the
+// same result each time.
 func TestEndedTogether(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, s, l := gvl.NewClassifier(p, nil), New(p), new(endedLog)
@@ -117,8 +120,8 @@ func TestEndedTogether(t *testing.T) {
 	}
 }
 
-// TestListedWhileItWaits: a thread that waited before any sample had listed it, and is chosen in the moment in which that began, does not wait for
-// itself.
+// TestListedWhileItWaits: a thread waits before any sample has listed it, and is chosen at the moment when it is first
+// listed. It does not wait for itself.
 func TestListedWhileItWaits(t *testing.T) {
 	f := newExactFeed(t, sampler.NewDictionary())
 	f.at(0, 1, "fresh", gvltest.Holder(1))

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// exactWorld is a process with one GVL, of which every change is known: what it does is decided first, then told as samples.
+// exactWorld is a process with one GVL, of which every change is known. It first decides what happens, and then makes
+// samples of it.
 type exactWorld struct {
 	rng     *rand.Rand
 	now     int64
@@ -25,9 +26,10 @@ type exactWorld struct {
 	// churn is the chance that a thread begins or ends with an event, meanNS the mean time between two events.
 	churn  float64
 	meanNS float64
-	// stuck is the chance that a thread loses its CPU for up to stuckNS once it has changed the scheduler and before it gives the mutex
-	// back, where the change is recorded: nobody can change anything until then, and samples see what is not recorded yet. hidden is the
-	// chance that a thread is first recorded when it first has the GVL, up to which samples alone know of it.
+	// stuck is the chance that a thread loses its CPU for up to stuckNS after it has changed the scheduler. The change
+	// is recorded when it gives the mutex back. Until then no thread can change anything, and samples see changes that
+	// are not recorded yet. hidden is the chance that a thread is first recorded when it first has the GVL. Until then
+	// only samples know of it.
 	stuck, hidden float64
 	ahead         *exactActor
 	aheadTo       sampler.GVLState
@@ -179,7 +181,7 @@ func (w *exactWorld) tellLane() {
 	w.lane = append(w.lane, i)
 }
 
-// choose lets the first in the queue be the next, if nobody holds the GVL.
+// choose lets the first in the queue be the next, if no thread holds the GVL.
 func (w *exactWorld) choose() {
 	if w.holder != nil || w.chosen != nil || len(w.queue) == 0 {
 		return
@@ -238,8 +240,8 @@ func (w *exactWorld) event() {
 	}
 }
 
-// keep moves what is true of a thread to what is compared, once a sample has listed it, or it has ended. The waits of those that were
-// not listed are told, though not whose.
+// keep moves the truth about a thread to the data that is compared, once a sample has listed the thread, or it has
+// ended. Waits of threads that were not listed are compared without the thread.
 func (w *exactWorld) keep(a *exactActor) {
 	if !a.listed {
 		for _, x := range a.waits {
@@ -283,7 +285,7 @@ func (w *exactWorld) runTo(at int64) {
 	}
 }
 
-// sample goes on for about a time and returns what is read at its end: the states are those of up to skewNS earlier.
+// sample goes on for about a time and returns what is read at its end. The states are up to skewNS old.
 func (w *exactWorld) sample(aboutNS, skewNS int64) *sampler.Sample {
 	at := w.asked + aboutNS/2 + w.rng.Int64N(aboutNS)
 	w.runTo(max(at-w.rng.Int64N(skewNS+1), w.now))

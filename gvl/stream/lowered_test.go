@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestReachWhileRatesAreLowered: half a second between two samples is a gap at the rates asked for, and none where a budget has
-// lowered them, before the second of the two or at it; beyond a second it is one in any case.
+// TestReachWhileRatesAreLowered: half a second between two samples is a gap at the rates asked for. It is no gap if a
+// budget has lowered the rates before the second sample or at it. More than a second is always a gap.
 func TestReachWhileRatesAreLowered(t *testing.T) {
 	p := sampler.Process{StackRate: 100, LockRate: 1000}
 	for _, c := range []struct {

@@ -19,25 +19,26 @@ const (
 	openState = gvl.NumStates
 )
 
-// Stream makes Intervals from samples and their states, and hands them to its consumers. It is the only place where time
-// is cut. Stream knows the threads. For each thread, a tracker decides what the evidence says:
+// Stream makes Intervals from samples and their states, and hands them to its consumers. It is the only place where
+// time is cut. Stream knows the threads. For each thread, a tracker decides what the evidence says:
 //
-//   - Half of the time between two samples goes to the state of the first, half to the state of the second. A thread that
-//     is new began in the middle between the two samples. A thread that is gone ended in the middle.
+//   - Half of the time between two samples goes to the state of the first, half to the state of the second. A thread
+//     that is new began in the middle between the two samples. A thread that is gone ended in the middle.
 //   - If two samples are too far apart, or samples were lost, threads are Unknown in between, unless all changes of the
 //     GVL are known.
 //   - If a thread is Unknown because the kernel has not answered, the answer fills this time if it comes soon enough
 //     (Reach.BackNS).
-//   - If all changes of the GVL between two samples are known (sampler.Changes), the threads' time is cut at the changes.
-//     Samples still decide what a thread did while it held the GVL (GC, Stalled), and why it had released it. Then the
-//     times are exact and the kinds are sampled. An interval without a sample gets the kind of the thread's last one
-//     before, or of the next one if there is none before. If a sample contradicts the changes, the changes are right.
+//   - If all changes of the GVL between two samples are known (sampler.Changes), the threads' time is cut at the
+//     changes. Samples still decide what a thread did while it held the GVL (GC, Stalled), and why it had released it.
+//     Then the times are exact and the kinds are sampled. An interval without a sample gets the kind of the thread's
+//     last one before, or of the next one if there is none before. If a sample contradicts the changes, the changes are
+//     right.
 //   - The time between two readings of a stack is split in the same way, with one exception. If only one of the two
 //     readings was in the state of an interval, the interval goes to that reading's stack: a thread that ran and then
-//     began to read a socket was not reading while it ran. The request or job that the thread works for is read with the
-//     stack and goes with it. If changes are known and neither reading saw the thread hold the GVL, an interval in which
-//     it did gets the last stack with which the thread was seen to hold the GVL, for the same work. Intervals without
-//     the GVL are treated likewise.
+//     began to read a socket was not reading while it ran. The request or job that the thread works for is read with
+//     the stack and goes with it. Changes may show that the thread held the GVL in an interval, while neither reading
+//     saw it. The interval then gets the last stack with which the thread was seen to hold the GVL for the same work.
+//     Intervals without the GVL are treated likewise.
 //
 // So an interval is settled some time after its end: at the next reading of the stack, or when the kernel's answer has
 // come. In the steady state Stream allocates nothing but the waits of threads that no sample lists. It is not safe for
@@ -232,7 +233,7 @@ func (s *Stream) SlotOf(id sampler.ThreadID) (slot int, ok bool) {
 	return rec.V.slot, true
 }
 
-// Pending calls fn with a listed thread's time that is not settled yet, up to the last sample, as it stands now.
+// Pending calls fn with a listed thread's time that is not settled yet, up to the last sample, as it is known now.
 func (s *Stream) Pending(id sampler.ThreadID, fn func(*gvl.Interval)) {
 	if rec := s.table.Get(id); rec != nil {
 		rec.V.unsettled(fn)

@@ -24,7 +24,7 @@ type look struct {
 
 func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 
-// untold is time with one reading whose state is not known yet, or that follows such time.
+// untold is time with one reading. Its state is not known yet, or it follows such time.
 type untold struct {
 	segment
 	// look is the last reading, in stackState.
@@ -58,8 +58,8 @@ type thread struct {
 	detail   gvl.Detail
 	// stepNS is the length of the step in which the state was seen to begin.
 	stepNS int64
-	// stateNS is since when it is in the state, whatever it waits for. waitNS is since when it waits for the GVL.
-	// before is what it did until then.
+	// stateNS is when it entered the state, even if the object of its wait has changed. waitNS is when it began to wait
+	// for the GVL. before is what it did until then.
 	stateNS, waitNS int64
 	before          waitBefore
 	span            gvl.WaitSpan
@@ -99,7 +99,7 @@ type buffers struct {
 	untold   []untold
 }
 
-// gone ends a thread that is no longer listed. cut is set if its end was not seen.
+// gone ends a thread that left the list. cut is set if its end was not seen.
 func (r *thread) gone(atNS int64, cut bool) {
 	r.by.leave()
 	r.end(atNS, cut)
@@ -157,7 +157,7 @@ func (r *thread) waited(atNS, byNS int64, cut bool) {
 	r.fill(&s.wait, atNS, byNS)
 	s.wait.Cut = s.wait.Cut || cut
 	if r.fresh {
-		s.late = append(s.late, s.wait) // nobody has heard of the thread yet
+		s.late = append(s.late, s.wait) // no consumer knows the thread yet
 		return
 	}
 	s.handOutWait()
@@ -186,7 +186,7 @@ func (r *thread) waits() (w gvl.Wait, ok bool) {
 	return r.s.open, true
 }
 
-// unsettled calls fn with the thread's time that is not settled yet, up to the last sample, as it stands now.
+// unsettled calls fn with the thread's time that is not settled yet, up to the last sample, as it is known now.
 func (r *thread) unsettled(fn func(*gvl.Interval)) {
 	i := &r.s.pending
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot

@@ -19,7 +19,7 @@ type tracker interface {
 	leave()
 }
 
-// sampled tracks a thread by samples alone: its state changes in the middle between two of them.
+// sampled tracks a thread only by samples. Its state changes in the middle between two of them.
 type sampled struct{ *thread }
 
 func (sampled) wait(*gvl.Wait) {}

@@ -82,7 +82,7 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	case to == gvl.Unknown:
 		return
 	case to == gvl.Sleeping && (e.releasedFor == gvl.Sleeping || e.releasedFor == gvl.Parked):
-		// Whether a thread sleeps or waits for others with a limit its frames say alone.
+		// A thread can sleep, or wait for others with a time limit. Only its frames show which.
 		to, detail = e.releasedFor, *of
 	case to == gvl.IO && e.releasedFor == gvl.IO && of.Syscall == detail.Syscall && (of.FD == detail.FD || detail.FD < 0):
 		detail = *of

@@ -7,13 +7,13 @@ import (
 
 const (
 	// maxExactSegments bounds the changes of one thread that are remembered between two readings of its stack if all
-	// are known, maxKept the changes of all threads: 20 MB. Past it maxSegments holds.
+	// are known. maxKept bounds the changes of all threads: 20 MB. Past it, maxSegments is the bound.
 	maxExactSegments, maxKept = 1 << 13, 1 << 17
-	// maxAgainst is the number of samples in a row without a change that must contradict a thread's changes before
-	// they are not believed. They must span againstNS at least. A single sample can contradict them, because it is
-	// read some µs from its time. All samples can while a thread has no CPU that lost it between changing the
-	// scheduler and giving the mutex back, where the change is recorded. With a limit on the process's CPU time that
-	// is a tenth of a second and more.
+	// maxAgainst is the number of samples in a row without a change that must contradict a thread's changes before they
+	// are not believed. They must span againstNS at least. A single sample can contradict them, because it is read some
+	// µs from its time. All samples can contradict them while a thread has no CPU. It lost its CPU between changing the
+	// scheduler and giving the mutex back, and the change is recorded when it gives the mutex back. With a limit on the
+	// process's CPU time this takes a tenth of a second and more.
 	maxAgainst, againstNS = 3, 1e9
 	// yieldNS is the longest time without the GVL, until it is in the queue, of a thread that lets others run after its
 	// time slice.
@@ -30,7 +30,7 @@ type exact struct {
 	// begun is set if its time began by a change, before any sample listed it. seen is set if a sample has seen it in
 	// its present time without the GVL.
 	begun, seen bool
-	// told is true if the kernel has reported what it does in its place.
+	// told is true if the kernel has reported what the thread does in its present place at the GVL.
 	told bool
 	// against counts the samples in a row that contradict gvl, up to maxAgainst, since againstNS.
 	against   uint8
@@ -183,7 +183,7 @@ func (e *exact) seeReleased(ts *gvl.ThreadState) {
 		e.advance(ts)
 		return
 	}
-	// The first sample of the stretch says all of it.
+	// The first sample of the interval decides all of it.
 	e.seen, e.sinceNS = true, max(e.runNS, ts.SinceNS)
 	if e.open && !ts.Open() {
 		e.detail = ts.Detail

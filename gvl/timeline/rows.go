@@ -231,7 +231,7 @@ func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) in
 	oldest := max(fromNS/t.columnNS, t.oldest())
 	first := r.steadyFrom(st, col-1, oldest, t.columnNS)
 	at := first * t.columnNS
-	if first > oldest { // the part of the column before, which ends in this state as far as one can tell
+	if first > oldest { // part of the column before, which seems to end in this state
 		at -= r.spentIn(st, first-1, t.columnNS)
 	}
 	return max(min(at, begin), fromNS)

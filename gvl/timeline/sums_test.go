@@ -11,8 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// erratic is a Timeline of a process whose threads mostly stay in a state for seconds and at times change it every
-// millisecond, come and go, and whose sampling has a hole. was[id] are the times at which the thread's state changed.
+// erratic is a Timeline of a process. Its threads mostly stay in a state for seconds, and at times change it every
+// millisecond. They come and go, and the sampling has a hole. was[id] are the times at which the thread's state
+// changed.
 func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
 	return erraticEach(seed, columns, func(*Timeline, int64) {})
 }
@@ -60,7 +61,7 @@ type change struct {
 	state gvl.State
 }
 
-// The sums of chunks and whole columns are those of the columns one by one.
+// TestTimelineSums: the sums of chunks and whole columns equal the sums of single columns.
 func TestTimelineSums(t *testing.T) {
 	seeds := uint64(6)
 	if rubytest.Short(t) {
@@ -95,8 +96,8 @@ func TestTimelineSums(t *testing.T) {
 	}
 }
 
-// Cells that are kept from picture to picture are those that are made anew, live and frozen, in every row and length of cells, and
-// Cells that are kept from picture to picture are those that are made anew, live and frozen, whatever their length.
+// TestTimelineKeepsWhatIsFinal: cells that are kept from picture to picture equal cells that are made anew, live and
+// frozen, whatever their length.
 func TestTimelineKeepsWhatIsFinal(t *testing.T) {
 	made, kept := 0, 0
 	seeds := uint64(6)

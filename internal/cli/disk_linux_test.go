@@ -184,7 +184,7 @@ func TestScreenRecordsToAFullDisk(t *testing.T) {
 	readable(t, files[0])
 }
 
-// TestRecordToADiskThatHangs: a signal ends it, and it says what is missing, and where the rest is.
+// TestRecordToADiskThatHangs: a signal ends the command. It reports what is missing, and where the rest is.
 func TestRecordToADiskThatHangs(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

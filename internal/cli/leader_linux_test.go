@@ -180,8 +180,8 @@ func TestNoDescriptors(t *testing.T) {
 	}
 }
 
-// TestEndsAreNotMistaken: that ddtop can open no file any more says nothing about the process. What it has open goes on
-// to be read, and the end is seen.
+// TestEndsAreNotMistaken: if ddtop cannot open files, this does not mean that the process has ended. ddtop goes on
+// reading its open files, and sees the end.
 func TestEndsAreNotMistaken(t *testing.T) {
 	for name, args := range map[string][]string{"one": nil, "children": {"--children"}} {
 		t.Run(name, func(t *testing.T) {

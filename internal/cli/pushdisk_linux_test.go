@@ -118,8 +118,8 @@ func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	}
 }
 
-// TestPushOnAFullDisk: with no room for the spool and none for the files, what is newest is kept and sent once there is
-// room.
+// TestPushOnAFullDisk: there is no room for the spool and none for the files. The newest profiles are kept, and are
+// sent once there is room.
 func TestPushOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)

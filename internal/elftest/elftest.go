@@ -19,8 +19,8 @@ type Section struct {
 	Claim      uint64
 }
 
-// Make makes a library with one segment, which maps its first 4096 bytes at 0, and the sections; the last one is the names
-// of the sections, unless it is given. change, when not nil, has the last word on the header.
+// Make makes a library with one segment, which maps its first 4096 bytes at 0, and the sections. The last one is the
+// names of the sections, unless it is given. If change is not nil, it edits the finished header.
 func Make(t testing.TB, sections []Section, change func(*elf.Header64)) []byte {
 	t.Helper()
 	table := []byte{0}

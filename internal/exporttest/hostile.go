@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// HostileName is what a method, file, thread, gem or program could be called: escape sequences in 7 and 8 bits, a change
-// of direction, separators, line breaks.
+// HostileName is what a method, file, thread, gem or program could be called: escape sequences in 7 and 8 bits, a
+// change of direction, separators, line breaks.
 const HostileName = "\x1b]0;title\a\x1b[2J\u009b31m\u202egnp.exe\u2066\u200b\u2028\r\n;x\t\x7f</script>\U000e0041"
 
 // HostileServing is a request all of whose texts are hostile.

@@ -1,4 +1,5 @@
-// Package exporttest has what the tests of all exports use: a made-up process, and names that are hostile to terminals and browsers.
+// Package exporttest has what the tests of all exports use: a made-up process, and names that are hostile to terminals
+// and browsers.
 package exporttest
 
 import (
@@ -126,7 +127,8 @@ func NewShop() Shop {
 }
 
 // Stream is 60 ms of the shop in ticks of 5 ms, each second one with stacks: reports builds, http-1 reads from the
-// database and then waits for the GVL, a collection runs, and thread 7, whose native thread had been thread 6's, begins late.
+// database and then waits for the GVL, and a collection runs. Thread 7, whose native thread had been thread 6's, begins
+// late.
 func (s Shop) Stream() func() *sampler.Sample {
 	x := s.Sample.Clone()
 	x.TimeNS -= 60e6

@@ -1,3 +1,3 @@
-// Package findingstest holds the tests of the findings (docs/reference/findings.md) against real processes: programs in each of
-// which one thing is wrong, and programs in which nothing is.
+// Package findingstest holds the tests of the findings (docs/reference/findings.md) against real processes. In some
+// programs one thing is wrong, and in others nothing is.
 package findingstest

@@ -58,10 +58,10 @@ const (
 // debugFolder is where separate debug files are; in the new namespace it is another folder than everywhere else.
 const debugFolder = "/usr/lib/debug"
 
-// enter is the first process of new PID and mount namespaces, as a container's: it makes root its root (pivot_root), mounts
-// a /proc of its own there and a debugFolder that holds a debug file with the given build id (a copy of the file given),
-// runs the program as a child, in the folder that it stands in, and ends with it. At SIGUSR1 it looks at the program as
-// ddtop does, from within.
+// enter is the first process of new PID and mount namespaces, as a container's: it makes root its root (pivot_root),
+// mounts a /proc of its own there and a debugFolder that holds a debug file with the given build id (a copy of the file
+// given), runs the program as a child, in the folder that it stands in, and ends with it. At SIGUSR1 it looks at the
+// program as ddtop does, from within.
 func enter(root, debugFile, buildID string, program []string) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -124,8 +124,8 @@ func answer(pid int) error {
 	return os.Rename(answerFile+".new", answerFile)
 }
 
-// dropAndLook looks without the capabilities that open files behind /proc/PID/map_files: an exec takes from the thread
-// that calls it what it has dropped from its bounding set.
+// dropAndLook runs the comparison without the capabilities that open files behind /proc/PID/map_files. It drops them
+// from its bounding set, and an exec then takes them from the thread.
 func dropAndLook() error {
 	runtime.LockOSThread()
 	for _, capability := range []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_CHECKPOINT_RESTORE} {

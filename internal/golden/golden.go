@@ -1,5 +1,5 @@
-// Package golden compares what a test made with a file of its testdata. Only tests import it: it adds the flag -update to
-// their command line.
+// Package golden compares a test's result with a file of its testdata. Only tests import it: it adds the flag -update
+// to their command line.
 package golden
 
 import (
@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden files instead of comparing")
 
-// Check fails the test when got is not what testdata/file holds, byte for byte; with -update it writes the file instead.
+// Check fails the test if got differs from testdata/file, byte for byte. With -update it writes the file instead.
 func Check(t testing.TB, file string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", file)

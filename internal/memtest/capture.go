@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Capture is an attach.Memory that reads another one and keeps the pages that were touched, to make Pages for tests of a real
-// process. Each touched page is read once, in whole, and served from the copy ever after: what a reader sees is one
+// Capture is an attach.Memory that reads another one and keeps the touched pages, to make Pages for tests of a real
+// process. It reads each touched page once, in whole, and serves it from the copy afterwards. So a reader sees one
 // consistent picture of the pages. It may be used from any goroutine.
 type Capture struct {
 	from attach.Memory

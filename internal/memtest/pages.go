@@ -18,8 +18,8 @@ type page struct {
 	have *[pageSize / 64]uint64
 }
 
-// Pages is an attach.Memory over bytes that a test has set or that were captured. The zero value is empty and ready. It may
-// be used from any goroutine.
+// Pages is an attach.Memory over bytes that a test has set or that were captured. The zero value is empty and ready. It
+// may be used from any goroutine.
 type Pages struct {
 	// PID is named in errors.
 	PID int

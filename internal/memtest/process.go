@@ -28,8 +28,8 @@ type Golden struct {
 	Stacks []GoldenStack
 }
 
-// GoldenStack is one stack and what it was decoded to while the process lived, held against Ruby's own word then. Used are the
-// values that were read along, from Values up.
+// GoldenStack is one stack and its decoded frames while the process lived, compared with Ruby's own answer then. Used
+// are the values that were read along, from Values up.
 type GoldenStack struct {
 	Thread           string
 	End, CFP, Values attach.Address
@@ -47,7 +47,8 @@ func Describe(dict *sampler.Dictionary, stack sampler.StackID) (lines []string) 
 	return lines
 }
 
-// Load reads what is kept in a folder: of each process its memory (.pages) and a T (.json), which has a Process embedded.
+// Load reads the contents of a folder: of each process its memory (.pages) and a T (.json), which has a Process
+// embedded.
 func Load[T any, P interface {
 	*T
 	setPages(*Pages)

@@ -16,8 +16,8 @@ import (
 // FalseAlarm is how likely a bound is missed by chance, in one comparison.
 const FalseAlarm = 1e-9
 
-// Deviations is how many standard deviations the mean of many independent values can lie from what is to be expected of
-// them, where the deviation was measured and the values are so many that their mean is normally distributed.
+// Deviations is how many standard deviations the mean of many independent values can lie from its expected value. The
+// deviation was measured, and there are so many values that their mean is normally distributed.
 const Deviations = 6.11
 
 // AtLeast returns a lower bound of the hits in n independent tries, if each try hits with a probability of p or more.
@@ -27,8 +27,8 @@ func AtLeast(n int, p float64) int {
 	return n - AtMost(n, 1-p)
 }
 
-// AtMost returns the greatest number of hits that n independent tries give, each of which hits with a chance of p or less: more
-// come about once in 10⁹ runs. It is n where so few tries prove nothing. p is from 0 to 1.
+// AtMost returns the greatest number of hits that n independent tries give, if each hits with a chance of p or less.
+// More hits come about once in 10⁹ runs. It returns n if so few tries prove nothing. p is from 0 to 1.
 func AtMost(n int, p float64) int {
 	check(n, p)
 	if p == 0 {
@@ -56,15 +56,15 @@ func check(n int, p float64) {
 	}
 }
 
-// Within returns how far the mean of n independent values from 0 to 1 can be from what is to be expected of them
-// (Hoeffding's inequality, whatever the values' distribution). The mean of values that count differently, by weights that
-// do not depend on the values, has Effective of them.
+// Within returns how far the mean of n independent values from 0 to 1 can be from its expected value. This is
+// Hoeffding's inequality, which holds for every distribution. Values can count with weights that do not depend on the
+// values. Then use Effective as their number.
 func Within(n float64) float64 { return math.Sqrt(math.Log(2/FalseAlarm) / (2 * n)) }
 
-// Apart returns how far two means can be from each other that look at the same thing, one by n and the other by m independent
-// values from 0 to 1.
+// Apart returns how far two means of the same quantity can be from each other. One is of n and the other of m
+// independent values from 0 to 1.
 func Apart(n, m float64) float64 { return Within(n * m / (n + m)) }
 
-// Effective returns how many values of one weight tell as much as those whose weights, and the weights' squares, have these
-// sums.
+// Effective returns how many values of one weight have the same evidence as values with these sums of weights and of
+// squared weights.
 func Effective(sum, squares float64) float64 { return sum * sum / squares }

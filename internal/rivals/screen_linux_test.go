@@ -118,8 +118,8 @@ func (s *screen) row(b *testing.B) time.Duration {
 	return 0
 }
 
-// leave presses q and waits for the end. A screen that has ended before, or ends with an error, fails the benchmark: what was
-// measured of it says nothing.
+// leave presses q and waits for the end. A screen that has ended before, or ends with an error, fails the benchmark:
+// what was measured of it says nothing.
 func (s *screen) leave(b *testing.B) {
 	b.Helper()
 	defer s.master.Close()
@@ -149,7 +149,8 @@ func screenCost(b *testing.B, path string, pid int, length time.Duration) float6
 	return s.cost(b, settle, length)
 }
 
-// screenShare is the same with more arguments, once it has settled: its first seconds read every name.
+// screenShare is like screenCost, with more arguments. It waits longer first, because the first seconds read every
+// name.
 func screenShare(b *testing.B, path string, pid int, args []string) float64 {
 	b.Helper()
 	return openScreen(b, path, pid, args...).cost(b, screenSettle, screenLength)
@@ -171,7 +172,8 @@ func (s *screen) cost(b *testing.B, settle, length time.Duration) float64 {
 	return 100 * float64(after-before) / float64(took)
 }
 
-// BenchmarkFirstFrame measures how long it takes from exec until the screen has a row of a thread, on the program of 10 threads.
+// BenchmarkFirstFrame measures how long it takes from exec until the screen has a row of a thread, on the program of 10
+// threads.
 func BenchmarkFirstFrame(b *testing.B) {
 	all := versions(b)
 	p := theRuby(b).Start(b, costPrograms[1].script, rubytest.Options{})

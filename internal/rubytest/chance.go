@@ -17,11 +17,12 @@ type chance struct {
 // chances holds the chance of each running test that called OftenEnough, by the test's name.
 var chances sync.Map
 
-// OftenEnough declares that the test waits for a racing program to do something often enough within a time. It must be the first
-// call of the test. Failures that TooSeldom reports, in the test or its subtests, are held until the end of the test. If
-// the test then failed in no other way, scripts/test may run it a second time, alone.
+// OftenEnough declares that the test waits for a racing program to do something often enough within a time. It must be
+// the first call of the test. Failures that TooSeldom reports, in the test or its subtests, are held until the end of
+// the test. If the test then failed in no other way, scripts/test may run it a second time, alone.
 //
-// All other failures (an impossible stack, a wrong value, a leak) are reported through testing.T as usual, and are final.
+// All other failures (an impossible stack, a wrong value, a leak) are reported through testing.T as usual, and are
+// final.
 func OftenEnough(t *testing.T) {
 	t.Helper()
 	if strings.Contains(t.Name(), "/") {
@@ -44,7 +45,8 @@ func OftenEnough(t *testing.T) {
 	})
 }
 
-// TooSeldom reports that something was not seen often enough, and lets the test go on. Without OftenEnough it is t.Errorf.
+// TooSeldom reports that something was not seen often enough, and lets the test go on. Without OftenEnough it is
+// t.Errorf.
 func TooSeldom(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if !holdSeldom(t, fmt.Sprintf(format, args...)) {
@@ -52,7 +54,8 @@ func TooSeldom(t testing.TB, format string, args ...any) {
 	}
 }
 
-// TooSeldomNow is TooSeldom, and ends the test or subtest. A subtest that it ends shows as skipped; the whole test fails.
+// TooSeldomNow is TooSeldom, and ends the test or subtest. A subtest that it ends shows as skipped; the whole test
+// fails.
 func TooSeldomNow(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if holdSeldom(t, fmt.Sprintf(format, args...)) {

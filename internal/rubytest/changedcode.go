@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// ChangedCode says by how many bytes the code of a process is not that of its files: by the breakpoints of exact mode, above all.
+// ChangedCode returns how many bytes of a process's code differ from its files. Above all these are the breakpoints of
+// exact mode.
 func ChangedCode(t testing.TB, pid int) (bytes int) {
 	t.Helper()
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))

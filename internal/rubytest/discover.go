@@ -21,8 +21,8 @@ var debian = []struct{ name, release string }{
 	{"debian-3.4", "3.4"},
 }
 
-// foreign lists what scripts/rubies provides of other machines: name of the root, release, GOARCH, and the emulator that
-// it puts into the root.
+// foreign lists what scripts/rubies provides of other machines: name of the root, release, GOARCH, and the emulator
+// that it puts into the root.
 var foreign = []struct{ name, release, arch, emulator string }{
 	{"debian-2.7-arm64", "2.7", "arm64", "/usr/bin/qemu-aarch64-static"},
 	{"debian-3.1-arm64", "3.1", "arm64", "/usr/bin/qemu-aarch64-static"},
@@ -33,7 +33,8 @@ var foreign = []struct{ name, release, arch, emulator string }{
 // musl lists what scripts/rubies builds with musl: name of the root, release.
 var musl = []struct{ name, release string }{{"debian-3.3-musl", "3.3"}}
 
-// Kinds are the Rubies that scripts/rubies provides, whether they are there or not: their names, and their releases as versions.
+// Kinds are the Rubies that scripts/rubies provides, whether they are there or not: their names, and their releases as
+// versions.
 func Kinds() []Ruby {
 	var all []Ruby
 	for _, d := range debian {
@@ -108,8 +109,8 @@ func (d *discovery) add(roots map[string]Ruby, err error, name, release string) 
 
 var rubiesLine = regexp.MustCompile(`^(debian-([0-9.]+)(?:-[a-z0-9]+)?) ([0-9.]+) (/.+)$`)
 
-// debianRoots asks scripts/rubies for the roots it has (native, foreign), and to get them when one is missing. The error
-// says why some are missing; the others are returned anyway.
+// debianRoots asks scripts/rubies for the roots it has (native, foreign), and to get them when one is missing. The
+// error says why some are missing; the others are returned anyway.
 func debianRoots(which string) (map[string]Ruby, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("the Rubies of Debian run on Linux only")

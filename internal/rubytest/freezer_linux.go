@@ -18,8 +18,8 @@ type Freezer struct {
 	state, frozen, thawed string
 }
 
-// NewFreezer puts a process into a cgroup of its own, below one that Freeze freezes: of hierarchy v2, or of the freezer controller of v1.
-// The test is skipped where that can't be had.
+// NewFreezer puts a process into a cgroup of its own, below a cgroup that Freeze freezes: of hierarchy v2, or of the
+// freezer controller of v1. The test is skipped if this is not possible.
 func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
 	t.Helper()
 	point := freezerMount(t, v2)
@@ -59,7 +59,7 @@ func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
 	return f
 }
 
-// freezerMount is where the hierarchy is mounted; "": nowhere.
+// freezerMount returns where the hierarchy is mounted, or "" if it is not mounted.
 func freezerMount(t testing.TB, v2 bool) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

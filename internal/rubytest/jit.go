@@ -11,8 +11,8 @@ said = RbConfig::CONFIG["#{name}_SUPPORT"]
 puts (said ? said != "no" : RubyVM.const_defined?(name)) ? "yes" : "no"
 $stdout.flush`
 
-// HasJIT reports whether the interpreter was built with a just-in-time compiler, "yjit" or "zjit". Without it Ruby ignores
-// the option --yjit with a warning, and does not start with --zjit.
+// HasJIT reports whether the interpreter was built with a just-in-time compiler, "yjit" or "zjit". Without it Ruby
+// ignores the option --yjit with a warning, and does not start with --zjit.
 func (r Ruby) HasJIT(t testing.TB, name string) bool {
 	t.Helper()
 	p := r.Start(t, asksJIT, Options{Args: []string{name}})
@@ -34,8 +34,9 @@ func (v Variant) Apply(o Options) Options {
 	return o
 }
 
-// Variants returns the ways that the interpreter can run a program: as it is; with each JIT it has, which compiles
-// methods from their first or second call on; and from 3.3 on with threads that share native ones (M:N).
+// Variants returns the ways in which the interpreter can run a program. One is without options. Each JIT of the
+// interpreter is another, and compiles methods from their first or second call on. From 3.3 on there is one with
+// threads that share native ones (M:N).
 func (r Ruby) Variants(t testing.TB) []Variant {
 	t.Helper()
 	out := []Variant{{Name: "plain"}}

@@ -11,10 +11,10 @@ import (
 //go:embed programs/missing.rb
 var missingProgram string
 
-// StartMissing starts a program with a thread named "asleep" whose stack has a page that it can take away: whoever
-// reads that then waits until it is given back, as with swap on a disk that hangs. It obeys the lines "take", "give",
-// "count" (how often the thread named "busy" has come round) and "exit", with code 7. The test is skipped where the
-// kernel has no userfaultfd(2) for this user.
+// StartMissing starts a program with a thread named "asleep". It can take a page of this thread's stack away. A reader
+// of the page then waits until it is given back, as with swap on a disk that hangs. It obeys the lines "take", "give",
+// "count" (how often the thread named "busy" has come round) and "exit", with code 7. The test is skipped if the kernel
+// has no userfaultfd(2) for this user.
 func (r Ruby) StartMissing(t testing.TB, o Options) *Process {
 	t.Helper()
 	o.Name = "missing.rb"

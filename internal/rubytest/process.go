@@ -44,15 +44,16 @@ type Options struct {
 	Name string
 	// RubyArgs come before the script (--yjit, say), Args after it.
 	RubyArgs, Args []string
-	// Env is added to a small fixed environment (PATH, HOME, LANG=C.UTF-8; DDTOP_TEST_EMULATOR where the Ruby has an
-	// emulator, which programs put before the Rubies that they start themselves), as KEY=value.
+	// Env is added, as KEY=value, to a small fixed environment: PATH, HOME, LANG=C.UTF-8. If the Ruby has an emulator,
+	// the environment has DDTOP_TEST_EMULATOR, too. Programs put it before the Rubies that they start themselves.
 	Env []string
 
-	// OwnMounts gives the program a mount namespace of its own (Linux, root): what it mounts, nobody else sees.
+	// OwnMounts gives the program a mount namespace of its own (Linux, root). No other process sees what it mounts.
 	OwnMounts bool
 
-	// Wrap is a program of the host, with arguments, that is started in place of Ruby's, outside of Ruby.Root and in the
-	// script's folder; Ruby's executable and its arguments follow. It is to run them in the Root. PID is its own.
+	// Wrap is a program of the host, with arguments, that is started in place of Ruby's. It starts outside of Ruby.Root
+	// and in the script's folder. Ruby's executable and its arguments follow, and Wrap has to run them in the Root. PID
+	// is Wrap's own.
 	Wrap []string
 	// OwnPIDs gives the program a PID namespace of its own (Linux, root), in which it is process 1.
 	OwnPIDs bool
@@ -184,8 +185,8 @@ func (p *Process) readLines(stdout io.Reader) {
 	}
 }
 
-// Line returns the next line of the program's output. The test fails when none comes within the Ruby's Timeout or the program
-// ends before.
+// Line returns the next line of the program's output. The test fails if none comes within the Ruby's Timeout, or if the
+// program ends before.
 func (p *Process) Line(t testing.TB) string {
 	t.Helper()
 	timer := time.NewTimer(p.Ruby.Timeout())
@@ -261,8 +262,7 @@ func (p *Process) Wait(t testing.TB) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// waitExited waits until the process has ended and drops the lines that nobody read: a full pipe would keep it from
-// ending.
+// waitExited waits until the process has ended and drops unread lines. A full pipe would keep it from ending.
 func (p *Process) waitExited() bool {
 	timer := time.NewTimer(p.Ruby.Timeout())
 	defer timer.Stop()
@@ -289,7 +289,7 @@ func (p *Process) Stderr() string { return p.stderr.String() }
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()
 	p.stop.Do(func() {
-		// The group exists as long as a member lives, so children that outlived the program end here too.
+		// The group exists while a member lives, so children that outlived the program end here too.
 		if err := syscall.Kill(-p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Errorf("kill process group %d: %v", p.PID, err)
 		}
@@ -299,9 +299,9 @@ func (p *Process) Stop(t testing.TB) {
 	})
 }
 
-// starter starts commands on one thread that lives as long as the test binary. Programs ask to be killed when the
-// thread that started them ends (a test binary that panics or times out runs no cleanup), and Go may end any thread
-// but one that a goroutine keeps.
+// starter starts commands on one thread that lives until the test binary ends. Programs ask to be killed when the
+// thread that started them ends, because a test binary that panics or times out runs no cleanup. Go may end any thread
+// except one that a goroutine keeps.
 var starter = sync.OnceValue(func() func(*exec.Cmd) error {
 	type request struct {
 		cmd  *exec.Cmd

@@ -40,9 +40,9 @@ type Ruby struct {
 	Root string
 	// Bin is the path of the ruby executable, as seen inside Root.
 	Bin string
-	// Emulator is the path, inside Root, of the program that runs Bin, which is of another machine than this one; "" for
-	// a Ruby that needs none. What is started is the emulator's process: memory, threads and their ids are its own, the
-	// kernel's word is about the emulator.
+	// Emulator is the path, inside Root, of the program that runs Bin, if Bin is for another machine. It is "" for a
+	// Ruby that needs none. The started process is the emulator's: memory, threads and their ids are its own, and the
+	// kernel's figures are about the emulator.
 	Emulator string
 }
 
@@ -105,15 +105,17 @@ func All(t testing.TB) []Ruby {
 	return found.rubies
 }
 
-// Each runs test as a subtest against every Ruby there is, named after the Ruby, with -short against the newest alone. A Debian
-// Ruby that is missing is a skipped subtest, with CI=true a failed one. Rubies of other machines are EachForeign's.
+// Each runs test as a subtest, named after the Ruby, against every available Ruby. With -short it takes only the
+// newest. A missing Debian Ruby is a skipped subtest, and a failed one with CI=true. For Rubies of other machines use
+// EachForeign.
 func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	each(t, short(t, wanted(t, discover())), test)
 }
 
-// EachVersion is Each for tests to which only the version of Ruby matters, and neither how it was built nor how it was installed: of two
-// Rubies of one version the second is a skipped subtest. The host's Ruby mostly has the version of one of Debian's.
+// EachVersion is Each for tests to which only the version of Ruby matters, and neither the build nor the installation.
+// Of two Rubies of one version the second is a skipped subtest. The host's Ruby mostly has the version of one of
+// Debian's.
 func EachVersion(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Each(t, onePerVersion(test))
@@ -134,7 +136,8 @@ func onePerVersion(test func(t *testing.T, r Ruby)) func(t *testing.T, r Ruby) {
 	}
 }
 
-// OldestAndNewest is Each for tests to which Ruby matters little: those between the oldest and the newest are skipped subtests.
+// OldestAndNewest is Each for tests to which Ruby matters little. Rubies between the oldest and the newest are skipped
+// subtests.
 func OldestAndNewest(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Each(t, func(t *testing.T, r Ruby) {
@@ -146,8 +149,8 @@ func OldestAndNewest(t *testing.T, test func(t *testing.T, r Ruby)) {
 	})
 }
 
-// EachRelease is Each with one Ruby of every release also with -short: for what is the truth of all others, where Ruby keeps things
-// and what it says of itself.
+// EachRelease is Each with one Ruby of every release, also with -short. It is for tests on which all others rely: where
+// Ruby keeps things, and what it reports of itself.
 func EachRelease(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	found := wanted(t, discover())
@@ -173,7 +176,8 @@ func onePerRelease(t testing.TB, rubies []Ruby) []Ruby {
 	return first
 }
 
-// short returns the newest Ruby of those found with -short, and all of them otherwise. It records the others as left out.
+// short returns the newest Ruby of those found with -short, and all of them otherwise. It records the others as left
+// out.
 func short(t testing.TB, found discovery) discovery {
 	if !testing.Short() || len(found.rubies) == 0 {
 		return found
@@ -190,16 +194,16 @@ func short(t testing.TB, found discovery) discovery {
 	return discovery{rubies: []Ruby{first}}
 }
 
-// EachForeign runs test as a subtest against every Ruby of another machine, under its emulator; with -short it is skipped. One
-// that is missing is a skipped subtest, with CI=true a failed one.
+// EachForeign runs test as a subtest against every Ruby of another machine, under its emulator. With -short it is
+// skipped. A missing Ruby is a skipped subtest, and a failed one with CI=true.
 func EachForeign(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Long(t)
 	each(t, wanted(t, discoverForeign()), test)
 }
 
-// EachMusl runs test as a subtest against the Rubies that are linked with musl, as Alpine's are; with -short it is skipped. One that is
-// missing is a skipped subtest also with CI=true: it takes minutes to build.
+// EachMusl runs test as a subtest against the Rubies that are linked with musl, as in Alpine. With -short it is
+// skipped. A missing Ruby is a skipped subtest also with CI=true, because it takes minutes to build.
 func EachMusl(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Long(t)
@@ -277,8 +281,8 @@ func newest(rubies []Ruby) Ruby {
 	return best
 }
 
-// Program returns the path of a program that a test runs. Where it is missing the test is skipped, and says which package of
-// Debian's has it.
+// Program returns the path of a program that a test runs. If it is missing, the test is skipped and names Debian's
+// package.
 func Program(t testing.TB, command, pkg string) string {
 	t.Helper()
 	path, err := exec.LookPath(command)

@@ -61,7 +61,7 @@ func TestEachVersion(t *testing.T) {
 	}
 }
 
-// Of all Rubies two run, and one where there is no other release.
+// TestOldestAndNewest: of all Rubies two run. If there is only one release, one runs.
 func TestOldestAndNewest(t *testing.T) {
 	all := All(t)
 	var want, ran []string
@@ -89,7 +89,7 @@ func TestStopKillsTheWholeGroup(t *testing.T) {
 	`, Options{})
 	child := p.Line(t)
 	p.Stop(t)
-	// Killed, it is a zombie until whoever inherited it has waited for it.
+	// After the kill it is a zombie until the process that inherited it has waited for it.
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	for deadline := time.Now().Add(Timeout); ; <-poll.C {
@@ -175,8 +175,8 @@ func TestRecordOfWhatRan(t *testing.T) {
 // nested is set in the environment of a test that runs itself again.
 const nested = "DDTOP_TEST_NESTED"
 
-// again runs the test in a process of its own, with more in its environment, so that it can fail or be skipped without
-// this run doing so.
+// again runs the test in a process of its own, with more in its environment. So it can fail or be skipped without an
+// effect on this run.
 func again(t *testing.T, environment ...string) (string, error) {
 	t.Helper()
 	binary, err := os.Executable()

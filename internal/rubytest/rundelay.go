@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// RunDelay is how long in all a process's threads have been in the kernel's run queue since they began: what other programs on
-// the machine took from it. Threads that have ended are not in it.
+// RunDelay is how long in all a process's threads have been in the kernel's run queue since they began. Other programs
+// on the machine took this time. Threads that have ended do not count.
 func RunDelay(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	_, delay := schedstat(t, pid)
 	return delay
 }
 
-// CPUTime is how long in all a process's threads have been on a CPU since they began. The kernel adds to it when a thread
-// leaves its CPU and with each tick of its clock: as long as it stands still, no thread has run for longer than a tick.
-// Threads that have ended are not in it.
+// CPUTime is how long in all a process's threads have been on a CPU since they began. The kernel adds to it when a
+// thread leaves its CPU and with each tick of its clock. While it stands still, no thread has run for longer than a
+// tick. Threads that have ended do not count.
 func CPUTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	cpu, _ := schedstat(t, pid)

@@ -2,7 +2,7 @@ package rubytest
 
 import "testing"
 
-// States is what the states program says its threads are doing. The names of states are those of ddtop's JSON.
+// States is what the states program reports that its threads do. The names of states are the same as in ddtop's JSON.
 type States struct {
 	Ruby    string
 	PID     int
@@ -25,8 +25,8 @@ type StateTruth struct {
 	// TID is the native thread id; 0 for a thread that Ruby itself started, on a release before 3.1.
 	TID int32
 	// States are the states it can be in at an instant, the first one most of the time. Threads that wait are in
-	// exactly one, and stay; but up to 3.2, when a group computes beside them, those that sleep, wait for a lock, are
-	// parked or wait for a child also wake up for an instant, in turn, to keep Ruby's time slices.
+	// exactly one, and stay. There is an exception up to 3.2, when a group computes beside them. Threads that sleep,
+	// are parked, or wait for a lock or a child then wake up in turn for an instant. They keep Ruby's time slices.
 	States []string
 	// Must are the states that have to be seen when it is watched for two seconds.
 	Must []string
@@ -41,7 +41,7 @@ type StateTruth struct {
 	Remote, Local string
 	// Child is the process waited for.
 	Child int
-	// Timed reports whether the wait has an end; nil where nothing is said of it.
+	// Timed reports whether the wait has an end. It is nil if this is not checked.
 	Timed *bool
 }
 
@@ -59,8 +59,8 @@ const (
 	GroupDeadlock = "deadlock"
 )
 
-// StartStates starts a program with a thread in each state that waits, and those of the groups, and returns it once
-// all are in their states.
+// StartStates starts a program with a thread in each state that waits, and with the threads of the groups. It returns
+// the program once all are in their states.
 func (r Ruby) StartStates(t testing.TB, o Options, groups ...string) (*Process, States) {
 	t.Helper()
 	o.Name = "states.rb"

@@ -2,8 +2,8 @@ package rubytest
 
 import "syscall"
 
-// sysProcAttr starts a program in a process group of its own, inside root unless that is "", and has the kernel kill
-// it when the thread that started it ends.
+// sysProcAttr starts a program in a process group of its own, inside root unless root is "". The kernel kills it when
+// the thread that started it ends.
 func sysProcAttr(root string) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Chroot: root, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -47,12 +47,12 @@ func (tr *Truth) Thread(name string) (TruthThread, bool) {
 type TruthThread struct {
 	// Name is Thread#name; every thread has one, and no two the same.
 	Name string
-	// TID is the native thread id, from Ruby (3.1 and later) or from the thread's own gettid; 0 where neither is known
-	// (a thread that the standard library started on a release before 3.1).
+	// TID is the native thread id, from Ruby (3.1 and later) or from the thread's own gettid. It is 0 if neither is
+	// known (a thread that the standard library started on a release before 3.1).
 	TID  int32
 	Main bool
-	// Ractor is the ractor's own number (1 is the main one) in the truth of StartRactors; 0 in the others, where all
-	// threads are the main ractor's.
+	// Ractor is the ractor's own number (1 is the main one) in the truth of StartRactors. It is 0 in the others, where
+	// all threads belong to the main ractor.
 	Ractor int
 	// Status is the word of Thread#inspect: run, sleep, sleep_forever, dead.
 	Status string
@@ -73,8 +73,9 @@ type TruthFrame struct {
 	BaseLabel    string `json:"base_label"`
 }
 
-// StartParked starts the program whose some 250 named threads are parked in every shape of stack that Ruby makes, and
-// returns it with the truth, once all are parked. They stay so until standard input gets a line: Retell asks again.
+// StartParked starts a program whose 250 or so named threads are parked in every shape of stack that Ruby makes. It
+// returns the program with the truth, once all are parked. They stay so until standard input gets a line: Retell asks
+// again.
 func (r Ruby) StartParked(t testing.TB, o Options) (*Process, Truth) {
 	t.Helper()
 	o.Name = "parked.rb"
@@ -105,8 +106,8 @@ func (r Ruby) StartRactors(t testing.TB, o Options) (*Process, Truth) {
 	return p, truth
 }
 
-// Retell has a parked program do something first ("truth" for nothing, "gc" for a full collection, "compact" for one
-// that moves objects) and returns the truth again.
+// Retell has a parked program do something first: "truth" for nothing, "gc" for a full collection, "compact" for one
+// that moves objects. It then returns the truth again.
 func (p *Process) Retell(t testing.TB, command string) Truth {
 	t.Helper()
 	p.Send(t, command)

@@ -13,8 +13,8 @@ import (
 
 // OwnFolder opens a folder into which ddtop writes unattended, and makes it (0700) with those above it that are
 // missing. The folder belongs to root, to ddtop's user, or to the user who called sudo. No other user may write to it,
-// not even if it is sticky. Each folder above it, and each link on the way, belongs to one of them too, and no other
-// user may replace what is in it: it is sticky, or no other may write to it. Otherwise the error is ErrUntrusted.
+// not even if it is sticky. Each folder above it, and each link on the way, belongs to one of them too. No other user
+// may replace its contents: it is sticky, or no other user may write to it. Otherwise the error is ErrUntrusted.
 func OwnFolder(path string) (*os.Root, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {

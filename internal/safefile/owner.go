@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HandOver gives what was just made in a folder, a file or an empty folder, to the user who started ddtop by sudo or
-// pkexec, if the folder is that user's. Otherwise that user could not read root's files of mode 0600 in it. It goes by
-// descriptors alone, so that no other file can take its place, and changes only what is root's. If it fails, what was
-// made stays root's.
+// HandOver gives a new file or empty folder to the user who started ddtop by sudo or pkexec. It does so only if the
+// folder around it is that user's. Otherwise that user could not read root's files of mode 0600 in it. It uses only
+// descriptors, so that no other file can take its place, and changes only files of root. If it fails, the new file
+// stays root's.
 func HandOver(folder *os.Root, made *os.File) {
 	uid, gid, ok := starter()
 	if !ok {

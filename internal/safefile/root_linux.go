@@ -179,9 +179,9 @@ func (f *File) Duplicate() (*os.File, error) {
 	return duplicate(f.file, f.name)
 }
 
-// madeUp are the file systems whose regular files are calls into the kernel. To read one can wait (kmsg, trace_pipe),
-// use up what others wait for, or show what belongs to the reader and not to the stranger (/proc/self). Numbers of
-// statfs(2).
+// madeUp are the file systems whose regular files are calls into the kernel. A read can wait (kmsg, trace_pipe), or
+// take data for which other readers wait. It can also show data of the reader and not of the stranger (/proc/self). The
+// keys are numbers of statfs(2).
 var madeUp = map[int64]bool{
 	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
 	unix.SECURITYFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.BPF_FS_MAGIC: true,

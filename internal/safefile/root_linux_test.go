@@ -180,8 +180,8 @@ func TestWatchOpens(t *testing.T) {
 	}
 }
 
-// TestOpenRace exchanges a file and a pipe while the name of both is opened: no opening waits, none gets or opens the
-// pipe.
+// TestOpenRace exchanges a file and a pipe while both are opened by the same name. No call waits, and no call gets or
+// opens the pipe.
 func TestOpenRace(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("text"), 0o644))
@@ -440,7 +440,8 @@ func TestLocateLinks(t *testing.T) {
 	}
 }
 
-// TestMakeFolder: folders that are missing are made for their owner alone, and root follows no link of another user's.
+// TestMakeFolder: missing folders are made so that only their owner may use them, and root follows no link of another
+// user.
 func TestMakeFolder(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

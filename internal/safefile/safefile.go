@@ -1,9 +1,10 @@
 // Package safefile opens files that a stranger has named or made, and writes files where a stranger may write too.
-// ddtop runs as root: what a target's memory says is a path may be a pipe that never answers, a device that acts on
-// being opened, a link out of the target's root, or a file that the target itself may not read.
+// ddtop runs as root, and a path from a target's memory can be hostile. It may be a pipe that never answers, a device
+// that acts on being opened, or a link out of the target's root. It may also be a file that the target itself may not
+// read.
 //
-// A file is looked at before it is opened for reading: only a regular one of a size that was expected is, with the
-// rights of whoever named it, and nobody waits longer than Patience for a file system that does not answer.
+// A file is checked before it is opened for reading. Only a regular file of an expected size is opened, with the rights
+// of the process that named it. A caller waits at most Patience for a file system that does not answer.
 package safefile
 
 import (

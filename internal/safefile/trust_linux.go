@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadTrusted reads a file of at most limit bytes that decides what ddtop does, such as its settings or what it has
-// kept. The file, and every folder and link on its path, must belong to root, to ddtop's own user or, under sudo, to
-// the user who started ddtop. No other user may have the right to write to them (see trustedInode for exceptions).
-// Otherwise the error is ErrUntrusted and describes what is not trusted. The descriptor that was checked is the one
-// that is read.
+// ReadTrusted reads a file of at most limit bytes that decides what ddtop does, such as its settings or its cache. The
+// file, and every folder and link on its path, must belong to root or to ddtop's own user. Under sudo they may also
+// belong to the user who started ddtop. No other user may have the right to write to them (see trustedInode for
+// exceptions). Otherwise the error is ErrUntrusted and describes what is not trusted. The descriptor that was checked
+// is the one that is read.
 func ReadTrusted(path string, limit int64) ([]byte, error) {
 	at, err := walkFull(path, trustedInode)
 	if err != nil {

@@ -29,8 +29,8 @@ func passenger(t testing.TB, dir, app, port string) *exec.Cmd {
 		"--max-pool-size", number, "--min-instances", number, "--disable-security-update-check", "--log-file", filepath.Join(dir, "passenger.log"), "--pid-file", filepath.Join(dir, "passenger.pid"))
 }
 
-// awaitPassenger waits for the processes that run the program in a folder. They are in a session of their own, and end before the test
-// does: Passenger is told to stop, and waited for.
+// awaitPassenger waits for the processes that run the program in a folder. They are in a session of their own, and end
+// before the test does: it stops Passenger and waits for its end.
 func awaitPassenger(t testing.TB, pid int, dir string) (pids []int) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -78,13 +78,14 @@ func copyRack(t testing.TB) (dir string) {
 type Rack struct {
 	// URL is http://127.0.0.1:PORT, with what the application's paths begin with.
 	URL string
-	// PIDs are those of the processes that serve.
+	// PIDs are the PIDs of the processes that serve.
 	PIDs []int
 	// Log is the path of its log.
 	Log string
 }
 
-// StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn", "thin" or "passenger". It returns when each process answers.
+// StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn", "thin" or "passenger". It
+// returns when each process answers.
 func StartRack(t testing.TB, server, app string) *Rack {
 	t.Helper()
 	dir := copyRack(t)

@@ -24,13 +24,14 @@ import (
 //go:embed all:app
 var app embed.FS
 
-// Rails is a shop that runs: Rails on a cluster of Puma's, asking a PostgreSQL of its own. Its pages are in app/load.lua.
+// Rails is a shop that runs: Rails on a cluster of Puma's, which asks a PostgreSQL of its own. Its pages are in
+// app/load.lua.
 type Rails struct {
 	// URL is http://127.0.0.1:PORT.
 	URL string
 	// Dir is the application's folder, Log the path of its log of requests and statements (RequestLog).
 	Dir, Log string
-	// Master is the PID of Puma's master, Workers those of its workers, in no order.
+	// Master is the PID of Puma's master. Workers are its workers' PIDs, in no order.
 	Master  int
 	Workers []int
 }

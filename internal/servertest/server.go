@@ -18,7 +18,7 @@ const startTimeout = 5 * time.Minute
 // retryEvery is the time between two attempts to reach a server that is starting.
 const retryEvery = 50 * time.Millisecond
 
-// FreePort is a port of 127.0.0.1 that nobody listened on a moment ago.
+// FreePort is a port of 127.0.0.1 on which no process listened a moment ago.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,8 +44,8 @@ func tempDir(t testing.TB) string {
 	return dir
 }
 
-// start runs a server in a process group of its own, and kills the group at the end of the test. What the server says is in
-// the file "said" of its folder, and in the test's log if the test fails.
+// start runs a server in a process group of its own, and kills the group at the end of the test. The server's output is
+// in the file "said" of its folder, and in the test's log if the test fails.
 func start(t testing.TB, cmd *exec.Cmd) (pid int) {
 	t.Helper()
 	path := filepath.Join(tempDir(t), "said")

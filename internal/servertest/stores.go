@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// MariaDB starts a MariaDB of its own on a free port of 127.0.0.1, without users and tables, and returns the port when it listens.
-// Whoever connects may do all.
+// MariaDB starts a MariaDB of its own on a free port of 127.0.0.1, without users and tables. It returns the port when
+// the server listens. Every client may do everything.
 func MariaDB(t testing.TB) (port string) {
 	t.Helper()
 	server := rubytest.Program(t, "/usr/sbin/mariadbd", "mariadb-server-core")
@@ -129,7 +129,8 @@ func forward(client net.Conn, port string, delay time.Duration) {
 	}
 }
 
-// StartStatements starts rack/statements.rb with a library that the package has, the port that it asks, and other arguments.
+// StartStatements starts rack/statements.rb with a library that the package has, the port that it asks, and other
+// arguments.
 func StartStatements(t testing.TB, library, pkg, port string, more ...string) (pid int, log string) {
 	t.Helper()
 	ruby := rubytest.Program(t, "ruby", "ruby")

@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Changes gives a sample changes of the GVL since the time of the one before, as a hostile process or a damaged recording may: of
-// threads that are not there, out of order, outside the time, in states that can't follow each other, that don't follow on those of the
-// sample before, and now and then none for a while.
+// Changes gives a sample changes of the GVL since the time of the one before, as a hostile process or a damaged
+// recording may. They are of threads that are not there, out of order, or outside the time. Their states can't follow
+// each other, or don't follow on the states of the sample before. Now and then there are none for a while.
 func Changes(rng *rand.Rand, s *sampler.Sample, last *sampler.Changes) {
 	s.Changes = sampler.Changes{}
 	switch rng.IntN(40) {

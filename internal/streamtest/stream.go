@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Stream makes samples of a process whose threads come and go, of which some can't be told at once what they do, with gaps
+// Stream makes samples of a process whose threads come and go. The state of some is not known at once. There are gaps
 // in which nothing was sampled.
 type Stream struct {
 	// Fixed: no thread begins or ends.
@@ -91,8 +91,8 @@ func (g *Stream) Next() *sampler.Sample {
 	return s
 }
 
-// Damage changes a sample as a hostile process or a damaged recording may: threads that are listed twice, in another order
-// or for a moment not at all, times that go back, samples lost.
+// Damage changes a sample as a hostile process or a damaged recording may: threads that are listed twice, in another
+// order or for a moment not at all, times that go back, samples lost.
 func Damage(rng *rand.Rand, s *sampler.Sample) {
 	switch rng.IntN(12) {
 	case 0:

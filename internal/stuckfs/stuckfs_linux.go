@@ -136,8 +136,8 @@ func (f *FS) Slow(each time.Duration) {
 	f.slow = each
 }
 
-// Waiting is how many reads, writes and fsyncs hang: one at most is taken from the kernel, and the rest waits there, where a process
-// that is killed leaves it.
+// Waiting returns how many reads, writes and fsyncs hang. At most one is taken from the kernel. The rest waits there,
+// and a killed process leaves it there.
 func (f *FS) Waiting() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -207,8 +207,8 @@ func (f *FS) eachWrite() time.Duration {
 	return f.slow
 }
 
-// waitForRequest waits until the kernel asks something that may be answered. A request that is not taken from the kernel can
-// be given up by whoever waits for it, when it is killed; one that was taken can't.
+// waitForRequest waits until the kernel asks something that may be answered. A killed process can give up a request
+// that was not taken from the kernel. It cannot give up one that was taken.
 func (f *FS) waitForRequest() bool {
 	for {
 		fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}

@@ -64,8 +64,8 @@ func Weight(ns int64) string {
 	return Duration(ns)
 }
 
-// rounded returns ns in the unit a person would choose, and the decimals that leave three significant digits at most. unit
-// is "" for a minute and more.
+// rounded returns ns in the unit that a person would choose, and the decimals that leave at most three significant
+// digits. unit is "" for a minute and more.
 func rounded(ns int64) (v float64, decimals int, unit string) {
 	switch f := float64(ns); {
 	case ns < 999_500:

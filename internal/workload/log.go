@@ -43,9 +43,9 @@ type Event struct {
 	GCNS    int64 `json:"gc_ns"`
 	GCCount int64 `json:"gc_count"`
 
-	// Of EventDrained: Complete says that all threads left in time; the rest are sums over all threads. ReportCPUNS
-	// is the CPU time that reports took, LockNS the time spent before the Mutex, KeptNS the time inside the C function that
-	// keeps the GVL, KeptCPUNS what of it was on a CPU.
+	// The following belong to EventDrained. Complete means that all threads left in time. The rest are sums over all
+	// threads. ReportCPUNS is the CPU time that reports took. LockNS is the time spent before the Mutex. KeptNS is the
+	// time inside the C function that keeps the GVL, and KeptCPUNS is the part of it on a CPU.
 	Complete    bool  `json:"complete"`
 	Requests    int64 `json:"requests"`
 	Reports     int64 `json:"reports"`
@@ -64,7 +64,7 @@ type Event struct {
 // maxEvents is how many events a Log keeps; older ones are dropped. A day of phases of a second fits.
 const maxEvents = 1 << 18
 
-// maxLine is the longest line accepted from the program, in bytes: that of EventReady with 500 threads.
+// maxLine is the longest line accepted from the program, in bytes: the length of EventReady with 500 threads.
 const maxLine = 1 << 16
 
 // errLogEnded is what WaitFor answers when the program ended without the event.

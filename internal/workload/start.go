@@ -28,16 +28,16 @@ const maxComplaint = 4096
 type Options struct {
 	// Phase is the only phase to play; "" for all in turn.
 	Phase string
-	// PhaseLength is how long a phase lasts; 0: 20 s, and without end for a Phase without Rounds.
+	// PhaseLength is how long a phase lasts. Zero means 20 s, and no end for a Phase without Rounds.
 	PhaseLength time.Duration
-	// Rounds is how often the phases are gone through before the program exits; 0: until stopped.
+	// Rounds is how often the program goes through the phases before it exits. Zero means until it is stopped.
 	Rounds int
-	// Threads is the number of http threads; 0: 8. There are half as many workers, and at least one.
+	// Threads is the number of http threads. Zero means 8. There are half as many workers, and at least one.
 	Threads int
 	// Seed of the random numbers; 0 is a seed like any other.
 	Seed int64
-	// Root is a folder that holds another distribution's files, to which ruby's path is relative: the program is
-	// started by chroot (needs root). "": the machine's own.
+	// Root is a folder that holds another distribution's files, to which ruby's path is relative. The program is
+	// started by chroot (needs root). "" means the machine's own root.
 	Root string
 	// RubyArgs go before the program's name: "--yjit".
 	RubyArgs []string

@@ -60,15 +60,15 @@ func (p phase) duration() time.Duration {
 	return time.Duration(p.end.MonotonicNS - p.begin.MonotonicNS)
 }
 
-// phasesAtOnce is how many run side by side: one computes in some phases only, five of them leave each other less of two
-// CPUs than what is asserted asks for.
+// phasesAtOnce is how many programs run side by side. A program computes only in some phases. But five programs would
+// leave each other less of two CPUs than the assertions need.
 const phasesAtOnce = 2
 
 func TestEachPhaseDoesWhatItSays(t *testing.T) {
 	rubytest.Long(t)
 	turns := make(chan struct{}, phasesAtOnce)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
-		// One at a time waits most of the time; what is asserted below compares phases of one run, or asks for far less
+		// One at a time waits most of the time. The assertions below compare phases of one run, or ask for far less
 		// than a busy machine leaves.
 		t.Parallel()
 		turns <- struct{}{}
@@ -156,8 +156,8 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	healthy, hog := phases["healthy"], phases["hog"]
 	// How many is up to the machine.
 	atLeast("requests when healthy", float64(healthy.drained.Requests), 1)
-	// Of the CPU time that the program had, and not of a CPU: a busy machine leaves the hog no more than the healthy one asks for, and
-	// fewer requests are answered in both.
+	// This is a share of the CPU time that the program had, and not of a CPU. A busy machine leaves the hog no more
+	// than the healthy one asks for, and fewer requests are answered in both.
 	atLeast("share of CPU time in the hog's reports", float64(hog.drained.ReportCPUNS)/float64(hog.end.CPUNS), 0.5)
 	reports := func(p phase) float64 { return float64(p.drained.Reports) / float64(p.end.CPUNS) }
 	atLeast("reports by CPU time of the hog against healthy ones", reports(hog)/reports(healthy), 5)
@@ -183,7 +183,8 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	}
 
 	stall := phases["stall"]
-	// Of the time that the machine left to the program: a call goes on while other threads lack a CPU, which makes it more.
+	// This is a part of the time that the machine left to the program. A call goes on while other threads lack a CPU,
+	// which makes it more.
 	atLeast("calls that keep the GVL", float64(stall.drained.KeptCalls), 1)
 	atLeast("ms in the call that keeps the GVL", float64(stall.drained.KeptNS)/1e6, (stall.duration()-stallDelayed).Seconds()*1e3*0.5)
 	atLeast("ms that a call keeps the GVL", float64(stall.drained.KeptNS)/float64(stall.drained.KeptCalls)/1e6, 60)

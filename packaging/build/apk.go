@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// checkAPK checks a package of Alpine Linux as apk does before it installs one without a signature: it has a part with .PKGINFO, and
-// a part with the files, whose hash stands in .PKGINFO. It prints the fields and the files.
+// checkAPK checks a package of Alpine Linux as apk does before it installs one without a signature. It must have a part
+// with .PKGINFO, and a part with the files, whose hash is in .PKGINFO. It prints the fields and the files.
 func checkAPK(args []string) error {
 	b, err := os.ReadFile(args[0])
 	if err != nil {

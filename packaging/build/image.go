@@ -92,9 +92,9 @@ type layout struct {
 	have map[string]bool
 }
 
-// image writes an OCI layout, as a tar file, with an image of each binary given as linux/ARCH=BINARY. An image has nothing but the
-// binary and the certificates that TLS is checked with. All times are that of SOURCE_DATE_EPOCH, so the same binaries
-// make the same file.
+// image writes an OCI layout, as a tar file, with an image of each binary given as linux/ARCH=BINARY. An image has only
+// the binary, and the certificates to check TLS with. All times are SOURCE_DATE_EPOCH, so the same binaries make the
+// same file.
 func image(args []string) error {
 	when, err := sourceDate()
 	if err != nil {
@@ -109,7 +109,7 @@ func image(args []string) error {
 	})
 }
 
-// sourceDate is the time of SOURCE_DATE_EPOCH: that of the commit.
+// sourceDate returns SOURCE_DATE_EPOCH, the time of the commit.
 func sourceDate() (time.Time, error) {
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
@@ -294,8 +294,8 @@ func (l *layout) file(name string, b []byte) error {
 	return err
 }
 
-// unpack writes the files of an image's platform into a folder, as a container runtime would, and prints how it is run. Every
-// digest and size is checked.
+// unpack writes the files of an image's platform into a folder, as a container runtime would, and prints how it is run.
+// Every digest and size is checked.
 func unpack(args []string) error {
 	blobs, err := readTar(args[0])
 	if err != nil {

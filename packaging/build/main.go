@@ -1,5 +1,6 @@
-// Command build makes what a release of ddtop has besides binaries and packages: man pages, completions, the container image,
-// package manifests and the provenance. scripts/release runs it. It is a module of its own, for ddtop needs none of its modules.
+// Command build makes what a release of ddtop has besides binaries and packages: man pages, completions, the container
+// image, package manifests and the provenance. scripts/release runs it. It is a module of its own, because ddtop needs
+// none of its modules.
 package main
 
 import (

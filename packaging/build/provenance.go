@@ -38,7 +38,7 @@ type material struct {
 	Digest map[string]string `json:"digest"`
 }
 
-// provenance writes what the files of a release were built from, unsigned: provenance.intoto.json. Anybody can build the commit
+// provenance writes the sources of a release's files, unsigned: provenance.intoto.json. Anyone can build the commit
 // again and compare the bytes. The release workflow signs the same files with the identity of the workflow.
 func provenance(args []string) error {
 	dist, commit := args[0], args[1]

@@ -93,7 +93,7 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 		return
 	}
 	n, _ := slices.BinarySearchFunc(c.queue, s.TimeNS+1, func(x Change, at int64) int { return cmp.Compare(x.AtNS, at) })
-	// What came before doneNS, at the very beginning, tells states alone.
+	// Changes before doneNS, at the very beginning, only give the states.
 	known, _ := slices.BinarySearchFunc(c.queue[:n], c.doneNS+1, func(x Change, at int64) int { return cmp.Compare(x.AtNS, at) })
 	c.take(known, c.doneNS, false)
 	n -= known

@@ -103,7 +103,7 @@ func TestCollectorFresh(t *testing.T) {
 	c.want(c.fill(130, 3, both), "unknown")
 	c.want(c.fill(140, 3, both), "130-140 fresh, 130: 11 (1) held, 130: 12 (2) queued")
 	c.m.Lost(145)
-	// Of the time without a CPU no more is told than there was since the states were told.
+	// The time without a CPU is at most the time since the states were known.
 	last := release(150, 1, threadA, 0)
 	last.DelayNS = 25
 	c.feed(last)
@@ -143,7 +143,7 @@ func TestCollectorThreads(t *testing.T) {
 	c := newCollected(t)
 	c.feed(began(5, 1, threadA, 0))
 	c.want(c.fill(10, 0, both), "5-10 fresh, 5: 11 (1) released")
-	// It ends; its address is that of one that no sample sees, and then of one that the next one lists.
+	// It ends. A thread that no sample sees gets its address, and then a thread that the next sample lists.
 	c.feed(exited(20, 1), run(30, 5, threadA), exited(40, 5), run(50, 6, threadA))
 	c.want(c.fill(60, 0, at([3]int{threadA, 13, 6})), "10-60, 20: 11 (1) gone, 30: 0 (5) held, 40: 0 (5) gone, 50: 13 (6) held")
 	// One that was listed before it had a native thread, and has ended before the next sample: the first that has its

@@ -141,7 +141,7 @@ func (m *Machine) Feed(r *Record) {
 			m.move(t, r.state(), now, r)
 		}
 	} else if t := m.threads[r.TID]; t != nil {
-		m.end(t, now) // up to 2.7 a thread is none of Ruby's any more when it gives the GVL away for the last time
+		m.end(t, now) // up to 2.7 a thread is none of Ruby's when it gives the GVL away for the last time
 	}
 	if r.Kind != Began {
 		m.others(r, now)

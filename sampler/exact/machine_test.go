@@ -169,8 +169,7 @@ func TestLostRecordsMakeDoubtful(t *testing.T) {
 	}
 }
 
-// TestGone: a thread whose end is among the records that were lost is told of no longer; who made a record since is
-// there.
+// TestGone: a thread whose end is among the lost records is not reported. A thread that made a record since is there.
 func TestGone(t *testing.T) {
 	k := new(told)
 	m := NewMachine(k.changed)
@@ -283,7 +282,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 
 func nothing(*Change) {}
 
-// FuzzMachine: for any records, changes come in order of time, each brings its thread into another state, and at most
+// FuzzMachine: for any records, changes come in order of time, and each brings its thread into another state. At most
 // one thread holds the GVL at a time.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 3, 1, 2, 2, 2, 1, 1, 0, 3, 3, 1, 2, 0, 0})

@@ -10,10 +10,10 @@ const (
 	Unlocked Kind = iota + 1
 	// Slept means that a thread is about to give the mutex back and to sleep until it is signalled.
 	Slept
-	// Signalled: a thread wakes another one, and does not own the GVL. No lock need be held: only what the record says
-	// of the thread itself counts.
+	// Signalled means that a thread wakes another one, and does not own the GVL. No lock need be held: only what the
+	// record says of the thread itself counts.
 	Signalled
-	// Exited: the native thread ends.
+	// Exited means that the native thread ends.
 	Exited
 	// Began means that the record was made by reading memory once, after the probes were put in. It has the thread's
 	// state until the thread's first move.

@@ -1,13 +1,14 @@
-// Package kernel reads what the Linux kernel knows of a process and its threads: CPU time and run delay, the system
-// call a thread sleeps in and the descriptor it waits for, what that descriptor leads to, the process's counters and
-// those of its cgroup. It knows nothing of Ruby.
+// Package kernel reads what the Linux kernel knows of a process and its threads. Of a thread this is CPU time and run
+// delay, and the system call in which it sleeps. It is also the descriptor for which the thread waits, and what the
+// descriptor leads to. Of the process it is its counters and its cgroup's counters. Package kernel knows nothing of
+// Ruby.
 //
 // Everything comes from /proc, and for sockets from pidfd_getfd(2). Nothing is written to the target and nothing stops
-// it; a socket that is asked about is held open for the few microseconds that getpeername(2) takes. The files
-// task/TID/syscall and fd/ and the call pidfd_getfd need the same permission as ptrace (PTRACE_MODE_ATTACH or READ), as
-// process_vm_readv does.
+// it. A question about a socket holds it open for the few microseconds that getpeername(2) takes. Some sources need the
+// same permission as ptrace (PTRACE_MODE_ATTACH or READ), as process_vm_readv does: the files task/TID/syscall and fd/,
+// and the call pidfd_getfd.
 //
-// The parsers are portable; what asks the kernel is Linux only and returns ErrUnsupported elsewhere.
+// The parsers are portable. Functions that ask the kernel work only on Linux, and return ErrUnsupported elsewhere.
 package kernel
 
 import (

@@ -31,9 +31,9 @@ type freezerFile struct {
 	whole bool
 }
 
-// What the files say of a frozen cgroup. cgroup.events says it once all tasks are frozen, cgroup.freeze as soon as that
-// was asked for (Documentation/admin-guide/cgroup-v2.rst); freezer.state of v1 includes what parents ask for
-// (cgroup-v1/freezer-subsystem.rst).
+// What the files contain for a frozen cgroup. cgroup.events has it once all tasks are frozen. cgroup.freeze has it as
+// soon as freezing was requested (Documentation/admin-guide/cgroup-v2.rst). freezer.state of v1 includes requests of
+// parents (cgroup-v1/freezer-subsystem.rst).
 var (
 	eventsFrozen = [][]byte{[]byte("frozen 1")}
 	freezeAsked  = [][]byte{[]byte("1")}

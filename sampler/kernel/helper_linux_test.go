@@ -99,7 +99,7 @@ func startBlocker(t testing.TB, attr *syscall.SysProcAttr) (*exec.Cmd, []blocked
 	return cmd, all
 }
 
-// processMemory reads another process's memory, for the tests alone.
+// processMemory reads another process's memory. Only tests use it.
 type processMemory struct{ pid int }
 
 func (m processMemory) Read(addr attach.Address, buf []byte) error {
@@ -385,8 +385,8 @@ func (h *blocker) others() {
 	}
 }
 
-// pageFault returns a function that touches memory whose pages a userfaultfd is to provide, which nobody does. ok is
-// false where the kernel has no userfaultfd.
+// pageFault returns a function that touches memory whose pages a userfaultfd has to provide. No code provides them. ok
+// is false if the kernel has no userfaultfd.
 func pageFault() (wait func(), ok bool) {
 	const (
 		uffdioAPI      = 0xc018aa3f // _IOWR(0xaa, 0x3f, struct uffdio_api)

@@ -208,7 +208,7 @@ func socketLink(inode uint64) string { return "socket:[" + strconv.FormatUint(in
 // likelyHolders lists all processes. The ones that last listened at one of some addresses come first, the others in
 // the order of their PIDs.
 func (p *peers) likelyHolders(wanted map[netip.AddrPort]struct{}) []int {
-	all, _ := processes() // without a list nobody is found
+	all, _ := processes() // without a list no process is found
 	var first []int
 	p.mu.Lock()
 	for at := range wanted {

@@ -11,9 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListeners: of connections within the machine the process that listens at their other end is named, by the search
-// that goes on beside the sampling, also where one socket listens at the addresses of several. A search that was ended
-// is made up for.
+// TestListeners: connections within the machine name the process that listens at their other end. The search goes on
+// beside the sampling. One socket can listen at the addresses of several. A search that was ended is made again.
 func TestListeners(t *testing.T) {
 	listener, err := net.Listen("tcp4", "0.0.0.0:0")
 	if err != nil {

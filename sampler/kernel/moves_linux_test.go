@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// sleeping runs a thread that sleeps n times when it is told to, and then ends. It returns its tid.
+// sleeping runs a thread that sleeps n times after start, and then ends. It returns its tid.
 func sleeping(t *testing.T, n int) (tid int32, start chan<- struct{}, slept, ended <-chan struct{}) {
 	t.Helper()
 	tids, begin, done, over := make(chan int32), make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -33,8 +33,8 @@ func sleeping(t *testing.T, n int) (tid int32, start chan<- struct{}, slept, end
 	return <-tids, begin, done, over
 }
 
-// TestMoves: the events of a thread are as many as its switches by the kernel's own count, they alternate, their times
-// fit, and its end is told.
+// TestMoves: a thread has as many events as the kernel counts switches. They alternate, their times fit, and the
+// thread's end is reported.
 func TestMoves(t *testing.T) {
 	const n = 50
 	tid, start, slept, ended := sleeping(t, n)
@@ -101,7 +101,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestMovesTellOfChildren: a thread that makes another one tells which.
+// TestMovesTellOfChildren: if a thread makes another one, its event names the new thread.
 func TestMovesTellOfChildren(t *testing.T) {
 	m := OpenMoves(os.Getpid())
 	defer m.Close()

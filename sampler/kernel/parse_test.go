@@ -263,8 +263,8 @@ func TestServiceOfAConnection(t *testing.T) {
 	}
 }
 
-// TestNewPeersForLong: of a program that connects to ever new ports, those are held that the last time has seen, and
-// once the others have left there is room for exact ones again.
+// TestNewPeersForLong: a program connects to ever new ports. The peers seen in the last period are kept. Once the
+// others have left there is room for exact ones again.
 func TestNewPeersForLong(t *testing.T) {
 	d := sampler.NewDictionary()
 	k := sampler.NewKeeper(d, 60e9)

@@ -82,11 +82,11 @@ func (p *ProcReader) Close() error {
 	return nil
 }
 
-// Read returns the counters: CPU times with a resolution of 10 ms, major faults and whether it is stopped (stat) or
-// frozen (its cgroups), resident memory (statm), swapped memory (status), the throttling of the innermost cgroup that
-// has a CPU limit (cpu.stat), and the pressure on the cgroup or the machine. nowNS is CLOCK_MONOTONIC and becomes
-// AtNS. It costs about 25 µs. Proportional memory and context switches take longer: see Slow. If the task whose files
-// it reads has ended, it opens another's.
+// Read returns the counters. These are CPU times with a resolution of 10 ms, major faults, and whether the process is
+// stopped (stat) or frozen (its cgroups). They include resident memory (statm) and swapped memory (status). They also
+// include the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the pressure on the cgroup or the
+// machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. It costs about 25 µs. Proportional memory and context switches
+// take longer: see Slow. If the task whose files it reads has ended, it opens another's.
 func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	out, err := p.read(nowNS)
 	if errors.Is(err, ErrGone) && p.proc.moved() {

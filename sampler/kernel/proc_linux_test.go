@@ -171,8 +171,8 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// TestThrottling puts a spinning process into a cgroup that may use a twentieth of a CPU, and compares with the
-// cgroup's own file; then moves it out again.
+// TestThrottling puts a spinning process into a cgroup that may use a twentieth of a CPU. It compares with the cgroup's
+// own file, and then moves the process out again.
 func TestThrottling(t *testing.T) {
 	dir, v2 := makeCPUCgroup(t)
 	cmd, _ := startHelper(t, "spin", nil)

@@ -125,7 +125,7 @@ func (r *rollup) read(pid int, nowNS int64, proc *living) int64 {
 	r.nextNS = nowNS + max(rollupEveryNS, rollupRest*time.Since(began).Nanoseconds())
 	switch {
 	case errors.Is(err, attach.ErrNoAnswer):
-		r.fd = noFD // it is read still; nothing is asked of it any more
+		r.fd = noFD // it is still being read; no later question uses it
 	case err == nil:
 		r.pss = pss
 	case errors.Is(&Error{Err: err}, ErrGone) && proc.moved():

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestPSS compares with the file itself, read before and after; what other processes share of the pages changes
-// meanwhile.
+// TestPSS compares with the file itself, read before and after. Two readings are needed, because the parts that other
+// processes share change meanwhile.
 func TestPSS(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -39,7 +39,7 @@ func TestPSS(t *testing.T) {
 		before := said()
 		got := p.Read(1)
 		after := said()
-		// It is asked for again after ten seconds, not before.
+		// The next question comes after ten seconds, not before.
 		again := p.Read(2)
 		if err := p.Close(); err != nil {
 			t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListenersAmongMany: the socket that listens at an address is found by one question, however it listens, and
-// however many connections lead there; a client's port has none.
+// TestListenersAmongMany: one question finds the socket that listens at an address, however it listens, and however
+// many connections lead there. A client's port has none.
 func TestListenersAmongMany(t *testing.T) {
 	tasks, _ := openTasks(t, os.Getpid())
 	diag := tasks.peers.diag()
@@ -63,7 +63,7 @@ func TestListenersAmongMany(t *testing.T) {
 	}
 }
 
-// TestSocketsOfAnotherNamespace: the kernel is asked for the sockets of the process's own network namespace.
+// TestSocketsOfAnotherNamespace: ddtop asks the kernel for the sockets of the process's own network namespace.
 func TestSocketsOfAnotherNamespace(t *testing.T) {
 	cmd := exec.Command("unshare", "--net", "sh", "-c", `ip link set lo up 2>/dev/null; echo up; read wait`)
 	in, err := cmd.StdinPipe()

@@ -55,10 +55,10 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 }
 
 // ResolveSockets names the sockets that Describe could not name. It asks the kernel for the sockets of the target's
-// network namespace (sock_diag(7)) or, if ddtop may not, reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}.
-// That can cost milliseconds, so call it from another goroutine than the sampling one, as often as you like. It
-// searches at most every 5 s, less often if there are many sockets, and only if a socket or the listener at its other
-// end needs a name. It returns how many it has named. nowNS is CLOCK_MONOTONIC. The end of ctx ends the search for
+// network namespace (sock_diag(7)) or, if ddtop may not, reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That
+// can cost milliseconds, so call it from another goroutine than the sampling one, as often as you like. It searches
+// only if a socket or the listener at its other end needs a name. It does so at most every 5 s, and less often if there
+// are many sockets. It returns how many it has named. nowNS is CLOCK_MONOTONIC. The end of ctx ends the search for
 // listeners. The next call begins it again.
 func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
 	return t.peers.resolve(ctx, nowNS)

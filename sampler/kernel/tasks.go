@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxOpenFiles bounds the /proc files that one Tasks keeps open. Past it, or past half of what this process may have
-// open, files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
+// maxOpenFiles bounds the /proc files that one Tasks keeps open. Another bound is half of the files that this process
+// may have open. Past a bound, files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
 const maxOpenFiles = 3000
 
 // idleUses is the number of reads of other files, as a multiple of the limit, after which a kept file counts as
@@ -21,9 +21,9 @@ const idleUses = 64
 // Call is a thread's place in the kernel.
 type Call struct {
 	// Name is the system call's name, the same on every machine that has the call ("read", "epoll_pwait"). It is
-	// "syscall_NR" for a number without a name, sampler.SyscallRunning for a thread that runs or is runnable,
-	// sampler.SyscallNone for one that sleeps outside a system call (a page fault, a stop), and sampler.SyscallEnded
-	// for one that has ended.
+	// "syscall_NR" for a number without a name, and sampler.SyscallRunning for a thread that runs or is runnable. It is
+	// sampler.SyscallNone for a thread that sleeps outside a system call (a page fault, a stop), and
+	// sampler.SyscallEnded for a thread that has ended.
 	Name string
 	// Args are its arguments as registers; of a 32-bit argument the upper half is not defined.
 	Args [6]uint64

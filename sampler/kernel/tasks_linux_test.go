@@ -290,7 +290,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	if _, ok := tasks.tasks[all[0].TID]; !ok {
 		t.Error("with more threads than room the first ones should keep theirs")
 	}
-	// The others take over once the first are not asked for any more.
+	// The others take over once the first are not wanted.
 	for range 200 {
 		for _, b := range all[10:13] {
 			tasks.CPU(b.TID)

@@ -56,9 +56,9 @@ func withoutDirectories(path string) string {
 	return path[i+1:]
 }
 
-// HideDirectories makes a view of a Dictionary (see its View) return file names without their directories, which can
-// name a person, a customer or a machine. It also leaves out the values of requests, statements and exceptions. With
-// false the view returns everything again. Files with one name in several directories look the same meanwhile.
+// HideDirectories makes a view of a Dictionary (see its View) return file names without their directories. Directories
+// can name a person, a customer or a machine. It also leaves out the values of requests, statements and exceptions.
+// With false the view returns everything again. Files with one name in several directories look the same meanwhile.
 func HideDirectories(d *sampler.Dictionary, hide bool) {
 	if hide {
 		d.Hide(&bare)

@@ -30,7 +30,7 @@ func TestHideDirectories(t *testing.T) {
 			t.Errorf("%q comes back as %+v", in, f)
 		}
 	}
-	// A name within brackets or parentheses is put together again; that of a file is a part of its path.
+	// A name within brackets or parentheses is put together again. The name of a file is a part of its path.
 	file := d.InternFrame(sampler.Frame{Label: "x", Path: "/srv/a/b.rb", AbsolutePath: "/srv/a/b.rb"})
 	if n := testing.AllocsPerRun(100, func() { HideDirectories(d, true); _ = d.Frame(file) }); n != 0 {
 		t.Errorf("%g allocations", n)

@@ -196,14 +196,14 @@ var threadWords = strings.Fields(`
 	solid queue karafka rdkafka rdk broker bunny redis grpc global watcher watch background executor executors cache
 	consumer producer dispatcher supervisor jemalloc iou sqp finalizer irb debug`)
 
-// maxKeptDigits is how many digits a number in a thread's name may have that stays, and maxKeptNumbers how many of them
-// there may be: they count threads, and are not addresses.
+// maxKeptDigits and maxKeptNumbers limit the numbers that stay in a thread's name: the digits of each, and how many
+// there are. Such numbers count threads, and are not addresses.
 const (
 	maxKeptDigits  = 3
 	maxKeptNumbers = 2
 )
 
-// ThreadName returns a thread's name if all of its words are those of well-known libraries ("puma srv tp 003"). Other
+// ThreadName returns a thread's name if all of its words come from well-known libraries ("puma srv tp 003"). Other
 // names become "thread A". Names that differ only in their digits become "thread B 1", "thread B 2", so that the
 // members of a pool stay together.
 func (r *Redactor) ThreadName(name string) string {

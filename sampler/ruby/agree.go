@@ -49,11 +49,12 @@ func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	return max(a.inner, a.size()-int(a.end-cfp)/frameSize)
 }
 
-// agree decides which frames are believed, however the stack was read. It returns the number of innermost frames of the
-// first copy to drop, all of them if the copies are of different stacks. Each copy ends with the area's frames.
+// agree decides which frames are believed, for every way to read a stack. It returns how many innermost frames of the
+// first copy to drop. It drops all of them if the copies are of different stacks. Each copy ends with the area's
+// frames.
 //
 // The frames kept were the stack when the contexts of the other copies were read. Each context lies between two copies
-// of the frames. So a frame that is the same in both was the same then, and was on the stack if it does not lie inward
+// of the frames. So a frame that is the same in both was the same then. It was on the stack if it does not lie inward
 // of that context's innermost frame. The context matters because a popped frame keeps its bytes and is the same in all
 // copies.
 func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// allocProgram spends about the same time in three methods, in turns of some 100s of µs: one makes 3 objects a round,
-// one makes 1 and computes, one only computes. It prints how long a turn of all three takes it in µs of CPU time.
+// allocProgram spends about the same time in three methods, in turns of a few 100 µs. One makes 3 objects a round, one
+// makes 1 and computes, and one only computes. It prints the CPU time of a turn of all three in µs.
 const allocProgram = `
 class Made; end
 def three(n); i = 0; while i < n; Made.new; Made.new; Made.new; i += 1; end; end
@@ -31,9 +31,9 @@ took = (cpu.call - began) / 100
 Thread.new { loop(&turn) }
 puts took; $stdout.flush; $stdin.gets`
 
-// allocTime is how long a program is sampled, allocWant how many instants with an allocation are wanted at most, and
-// with -short: as many as tell the shares of objects from those of time. allocLeast are waited for however long it
-// takes.
+// allocTime is how long a program is sampled. allocWant is how many instants with an allocation are wanted at most.
+// With -short these are enough to separate shares of objects from shares of time. The test waits for allocLeast,
+// however long it takes.
 const (
 	allocTime      = 20 * time.Second
 	allocWant      = 4000
@@ -48,13 +48,13 @@ const (
 	allocTurns = 8
 )
 
-// TestAllocationPairs charges what is allocated just before a stack is read to that stack, and compares with a program
-// that makes 75, 25 and 0 % of its objects in three methods. The share of time is another one. Five points are allowed,
-// or what chance makes of so many instants if that is more. An instant weighs as much as it has objects. Each is
-// independent of the ones before: from one to the next it is any time up to two turns, so that each place of a turn is
-// as likely as any other. (At equal distances the places come round in an order, and the shares of objects and of time
-// were up to 7 points off together.) Where the program has a part of a CPU only, many instants meet one turn: how far
-// chance takes those is measured, from one episode of some turns to the next.
+// TestAllocationPairs charges the objects that were allocated just before a stack was read to that stack. It compares
+// with a program that makes 75, 25 and 0 % of its objects in three methods, which differs from their shares of time.
+// Five points are allowed, or the error by chance of so many instants if that is more. An instant weighs as much as it
+// has objects. Instants are independent: the time between two is any time up to two turns, so that each place of a turn
+// is as likely as any other. (At equal distances the places come round in an order, and the shares of objects and of
+// time were up to 7 points off together.) If the program has only a part of a CPU, many instants meet one turn. The
+// error by chance is then measured, from one episode of some turns to the next.
 func TestAllocationPairs(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -34,9 +34,9 @@ end
 puts "ready"; $stdout.flush; $stdin.gets`
 
 // TestClassesAllocated compares with the program's own shares: of 951 objects in 200 rounds, 650 are Apples, 200 Pears,
-// 100 Arrays and 1 an Object. Three points are allowed, as were measured, or what the error that is stated (1.96
-// standard deviations, from how much the instants differ) says of chance: the instants are 5 ms apart, some hundreds of
-// rounds of the program's loop, and independent.
+// 100 Arrays and 1 an Object. Three points are allowed, as were measured, or the stated error by chance (1.96 standard
+// deviations, from how much the instants differ). The instants are 5 ms apart, some hundreds of rounds of the program's
+// loop, and independent.
 func TestClassesAllocated(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// argumentsProgram has threads wait in C functions that were called with a path: named pipes that nobody writes. Their
-// names say how they were called.
+// argumentsProgram has threads that wait in C functions called with a path: named pipes without a writer. Their names
+// show how they were called.
 const argumentsProgram = `
 dir = "."
 CALLS = {
@@ -112,8 +112,8 @@ func wrongArguments(rd *Reader) (wrong []string) {
 	return wrong
 }
 
-// argumentsOf are those of a thread's innermost function, if it is one of C that Ruby code has called. "…" is neither
-// String nor Integer.
+// argumentsOf returns the arguments of a thread's innermost function, if it is a C function that Ruby code has called.
+// "…" is neither String nor Integer.
 func argumentsOf(rd *Reader, th *thread) (list []string, ok bool) {
 	size, kept := rd.o.Code.FrameSize, th.stack.kept
 	if len(kept) < 2*size {

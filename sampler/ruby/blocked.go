@@ -149,8 +149,8 @@ func (r *blockReader) monitorOf(t *thread, types *[4]string, mutex uint64) uint6
 	return 0
 }
 
-// scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a
-// descriptor, and until when it waits at most.
+// scheduledIO reads the scheduler's entry of an M:N thread without a native thread. It shows whether the thread waits
+// for a descriptor, and until when it waits at most.
 func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	if r.o.ThNT < 0 || le64(t.buf[r.o.ThNT:]) != 0 || !r.o.ThWaitFlags.Known() {
 		return false
@@ -197,7 +197,7 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 				return true
 			}
 		}
-		// From 3.3 on a Ruby method may stand in front (Queue#pop is <internal:thread_sync>), with the same receiver.
+		// From 3.3 on a Ruby method may be in front (Queue#pop is <internal:thread_sync>), with the same receiver.
 		if t.stack.topC[i] {
 			break
 		}
@@ -276,9 +276,9 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 // sleepers are the methods in which a thread sleeps and waits for no child. Read-only.
 var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
 
-// childWait finds out whether a thread waits for a child process although no receiver says so (2.6 to 3.2).
-// Kernel#system keeps the receiver that it was called on, and the thread of Process.detach has no frame. Threads in
-// sleep are not looked up, because there are many.
+// childWait finds out whether a thread waits for a child process if no receiver shows it (2.6 to 3.2). Kernel#system
+// keeps the receiver that it was called on, and the thread of Process.detach has no frame. Threads in sleep are not
+// looked up, because there are many.
 func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	if r.o.VMWaitingPids < 0 {
 		return false

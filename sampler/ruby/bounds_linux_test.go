@@ -83,8 +83,8 @@ ractors = Array.new(4) do
 end
 sleep`
 
-// TestThreadsOfAllRactors: the limit on threads is one for all ractors together, and a list that goes on beyond it is
-// counted as a failed read and does not keep the others from being read. So it is with a list of ractors.
+// TestThreadsOfAllRactors: the limit on threads counts for all ractors together. A list that goes on beyond it counts
+// as a failed read, and the others are still read. The same holds for a list of ractors.
 func TestThreadsOfAllRactors(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -136,8 +136,8 @@ threads.each(&:kill).each(&:join)
 puts "gone"
 $stdin.gets`
 
-// TestStackBytes: when the stacks of all threads take too much memory, they are read less deep: their middle is
-// missing, which is said of each, and both ends are right. When there is room again they are read as deep as before.
+// TestStackBytes: if the stacks of all threads take too much memory, they are read less deep. Their middle is missing,
+// which each stack shows, and both ends are right. When there is room again they are read as deep as before.
 func TestStackBytes(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {

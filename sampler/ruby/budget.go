@@ -17,7 +17,7 @@ const tickBudget = int64(250 * time.Millisecond)
 // is tickBudget, which is enough for all threads if a CPU is free. It doubles after each walk that did not end in time.
 const maxWalkBudget = 16 * tickBudget
 
-// errLongWalk: the walk over the lists was not through in time.
+// errLongWalk means that the walk over the lists was not through in time.
 var errLongWalk = errors.New("listing its threads takes too long")
 
 // budget decides when a tick must end.

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// slowMemory is memory whose every call takes a stretch of the clock's time, or ends the reading.
+// slowMemory is memory whose every call takes some of the clock's time, or ends the reading.
 type slowMemory struct {
 	attach.Memory
 	call func()
@@ -85,8 +85,8 @@ func TestTickIsBounded(t *testing.T) {
 	}
 }
 
-// TestCutTickSaysSo: wherever a tick runs out of time, what it says of a thread is right or missing, and where
-// something is missing it says that it was cut, also where all stacks were read.
+// TestCutTickSaysSo: a tick can run out of time anywhere. Its data of a thread is then right or missing. If something
+// is missing, the tick is marked as cut, also if all stacks were read.
 func TestCutTickSaysSo(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestCutTickSaysSo(t *testing.T) {
 	}
 }
 
-// TestWalkIsBounded: where the list of threads takes longer than a tick may, the tick fails and the next one has more
-// time for it; a list that is too long for that, too, costs no more.
+// TestWalkIsBounded: if the list of threads takes longer than a tick may, the tick fails and the next one has more time
+// for it. A list that is too long for that, too, costs no more.
 func TestWalkIsBounded(t *testing.T) {
 	const each = int64(time.Millisecond)
 	for _, g := range loadTicks(t) {

@@ -41,9 +41,9 @@ func (r *collector) bracket() *thread {
 }
 
 // countsAround reports whether a repeated reading of a thread's frames needs the counters before them. It does if the
-// thread holds the GVL and the first call did not read them. If the first call did, its difference counts, however
-// often the frames are read until two copies agree. The copies agree most easily while the target stands still. So
-// the difference of the last reading would underrate the code that makes most calls.
+// thread holds the GVL and the first call did not read them. If the first call did, its difference counts, even if the
+// frames are read again until two copies agree. The copies agree most easily while the target stands still. So the
+// difference of the last reading would underrate the code that makes most calls.
 func (r *collector) countsAround(t *thread) bool {
 	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// copiesOf are the stacks of a captured process's threads as somebody else would have copied them, and the names that a
+// copiesOf returns the stacks of a captured process's threads as a BPF program would copy them, and the names that a
 // tick gave them.
 func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.StackID) {
 	t.Helper()
@@ -30,8 +30,8 @@ func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.St
 	return copies, names
 }
 
-// TestCopied: a stack that somebody else copied has the name that a tick gives it, the key is the same for as long as
-// the code is, and the proof holds until it may not.
+// TestCopied: a copied stack has the name that a tick gives it. The key stays the same while the code does, and the
+// proof holds during that time.
 func TestCopied(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestCopied(t *testing.T) {
 			if r.Revision() != revision {
 				t.Error("naming changed what the names rest on")
 			}
-			// Half a minute later what nobody uses any more is evicted, and the names with it.
+			// Half a minute later unused stacks are evicted, and their names with them.
 			k := sampler.NewKeeper(r.dict, 1)
 			_, proof, _, _ := r.NameCopied(&copies[0])
 			k.Feed(&sampler.Sample{TimeNS: 1}, false)
@@ -76,8 +76,7 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// FuzzCopied: whatever bytes are said to be a copied stack, making a key of it and naming it end, with an error at
-// most.
+// FuzzCopied: for any bytes as a copied stack, making a key and naming it ends, with an error at most.
 func FuzzCopied(f *testing.F) {
 	targets := loadTicks(f)
 	f.Add(uint8(0), uint16(0), uint16(32), uint64(1)<<63, uint16(0))

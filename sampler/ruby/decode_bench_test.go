@@ -63,8 +63,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkSuffix decodes a stack of some 90 frames of which the innermost ones are others each time, as of a thread
-// that runs.
+// BenchmarkSuffix decodes a stack of about 90 frames whose innermost frames differ each time, as in a running thread.
 func BenchmarkSuffix(b *testing.B) {
 	r := rubytest.One(b)
 	p := r.Start(b, deepProgram, rubytest.Options{Args: []string{"58"}})
@@ -105,7 +104,7 @@ func BenchmarkSuffix(b *testing.B) {
 	}
 }
 
-// BenchmarkRevalidate reads everything again that the stacks of some 250 threads are made of.
+// BenchmarkRevalidate reads again all the data of the stacks of about 250 threads.
 func BenchmarkRevalidate(b *testing.B) {
 	r := rubytest.One(b)
 	p, _ := r.StartParked(b, rubytest.Options{})

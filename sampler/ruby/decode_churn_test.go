@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// churnProgram makes a method, calls it and removes it, again and again, and collects (and compacts) in between: iseqs,
-// methods and names go away and others come to stand at their addresses. Each method is told its own number, so that
-// the VM stack says which one it really is.
+// churnProgram makes a method, calls it and removes it, again and again, and collects (and compacts) in between. Iseqs,
+// methods and names go away, and others get their addresses. Each method has its own number as an argument, so that the
+// VM stack shows which method it really is.
 const churnProgram = `
 $stdout.sync = true
 class Churn
@@ -37,8 +37,8 @@ loop do
 end
 `
 
-// TestDecodeChurn samples a process whose code is replaced all the time, without stopping it, and holds the names of
-// frames against the numbers on the VM stack.
+// TestDecodeChurn samples a process whose code is replaced all the time, without stopping it. It compares the names of
+// frames with the numbers on the VM stack.
 func TestDecodeChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -57,7 +57,7 @@ func TestDecodeChurn(t *testing.T) {
 // milliseconds, on a busy machine far more.
 const churnDeadline = 3 * time.Minute
 
-// churnTimes is how many times as long as usual the tests of code that goes away look: DDTOP_CHURN, a number.
+// churnTimes is the factor for the time of tests of code that goes away: DDTOP_CHURN, a number.
 func churnTimes(t *testing.T) int {
 	s := os.Getenv("DDTOP_CHURN")
 	if s == "" {

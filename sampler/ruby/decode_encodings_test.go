@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// encodingsProgram has a thread for each encoding whose method, block, class and file have names in it, and says how
-// Ruby has them, in UTF-8; the last file's name is not text in any encoding.
+// encodingsProgram has a thread for each encoding whose method, block, class and file have names in it. It prints
+// Ruby's form of the names, in UTF-8. The last file's name is not text in any encoding.
 const encodingsProgram = `# encoding: utf-8
 require "json"
 Thread.report_on_exception = true

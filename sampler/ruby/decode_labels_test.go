@@ -42,8 +42,8 @@ func labelledFrames(t *testing.T, g *realTarget, truth rubytest.Truth) map[strin
 	return all
 }
 
-// TestLabelsOnEveryRelease holds the labels on releases before 3.4 against those of the same program on 3.4 or later,
-// which TestDecodeTruth holds against Ruby itself.
+// TestLabelsOnEveryRelease compares the labels on releases before 3.4 with the labels of the same program on 3.4 or
+// later. TestDecodeTruth compares the latter with Ruby itself.
 func TestLabelsOnEveryRelease(t *testing.T) {
 	newest := rubytest.One(t)
 	if !newest.AtLeast(3, 4) {
@@ -84,7 +84,7 @@ func TestLabelsOnEveryRelease(t *testing.T) {
 	})
 }
 
-// missingByDesign are C functions of older releases that newer ones do not call any more in the same program.
+// missingByDesign are C functions of older releases that newer ones do not call in the same program.
 var missingByDesign = map[string]bool{
 	"Thread::Mutex#lock / lock":      true, // of Monitor, which was Ruby code around a Mutex up to 2.6
 	"Class#new / new":                true, // of Array, which has a new of its own in Ruby 3.4

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// TestLocateWithoutSymbols finds VM and symbol table by what they look like alone, on every release, and compares with
-// what the symbols say where there are some.
+// TestLocateWithoutSymbols finds VM and symbol table only by their content, on every release. If there are symbols, it
+// compares with them.
 func TestLocateWithoutSymbols(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})

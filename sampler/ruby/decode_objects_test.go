@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// objectsProgram parks a thread within a method of each of some objects, so that the object is the self of its
-// innermost Ruby frame or C function, and says the class of each.
+// objectsProgram parks a thread within a method of each of some objects. The object is then the self of its innermost
+// Ruby frame or C function. The program prints the class of each.
 const objectsProgram = `
 require "json"
 $stdout.sync = true

@@ -10,10 +10,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// reuseProgram makes a method, stands still within it, and removes it, step by step. What it allocates is the same in
-// each step, so that a method's code, its entry, its names and its lines come to stand where those of an earlier one
-// were, to the last pointer, and only what the strings say differs. The methods of "class" are of a class of their own
-// each, those of "lines" have one name and differ in the line alone.
+// reuseProgram makes a method, stands still within it, and removes it, step by step. Each step allocates the same. So a
+// method's code, entry, names and lines are where the data of an earlier method were, to the last pointer. Only the
+// strings differ. Each method of "class" has a class of its own. The methods of "lines" have one name and differ only
+// in the line.
 const reuseProgram = `
 $stdout.sync = true
 def hold(n); $stdout.puts("at #{n}"); $todo = $stdin.gets; end
@@ -46,8 +46,8 @@ end
 // reuseSteps is how many methods of each kind the program goes through, times DDTOP_CHURN.
 const reuseSteps = 60
 
-// TestNoStaleNames reads a process by ticks whose code goes away and is replaced in between, always by something that
-// stands in the same place and looks the same, and wants the name of what is there now.
+// TestNoStaleNames reads a process by ticks. In between its code goes away, and new code in the same place looks the
+// same. The test wants the name of the new code.
 func TestNoStaleNames(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		// What is allocated where depends on all that came before: each kind begins with a fresh heap.

@@ -16,7 +16,7 @@ import (
 //go:embed testdata/suffix.rb
 var suffixProgram string
 
-// suffixPrograms are those of suffix.rb, by threads that run beside each other.
+// suffixPrograms are the programs of suffix.rb, by threads that run beside each other.
 var suffixPrograms = []string{
 	"same_receiver redefine", "same_code naming compact", "fibers births waves", "rescues tails refined compact",
 	"escapes specials compact",

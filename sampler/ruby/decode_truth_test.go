@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDecodeTruth compares every frame of some 250 parked threads with what Ruby itself says of them: which frames
-// there are, their paths and lines, and on 3.4 and later their labels.
+// TestDecodeTruth compares every frame of about 250 parked threads with Ruby's own answer: which frames there are,
+// their paths and lines, and on 3.4 and later their labels.
 func TestDecodeTruth(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})

@@ -8,7 +8,7 @@ import (
 )
 
 // TestExactReadingKnowsItsSlots: an exact reading finds the slots of the frames that it reads, however deep the stack
-// was the last time, also of one whose middle is cut out.
+// was the last time. This also holds for a stack whose middle is cut out.
 func TestExactReadingKnowsItsSlots(t *testing.T) {
 	m := wordMemory{}
 	r := zjitReader(m)

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// oneFiber has no fiber until it is told to, and then one that serves a request and waits.
+// oneFiber has no fiber until the test asks for one. The fiber serves a request and waits.
 const oneFiber = `
 threads = 3.times.map { Thread.new { sleep } }
 puts "ready"

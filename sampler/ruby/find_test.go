@@ -32,8 +32,8 @@ func stopped() context.Context {
 	return ctx
 }
 
-// TestFindUnknownPatch reads a Ruby as if its patch release were newer than all that are known: the nearest table is
-// used after it was verified, and that is said.
+// TestFindUnknownPatch reads a Ruby as if its patch release were newer than all known ones. The nearest table is used
+// after it was verified, and the result names it.
 func TestFindUnknownPatch(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		g := parkedTarget(t, r)
@@ -101,7 +101,7 @@ func TestVerifyRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			tried++
-			// With the rules of the Ruby at hand, as for a patched build, and with those of the table's release.
+			// With the rules of the Ruby at hand, as for a patched build, and with the rules of the table's release.
 			for _, version := range []string{g.vm.Version, other.Version} {
 				vm, err := rubyvm.TryLayout(stopped(), g.proc, g.mod, version, table, true, FindOptions{PID: g.proc.PID(), Still: true}, proven(g))
 				if err != nil {
@@ -150,7 +150,7 @@ func picture(t *testing.T, vm *VM, g *realTarget) string {
 	return b.String()
 }
 
-// TestFindUnknownRelease says what would help where there is neither a table nor debug information.
+// TestFindUnknownRelease: the error names what would help if there is neither a table nor debug information.
 func TestFindUnknownRelease(t *testing.T) {
 	var g *realTarget
 	for _, r := range rubytest.All(t) {
@@ -172,8 +172,9 @@ func TestFindUnknownRelease(t *testing.T) {
 	}
 }
 
-// TestFindByDebugInformation derives the layout of every Ruby that was built with -g, verifies it on the live process,
-// compares all its frames with those read by the embedded table, and takes it from the cache the second time.
+// TestFindByDebugInformation derives the layout of every Ruby that was built with -g, and verifies it on the live
+// process. It compares all frames with those read by the embedded table. The second time the layout comes from the
+// cache.
 func TestFindByDebugInformation(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})

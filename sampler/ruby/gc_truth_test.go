@@ -12,9 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcProgram does what it is told, asks Ruby for all its figures, stops itself, which allocates nothing, and asks again
-// when it is continued: what was read in between lies between the two answers, and nearly all figures are the same in
-// both.
+// gcProgram runs commands, asks Ruby for all its figures, stops itself, which allocates nothing, and asks again when it
+// goes on. Readings in between lie between the two answers, and nearly all figures are the same in both.
 const gcProgram = `
 def fill(out)
   GC.stat(out[0])

@@ -48,8 +48,7 @@ Thread.new { loop { sleep 0.002; GC.start } }
 Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestHandledRacing: no exception is said to be another thread's or another request's, in samples that race with the
-// program.
+// TestHandledRacing: in samples that race with the program, no exception belongs to another thread or another request.
 func TestHandledRacing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -28,8 +28,8 @@ $stdout.sync = true
 n = 0
 loop { serve(n += 1) }`
 
-// betweenMemory runs something once: in a call that reads from the address at, after that, the execution context and
-// what says that it is the thread's, and before all else.
+// betweenMemory runs something once. It runs it in a call that reads from the address at, and after that the execution
+// context and the word that names the thread. It runs before all these reads.
 type betweenMemory struct {
 	attach.Memory
 	at, end, ec, thread attach.Address
@@ -56,8 +56,8 @@ func (m *betweenMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return m.Memory.ReadBatch(others)
 }
 
-// TestHandledInARequestThatEnds reads a stack in one request and what is said of it in the next one. It is a real
-// process: what a returned frame leaves behind is Ruby's.
+// TestHandledInARequestThatEnds reads a stack in one request and its exception in the next one. It is a real process,
+// because the rest of a returned frame is Ruby's.
 func TestHandledInARequestThatEnds(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, staleException, rubytest.Options{})

@@ -34,8 +34,8 @@ func (e toldException) text(values bool) string {
 	return e[0] + ": " + message
 }
 
-// TestHandled compares what is said of the exceptions that threads handle with what they say themselves, also after
-// collections and a compaction, and with code that a JIT has compiled.
+// TestHandled compares the reported exceptions of threads with what the threads report themselves. It also does so
+// after collections and a compaction, and with code that a JIT has compiled.
 func TestHandled(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {

@@ -34,10 +34,10 @@ const (
 	hostileTextBytes = 1 << 20
 )
 
-// hostile is the memory of a captured process as one that is out to fill a reader's would have it. Control frames name
-// code, methods and receivers at addresses that are new in each tick, and what stands there leads to others as new;
-// every string is a megabyte long and never the same; and there are as many threads and ractors as somebody cares to
-// follow, or links that lead in circles.
+// hostile is the memory of a captured process, changed so that it tries to fill a reader's memory. Control frames name
+// code, methods and receivers at addresses that are new in each tick, and the words there lead to other new ones. Every
+// string is a megabyte long and never the same. There are as many threads and ractors as a reader follows, or links
+// that lead in circles.
 type hostile struct {
 	pages *memtest.Pages
 	o     *rubyvm.Offsets
@@ -339,8 +339,8 @@ const (
 		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
 )
 
-// TestHostileMemory: memory whose every object, name and thread is new at each look fills neither what a Reader keeps
-// nor what is kept of its samples, and each tick ends.
+// TestHostileMemory: every object, name and thread of the memory is new at each reading. It fills neither a Reader's
+// memory nor the memory of its samples, and each tick ends.
 func TestHostileMemory(t *testing.T) {
 	captured := loadTicks(t)
 	for i, g := range captured {

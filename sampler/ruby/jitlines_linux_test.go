@@ -40,8 +40,9 @@ const (
 	jitLinesLitter = 15
 )
 
-// TestLinesUnderJIT samples code that computes long after a call. Compiled, its frame still says the call's line, which
-// must not be believed; in the collector, where compiled code has written its line, it must be.
+// TestLinesUnderJIT samples code that computes long after a call. If the code is compiled, its frame still has the
+// call's line, which must not be believed. In the collector, compiled code has written its line, which must be
+// believed.
 func TestLinesUnderJIT(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -64,15 +65,16 @@ const (
 	// callShare is more than the share of the loop's time that goes to the call before it: a round of 100,000 turns
 	// takes milliseconds, and the call less than a microsecond.
 	callShare = 1e-3
-	// interruptedShare is more than the chance that other programs take a CPU from the sampler or from the Ruby in the
-	// few microseconds of one look, so that the collector can end and begin again within it.
+	// interruptedShare is more than the chance that other programs take the sampler's or the Ruby's CPU in the few
+	// microseconds of one sample. The collector can then end and begin again within the sample.
 	interruptedShare = .05
 )
 
-// sampleJITLines looks until enough was seen. exact: the release's innermost frames can be trusted without a JIT. A
-// look counts if the thread has been on a CPU since the last one that did, by the kernel's account: where other
-// programs hold the CPUs it stands in one place for many looks, which are one. The places in which it is met are
-// independent then, because its rounds have no rhythm in common with the kernel's clock.
+// sampleJITLines samples until it has seen enough. exact means that the release's innermost frames can be trusted
+// without a JIT. A sample counts if the thread has been on a CPU since the last one that counted, by the kernel's
+// account. If other programs hold the CPUs, the thread stands in one place for many samples, which count as one. Then
+// the places of the samples are independent, because the thread's rounds have no rhythm in common with the kernel's
+// clock.
 func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 	const enough = 200
 	var s sampler.Sample

@@ -46,8 +46,8 @@ type jitSlots struct {
 	places []slotPlace
 	spans  []slotSpan
 	size   int // of the buffers
-	// copies receive the spans. Copies with an even index are read before the frames, the others behind them. Each is
-	// as long as all spans together. taken counts them.
+	// copies receive the spans. Copies with an even index are read before the frames, the others behind them. Each has
+	// the length of all spans together. taken counts them.
 	copies [2 + moreCopies]slotCopy
 	taken  int
 	now    []attach.Address

@@ -29,8 +29,8 @@ func allPlaces(t *testing.T) (list []places.Place) {
 	return list
 }
 
-// TestTablesHoldWhatIsRead: each name that a table has stands in a tag, for some release, and what stands in a tag is
-// in a table of a release that the tag is for.
+// TestTablesHoldWhatIsRead: each name in a table is in a tag, for some release. Each name in a tag is in a table of a
+// release of the tag.
 func TestTablesHoldWhatIsRead(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {

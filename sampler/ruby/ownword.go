@@ -3,8 +3,8 @@ package ruby
 import "github.com/ddtop/ddtop/attach"
 
 const (
-	// belowPointer and abovePointer bound the search for the pointer to a thread or its execution context in its
-	// thread-local storage, in bytes below and above its thread pointer
+	// belowPointer and abovePointer bound a search in a thread's thread-local storage, in bytes below and above its
+	// thread pointer. The search looks for the pointer to the thread or its execution context
 	// (docs/internals/context.md#thread-local-variables). On aarch64 all of it is above, up to aboveOnARM.
 	belowPointer, abovePointer, aboveOnARM = 4096, 0x600, 4096
 	// selfOfGlibc and selfOfMusl are the places of the thread block's own address on x86-64 (glibc's tcbhead_t.self:

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOwnWordOfARM: of emulated Rubies for arm64 the thread pointer is where glibc has it, behind struct pthread, whose
-// size it tells debuggers; and each thread has the pointer to its execution context where Scheduler says.
+// TestOwnWordOfARM: in emulated Rubies for arm64 the thread pointer is where glibc has it, behind struct pthread, whose
+// size glibc has for debuggers. Each thread has the pointer to its execution context at the place in Scheduler.
 func TestOwnWordOfARM(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)

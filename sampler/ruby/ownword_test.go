@@ -25,13 +25,13 @@ type storage struct {
 	m       wordMemory
 	machine string
 	musl    bool
-	// size is that of a block, behind which the thread pointer is on aarch64; spread how far blocks are from each
-	// other.
+	// size is the size of a block. On aarch64 the thread pointer is behind the block. spread is the distance between
+	// blocks.
 	size, spread attach.Address
 }
 
-// block makes the n-th thread's block, with so many bytes that can be read below and above its thread pointer, and
-// returns its address and its thread pointer.
+// block makes the n-th thread's block, with so many readable bytes below and above its thread pointer. It returns its
+// address and its thread pointer.
 func (s *storage) block(n int, below, above attach.Address) (thread, pointer attach.Address) {
 	thread = 0x7f0000100d00 + attach.Address(n)*s.spread
 	pointer = thread
@@ -65,8 +65,8 @@ func (s *storage) reader() *Reader {
 	return r
 }
 
-// TestOwnWord: where threads have their word in their thread-local storage is told on both machines and with both C
-// libraries, whatever else has the word, and of threads that have not set it yet.
+// TestOwnWord: the place of the threads' word in their thread-local storage is found on both machines and with both C
+// libraries. Other places may have the word too, and some threads have not set it yet.
 func TestOwnWord(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine      string

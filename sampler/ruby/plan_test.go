@@ -24,7 +24,7 @@ func (m sealed) ReadBatch(ranges []attach.Range) (int, error) {
 	return 0, attach.ErrUnmapped
 }
 
-// planned opens a captured process as a Reader that has seen it for some ticks and may read nothing any more.
+// planned opens a captured process as a Reader that has seen it for some ticks and may read nothing more from it.
 func (g *tickTarget) planned(t *testing.T) *Reader {
 	mem := &struct{ attach.Memory }{g.Pages}
 	r, err := g.open(mem)
@@ -93,8 +93,8 @@ func TestPlanOfTick(t *testing.T) {
 	}
 }
 
-// TestStackOutcomes reads one stack of captured memory by each kind of plan, with changes as a thread makes them that
-// runs, and wants each outcome told from what has come back alone.
+// TestStackOutcomes reads one stack of captured memory by each kind of plan, with changes as a running thread makes
+// them. The outcome must follow only from what was read.
 func TestStackOutcomes(t *testing.T) {
 	type reading struct {
 		*stackState

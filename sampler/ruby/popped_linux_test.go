@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poppedMemory is a memory in which a thread returns from some of its methods between the readings of its execution
-// context after that of the first copy, and leaves the frames as they are, as Ruby does.
+// poppedMemory is a memory in which a thread returns from some of its methods after the first copy. It does so between
+// the readings of its execution context, and leaves the frames unchanged, as Ruby does.
 type poppedMemory struct {
 	attach.Memory
 	ec    attach.Address
@@ -60,7 +60,7 @@ func TestPoppedFrames(t *testing.T) {
 		memory, fs, whole := rd.mem, rd.o.Code.FrameSize, *st
 		kept := bytes.Clone(st.kept)
 		frames := len(kept) / fs
-		// The control frames further in than a_99 are those of the method that waits.
+		// The control frames further in than a_99 belong to the method that waits.
 		waits := 0
 		for ; waits < frames; waits++ {
 			if base, _, ok := rd.dec.Known(attach.Address(le64(kept[waits*fs+frameISeq:]))); ok && base == fmt.Sprintf("a_%d", depth-1) {

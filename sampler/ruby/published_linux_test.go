@@ -65,7 +65,7 @@ func TestPublishedSpans(t *testing.T) {
 				p.JSON(t, &truth)
 				rd := readPublished(t, p.PID)
 				last, calls := "no tick", uint64(0)
-				// What a tick has no time for is told of none, and read by a later one.
+				// If a tick has no time for a span, it reports none. A later tick reads it.
 				for deadline := time.Now().Add(rubytest.Timeout); last != "" && time.Now().Before(deadline); {
 					last = comparePublished(t, rd, truth)
 					before := calls
@@ -113,7 +113,7 @@ func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span)
 }
 
 // TestRacingPublished: threads publish spans as fast as they can, in records that are written in place or freed. A
-// span's number says its thread, its trace and its place in that, so no span may be another thread's, and none of
+// span's number shows its thread, its trace and its place in the trace. So no span may be another thread's, or of
 // another trace than its root.
 func TestRacingPublished(t *testing.T) {
 	needPublished(t)

@@ -7,10 +7,10 @@ import (
 
 // The queue for a GVL is a list. A thread that wants the lock goes behind the last one, and the first one gets it. So a
 // selective tick need not read the threads in between: while the ends are linked to known members, the others stay in
-// place. A thread rarely leaves from the middle (up to 3.2 a waiter whose timer ran out can take a lock that is free
-// for a moment), or goes in front (head). If the members that a tick reads do not confirm the queue, or the scheduler
-// gives another number (3.3 and later), the queue is marked torn. The next tick reads it whole. Stack ticks read the
-// members in turn, so an error can last for maxStackAgeNS at most.
+// place. There are rare exceptions. Up to 3.2 a waiter whose timer ran out can leave from the middle, and take a lock
+// that is free for a moment. On head a thread can go in front. If the members that a tick reads do not confirm the
+// queue, it is marked torn. The same holds if the scheduler gives another number (3.3 and later). The next tick reads
+// the queue whole. Stack ticks read the members in turn, so an error can last for maxStackAgeNS at most.
 
 const (
 	// queueLead is how many threads at the front of the queue every tick reads, because they run next.
@@ -23,12 +23,12 @@ const (
 type queueOutcome uint8
 
 const (
-	// queueFollowed: it is known again.
+	// queueFollowed means that it is known again.
 	queueFollowed queueOutcome = iota
 	// queueMoved means that the result is no queue. It changed during the reading, or earlier and not only at its
 	// ends.
 	queueMoved
-	// queueLacksThread: threads have left it and were not read; they are noted as wanted.
+	// queueLacksThread means that threads have left it and were not read; they are noted as wanted.
 	queueLacksThread
 )
 

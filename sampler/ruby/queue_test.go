@@ -145,14 +145,14 @@ func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) 
 	}
 }
 
-// TestFollowQueue follows a queue from its ends through thousands of changes and compares it with the truth: where
-// threads only join at the end and leave at the front, every tick; where they also leave from the middle or are put in
-// front, what is said is right or marked torn, on releases that count; and the tick after a torn one is right.
+// TestFollowQueue follows a queue from its ends through thousands of changes and compares it with the truth. If threads
+// only join at the end and leave at the front, every tick must be right. If they also leave from the middle or go in
+// front, the result is right or marked torn, on releases that count. The tick after a torn one is right.
 func TestFollowQueue(t *testing.T) {
 	for _, oddly := range []bool{false, true} {
 		for _, counted := range []bool{false, true} {
 			if oddly && !counted {
-				continue // nothing says that somebody has left from the middle until he is looked at
+				continue // nothing shows that a thread has left from the middle until it is read
 			}
 			m, r, rc := newQueueModel(sampler.EraSched, counted)
 			rnd := rand.New(rand.NewPCG(7, 11))

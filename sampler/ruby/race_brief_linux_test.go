@@ -5,8 +5,8 @@ package ruby
 import "time"
 
 const (
-	// chainSamples is how many samples of each program of TestNoImpossibleChains have to race with it, and chainTime
-	// after which time a fortieth of them is enough: half a second for each program where a CPU is free for it.
+	// chainSamples is how many samples of each program of TestNoImpossibleChains have to race with it. chainTime is
+	// after which time a fortieth of them is enough: half a second for each program if a CPU is free.
 	chainSamples = 8000
 	chainTime    = 500 * time.Millisecond
 	// chainsUnderJIT: they run under the JITs too.

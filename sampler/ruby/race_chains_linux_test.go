@@ -40,9 +40,9 @@ var chainRaces = []struct {
 // chainFrame is the name of a method of chains.rb: of its chain, and its number there.
 var chainFrame = regexp.MustCompile(`^([a-z])_(\d+)$`)
 
-// impossibleChain says what can't be in a stack of chains, innermost frame first; "" when it could be. Every chain
-// begins with its method 0, goes on without a gap, and goes over into another one only at the end of the one called s;
-// cut: without its middle.
+// impossibleChain returns what is impossible in a stack of chains, innermost frame first. It is "" if the stack is
+// possible. Every chain begins with its method 0 and goes on without a gap. It goes over into another chain only at the
+// end of the chain called s. cut means that the stack lacks its middle.
 func impossibleChain(names []string, cut bool) string {
 	last, at := "", -1
 	for _, name := range slices.Backward(names) {
@@ -88,8 +88,8 @@ func TestNoImpossibleChains(t *testing.T) {
 	})
 }
 
-// raceChains samples until enough of the samples have raced with the program, or for a while where other processes have
-// the CPUs and it hardly runs, and all of the ways have been taken.
+// raceChains samples until enough of the samples have raced with the program, and all of the ways have been taken. If
+// other processes have the CPUs and the program hardly runs, it samples for a while.
 func raceChains(t *testing.T, rd *Reader, want []way) {
 	var s sampler.Sample
 	names := map[sampler.StackID][]string{}

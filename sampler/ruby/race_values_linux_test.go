@@ -23,7 +23,7 @@ type seenRequest struct {
 	number uint64
 }
 
-// odd says what does not belong together; "": nothing.
+// odd returns what does not belong together. It is "" if all belongs together.
 func (s *seenRequest) odd(thread string) string {
 	end := fmt.Sprintf("-%s-%d", strings.TrimPrefix(thread, "t"), s.number)
 	for _, text := range s.texts {

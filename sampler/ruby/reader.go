@@ -154,10 +154,11 @@ func (r *Reader) keepShare() {
 	r.list.order = nil // the threads are listed again, and with them the stacks counted
 }
 
-// SuspendedFibers searches the heap for fibers that no thread leads to, because they are suspended or were never
-// resumed, and reads the stacks of the suspended ones. It reads all small objects, so it is for a dump and not for a
-// tick. Call it after a Read. A fiber without references is included until the collector has freed it. Errors are
-// ctx's, or about reading the list of the heap's pages, or mean that this release's table does not lead to fibers.
+// SuspendedFibers searches the heap for fibers to which no thread leads, because they are suspended or were never
+// resumed. It reads the stacks of the suspended ones. It reads all small objects, so it is for a dump and not for a
+// tick. Call it after a Read. A fiber without references is included until the collector has freed it. An error is
+// ctx's, or about reading the list of the heap's pages. It can also mean that this release's table does not lead to
+// fibers.
 func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }

@@ -63,9 +63,9 @@ func openReaderWith(tb testing.TB, pid int, opts Options) *Reader {
 	return r
 }
 
-// BenchmarkTick measures ticks of a process whose threads sleep in stacks of 30, 100 and 1,000 frames: a lock tick, a
-// stack tick in which nothing has changed, one in which all stacks are decoded again, and the floor: the system calls
-// alone, for the same ranges.
+// BenchmarkTick measures ticks of a process whose threads sleep in stacks of 30, 100 and 1,000 frames. It measures a
+// lock tick, a stack tick without a change, and a stack tick in which all stacks are decoded again. The floor is only
+// the system calls, with the same ranges.
 func BenchmarkTick(b *testing.B) {
 	r := rubytest.One(b)
 	for _, c := range []struct{ threads, depth int }{{1, 30}, {10, 30}, {100, 30}, {500, 30}, {10, 100}, {10, 1000}} {

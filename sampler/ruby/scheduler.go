@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ErrNoScheduler: the main ractor's scheduler is of a kind that can't be followed from record to record.
+// ErrNoScheduler means that the main ractor's scheduler is of a kind that can't be followed from record to record.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
 // mutexSize is the number of bytes of a pthread_mutex_t that are compared. It is all that glibc and musl use, on
@@ -21,7 +21,8 @@ const mutexSize = 40
 
 // Scheduler has the places of the main ractor's scheduler in the process's memory.
 type Scheduler struct {
-	// Before33: it is of Ruby 2.6 to 3.2, which do not name the next thread to get the GVL (docs/reference/exact.md).
+	// Before33 is true if it is of Ruby 2.6 to 3.2, which do not name the next thread to get the GVL
+	// (docs/reference/exact.md).
 	Before33 bool
 	// Lock is its mutex, Owner its pointer to the thread that owns the GVL, QueueTail the pointer to the last in the
 	// queue.
@@ -51,8 +52,8 @@ type SchedulerThread struct {
 	Addr attach.Address
 	TID  int32
 	// Owner is true if the scheduler named it as the GVL's owner. Queued is true if it was in the queue, Linked if it
-	// was in the list of running threads. Up to 3.2 Queued is also true for a thread that has given the GVL away at
-	// the end of its time slice and will queue, and Linked equals Owner.
+	// was in the list of running threads. Up to 3.2 Queued is also true for a thread that has given the GVL away after
+	// its time slice and will queue. Up to 3.2 Linked equals Owner.
 	Owner, Queued, Linked bool
 }
 
@@ -173,7 +174,7 @@ func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	return out, nil
 }
 
-// Span returns the range of an rb_thread_t that Of needs, in bytes.
+// Span returns the range of an rb_thread_t that the method Of needs, in bytes.
 func (s *Scheduler) Span() (from, to int) {
 	const word = 8
 	ends := []int{s.ReadyNode + 2*word, s.Region + word, s.Unblock + word, s.Status.Offset + word}

@@ -36,7 +36,7 @@ func TestIsMutex(t *testing.T) {
 	}
 }
 
-// TestForgetsMutex: the releases with Ruby's Bug #21860 alone.
+// TestForgetsMutex: only the releases whose children do not create a mutex anew (bugs.ruby-lang.org/issues/21860).
 func TestForgetsMutex(t *testing.T) {
 	for version, want := range map[string]bool{
 		"2.7.4": false, "3.3.8": false, "3.4.0": true, "3.4.5": true, "3.4.8": true, "3.4.9": false, "3.4.11": false, "4.0.5": false,

@@ -9,9 +9,9 @@ import (
 // did so a moment ago: the owners, the ends of the queue and the threads that are new in it. A thread that stays in the
 // queue cannot have run, because the queue only changes at its ends (see queue.go). All others have released the GVL
 // and cannot run Ruby code without passing through the queue or the owner field. There they are seen, and then read. A
-// selective tick may report late why, and where, a thread has released the GVL, if the thread took the lock and
-// released it between two ticks. The next stack tick corrects this. In a process of very many threads, whose stack
-// ticks read waiting threads in turn, it takes maxStackAgeNS at most.
+// thread can take the GVL and release it between two ticks. A selective tick may then report late why, and where, it
+// released the GVL. The next stack tick corrects this. In a process of very many threads, whose stack ticks read
+// waiting threads in turn, it takes maxStackAgeNS at most.
 
 const (
 	// selectiveAbove is the number of threads from which on lock ticks are selective: below, reading all costs as
@@ -43,7 +43,7 @@ type selection struct {
 	*target
 	list *threadList
 	gvl  *gvlReader
-	// whole: stack ticks read every thread.
+	// whole is true if stack ticks read every thread.
 	whole bool
 	// moves says when threads had a CPU last. It is nil if that is not known.
 	moves Moves
@@ -84,9 +84,9 @@ func (r *selection) tooLate(nowNS int64) bool {
 	return false
 }
 
-// peek reads the schedulers ahead of a selective tick, to learn which threads to read. The tick itself takes what it
-// sees a moment later. To use peek's time only if an unexpected thread holds the GVL would make that thread's holds
-// look too short.
+// peek reads the schedulers ahead of a selective tick, to learn which threads to read. The tick itself uses only its
+// own reading, a moment later. If it used peek's reading for a thread that holds the GVL unexpectedly, this thread's
+// holds would look too short.
 func (r *selection) peek() {
 	r.list.ticks++
 	r.list.read = r.list.read[:0]
@@ -143,7 +143,7 @@ func (r *selection) needs(t *thread, i int, depth sampler.Depth, now int64) bool
 	case stacks && r.moves != nil && !t.wasActive && t.place < 0:
 		return !r.standsStill(t)
 	case t.place >= 0:
-		// It stands still in the queue, and so does its stack, which is looked at once it is there.
+		// It stands still in the queue, and so does its stack, which is read once when the thread is there.
 		return t.place < queueLead || stacks && (t.stackNS <= t.movedNS || r.turnOf(t, i, now))
 	case t.wasActive, t.hotUntil > now:
 		return true

@@ -65,7 +65,7 @@ func TestTurns(t *testing.T) {
 				t.Fatal("a thread stays active that should wait")
 			}
 		}
-		// Who took part a moment ago counts as taking part as long as the clock stands.
+		// A thread that took part a moment ago counts as taking part while the clock stands.
 		clock += warmNS + 1
 		read()
 		seen := make(map[*thread]int)

@@ -18,9 +18,9 @@ $stdout.sync = true
 puts "ready"
 $stdin.gets`
 
-// TestSelectiveQueue compares what ticks say that read few threads with what another reader, which reads all, says
-// before and after: where these two agree on a queue of several threads, the selective tick in between says the same,
-// of the queue and of whether each thread is in it.
+// TestSelectiveQueue compares ticks that read few threads with another reader, which reads all, before and after. If
+// the two full readings agree on a queue of several threads, the selective tick in between must be the same. It must
+// agree on the queue and on each thread in it.
 func TestSelectiveQueue(t *testing.T) {
 	t.Parallel()
 	const (

@@ -30,14 +30,15 @@ type workReader struct {
 	// work.Frames.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
-	// tracer finds the active spans of threads. published is the place where threads publish theirs. Nil: they do not.
+	// tracer finds the active spans of threads. published is the place where threads publish their spans. It is nil if
+	// they publish none.
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
 	// finder finds what threads work for. With frugal it has a time limit for new requests. workedNS is when it was
 	// last extended.
 	finder *work.Finder
 	frugal bool
-	// noRequests: it does not.
+	// noRequests is true if the work of threads is not read at all (Options.NoRequests).
 	noRequests bool
 	workedNS   int64
 }

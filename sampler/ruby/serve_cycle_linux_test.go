@@ -17,7 +17,7 @@ inner = {"job_class" => "A::JobWrapper", "job_id" => "1"}
 inner["arguments"] = [inner]
 process({"class" => "B::JobWrapper", "jid" => "2", "args" => [inner]})`
 
-// TestJobInItself: looking for what a wrapper runs ends where that is a wrapper again.
+// TestJobInItself: the search for the job of a wrapper ends if this job is a wrapper again.
 func TestJobInItself(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, jobInItself, rubytest.Options{})

@@ -40,8 +40,8 @@ KINDS = {
 KINDS.each { |name, how| Thread.new { Thread.current.name = name; loop(&how) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestNameOfARequest: a request has one name for its whole life. Requests that no route matches are told as such, whatever
-// path the answer is made with, and a route stays when its exception is answered by another one.
+// TestNameOfARequest: a request has one name for its whole life. A request that no route matches shows this, whatever
+// path the answer is made with. A route stays if another one answers its exception.
 func TestNameOfARequest(t *testing.T) {
 	rubytest.OftenEnough(t)
 	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show",

@@ -25,8 +25,8 @@ end
 Thread.new { n = 0; loop { serve(n += 1) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestNestedResumers: of each fiber that has resumed another one it is known from look to look what it works on, and so
-// when a request begins that the outermost says.
+// TestNestedResumers: for each fiber that has resumed another one, its work is known from reading to reading. So the
+// begin of the outermost request is known.
 func TestNestedResumers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/servertest"
 )
 
-// TestQueues: what is said of jobs of Active Job and of other queues is what they log themselves.
+// TestQueues: the reported jobs of Active Job and of other queues equal their own log.
 func TestQueues(t *testing.T) {
 	rubytest.OftenEnough(t)
 	active, delayed := []string{"active_job"}, []string{"active_job", "active_record", "sqlite3", "delayed_job_active_record"}

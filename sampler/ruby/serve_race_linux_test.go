@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// serveTags has threads that serve one request after another, of up to some ms each, most of them in the same frames at
-// the same addresses. Every request's path has the thread's number and its own.
+// serveTags has threads that serve one request after another, of up to some ms each. Most of them have the same frames
+// at the same addresses. Every request's path has the thread's number and its own.
 const serveTags = `
 def work(env, ms)
   case ms % 4
@@ -55,7 +55,7 @@ Thread.new { loop { sleep 0.002; GC.start } }
 Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// served checks what is said of requests whose paths say whose they are.
+// served checks the reported requests. Their paths name their thread.
 type served struct {
 	paths   map[sampler.WorkNumber]string
 	numbers map[string]sampler.WorkNumber
@@ -64,7 +64,7 @@ type served struct {
 	moves bool
 	// found counts threads of samples in which a request was found, and none those in which none was.
 	found, none int
-	// outward counts those of found whose request is said by a fiber that has resumed the one that runs.
+	// outward counts the requests of found that came from a fiber which has resumed the running one.
 	outward int
 }
 
@@ -109,8 +109,8 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 	return nil
 }
 
-// TestServing: no request is said to be another thread's, or another one, in samples that race with the program, also
-// where looks are put off.
+// TestServing: in samples that race with the program, no thread has another thread's request or another request, also
+// if searches are put off.
 func TestServing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

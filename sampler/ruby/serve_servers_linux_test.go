@@ -244,7 +244,7 @@ func idOf(w *sampler.Work) string {
 	return w.Values
 }
 
-// TestServers: what is said of requests of real servers is what the application logs of them.
+// TestServers: the reported requests of real servers equal the application's log of them.
 func TestServers(t *testing.T) {
 	for _, c := range []struct{ server, app string }{
 		{"puma", "plain"}, {"puma", "sinatra"}, {"puma cluster", "plain"}, {"webrick", "plain"}, {"webrick", "sinatra"}, {"unicorn", "plain"},

@@ -15,15 +15,15 @@ import (
 //go:embed testdata/shapes.rb
 var shapesProgram string
 
-// shapes checks what is said of threads named "shape K NAME", whose requests' paths are "/K/NUMBER".
+// shapes checks the results for threads named "shape K NAME", whose requests have the paths "/K/NUMBER".
 type shapes struct {
 	rd *Reader
 	// found counts by the thread's name how often its request was told, and all how often its stack was read.
 	found, all map[string]int
 	last       map[sampler.ThreadID]int
 	paths      map[sampler.WorkNumber]string
-	// numbers are those of requests that are mounted while they run, by their paths, which are not seen while their
-	// beginning is moved.
+	// numbers has the numbers of requests that are mounted while they run, by their paths. The paths are not seen while
+	// their beginning is moved.
 	numbers map[string]sampler.WorkNumber
 	// moves: a compaction moves requests, each of which is another one then.
 	moves bool
@@ -94,7 +94,7 @@ func TestServingShapes(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, mode := range []string{"plain", "compact"} {
 			if mode == "compact" && !r.AtLeast(3, 3) {
-				continue // 3.1 itself crashes in it, once in some 100 s
+				continue // 3.1 itself crashes in it, once in a few 100 s
 			}
 			t.Run(mode, func(t *testing.T) {
 				p := r.Start(t, shapesProgram, rubytest.Options{Args: []string{mode}})

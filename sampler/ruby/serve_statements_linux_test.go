@@ -67,7 +67,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// watchStatements reads a process's threads so often that its askers were read that often.
+// watchStatements reads a process until it has enough readings of the threads that ask statements.
 func watchStatements(t *testing.T, pid int, values bool) (out []seen) {
 	rd := openReaderWith(t, pid, Options{Values: values, Now: monotonic})
 	var s sampler.Sample
@@ -172,8 +172,8 @@ func said(l *servertest.Logged) string {
 	return l.What
 }
 
-// TestStatementsRace: no statement is said to be another thread's, or to be asked after the next one, of threads that
-// ask thousands a second while objects are freed and moved.
+// TestStatementsRace: threads ask thousands of statements a second while objects are freed and moved. No statement is
+// another thread's, and none comes after the next one.
 func TestStatementsRace(t *testing.T) {
 	rubytest.OftenEnough(t)
 	pid, _ := servertest.StartStatements(t, "pg", "ruby-pg", servertest.Postgres(t), "race")

@@ -70,8 +70,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 	from, sp := s.cfp, s.sp
 	if kind == stackMoving {
-		// Not for one reading that was far deeper than the others: what is read for nothing must be less than reading
-		// again.
+		// A single reading that was far deeper than the others does not count, because reading too much must cost less
+		// than reading again.
 		in, high := s.reach.Farthest()
 		most := max(s.end-from, attach.Address(maxReachFrames*fs))
 		if in != 0 && in < from && from-in <= most && int(s.end-in)/fs <= r.maxDepth {

@@ -23,7 +23,7 @@ const (
 	// stackLost means that the context could not be read. stackUnread means that memory behind it could not be.
 	stackLost stackOutcome = iota
 	stackUnread
-	// stackNone: the thread has no stack: it has not started, or has ended.
+	// stackNone means that the thread has no stack: it has not started, or has ended.
 	stackNone
 	// stackUnseen means that nothing was known of this context, so its frames were not planned. stackGrown means that
 	// they reach further in than planned, stackDeep that they are more than a guess may cover. Now their place is
@@ -31,7 +31,7 @@ const (
 	stackUnseen
 	stackGrown
 	stackDeep
-	// stackFound: the frames were read.
+	// stackFound means that the frames were read.
 	stackFound
 	// stackSame means that the frames equal the kept ones. stackChanged means that they differ, and there is no
 	// second copy to prove them.

@@ -47,7 +47,7 @@ type stackReader struct {
 	ways [ways]uint64
 
 	lastDecodeError error
-	// decode, in tests alone, decodes in place of dec.Decode.
+	// decode is set only in tests. It decodes in place of dec.Decode.
 	decode func(raw *code.Stack) (sampler.StackID, code.Info, error)
 }
 
@@ -114,7 +114,7 @@ type stackState struct {
 	version  stackVersion
 	// outer is what the last decoding found out about the outer frames.
 	outer code.Kept
-	// jit is used for head's ZJIT alone.
+	// jit is used only for head's ZJIT.
 	jit jitSlots
 }
 

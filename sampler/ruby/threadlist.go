@@ -72,7 +72,7 @@ type threadList struct {
 	turn uint
 	// read are the threads whose words the current tick has read.
 	read []*thread
-	// allRead: every thread was read since the segments were laid out.
+	// allRead is true if every thread was read since the segments were laid out.
 	allRead bool
 }
 
@@ -142,7 +142,7 @@ type thread struct {
 	still  bool
 	// entered is the zero value unless the current tick must read the thread.
 	entered Entered
-	// wasActive: in the last tick the thread held the GVL or wanted it.
+	// wasActive is true if in the last tick the thread held the GVL or wanted it.
 	wasActive bool
 
 	stack   stackState

@@ -20,7 +20,7 @@ const maxReleased = 64
 type tickOutcome uint8
 
 const (
-	// tickRead: the sample can be made.
+	// tickRead means that the sample can be made.
 	tickRead tickOutcome = iota
 	// tickTorn means that the lists of ractors and threads have changed and must be walked again.
 	tickTorn
@@ -132,8 +132,8 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	return tickRead, nil
 }
 
-// planTick plans the call of a tick. What is read of it is decided here alone: which threads by needs, how each stack
-// by stackPlan.decide.
+// planTick plans the call of a tick. Only this code decides what is read: needs chooses the threads, and
+// stackPlan.decide the way to read each stack.
 func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	r.list.ticks++
 	r.plan.reset()
@@ -289,7 +289,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		}
 		t := r.list.read[place]
 		if r.budget.spent && r.over() {
-			// What was known of the rest stays, without the mark of what is fresh.
+			// The known data of the other threads stays, without the mark of fresh data.
 			r.reads.Failed += uint64(len(r.list.read) - i)
 			r.budget.from = place
 			break
@@ -392,8 +392,8 @@ func (r *target) active(t *thread) bool {
 		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
-// RecheckOwner reads a ractor's owner once more and reports whether it still is the thread that the sample named: what
-// the kernel said in between about that thread holds then for an owner: the state stalled needs it.
+// RecheckOwner reads a ractor's owner once more and reports whether it still is the thread that the sample named. If it
+// is, the kernel's answer in between is about an owner. The state stalled needs this.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.list.ractors {
 		if rc.id != ractor {

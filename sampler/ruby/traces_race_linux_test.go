@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRacingSpans: threads open and close spans as fast as they can, while what they leave is freed or moved. A span's
-// number says its thread, its trace and its place in that, so no span may be another thread's, and none of another
-// trace than its root.
+// TestRacingSpans: threads open and close spans as fast as they can, while the memory that they leave is freed or
+// moved. A span's number shows its thread, its trace and its place in the trace. So no span may be another thread's, or
+// of another trace than its root.
 func TestRacingSpans(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {

@@ -16,7 +16,7 @@ import (
 // capturedValues is a captured process of testdata/values.rb, with the control frames of some of its threads.
 type capturedValues struct {
 	memtest.Process
-	// Shapes and Generic are those of heap.Objects.
+	// Shapes and Generic are the fields of heap.Objects.
 	Shapes, Generic attach.Address
 	Threads         []capturedThread
 	// Values is how many were found while the process lived.
@@ -139,7 +139,7 @@ func (e *explorer) thread(th *capturedThread) error {
 	return nil
 }
 
-// explore reads a captured process, as far as so many values of each thread.
+// explore reads a captured process, up to so many values of each thread.
 func (g *capturedValues) explore(mem attach.Memory, values int) (*explorer, error) {
 	_, d, _, err := open(&g.Process, mem)
 	if err != nil {
@@ -248,8 +248,8 @@ func FuzzValues(f *testing.F) {
 	})
 }
 
-// TestLocalsAreCheckedAgain: where other names stand in the table of a code's local variables after a collection, the
-// new ones are found, and until then the kept ones.
+// TestLocalsAreCheckedAgain: after a collection other names are in the table of a code's local variables. The new ones
+// are found then, and the kept ones before.
 func TestLocalsAreCheckedAgain(t *testing.T) {
 	for _, g := range loadValues(t) {
 		mem := &memtest.Edited{Of: g.Pages, Words: make(map[attach.Address]uint64)}

@@ -44,7 +44,7 @@ type values struct {
 	compared int
 }
 
-// difference says where a value differs from what Ruby says of it; "": nowhere. Its error is the view's.
+// difference returns where a value differs from Ruby's own answer. It is "" if they are equal. Its error is the view's.
 func (c *values) difference(v uint64, want *told, depth int) (string, error) {
 	o := c.o
 	c.compared++
@@ -295,7 +295,7 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 				w, ok := want.Fiber[hex(key)]
 				if !ok {
 					if strings.HasPrefix(key, "__") {
-						return true, nil // Ruby's own, such as that of inspect
+						return true, nil // Ruby's own, such as the name of inspect
 					}
 					diff = fmt.Sprintf("it has %q", key)
 					return false, nil

@@ -80,7 +80,7 @@ type waitingFibers struct {
 	bytes int
 	full  bool // there are more than are followed
 
-	// switched: a thread has switched fibers. sign is what says so.
+	// switched is true if a thread has switched fibers. sign shows such a switch.
 	switched bool
 	sign     fiberSign
 
@@ -146,7 +146,7 @@ type waitingFiber struct {
 	version    uint64
 	generation sampler.Generation
 	state      work.State
-	// enumerates: it is an Enumerator's.
+	// enumerates is true if the fiber is an Enumerator's.
 	enumerates bool
 	// helps is the task of another fiber that it works for.
 	helps work.TaskID
@@ -209,7 +209,7 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	case !w.switched && !w.sign.seen(w, nowNS):
 		share = unsignedShare
 	case !w.switched:
-		w.switched, w.search = true, allowance{} // what is there is told soon
+		w.switched, w.search = true, allowance{} // show soon what is there
 		fallthrough
 	case len(w.known) == 0:
 		share = idleShare
@@ -293,7 +293,7 @@ func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	return recent(max(f.bornNS, f.state.LookedNS(ec)), w.serving.lookNS)
 }
 
-// recent returns ns if a request's begin may be said to be after it. It is zero if that is too long ago.
+// recent returns ns if ddtop may report that a request began after it. It returns zero if ns is too long ago.
 func recent(ns, nowNS int64) int64 {
 	if nowNS-ns > maxBirthNS {
 		return 0

@@ -13,10 +13,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// churnFibers has two threads with 12 fibers each that serve requests, each of which waits some times for up to 20 ms,
-// some of them with an exception: in mode "new" each request has a fiber of its own, in "kept" fibers serve one after
-// the other, and in "scheduler" they wait by Ruby's own Fiber.scheduler. Every 7th fiber is given up with its request.
-// It logs when each request began and ended, in ns.
+// churnFibers has two threads with 12 fibers each that serve requests. Each request waits some times for up to 20 ms,
+// some of them with an exception. In mode "new" each request has a fiber of its own. In "kept" fibers serve one request
+// after the other. In "scheduler" they wait by Ruby's own Fiber.scheduler. Every 7th fiber is given up with its
+// request. The program logs when each request began and ended, in ns.
 const churnFibers = `
 require "json"
 class Tagged < StandardError; end
@@ -90,7 +90,7 @@ puts JSON.generate(Log); $stdout.flush
 $stdin.gets
 exit!`
 
-// churned checks what is said of fibers that wait for requests.
+// churned checks the results for fibers that wait for requests.
 type churned struct {
 	claims []claim
 	paths  map[sampler.WorkNumber]string

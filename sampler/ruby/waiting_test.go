@@ -12,8 +12,8 @@ type noMemory struct{ attach.Memory }
 
 func (noMemory) ReadBatch([]attach.Range) (int, error) { return 0, attach.ErrGone }
 
-// TestWaitingLookEnds: a look ends though fibers are met faster than it looks at them, and says so where some could not
-// be read.
+// TestWaitingLookEnds: a pass over the fibers ends although new fibers come faster than it reads them. It is marked if
+// some could not be read.
 func TestWaitingLookEnds(t *testing.T) {
 	w := newReader(&target{dict: sampler.NewDictionary(), mem: noMemory{}}, Options{}).waiting
 	w.searched, w.known, w.scans = true, map[attach.Address]*waitingFiber{}, map[attach.Address]int64{}

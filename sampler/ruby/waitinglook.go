@@ -112,7 +112,8 @@ func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool 
 	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
 
-// active reports whether a fiber is the one that its thread runs, or has resumed it. True if that is not known.
+// active reports whether its thread runs the fiber, or the fiber has resumed the running one. It returns true if this
+// is not known.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	if !ok {

@@ -16,14 +16,14 @@ const (
 	// wayTwice and wayMore are the numbers of copies that agree.
 	wayTwice
 	wayMore
-	// wayDeep and wayCut: copies that agree, of a stackExact, whole or without the middle.
+	// wayDeep and wayCut mean copies that agree, of a stackExact: whole, or without the middle.
 	wayDeep
 	wayCut
-	// wayPart means that only the outer frames are kept, because the copies agree on those alone.
+	// wayPart means that only the outer frames are kept, because the copies agree only on these.
 	wayPart
 	// waySuffix counts the stacks of wayTwice to wayPart whose outer frames were not decoded again.
 	waySuffix
-	// wayFiber: two copies of a fiber that does not run.
+	// wayFiber means two copies of a fiber that does not run.
 	wayFiber
 	ways
 )

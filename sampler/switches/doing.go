@@ -2,8 +2,8 @@ package switches
 
 import "github.com/ddtop/ddtop/sampler"
 
-// longNS is how long a thread without the GVL must have had a CPU, in ns, for that time to count as native code. A
-// shorter time is the way into a system call, or back.
+// longNS is the least time on a CPU, in ns, that counts as native code of a thread without the GVL. A shorter time is
+// the way into a system call, or back.
 const longNS = 50_000
 
 // selects are the system calls that wait for the descriptors of a set. The number is unknown, so FDs is 1 if there
@@ -29,8 +29,9 @@ func (r *Record) sleeps() sampler.Doing {
 	return d
 }
 
-// woke notes that a thread in a system call without the GVL no longer waits for the call, if it then had to wait for a
-// CPU. If it sleeps by Ruby's own word, that word holds until the thread has changed it, as for samples.
+// woke notes that a thread in a system call without the GVL has stopped waiting for the call. It does so if the thread
+// then had to wait for a CPU. If it sleeps by Ruby's own word, that word holds until the thread has changed it, as for
+// samples.
 func (m *Machine) woke(t *thread, r *Record) {
 	d := &t.doing
 	if t.state == released && d.Kind == sampler.DoingSleeps && d.Region && r.WokenNS > t.atNS && r.InNS-r.WokenNS > longNS {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestForgedWords: whatever a process's memory says, in records of 40 of its threads, no more threads are followed, no
-// more changes are told than a record can make, and all are of the time that the kernel says.
+// TestForgedWords: the memory of a process lies in records of 40 of its threads. ddtop follows no more threads, and
+// reports no more changes than a record can make. All changes have the kernel's time.
 func TestForgedWords(t *testing.T) {
 	const threads, most = 40, 12
 	for seed := range uint64(20) {

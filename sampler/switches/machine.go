@@ -15,8 +15,8 @@ const (
 	backNS = 4_000
 	// leadNS is the time from when a thread gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
-	// againNS bounds the time of a thread that gave the GVL away and has it again, on the same CPU and without a
-	// sleep, for a system call that does not wait.
+	// againNS bounds the time of a system call that does not wait. The thread gave the GVL away and has it again, on
+	// the same CPU and without a sleep.
 	againNS = 50_000
 	// exitNS is the time from when a thread gives the GVL away for the last time until its native thread ends.
 	exitNS = 25_000
@@ -313,7 +313,7 @@ func (m *Machine) queue(untilNS int64) {
 	})
 }
 
-// turnOf notes a turn with the GVL that no record shows, for the time in which no other thread had it.
+// turnOf notes a hold of the GVL that no record shows. It covers the time in which no other thread had it.
 func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
 	clip := func(s *span) {
 		if s.tid == t.tid || s.toNS <= from || s.fromNS >= to {

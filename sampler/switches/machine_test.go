@@ -70,7 +70,8 @@ func with(of ...func(*Record)) func(*Record) {
 	}
 }
 
-// TestRules: what a thread did is told from records of it and of others, in µs; each begins without the GVL at 0.
+// TestRules: the states of a thread follow from records of it and of others, in µs. Each thread begins without the GVL
+// at 0.
 func TestRules(t *testing.T) {
 	clock := func(r *Record) { r.Kind = Clock; computes(r) }
 	gave := func(at int64) func(*Record) { return func(r *Record) { r.GaveNS = at * us } }
@@ -163,8 +164,8 @@ type named struct {
 func (n *named) Ready() bool                            { return n.ready }
 func (n *named) Name() (stack, resumes sampler.StackID) { n.asked++; return n.id, n.id + 1 }
 
-// TestStacks: the stack that a thread had when it queued is that with which its wait ends, and that of a tick of the
-// clock is what the holder of the GVL runs. What comes after a stack without a name waits for that.
+// TestStacks: a wait ends with the stack that the thread had when it queued. The stack of a tick of the clock belongs
+// to the holder of the GVL. Later changes wait until a stack has a name.
 func TestStacks(t *testing.T) {
 	waits, runs := &named{id: 10}, &named{id: 20, ready: true}
 	var got []string

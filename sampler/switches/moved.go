@@ -11,8 +11,9 @@ const (
 	briefNS = 50_000
 	// ranNS is the least time that a thread runs that has run Ruby's code.
 	ranNS = 30_000
-	// sliceNS is the time after a thread woke up from which its next sleep is more likely the end of its time slice
-	// than its own wish, while others wait. The slice began with the thread's hold, or with the first wait for it.
+	// sliceNS is a time after a thread woke up, in ns. While others wait, a sleep after this time is more likely the
+	// end of the thread's time slice than its own wish. The slice began with the thread's hold, or with the first wait
+	// for it.
 	sliceNS = 5_000_000
 	// maxMoves bounds the events that wait for the next glance. Past it they are dropped, and the results are in
 	// doubt.

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestMovements: what threads do is told from their moves and from looks at memory, in µs.
+// TestMovements: the states of threads follow from their moves and from readings of memory, in µs.
 func TestMovements(t *testing.T) {
 	const owner, other = one, two
 	move := func(tid int32, at int64, k MoveKind) Move { return Move{at * us, tid, k} }
@@ -121,8 +121,8 @@ func TestMovements(t *testing.T) {
 	}
 }
 
-// TestMovementsAny: a look is wanted of threads that have moved, also once their moves were taken, and of none that
-// stand still.
+// TestMovementsAny: ddtop wants a reading of threads that have moved, also once their moves were taken. It wants none
+// of threads that stand still.
 func TestMovementsAny(t *testing.T) {
 	m, records := NewMovements(), 0
 	count := func(*Record) { records++ }
@@ -152,8 +152,8 @@ func TestMovementsAny(t *testing.T) {
 	}
 }
 
-// TestMovementsAreBounded: moves of which nobody looks at memory are dropped past a limit, which is told, and threads
-// past one are not followed.
+// TestMovementsAreBounded: if memory is not read, moves are dropped past a limit, and the loss is reported. Threads
+// past a limit are not followed.
 func TestMovementsAreBounded(t *testing.T) {
 	m := NewMovements()
 	for i := range maxMoves + 10 {

@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// GVLWorld is a GVL as Ruby hands it on: first in, first out. Each thread holds it for the length of its turn and wants it again at once.
+// GVLWorld is a GVL as Ruby hands it on: first in, first out. Each thread holds it for the length of its turn and wants
+// it again at once.
 type GVLWorld struct {
 	Now      int64
 	turn     []int64 // by thread, from the first
@@ -49,7 +50,7 @@ func (w *GVLWorld) Until(at int64) {
 	w.Now = at
 }
 
-// Sample reads it; counters: those of all threads are read, too.
+// Sample reads the GVL. If counters is set, it also reads the counters of all threads.
 func (w *GVLWorld) Sample(counters bool) *sampler.Sample {
 	s := &sampler.Sample{
 		TimeNS: w.Now, Ractors: []sampler.Ractor{{ID: 1, OwnerStart: w.Owner, OwnerEnd: w.Owner, Queue: slices.Clone(w.queue)}},

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Table keeps a record for each listed thread. Samples list threads in a stable order, so a record is found by its
+// Table keeps a record for each listed thread. Samples list threads in a stable order. So a record is found by its
 // place in the last sample, and by a map only if the list has changed.
 type Table[T any] struct {
 	ByID    map[sampler.ThreadID]*Record[T]

@@ -56,8 +56,8 @@ type Source interface {
 	ExactStatus() sampler.ExactStatus
 }
 
-// Begin puts the probes into a process, if the flags say so. A stopped ddtop would leave them in, and not watch their
-// cost: it ignores ctrl-z from then on.
+// Begin puts the probes into a process, if the user asked for exact mode. From then on ddtop ignores ctrl-z, because a
+// stopped ddtop would leave the probes in and not watch their cost.
 func (f *Flags) Begin(ctx context.Context, src Source) error {
 	if !f.On {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Fill adds how exact mode went, if it was on, and ends it.
+// Fill ends exact mode, if it was on, and adds its result to stat.
 func Fill(stat *report.Stat, src sampler.Source) error {
 	from, ok := src.(Source)
 	if !ok || from.ExactStatus().SinceNS == 0 {

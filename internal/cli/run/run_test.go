@@ -24,7 +24,7 @@ func TestUnless(t *testing.T) {
 	}
 }
 
-// TestPatience ends some time after the context, and not before.
+// TestPatience: giveUp is closed some time after the context ends, and not before.
 func TestPatience(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	giveUp, released := PatienceFor(ctx, time.Millisecond)

@@ -190,7 +190,8 @@ func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// list lists the recordings, the oldest first. This run's are in their order, whatever the clock said.
+// list lists the recordings, the oldest first. The recordings of this run are in the order in which they were made,
+// even if the clock was set meanwhile.
 func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 	files, err := safefile.DatedFiles(folder, maxKeptListed, keptName)
 	if err != nil {

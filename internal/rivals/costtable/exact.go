@@ -69,7 +69,8 @@ func runExact(in io.Reader, out, missing io.Writer) error {
 	return nil
 }
 
-// railsCells are those of a way in which Rails was followed: each figure, and by how much it differs from that without ddtop.
+// railsCells returns the cells for a way of following Rails: each figure, and its difference from the figure without
+// ddtop.
 func railsCells(of map[string]float64, way string) (cells string) {
 	for _, v := range []struct{ name, unit string }{{"requests/s", ""}, {"p50-ms", " ms"}, {"p99-ms", " ms"}, {"cpu-ms", " ms"}} {
 		cells += " " + number(of[way+"-"+v.name]) + v.unit
@@ -87,8 +88,8 @@ func railsCells(of map[string]float64, way string) (cells string) {
 	return cells + fmt.Sprintf(" %+.1f %% | %s %% | %s | %s |", of[way+"-estimate-%"], number(of[way+"-%"]), change(of, way+"-beside-1-kHz"), told(of, way))
 }
 
-// told are the cells of turns and hits a second as exact mode tells of them, where it was on all the time. Records that had no room are
-// named.
+// told returns the cells of turns and hits a second by exact mode's own report, if it was on all the time. It names
+// records that had no room.
 func told(of map[string]float64, way string) string {
 	cells := "– | –"
 	if turns, ok := of[way+"-turns/s"]; ok {
@@ -100,7 +101,7 @@ func told(of map[string]float64, way string) string {
 	return cells
 }
 
-// gvlRate is how often the GVL was read, which is less than was wanted where threads had no CPU, or a process mostly sleeps.
+// gvlRate is how often the GVL was read. This is less than wanted if threads had no CPU, or if a process mostly sleeps.
 func gvlRate(of map[string]float64, way string) string {
 	return fmt.Sprintf(" (GVL %.0f Hz)", of[way+"-lock-Hz"])
 }
@@ -110,7 +111,8 @@ func change(of map[string]float64, name string) string {
 	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", of[name+"-%"], of[name+"-low-%"], of[name+"-high-%"])
 }
 
-// endedItself says how often exact mode ended by itself, and for how much of the time that was measured it was on; "" if it never did.
+// endedItself returns how often exact mode ended by itself, and for how much of the measured time it was on. It returns
+// "" if it never ended.
 func endedItself(of map[string]float64, way string) string {
 	if of[way+"-ended"] == 0 {
 		return ""

@@ -136,7 +136,8 @@ func share(bench, variant string) func(metrics, string) (string, bool) {
 	}
 }
 
-// rates are those at which ddtop read the GVL and stacks, which its budget may have lowered; "" when they are not known.
+// rates returns the rates at which ddtop read the GVL and stacks, which its budget may have lowered. It returns "" if
+// they are not known.
 func rates(of map[string]float64, name string) string {
 	locks, ok := of[name+"-lock-Hz"]
 	if !ok {
@@ -195,7 +196,8 @@ func beside(bench, variant, otherBench, other, called string) func(metrics, stri
 	}
 }
 
-// forRequests is by how much reading requests makes ddtop's cost larger at full rates, and what it does to the rates of a budget.
+// forRequests returns by how much reading requests makes ddtop's cost larger at full rates, and its effect on the rates
+// of a budget.
 func forRequests(bench string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		of := m[bench]

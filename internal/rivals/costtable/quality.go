@@ -18,7 +18,8 @@ var qualityLoads = []struct{ name, what string }{
 	{"known-calls", "a thread computes"},
 }
 
-// runQuality writes the table of cost and quality by source, from what BenchmarkQuality reported. A figure that was not measured is –.
+// runQuality writes the table of cost and quality by source, from what BenchmarkQuality reported. A figure that was not
+// measured is –.
 func runQuality(in io.Reader, out, missing io.Writer) error {
 	m, err := parse(in)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package eventlog gives tests the truth about the GVL: a small C extension that logs Ruby's own thread events (3.2 and
-// later) and those of its collector, and the reader of its log. The extension is compiled by the host's C compiler when a
-// test needs it.
+// Package eventlog gives tests the truth about the GVL. It has a small C extension that logs Ruby's own thread events
+// (3.2 and later) and its collector's events. It also has the reader of this log. The extension is compiled by the
+// host's C compiler when a test needs it.
 //
-// What the events say has limits of its own (docs/internals/threads.md#rubys-thread-events): SUSPENDED is said a little
-// before the lock is given up and READY a little before the thread queues, some microseconds each; and 3.2 says no SUSPENDED
-// when a time slice ends, so that on 3.2 the time from there to READY counts as running.
+// The events have limits of their own (docs/internals/threads.md#rubys-thread-events). SUSPENDED comes a few
+// microseconds before the lock is given up, and READY a few microseconds before the thread queues. 3.2 sends no
+// SUSPENDED when a time slice ends. So on 3.2 the time from there to READY counts as running.
 package eventlog
 
 import (
@@ -51,7 +51,7 @@ var build = sync.OnceValues(func() (so []byte, err error) {
 	if err := os.WriteFile(src, []byte(source), 0o644); err != nil {
 		return nil, err
 	}
-	// Declarations without a prototype, as Ruby's own headers had them, are not those of C23: ask for C11.
+	// Declarations without a prototype, as in Ruby's own headers, are not C23: ask for C11.
 	cmd := exec.Command(cc, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden", "-o", out, src)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compiling the event log: %s: %w:\n%s", strings.Join(cmd.Args, " "), err, text)
@@ -73,7 +73,7 @@ func compiler() (string, error) {
 	return "", errNoCompiler{}
 }
 
-// Install puts eventlog.so into a folder, for a program to require "./eventlog". The test is skipped where there is no C
+// Install puts eventlog.so into a folder, for a program to require "./eventlog". The test is skipped if there is no C
 // compiler.
 func Install(t testing.TB, dir string) {
 	t.Helper()

@@ -27,7 +27,8 @@ const (
 type Record struct {
 	// NS is CLOCK_MONOTONIC in ns.
 	NS int64
-	// Thread is the Thread object it is about; 0: the thread that runs on TID (3.2, and the collector's events).
+	// Thread is the Thread object of the event. It is 0 for the thread that runs on TID (3.2, and the collector's
+	// events).
 	Thread uint64
 	// TID is the native thread that said it: for Ready it can be the one that woke the thread.
 	TID   uint32
@@ -151,7 +152,8 @@ func (l *Log) Times(from, to int64) map[uint32]Times {
 	return out
 }
 
-// bySelf reports whether the thread said it that it is about: another one says that it was started, and often that it is ready.
+// bySelf reports whether the event's own thread sent it. Another thread sends that it was started, and often that it is
+// ready.
 func (r Record) bySelf() bool { return r.Thread == 0 || r.Event != Ready && r.Event != Started }
 
 // key names the thread that a record is about. Thread objects stay where they are: nothing here compacts.
@@ -169,13 +171,13 @@ func (l *Log) key(r Record) uint64 {
 type Waits struct {
 	// LongestNS is the longest wait, or what of it lies in between.
 	LongestNS int64
-	// TotalNS is the waiting of all threads, in thread·ns. ByHolder is what of it passed while each thread held the GVL, by
-	// native thread id; 0: nobody held it.
+	// TotalNS is the waiting of all threads, in thread·ns. ByHolder is the part of it while each thread held the GVL,
+	// by native thread id. The id 0 is for time without a holder.
 	TotalNS  int64
 	ByHolder map[uint32]int64
 }
 
-// Waits returns who waited for the GVL between two instants (CLOCK_MONOTONIC in ns), and for whom.
+// Waits returns the threads that waited for the GVL between two instants (CLOCK_MONOTONIC in ns), and the holders.
 func (l *Log) Waits(from, to int64) Waits {
 	type thread struct {
 		tid   uint32

@@ -1,5 +1,5 @@
-// Package published has programs publish spans for readers outside, as tracers' native code does, with a Ruby extension (ext) that it
-// compiles. Every Ruby from 2.5 on can load it.
+// Package published lets programs publish spans for readers outside, as tracers' native code does. It compiles a Ruby
+// extension (ext) for this. Every Ruby from 2.5 on can load it.
 package published
 
 import (
@@ -21,8 +21,8 @@ var program string
 // Span is what a thread publishes, in decimal; "0" for nothing.
 type Span struct{ ID, Root string }
 
-// Start starts the program with arguments: parked or race. flags are for the compiler: how the thread-local variable is reached. The
-// test is skipped where there is no compiler.
+// Start starts the program with arguments: parked or race. flags are for the compiler: how the thread-local variable is
+// reached. The test is skipped if there is no compiler.
 func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string) *rubytest.Process {
 	t.Helper()
 	p := Prepare(t, r, o, flags...)
@@ -39,7 +39,7 @@ func Prepare(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string)
 	if err := os.WriteFile(src, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Declarations without a prototype, as Ruby's own headers had them, are not those of C23: ask for C11.
+	// Declarations without a prototype, as in Ruby's own headers, are not C23: ask for C11.
 	args := append([]string{"-std=gnu11", "-O2", "-w", "-fPIC", "-shared", "-fvisibility=hidden"}, flags...)
 	if text, err := exec.Command(gcc, append(args, "-o", out, src)...).CombinedOutput(); err != nil {
 		t.Fatalf("compiling the extension: %v: %s", err, text)

@@ -62,8 +62,8 @@ func (r *fakeRun) runs(t *testing.T) map[string]int {
 	return n
 }
 
-// TestCount runs a package with a test that fails in each way. Only those whose every failure was that something was seen too
-// seldom run again.
+// TestCount runs a package with a test that fails in each way. A test runs again only if it fails because something was
+// seen too seldom, and for no other reason.
 func TestCount(t *testing.T) {
 	r := newFakeRun(t)
 	r.goTest(t, "-short", fakes+"fake", fakes+"crash")
@@ -83,9 +83,9 @@ func TestCount(t *testing.T) {
 	if got := r.runs(t); !maps.Equal(got, want) {
 		t.Errorf("runs: %v, want %v; events:\n%s", got, want, r.events.Bytes())
 	}
-	// Passed: TestPasses, the two flaky ones, TestPartlyLong and its short subtest. Failed: the crash, TestSeldomTwice, the two not
-	// declared, TestFails, and the three of the kind that never may be, one with a subtest. Skipped: TestSkips, two that
-	// are long, and two subtests in which something was seen too seldom.
+	// Passed: TestPasses, the two flaky ones, TestPartlyLong and its short subtest. Failed: the crash, TestSeldomTwice,
+	// the two not declared, TestFails, and the three of the kind that never may be, one with a subtest. Skipped:
+	// TestSkips, two that are long, and two subtests in which something was seen too seldom.
 	if got := out.String(); got != "5 9 5\n" {
 		t.Errorf("passed, failed, skipped: %q", got)
 	}

@@ -11,7 +11,7 @@ import (
 // a branch.
 const maxEntryBytes = 40
 
-// errNoPlace: the first instructions of a function have none that the kernel emulates.
+// errNoPlace means that the first instructions of a function have none that the kernel emulates.
 var errNoPlace = errors.New("no instruction near its entry that the kernel can emulate")
 
 // argument is a register in which a function gets an argument (x86-64 psABI, "Parameter Passing").
@@ -36,10 +36,10 @@ func (a argument) is(r x86asm.Reg) bool {
 // endbr64 is the instruction that marks the target of an indirect branch, which the decoder does not know.
 var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 
-// place returns the distance from a function's entry to an instruction that every call passes, that the kernel
-// emulates, and at which needs still has its argument. The kernel runs other instructions in single steps, which costs
-// twenty times as much, in a virtual machine about 10 µs a call. None of these is ever probed. code is the function's
-// beginning.
+// place returns the distance from a function's entry to an instruction for a probe. Every call passes the instruction,
+// the kernel emulates it, and needs still has its argument there. The kernel runs other instructions in single steps,
+// which costs twenty times as much, in a virtual machine about 10 µs a call. Such an instruction is never probed. code
+// is the function's beginning.
 func place(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytes)]
 	for at := 0; at < len(code); {

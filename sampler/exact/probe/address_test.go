@@ -12,7 +12,7 @@ func TestPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		code string
 		arg  argument
-		want int // -1: none
+		want int // -1 if there is none
 	}{
 		"libruby: sub rsp, call":          {"48 83 ec 08 e8 11 22 33 00 85 c0", firstArgument, 4},
 		"hardened: endbr64, sub, call":    {"f3 0f 1e fa 48 83 ec 08 e8 11 22 33 00", firstArgument, 8},

@@ -66,7 +66,7 @@ func TestPlaceARM(t *testing.T) {
 	for name, c := range map[string]struct {
 		code []byte
 		arg  argument
-		want int // -1: none
+		want int // -1 if there is none
 	}{
 		"libruby of Debian 12":             {words(armPush, armFrame, armCall), firstArgument, 8},
 		"libruby of Debian 13":             {words(armPaciasp, armPush, armFrame, armCall), secondArgument, 12},

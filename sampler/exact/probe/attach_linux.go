@@ -167,7 +167,7 @@ func placesOfKernel() (kernelPlaces, error) {
 	return placesIn(spec, set)
 }
 
-// placesIn is placesOfKernel for a kernel that says so of itself.
+// placesIn is placesOfKernel for a kernel with the given description of itself.
 func placesIn(spec *btf.Spec, set instructionSet) (kernelPlaces, error) {
 	k := kernelPlaces{set: set}
 	for _, f := range []struct {

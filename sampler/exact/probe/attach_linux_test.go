@@ -261,7 +261,7 @@ func TestTwoAtOnce(t *testing.T) {
 func TestProcessIsGone(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
-		// Threads that sleep: the ends of busy ones would have no room in a ring that nobody empties until then.
+		// Threads that sleep: the ends of busy ones would have no room in a ring that no reader empties until then.
 		w := watch(t, r, "$stdout.sync = true\n4.times { Thread.new { sleep } }\nputs %q(ready)\n$stdin.gets", false)
 		p, err := Attach(w.proc, w.code, w.target)
 		if err != nil {

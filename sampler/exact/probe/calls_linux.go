@@ -113,8 +113,8 @@ func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, t
 	return out.all()
 }
 
-// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot, and the loads of a slot into a register (8b),
-// to be called.
+// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot. It also finds the loads of a slot into a
+// register (8b), to be called.
 func jumpsThrough(c *attach.CodeSection, slots map[uint64]int, found func(at uint64, fn int)) {
 	for i := 0; i+6 <= len(c.Bytes); i++ {
 		call, loads := c.Bytes[i] == 0xff && (c.Bytes[i+1] == 0x15 || c.Bytes[i+1] == 0x25), c.Bytes[i] == 0x8b && c.Bytes[i+1]&0xc7 == 0x05

@@ -47,7 +47,7 @@ func (f *codeFile) path() string { return fmt.Sprintf("/proc/self/fd/%d", f.open
 type Code struct {
 	sites []site
 	files []*codeFile
-	// static: the file with Ruby's VM has the C library in it.
+	// static is true if the file with Ruby's VM has the C library in it.
 	static bool
 }
 
@@ -79,7 +79,7 @@ func functions(before33 bool) []function {
 
 // CodeOptions say what code to find.
 type CodeOptions struct {
-	// Before33: the Ruby is of 3.2 or before.
+	// Before33 is true if the Ruby's release is 3.2 or earlier.
 	Before33 bool
 	// LibC puts all probes into the C library, even if libruby's own functions would do. Tests use it to cover that
 	// way everywhere.

@@ -33,8 +33,8 @@ func mapped(t *testing.T, r rubytest.Ruby) (*attach.Process, *attach.Module, []a
 	return proc, module, maps
 }
 
-// TestWhereTheProbesGo: into libruby where it has the functions, else, and where a test wants it, into the C library,
-// at the default version of each; up to 3.2 at one more of its functions.
+// TestWhereTheProbesGo: probes go into libruby if it has the functions. Otherwise, and if a test wants it, they go into
+// the C library, at the default version of each function. Up to 3.2 there is one more of its functions.
 func TestWhereTheProbesGo(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		proc, module, maps := mapped(t, r)
@@ -66,8 +66,8 @@ func TestWhereTheProbesGo(t *testing.T) {
 	})
 }
 
-// TestFollowsItsCalls: the C library's functions are called by libruby in its own ones alone (Debian's of 3.0 and
-// later), or in several places (2.7), as gdb's disassembly says.
+// TestFollowsItsCalls: Debian's libruby of 3.0 and later calls the C library's functions only in its own functions. 2.7
+// calls them in several places. This is compared with gdb's disassembly.
 func TestFollowsItsCalls(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		_, module, _ := mapped(t, r)

@@ -4,7 +4,7 @@ import "errors"
 
 // Reasons why exact mode is not possible. An error that wraps one of them names what was tried and what helps.
 var (
-	// ErrNoCode: the Ruby has no place for a probe that is safe and cheap, or is of a kind that is not known.
+	// ErrNoCode means that the Ruby has no place for a probe that is safe and cheap, or is of a kind that is not known.
 	ErrNoCode = errors.New("exact mode can't watch this Ruby")
 	// ErrKernel means that the kernel is too old, was built without a needed option, or is locked down.
 	ErrKernel = errors.New("exact mode can't be had from this kernel")

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHostileLibrary: whoever owns a process can have it run with a libruby whose headers lie. It costs neither a panic
-// nor memory.
+// TestHostileLibrary: the owner of a process can run it with a libruby whose headers lie. It costs neither a panic nor
+// memory.
 func TestHostileLibrary(t *testing.T) {
 	needBPF(t)
 	r := hostRuby(t)

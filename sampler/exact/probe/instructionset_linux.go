@@ -12,7 +12,7 @@ import (
 type instructionSet struct {
 	// goarch is Go's name of it (runtime.GOARCH), machine the name in attach.Module.Machine.
 	goarch, machine string
-	// untried: exact mode has run on no processor of this kind yet. It needs Target.Untried.
+	// untried is true if exact mode has run on no processor of this kind yet. It needs Target.Untried.
 	untried bool
 	// first and second are the places of a function's first and second argument among the registers of a thread that
 	// hit the probe, in bytes.

@@ -25,8 +25,9 @@ const (
 	maxCallers = 4096
 )
 
-// translatorPrograms are the program files of translators, and translatorBeginnings how others begin. valgrind has a
-// program for each of its tools, memcheck-amd64-linux and the like: translatorEnds are how they end.
+// translatorPrograms are names of translators' program files. translatorBeginnings are beginnings of such names.
+// valgrind has a program for each of its tools, such as memcheck-amd64-linux. translatorEnds are the ends of these
+// names.
 var (
 	translatorPrograms   = []string{"rr", "drrun", "drrun64", "pin", "pinbin", "sde", "sde64", "rosetta", "blink", "runsc", "gem5"}
 	translatorBeginnings = []string{"valgrind", "qemu-", "box64", "box86", "FEX", "ubt_x86", "exagear", "houdini"}
@@ -43,9 +44,9 @@ var cLibraries = append(slices.Clone(libraries), "librt.so.", "librt-2.", "libdl
 // loaders are the beginnings of the names of the dynamic linker's files.
 var loaders = []string{"ld-linux", "ld-2.", "ld.so", "ld64.so"}
 
-// checkNative returns an error if the CPU may not run a process's code itself. It returns nil if a thread sleeps in a
-// call of the C library's or runs in Ruby's code, and no thread sleeps in a call made elsewhere. module is the file
-// with Ruby's VM. static is true if it contains the C library.
+// checkNative returns an error if the CPU may not run a process's code itself. It returns nil if two things are true: a
+// thread sleeps in a call of the C library or runs in Ruby's code, and no thread sleeps in a call made elsewhere.
+// module is the file with Ruby's VM. static is true if it contains the C library.
 func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	if err := knownTranslator(p, mappings); err != nil {
 		return err
@@ -53,7 +54,7 @@ func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Map
 	return checkThreads(p, module, mappings, static)
 }
 
-// checkThreads is checkNative by what the threads show.
+// checkThreads is the part of checkNative that looks at the threads.
 func checkThreads(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	c := callers{program: p.Exe(), mappings: mappings}
 	if static {

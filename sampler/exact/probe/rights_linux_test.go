@@ -19,7 +19,7 @@ func able() machine {
 func TestWhereItCannotBe(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*machine)
-		kind   error // nil: it can be
+		kind   error // nil if exact mode is possible
 		says   string
 	}{
 		"it can be":            {func(*machine) {}, nil, ""},

@@ -98,7 +98,7 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 		asm.Mov.Imm(asm.R5, maxStacks),
 		asm.JGE.Imm(asm.R3, shortWaitNS, "not short"),
 		asm.Mov.Imm(asm.R5, maxShort),
-		// Threads that come here at once can lose a number: the bound is not of one copy more or less.
+		// If several threads come here at once, a count can be lost. A copy more or less does not matter to the bound.
 		asm.LoadMem(asm.R1, asm.R7, countSpanNS, asm.DWord).WithSymbol("not short"),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
 		asm.JLT.Imm(asm.R3, stackNS, "same span"),

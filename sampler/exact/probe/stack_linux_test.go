@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// stacksProgram has threads that wait for the GVL at the inner end of calls of their own: each goes through methods
-// that have its number in their names, as deep as it decides anew each time, and hands the GVL on within a C function,
-// or at the end of its time slice. One does so in ever new fibers, one now and then deeper than is copied, and threads
+// stacksProgram has threads that wait for the GVL at the inner end of their own calls. Each goes through methods with
+// its number in their names, to a depth that it decides anew each time. It hands the GVL on within a C function, or at
+// the end of its time slice. One thread does so in ever new fibers. One is now and then deeper than is copied. Threads
 // come and go.
 const stacksProgram = `$stdout.sync = true
 io = IO.pipe
@@ -48,9 +48,9 @@ Thread.new { loop { Thread.new { sleep 0.001 }.join } }
 puts "ready"
 $stdin.gets`
 
-// TestStacks: a stack that comes with a record is of the thread that the record is of: all its own methods have that
-// thread's number, in the order in which they were called, and of a chain of one method each call is there, however it
-// moves meanwhile. A record without a stack there may be, a stack without a record not.
+// TestStacks: a record and its stack are of the same thread. All own methods in the stack have this thread's number, in
+// the order of the calls. Of a chain of one method each call is there, however it moves meanwhile. A record may lack a
+// stack, but there is no stack without a record.
 func TestStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	needBPF(t)

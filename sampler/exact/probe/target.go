@@ -21,7 +21,8 @@ type Target struct {
 	// place in an rb_thread_t of the pointer to its execution context, in bytes.
 	Stacks          bool
 	ContextOfThread int
-	// SmallRing: many processes are followed at once, each by an eighth of the ring that one has.
+	// SmallRing is true if many processes are followed at once. Each then has an eighth of the ring of a single
+	// process.
 	SmallRing bool
 	// Untried is true if exact mode is also wanted on a kind of processor on which it has not run yet.
 	Untried bool

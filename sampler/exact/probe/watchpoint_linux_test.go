@@ -29,7 +29,7 @@ type watchpoints struct {
 	hits   int // of those that have been taken away, as the kernel counted them
 }
 
-// watchOwner puts watchpoints on what the scheduler of w has, for the threads that there are.
+// watchOwner puts watchpoints on the scheduler's words in w. It does so in all present threads.
 func watchOwner(t *testing.T, w *watched) *watchpoints {
 	t.Helper()
 	kernel, err := placesOfKernel()
@@ -165,7 +165,8 @@ func (k *turns) end(x *toldTurn, c *exact.Change) {
 	delete(k.open, c.TID)
 }
 
-// watchedTurn is a turn between two writes of the owner; queuedNS is when its thread has queued for it, 0: it did not.
+// watchedTurn is a hold between two writes of the owner. queuedNS is when its thread has queued. It is zero if the
+// thread did not queue.
 type watchedTurn struct {
 	tid                    int32
 	fromNS, toNS, queuedNS int64
@@ -207,13 +208,13 @@ func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
 	return turns
 }
 
-// TestTurnsByWatchpoints: up to 3.2 Ruby does not tell of its turns; hardware watchpoints on the owner and on the queue
-// do. The same threads take turns, in the same order; each turn as the records have it begins after the owner was
-// written and before it is written again, and ends between that and the next turn; who has queued for it has waited
-// just before. However late a thread is, it is so in this order: nothing here is by chance. But the watchpoints can
-// miss: the kernel runs no program at one while the processor is within another program or within a map that a process
-// asks (bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18), and the tests beside this one ask maps. It
-// counts the hit all the same, which tells that the truth has a gap.
+// TestTurnsByWatchpoints: up to 3.2 Ruby reports no holds, but hardware watchpoints on the owner and on the queue do.
+// The same threads hold the GVL, in the same order. Each hold of the records begins after the owner was written and
+// before it is written again. It ends between that and the next hold. A thread that has queued has waited just before.
+// This order holds however late a thread is, so nothing here is by chance. But the watchpoints can miss. The kernel
+// runs no program at a watchpoint while the processor is within another program. The same holds within a map that a
+// process asks (bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18). The tests beside this one ask maps.
+// The kernel counts the hit all the same, which shows that the truth has a gap.
 func TestTurnsByWatchpoints(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -290,7 +290,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	}
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetOwner, asm.DWord).WithSymbol("no lists"))
 	at(onStack+recordOwner, 8)
-	// Whether it is in the queue, for whoever wakes it.
+	// Whether it is in the queue. The thread that wakes it needs this.
 	ins = append(ins,
 		asm.Mov.Imm(asm.R2, 0),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordReady, asm.DWord), asm.JEq.Imm(asm.R1, 0, "not queued"),
@@ -425,7 +425,7 @@ func (b *builder) woken() asm.Instructions {
 		asm.LoadMem(asm.R1, asm.R0, storedThread, asm.DWord), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.LoadMem(asm.R2, asm.RFP, wordAt, asm.DWord),
 		asm.LoadMem(asm.R3, asm.R8, targetBefore33, asm.DWord), asm.JEq.Imm(asm.R3, 0, "named"),
-		// Up to 3.2 the owner is nobody while the first in the queue is woken.
+		// Up to 3.2 there is no owner while the first in the queue is woken.
 		asm.JNE.Imm(asm.R2, 0, "end"),
 		asm.LoadMem(asm.R3, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R3, 0, "end"),
 		asm.Ja.Label("gave"),

@@ -20,9 +20,9 @@ type Target struct {
 	// is at ExecutionContext.
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Offsets in an rb_thread_t, in bytes: its nodes in the queue and in the list of running threads, its region
-	// without the GVL, the function that unblocks it, its status and its execution context. RunningNode is -1 if there
-	// is no such list.
+	// Offsets in an rb_thread_t, in bytes. They are of its nodes in the queue and in the list of running threads, and
+	// its region without the GVL. They are also of the function that unblocks it, its status and its execution context.
+	// RunningNode is -1 if there is no such list.
 	ReadyNode, RunningNode, Region, Unblock, Status, ContextOfThread int
 	// Mutex is where an rb_thread_t has the Mutex that it wants to lock, in bytes. Collector is the address of the
 	// word with the collector's flags, of which CollectsShift and CollectsBits say that it works. It is 0 if unknown.

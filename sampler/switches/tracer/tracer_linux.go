@@ -102,8 +102,8 @@ func check(m *bpf.Machine) error {
 	return m.Check(leastMajor, leastMinor)
 }
 
-// Try loads the programs and removes them again. This shows what the kernel, a container or a security module
-// forbids. The errors are those of Follow.
+// Try loads the programs and removes them again. This shows what the kernel, a container or a security module forbids.
+// The errors are the same as Follow's.
 func Try() error {
 	shared.Lock()
 	defer shared.Unlock()
@@ -117,7 +117,8 @@ func Try() error {
 	return t.close()
 }
 
-// Follow has records made of a process until Close. The error is bpf.ErrKernel or bpf.ErrRights, or a full map's.
+// Follow makes the programs record a process until Close. The error is bpf.ErrKernel or bpf.ErrRights, or the error of
+// a full map.
 func Follow(target Target) (*Feed, error) {
 	shared.Lock()
 	defer shared.Unlock()
@@ -180,7 +181,7 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 		}
 		of := t.feeds[binary.LittleEndian.Uint32(b[recordTGID:])]
 		if of == nil {
-			return nil // it is followed no longer
+			return nil // ddtop has stopped following it
 		}
 		if err := of.target.decode(b, &r); err != nil {
 			return err

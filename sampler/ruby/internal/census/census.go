@@ -43,7 +43,7 @@ type Counter struct {
 	buf    []byte
 }
 
-// tableOf is the table of a Hash whose size is still to be read, with whose kinds it counts for.
+// tableOf is the table of a Hash. Its size is still to be read. typ and class are the kinds to which the size is added.
 type tableOf struct {
 	at         attach.Address
 	typ, class *sampler.HeapKind

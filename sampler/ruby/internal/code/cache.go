@@ -119,7 +119,7 @@ func (d *loader) begin() {
 		clear(d.frameCache[:])
 		clear(d.stackCache[:])
 		if d.generations++; d.generations%forgetGenerations == 0 {
-			// Code that the program has given up is met no more: what is in use comes back as it is met.
+			// Code that the program has dropped does not come again. Code in use is read again when it comes next.
 			d.forgetAll()
 		}
 	}

@@ -37,9 +37,9 @@ type Stack struct {
 	// Partial is true if the innermost frames were left out because the copies of the stack differed in them. On
 	// releases that move ec->cfp before they fill the frame, the frame that is innermost now may be unfilled, too.
 	Partial bool
-	// Again: the thread runs and can be read again. If a method is not found in a frame that must have one, Decode asks
-	// for another read (ErrTorn): the frame was pushed between the reading of the frames and of the values. Without
-	// Again the frame gets its code's own name.
+	// Again is true if the thread runs and can be read again. If a method is not found in a frame that must have one,
+	// Decode asks for another read (ErrTorn): the frame was pushed between the reading of the frames and of the values.
+	// Without Again the frame gets its code's own name.
 	Again bool
 	// EC is the address of the execution context. Kept, unless it is nil, is what the last Decode of its stack has
 	// kept.
@@ -55,8 +55,9 @@ type Stack struct {
 
 // Info says how a stack was decoded.
 type Info struct {
-	// UncertainTop: the innermost frame cannot be trusted. Its pc was not its own (JIT), or this release publishes a
-	// frame before it has filled it (2.5 to 2.7, and YJIT of 3.1), or only the outer part of the stack is whole.
+	// UncertainTop is true if the innermost frame cannot be trusted. Its pc was not its own (JIT), or only the outer
+	// part of the stack is whole. Or this release publishes a frame before it has filled it (2.5 to 2.7, and YJIT of
+	// 3.1).
 	UncertainTop bool
 	// Frames is the number of frames of the stack.
 	Frames int

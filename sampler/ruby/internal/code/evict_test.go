@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDecodeWhileTheDictionaryEvicts: a stack that nobody has used for long, and that is met again once its IDs are
-// gone, is decoded as at first: the decoder has kept no ID of what was evicted.
+// TestDecodeWhileTheDictionaryEvicts: a stack that was unused for long comes again once its IDs are gone. It is decoded
+// as at first, because the decoder has kept no ID of evicted names.
 func TestDecodeWhileTheDictionaryEvicts(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {

@@ -21,7 +21,7 @@ const maxArguments = 128
 // frameRules say which control frames a release's own backtrace shows, and how
 // (docs/internals/stacks.md#what-a-backtrace-shows).
 type frameRules struct {
-	// cTrace: code with the C_TRACE attribute is shown like a C function (3.4).
+	// cTrace is true if code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
 	// internalAsC is true if code whose path begins with <internal: is shown like a C function. Of several such
 	// frames and C functions in a row, the ones inward of the outermost such frame are left out (4.0 and later).
@@ -29,10 +29,10 @@ type frameRules struct {
 	// rescueHidesCaller is true if the frame around a rescue or ensure is left out, because the inner frame
 	// represents it (3.4 and later).
 	rescueHidesCaller bool
-	// dummyCode: a dummy frame with code reports the code's first line (4.0 and later).
+	// dummyCode is true if a dummy frame with code reports the code's first line (4.0 and later).
 	dummyCode bool
-	// earlyFrames: ec->cfp is moved before the new frame is filled. The innermost frame of a running thread may be an
-	// older one (up to 2.7; docs/internals/stacks.md#publication-of-a-frame).
+	// earlyFrames is true if ec->cfp is moved before the new frame is filled. The innermost frame of a running thread
+	// may be an older one (up to 2.7; docs/internals/stacks.md#publication-of-a-frame).
 	earlyFrames bool
 }
 

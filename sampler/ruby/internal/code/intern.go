@@ -16,7 +16,7 @@ type outerFrames struct {
 	// the part that was cut out. Its path and line are missing then.
 	at          sampler.FrameID
 	hidden, cut bool
-	// old and final are as in Proof, of the frames alone; unnamed: the innermost one lacks a name.
+	// old and final are as in Proof, but only of the frames. unnamed is true if the innermost frame lacks a name.
 	old, final, unnamed bool
 	// handlers is the number of frames of a rescue or an ensure.
 	handlers int32

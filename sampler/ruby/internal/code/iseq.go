@@ -54,7 +54,7 @@ func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
 func (q *iseq) cost() int {
 	n := 512 + len(q.read[1].says) + 32*len(q.witnesses) + len(q.path) + len(q.abs) + len(q.base) + len(q.label.base) + len(q.label.prefix) + q.lines.bytes()
 	if q.locals != nil {
-		n += 16 * len(q.locals.names) // their texts are those of IDs
+		n += 16 * len(q.locals.names) // IDs hold their texts
 	}
 	return n
 }
@@ -115,7 +115,7 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	q.path, q.abs, errPath = d.paths(view.U64(body[d.o.bodyPath:]))
 	q.base, errBase = d.Objects.Text(view.U64(body[d.o.bodyBaseLabel:]))
 	q.label, errLabel = d.planLabel(addr, body)
-	// A block's own label names all that it is in. It is a witness alone: nothing is lost where it can't be read.
+	// A block's own label names all code around it. It is only a witness, so nothing is lost if it cannot be read.
 	if errOwn = d.Objects.NoteString(view.U64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !heap.Displaced(errOwn) {
 		errOwn = nil
 	}

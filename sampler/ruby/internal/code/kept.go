@@ -15,10 +15,10 @@ const (
 	maxKeptEnvs = 4 * maxKeptFrames
 )
 
-// Kept is what the last Decode of a stack found out about its outer frames. A frame is the same frame of the same
-// code while three things hold: it has the same bytes in the same place, all frames outward of it do too, and the
-// Proof holds. The environments that named the methods are compared as well, because two C functions that are called
-// at one place for one receiver have the same frame.
+// Kept is what the last Decode of a stack found out about its outer frames. A frame is the same frame of the same code
+// while three things hold: it has the same bytes in the same place, all frames outward of it do too, and the Proof
+// holds. The environments that named the methods are compared as well. Two C functions that are called at one place for
+// one receiver have the same frame.
 //
 // The innermost frame is not kept, because its meaning depends on whether its thread runs. The zero value keeps
 // nothing.
@@ -63,8 +63,8 @@ func (k *Kept) Bytes() int {
 	return cap(k.frames) + cap(k.decoded)*int(unsafe.Sizeof(keptFrame{})) + cap(k.envs)*int(unsafe.Sizeof(envPlace{}))
 }
 
-// reuse returns the number of outermost frames of a stack that are kept, as classify found them (found), and the number
-// of these, from the outermost inward, that are shown as before (meant).
+// reuse returns how many outermost frames of a stack are kept, as classify found them (found). meant is how many of
+// these, from the outermost inward, are shown as before.
 func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	k := raw.Kept
 	if k == nil || raw.Cut > 0 || k.ec != raw.EC || k.end != raw.End || k.losses != d.losses || !d.Holds(k.proof) {

@@ -15,7 +15,7 @@ func inward(s *Stack, n, frameSize int) Stack {
 }
 
 // TestKept decodes stacks of captured processes after one another, as if one thread had called and returned from each
-// depth to each other, with what is kept of the last one, and whole.
+// depth to each other. It decodes them with the data kept of the last one, and whole.
 func TestKept(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {

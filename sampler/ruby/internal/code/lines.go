@@ -56,7 +56,7 @@ func (d *loader) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	return t, nil
 }
 
-// readIndex reads the succinct index. Up to six words hold nine ranks of seven bits each, for the first 54 positions.
+// readIndex reads the succinct index. The first 54 positions have up to six words with nine ranks of seven bits each.
 // Blocks of 512 positions follow.
 func (d *loader) readIndex(t *lineTable, at attach.Address, iseqSize uint32) error {
 	words := min(succImmediateWords, (int(iseqSize)+8)/9)

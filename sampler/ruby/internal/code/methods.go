@@ -28,7 +28,7 @@ const (
 const (
 	// envLocal is set in the flags of the outermost environment of a method.
 	envLocal = 2
-	// envEscaped: it has moved to the heap. There it does not change.
+	// envEscaped marks an environment that has moved to the heap. There it does not change.
 	envEscaped = 4
 	// maxEnvs bounds the walk from a block's environment to its method's.
 	maxEnvs = 256
@@ -43,13 +43,13 @@ type methodEntry struct {
 	kind  methodEntryKind
 	label string // qualified name of the definition
 	name  string // its name alone
-	// likeC is true if frames of this method carry the definition's name, whatever the name of their code.
+	// likeC is true if frames of this method have the definition's name, and not the name of their code.
 	likeC bool
 	owner uint64
 	// named is the generation in which the label was last found right. If the class's name was not read from witnesses
 	// alone, these are nil, and the name is read again.
 	named generation
-	// final: the label can't change.
+	// final is true if the label can't change.
 	final bool
 	// next is the method entry behind a special variable, zero if there is none. code is the iseq whose frame it was
 	// read for.
@@ -89,7 +89,7 @@ func (d *loader) loadMethodEntry(v uint64) (*methodEntry, error) {
 		h.kind = kindScope
 		return h, nil
 	}
-	// Nothing else is ever put there: the object was moved or freed, and another one stands in its place.
+	// Ruby puts nothing else there. So the object was moved or freed, and another object is in its place.
 	return nil, heap.WrongType(attach.Address(v), "method entry", heap.TypeMoved)
 }
 
@@ -215,8 +215,8 @@ func (e *envMethod) cost() int { return keptEntry + len(e.read)*int(unsafe.Sizeo
 func (e *envMethod) drop(*loader) bool { return false }
 
 // methodOf finds the method of a frame, as rb_vm_frame_method_entry does: from its environment outward to its method's.
-// It is nil if there is none (a class body, the top level). code is the frame's iseq. ofMethod: the code belongs to a
-// method, so a scope in place of a method entry means that memory has changed.
+// It is nil if there is none (a class body, the top level). code is the frame's iseq. ofMethod is true if the code
+// belongs to a method, so a scope in place of a method entry means that memory has changed.
 func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
 	var start attach.Address // the first environment on the heap
 	d.chain = d.chain[:0]

@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestKeptEnvironment: the method found by way of an environment on the heap is kept until a cycle of the collector, is
-// then compared with memory, and is kept on if that says the same. Most generations begin by the clock, without a
-// cycle, so that the generation's number and that of the list of what is in use go apart.
+// TestKeptEnvironment: a method that was found by an environment on the heap is kept until a cycle of the collector.
+// Then it is compared with memory, and kept on if memory is the same. Most generations begin by the clock, without a
+// cycle. So the generation's number and the number of the list in use differ.
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
 	memory := new(memtest.Pages)

@@ -42,7 +42,7 @@ func TestOrigins(t *testing.T) {
 		gem       string
 	}{
 		{debian, "<internal:kernel>", "", sampler.OriginCore, ""},
-		{debian, "(eval)", "/srv/shop/lib/a.rb", sampler.OriginApp, ""}, // 2.7 says the absolute path of whoever evals
+		{debian, "(eval)", "/srv/shop/lib/a.rb", sampler.OriginApp, ""}, // 2.7 has the absolute path of the file that calls eval
 		{debian, "(eval)", "", sampler.OriginEval, ""},
 		{debian, "(eval at /srv/shop/lib/a.rb:3)", "", sampler.OriginApp, ""},
 		{debian, "(eval at (eval at /srv/shop/lib/a.rb:3):1)", "", sampler.OriginApp, ""},

@@ -73,7 +73,8 @@ type Places struct {
 	magicMask, magicCFunc, magicDummy uint64
 }
 
-// Complete works out, of places resolved from a release's table, what depends on others or on the release alone.
+// Complete sets the places that depend on other places, or only on the release. The other places were resolved from the
+// release's table.
 func (p *Places) Complete(rel places.Release) {
 	p.magicMask, p.magicCFunc, p.magicDummy = 0x7fff0001, 0x55550001, 0x79990001
 	if !rel.AtLeast(2, 6) {

@@ -29,7 +29,7 @@ type hotNumber uint32
 // decodeNumber counts the calls of Decode and Revalidate.
 type decodeNumber uint64
 
-// passNumber counts the passes over the frames of a stack, of which a Decode makes one for each fetch.
+// passNumber counts the passes over the frames of a stack. A Decode makes one pass for each fetch.
 type passNumber uint64
 
 // collections counts the cycles of the target's collector.
@@ -50,7 +50,7 @@ type validity struct {
 	// entry.
 	read      []memory
 	witnesses []heap.Witness
-	// missingNames: a name could not be read.
+	// missingNames is true if a name could not be read.
 	missingNames bool
 	// generation is the Decoder's generation in which the entry was last found unchanged. It is zero if it was not
 	// checked yet.
@@ -263,7 +263,7 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	return err
 }
 
-// checkClasses drops those of the methods to check whose class has another name now.
+// checkClasses drops a method from the list to check if its class has another name now.
 func (d *validator) checkClasses() error {
 	if len(d.checks) == 0 {
 		return nil

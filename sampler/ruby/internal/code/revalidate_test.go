@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestWitnesses changes, in captured memory, one word after another of what code was made from, as if other code stood
-// there with all its addresses the same, and wants it noticed after the next collection, and only then.
+// TestWitnesses changes, in captured memory, one word after another of the source of decoded code, as if other code had
+// all its addresses. The change must be noticed after the next collection, and only then.
 func TestWitnesses(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestMethodNotWrittenYet takes the method entry out of what was read of a running thread's values, as a frame has it
-// that was pushed in between: such a frame is left out where it is the innermost one, read again further out, and only
-// where no read is left it goes by its code's own name, counted as failed.
+// TestMethodNotWrittenYet removes the method entry from a running thread's values, as in a frame that was pushed in
+// between. If this is the innermost frame, it is left out. If it is further out, the stack is read again. Only if no
+// read is left, the frame has its code's own name and counts as failed.
 func TestMethodNotWrittenYet(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestMethodNotWrittenYet(t *testing.T) {
 	}
 }
 
-// ownMethod reports whether a control frame of the stack that was decoded last is that of a method in Ruby, whose class
-// is named by values that were read along.
+// ownMethod reports whether a control frame of the stack decoded last belongs to a method in Ruby. The values that were
+// read along must name the method's class.
 func ownMethod(d *Decoder, stack *Stack, i int) bool {
 	w := d.work[i]
 	if w.code == nil || w.code.typ != iseqMethod || w.method == nil {

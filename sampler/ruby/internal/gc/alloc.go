@@ -11,12 +11,12 @@ import (
 // instead: it mixes what ran in between (docs/internals/gc.md#who-allocates).
 //
 // Between the two readings a word is read that the target hardly ever writes, gapReads times. Reading the frames there
-// would take the cache lines that the target is writing from its CPU, and slow down a method that computes more than
-// one that allocates: 75 % of the objects came out as 77 % on 3.4.
+// would take the cache lines that the target is writing from its CPU. It would slow down a method that computes more
+// than a method that allocates: 75 % of the objects were measured as 77 % on 3.4.
 //
 // Up to 3.2 there is one counter, from 3.3 on one for each heap. From 4.0 on each ractor counts in a cache, which is
 // added to the heap's counter every 1,024 objects or so, in two steps. So the caches are read between two readings of
-// the heaps, and total makes good a flush in between. docs/internals/gc.md#counting-allocations
+// the heaps, and total corrects for a flush in between. docs/internals/gc.md#counting-allocations
 type allocCounter struct {
 	g *Reader
 	// off and stride are the places of the counters in rb_objspace, n their number.
@@ -37,7 +37,7 @@ type allocCounter struct {
 	due, pairing   bool
 	// locks and stacks are the usual lengths of calls in lock ticks and in stack ticks.
 	locks, stacks usual
-	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1;
+	// uncounted is true if inlined code makes objects that are in no counter (ZJIT of 4.1;
 	// docs/internals/gc.md#counting-allocations).
 	uncounted bool
 	sums      [maxPools]heapSum

@@ -24,9 +24,9 @@ const (
 )
 
 // classCounter estimates which classes are allocated. Each ractor fills one page of each heap. Up to 4.0 a page's free
-// slots are a list from high to low addresses, so the slots above the first free one are in use. After 4.0 slots are
-// filled from low to high up to a cursor. Slots in use that are not marked were allocated since the page was taken, or
-// since the last position in the same page (docs/internals/gc.md#which-classes).
+// slots are a list from high to low addresses. So the slots above the first free one are in use. After 4.0 slots are
+// filled from low to high up to a cursor. Slots in use without a mark are new. They were allocated since the page was
+// taken, or since the last position in the same page (docs/internals/gc.md#which-classes).
 type classCounter struct {
 	ok bool
 	newobjPlaces
@@ -254,7 +254,7 @@ func (c *classCounter) newObjects(g *Reader, counter int, page, free, wasPage, w
 	at, slot, n := c.heapPage.slots(c.header)
 	start, size, total := uint64(at), uint64(slot), uint64(n)
 	if size < minSlotSize || size > maxSlotSize || total == 0 || total*size > c.pageBytes {
-		return // no page any more
+		return // no page
 	}
 	end := start + total*size
 	lo, hi := start, end

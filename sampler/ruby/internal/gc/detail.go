@@ -57,7 +57,8 @@ type gcDetailPlaces struct {
 	compacting  layout.Field `layout:"rb_objspace.flags.during_compacting,optional"`
 	measuring   layout.Field `layout:"rb_objspace.flags.measure_gc,optional"`
 	nextMajor   layout.Field `layout:"rb_objspace.rgengc.need_major_gc,optional"`
-	// emptyPages: since 3.4 sorted is a dynamic array, of which the first word is the number of allocated pages.
+	// emptyPages is the place of the number of empty pages. Since 3.4 sorted is a dynamic array, whose first word is
+	// the number of allocated pages.
 	emptyPages int `layout:"rb_objspace.empty_pages_count,optional"`
 	sorted     int `layout:"rb_objspace.heap_pages.sorted,optional"`
 	// mallocCount is the place of malloc less free since the last cycle, after 4.0.

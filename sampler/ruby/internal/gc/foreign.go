@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Foreign returns the name of the collector if the process loaded another one than Ruby's own as a library (3.4 and
-// later, RUBY_GC_LIBRARY), such as "mmtk" for librubygc.mmtk.so. Its objspace is another struct, which ddtop cannot
+// Foreign returns the name of the collector if the process loaded a library with another one than Ruby's own (3.4 and
+// later, RUBY_GC_LIBRARY). The name is "mmtk" for librubygc.mmtk.so. Its objspace is another struct, which ddtop cannot
 // read (docs/internals/gc.md#the-object-space). It returns "" for Ruby's own collector, whether built in or in
 // librubygc.default.so, which is the same.
 func Foreign(mappings []attach.Mapping) string {

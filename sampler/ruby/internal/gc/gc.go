@@ -112,7 +112,7 @@ func New(t Target) *Reader {
 		g.from, to = min(g.from, g.pools.Offset), max(to, g.pools.Offset+n*g.poolSize)
 	}
 	g.buf = make([]byte, to-g.from)
-	// The lock is used by several ractors alone, and has not always been there.
+	// Only several ractors use the lock, and some releases lack it.
 	_ = t.resolve(&g.vmLock.lockPlaces)
 	g.alloc.init(g)
 	g.classes.init(&g.Target, &g.gcPools)
@@ -145,8 +145,8 @@ func (g *Reader) word(off int) uint64 {
 	return view.U64(g.buf[off-g.from:])
 }
 
-// Take decodes the ranges of PlanBefore and PlanAfter into out. out is not Valid if one of them could not be read, or
-// if the collector is another struct than the table says (a modular GC, 3.4 and later).
+// Take decodes the ranges of PlanBefore and PlanAfter into out. out is not Valid if one of them could not be read. It
+// is not Valid either if the collector is another struct than in the table (a modular GC, 3.4 and later).
 func (g *Reader) Take(batch []attach.Range, out *sampler.GC) {
 	*out = sampler.GC{}
 	if !g.TakeCounters(batch) {

@@ -21,8 +21,8 @@ func TestForeignGC(t *testing.T) {
 	}
 }
 
-// TestHeapSum plays 4.0's counting: a cache counts up, and at 1,024 is added to the heap's counter and cleared, in two
-// steps. Wherever the four readings fall, total and delta are those of the moments when the caches were read.
+// TestHeapSum plays 4.0's counting. A cache counts up, and at 1,024 is added to the heap's counter and cleared, in two
+// steps. Wherever the four readings fall, total and delta are right for the moments when the caches were read.
 func TestHeapSum(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 0))
 	for range 20000 {
@@ -82,8 +82,8 @@ func TestHeapSum(t *testing.T) {
 	}
 }
 
-// TestInterruptedCalls: a call several times as long as calls have been recently is one in which the sampler lost its
-// CPU; when calls become longer for good (more threads), that is the usual length before long.
+// TestInterruptedCalls: if a call takes several times the recent time of calls, the sampler lost its CPU in it. If
+// calls take longer for good (more threads), this becomes the usual time before long.
 func TestInterruptedCalls(t *testing.T) {
 	var u usual
 	for i, c := range []struct {
@@ -105,7 +105,7 @@ func TestInterruptedCalls(t *testing.T) {
 	}
 }
 
-// TestCountNeverGoesBack: a cache that was emptied between two readings of one call, in which the sampler lost its CPU,
+// TestCountNeverGoesBack: a cache was emptied between two readings of one call. The sampler lost its CPU in this call,
 // so that the cache has filled up again.
 func TestCountNeverGoesBack(t *testing.T) {
 	c := allocCounter{n: 1}

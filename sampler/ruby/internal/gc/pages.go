@@ -56,9 +56,9 @@ func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.R
 	return cut, nil
 }
 
-// ReadPages calls f with the content of some pages of the heap, pagesAtOnce at most, whose slots have at most maxSlot
-// bytes, until f returns false. header is the page's address in the list. Pages that cannot be read are left out. The
-// content is valid during the call. Errors are as for Pages.
+// ReadPages calls f with the content of some pages of the heap, until f returns false. It reads at most pagesAtOnce
+// pages, and only those whose slots have at most maxSlot bytes. header is the page's address in the list. Pages that
+// cannot be read are left out. The content is valid during the call. Errors are as for Pages.
 func (g *Reader) ReadPages(list []attach.Address, maxSlot int, f func(header attach.Address, page attach.Range, slotSize int) (more bool)) error {
 	r := &g.pages
 	if r.slots == nil {

@@ -18,9 +18,9 @@ const (
 // class has what is known of a class or module for naming its methods.
 type class struct {
 	path string
-	// permanent: the path is final. Ruby leaves any other path out of labels.
+	// permanent is true if the path is final. Ruby leaves any other path out of labels.
 	permanent bool
-	// singleton: a singleton class; attached is the object it belongs to.
+	// singleton is true for a singleton class. attached is then its object.
 	singleton bool
 	attached  uint64
 	iclass    bool

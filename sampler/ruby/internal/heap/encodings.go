@@ -36,8 +36,8 @@ const (
 	halfKatakana  = 0xff61 // what A1 stands for, alone in Windows-31J, behind 8E in EUC-JP
 )
 
-// japanese says which character two bytes stand for, as UTF-16 in big endian. It is zero if there is none. It is what
-// Ruby's own String#encode says (TestJapaneseTable makes it and holds it against Ruby).
+// japanese maps two bytes to their character, as UTF-16 in big endian. The character is zero if there is none. The
+// table equals the results of Ruby's own String#encode (TestJapaneseTable makes it and compares it with Ruby).
 //
 //go:embed encodings/japanese.utf16
 var japanese string

@@ -57,7 +57,7 @@ func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string
 			return false, err
 		}
 		if err != nil {
-			return true, nil // a Symbol that nothing names any more
+			return true, nil // a Symbol without a name
 		}
 		return f(at, name, value)
 	})

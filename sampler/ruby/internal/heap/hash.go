@@ -39,7 +39,7 @@ type pairs struct {
 	key    int // place of the key in a pair; the value follows
 	// deleted says that a place holds none.
 	deleted func(place []byte) bool
-	// hashed: the word before the key is its hash, as the table's type makes it (st_table.type).
+	// hashed is true if the word before the key is its hash, as the table's type makes it (st_table.type).
 	hashed bool
 	typ    uint64
 }
@@ -174,7 +174,7 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 		return fmt.Errorf("the Hash at %#x has more than %d pairs", hash, MaxPairs)
 	}
 	byString := 0
-	var unread error // of a key, which may be one that is looked for
+	var unread error // of a key, which may be a wanted one
 	err = p.each(func(at place, key, value uint64) (bool, error) {
 		h := keyHash{hash: at.hash, typ: p.typ}
 		if !p.hashed {

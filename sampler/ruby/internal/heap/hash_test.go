@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/internal/memtest"
 )
 
-// TestGrownHashIsKept: what was read of a Hash holds where it has got another pair since, but not as all that there is
-// in it; and not where a pair that was read was deleted, which leaves key and value in their place.
+// TestGrownHashIsKept: if a Hash has got another pair, what was read of it stays true, but is incomplete. It does not
+// stay true if a pair was deleted, which leaves key and value in their place.
 func TestGrownHashIsKept(t *testing.T) {
 	const hash, table, entries = 0x7000000000, 0x7000001000, 0x7000002000
 	tried := 0

@@ -2,9 +2,9 @@
 // variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of
 // code, stacks and threads.
 //
-// What returns a view's errors is a part of a question: it is called within Read, which calls again where memory was
-// missing. What was read is read piece by piece while the process goes on: Record has it written down, and Unchanged
-// says whether all of it was so at one moment.
+// Functions that return a view's errors are parts of a question. They are called within Read, which calls them again if
+// memory was missing. They read piece by piece while the process goes on. Record notes what they read, and Unchanged
+// reports whether all of it was true at one moment.
 package heap
 
 import (

@@ -11,7 +11,7 @@ import (
 // lockable is memory of which one page can't be read for a while.
 type lockable struct {
 	*memtest.Pages
-	locked attach.Address // the page; 0: none
+	locked attach.Address // the page, or 0 if there is none
 }
 
 func (m *lockable) Read(addr attach.Address, buf []byte) error {

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestKnownKeys: what a key said is believed for as long as its hash proves it: past a collection only in tables whose
+// TestKnownKeys: a known key is believed while its hash proves it. Past a collection this holds only in tables whose
 // hashes were seen to be made of texts.
 func TestKnownKeys(t *testing.T) {
 	names := []string{"PATH_INFO", "REQUEST_METHOD"}

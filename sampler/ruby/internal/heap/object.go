@@ -170,14 +170,14 @@ func (o *values) NoteString(v uint64) error {
 	return err
 }
 
-// Bytes returns the bytes of a String, at most limit of them; cut: it has more. They must not be changed.
+// Bytes returns the bytes of a String, at most limit of them. cut is true if it has more. Callers must not change them.
 func (o *values) Bytes(v uint64, limit int) (b []byte, cut bool, err error) {
 	s, err := o.stringPrefix(v, limit)
 	return s.bytes, s.cut, err
 }
 
-// Prefix returns the beginning of a String, at most limit bytes of it, as valid UTF-8; cut: it has more. A character
-// that limit divides reads as its bytes do, \xNN each.
+// Prefix returns the beginning of a String, at most limit bytes of it, as valid UTF-8. cut is true if it has more. A
+// character that limit divides reads as its bytes do, \xNN each.
 func (o *values) Prefix(v uint64, limit int) (text string, cut bool, err error) {
 	s, err := o.stringPrefix(v, limit)
 	if err != nil {

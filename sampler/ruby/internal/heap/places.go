@@ -72,7 +72,7 @@ type Places struct {
 	fieldsBehind int          `layout:"rb_fields.as.external.ptr,from=4.0,optional"`
 	fieldsTable  int          `layout:"rb_fields.as.complex.table,from=4.0"`
 
-	// RHash: its table is behind a pointer up to 3.2, and follows it in its slot from 3.3 on.
+	// The table of an RHash is behind a pointer up to 3.2. From 3.3 on it follows the RHash in its slot.
 	hashTable int `layout:"RHash.as.st,from=2.7,before=3.3"`
 	hashSize  int `layout:"sizeof RHash,from=3.3"`
 
@@ -103,12 +103,12 @@ type Places struct {
 	// The encoding of lengths, which is no part of a layout.
 	arrayLenMask uint64
 	digitsMask   uint64 // of the number of an embedded Bignum's digits
-	// localsBySerial: fiber-locals are in an rb_id_table (3.0 and later).
+	// localsBySerial is true if fiber-locals are in an rb_id_table (3.0 and later).
 	localsBySerial bool
 	// The encoding of where an object has its variables. flagEmbedded is set if they are in the object (up to 3.4),
 	// flagBehind if they are not (4.0). shapeLayout of the shape's number is 0 if they are in the object (head). They
-	// are in a table by ID if the type of the shape is typeComplex (up to 3.4), or if shapeComplex is set in its
-	// number.
+	// are in a table by ID if the type of the shape is typeComplex (up to 3.4). The same holds if shapeComplex is set
+	// in its number.
 	flagEmbedded, flagBehind, typeComplex uint64
 	shapeLayout, shapeComplex             uint32
 	// shapeMask has the bits of a shape's number that give its place. noParent is the parent of the first shape.
@@ -117,7 +117,8 @@ type Places struct {
 	stringEmbedded      int
 }
 
-// Complete works out, of places resolved from a release's table, what depends on others or on the release alone.
+// Complete sets the places that depend on other places, or only on the release. The other places were resolved from the
+// release's table.
 func (p *Places) Complete(rel places.Release) error {
 	if p.classSuper < 0 && p.extSuper < 0 {
 		return fmt.Errorf("the layout of Ruby %s lacks RClass.super", rel)

@@ -23,7 +23,7 @@ const (
 // errNoShapes means that the shapes were not found in a stripped library.
 var errNoShapes = errors.New("the shapes of this Ruby were not found")
 
-// shape is the instance variable that a shape adds to those of its parent (docs/internals/objects.md#shapes).
+// shape is the instance variable that a shape adds to its parent's variables (docs/internals/objects.md#shapes).
 type shape struct {
 	typ    uint64
 	edge   uint64 // the ID of the variable

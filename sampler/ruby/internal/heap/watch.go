@@ -20,7 +20,7 @@ type Watch struct {
 	witnesses []Witness
 	buf       []byte
 	pieces    []watchPiece
-	// planned: ranges are its pieces in the plan of this tick.
+	// planned is true if the plan of this tick has the watch's ranges.
 	planned bool
 	ranges  []attach.Range
 }
@@ -131,9 +131,8 @@ func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	return 0, false
 }
 
-// Confirm reads all watched memory again in one call, and reports whether it still says the same. It returns false if
-// some of it cannot be read. The same call reads the ranges of before first and those of behind last. The error is
-// mem's.
+// Confirm reads all watched memory again in one call, and reports whether it is unchanged. It returns false if some of
+// it cannot be read. The same call reads the ranges of before first and the ranges of behind last. The error is mem's.
 func (w *Watch) Confirm(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.Agrees, mem, before, behind)
 }

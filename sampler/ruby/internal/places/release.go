@@ -1,5 +1,5 @@
-// Package places finds where a Ruby release keeps what is read of it: structs, whose tags name that in Ruby's own
-// words, are filled in from a table of package layout.
+// Package places finds where a Ruby release keeps the data that ddtop reads. It fills in structs from a table of
+// package layout. Tags of the structs name the data in Ruby's own words.
 package places
 
 import (

@@ -12,10 +12,10 @@ import (
 // layoutTag is the key of the tags that say what a field of a struct is resolved from, in Ruby's own names. They may
 // be:
 //
-//	rb_thread_struct.ec                     a field; of type int its offset in bytes, of type layout.Field its whole place
+//	rb_thread_struct.ec                     a field: an int is its offset in bytes, a layout.Field its whole place
 //	sizeof rb_shape                         the size of a struct in bytes, of type int
 //	tLAST_OP_ID                             a constant, of type uint64
-//	rb_thread_struct.lt_node|vmlt_node      the first of these fields that the release has; structs may be given so, too
+//	rb_thread_struct.lt_node|vmlt_node      the first of these fields that the release has, or of these structs
 //	rb_vm_struct.ractor.set,from=3.0        only of that release and later ones
 //	rb_vm_struct.gvl,before=3.0             only of earlier ones
 //	rb_thread_struct.nt,optional            a release may lack it

@@ -196,9 +196,9 @@ func (l *locator) findVM() (attach.Address, error) {
 	return found, nil
 }
 
-// proveVMs returns the first candidate that is a VM. Its main thread refers back to it, the thread's execution
-// context refers to the thread, and (3.0 and later) the main ractor and the thread refer to each other. With fewer
-// checks head gives a false hit.
+// proveVMs returns the first candidate that is a VM. Its main thread refers back to it, and the thread's execution
+// context refers to the thread. From 3.0 on, the main ractor and the thread also refer to each other. With fewer checks
+// head gives a false hit.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof

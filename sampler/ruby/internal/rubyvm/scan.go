@@ -60,7 +60,8 @@ func (l *locator) readable(at attach.Address, n int) []byte {
 }
 
 // findSymbols returns the address of the symbol table, which is never exported. If the library has no symbol for it,
-// findSymbols searches the variables for a table that names '!', '+', '-' and '<' by their own IDs.
+// findSymbols searches the variables. It looks for a table that names four operators ('!', '+', '-', '<') by their own
+// IDs.
 func (l *locator) findSymbols() (attach.Address, error) {
 	for _, name := range []string{"ruby_global_symbols", "global_symbols"} {
 		if s, ok := l.Symbol(name); ok && !s.TLS {

@@ -23,11 +23,11 @@ var provenMethods = []struct{ variable, class, method string }{
 	{"rb_mKernel", "Kernel", "puts"}, {"rb_cString", "String", "upcase"}, {"rb_cArray", "Array", "push"}, {"rb_cHash", "Hash", "fetch"},
 }
 
-// Verify proves on the target itself that a layout that was not made for this very build is right. LocateVM has
-// already proven that VM, main thread, execution context and main ractor refer to each other. Verify adds four
-// checks: control frames fill the main thread's stack without a remainder, Ruby's description is among the constants,
-// a known method is in its class and has its name, and all threads can be read and their frames named. ErrLayout
-// names the check that fails. Other errors are the target's.
+// Verify proves on the target itself that a layout that was not made for this very build is right. LocateVM has already
+// proven that VM, main thread, execution context and main ractor refer to each other. Verify adds four checks. Control
+// frames fill the main thread's stack without a remainder. Ruby's description is among the constants. A known method is
+// in its class and has its name. All threads can be read and their frames named. ErrLayout names the check that fails.
+// Other errors are the target's.
 func (vm *VM) Verify(module *attach.Module, threads func() error) error {
 	l := NewLocator(vm, module)
 	for _, step := range []struct {

@@ -25,11 +25,12 @@ type VM struct {
 	// Shapes is the address of rb_shape_tree_t (3.3 and later). It is zero if not known. Then no instance variables are
 	// read.
 	Shapes attach.Address
-	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame (head with --zjit:
+	// ZJITFrames is true if control frames may leave their iseq and pc to a JIT frame (head with --zjit:
 	// docs/internals/code.md#jits).
 	ZJITFrames bool
-	// EarlyFrames: ec->cfp is moved before the new frame is filled, unlike in the release without a JIT (YJIT of 3.1).
-	// The innermost frame of a running thread cannot be trusted (docs/internals/stacks.md#publication-of-a-frame).
+	// EarlyFrames is true if ec->cfp is moved before the new frame is filled, unlike in the release without a JIT (YJIT
+	// of 3.1). The innermost frame of a running thread cannot be trusted
+	// (docs/internals/stacks.md#publication-of-a-frame).
 	EarlyFrames bool
 	// Description is RUBY_DESCRIPTION, the output of `ruby -v` in this process with its JIT. It is empty if it cannot
 	// be read.

@@ -1,5 +1,4 @@
-// Package stackmem has what copies of stacks need of memory, whatever is in them: the memory that they are read into,
-// and how far in a stack has reached lately.
+// Package stackmem has memory for copies of stacks. It also remembers how far in a stack has reached lately.
 package stackmem
 
 import (
@@ -40,8 +39,8 @@ func (e *Reach) Farthest() (innermost, sp attach.Address) {
 }
 
 // Grow returns memory for n bytes. It returns b's own memory if that is large enough. The kernel has provided all its
-// pages. A page fault during a copy would take as long as hundreds of calls of the target, and tear two copies at the
-// same frame. Copies that are torn alike are believed (measured: 3 of 100,000 stacks with new memory each time).
+// pages. A page fault during a copy would take the time of hundreds of calls of the target, and tear two copies at the
+// same frame. ddtop would believe copies that are torn alike (measured: 3 of 100,000 stacks with new memory each time).
 func Grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

@@ -140,7 +140,7 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 // traceID returns the id of a trace in its wire format. It is zero if it is not known. The error asks for more memory
 // or means that the target is gone.
 func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
-	err = f.quietly(func() error { // it is the same for as long as the trace is there
+	err = f.quietly(func() error { // it is the same during the whole trace
 		v, ok, err := f.objects.Ivar(trace, "@id")
 		if err != nil || !ok {
 			return err

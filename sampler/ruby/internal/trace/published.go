@@ -30,7 +30,7 @@ func NewPublished(variable attach.ThreadLocal, keys []string) *Published {
 // The zero value means that it has none.
 type Native struct{ At, Pointer attach.Address }
 
-// publishedState is what is known of what a thread publishes.
+// publishedState is what ddtop knows about the span that a thread publishes.
 type publishedState struct {
 	of     *Published
 	native Native
@@ -46,7 +46,7 @@ type publishedState struct {
 
 	buf    []byte
 	ranges []attach.Range
-	// planned: ranges are read by this tick's call.
+	// planned is true if this tick's call reads ranges.
 	planned bool
 	span    Span
 }

@@ -29,7 +29,7 @@ func recordSpanOf(record []byte, root int) Span {
 		return Span{}
 	}
 	copy(s.Trace[:], record)
-	// Of several of one number the last counts; one that is not whole ends them.
+	// If several attributes have the same number, the last one counts. An attribute that is not whole ends the list.
 	for rest := record[recordHead:]; len(rest) >= 2 && len(rest) >= 2+int(rest[1]); rest = rest[2+int(rest[1]):] {
 		if int(rest[0]) == root {
 			s.Root = idOf(rest[2 : 2+int(rest[1])])

@@ -170,7 +170,7 @@ func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 	return f.calls + f.objects.View.Calls, targetError(err)
 }
 
-// stands reports whether the memory of an answer still says the same.
+// stands reports whether the memory of an answer is unchanged.
 func (f *Finder) stands(w *heap.Watch) bool {
 	same, calls := w.Stands(f.objects, f.mem)
 	f.calls += calls
@@ -181,8 +181,8 @@ func (f *Finder) stands(w *heap.Watch) bool {
 var errChanged = errors.New("it changed while it was read")
 
 // settled reads the active span, then reads everything again at once. If the words that led to the span are the same,
-// they led to it all the time in between, and the second reading is right. A third reading of the words excludes that
-// one of them, such as the length of an Array, changed and changed back. f.notes are these words.
+// they led to it all the time in between. Then the second reading is right. A word, such as the length of an Array,
+// could change and change back. A third reading of the words excludes this. f.notes are these words.
 func (f *Finder) settled(ec attach.Address) (Span, error) {
 	read := func(settle func(func() error) error) (found Span, err error) {
 		err = settle(func() (err error) {

@@ -30,7 +30,8 @@ const (
 	MaxRounds = 600
 )
 
-// ErrMissing says that a view does not hold some memory yet and has noted it: fetch and do it all again.
+// ErrMissing means that a view does not hold some memory yet and has noted it. Its caller fetches the memory and does
+// it all again.
 var ErrMissing = errors.New("memory not fetched yet")
 
 // ErrStopped means that the reading was ended early (View.Stopped).
@@ -40,9 +41,9 @@ var ErrStopped = errors.New("the reading was ended")
 var ErrTooMuch = errors.New("too much for one view")
 
 // View reads linked structures of a target in few system calls. Code reads through it as if all memory were there.
-// Missing memory is noted and reads as ErrMissing. The reader goes on to whatever does not depend on it and gives up.
-// Then everything noted is fetched in one batch, and the reader starts over. So a hundred strings cost as many calls as
-// one, and code that follows pointers needs no notion of batches.
+// Missing memory is noted and reads as ErrMissing. The reader goes on with all parts that do not depend on it, and then
+// gives up. Then everything noted is fetched in one batch, and the reader starts over. So a hundred strings cost as
+// many calls as one, and code that follows pointers needs no notion of batches.
 //
 // A view is for one question at one moment: Reset drops what it holds.
 type View struct {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCredit: what is looked at anew takes no longer than what was allowed, but for the last look; without a bound, as
-// long as it takes.
+// TestCredit: new searches take at most the time allowed, except for the last one. Without a bound they take all the
+// time they need.
 func TestCredit(t *testing.T) {
 	now := int64(0)
 	look := func() error { now += 1e6; return nil }
@@ -29,7 +29,7 @@ func TestCredit(t *testing.T) {
 	if looks != 5 {
 		t.Errorf("%d looks of 1 ms", looks)
 	}
-	for range 100 { // a quarter of a look each
+	for range 100 { // a quarter of a search each
 		f.Allow(25e4)
 		if f.onCredit(look) == nil {
 			looks++

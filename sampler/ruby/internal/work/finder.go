@@ -53,7 +53,7 @@ type reader struct {
 
 	scopes []code.Scope
 	notes  []heap.Witness
-	// pairs holds the look-ups of the current try.
+	// pairs holds the results of the current try.
 	pairs   lookedUp
 	tries   uint64
 	scratch heap.Watch
@@ -98,9 +98,9 @@ func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, val
 	return f
 }
 
-// Look finds what a thread works for whose stack was just read, in s. The memory that s.Plan added was read in the same
-// call, if Plan was called. Look returns the number of system calls. What cannot be read, or changes meanwhile, is
-// empty. An error is the target's.
+// Look finds the work of a thread whose stack was just read, and stores it in s. The memory that s.Plan added was read
+// in the same call, if Plan was called. Look returns the number of system calls. What cannot be read, or changes
+// meanwhile, is empty. An error is the target's.
 func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	if g := f.dict.Generation(); g != s.generation {
@@ -367,7 +367,7 @@ func (f *reader) fails(err error) bool {
 	return err != nil
 }
 
-// lacks notes that memory has to be fetched first, and reports whether an error says so. It ignores other errors.
+// lacks reports whether an error means that memory has to be fetched first. It notes this. It ignores other errors.
 func (f *reader) lacks(err error) bool {
 	if err != view.ErrMissing {
 		return false

@@ -53,8 +53,8 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 				return nil
 			}
 		} else {
-			// It was read before what the thread works on, and the frames may have returned since: the words that they
-			// leave behind stand.
+			// The exception was read before the thread's request or job. The frames may have returned since, and their
+			// words are still there.
 			h.from.Unplan()
 		}
 	}
@@ -164,7 +164,7 @@ func (f *Finder) exceptionText(v uint64) string {
 	return class + ": " + cutMessage(text, more)
 }
 
-// cutMessage cuts a message of which the beginning was read; more: there is more of it.
+// cutMessage cuts a message whose beginning was read. more is set if the message is longer.
 func cutMessage(s string, more bool) string {
 	if len(s) > maxMessage {
 		n := maxMessage

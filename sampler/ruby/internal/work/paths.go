@@ -38,7 +38,8 @@ type pathNode struct {
 	words map[string]*pathNode
 	// id is the continuation after a value. It is nil if no value has been met.
 	id *pathNode
-	// visits counts the requests that came this way, wordVisits those of them that continued with one of words.
+	// visits counts the requests that came this way. wordVisits counts the requests among them that continued with one
+	// of words.
 	visits, wordVisits uint64
 	// seen is the number of the last request that did.
 	seen uint64
@@ -145,7 +146,7 @@ func (p *paths) follow(n *pathNode, part string) *pathNode {
 	return n.id
 }
 
-// tooMany reports whether so many words follow the node that they must be values.
+// tooMany reports whether the words that follow the node are so many that they must be values.
 func (n *pathNode) tooMany() bool {
 	many := len(n.words)
 	return !n.values && (many > maxPositionWords && n.wordVisits < usualVisits*uint64(many) || many > maxRoutesAt)
@@ -168,7 +169,7 @@ func (n *pathNode) turn() {
 	n.id.settle()
 }
 
-// merge adds the words of another node, however many there are then.
+// merge adds the words of another node, without a limit on their number.
 func (n *pathNode) merge(o *pathNode) {
 	n.visits, n.wordVisits, n.seen, n.values = n.visits+o.visits, n.wordVisits+o.wordVisits, max(n.seen, o.seen), n.values || o.values
 	if o.id != nil {

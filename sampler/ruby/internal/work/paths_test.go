@@ -19,8 +19,8 @@ func token(rng *rand.Rand) string {
 	return string(b)
 }
 
-// TestPathsOfValues: values that look like words become ":id" once there are too many, and what follows them is taken
-// together; words of routes stay, in whatever order requests come.
+// TestPathsOfValues: values that look like words become ":id" once there are too many, and the paths behind them are
+// merged. Words of routes stay, in whatever order requests come.
 func TestPathsOfValues(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -80,8 +80,8 @@ func TestPathsOfValues(t *testing.T) {
 	}
 }
 
-// TestPathsAgainstFloods: whoever tries any number of paths takes neither memory nor the names of routes that are in
-// use.
+// TestPathsAgainstFloods: a client that tries any number of paths takes no memory, and does not take the names from
+// routes in use.
 func TestPathsAgainstFloods(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var p paths
@@ -128,8 +128,8 @@ func TestPathsAgainstFloods(t *testing.T) {
 	}
 }
 
-// TestPathsForget: what is not asked for any more is forgotten when there is too much, the older half at once, and is
-// learnt again.
+// TestPathsForget: if there are too many words, the older half of the unused ones is forgotten at once. They are learnt
+// again.
 func TestPathsForget(t *testing.T) {
 	var p paths
 	words := make([]string, 0, maxRoutesAt*maxRoutesAt)
@@ -139,7 +139,7 @@ func TestPathsForget(t *testing.T) {
 	}
 	slices.Sort(words)
 	words = slices.Compact(words)
-	for i, w := range words { // each is asked for so often that they are routes
+	for i, w := range words { // each comes so often that they are routes
 		for range usualVisits + 2 {
 			p.learn(fmt.Sprintf("/%s/%s", words[i/100], w))
 		}

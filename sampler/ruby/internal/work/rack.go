@@ -70,8 +70,8 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 		r.identity[i] = values[key]
 		known = known || f.objects.IsObject(values[key])
 	}
-	// If samples lie far apart the next request can have all its objects where the last one had its objects. What was
-	// asked for tells them apart, and is read again with the rest.
+	// If samples lie far apart, the objects of the next request can have the addresses of the last request's objects.
+	// The text of the URI separates the two requests, and is read again with the rest.
 	r.identity[identityText] = f.identityOf(values[envURI])
 	var texts [envKeys]string
 	f.quietly(func() {
@@ -148,7 +148,8 @@ func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	return env
 }
 
-// endpointOf is the name of a route; guessed: rest is the pattern of a path, from which r is to be learnt if it is new.
+// endpointOf returns the name of a route. guessed is true if rest is the pattern of a path. The pattern is then stored
+// in r.path, so that routes can be learnt from it.
 func (f *describer) endpointOf(r *reading, method, rest string, guessed bool) string {
 	if guessed {
 		r.path = rest

@@ -37,7 +37,7 @@ func route(env *Env) (method, rest string, guessed bool) {
 		path := env.Script + env.Path
 		return method, programsOwn(env.Controller, path) + "#" + programsOwn(env.Action, path), false
 	case env.SinatraRoute != "":
-		// "GET /orders/:id"; a route that is a regular expression is said as such.
+		// "GET /orders/:id". A route that is a regular expression is shown unchanged.
 		verb, pattern, ok := strings.Cut(env.SinatraRoute, " ")
 		if ok && Method(verb) == verb {
 			return verb, Pattern(env.Script) + cut(pattern), false

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHostilePaths: nothing that somebody may have chosen is a part of a route.
+// TestHostilePaths: no text that a client may have chosen is a part of a route.
 func TestHostilePaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/orders/550e8400e29b41d4a716446655440000":                     "/orders/:id",
@@ -66,7 +66,7 @@ func TestHostileRoutes(t *testing.T) {
 		env  Env
 		want string
 	}{
-		// "/pages/:action", "/:controller/:action": whatever is asked for.
+		// "/pages/:action", "/:controller/:action": the client chooses them.
 		{Env{Method: "GET", Path: "/pages/tok9aQ1xT", Controller: "pages", Action: "tok9aQ1xT"}, "GET pages#:id"},
 		{Env{Method: "GET", Path: "/0a1b2c3d/x7q", Controller: "0a1b2c3d", Action: "x7q"}, "GET :id#:id"},
 		{Env{Method: "GET", Path: "/pages/%74ok9aQ1xT", Controller: "pages", Action: "tok9aQ1xT"}, "GET pages#:id"},

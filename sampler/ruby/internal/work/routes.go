@@ -5,18 +5,18 @@ import "strings"
 const (
 	// maxRoutes bounds the patterns of paths with a remembered route.
 	maxRoutes = 1024
-	// enoughOfPattern is how many requests must have had one route, and none another, before a path with values stands
-	// for that route. A path without values has the same route each time, so one request is enough. A path without words
-	// can have any route.
+	// enoughOfPattern is how many requests must have had a route, without another route, before a path with values
+	// stands for this route. A path without values has the same route each time, so one request is enough. A path
+	// without words can have any route.
 	enoughOfPattern = 16
 )
 
-// routes learns which route a framework finds for a path. A request then has its route's name from its first
-// reading on, and so does a request that ends before its framework has found the route. The keys are method and
-// pattern of the path.
+// routes learns which route a framework finds for a path. Later requests have the name of this route from their first
+// reading on, even if they end before their framework has found it. The keys are method and pattern of the path.
 type routes map[string]*pathRoute
 
-// pathRoute is the only route that requests of a path had, and how many requests had it. It is empty if there are several.
+// pathRoute is the only route that requests of a path had, and how many requests had it. It is empty if there are
+// several.
 type pathRoute struct {
 	name string
 	seen int

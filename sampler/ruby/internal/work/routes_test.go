@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRoutesOfPaths: a path without values stands for the route that one request had, a path with values for the only route
-// of many requests. A path with two routes stands for itself. A route comes before "not found".
+// TestRoutesOfPaths: a path without values stands for the route that one request had, a path with values for the only
+// route of many requests. A path with two routes stands for itself. A route comes before "not found".
 func TestRoutesOfPaths(t *testing.T) {
 	r := make(routes)
 	learn := func(n int, guess, route string) {

@@ -83,7 +83,7 @@ func behind(part string) following {
 		part = p
 	}
 	if strings.ContainsFunc(part, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		return aName // a word of another language, or one with letters that look like those of these lists
+		return aName // a word of another language, or a word with letters that look like letters of these lists
 	}
 	words := partWords(part)
 	if whole := strings.ToLower(part); secretPathWords[whole] || whole == "2fa" {

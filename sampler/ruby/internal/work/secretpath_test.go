@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSecretsInPaths: what lets somebody in is never shown, whatever it looks like: here like a word. The path before
-// it is, unless it has capitals.
+// TestSecretsInPaths: a part of a path that lets a user in is never shown, even if it looks like a word. The path
+// before it is shown, unless it has capitals.
 func TestSecretsInPaths(t *testing.T) {
 	const token = "banana"
 	for _, c := range []string{

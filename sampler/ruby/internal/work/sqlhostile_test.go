@@ -116,8 +116,8 @@ func TestHostileSQL(t *testing.T) {
 	}
 }
 
-// TestSQLCutAnywhere: wherever a statement is cut, by its length or by whoever reads it, the rest of a literal is not
-// said.
+// TestSQLCutAnywhere: a statement can be cut by its length or by its reader. Wherever it is cut, the rest of a literal
+// is not shown.
 func TestSQLCutAnywhere(t *testing.T) {
 	const sql = `SELECT "t"."a", 'it''s hunter2', E'hunter2', $$ hunter2 $$, $q$hunter2$q$, "x hunter2", U&'hunter2' /* hunter2 */ FROM t -- hunter2` +
 		"\nWHERE `b` = 'hunter2' AND c IN ('hunter2', [hunter2])"
@@ -142,14 +142,14 @@ func TestSQLCutAnywhere(t *testing.T) {
 	}
 }
 
-// dialect is how a database takes a statement apart, as far as it matters what is a literal.
+// dialect is how a database finds the literals of a statement.
 type dialect struct {
 	name                                             string
 	backslash, doubleIsString, ident, brackets, hash bool // ident: ` quotes names; hash: # begins a comment
 	dashNeedsSpace, dollar, nested, carriageReturn   bool
 }
 
-// dialects are those of the databases whose clients are known. Read-only.
+// dialects are the dialects of the databases whose clients are known. Read-only.
 var dialects = []dialect{
 	{name: "PostgreSQL", dollar: true, nested: true, carriageReturn: true},
 	{name: "MySQL", backslash: true, doubleIsString: true, ident: true, hash: true, dashNeedsSpace: true},
@@ -273,7 +273,7 @@ func checkSayings(t *testing.T, sql string) {
 	}
 }
 
-// TestSQLAllDatabasesAgree: what is said of statements put together at random is a name or keyword for each of the databases.
+// TestSQLAllDatabasesAgree: the shown parts of random statements are names or keywords in each of the databases.
 func TestSQLAllDatabasesAgree(t *testing.T) {
 	pieces := []string{"'", "'", `"`, "`", "$$", "$q$", "$", "/*", "*/", "--", "-- ", "#", "#>", "\n", "\r", "\r\n", "[", "]", `\`, `\\`, "E'", "N'", "1", ", ", " = ",
 		"(", ")", " FROM ", " WHERE ", ":", "::", "@", "?", "/*!", "!", ";", "; SELECT ", ".", "-", " "}

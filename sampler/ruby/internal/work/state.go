@@ -33,9 +33,9 @@ type Frames struct {
 	// NowNS is the time of the sample of these frames. SinceNS is a time before they were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS is a time at which the execution context served none of what is new to the State, because it was read then
-	// or was not there yet. It is zero if not known. ByNS is a time by which what is new has begun. It is NowNS if it
-	// is zero. Both are CLOCK_MONOTONIC in ns.
+	// BornNS is a time at which the execution context served nothing that is new to the State. It was read then, or was
+	// not there yet. It is zero if not known. ByNS is a time by which what is new has begun. It is NowNS if it is zero.
+	// Both are CLOCK_MONOTONIC in ns.
 	BornNS, ByNS int64
 }
 
@@ -67,7 +67,7 @@ type State struct {
 	task  *task
 	outer []byte
 	words [frameWords]byte
-	// anew: the last search has read it anew.
+	// anew is true if the last search has read it anew.
 	anew bool
 	// from is the memory that task was read from.
 	from heap.Watch
@@ -150,7 +150,7 @@ type TaskID struct {
 // Hash returns the address of the Hash.
 func (t *TaskID) Hash() uint64 { return t.hash }
 
-// Alike reports whether two are of one request or job, in whichever fibers' variables they were found.
+// Alike reports whether two results are of the same request or job. They may come from variables of different fibers.
 func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
 // Idle reports whether the last search found that neither the running fiber nor a trace says what the thread
