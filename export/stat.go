@@ -31,7 +31,7 @@ func WriteStatJSON(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 // WriteStat writes the table of `ddtop stat` for people: the GVL, waiting, garbage collection, findings, the notes of a
 // recording. Then comes a row a thread with its time by state in percent of the time it was listed, the busiest first.
 // Then come requests and jobs by endpoint, the causes of waiting, the longest waits, the probes of exact mode, threads
-// unknown to Ruby, and the quality and cost of sampling.
+// unknown to Ruby, what another number of threads would give, and the quality and cost of sampling.
 func WriteStat(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	statHead(&b, s)
@@ -43,6 +43,7 @@ func WriteStat(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	statLongest(&b, s)
 	statExact(&b, &s)
 	statNative(&b, s)
+	statCapacity(&b, s.Capacity)
 	statFoot(&b, s)
 	_, err := io.WriteString(w, b.String())
 	return err
