@@ -2,6 +2,7 @@ package attach
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,10 +12,14 @@ const (
 	// patienceSteps is the number of steps in which Ask waits. A machine that gives ddtop no CPU makes each step
 	// longer. So a process is not reported as silent while ddtop itself could not ask.
 	patienceSteps = 20
+	// starvedSteps is the number of further steps for a question that lacks a CPU. On a machine with thirty threads a
+	// CPU it can take seconds to compute what otherwise takes 50 ms. Such a process is not silent.
+	starvedSteps = 20 * patienceSteps
 )
 
 // Ask calls fn, which asks the kernel about a process in a way that can block, and waits about a second for the
-// result. If fn has not returned by then, Ask returns ErrNoAnswer. doing describes fn for the error ("reading its
+// result. It waits longer, up to 20 seconds, if fn is not blocked in the kernel but computes or lacks a CPU. If fn has not
+// returned by then, Ask returns ErrNoAnswer. doing describes fn for the error ("reading its
 // memory"). A panic in fn becomes an ErrFault.
 //
 // Every read of a process's memory takes the process's mmap lock for reading. This holds for cmdline, environ, maps,
@@ -37,7 +42,9 @@ func ask[T any](pid int, patience time.Duration, doing string, fn func() (T, err
 		err   error
 	}
 	done := make(chan answer, 1)
+	var tid atomic.Int32
 	OnOwnThread(func() { // not the first one, which would keep signals from the others
+		tid.Store(ownTID())
 		var a answer
 		defer func() { done <- a }()
 		defer Recovered(pid, &a.err)
@@ -45,7 +52,10 @@ func ask[T any](pid int, patience time.Duration, doing string, fn func() (T, err
 	})
 	tick := time.NewTicker(patience / patienceSteps)
 	defer tick.Stop()
-	for range patienceSteps {
+	for step := range patienceSteps + starvedSteps {
+		if step >= patienceSteps && !lacksCPU(tid.Load()) {
+			break
+		}
 		select {
 		case a := <-done:
 			return a.value, a.err

@@ -190,7 +190,11 @@ func (c *Candidate) CPUShare() (share float64, ok bool) {
 }
 
 // versions remembers the release of each file with a Ruby in it: the many workers of a server share one.
-type versions struct{ m sync.Map }
+type versions struct {
+	m sync.Map // from versionKey to versionOf
+	// asked has a channel for each file that is looked into, from versionKey. It is closed when that has ended.
+	asked sync.Map
+}
 
 // versionKey names a mapped file. The path is as in the process's mount namespace, in which numbers repeat.
 type versionKey struct {
@@ -204,7 +208,8 @@ type versionOf struct {
 	runs    Address
 }
 
-// of finds out the release of a process. A file's is remembered with a word that says whether the VM in it runs.
+// of finds out the release of a process. A file's is remembered with a word that says whether the VM in it runs. Of
+// several workers that share a file one looks into it, and the others wait for that, but not for long.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
 	mappings, err := mapped.ParseMaps(maps)
 	if err != nil {
@@ -218,12 +223,20 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 	var key versionKey
 	if i >= 0 {
 		key = versionKey{mappings[i].Device, mappings[i].Path, mappings[i].Inode}
-		if known, ok := v.m.Load(key); ok {
-			known := known.(versionOf)
-			var word [8]byte
-			if p.Read(mappings[i].Start+known.runs, word[:]) == nil && word != [8]byte{} {
-				return known.version, nil
+		if version, ok := v.known(p, key, mappings[i].Start); ok {
+			return version, nil
+		}
+		done := make(chan struct{})
+		if other, loaded := v.asked.LoadOrStore(key, done); loaded {
+			select {
+			case <-other.(chan struct{}):
+			case <-time.After(patience / 2): // its process may be silent
 			}
+			if version, ok := v.known(p, key, mappings[i].Start); ok {
+				return version, nil
+			}
+		} else {
+			defer close(done)
 		}
 	}
 	m, err := FindRuby(p)
@@ -236,6 +249,18 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 		v.m.Store(key, versionOf{version, s - mappings[i].Start})
 	}
 	return version, err
+}
+
+// known returns the release of a file that is known, if the VM in it runs in this process. start is where it is mapped.
+func (v *versions) known(p *Process, key versionKey, start Address) (string, bool) {
+	of, ok := v.m.Load(key)
+	if !ok {
+		return "", false
+	}
+	known := of.(versionOf)
+	var word [8]byte
+	ok = p.Read(start+known.runs, word[:]) == nil && word != [8]byte{}
+	return known.version, ok
 }
 
 // lookInto reports whether a process is, or may be, a CRuby process. If it does not answer, only Err is set.

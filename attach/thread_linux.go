@@ -1,8 +1,10 @@
 package attach
 
 import (
+	"bytes"
 	"os"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,4 +27,28 @@ func OnOwnThread(work func()) {
 		<-taken
 		runtime.UnlockOSThread()
 	}()
+}
+
+// ownTID returns the number of the OS thread that calls it, which a goroutine keeps only if it is locked to the thread.
+func ownTID() int32 { return int32(unix.Gettid()) }
+
+// lacksCPU reports whether a thread of ddtop computes, waits for a CPU, or waits for Go's scheduler or another goroutine,
+// rather than in the kernel. tid 0 is a thread that has not begun (proc_pid_stat(5), proc_pid_syscall(5)).
+func lacksCPU(tid int32) bool {
+	if tid == 0 {
+		return true
+	}
+	task := "/proc/self/task/" + strconv.Itoa(int(tid))
+	text, err := os.ReadFile(task + "/syscall")
+	if err != nil {
+		return false
+	}
+	call, _, _ := bytes.Cut(text, []byte(" "))
+	switch word := string(bytes.TrimSpace(call)); word {
+	case "running", strconv.Itoa(unix.SYS_FUTEX):
+		return true
+	}
+	stat, err := os.ReadFile(task + "/stat")
+	i := bytes.LastIndexByte(stat, ')')
+	return err == nil && i >= 0 && bytes.HasPrefix(stat[i+1:], []byte(" R"))
 }
