@@ -18,8 +18,8 @@ const (
 )
 
 // Ask calls fn, which asks the kernel about a process in a way that can block, and waits about a second for the
-// result. It waits longer, up to 20 seconds, if fn is not blocked in the kernel but computes or lacks a CPU. If fn has not
-// returned by then, Ask returns ErrNoAnswer. doing describes fn for the error ("reading its
+// result. It waits longer, up to 20 seconds, if fn is not blocked in the kernel but computes or lacks a CPU. If fn has
+// not returned by then, Ask returns ErrNoAnswer. doing describes fn for the error ("reading its
 // memory"). A panic in fn becomes an ErrFault.
 //
 // Every read of a process's memory takes the process's mmap lock for reading. This holds for cmdline, environ, maps,

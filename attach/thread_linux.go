@@ -32,8 +32,8 @@ func OnOwnThread(work func()) {
 // ownTID returns the number of the OS thread that calls it, which a goroutine keeps only if it is locked to the thread.
 func ownTID() int32 { return int32(unix.Gettid()) }
 
-// lacksCPU reports whether a thread of ddtop computes, waits for a CPU, or waits for Go's scheduler or another goroutine,
-// rather than in the kernel. tid 0 is a thread that has not begun (proc_pid_stat(5), proc_pid_syscall(5)).
+// lacksCPU reports whether a thread of ddtop computes, waits for a CPU, or waits for Go's scheduler or another
+// goroutine, rather than in the kernel. tid 0 is a thread that has not begun (proc_pid_stat(5), proc_pid_syscall(5)).
 func lacksCPU(tid int32) bool {
 	if tid == 0 {
 		return true

@@ -91,7 +91,8 @@ func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relativ
 		objects = append(objects, b.Bytes())
 	}
 	all := sumUp(list)
-	return WriteJSON(w, report.Several{All: &all, Processes: objects, Siblings: siblings(list), Children: children(relatives), Forgotten: forgotten})
+	return WriteJSON(w, report.Several{All: &all, Processes: objects, Siblings: siblings(list), Workers: oneMoreWorker(list),
+		Children: children(relatives), Forgotten: forgotten})
 }
 
 // WriteDumpsJSON writes the JSON of `ddtop dump` with several processes.
@@ -115,6 +116,7 @@ func WriteStats(w io.Writer, list []ProcessStat, relatives []sampler.Relative, f
 	}
 	writeProcessTable(&b, rows)
 	writeSiblings(&b, list)
+	writeWorkers(&b, oneMoreWorker(list))
 	writeRelatives(&b, relatives, forgotten)
 	for i := range list {
 		fmt.Fprintf(&b, "\n── %s ──\n", ProcessName(list[i].Process))

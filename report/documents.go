@@ -39,7 +39,9 @@ type Several struct {
 	Processes any  `json:"processes"`
 	// Siblings are the processes that have requests queued while others of their program are idle, of `stat --json`.
 	Siblings []Sibling `json:"siblings,omitempty"`
-	Children []Child   `json:"children"`
+	// Workers says what one process more would give, of `stat --json`. It is nil if that is not known.
+	Workers  *StatWorkers `json:"workers,omitempty"`
+	Children []Child      `json:"children"`
 	// Forgotten is how many that have ended are missing in Children.
 	Forgotten int `json:"children_forgotten"`
 }

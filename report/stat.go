@@ -35,8 +35,11 @@ type Stat struct {
 	Process      StatProcess  `json:"process"`
 	// Queues is nil if nothing of them was read.
 	Queues *StatQueues `json:"queues"`
-	Self   StatSelf    `json:"self"`
-	Pauses StatPauses  `json:"pauses"`
+	// Capacity predicts what another number of threads would give. It is nil without a pool of threads that serve
+	// requests. Account leaves it empty; Measure fills it.
+	Capacity *StatCapacity `json:"capacity"`
+	Self     StatSelf      `json:"self"`
+	Pauses   StatPauses    `json:"pauses"`
 	// ThreadsGone is how many threads ended in the window, ThreadsOmitted how many of them are missing in Threads
 	// because there were too many.
 	ThreadsGone    int `json:"threads_gone"`

@@ -62,7 +62,7 @@
     el("main", {}, findings(), facts(D.head),
       D.notes.length ? section("notes", "Notes", el("ul", { class: "plain" }, D.notes.map(function (n) { return el("li", {}, timeLink(n.at), " ", n.text); }))) : null,
       time.node, el("div", { class: "scope noprint" }, el("div", { class: "bar" }, scopeText, clear)),
-      flame.node, list.node, served.node, waits(), locks(), collector(), instant.node,
+      flame.node, list.node, served.node, capacity(), waits(), locks(), collector(), instant.node,
       section("limits", "What is not here, and what is uncertain", el("ul", { class: "plain" }, leftOut().concat(D.limits).map(function (l) { return el("li", {}, l); })),
         el("details", {}, el("summary", {}, "All figures as text"), el("pre", {}, D.stat)))));
 

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 )
 
 // incidentData is what the page's script reads. Times are ns since its start, which is StartMS since 1970. Threads,
@@ -41,19 +42,21 @@ type incidentData struct {
 	Lines []int `json:"lines"`
 	// Slices are weights, slice by slice: thread, stack, state + 16·flags, µs of wall time. Flag 1 adds µs of CPU, flag
 	// 2 µs of blame, and flag 4 the number of the request's route. Stack −1 was not read.
-	SliceNS int64              `json:"sliceNS"`
-	Slices  [][]int64          `json:"slices"`
-	Found   []incidentFinding  `json:"findings"`
-	Blame   []incidentCharge   `json:"blame"`
-	Blamed  string             `json:"blamed"`
-	Waits   []incidentWait     `json:"waits"`
-	Routes  []incidentRoute    `json:"routes"`
-	Longest []incidentLong     `json:"longest"`
-	Running []incidentLong     `json:"running"`
-	Locks   []incidentLockRow  `json:"locks"`
-	GC      incidentCollecting `json:"gc"`
-	Texts   []string           `json:"texts"`
-	Dumps   []incidentInstant  `json:"dumps"`
+	SliceNS int64             `json:"sliceNS"`
+	Slices  [][]int64         `json:"slices"`
+	Found   []incidentFinding `json:"findings"`
+	Blame   []incidentCharge  `json:"blame"`
+	Blamed  string            `json:"blamed"`
+	Waits   []incidentWait    `json:"waits"`
+	Routes  []incidentRoute   `json:"routes"`
+	// Capacity predicts other numbers of threads. It is missing if there is no pool of threads.
+	Capacity *report.StatCapacity `json:"capacity,omitempty"`
+	Longest  []incidentLong       `json:"longest"`
+	Running  []incidentLong       `json:"running"`
+	Locks    []incidentLockRow    `json:"locks"`
+	GC       incidentCollecting   `json:"gc"`
+	Texts    []string             `json:"texts"`
+	Dumps    []incidentInstant    `json:"dumps"`
 }
 
 // incidentFact is a figure of the whole time: its name, its value, its meaning.

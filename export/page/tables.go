@@ -108,6 +108,14 @@ func (b *incidentBuilder) addBlame() {
 
 func (b *incidentBuilder) addRequests() {
 	r := &b.n.stat.Requests
+	if c := b.n.stat.Capacity; c != nil {
+		own := *c
+		if own.Why != nil {
+			why := b.words(*own.Why)
+			own.Why = &why
+		}
+		b.out.Capacity = &own
+	}
 	b.out.Routes, b.out.Longest, b.out.Running = []incidentRoute{}, []incidentLong{}, []incidentLong{}
 	if !b.has(partRoutes) {
 		return

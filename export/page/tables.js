@@ -125,6 +125,40 @@ function requests() {
   return { node: section("requests", "Requests and jobs", el("p", { class: "dim small" }, "As far as seen: shorter ones can be missed. Counts and lengths are of the whole time; blame is the share of the waiting for the GVL behind it."), box, whole), update: update };
 }
 
+// capacity draws what other numbers of threads would give: throughput, and time lost to the GVL.
+function capacity() {
+  var c = D.capacity;
+  if (!c) return null;
+  var head = "Other numbers of threads";
+  if (!c.curve.length) return section("capacity", head, el("p", {}, "No prediction: " + c.why + "."));
+  var w = 420, h = 150, left = 46, most = 1;
+  c.curve.forEach(function (p) { most = Math.max(most, p.throughput); });
+  var drawing = new DOMParser().parseFromString("<svg></svg>", "text/html").querySelector("svg");
+  function node(name, attributes, text) {
+    var n = document.createElementNS(drawing.namespaceURI, name);
+    for (var k in attributes) n.setAttribute(k, attributes[k]);
+    if (text !== undefined) n.textContent = text;
+    return n;
+  }
+  function x(n) { return left + (n - 1) / Math.max(c.curve.length - 1, 1) * (w - left - 10); }
+  function y(part) { return 10 + (1 - part) * (h - 30); }
+  function line(tone, part) {
+    return node("polyline", { fill: "none", stroke: "var(" + tone + ")", "stroke-width": 2, points: c.curve.map(function (p) { return x(p.threads) + "," + y(part(p)); }).join(" ") });
+  }
+  var plot = node("svg", { viewBox: "0 0 " + w + " " + h, width: w, height: h, role: "img", "aria-label": head });
+  plot.append(node("line", { x1: x(c.threads), x2: x(c.threads), y1: 10, y2: y(0), stroke: "var(--line)" }),
+    line("--s1", function (p) { return p.throughput / most; }), line("--s4", function (p) { return p.waiting_share; }));
+  [1, c.threads, c.curve.length].forEach(function (n) { plot.append(node("text", { x: x(n), y: h - 4, "text-anchor": "middle", "font-size": 11, fill: "var(--dim)" }, n)); });
+  [0, .5, 1].forEach(function (part) { plot.append(node("text", { x: left - 6, y: y(part) + 4, "text-anchor": "end", "font-size": 11, fill: "var(--dim)" }, pct(part, 1))); });
+  return section("capacity", head,
+    el("p", { class: "dim small" }, "Predicted for full load from " + c.requests + " requests, by a model that knows the GVL only; on average " + c.busy_mean.toFixed(1) + " of " + c.threads + " threads had one. The green curve is in parts of its highest point."),
+    plot, table("capacity-table", [
+      { head: "threads", num: true, sort: function (p) { return p.threads; }, cell: function (p) { return p.threads; } },
+      { head: "throughput (green)", num: true, sort: function (p) { return p.throughput; }, cell: function (p) { return pct(p.throughput, 1); } },
+      { head: "time lost to the GVL (orange)", num: true, sort: function (p) { return p.waiting_share; }, cell: function (p) { return pct(p.waiting_share, 1); } }
+    ], c.curve, -1, function (tr, p) { if (p.threads === c.threads) tr.className = "now"; }));
+}
+
 function waits() {
   if (!D.blame.length && !D.waits.length) return section("waits", "Waiting for the GVL", absent("blame and single waits", "Nobody waited for it."));
   return section("waits", "Waiting for the GVL", el("p", {}, D.blamed),

@@ -3,6 +3,7 @@ package measure
 import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/capacity"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/report"
@@ -85,6 +86,7 @@ func (m *Measure) Stat(waitNS int64) report.Stat {
 	s.Blame = m.blame.Stat()
 	s.Requests = m.Requests(nil)
 	s.LongestWaits = m.account.LongestWaits(waitNS)
+	s.Capacity = capacity.Of(&s)
 	s.LeaveOut()
 	return s
 }

@@ -53,7 +53,8 @@ var rules = map[string][]string{
 	"gvl/account":                      {"sampler", "gvl", "gvl/code", "gvl/stream", "internal/units", "report"},
 	"gvl/timeline":                     {"sampler", "gvl", "gvl/stream"},
 	"gvl/findings":                     {"sampler", "gvl", "gvl/account", "gvl/code", "gvl/stream", "internal/units", "report"},
-	"gvl/measure":                      {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "gvl/timeline", "internal/units", "report"},
+	"gvl/capacity":                     {"gvl", "internal/units", "report", "sampler"},
+	"gvl/measure":                      {"sampler", "gvl", "gvl/account", "gvl/capacity", "gvl/findings", "gvl/stream", "gvl/timeline", "internal/units", "report"},
 	"flamegraph":                       {"sampler", "gvl", "gvl/stream", "internal/units"},
 	"export":                           {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "internal/units", "report", "sampler/growth"},
 	"recording":                        {"sampler", "sampler/own", "sampler/redact"},
@@ -117,7 +118,7 @@ var rules = map[string][]string{
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
 // they run at: each is tested without a process, and a recording gives the same answer anywhere.
 var pure = []string{"sampler", "sampler/growth", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
-	"gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "report", "export", "export/diff", "export/page", "export/profile", "export/snapshot", "export/trace", "recording", "internal/units"}
+	"gvl/capacity", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "report", "export", "export/diff", "export/page", "export/profile", "export/snapshot", "export/trace", "recording", "internal/units"}
 
 // forbiddenInPure are packages that no pure package may depend on, however indirectly.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}

@@ -1,0 +1,208 @@
+package capacity
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/report"
+)
+
+// A server is simulated event by event: threads that hold one GVL in the order of arrival, at most for a time slice,
+// and spend the rest of a request outside it.
+type server struct {
+	threads int
+	// hold and outside draw the lengths of the parts of a request, in ms. A request has parts of both.
+	hold, outside func(*rand.Rand) float64
+	parts         int
+	// handover is how long no thread holds the GVL after a hold, if a thread waits for it, in ms.
+	handover float64
+}
+
+// outcome is what the simulation measured, in ms.
+type outcome struct {
+	requests                     int
+	length, held, outside, waits float64
+	handover                     float64 // the part of waits in which no thread held the GVL
+}
+
+const sliceMS = 100
+
+func (s server) run(seed uint64, requests int) (o outcome) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	type thread struct {
+		ready, left float64 // when it comes to the GVL, and what is left of its hold
+		part        int
+	}
+	threads := make([]thread, s.threads)
+	for i := range threads {
+		threads[i] = thread{ready: s.outside(r), left: s.hold(r)}
+	}
+	var free float64 // when the GVL is free
+	for o.requests < requests {
+		next := 0
+		for i := range threads {
+			if threads[i].ready < threads[next].ready {
+				next = i
+			}
+		}
+		t := &threads[next]
+		from := max(free, t.ready)
+		if t.ready < free {
+			from += s.handover
+			o.handover += s.handover
+		}
+		turn := min(t.left, sliceMS)
+		o.waits += from - t.ready
+		o.held += turn
+		free = from + turn
+		t.ready, t.left = free, t.left-turn
+		if t.left > 0 {
+			continue
+		}
+		if t.part++; t.part == s.parts {
+			t.part = 0
+			o.requests++
+		}
+		away := s.outside(r)
+		o.outside += away
+		t.ready, t.left = free+away, s.hold(r)
+	}
+	o.length = free
+	return o
+}
+
+// stat is what ddtop would measure of it.
+func (o outcome) stat(threads int64) *report.Stat {
+	ns := func(ms float64) int64 { return int64(ms * 1e6) }
+	var states [gvl.NumStates]int64
+	states[gvl.Running], states[gvl.IO], states[gvl.Waiting] = ns(o.held), ns(o.outside), ns(o.waits)
+	name := "puma srv tp 001"
+	return &report.Stat{
+		Threads:    []report.StatThread{{Name: &name, NS: report.StatesOf(states)}},
+		DurationNS: ns(o.length),
+		GVL:        []report.StatGVL{{HeldShare: o.held / o.length, Waits: report.StatWaits{HandoverNS: ns(o.handover)}}},
+		Queues:     &report.StatQueues{Pools: []report.StatPool{{Kind: "puma", Max: &threads}}},
+		Requests:   report.StatRequests{Endpoints: []report.StatEndpoint{{Ended: o.requests, NS: report.StatesOf(states)}}},
+	}
+}
+
+func always(ms float64) func(*rand.Rand) float64 { return func(*rand.Rand) float64 { return ms } }
+func exponential(ms float64) func(*rand.Rand) float64 {
+	return func(r *rand.Rand) float64 { return ms * r.ExpFloat64() }
+}
+func uniform(ms float64) func(*rand.Rand) float64 {
+	return func(r *rand.Rand) float64 { return 2 * ms * r.Float64() }
+}
+
+// mixed is short mostly, and long once in ten times.
+func mixed(ms float64) func(*rand.Rand) float64 {
+	return func(r *rand.Rand) float64 {
+		if r.IntN(10) == 0 {
+			return 5.5 * ms * r.ExpFloat64()
+		}
+		return .5 * ms * r.ExpFloat64()
+	}
+}
+
+// From one measurement with some number of threads follows the throughput with other numbers, to a tenth. Only a
+// simulation can show it for many lengths of holds and without other processes on the machine.
+func TestPredictionsOfSimulatedServers(t *testing.T) {
+	t.Parallel()
+	const requests = 8_000
+	lengths := map[string]func(float64) func(*rand.Rand) float64{
+		"equal": always, "uniform": uniform, "exponential": exponential, "mixed": mixed,
+	}
+	for name, draw := range lengths {
+		for _, held := range []float64{.9, .5, .3, .1, .03} {
+			for i, measured := range []int{3, 8, 5} {
+				s := server{threads: measured, hold: draw(10 * held), outside: exponential(10 * (1 - held)), parts: 3}
+				if i == 2 {
+					s.handover = 6 * held // more than half of a hold
+				}
+				o := s.run(1, requests)
+				c := Of(o.stat(int64(measured)))
+				label := fmt.Sprintf("%s, %.2f with the GVL, %d threads", name, held, measured)
+				if c == nil || c.Why != nil {
+					t.Errorf("%s: no prediction: %+v", label, c)
+					continue
+				}
+				for _, n := range []int{1, 3, 5, 8, 16} {
+					p, ok := c.At(n)
+					if !ok {
+						continue
+					}
+					s.threads = n
+					other := s.run(2, requests)
+					truth := o.length / other.length
+					if math.Abs(p.Throughput/truth-1) > .1 {
+						t.Errorf("%s: throughput of %d: predicted %.3f, simulated %.3f (variance %.2f)", label, n, p.Throughput,
+							truth, c.Variance)
+					}
+					lost := other.waits / (other.waits + other.held + other.outside)
+					if math.Abs(p.WaitingShare-lost) > .1 {
+						t.Errorf("%s: lost with %d: predicted %.3f, simulated %.3f", label, n, p.WaitingShare, lost)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What the model does not know is no prediction, and says why.
+func TestRefusesToPredict(t *testing.T) {
+	t.Parallel()
+	good := func() *report.Stat {
+		return server{threads: 5, hold: exponential(3), outside: exponential(7), parts: 1}.run(1, 1000).stat(5)
+	}
+	if c := Of(good()); c == nil || c.Why != nil || len(c.Curve) != 10 || c.Curve[4].Throughput != 1 {
+		t.Fatalf("the healthy one: %+v", c)
+	}
+	for want, spoil := range map[string]func(s *report.Stat){
+		"only 3 requests ended": func(s *report.Stat) { s.Requests.Endpoints[0].Ended = 3 },
+		"waits for locks":       func(s *report.Stat) { s.Requests.Endpoints[0].NS.Lock = s.Requests.Endpoints[0].NS.IO },
+		"no known state":        func(s *report.Stat) { s.Requests.Endpoints[0].NS.Unknown = s.Requests.Endpoints[0].NS.IO },
+		"with the GVL":          func(s *report.Stat) { s.Requests.Endpoints[0].NS.Running = 0 },
+		"on fibers":             func(s *report.Stat) { s.Requests.Fibers = &report.StatFibers{Requests: 9} },
+		"threads without a request have the GVL for": func(s *report.Stat) {
+			s.Threads = append(s.Threads, report.StatThread{NS: report.StatStates{Running: s.DurationNS / 2}})
+		},
+		"longer than its holders explain": func(s *report.Stat) { s.Threads[0].NS.Running /= 30 },
+		"short of CPU": func(s *report.Stat) {
+			s.Threads[0].NoCPU.Running = s.Threads[0].NS.Running / 3
+		},
+		"swapped out": func(s *report.Stat) {
+			s.Process.SwapBytes, s.Process.SpanNS, s.Process.MajorFaults = 1, 1e9, 1000
+		},
+		"GET /slow alone takes": func(s *report.Stat) {
+			slow := s.Requests.Endpoints[0]
+			name := "GET /slow"
+			slow.Endpoint, slow.Ended = &name, 2
+			slow.NS.IO *= 5
+			s.Requests.Endpoints = append(s.Requests.Endpoints, slow)
+		},
+	} {
+		s := good()
+		spoil(s)
+		if c := Of(s); c == nil || c.Why == nil || !strings.Contains(*c.Why, want) || len(c.Curve) != 0 {
+			t.Errorf("%s: %+v", want, c)
+		}
+	}
+	for name, spoil := range map[string]func(s *report.Stat){
+		"two pools":     func(s *report.Stat) { s.Queues.Pools = append(s.Queues.Pools, s.Queues.Pools[0]) },
+		"size unknown":  func(s *report.Stat) { s.Queues.Pools[0].Max = nil },
+		"no pool":       func(s *report.Stat) { s.Queues = nil },
+		"no requests":   func(s *report.Stat) { s.Requests.Endpoints = nil },
+		"states lack":   func(s *report.Stat) { why := "no"; s.Quality.Lacks.States = &why },
+		"several locks": func(s *report.Stat) { s.GVL = append(s.GVL, report.StatGVL{}) },
+	} {
+		s := good()
+		spoil(s)
+		if c := Of(s); c != nil {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
