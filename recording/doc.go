@@ -37,9 +37,9 @@ import (
 // Version is the version of the file format. A change that this reader could not read needs another number, and a
 // reader that still takes the versions before. Version 2 added the turns of threads on a CPU and whether they listen at
 // a connection, version 3 what threads work for, with tables. Version 4 added the fibers that wait, version 5 the ids
-// of traces, version 6 the changes of the GVL, version 7 what threads do between these, and version 8 the queues in
-// front of the process.
-const Version = 8
+// of traces, version 6 the changes of the GVL, version 7 what threads do between these, version 8 the queues in
+// front of the process, and version 9 the locks of C code.
+const Version = 9
 
 // unit is the unit of most times, in ns: of kernel reads, CPU times and ReadNS.
 const unit = 1000

@@ -20,7 +20,7 @@ const (
 // errStack means that a stack is not where its registers say.
 var errStack = errors.New("its memory cannot be read")
 
-// errWork means that the tables of a file ask for far more work than those of compilers.
+// errWork means that the tables of a file ask for far more work than a compiler.
 var errWork = errors.New("its unwind tables take too long")
 
 // stackMemory is a thread's stack, read in pieces when they are needed.
