@@ -24,8 +24,10 @@ LOCK = Fiddle::Function.new(LIBC["pthread_mutex_lock"], [P], I)
 OPEN = Fiddle::Function.new(LIBC["openlog"], [P, I, I], Fiddle::TYPE_VOID)
 SYSLOG = Fiddle::Function.new(LIBC["syslog"], [I, P], Fiddle::TYPE_VOID)
 MUTEX, OWN = Array.new(2) { Fiddle::Pointer.malloc(64).tap { |m| m[0, 64] = "\0" * 64 } }
-def named(name, &block) = Thread.new { Thread.current.name = name; block.call }
-def log = SYSLOG.call(3, "hello")
+def named(name)
+  Thread.new { Thread.current.name = name; yield }
+end
+def log() SYSLOG.call(3, "hello") end
 
 r, w = IO.pipe
 $stderr.reopen(w)
@@ -63,15 +65,18 @@ func TestLocksOfCode(t *testing.T) {
 		if _, err := fmt.Sscanf(p.Line(t), "child %d", &child); err != nil {
 			t.Fatal(err)
 		}
-		checkLocks(t, p.PID, map[string]sampler.NativeLock{
-			"at mutex":  {State: sampler.LockHeld},
-			"at syslog": {State: sampler.LockUnknown, Library: "libc"},
-		}, "holder")
-		checkLocks(t, child, map[string]sampler.NativeLock{
-			"at mutex":  {State: sampler.LockInherited, FromPID: int32(p.PID)},
-			"at syslog": {State: sampler.LockInherited, FromPID: int32(p.PID), Library: "libc"},
-			"at own":    {State: sampler.LockHeld},
-		}, "")
+		inParent := map[string]sampler.NativeLock{"at mutex": {State: sampler.LockHeld}}
+		inChild := map[string]sampler.NativeLock{
+			"at mutex": {State: sampler.LockInherited, FromPID: int32(p.PID)},
+			"at own":   {State: sampler.LockHeld},
+		}
+		// glibc 2.31, of the root with Ruby 2.7, writes to standard error before it takes the lock.
+		if !strings.HasPrefix(r.Version, "2.") {
+			inParent["at syslog"] = sampler.NativeLock{State: sampler.LockUnknown, Library: "libc"}
+			inChild["at syslog"] = sampler.NativeLock{State: sampler.LockInherited, FromPID: int32(p.PID), Library: "libc"}
+		}
+		checkLocks(t, p.PID, inParent, "holder")
+		checkLocks(t, child, inChild, "")
 	})
 }
 
