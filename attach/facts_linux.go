@@ -43,7 +43,8 @@ func (p *facts) StartedAt() (time.Time, error) {
 	return time.Now().Add(started - up), nil
 }
 
-func (p *facts) ppid() int { return p.stat.PPID }
+// Parent is the PID of the process that was the parent when this one was opened.
+func (p *facts) Parent() int { return p.stat.PPID }
 
 // User is the name of the process's effective user, or its number if it has no name here.
 func (p *facts) User() string { return userName(p.status.UID[1]) }

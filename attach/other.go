@@ -57,6 +57,9 @@ func (p *Process) PID() int { return p.pid }
 // Forked returns false on this system.
 func (p *Process) Forked() bool { return false }
 
+// Parent returns 0 on this system.
+func (p *Process) Parent() int { return 0 }
+
 // User returns "" on this system.
 func (p *Process) User() string { return "" }
 

@@ -187,7 +187,7 @@ func (z *Pauser) end() {
 
 func (z *Pauser) start() *tracer {
 	t := &tracer{
-		z: z, ownChild: z.p.ppid() == os.Getpid(),
+		z: z, ownChild: z.p.Parent() == os.Getpid(),
 		order: make(chan struct{}), done: make(chan struct{}, 1), stopped: make(chan error, 1), released: make(chan Pause, 1),
 		timer: time.NewTimer(time.Hour), patience: time.NewTimer(time.Hour), seen: make(map[int32]struct{}), entries: make([]byte, 32<<10),
 	}

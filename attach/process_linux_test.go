@@ -108,8 +108,8 @@ func TestOpenDescribesTheProcess(t *testing.T) {
 		return err == nil && string(args) == "sleep\x0060\x00"
 	})
 	p := open(t, c.pid)
-	if p.PID() != c.pid || p.ppid() != os.Getpid() || p.Title() != "sleep" || p.NamespacePID() != c.pid || p.inNamespace() {
-		t.Errorf("PID %d PPID %d title %q namespace PID %d", p.PID(), p.ppid(), p.Title(), p.NamespacePID())
+	if p.PID() != c.pid || p.Parent() != os.Getpid() || p.Title() != "sleep" || p.NamespacePID() != c.pid || p.inNamespace() {
+		t.Errorf("PID %d PPID %d title %q namespace PID %d", p.PID(), p.Parent(), p.Title(), p.NamespacePID())
 	}
 	if filepath.Base(p.Exe()) != "sleep" && filepath.Base(p.Exe()) != "coreutils" {
 		t.Errorf("exe %q", p.Exe())

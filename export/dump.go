@@ -31,6 +31,9 @@ type Dump struct {
 	ownOnly          bool
 	// leftOut are the threads that the dump leaves out, parallel to Threads, or nil.
 	leftOut []bool
+	// nativeLocks is what NativeLocks is made from.
+	nativeLocks *sampler.NativeLocks
+	dict        *sampler.Dictionary
 }
 
 // NewDump builds a thread dump of one sample, of stack depth. states are the verdicts on s.Threads and parallel to
@@ -68,6 +71,9 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		d.leastNS = append(d.leastNS, all[i].LeastNS())
 	}
 	d.contention(all, dict)
+	if s.NativeLocks != nil {
+		d.SetNativeLocks(s.NativeLocks, dict)
+	}
 	return d
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -26,6 +27,38 @@ func (d *Dump) SetNative(threads []report.StatNative, ruby map[sampler.ThreadID]
 			out.Native = report.NewDumpNative(s)
 		}
 		d.NativeThreads = append(d.NativeThreads, out)
+	}
+}
+
+// SetNativeLocks adds the locks of C code that threads wait for.
+func (d *Dump) SetNativeLocks(locks *sampler.NativeLocks, dict *sampler.Dictionary) {
+	d.NativeLocks, d.nativeLocks, d.dict = report.NewDumpNativeLocks(locks), locks, dict
+}
+
+// writeNativeLocks writes a line for each lock of C code.
+func (t *dumpText) writeNativeLocks() {
+	if t.d.nativeLocks == nil {
+		return
+	}
+	for i := range t.d.nativeLocks.List {
+		l := &t.d.nativeLocks.List[i]
+		t.printf("lock of C code 0x%x", l.Address)
+		if place := gvl.NativeLockPlace(l); place != "" {
+			t.printf(" in %s", flamegraph.Printable(place))
+		}
+		t.printf(": %s", flamegraph.Printable(gvl.NativeLockHolder(l, t.d.dict)))
+		for i, id := range l.Waiters {
+			if i == 0 {
+				t.printf("\n  waiting: %d: ", len(l.Waiters))
+			} else {
+				t.printf(", ")
+			}
+			t.printf("%s", t.name(id))
+		}
+		if l.Others > 0 {
+			t.printf("\n  waiting: %s", units.Plural(int(l.Others), "native thread", "native threads"))
+		}
+		t.printf("\n")
 	}
 }
 

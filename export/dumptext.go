@@ -63,6 +63,7 @@ func (t *dumpText) head() {
 		t.deadlock(c)
 	}
 	t.locks()
+	t.writeNativeLocks()
 	t.fibers()
 	t.gc()
 	statAlloc(&t.b, &d.Alloc)

@@ -114,6 +114,9 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 	return "unknown"
 }
 
+// LostLock reports whether a Detail says that a thread waits for a lock of C code that no thread can release.
+func LostLock(d *Detail) bool { return lostText(d) != "" }
+
 // lostText describes a wait for a mutex of C code that no thread can end. It is empty for other waits.
 func lostText(d *Detail) string {
 	switch {

@@ -74,6 +74,9 @@ func (w *wire) fields(s *sampler.Sample, flags uint64) {
 	if flags&sampleQueues != 0 {
 		p.Queues = carryQueues(w, s.Queues)
 	}
+	if flags&sampleNativeLocks != 0 {
+		p.NativeLocks = carryNativeLocks(w, s.NativeLocks)
+	}
 	if flags&sampleChanges != 0 {
 		p.Changes = w.changes(&s.Changes)
 	} else {

@@ -26,7 +26,9 @@ type generator struct {
 	noFibers bool
 	// noQueues leaves out the queues in front of the process, as versions before 8 did.
 	noQueues bool
-	lock     *lockModel
+	// noLocks leaves out the locks of C code, as versions before 9 did.
+	noLocks bool
+	lock    *lockModel
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
 	noTraces  bool // spans have none
@@ -125,6 +127,27 @@ func (g *generator) queues() {
 	}
 }
 
+// nativeLocks makes the locks of C code of a sample, every fourth time other ones, without random numbers.
+func (g *generator) nativeLocks() {
+	n := g.looks
+	if n%4 != 1 || g.noLocks {
+		return
+	}
+	locks := &sampler.NativeLocks{AtNS: g.s.TimeNS - int64(n)}
+	for i := range n % 3 {
+		l := sampler.NativeLock{Address: uint64(0x7f00 + i), Function: "getaddrinfo", Library: "libc",
+			State: sampler.LockState(i % 4), Owner: int32(100 * i), FromPID: int32(i), Others: int32(n)}
+		for _, t := range g.s.Threads {
+			l.Waiters = append(l.Waiters, t.ID)
+			l.Holder = t.ID
+		}
+		locks.List = append(locks.List, l)
+	}
+	if g.s.NativeLocks = locks; n%7 == 0 {
+		g.s.NativeLocks = nil
+	}
+}
+
 // waiting makes the sample's reading of the fibers that wait, a new one every third time. It takes no random numbers
 // either.
 func (g *generator) waiting() {
@@ -212,6 +235,7 @@ func (g *generator) wild() *sampler.Sample {
 	g.wildClasses()
 	g.waiting()
 	g.queues()
+	g.nativeLocks()
 	g.wildChanges()
 	s.Reads.Ticks++
 	if s.Depth == sampler.StackTick {

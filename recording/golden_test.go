@@ -26,6 +26,7 @@ func testGolden(t *testing.T, version int) {
 	g.noTraces = version < 5 // and so did the ids of traces
 	g.noChanges = version < 6
 	g.noQueues = version < 8
+	g.noLocks = version < 9
 	file, want := record(t, 40, g.wild, g.d, end)
 	if *update && version == Version {
 		if err := os.WriteFile(path, file, 0o644); err != nil {

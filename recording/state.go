@@ -62,7 +62,8 @@ const (
 	sampleFibers  // since version 4
 	sampleChanges // since version 6
 	sampleExtended
-	sampleQueues // since version 8
+	sampleQueues      // since version 8
+	sampleNativeLocks // since version 9
 )
 
 // Bits of a thread's mask: what changed. The first seven fit one byte.

@@ -29,6 +29,8 @@ type Dump struct {
 	// NativeThreads are those that Ruby does not know, with their CPU time since they started. No sample has them, so
 	// the caller fills them.
 	NativeThreads []DumpNativeThread `json:"native_threads"`
+	// NativeLocks are locks of C code that threads wait for. It is null if ddtop did not look for them.
+	NativeLocks []DumpNativeLock `json:"native_locks"`
 	// NativeMissing says why no thread has a native stack. It is null if ddtop read them, or did not try to, as in a
 	// recording.
 	NativeMissing *string `json:"native_missing"`

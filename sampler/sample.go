@@ -382,6 +382,9 @@ type Sample struct {
 	// Queues is what waited in front of the process when that was last read. It is nil if it never was, or in a
 	// recording without it. It is shared and must not be changed.
 	Queues *Queues
+	// NativeLocks are the locks of C code that threads wait for. It is nil if none do, or in a recording without them.
+	// It is shared and must not be changed.
+	NativeLocks *NativeLocks
 	// Changes are the changes of the GVL since the sample before, in exact mode.
 	Changes Changes
 }

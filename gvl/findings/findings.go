@@ -191,6 +191,7 @@ const ruleStarved = "cpu_starved"
 // rules are listed causes before symptoms, which decides if rank, severity and share do not.
 var rules = [...]rule{
 	{id: "deadlock", rank: rankStandstill, boot: true, eval: evalDeadlock},
+	{id: "lock_nobody_holds", rank: rankStandstill, raise: raiseSoonNS, boot: true, eval: evalNobodyHolds},
 	{id: "gvl_stuck", rank: rankStandstill, eval: evalStuck},
 	{id: "log_blocked", rank: rankStandstill, boot: true, eval: evalLogBlocked},
 	{id: "memory_stall", rank: rankCause, raise: raiseNS, eval: evalMemoryStall},
@@ -215,7 +216,7 @@ var rules = [...]rule{
 	{id: "io_busy", rank: rankSymptom, raise: raiseNS, boot: true, hiddenBy: []string{
 		"deadlock", "log_blocked", "lock_starved", "lock_convoy", "pool_wait", "dns_slow", "child_wait", "redis_slow", "db_slow", "http_slow",
 	}, needs: needStates, eval: evalIOBusy},
-	{id: "stuck_thread", rank: rankSymptom, boot: true, hiddenBy: []string{"deadlock"}, eval: evalStuckThread},
+	{id: "stuck_thread", rank: rankSymptom, boot: true, hiddenBy: []string{"deadlock", "lock_nobody_holds"}, eval: evalStuckThread},
 	{id: "thread_leak", rank: rankSymptom, boot: true, eval: evalThreadLeak},
 	{id: "all_busy", rank: rankSymptom, raise: 30e9, needs: needStates, eval: evalAllBusy},
 }

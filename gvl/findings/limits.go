@@ -13,6 +13,7 @@ import (
 // sources of their defaults.
 type limits struct {
 	deadlockAge                                               float64
+	nobodyHoldsWaiters                                        float64
 	stuckHold, stuckAsleep, stuckSum                          float64
 	logWrite                                                  float64
 	memoryFaults, memoryAsleep, memoryPressure                float64
@@ -64,6 +65,7 @@ const limitFor = "for"
 // limitSpecs are all thresholds but limitFor, in the order of rules.
 var limitSpecs = [...]limitSpec{
 	{"deadlock", "age", unitTime, 700e6, func(l *limits) *float64 { return &l.deadlockAge }},
+	{"lock_nobody_holds", "waiters", unitNumber, 1, func(l *limits) *float64 { return &l.nobodyHoldsWaiters }},
 	{"gvl_stuck", "hold", unitTime, 150e6, func(l *limits) *float64 { return &l.stuckHold }},
 	{"gvl_stuck", "asleep", unitTime, 20e6, func(l *limits) *float64 { return &l.stuckAsleep }},
 	{"gvl_stuck", "sum", unitTime, 300e6, func(l *limits) *float64 { return &l.stuckSum }},

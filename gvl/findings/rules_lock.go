@@ -170,7 +170,10 @@ func evalConvoy(w *window) hit {
 		score:  max(mean/w.limits.convoyWaiters, byShare),
 		object: lock, severity: SeverityWarn,
 	}
-	if lock == 0 || h.score < 1 {
+	if lock == 0 {
+		return hit{} // threads wait for locks of C code alone, which another rule explains
+	}
+	if h.score < 1 {
 		return h
 	}
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {

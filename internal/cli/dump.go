@@ -176,6 +176,9 @@ func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src *live.Sou
 		missing = f.names.Redactor().Error(err)
 	}
 	d.SetNative(others, stacks.Ruby, stacks.Others, missing)
+	if err == nil || stacks.Locks != nil {
+		d.SetNativeLocks(stacks.Locks, src.Dictionary())
+	}
 }
 
 // addFibers adds the suspended fibers of a source that was just read. Where they can't be told the dump has none, and

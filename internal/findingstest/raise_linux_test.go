@@ -30,7 +30,9 @@ type raised struct {
 }
 
 var raises = map[string]raised{
-	"deadlock":      {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
+	"deadlock": {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
+	"lock_nobody_holds": {words: []string{"1 thread waits for ever for a lock of C code in libffi, held at fork", "; resolver in "},
+		never: []string{"lock_convoy"}},
 	"gvl_stuck":     {words: []string{"device", "slept in the kernel", "kept the GVL"}, alone: true},
 	"log_blocked":   {words: []string{"write()", "3 threads wait behind it"}},
 	"cpu_starved":   {words: []string{"had no CPU for"}, never: []string{"gvl_stuck"}, alone: true},

@@ -41,6 +41,8 @@ type NativeStacks struct {
 	// other threads, by TID.
 	Ruby   map[sampler.ThreadID]sampler.NativeStack
 	Others map[int32]sampler.NativeStack
+	// Locks are the locks of C code that threads wait for. It is nil if none do.
+	Locks *sampler.NativeLocks
 }
 
 // NativeStacks reads the native stacks of the threads of a sample that Once took, and of others. Threads that run are
@@ -52,7 +54,12 @@ func (s *Source) NativeStacks(ctx context.Context, sample *sampler.Sample, other
 }
 
 func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
-	out := NativeStacks{make(map[sampler.ThreadID]sampler.NativeStack), make(map[int32]sampler.NativeStack)}
+	out := NativeStacks{Ruby: make(map[sampler.ThreadID]sampler.NativeStack),
+		Others: make(map[int32]sampler.NativeStack)}
+	var err error
+	if out.Locks, err = s.nativeLocks(ctx, sample); err != nil {
+		return out, err
+	}
 	if err := s.native.prepare(&s.subject); err != nil {
 		return out, err
 	}

@@ -91,11 +91,17 @@ type sampling struct {
 	budget   *pace.Budget
 	press    pace.Press // of Run
 
+	// locksNow are the locks of C code that threads wait for. It is nil if none do. rubyTIDs are Ruby's threads by TID.
+	// The goroutine of beside reads both.
+	locksNow atomic.Pointer[sampler.NativeLocks]
+	rubyTIDs atomic.Pointer[map[int32]sampler.ThreadID]
+
 	slow *kernel.Slow
 	// slowNow is the last reading of slow. It is nil if there was none yet.
 	slowNow atomic.Pointer[kernel.SlowCounts]
 
 	lastProc, lastSelf, lastCheck int64
+	lastTIDs                      int64
 	lastSelfCPU                   int64
 	procNow                       sampler.Proc
 	selfNow                       sampler.Self
@@ -472,6 +478,8 @@ func (s *sampling) beside() func() {
 		defer close(done)
 		tick := time.NewTicker(besideEvery)
 		defer tick.Stop()
+		var locks lockWatch
+		defer locks.close()
 		s.readSlow()
 		for {
 			select {
@@ -482,6 +490,7 @@ func (s *sampling) beside() func() {
 				_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 				s.readSlow()
 				s.findPublishedAgain()
+				s.readLocks(ctx, &locks, pace.Monotonic())
 			}
 		}
 	}()
@@ -548,6 +557,8 @@ func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 		s.readQueues(now, slow, all)
 	}
 	sample.Queues = s.queuesNow
+	s.tellTIDs(sample)
+	sample.NativeLocks = s.locksNow.Load()
 	sample.Self.Priority = s.priority
 	sample.Self.Halved, sample.Self.Lowered = s.budget.Says()
 	sample.Self.Extended = s.budget.TakesMore()

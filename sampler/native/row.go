@@ -7,6 +7,9 @@ import (
 // maxSaved bounds the rows that a program may put aside at once (DW_CFA_remember_state). Compilers nest one.
 const maxSaved = 16
 
+// maxExpression bounds one expression, in bytes. The longest one of the C library has 30.
+const maxExpression = 512
+
 // ruleKind is how a register's value in the calling function is found.
 type ruleKind uint8
 
@@ -76,6 +79,7 @@ func (t *table) rowAt(addr uint64) (*row, error) {
 	}
 	s := programState{d: &d, loc: d.start, want: addr}
 	s.function, s.signal = d.start, d.signal
+	t.executed += len(d.first) + len(d.program)
 	if err := s.run(d.first); err != nil {
 		return nil, err
 	}
@@ -167,11 +171,11 @@ func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error)
 	case cfaDefineOffsetSigned:
 		s.frame.offset = r.sleb() * s.d.dataAlign
 	case cfaDefineExpression:
-		s.frame = rule{kind: ruleExpression, expression: r.take(r.uleb())}
+		s.frame = rule{kind: ruleExpression, expression: r.expression()}
 	case cfaExpression:
-		s.put(r, r.uleb(), rule{kind: ruleSavedExpression, expression: r.take(r.uleb())})
+		s.put(r, r.uleb(), rule{kind: ruleSavedExpression, expression: r.expression()})
 	case cfaValueExpre:
-		s.put(r, r.uleb(), rule{kind: ruleExpression, expression: r.take(r.uleb())})
+		s.put(r, r.uleb(), rule{kind: ruleExpression, expression: r.expression()})
 	case cfaValueOffset:
 		s.put(r, r.uleb(), rule{kind: ruleAt, offset: int64(r.uleb()) * s.d.dataAlign})
 	case cfaValueSigned:
@@ -182,6 +186,15 @@ func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error)
 		return loc, fmt.Errorf("%w: instruction %#x", errTable, op)
 	}
 	return loc, nil
+}
+
+// expression takes an expression with its length.
+func (r *reader) expression() []byte {
+	n := r.uleb()
+	if n > maxExpression {
+		r.failed = true
+	}
+	return r.take(n)
 }
 
 // put sets a register's rule. Rules of registers that no rule here leads to, as xmm6, are left out.

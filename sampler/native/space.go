@@ -17,6 +17,9 @@ const (
 	maxTables = 64 << 20
 	// maxRows bounds the rows that are kept of all files, each of 900 bytes.
 	maxRows = 4096
+	// maxExecuted bounds the programs that are executed for the rows of one stack, in bytes. The longest one of a
+	// function has 10 KB, and few have more than 100 bytes.
+	maxExecuted = 1 << 20
 )
 
 // Process is a process whose native stacks are read.
@@ -30,12 +33,22 @@ type Process interface {
 type Space struct {
 	process  Process
 	mappings []attach.Mapping
-	modules  map[string]*module // by path
-	rows     map[uint64]*row    // by address in the process
+	modules  map[fileID]*module
+	rows     map[uint64]*row // by address in the process
 	tables   int
+	// executed is how many bytes of programs were executed for the current stack.
+	executed int
 	// again: the mappings may be read again for an address that none holds.
 	again bool
 }
+
+// fileID identifies a mapped file. After an upgrade under a running process two files of one path can be mapped.
+type fileID struct {
+	path, device string
+	inode        uint64
+}
+
+func fileOf(m attach.Mapping) fileID { return fileID{m.Path, m.Device, m.Inode} }
 
 // module is a file that a process has mapped.
 type module struct {
@@ -48,7 +61,7 @@ type module struct {
 
 // NewSpace reads the mappings of a process. Files are opened when a stack leads into them.
 func NewSpace(p Process) (*Space, error) {
-	s := &Space{process: p, modules: make(map[string]*module), rows: make(map[uint64]*row)}
+	s := &Space{process: p, modules: make(map[fileID]*module), rows: make(map[uint64]*row)}
 	return s, s.Refresh()
 }
 
@@ -69,22 +82,26 @@ func (s *Space) Refresh() error {
 
 // keepModules drops the modules whose mappings have changed.
 func (s *Space) keepModules(mappings []attach.Mapping) {
-	of := func(all []attach.Mapping, path string) []attach.Mapping {
-		var own []attach.Mapping
-		for _, m := range all {
-			if m.Path == path && m.Exec {
-				own = append(own, m)
-			}
-		}
-		return own
+	code := func(all []attach.Mapping, id fileID) []attach.Mapping {
+		return slices.DeleteFunc(mappingsOf(all, id), func(m attach.Mapping) bool { return !m.Exec })
 	}
-	for path, m := range s.modules {
-		if !slices.Equal(of(mappings, path), of(s.mappings, path)) {
+	for id, m := range s.modules {
+		if !slices.Equal(code(mappings, id), code(s.mappings, id)) {
 			m.close()
 			s.tables -= m.size()
-			delete(s.modules, path)
+			delete(s.modules, id)
 		}
 	}
+}
+
+// mappingsOf returns the mappings of a file.
+func mappingsOf(all []attach.Mapping, id fileID) (own []attach.Mapping) {
+	for _, m := range all {
+		if fileOf(m) == id {
+			own = append(own, m)
+		}
+	}
+	return own
 }
 
 // Close closes the files.
@@ -145,17 +162,17 @@ func (s *Space) moduleAt(addr uint64) (*module, error) {
 	case !where.IsFile() && !vdso:
 		return nil, errJIT
 	}
-	m := s.modules[where.Path]
+	m := s.modules[fileOf(where)]
 	if m == nil {
 		if len(s.modules) >= maxModules {
 			return nil, errMany
 		}
 		m = s.open(where, vdso)
-		s.modules[where.Path] = m
+		s.modules[fileOf(where)] = m
 	}
 	overlaps := func(l attach.Span) bool { return where.Start < l.End && where.End > l.Start }
 	if m.err == nil && !slices.ContainsFunc(m.Loads, overlaps) {
-		return m, errNowhere // another file of the same name
+		return m, errNowhere // it is mapped twice
 	}
 	return m, m.err
 }
@@ -165,7 +182,7 @@ func (s *Space) open(where attach.Mapping, vdso bool) *module {
 	if vdso {
 		m.Module, m.err = mapped.NewModuleFromMemory(where.Path, s.process, where.Start)
 	} else {
-		m.Module, m.err = s.process.Module(where.Path, s.mappings)
+		m.Module, m.err = s.process.Module(where.Path, mappingsOf(s.mappings, fileOf(where)))
 	}
 	if m.err != nil {
 		m.Module = nil
@@ -190,7 +207,12 @@ func (s *Space) rowAt(m *module, addr uint64) (*row, error) {
 	if r := s.rows[addr]; r != nil {
 		return r, nil
 	}
+	if s.executed > maxExecuted {
+		return nil, errWork
+	}
+	before := m.table.executed
 	r, err := m.table.rowAt(addr - uint64(m.Bias))
+	s.executed += m.table.executed - before
 	if err != nil {
 		return nil, err
 	}

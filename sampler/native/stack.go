@@ -13,15 +13,21 @@ const (
 	// maxPieces bounds the pieces of one stack: 1 MB. A thread of Ruby's has its VM stack, of 1 MB, between its
 	// outermost frames and the others. That is never read.
 	maxPieces = 256
+	// maxWords bounds the words of one stack that are looked at. 1,024 frames with eight saved registers have 8,192.
+	maxWords = 1 << 16
 )
 
 // errStack means that a stack is not where its registers say.
 var errStack = errors.New("its memory cannot be read")
 
+// errWork means that the tables of a file ask for far more work than a compiler.
+var errWork = errors.New("its unwind tables take too long")
+
 // stackMemory is a thread's stack, read in pieces when they are needed.
 type stackMemory struct {
 	space  *Space
 	pieces []stackPart
+	words  int // how many were looked at
 }
 
 type stackPart struct {
@@ -31,6 +37,9 @@ type stackPart struct {
 
 // word reads a word of the stack, or of the stack that a signal handler was called from.
 func (s *stackMemory) word(at uint64) (uint64, error) {
+	if s.words++; s.words > maxWords {
+		return 0, errWork
+	}
 	for i := len(s.pieces) - 1; i >= 0; i-- {
 		p := &s.pieces[i]
 		if n := uint64(len(p.bytes)); at >= p.from && at-p.from < n && n-(at-p.from) >= 8 {

@@ -29,6 +29,8 @@ type table struct {
 	// frames is .eh_frame, at framesAt.
 	frames   []byte
 	framesAt uint64
+	// executed is how many bytes of programs were executed for rows.
+	executed int
 }
 
 // content reads what a file places at an address (attach.Module.Content).

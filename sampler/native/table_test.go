@@ -165,7 +165,7 @@ func newFake(t testing.TB, tables *table, stack []byte) *Space {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.modules["/lib/libtest-1.so.2"] = &module{table: tables, short: "libtest", names: make(map[uint64]string),
+	s.modules[fileID{path: "/lib/libtest-1.so.2", inode: 1}] = &module{table: tables, short: "libtest", names: make(map[uint64]string),
 		Module: &attach.Module{Bias: testBias, Machine: "x86_64", Loads: []attach.Span{{Start: testBias,
 			End: testBias + 0x10000}}}}
 	return s
@@ -289,5 +289,81 @@ func TestReplacedFile(t *testing.T) {
 	if got := s.Unwind(At(testStack, pc)); len(got.Frames) != 1 || !errors.Is(got.Stopped, errTable) ||
 		len(s.rows) != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestHostileTablesEndSoon: tables that ask for endless work are refused after a bounded part of it.
+func TestHostileTablesEndSoon(t *testing.T) {
+	const pc = testBias + testFunction + 1
+	// The frame's address is the stack pointer plus 8. Sixteen registers are each computed from many words.
+	reads := func(n int) []byte {
+		expression := slices.Repeat([]byte{opBreg0 + regRSP, 0, opDeref, opAnd}, n)
+		expression = append([]byte{opLit0}, expression...)
+		return append([]byte{cfaValueExpre, regR12, byte(len(expression)&0x7f | 0x80), byte(len(expression) >> 7)},
+			expression...)
+	}
+	for name, program := range map[string][]byte{
+		"many words":          reads(maxExpression/4 - 1),
+		"a long expression":   reads(maxExpression/4 + 1),
+		"rows are put aside":  slices.Repeat([]byte{cfaRemember, cfaRestoreState}, maxRecord/2-64),
+		"programs of nothing": make([]byte, maxRecord-64),
+	} {
+		tables, err := newTestTable(testTable(program...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Each frame returns into another instruction of the function, so that no row is used twice.
+		var stack []byte
+		for i := range uint64(maxFrames) {
+			stack = append(stack, le(8, testBias+testFunction+1+i%(testSize-1))...)
+		}
+		s := newFake(t, tables, stack)
+		got := s.Unwind(At(testStack, pc))
+		if name == "a long expression" {
+			if len(got.Frames) != 1 || !errors.Is(got.Stopped, errTable) {
+				t.Errorf("%s: %d frames, %v", name, len(got.Frames), got.Stopped)
+			}
+			continue
+		}
+		if len(got.Frames) >= maxFrames || got.Stopped == nil || s.executed > maxExecuted+2*maxRecord {
+			t.Errorf("%s: %d frames, %d bytes, %v", name, len(got.Frames), s.executed, got.Stopped)
+		}
+	}
+}
+
+// twice is a process with two files of one path: one was replaced, and then mapped again.
+type twice struct {
+	fake
+	asked []uint64
+}
+
+func (p *twice) Maps() ([]attach.Mapping, error) {
+	list, err := p.fake.Maps()
+	second := list[0]
+	second.Start, second.End, second.Inode = testBias+0x20000, testBias+0x30000, 2
+	return slices.Insert(list, 1, second), err
+}
+
+func (p *twice) Module(_ string, mappings []attach.Mapping) (*attach.Module, error) {
+	for _, m := range mappings {
+		p.asked = append(p.asked, m.Inode)
+	}
+	return nil, errTable
+}
+
+// TestTwoFilesOfOnePath: each of two files of one path is opened by its own mappings.
+func TestTwoFilesOfOnePath(t *testing.T) {
+	p := &twice{}
+	s, err := NewSpace(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pc := range []uint64{testBias + 0x20010, testBias + 0x10} {
+		if got := s.Unwind(At(testStack, pc)); len(got.Frames) != 1 || !errors.Is(got.Stopped, errTable) {
+			t.Errorf("%+v", got)
+		}
+	}
+	if !slices.Equal(p.asked, []uint64{2, 1}) {
+		t.Errorf("opened by the mappings of files %v", p.asked)
 	}
 }

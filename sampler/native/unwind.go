@@ -56,6 +56,7 @@ func (e *Stop) Error() string {
 // Unwind follows a stack outward from registers. It stops where a register that is needed is not known.
 func (s *Space) Unwind(regs Registers) Stack {
 	stack := &stackMemory{space: s}
+	s.executed = 0
 	var out Stack
 	innermost := true // or what a signal interrupted: the instruction at PC is still to be executed
 	for len(out.Frames) < maxFrames {

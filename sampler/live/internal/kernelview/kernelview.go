@@ -2,6 +2,7 @@ package kernelview
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
@@ -66,7 +67,12 @@ type View struct {
 	// Spaces says which threads the process has. It is nil if it is not needed.
 	Spaces *kernel.Namespace
 	lost   lostHelpers
-	First  firstStack
+	// LockWaitNS is when a thread was last seen to wait for a lock of C code, CLOCK_MONOTONIC in ns. LostLocks are the
+	// addresses of such locks without an owner that no thread holds. It is nil if there is none. Any goroutine may use
+	// both.
+	LockWaitNS atomic.Int64
+	LostLocks  atomic.Pointer[[]uint64]
+	First      firstStack
 	// Frozen: the process's cgroup was frozen when that was asked last.
 	Frozen bool
 	// OldestNS is how old the CPU counters of a thread get.

@@ -1,9 +1,8 @@
 package kernelview
 
 import (
-	"encoding/binary"
+	"slices"
 
-	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
@@ -46,29 +45,17 @@ func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	return call.Name
 }
 
-// isLost reports whether a futex is a lost mutex of glibc: it is locked with waiters, and its owner is no thread of
-// the process. (struct __pthread_mutex_s of sysdeps/nptl/bits/struct_mutex.h: lock, count, owner, users, kind.)
+// isLost reports whether a call waits for a lost mutex of glibc, or for a lock in LostLocks. The owner of a lost mutex
+// is no thread of the process.
 func (v *View) isLost(call *kernel.Call) bool {
-	const (
-		futexWait, futexWaitBitset = 0, 9
-		private, realtime          = 128, 256
-		lockedWithWaiters          = 2
-		maxUsers, maxKind          = 1 << 16, 0x3ff
-	)
-	op := uint32(call.Args[1]) &^ (private | realtime)
-	if op != futexWait && op != futexWaitBitset || uint32(call.Args[2]) != lockedWithWaiters {
+	if !call.AwaitsLock() {
 		return false
 	}
-	read := func() (owner int32, ok bool) {
-		var b [20]byte
-		if v.mem.Read(attach.Address(call.Args[0]), b[:]) != nil {
-			return 0, false
-		}
-		word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
-		owner = int32(word(2))
-		return owner, word(0) == lockedWithWaiters && owner > 0 && word(3) >= 1 && word(3) <= maxUsers && word(4) <= maxKind
+	v.LockWaitNS.Store(v.now())
+	if lost := v.LostLocks.Load(); lost != nil && slices.Contains(*lost, call.Args[0]) {
+		return true
 	}
-	owner, ok := read()
+	owner, ok := kernel.MutexOwner(v.mem, call.Args[0])
 	if !ok {
 		return false
 	}
@@ -76,7 +63,7 @@ func (v *View) isLost(call *kernel.Call) bool {
 		return false
 	}
 	// It owned the mutex while it was looked for.
-	again, ok := read()
+	again, ok := kernel.MutexOwner(v.mem, call.Args[0])
 	return ok && again == owner
 }
 

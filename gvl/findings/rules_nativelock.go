@@ -1,0 +1,66 @@
+package findings
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// evalNobodyHolds: threads wait for a lock of C code that no thread of the process holds, so that they wait for ever.
+func evalNobodyHolds(w *window) hit {
+	lock := nobodyHolds(w.s.NativeLocks)
+	var ids []sampler.ThreadID
+	for i := range w.states {
+		ts := &w.states[i]
+		if ts.State == gvl.Lock && gvl.LostLock(&ts.Detail) || lock != nil && slices.Contains(lock.Waiters, ts.Thread) {
+			ids = append(ids, ts.Thread)
+		}
+	}
+	others := int32(0)
+	if lock != nil {
+		others = lock.Others
+	}
+	// A helper thread is no thread of Ruby's. The thread of Ruby's that needs it waits, too.
+	waiters := max(len(ids), int(others))
+	h := hit{score: float64(waiters) / w.limits.nobodyHoldsWaiters, severity: SeverityCrit, threads: ids}
+	if h.score < 1 || waiters == 0 {
+		return h
+	}
+	h.title = "Lock no thread holds"
+	h.text = units.Plural(waiters, "thread "+tenseWaits, "threads "+tenseWait) +
+		" for ever for a lock of C code"
+	if lock != nil {
+		h.object = lock.Address
+		if place := gvl.NativeLockPlace(lock); place != "" {
+			h.text += " in " + place
+		}
+		h.text += ", " + gvl.NativeLockHolder(lock, w.dict)
+	} else {
+		h.text += ", held at fork by a thread that does not exist here, or by a thread that has ended"
+	}
+	if len(ids) > 0 {
+		if ts := w.state(ids[0]); ts != nil {
+			h.stack, h.explains = ts.Stack, w.sampledNS*int64(len(ids))
+			h.text += "; " + w.name(ids[0]) + w.in(ts.Stack)
+			w.serves(&h, ids[0])
+		}
+	}
+	h.next = "restart the process, because the lock will never be free; start threads that call this library after the fork"
+	return h
+}
+
+// nobodyHolds returns the lock with the most waiters that no thread holds, or nil.
+func nobodyHolds(n *sampler.NativeLocks) (most *sampler.NativeLock) {
+	if n == nil {
+		return nil
+	}
+	waiters := func(l *sampler.NativeLock) int { return len(l.Waiters) + int(l.Others) }
+	for i := range n.List {
+		if l := &n.List[i]; l.Lost() && (most == nil || waiters(l) > waiters(most)) {
+			most = l
+		}
+	}
+	return most
+}

@@ -1,0 +1,49 @@
+package report
+
+import (
+	"strconv"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// DumpNativeLock is a lock of C code that threads wait for.
+type DumpNativeLock struct {
+	Address string `json:"address"`
+	// Function waits for the lock. Library is the short name of its file. Either is null if not known.
+	Function *string `json:"function"`
+	Library  *string `json:"library"`
+	// State says who holds the lock: held, lost, inherited or unknown.
+	State string `json:"state"`
+	// OwnerTID is the thread that the lock names, in the target's PID namespace, and Holder the same if Ruby knows the
+	// thread. ForkedBy is the process that the lock is inherited from. Each is null if there is none.
+	OwnerTID *int32            `json:"owner_tid"`
+	Holder   *sampler.ThreadID `json:"holder"`
+	ForkedBy *int32            `json:"forked_by"`
+	// Waiters are Ruby's waiting threads. OtherWaiters counts the others.
+	Waiters      []sampler.ThreadID `json:"waiters"`
+	OtherWaiters int32              `json:"other_waiters"`
+}
+
+// NewDumpNativeLocks returns the locks for a dump, never nil.
+func NewDumpNativeLocks(n *sampler.NativeLocks) []DumpNativeLock {
+	out := []DumpNativeLock{}
+	if n == nil {
+		return out
+	}
+	for i := range n.List {
+		l := &n.List[i]
+		out = append(out, DumpNativeLock{Address: "0x" + strconv.FormatUint(l.Address, 16), Function: TextOrNil(l.Function),
+			Library: TextOrNil(l.Library), State: l.State.String(), OwnerTID: nonZero(l.Owner),
+			Holder: nonZero(l.Holder), ForkedBy: nonZero(l.FromPID),
+			Waiters: append([]sampler.ThreadID{}, l.Waiters...), OtherWaiters: l.Others})
+	}
+	return out
+}
+
+func nonZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,40 @@
+package kernel
+
+import (
+	"encoding/binary"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// lockedWithWaiters is the value of glibc's locks that threads wait for (sysdeps/nptl/lowlevellock.h).
+const lockedWithWaiters = 2
+
+// AwaitsLock reports whether a call waits in a futex for a lock of glibc. The lock is then at the first argument.
+func (c *Call) AwaitsLock() bool {
+	const (
+		futexWait, futexWaitBitset = 0, 9
+		private, realtime          = 128, 256
+	)
+	op := uint32(c.Args[1]) &^ (private | realtime)
+	return c.Name == "futex" && (op == futexWait || op == futexWaitBitset) && uint32(c.Args[2]) == lockedWithWaiters
+}
+
+// MutexOwner returns the owner of a mutex of glibc that threads wait for, as a TID of the process's PID namespace. ok
+// is false if the memory is none of such a mutex. (struct __pthread_mutex_s of sysdeps/nptl/bits/struct_mutex.h: lock,
+// count, owner, users, kind.)
+func MutexOwner(mem attach.Memory, address uint64) (owner int32, ok bool) {
+	const maxUsers, maxKind = 1 << 16, 0x3ff
+	var b [20]byte
+	if mem.Read(attach.Address(address), b[:]) != nil {
+		return 0, false
+	}
+	word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
+	owner = int32(word(2))
+	return owner, word(0) == lockedWithWaiters && owner > 0 && word(3) >= 1 && word(3) <= maxUsers && word(4) <= maxKind
+}
+
+// LockAwaited reports whether threads still wait for a lock of glibc.
+func LockAwaited(mem attach.Memory, address uint64) bool {
+	var b [4]byte
+	return mem.Read(attach.Address(address), b[:]) == nil && binary.LittleEndian.Uint32(b[:]) == lockedWithWaiters
+}

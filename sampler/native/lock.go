@@ -1,0 +1,130 @@
+package native
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// LockWait is where a thread waits for a lock of C code.
+type LockWait struct {
+	// Mutex means that the lock is a pthread_mutex_t, which names its owner. LowLevel means that it is a lock within
+	// the C library, which names none. If both are false, the functions have no names.
+	Mutex, LowLevel bool
+	// Function is the function that other code called before it came to wait for the lock. It is empty if it has no
+	// name. Library and Path are of its file.
+	Function, Library, Path string
+	// start is where the function begins that came to wait. It is zero if that is not known.
+	start uint64
+}
+
+// maxLockFrames bounds the functions of the C library between the system call and the function that locks.
+const maxLockFrames = 8
+
+// WaitsFor says for what kind of lock a thread waits, by the functions on its stack, innermost first.
+func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
+	behind := 0 // the first frame that is not part of the lock
+	for i := range frames[:min(len(frames), maxLockFrames)] {
+		switch name := plain(frames[i].Name); {
+		case strings.HasPrefix(name, "lll_lock_wait"):
+			w.LowLevel, behind = true, i+1
+		case strings.HasPrefix(name, "pthread_mutex_"), strings.HasPrefix(name, "pthread_cond_"):
+			w.Mutex, w.LowLevel, behind = true, false, i+1
+		}
+	}
+	// From glibc 2.41 on the function that waits has no name. All functions that lock mutexes have one.
+	if behind == 0 && len(frames) > 0 && (frames[0].Library == "libc" || frames[0].Library == "libpthread") {
+		w.LowLevel, behind = true, 1
+	}
+	if behind >= len(frames) {
+		return w
+	}
+	first := &frames[behind]
+	w.Library, w.Path, w.start = first.Library, first.Path, first.Function
+	for i := behind; i < len(frames) && frames[i].Path == first.Path; i++ {
+		if frames[i].Name != "" {
+			w.Function = frames[i].Name
+		}
+	}
+	return w
+}
+
+// plain is a function's name without what marks the aliases within the C library.
+func plain(name string) string {
+	name = strings.TrimLeft(name, "_")
+	for _, prefix := range [...]string{"libc_", "GI_"} {
+		name = strings.TrimLeft(strings.TrimPrefix(name, prefix), "_")
+	}
+	return strings.TrimSuffix(name, "64")
+}
+
+// sleeps has the functions of the C library in which threads sleep without one of its locks.
+var sleeps = set(`poll ppoll select pselect epoll_wait epoll_pwait read readv pread preadv write writev pwrite
+	recv recvfrom recvmsg send sendto sendmsg accept accept4 connect nanosleep clock_nanosleep usleep sleep pause
+	pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait sem_wait sem_timedwait sem_clockwait syscall
+	wait waitpid wait3 wait4 waitid sigwait sigwaitinfo sigtimedwait sigsuspend flock fsync fdatasync open openat
+	ioctl fcntl pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_clocklock pthread_join
+	pthread_clockjoin_np pthread_timedjoin_np eventfd_read`)
+
+// starts has the functions of the C library that call what a thread or a program is there for.
+var starts = set("start_main start_main_impl start_thread clone clone3")
+
+func set(names string) map[string]bool {
+	m := make(map[string]bool)
+	for _, name := range strings.Fields(names) {
+		m[name] = true
+	}
+	return m
+}
+
+// In reports whether a thread is in the function that locked, or tried to.
+func (w *LockWait) In(frames []sampler.NativeFrame) bool {
+	return w.start != 0 && slices.ContainsFunc(frames, func(f sampler.NativeFrame) bool {
+		return f.Function == w.start && f.Path == w.Path
+	})
+}
+
+// MayHold reports whether a thread may hold a lock of the C library, whose path is given. Code of the library holds
+// such a lock only while it runs. stopped is the Stopped of the stack.
+func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
+	if stopped != nil && !outsideBeyond(stopped, frames, path) || len(frames) == 0 {
+		return true
+	}
+	for i := 0; i < len(frames); {
+		from := i
+		for i++; i < len(frames) && frames[i].Path == frames[from].Path; i++ {
+		}
+		if frames[from].Path != path {
+			continue
+		}
+		outer := ""
+		for _, f := range frames[from:i] {
+			if f.Name != "" {
+				outer = plain(f.Name)
+			}
+		}
+		switch {
+		case from == 0 && i < len(frames) && frames[i-1].Name != "" && sleeps[outer]:
+		case from > 0 && (i == len(frames) && stopped == nil || starts[outer] && i+1 >= len(frames)):
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// outsideBeyond reports whether the functions beyond the end of an incomplete stack hold no lock of the C library. It
+// calls neither Ruby code nor other libraries with a lock, except for those that look up names.
+func outsideBeyond(stopped error, frames []sampler.NativeFrame, path string) bool {
+	if errors.Is(stopped, errJIT) {
+		return true
+	}
+	var unknown unknownRegister
+	if !errors.As(stopped, &unknown) || len(frames) == 0 {
+		return false
+	}
+	last := &frames[len(frames)-1]
+	return last.Path != path && !strings.HasPrefix(last.Library, "libnss")
+}
