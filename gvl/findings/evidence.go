@@ -221,7 +221,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 		c.spread(k.FromNS, k.ToNS, func(b *second, ns int64) { b.sampledNS += ns })
 	}
 	if k.Proc.Halted() || k.Stopped {
-		c.stop(k.ToNS)
+		c.stop(k.ToNS, frozenBy(k))
 		return
 	}
 	if wasStopped {

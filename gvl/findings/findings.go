@@ -190,6 +190,7 @@ const ruleStarved = "cpu_starved"
 
 // rules are listed causes before symptoms, which decides if rank, severity and share do not.
 var rules = [...]rule{
+	{id: ruleFrozen, rank: rankStandstill, boot: true, eval: evalFrozen},
 	{id: "deadlock", rank: rankStandstill, boot: true, eval: evalDeadlock},
 	{id: "gvl_stuck", rank: rankStandstill, eval: evalStuck},
 	{id: "log_blocked", rank: rankStandstill, boot: true, eval: evalLogBlocked},
@@ -272,10 +273,14 @@ func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, b *accou
 // Tick evaluates the rules at intervals, after the collector has taken the sample.
 func (f *Findings) Tick(k *gvl.Tick) {
 	now := k.ToNS
-	if f.ev.stopped() || now < f.nextNS {
+	if now < f.nextNS {
 		return
 	}
 	f.nextNS = now + evaluateNS
+	if f.ev.stopped() {
+		f.judgeHalted(now)
+		return
+	}
 	f.win.collect(k.Sample, k.States, now, 0)
 	if f.win.sampledNS < minWindowNS {
 		return
@@ -520,6 +525,9 @@ func (f *Findings) ranked() []int {
 }
 
 func (f *Findings) hidden(r *rule) bool {
+	if r.id != ruleFrozen && f.frozen() {
+		return true
+	}
 	for _, id := range r.hiddenBy {
 		for i := range rules {
 			if rules[i].id == id && f.states[i].raised {

@@ -12,6 +12,7 @@ import (
 // limits are the thresholds of all rules: shares from 0 to 1, times in ns, numbers. docs/reference/findings.md has the
 // sources of their defaults.
 type limits struct {
+	frozenTime                                                float64
 	deadlockAge                                               float64
 	stuckHold, stuckAsleep, stuckSum                          float64
 	logWrite                                                  float64
@@ -63,6 +64,7 @@ const limitFor = "for"
 
 // limitSpecs are all thresholds but limitFor, in the order of rules.
 var limitSpecs = [...]limitSpec{
+	{"frozen", "time", unitTime, 1e9, func(l *limits) *float64 { return &l.frozenTime }},
 	{"deadlock", "age", unitTime, 700e6, func(l *limits) *float64 { return &l.deadlockAge }},
 	{"gvl_stuck", "hold", unitTime, 150e6, func(l *limits) *float64 { return &l.stuckHold }},
 	{"gvl_stuck", "asleep", unitTime, 20e6, func(l *limits) *float64 { return &l.stuckAsleep }},

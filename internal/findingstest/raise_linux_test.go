@@ -30,6 +30,7 @@ type raised struct {
 }
 
 var raises = map[string]raised{
+	"frozen":        {words: []string{"Process is stopped", "a signal (SIGSTOP, ctrl-z) or a debugger keeps all of its threads from running for 1."}},
 	"deadlock":      {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
 	"gvl_stuck":     {words: []string{"device", "slept in the kernel", "kept the GVL"}, alone: true},
 	"log_blocked":   {words: []string{"write()", "3 threads wait behind it"}},
