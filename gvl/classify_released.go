@@ -87,11 +87,11 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	case t.Status == sampler.Killed:
 		switch {
 		case t.Bits&sampler.BitMain == 0:
-			d.Reason = reasonDead
+			d.Reason = ReasonDead
 		case len(s.Threads) > 1:
-			d.Reason = reasonWaitsForEnd
+			d.Reason = ReasonWaitsForEnd
 		default:
-			d.Reason = reasonEnding
+			d.Reason = ReasonEnding
 		}
 		return Unknown, d
 	case t.Bits&sampler.BitStarting != 0:

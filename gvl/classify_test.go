@@ -175,7 +175,7 @@ func TestClassify(t *testing.T) {
 		{"unknown call", nil, gvltest.SampleAt(gvltest.Base, 0, gvltest.Answered(gvltest.Released(1), gvltest.Base, "perf_event_open", -1, 0)), Unknown,
 			func(d Detail) bool { return d.Reason == reasonOtherCall }},
 		{"dead", nil, gvltest.SampleAt(gvltest.Base, 0, gvltest.Asleep(1, sampler.Killed, 0)), Unknown,
-			func(d Detail) bool { return d.Reason == reasonDead }},
+			func(d Detail) bool { return d.Reason == ReasonDead }},
 		{"no status at first sight", nil,
 			gvltest.SampleAt(gvltest.Base, 0, bits(gvltest.Released(1), sampler.BitNoStatus|sampler.BitBlockingRegion)), Unknown,
 			func(d Detail) bool { return d.Reason == reasonNoStatus }},

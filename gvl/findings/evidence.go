@@ -98,6 +98,10 @@ type watch struct {
 	// runCPU is its CPU time with this stack, once its counters were read.
 	runCPU int64
 	usual  usualStack
+	// endingNS is since when it shows that the program ends (ending). courseNS is when it was last seen to run the program
+	// after the start. Both are zero if never.
+	ending             ending
+	endingNS, courseNS int64
 	// gate is the gate at which it waits, or nil.
 	gate                 *gate
 	cpuAt, cpu, runDelay int64
@@ -355,6 +359,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 		c.rests(w, ts)
 		c.takes(w, ts)
 	}
+	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens = ts.State == gvl.IO && t.Kernel.Listens
 	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait
 		// Its stack says since when it waits for this: it may have rested before without having been seen to run.

@@ -16,6 +16,7 @@ type limits struct {
 	deadlockAge                                               float64
 	stuckHold, stuckAsleep, stuckSum                          float64
 	logWrite                                                  float64
+	endingWait                                                float64
 	memoryFaults, memoryAsleep, memoryPressure                float64
 	growsTime, growsBy, growsMiB, growsMajors                 float64
 	starvedDelay, starvedDelayCrit, starvedTurns              float64
@@ -70,6 +71,7 @@ var limitSpecs = [...]limitSpec{
 	{"gvl_stuck", "asleep", unitTime, 20e6, func(l *limits) *float64 { return &l.stuckAsleep }},
 	{"gvl_stuck", "sum", unitTime, 300e6, func(l *limits) *float64 { return &l.stuckSum }},
 	{"log_blocked", "write", unitTime, 500e6, func(l *limits) *float64 { return &l.logWrite }},
+	{"ending", "wait", unitTime, 3e9, func(l *limits) *float64 { return &l.endingWait }},
 	{"memory_stall", "faults", unitNumber, 50, func(l *limits) *float64 { return &l.memoryFaults }},
 	{"memory_stall", "asleep", unitShare, .02, func(l *limits) *float64 { return &l.memoryAsleep }},
 	{"memory_stall", "pressure", unitShare, .05, func(l *limits) *float64 { return &l.memoryPressure }},

@@ -32,6 +32,7 @@ type raised struct {
 var raises = map[string]raised{
 	"frozen":        {words: []string{"Process is stopped", "a signal (SIGSTOP, ctrl-z) or a debugger keeps all of its threads from running for 1."}},
 	"deadlock":      {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
+	"ending":        {words: []string{"Program does not end", "its main thread ended", "waits for 1 other thread; stubborn: sleeping", "Spool#flush"}},
 	"gvl_stuck":     {words: []string{"device", "slept in the kernel", "kept the GVL"}, alone: true},
 	"log_blocked":   {words: []string{"write()", "3 threads wait behind it"}},
 	"cpu_starved":   {words: []string{"had no CPU for"}, never: []string{"gvl_stuck"}, alone: true},
