@@ -98,7 +98,8 @@ type watch struct {
 	// runCPU is its CPU time with this stack, once its counters were read.
 	runCPU int64
 	usual  usualStack
-	// endingNS is since when it shows that the program ends (ending). courseNS is when it was last seen to run the program
+	spin   spin
+	// endingNS is since when it shows that the program ends (ending). courseNS is when it last ran the program's code
 	// after the start. Both are zero if never.
 	ending             ending
 	endingNS, courseNS int64
@@ -359,6 +360,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 		c.rests(w, ts)
 		c.takes(w, ts)
 	}
+	w.spin.look(c, t, ts)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens = ts.State == gvl.IO && t.Kernel.Listens
 	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait

@@ -22,6 +22,7 @@ type limits struct {
 	starvedDelay, starvedDelayCrit, starvedTurns              float64
 	throttled, throttledCrit                                  float64
 	regexMatch                                                float64
+	spinTime, spinWakes, spinCPU                              float64
 	starveWait, starveShare, starveVain                       float64
 	convoyWaiters, convoyShare, convoyMean                    float64
 	poolWait, poolShare, poolWaiting                          float64
@@ -85,6 +86,9 @@ var limitSpecs = [...]limitSpec{
 	{"cpu_starved", "throttled", unitShare, .40, func(l *limits) *float64 { return &l.throttled }},
 	{"cpu_starved", "throttled_crit", unitShare, .50, func(l *limits) *float64 { return &l.throttledCrit }},
 	{"regex_runaway", "match", unitTime, 1e9, func(l *limits) *float64 { return &l.regexMatch }},
+	{"spinning", "time", unitTime, 5e9, func(l *limits) *float64 { return &l.spinTime }},
+	{"spinning", "wakeups", unitNumber, 1000, func(l *limits) *float64 { return &l.spinWakes }},
+	{"spinning", "cpu", unitShare, .80, func(l *limits) *float64 { return &l.spinCPU }},
 	{"lock_starved", "wait", unitTime, 2e9, func(l *limits) *float64 { return &l.starveWait }},
 	{"lock_starved", "share", unitShare, .90, func(l *limits) *float64 { return &l.starveShare }},
 	{"lock_starved", "vain", unitNumber, 10, func(l *limits) *float64 { return &l.starveVain }},

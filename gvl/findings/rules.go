@@ -62,6 +62,7 @@ var rules = [...]rule{
 	{id: "memory_grows", rank: rankCause, eval: evalMemoryGrows},
 	{id: ruleStarved, rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
 	{id: "regex_runaway", rank: rankCause, boot: true, eval: evalRegex},
+	{id: ruleSpins, rank: rankCause, boot: true, eval: evalSpins},
 	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},
 	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked", "lock_starved"}, needs: needStates, eval: evalConvoy},
 	{id: "pool_wait", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalPoolWait},

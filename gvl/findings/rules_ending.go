@@ -74,7 +74,8 @@ func (w *watch) ends(e ending, at, bootNS int64) {
 }
 
 // runners are the methods of programs that do all of their work in an at_exit hook.
-var runners = []string{"Minitest.", "Test::Unit::", "RSpec::Core::", "Sinatra::", "Rack::Handler::", "Rackup::", "Cucumber::"}
+var runners = []string{"Minitest.", "Test::Unit::", "RSpec::Core::", "Sinatra::", "Rack::Handler::",
+	"Rackup::", "Cucumber::"}
 
 // unseenCourse is how many times longer a hook must hang if the program was not seen to run before it.
 const unseenCourse = 3
@@ -161,31 +162,39 @@ func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 	var others []sampler.ThreadID
 	switch x.ending {
 	case endingWaits:
-		others = w.remaining(ts.Thread, func(o *gvl.ThreadState, _ *watch) bool { return o.Detail.Reason != gvl.ReasonDead })
-		h.text = "its main thread ended " + told + " ago and " + tenseWaits + " for " + units.Plural(len(others), "other thread", "other threads")
-		h.next = "look at its ensure clauses: a killed thread runs them to their end; Process.exit! ends without waiting"
+		others = w.remaining(ts.Thread, func(o *gvl.ThreadState, _ *watch) bool {
+			return o.Detail.Reason != gvl.ReasonDead
+		})
+		h.text = "its main thread ended " + told + " ago and " + tenseWaits + " for " +
+			units.Plural(len(others), "other thread", "other threads")
+		h.next = "look at its ensure clauses: a killed thread runs them to their end; Process.exit! does not wait"
 	case endingLast:
-		h.text = "its last thread ended " + told + " ago; finalizers or exit handlers of C code still " + tense("run", "ran")
+		h.text = "its last thread ended " + told + " ago; finalizers or exit handlers of C code still " +
+			tense("run", "ran")
 		h.next = "look at the native stack (gdb, dump --native); Process.exit! ends without such handlers"
 	case endingServer:
-		others = w.remaining(ts.Thread, func(_ *gvl.ThreadState, y *watch) bool { return serves(y.flags) && y.flags&flagEnding == 0 })
-		h.text = "it " + tense("has been", "was") + " shutting down for " + told + " and " + tenseWaits + " for " +
-			units.Plural(len(others), "thread", "threads") + " at work"
+		others = w.remaining(ts.Thread, func(_ *gvl.ThreadState, y *watch) bool {
+			return serves(y.flags) && y.flags&flagEnding == 0
+		})
+		h.text = "it " + tense("has been", "was") + " shutting down for " + told
 		if len(others) == 0 {
-			h.text = "it " + tense("has been", "was") + " shutting down for " + told + w.in(x.stack)
+			h.text += w.in(x.stack)
+		} else {
+			h.text += " and " + tenseWaits + " for " + units.Plural(len(others), "thread", "threads") + " at work"
 		}
 		h.next = "give this work a time limit that is shorter than the time the server is given to end"
 	case endingUnwinds:
-		h.text = "exit or a signal " + tense("ends", "ended") + " the main thread's code, which " + tense("has handled", "handled") + " that for " +
-			told + w.in(x.stack)
+		h.text = "exit or a signal " + tense("ends", "ended") + " the main thread's code, which " +
+			tense("has handled", "handled") + " that for " + told + w.in(x.stack)
 		h.next = "give the ensure clause or handler a time limit, and tell the thread that it waits for to end first"
 	case endingHook:
-		h.text = "its main thread " + tense("has been", "was") + " in an at_exit hook or a finalizer for " + told + w.in(x.stack)
+		h.text = "its main thread " + tense("has been", "was") + " in an at_exit hook or a finalizer for " + told +
+			w.in(x.stack)
 		h.next = "give the hook a time limit, or tell the thread that it waits for to end first"
 	case endingHandler:
 		h.title = "Handler does not return"
-		h.text = "a signal's handler or a finalizer " + tense("has interrupted", "interrupted") + " the main thread and " +
-			tense("waited", "waited") + " for " + told + w.in(x.stack)
+		h.text = "a signal's handler or a finalizer " + tense("has interrupted", "interrupted") +
+			" the main thread and " + tense("waited", "waited") + " for " + told + w.in(x.stack)
 		h.next = "let a handler only set a flag or write to a pipe: what it interrupted stands still until it returns"
 	}
 	if to := ts.Detail.Joined; to != 0 && len(others) == 0 {
@@ -206,7 +215,7 @@ func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 	w.serves(h, others[0])
 }
 
-// remaining lists the threads but one that ok chooses, the one that has been in its request or state for longest first.
+// remaining lists the threads but one that ok chooses, the longest state first.
 func (w *moment) remaining(but sampler.ThreadID, ok func(*gvl.ThreadState, *watch) bool) []sampler.ThreadID {
 	ids, _ := w.waiting(func(o *gvl.ThreadState, y *watch) bool { return o.Thread != but && ok(o, y) })
 	return ids

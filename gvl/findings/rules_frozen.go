@@ -60,11 +60,12 @@ func evalFrozen(w *window) hit {
 	if last.frozen {
 		h.title = "Process " + tenseIs + " frozen"
 		h.text = "its cgroup " + tense("keeps", "kept") + " all of its threads from running" + told
-		h.next = "thaw it: docker unpause, systemctl thaw, or 0 in cgroup.freeze of the cgroup in /proc/" + pid + "/cgroup"
+		h.next = "thaw it: docker unpause, systemctl thaw, or 0 in cgroup.freeze (see /proc/" + pid + "/cgroup)"
 		return h
 	}
 	h.title = "Process " + tenseIs + " stopped"
-	h.text = "a signal (SIGSTOP, ctrl-z) or a debugger " + tense("keeps", "kept") + " all of its threads from running" + told
+	h.text = "a signal (SIGSTOP, ctrl-z) or a debugger " + tense("keeps", "kept") +
+		" all of its threads from running" + told
 	h.next = "TracerPid in /proc/" + pid + "/status names a debugger; without one, kill -CONT " + pid + " lets it run"
 	return h
 }

@@ -17,8 +17,8 @@ var endings = map[string][]string{
 	"finalizer": {"Program does not end", "at_exit hook or a finalizer", "Kernel#sleep (script.rb:"},
 	"handler":   {"Handler does not return", "has interrupted the main thread", "work: sleeping"},
 	"unwinds":   {"Program does not end", "exit or a signal ends the main thread's code", "worker: sleeping"},
-	"sidekiq":   {"Program does not end", "shutting down for", "waits for 1 thread at work; processor: sleeping", "HardJob#perform"},
-	"puma":      {"Program does not end", "shutting down for", "at work; puma srv tp 001: io", "OrdersController#render"},
+	"sidekiq":   {"shutting down for", "1 thread at work; processor: sleeping", "HardJob#perform"},
+	"puma":      {"Program does not end", "at work; puma srv tp 001: io", "OrdersController#render"},
 }
 
 // TestEnding: whatever keeps a program that was told to end, the finding says what.
