@@ -239,6 +239,11 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 			d.Kind = kindCLock
 			return Lock, d
 		}
+		if resolves && c.proc.Era != sampler.EraSched {
+			// Up to 3.2 the caller asks the name server itself, so it waits for a lock of the C library.
+			d.Kind = kindCLock
+			return Lock, d
+		}
 		if e.hint.state == IO && e.hint.op == OpConnect {
 			// Since 3.4 a helper thread resolves the name and the caller waits for it.
 			d.Op = OpResolve
