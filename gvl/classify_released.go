@@ -87,11 +87,11 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	case t.Status == sampler.Killed:
 		switch {
 		case t.Bits&sampler.BitMain == 0:
-			d.Reason = reasonDead
+			d.Reason = ReasonDead
 		case len(s.Threads) > 1:
-			d.Reason = reasonWaitsForEnd
+			d.Reason = ReasonWaitsForEnd
 		default:
-			d.Reason = reasonEnding
+			d.Reason = ReasonEnding
 		}
 		return Unknown, d
 	case t.Bits&sampler.BitStarting != 0:
@@ -236,6 +236,11 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	case callFutex:
 		resolves := e.hint.state == IO && (e.hint.op == OpConnect || e.hint.op == OpResolve)
 		if k.Syscall == sampler.SyscallLostLock || k.Syscall == sampler.SyscallLostHelper && resolves {
+			d.Kind = kindCLock
+			return Lock, d
+		}
+		if resolves && c.proc.Era != sampler.EraSched {
+			// Up to 3.2 the caller asks the name server itself, so it waits for a lock of the C library.
 			d.Kind = kindCLock
 			return Lock, d
 		}

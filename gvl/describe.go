@@ -104,7 +104,7 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 	}
 	switch d.Reason {
 	case "":
-	case reasonStopped, reasonFrozen, reasonWaitsForEnd, reasonEnding:
+	case reasonStopped, reasonFrozen, ReasonWaitsForEnd, ReasonEnding:
 		return d.Reason
 	case reasonOtherCall:
 		return "unknown: in the system call " + d.Syscall

@@ -34,10 +34,10 @@ const (
 	ReasonNotSampled = "not sampled"
 	reasonNoStatus   = "status could not be read"
 	reasonStarting   = "its native thread has not run yet"
-	reasonDead       = "finished, still listed"
-	// reasonWaitsForEnd and reasonEnding are for the main thread of a program that hangs at its end.
-	reasonWaitsForEnd = "the program has ended and waits for its other threads to end"
-	reasonEnding      = "the program has ended and runs what is left: finalizers, exit handlers of C code"
+	ReasonDead       = "finished, still listed"
+	// ReasonWaitsForEnd and ReasonEnding are for the main thread of a program that hangs at its end.
+	ReasonWaitsForEnd = "the program has ended and waits for its other threads to end"
+	ReasonEnding      = "the program has ended and runs what is left: finalizers, exit handlers of C code"
 	reasonOtherCall   = "a system call with no known meaning"
 	reasonNoSyscall   = "asleep outside a system call"
 	reasonEnded       = "its native thread has ended, and Ruby does not know"

@@ -8,8 +8,8 @@ import (
 
 // Words of Detail.Within.
 const (
-	withinEnd       = "an at_exit hook or a finalizer, at the program's end"
-	withinInterrupt = "a signal's handler or a finalizer, which has interrupted the program"
+	WithinEnd       = "an at_exit hook or a finalizer, at the program's end"
+	WithinInterrupt = "a signal's handler or a finalizer, which has interrupted the program"
 )
 
 // maxWithinFrames bounds the frames that are searched for the main thread's place.
@@ -47,9 +47,9 @@ func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 		if caller == 0 {
 			switch {
 			case interrupted:
-				w.text = withinInterrupt
+				w.text = WithinInterrupt
 			case root && block && !forked:
-				w.text = withinEnd
+				w.text = WithinEnd
 			}
 			break
 		}

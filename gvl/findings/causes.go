@@ -25,7 +25,7 @@ var causes = map[string][]cause{
 	"gvl_hog": {{by: ruleStarved}},
 	"gvl_saturated": {
 		{by: ruleStarved}, {by: "memory_stall", least: .2}, {by: "gc_pause", least: .2}, {by: "gc_pressure", least: .2}, {by: "gc_majors", least: .2},
-		{by: "regex_runaway", least: .5}, {by: "gvl_hog", least: .5},
+		{by: "regex_runaway", least: .5}, {by: ruleSpins, least: .5}, {by: "gvl_hog", least: .5},
 	},
 	// A connection comes back late if the thread that has it waits for something else.
 	"pool_wait": {
@@ -34,6 +34,7 @@ var causes = map[string][]cause{
 		{by: "http_slow", least: .25}, {by: "gvl_saturated", least: .5},
 	},
 	"stuck_thread": {
+		{by: ruleEnding, shared: true},
 		{by: "lock_starved", shared: true}, {by: "lock_convoy", shared: true}, {by: "dns_slow", shared: true}, {by: "child_wait", shared: true},
 		{by: "redis_slow", shared: true}, {by: "db_slow", shared: true}, {by: "http_slow", shared: true},
 	},

@@ -98,6 +98,11 @@ type watch struct {
 	// runCPU is its CPU time with this stack, once its counters were read.
 	runCPU int64
 	usual  usualStack
+	spin   spin
+	// endingNS is since when it shows that the program ends (ending). courseNS is when it last ran the program's code
+	// after the start. Both are zero if never.
+	ending             ending
+	endingNS, courseNS int64
 	// gate is the gate at which it waits, or nil.
 	gate                 *gate
 	cpuAt, cpu, runDelay int64
@@ -221,7 +226,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 		c.spread(k.FromNS, k.ToNS, func(b *second, ns int64) { b.sampledNS += ns })
 	}
 	if k.Proc.Halted() || k.Stopped {
-		c.stop(k.ToNS)
+		c.stop(k.ToNS, frozenBy(k))
 		return
 	}
 	if wasStopped {
@@ -355,6 +360,8 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 		c.rests(w, ts)
 		c.takes(w, ts)
 	}
+	w.spin.look(c, t, ts)
+	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens = ts.State == gvl.IO && t.Kernel.Listens
 	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait
 		// Its stack says since when it waits for this: it may have rested before without having been seen to run.

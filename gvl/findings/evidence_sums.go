@@ -178,21 +178,26 @@ func (c *collector) heldNS(x *watch) int64 {
 	return t.heldNS
 }
 
-// stop is a period in which the process was stopped.
-type stop struct{ fromNS, toNS int64 }
+// stop is a period in which the process was stopped. frozen is set if its cgroup stopped it.
+type stop struct {
+	fromNS, toNS int64
+	frozen       bool
+}
 
 // maxStops bounds these periods. Intervals are settled a second late at most, as a rule.
 const maxStops = 16
 
 // stop begins a period that does not count.
-func (c *collector) stop(atNS int64) {
+func (c *collector) stop(atNS int64, frozen bool) {
 	if c.stopped() {
+		last := &c.stops[len(c.stops)-1]
+		last.frozen = last.frozen || frozen
 		return
 	}
 	if len(c.stops) == maxStops {
 		c.stops = slices.Delete(c.stops, 0, 1)
 	}
-	c.stops = append(c.stops, stop{atNS, math.MaxInt64})
+	c.stops = append(c.stops, stop{atNS, math.MaxInt64, frozen})
 }
 
 // stopped reports whether the process is stopped.

@@ -139,87 +139,9 @@ func (h hit) inTense() hit {
 	return h
 }
 
-// rank is the order of findings: a standstill first, and of equal severity causes before symptoms.
-type rank uint8
-
-const (
-	// rankStandstill is for findings that stop everything until they end.
-	rankStandstill rank = iota
-	rankCause
-	// rankSymptom: usually there is a cause.
-	rankSymptom
-)
-
 // explainsBand is by how much a finding's share must change before it moves in the list, so that the top line does not
 // jump between two of about the same share.
 const explainsBand = .25
-
-// rule is one finding as data.
-type rule struct {
-	id string
-	// raise is how long the condition must hold.
-	raise int64
-	// boot is set if the rule also holds while the program starts.
-	boot bool
-	// settled is set if the start must have been over for the whole of the window.
-	settled bool
-	// sparse is set if events are so rare that the last seconds do not show an end.
-	sparse bool
-	rank   rank
-	// hiddenBy names the rules that explain this one. While one of them is raised, it is not shown.
-	hiddenBy []string
-	// needs are the kinds of figures that the rule compares with thresholds. Below their least quality its finding is
-	// not raised. Rules without needs rest on single samples over a long time, or on counters.
-	needs []sampler.Figure
-	eval  func(*window) hit
-}
-
-// The kinds of figures that rules need.
-var (
-	needStates = []sampler.Figure{sampler.FigureStates}
-	needWaits  = []sampler.Figure{sampler.FigureStates, sampler.FigureWaits}
-)
-
-// lacks reports whether a figure that the rule needs is below its least quality.
-func (r *rule) lacks(w *window) bool {
-	return slices.ContainsFunc(r.needs, func(f sampler.Figure) bool { return w.quality.Lacks(f) != "" })
-}
-
-// ruleStarved is the rule whose finding changes the advice of others.
-const ruleStarved = "cpu_starved"
-
-// rules are listed causes before symptoms, which decides if rank, severity and share do not.
-var rules = [...]rule{
-	{id: "deadlock", rank: rankStandstill, boot: true, eval: evalDeadlock},
-	{id: "lock_nobody_holds", rank: rankStandstill, raise: raiseSoonNS, boot: true, eval: evalNobodyHolds},
-	{id: "gvl_stuck", rank: rankStandstill, eval: evalStuck},
-	{id: "log_blocked", rank: rankStandstill, boot: true, eval: evalLogBlocked},
-	{id: "memory_stall", rank: rankCause, raise: raiseNS, eval: evalMemoryStall},
-	{id: "memory_grows", rank: rankCause, eval: evalMemoryGrows},
-	{id: ruleStarved, rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
-	{id: "regex_runaway", rank: rankCause, boot: true, eval: evalRegex},
-	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},
-	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked", "lock_starved"}, needs: needStates, eval: evalConvoy},
-	{id: "pool_wait", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalPoolWait},
-	{id: "gc_pause", rank: rankCause, boot: true, eval: evalGCPause},
-	{id: "gc_pressure", rank: rankCause, raise: raiseNS, settled: true, needs: needStates, eval: evalGCPressure},
-	{id: "gc_majors", rank: rankCause, raise: 30e9, sparse: true, needs: needStates, eval: evalGCMajors},
-	{id: "gvl_hog", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"gvl_stuck", "regex_runaway"}, needs: needWaits, eval: evalHog},
-	{id: "dns_slow", rank: rankCause, boot: true, raise: raiseNS, eval: evalDNS},
-	{id: "child_wait", rank: rankCause, boot: true, eval: evalChild},
-	{id: "sleep_wait", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalSleep},
-	{id: "thread_wait", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"deadlock", "pool_wait"}, needs: needStates, eval: evalThreadWait},
-	{id: "redis_slow", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalRedis},
-	{id: "db_slow", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalDB},
-	{id: "http_slow", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalHTTP},
-	{id: "gvl_saturated", rank: rankSymptom, raise: raiseNS, needs: needStates, eval: evalSaturated},
-	{id: "io_busy", rank: rankSymptom, raise: raiseNS, boot: true, hiddenBy: []string{
-		"deadlock", "log_blocked", "lock_starved", "lock_convoy", "pool_wait", "dns_slow", "child_wait", "redis_slow", "db_slow", "http_slow",
-	}, needs: needStates, eval: evalIOBusy},
-	{id: "stuck_thread", rank: rankSymptom, boot: true, hiddenBy: []string{"deadlock", "lock_nobody_holds"}, eval: evalStuckThread},
-	{id: "thread_leak", rank: rankSymptom, boot: true, eval: evalThreadLeak},
-	{id: "all_busy", rank: rankSymptom, raise: 30e9, needs: needStates, eval: evalAllBusy},
-}
 
 // ruleState is the state of a rule.
 type ruleState struct {
@@ -273,10 +195,14 @@ func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, b *accou
 // Tick evaluates the rules at intervals, after the collector has taken the sample.
 func (f *Findings) Tick(k *gvl.Tick) {
 	now := k.ToNS
-	if f.ev.stopped() || now < f.nextNS {
+	if now < f.nextNS {
 		return
 	}
 	f.nextNS = now + evaluateNS
+	if f.ev.stopped() {
+		f.judgeHalted(now)
+		return
+	}
 	f.win.collect(k.Sample, k.States, now, 0)
 	if f.win.sampledNS < minWindowNS {
 		return
@@ -521,6 +447,9 @@ func (f *Findings) ranked() []int {
 }
 
 func (f *Findings) hidden(r *rule) bool {
+	if r.id != ruleFrozen && f.frozen() {
+		return true
+	}
 	for _, id := range r.hiddenBy {
 		for i := range rules {
 			if rules[i].id == id && f.states[i].raised {

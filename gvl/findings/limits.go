@@ -12,15 +12,18 @@ import (
 // limits are the thresholds of all rules: shares from 0 to 1, times in ns, numbers. docs/reference/findings.md has the
 // sources of their defaults.
 type limits struct {
+	frozenTime                                                float64
 	deadlockAge                                               float64
 	nobodyHoldsWaiters                                        float64
 	stuckHold, stuckAsleep, stuckSum                          float64
 	logWrite                                                  float64
+	endingWait                                                float64
 	memoryFaults, memoryAsleep, memoryPressure                float64
 	growsTime, growsBy, growsMiB, growsMajors                 float64
 	starvedDelay, starvedDelayCrit, starvedTurns              float64
 	throttled, throttledCrit                                  float64
 	regexMatch                                                float64
+	spinTime, spinWakes, spinCPU                              float64
 	starveWait, starveShare, starveVain                       float64
 	convoyWaiters, convoyShare, convoyMean                    float64
 	poolWait, poolShare, poolWaiting                          float64
@@ -64,12 +67,14 @@ const limitFor = "for"
 
 // limitSpecs are all thresholds but limitFor, in the order of rules.
 var limitSpecs = [...]limitSpec{
+	{"frozen", "time", unitTime, 1e9, func(l *limits) *float64 { return &l.frozenTime }},
 	{"deadlock", "age", unitTime, 700e6, func(l *limits) *float64 { return &l.deadlockAge }},
 	{"lock_nobody_holds", "waiters", unitNumber, 1, func(l *limits) *float64 { return &l.nobodyHoldsWaiters }},
 	{"gvl_stuck", "hold", unitTime, 150e6, func(l *limits) *float64 { return &l.stuckHold }},
 	{"gvl_stuck", "asleep", unitTime, 20e6, func(l *limits) *float64 { return &l.stuckAsleep }},
 	{"gvl_stuck", "sum", unitTime, 300e6, func(l *limits) *float64 { return &l.stuckSum }},
 	{"log_blocked", "write", unitTime, 500e6, func(l *limits) *float64 { return &l.logWrite }},
+	{"ending", "wait", unitTime, 3e9, func(l *limits) *float64 { return &l.endingWait }},
 	{"memory_stall", "faults", unitNumber, 50, func(l *limits) *float64 { return &l.memoryFaults }},
 	{"memory_stall", "asleep", unitShare, .02, func(l *limits) *float64 { return &l.memoryAsleep }},
 	{"memory_stall", "pressure", unitShare, .05, func(l *limits) *float64 { return &l.memoryPressure }},
@@ -83,6 +88,9 @@ var limitSpecs = [...]limitSpec{
 	{"cpu_starved", "throttled", unitShare, .40, func(l *limits) *float64 { return &l.throttled }},
 	{"cpu_starved", "throttled_crit", unitShare, .50, func(l *limits) *float64 { return &l.throttledCrit }},
 	{"regex_runaway", "match", unitTime, 1e9, func(l *limits) *float64 { return &l.regexMatch }},
+	{"spinning", "time", unitTime, 5e9, func(l *limits) *float64 { return &l.spinTime }},
+	{"spinning", "wakeups", unitNumber, 1000, func(l *limits) *float64 { return &l.spinWakes }},
+	{"spinning", "cpu", unitShare, .80, func(l *limits) *float64 { return &l.spinCPU }},
 	{"lock_starved", "wait", unitTime, 2e9, func(l *limits) *float64 { return &l.starveWait }},
 	{"lock_starved", "share", unitShare, .90, func(l *limits) *float64 { return &l.starveShare }},
 	{"lock_starved", "vain", unitNumber, 10, func(l *limits) *float64 { return &l.starveVain }},

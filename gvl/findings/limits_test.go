@@ -36,7 +36,7 @@ func TestRulesSet(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ set, words string }{
-		{"gvl_hog", "RULE=off"}, {"hog=off", "there are deadlock, lock_nobody_holds, gvl_stuck"}, {"gvl_hog=maybe", "on or off"},
+		{"gvl_hog", "RULE=off"}, {"hog=off", "there are frozen, deadlock, lock_nobody_holds, gvl_stuck"}, {"gvl_hog=maybe", "on or off"},
 		{"gvl_hog.size=1", "it has blame, lead, held, wait, lost, for"}, {"gvl_hog.blame=150%", "such as 60%"},
 		{"gvl_hog.blame=NaN", "such as"}, {"gvl_hog.wait=-1s", "such as 80ms"}, {"gvl_hog.wait=9e99", "such as 80ms"},
 		{"gvl_hog.lead=many", "such as 3"}, {"gvl_hog.for=0", "such as"},

@@ -29,6 +29,8 @@ const (
 	flagGCStart
 	// flagChild is for waiting for the output of a program that it started.
 	flagChild
+	// flagEnding is for a server or job runner that has been told to end, and waits for its work to end.
+	flagEnding
 	// flagServing is for working on a request or a job, by the work that was read (sampler.Serving). No stack shows
 	// it.
 	flagServing
@@ -84,6 +86,11 @@ var markers = []marker{
 	{"Kernel#require", false, flagRequire, 8}, {"Kernel#require_relative", false, flagRequire, 8},
 	{"Module#autoload", false, flagRequire, 8},
 	{"GC.start", false, flagGCStart, 4},
+	{"Puma::Server#graceful_shutdown", false, flagEnding, 0}, {"Puma::ThreadPool#shutdown", false, flagEnding, 0},
+	{"Puma::Single#stop_blocked", false, flagEnding, 0}, {"Puma::Cluster#stop_workers", false, flagEnding, 0},
+	{"Unicorn::HttpServer#stop", false, flagEnding, 0}, {"Sidekiq::Launcher#stop", false, flagEnding, 0},
+	{"Sidekiq::Manager#stop", false, flagEnding, 0}, {"GoodJob.shutdown", false, flagEnding, 0},
+	{"Shoryuken::Launcher#stop", false, flagEnding, 0}, {"Karafka::Server.stop", false, flagEnding, 0},
 	{"Kernel#`", false, flagChild, 1}, {"Open3.", true, flagChild, innerFrames},
 }
 

@@ -30,14 +30,18 @@ type raised struct {
 }
 
 var raises = map[string]raised{
+	"frozen":   {words: []string{"Process is stopped", "a signal (SIGSTOP, ctrl-z) or a debugger keeps all of its threads from running for 1."}},
 	"deadlock": {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
 	"lock_nobody_holds": {words: []string{"1 thread waits for ever for a lock of C code in libffi, held at fork", "; resolver in "},
 		never: []string{"lock_convoy"}},
+	"ending":        {words: []string{"Program does not end", "its main thread ended", "waits for 1 other thread; stubborn: sleeping", "Spool#flush"}},
 	"gvl_stuck":     {words: []string{"device", "slept in the kernel", "kept the GVL"}, alone: true},
 	"log_blocked":   {words: []string{"write()", "3 threads wait behind it"}},
 	"cpu_starved":   {words: []string{"had no CPU for"}, never: []string{"gvl_stuck"}, alone: true},
 	"regex_runaway": {words: []string{"parser has been matching one at", "script.rb:"}, alone: true},
-	"lock_convoy":   {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
+	"spinning": {words: []string{"Spins without progress", "threads have been at one place each", "in Poller#run", "times per second"},
+		alone: true},
+	"lock_convoy": {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
 	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of the samples with a holder, now in .*\(script\.rb:\d+\); it releases and takes it again ` +
 		`about [\d.]+ times per second, for about [\d.]+ \S+ each; [12] threads? waits?, woken in vain and not seen elsewhere for up to `},
 	"pool_wait":     {words: []string{"for a connection"}},

@@ -1,0 +1,73 @@
+package code
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Attempt says what a call waits for or tries. It does no work itself.
+type Attempt uint8
+
+const (
+	// AttemptPause waits for a time, a thread or a descriptor.
+	AttemptPause Attempt = 1 << iota
+	// AttemptAsk asks whether something has happened, or lets other threads run.
+	AttemptAsk
+	// AttemptRead and AttemptWrite read and write what is there, without waiting.
+	AttemptRead
+	AttemptWrite
+)
+
+// attempts are the calls in which threads wait or try, by Ruby 3.4's labels without Thread:: before a class.
+var attempts = func() map[string]Attempt {
+	m := make(map[string]Attempt)
+	for a, labels := range attemptLabels {
+		for _, l := range labels {
+			m[l] = a
+		}
+	}
+	return m
+}()
+
+var attemptLabels = map[Attempt][]string{
+	AttemptPause: {
+		"Kernel#sleep", "IO.select", "Kernel#select", "Mutex#sleep", "ConditionVariable#wait", "Queue#pop",
+		"SizedQueue#pop", "Thread#join", "Thread#value", "IO#wait", "IO#wait_readable", "IO#wait_writable",
+		"Monitor#wait_for_cond",
+	},
+	AttemptAsk: {
+		"Thread.pass", "Mutex#try_lock", "Mutex#locked?", "Monitor#try_enter", "Thread#alive?", "Thread#status",
+		"Thread#stop?", "Queue#empty?", "Queue#length", "Queue#size", "Queue#num_waiting", "SizedQueue#empty?",
+		"SizedQueue#length", "Process.wait", "Process.wait2", "Process.waitpid", "Process.waitpid2",
+		"Process.kill", "IO#ready?", "IO#nread", "File.exist?", "File.file?",
+	},
+	AttemptRead: {
+		"IO#read_nonblock", "IO#__read_nonblock", "BasicSocket#__recv_nonblock", "BasicSocket#recv_nonblock",
+		"BasicSocket#__read_nonblock", "BasicSocket#__recvmsg_nonblock", "Socket#__accept_nonblock",
+		"TCPServer#__accept_nonblock", "UNIXServer#__accept_nonblock",
+		"OpenSSL::SSL::SSLSocket#sysread_nonblock",
+	},
+	AttemptWrite: {
+		"IO#write_nonblock", "IO#__write_nonblock", "BasicSocket#__write_nonblock",
+		"BasicSocket#__sendmsg_nonblock", "OpenSSL::SSL::SSLSocket#syswrite_nonblock",
+		"Socket#__connect_nonblock",
+	},
+}
+
+// maxAttemptFrames bounds the methods of Ruby itself around a call (<internal:io> around IO#__write_nonblock).
+const maxAttemptFrames = 6
+
+// AttemptOf returns what the innermost call of a stack waits for or tries, or zero. Methods of Ruby itself that are
+// written in Ruby count as calls.
+func AttemptOf(dict *sampler.Dictionary, stack sampler.StackID) Attempt {
+	for _, f := range Frames(dict, stack, maxAttemptFrames) {
+		if a := attempts[strings.TrimPrefix(Method(f.Label), "Thread::")]; a != 0 {
+			return a
+		}
+		if !strings.HasPrefix(f.Path, "<internal:") {
+			return 0
+		}
+	}
+	return 0
+}

@@ -1,0 +1,222 @@
+package findings
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// ruleEnding is the rule of a program that was told to end, or has run all of its code, and does not end.
+const ruleEnding = "ending"
+
+// ending says how a thread shows that the program ends.
+type ending uint8
+
+const (
+	endingNot ending = iota
+	// endingWaits: the main thread has ended, and waits for the other threads.
+	endingWaits
+	// endingLast: no thread is left, and the process still runs C code.
+	endingLast
+	// endingServer: a server or job runner waits for the work that is in progress.
+	endingServer
+	// endingUnwinds: exit or a signal ends the main thread's code, which handles that exception.
+	endingUnwinds
+	// endingHook: an at_exit hook or a finalizer runs at the program's end.
+	endingHook
+	// endingHandler: a signal's handler or a finalizer has interrupted the main thread, and waits itself.
+	endingHandler
+)
+
+// exits are the classes of exceptions that end a program: of exit, of a signal without a handler, of ctrl-c.
+var exits = []string{"SystemExit", "SignalException", "Interrupt"}
+
+// exits reports whether an exception that a thread handles ends the program.
+func (c *collector) exits(exception sampler.TextID) bool {
+	if exception == 0 || c.dict == nil {
+		return false
+	}
+	class, _, _ := strings.Cut(c.dict.Exception(exception), ":")
+	return slices.Contains(exits, class)
+}
+
+// endingOf returns how a thread shows that the program ends.
+func (c *collector) endingOf(t *sampler.Thread, ts *gvl.ThreadState, flags stackFlags) ending {
+	switch {
+	case ts.Detail.Reason == gvl.ReasonWaitsForEnd:
+		return endingWaits
+	case ts.Detail.Reason == gvl.ReasonEnding:
+		return endingLast
+	case flags&flagEnding != 0:
+		return endingServer
+	case t.Bits&sampler.BitMain != 0 && c.exits(t.Serving.Exception):
+		return endingUnwinds
+	case ts.Detail.Within == gvl.WithinEnd:
+		return endingHook
+	case ts.Detail.Within == gvl.WithinInterrupt:
+		return endingHandler
+	}
+	return endingNot
+}
+
+// ends notes how the thread shows that the program ends.
+func (w *watch) ends(e ending, at, bootNS int64) {
+	if e != w.ending {
+		w.ending, w.endingNS = e, at
+	}
+	if e == endingNot && at >= bootNS {
+		w.courseNS = at
+	}
+}
+
+// runners are the methods of programs that do all of their work in an at_exit hook.
+var runners = []string{"Minitest.", "Test::Unit::", "RSpec::Core::", "Sinatra::", "Rack::Handler::",
+	"Rackup::", "Cucumber::"}
+
+// unseenCourse is how many times longer a hook must hang if the program was not seen to run before it.
+const unseenCourse = 3
+
+// evalEnding: the program was told to end, or has run all of its code, and does not end.
+func evalEnding(w *window) hit {
+	var h hit
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if x == nil || x.ending == endingNot {
+			continue
+		}
+		if main := w.isMain(ts.Thread); !main && x.ending != endingServer {
+			continue
+		}
+		age := ts.AtNS - x.endingNS
+		switch x.ending {
+		case endingHandler, endingHook:
+			age = min(age, w.restsFor(ts, x))
+		}
+		score := float64(age) / w.limits.endingWait
+		if x.ending == endingHook && x.courseNS == 0 {
+			age = min(age, ts.DurationNS())
+			score = float64(age) / w.limits.endingWait / unseenCourse
+		}
+		if score <= h.score || x.ending == endingHook && !w.hookHangs(ts, x, age) {
+			continue
+		}
+		h = hit{score: score, severity: SeverityWarn, stack: x.stack, threads: []sampler.ThreadID{ts.Thread}}
+		if score >= 1 {
+			w.endingText(&h, ts, x, age)
+		}
+	}
+	return h
+}
+
+// restsFor is how long a thread has waited at one place, in ns. It is zero if it runs or wants to run.
+func (w *moment) restsFor(ts *gvl.ThreadState, x *watch) int64 {
+	switch ts.State {
+	case gvl.IO, gvl.Lock, gvl.Parked, gvl.Sleeping, gvl.Native:
+		return ts.AtNS - x.stackNS
+	case gvl.Unknown:
+		return ts.AtNS - max(x.stackNS, ts.SinceNS)
+	}
+	return 0
+}
+
+// hookHangs reports whether a hook at the program's end hangs, and is not the program itself: test frameworks and small
+// servers run in such a hook. Either the program was seen to run before the hook, or no thread has moved since.
+func (w *moment) hookHangs(ts *gvl.ThreadState, x *watch, age int64) bool {
+	if x.flags&(flagServer|flagIdle) != 0 {
+		return false
+	}
+	for _, f := range code.Frames(w.dict, x.stack, code.MaxFrames) {
+		label := code.Method(f.Label)
+		for _, r := range runners {
+			if strings.HasPrefix(label, r) {
+				return false
+			}
+		}
+	}
+	serves := func(o *gvl.ThreadState, y *watch) bool {
+		return y.flags&flagServer != 0 || o.State == gvl.IO && y.idle
+	}
+	for i := range w.states {
+		o := &w.states[i]
+		y := w.watch(o.Thread)
+		if y == nil {
+			continue
+		}
+		if serves(o, y) || x.courseNS == 0 && min(w.restsFor(o, y), o.DurationNS()) < age {
+			return false
+		}
+	}
+	return true
+}
+
+// endingText says how the program ends, and which thread does not.
+func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
+	h.explains = w.sampledNS
+	h.title = "Program does not end"
+	told := units.ProseDuration(age)
+	var others []sampler.ThreadID
+	switch x.ending {
+	case endingWaits:
+		others = w.remaining(ts.Thread, func(o *gvl.ThreadState, _ *watch) bool {
+			return o.Detail.Reason != gvl.ReasonDead
+		})
+		h.text = "its main thread ended " + told + " ago and " + tenseWaits + " for " +
+			units.Plural(len(others), "other thread", "other threads")
+		h.next = "look at its ensure clauses: a killed thread runs them to their end; Process.exit! does not wait"
+	case endingLast:
+		h.text = "its last thread ended " + told + " ago; finalizers or exit handlers of C code still " +
+			tense("run", "ran")
+		h.next = "look at the native stack (gdb, dump --native); Process.exit! ends without such handlers"
+	case endingServer:
+		others = w.remaining(ts.Thread, func(_ *gvl.ThreadState, y *watch) bool {
+			return serves(y.flags) && y.flags&flagEnding == 0
+		})
+		h.text = "it " + tense("has been", "was") + " shutting down for " + told
+		if len(others) == 0 {
+			h.text += w.in(x.stack)
+		} else {
+			h.text += " and " + tenseWaits + " for " + units.Plural(len(others), "thread", "threads") + " at work"
+		}
+		h.next = "give this work a time limit that is shorter than the time the server is given to end"
+	case endingUnwinds:
+		h.text = "exit or a signal " + tense("ends", "ended") + " the main thread's code, which " +
+			tense("has handled", "handled") + " that for " + told + w.in(x.stack)
+		h.next = "give the ensure clause or handler a time limit, and tell the thread that it waits for to end first"
+	case endingHook:
+		h.text = "its main thread " + tense("has been", "was") + " in an at_exit hook or a finalizer for " + told +
+			w.in(x.stack)
+		h.next = "give the hook a time limit, or tell the thread that it waits for to end first"
+	case endingHandler:
+		h.title = "Handler does not return"
+		h.text = "a signal's handler or a finalizer " + tense("has interrupted", "interrupted") +
+			" the main thread and " + tense("waited", "waited") + " for " + told + w.in(x.stack)
+		h.next = "let a handler only set a flag or write to a pipe: what it interrupted stands still until it returns"
+	}
+	if to := ts.Detail.Joined; to != 0 && len(others) == 0 {
+		others = []sampler.ThreadID{to}
+	} else if ts.Detail.Holder != 0 && len(others) == 0 {
+		others = []sampler.ThreadID{ts.Detail.Holder}
+	}
+	if len(others) == 0 {
+		return
+	}
+	o := w.state(others[0])
+	if o == nil {
+		return
+	}
+	h.threads = append(others, ts.Thread)
+	h.stack = o.Stack
+	h.text += "; " + w.name(others[0]) + ": " + gvl.Describe(*o, w.dict) + w.in(o.Stack)
+	w.serves(h, others[0])
+}
+
+// remaining lists the threads but one that ok chooses, the longest state first.
+func (w *moment) remaining(but sampler.ThreadID, ok func(*gvl.ThreadState, *watch) bool) []sampler.ThreadID {
+	ids, _ := w.waiting(func(o *gvl.ThreadState, y *watch) bool { return o.Thread != but && ok(o, y) })
+	return ids
+}

@@ -1,0 +1,63 @@
+package findingstest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// endings are the words of the finding for each program of testdata/ending. None of them ends.
+var endings = map[string][]string{
+	"fork":      {"Program does not end", "its main thread ended", "waits for 1 other thread; poster: parked"},
+	"hook":      {"Program does not end", "at_exit hook or a finalizer", "Thread#join (script.rb:", "late: sleeping"},
+	"finalizer": {"Program does not end", "at_exit hook or a finalizer", "Kernel#sleep (script.rb:"},
+	"handler":   {"Handler does not return", "has interrupted the main thread", "work: sleeping"},
+	"unwinds":   {"Program does not end", "exit or a signal ends the main thread's code", "worker: sleeping"},
+	"sidekiq":   {"shutting down for", "1 thread at work; processor: sleeping", "HardJob#perform"},
+	"puma":      {"Program does not end", "at work; puma srv tp 001: io", "OrdersController#render"},
+}
+
+// TestEnding: whatever keeps a program that was told to end, the finding says what.
+func TestEnding(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	t.Parallel()
+	programs := names(t, "ending")
+	for name, words := range endings {
+		if !slices.Contains(programs, name) {
+			t.Errorf("there is no testdata/ending/%s.rb", name)
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, r rubytest.Ruby) {
+				t.Parallel()
+				p := load(t, r, "ending/"+name)
+				pid := p.PID
+				if child, ok := strings.CutPrefix(p.Line(t), "pid "); ok {
+					pid, _ = strconv.Atoi(child)
+				}
+				s := watch(t, pid, nil, raiseTime, says("ending", words), func(_ *live.Source, n int) {
+					if n == seenSamples {
+						p.Send(t, "end")
+					}
+				})
+				checkRaised(t, s, "ending", raised{words: words})
+			})
+		})
+	}
+}
+
+// TestEndingSeenLate: a hook that hangs is found by a session that begins later, too.
+func TestEndingSeenLate(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	t.Parallel()
+	p := start(t, rubytest.One(t), "ending/hook")
+	p.Send(t, "end")
+	s := watch(t, p.PID, nil, raiseTime, is("ending"), nil)
+	checkRaised(t, s, "ending", raised{words: endings["hook"]})
+}
