@@ -123,7 +123,7 @@ func readGraph(t testing.TB, pid int) (*heapgraph.Graph, sampler.HolderInfo) {
 
 // TestHolders finds the path to 300 objects in each of 25 kinds of holders.
 func TestHolders(t *testing.T) {
-	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, holdersProgram, rubytest.Options{})
 		p.Expect(t, "ready")
 		p.Signal(t, syscall.SIGSTOP)
@@ -175,7 +175,7 @@ func TestHolders(t *testing.T) {
 // and have their path.
 func TestHoldersMoving(t *testing.T) {
 	rubytest.Long(t)
-	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, `
 class Kept; end
 KEPT = Array.new(200_000) { [Kept.new] }
@@ -195,6 +195,28 @@ loop { Array.new(1000) { |i| [i.to_s, {i => i}] } }`, rubytest.Options{})
 				for _, p := range h.Paths {
 					t.Log(p.Objects, p.String())
 				}
+			}
+		}
+	})
+}
+
+// TestHoldersCompacting copies the heap of a program that compacts all the time. A copy never fails. One during which
+// nothing moved is right.
+func TestHoldersCompacting(t *testing.T) {
+	rubytest.Long(t)
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, `
+class Kept; end
+KEPT = Array.new(20_000) { [Kept.new] }
+HASHES = Array.new(5_000) { |i| {i => [i.to_s]} }
+$stdout.sync = true
+puts "ready"
+loop { Array.new(1000) { |i| [i.to_s] }; GC.compact if GC.respond_to?(:compact) }`, rubytest.Options{})
+		p.Expect(t, "ready")
+		for range 5 {
+			g, info := readGraph(t, p.PID)
+			if n := len(g.OfClass("Kept")); n != 20_000 && !info.Compacted {
+				t.Errorf("%d objects, %+v", n, info)
 			}
 		}
 	})

@@ -56,3 +56,20 @@ func FuzzReferences(f *testing.F) {
 		g.Copies(5)
 	})
 }
+
+// TestReferencesOfHalfMade reads Arrays and Structs whose length is still the word of what was in the slot before. They
+// have no elements, and do not make the heap too large.
+func TestReferencesOfHalfMade(t *testing.T) {
+	for _, typ := range []byte{7, 9} {
+		slot := make([]byte, 40)
+		slot[0] = typ
+		for at, word := range map[int]uint64{8: pagesAt, 16: 0x7f1234567890, 24: pagesAt, 32: pagesAt} {
+			binary.LittleEndian.PutUint64(slot[at:], word)
+		}
+		c, _ := newHostile(t, "3.3.8", slot, 40)
+		o := sampler.HolderOptions{MaxObjects: 1 << 20, MaxBytes: 64 << 20}
+		if _, info, err := holders.Read(context.Background(), c.gc, o, func() {}); err != nil || info.Objects == 0 {
+			t.Errorf("type %d: %v, %+v", typ, err, info)
+		}
+	}
+}

@@ -124,6 +124,14 @@ func (r *References) block(owner uint32, kind BlockKind, at uint64, size, stride
 	}
 }
 
+// elements is a length. It is zero if the word cannot be one: the slot was just being filled.
+func elements(at []byte) int {
+	if n := view.U64(at); n <= maxElements {
+		return int(n)
+	}
+	return 0
+}
+
 func (r *References) words(owner uint32, data []byte) {
 	for ; len(data) >= word; data = data[word:] {
 		r.Edge(owner, view.U64(data), "")
@@ -175,8 +183,7 @@ func (r *References) Of(owner uint32, addr attach.Address, slot []byte) {
 		case flags&r.shared != 0:
 			r.Edge(owner, view.U64(slot[arrayCapacity:]), "")
 		default:
-			n := min(view.U64(slot[arrayLength:]), maxElements)
-			r.block(owner, blockWords, view.U64(slot[arrayCapacity+word:]), int(n)*word, word, 0)
+			r.block(owner, blockWords, view.U64(slot[arrayCapacity+word:]), elements(slot[arrayLength:])*word, word, 0)
 		}
 	case TypeHash:
 		r.hash(owner, slot, flags)
@@ -185,8 +192,7 @@ func (r *References) Of(owner uint32, addr attach.Address, slot []byte) {
 			r.words(owner, slot[basicSize:])
 			break
 		}
-		n := min(view.U64(slot[structLength:]), maxElements)
-		r.block(owner, blockWords, view.U64(slot[structLength+word:]), int(n)*word, word, 0)
+		r.block(owner, blockWords, view.U64(slot[structLength+word:]), elements(slot[structLength:])*word, word, 0)
 		r.words(owner, slot[structLength+2*word:])
 	case typeData:
 		r.data(owner, addr, slot)

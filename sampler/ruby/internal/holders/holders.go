@@ -85,8 +85,11 @@ func Read(ctx context.Context, g *gc.Reader, o sampler.HolderOptions, rest func(
 			return nil, r.info, fmt.Errorf("the heap of Ruby %s is not known: ddtop reads objects of 2.7 to 4.0", g.Release)
 		}
 		moved, err := r.pass()
-		if err != nil {
+		if err != nil && (!moved || r.err == nil || try == maxPasses-1) { // a limit can be passed because objects moved
 			return nil, r.info, err
+		}
+		if err != nil {
+			continue
 		}
 		r.info.Compacted, r.info.Repeated = moved, try
 		if !moved || try == maxPasses-1 {
@@ -104,14 +107,11 @@ func (r *Reader) pass() (moved bool, err error) {
 	if !ok {
 		return false, errors.New("the collector's figures cannot be read")
 	}
-	if err := r.copy(); err != nil {
-		return false, err
-	}
-	if err := r.walk(); err != nil {
-		return false, err
+	if err = r.copy(); err == nil {
+		err = r.walk()
 	}
 	_, after, ok := r.gc.Figures()
-	return !ok || before.Compacting || after.Compacting || before.Compactions != after.Compactions, nil
+	return !ok || before.Compacting || after.Compacting || before.Compactions != after.Compactions, err
 }
 
 func (r *Reader) say(stage string, done, total int) {
@@ -274,7 +274,7 @@ func (r *Reader) walk() error {
 		return err
 	}
 	r.info.References, r.info.Bytes = uint64(r.graph.EdgeCount()), r.read
-	r.say("ordering references", 0, 1)
+	r.rest()
 	r.graph.Finish()
 	if err := r.sizesOfTables(); err != nil || !r.options.Contents {
 		return err
@@ -379,6 +379,7 @@ func (r *Reader) call(list []heap.Block) (n int, err error) {
 	for i := range n {
 		if r.ranges[i].Failed {
 			r.info.Unread++
+			r.read -= uint64(list[i].Size)
 			continue
 		}
 		r.refs.Take(list[i], r.ranges[i].Buf)
