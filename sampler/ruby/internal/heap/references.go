@@ -100,8 +100,10 @@ func (o *Objects) NewReferences(rel places.Release) *References {
 		release4: rel.AtLeast(4, 0)}
 }
 
-// VMSize is the size of rb_vm_t in bytes.
-func (r *References) VMSize() int { return r.o.places.vmSize }
+// Sizes returns the sizes of rb_vm_t and of rb_objspace in bytes.
+func (r *References) Sizes() (vm, objspace int) {
+	return r.o.places.vmSize &^ 7, r.o.places.objspaceSize &^ 7
+}
 
 // Ask settles a question about names (Objects.Read), unless too much was read for names.
 func (r *References) Ask(f func() error) error {

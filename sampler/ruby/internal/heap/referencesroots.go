@@ -13,9 +13,6 @@ const flagFinalizer = 0x80
 // HasFinalizer reports whether the object in a slot has a finalizer.
 func HasFinalizer(slot []byte) bool { return view.U64(slot)&flagFinalizer != 0 }
 
-// ObjspaceSize is the size of rb_objspace in bytes.
-func (r *References) ObjspaceSize() int { return r.o.places.objspaceSize &^ 7 }
-
 // Length returns the length of a String in bytes, or of an Array, or of a small Hash. It is zero for other objects.
 func (r *References) Length(slot []byte) uint64 {
 	p, flags := r.o.places, view.U64(slot)
@@ -35,14 +32,14 @@ func (r *References) Length(slot []byte) uint64 {
 		case flags&flagLarge == 0:
 			return flags >> smallCountShift & smallMask
 		case p.hashSize >= 0 && len(slot) >= p.hashSize+TableSize-word:
-			return r.TableLength(slot[p.hashSize:])
+			return TableLength(slot[p.hashSize:])
 		}
 	}
 	return 0
 }
 
 // TableLength returns the number of entries of an st_table (st_table.num_entries).
-func (r *References) TableLength(table []byte) uint64 { return view.U64(table[16:]) }
+func TableLength(table []byte) uint64 { return view.U64(table[16:]) }
 
 // StringBytes returns the place of a String's bytes and their number. ok is false if it has none of its own.
 func (r *References) StringBytes(addr attach.Address, slot []byte) (at attach.Address, n uint64, ok bool) {

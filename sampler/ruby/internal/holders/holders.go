@@ -27,7 +27,7 @@ const (
 	granule = 14
 	// blocksAtOnce is how many blocks wait before they are read. rangesACall and bytesACall bound one call.
 	blocksAtOnce, rangesACall, bytesACall = 1 << 16, 1024, 4 << 20
-	// maxTries is by how many objects the table of their variables is looked for.
+	// maxTries bounds the objects by which the table of their variables is searched.
 	maxTries = 8
 	// maxContent bounds the bytes of a String that are compared.
 	maxContent = 4 << 10
@@ -466,7 +466,7 @@ func (r *Reader) sizesOfTables() error {
 		for i, n := range chunk {
 			if !r.ranges[i].Failed {
 				r.graph.Nodes[n].Size += r.sizes.Table(r.ranges[i].Buf).Bytes
-				r.graph.Nodes[n].Length = r.refs.TableLength(r.ranges[i].Buf)
+				r.graph.Nodes[n].Length = heap.TableLength(r.ranges[i].Buf)
 			}
 		}
 		r.rest()

@@ -72,7 +72,8 @@ func (r *Reader) roots(threads []thread) error {
 	if err := r.finalizers(); err != nil {
 		return err
 	}
-	if err := r.area("the VM", r.gc.VM, r.refs.VMSize()); err != nil {
+	size, _ := r.refs.Sizes()
+	if err := r.area("the VM", r.gc.VM, size); err != nil {
 		return err
 	}
 	for _, w := range words {
@@ -226,7 +227,8 @@ func (r *Reader) exits(heads []head) error {
 // finalizers adds the finalizers of objects. Their table is the one in the object space whose keys are objects that
 // have one, and whose records are Arrays.
 func (r *Reader) finalizers() error {
-	data := make([]byte, r.refs.ObjspaceSize())
+	_, size := r.refs.Sizes()
+	data := make([]byte, size)
 	if r.gc.Mem.Read(r.gc.Objspace, data) != nil {
 		r.info.Unread++
 		return nil
