@@ -95,7 +95,7 @@ type Places struct {
 	threadSize   int          `layout:"sizeof rb_thread_struct"`
 	threadStatus layout.Field `layout:"rb_thread_struct.status"`
 	threadName   int          `layout:"rb_thread_struct.name"`
-	objspaceSize int          `layout:"sizeof rb_objspace"`
+	objspaceSize int          `layout:"sizeof rb_objspace,optional"`
 	bodySize     int          `layout:"sizeof rb_iseq_constant_body"`
 	bodyCount    int          `layout:"rb_iseq_constant_body.iseq_size"`
 	bodyCode     int          `layout:"rb_iseq_constant_body.iseq_encoded"`

@@ -102,7 +102,7 @@ func (o *Objects) NewReferences(rel places.Release) *References {
 
 // Sizes returns the sizes of rb_vm_t and of rb_objspace in bytes.
 func (r *References) Sizes() (vm, objspace int) {
-	return r.o.places.vmSize &^ 7, r.o.places.objspaceSize &^ 7
+	return r.o.places.vmSize &^ 7, max(0, r.o.places.objspaceSize&^7)
 }
 
 // Ask settles a question about names (Objects.Read), unless too much was read for names.
