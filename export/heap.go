@@ -184,7 +184,8 @@ func (h *Heap) growth(b *strings.Builder) {
 	if more := len(g.Classes) - maxHeapGrowing; more > 0 {
 		fmt.Fprintf(b, "  %s more with --json\n", units.Plural(more, "class", "classes"))
 	}
-	fmt.Fprintf(b, "  This is a leak, or a cache that fills and will stop.\n")
+	fmt.Fprintf(b, "  This is a leak, or a cache that fills and will stop. --holders %s shows what holds the objects.\n",
+		flamegraph.Printable(g.Classes[0].Name))
 	if unsure {
 		fmt.Fprintf(b, "  ? There were too few major collections to say that these objects are no garbage.\n")
 	}

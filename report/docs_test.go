@@ -52,6 +52,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 	walk(reflect.TypeFor[StatDocument]())
 	walk(reflect.TypeFor[TimedLine]())
 	walk(reflect.TypeFor[Heap]())
+	walk(reflect.TypeFor[HeapGraph]())
 	if keys < 80 {
 		t.Errorf("only %d keys found: the test looks at too little", keys)
 	}

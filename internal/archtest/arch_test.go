@@ -27,9 +27,11 @@ var rules = map[string][]string{
 	"attach/processcontext":            {"attach"},
 	"sampler":                          {},
 	"sampler/growth":                   {"sampler"},
+	"sampler/heapgraph":                {},
+	"sampler/ruby/internal/holders":    {"attach", "sampler", "sampler/heapgraph", "sampler/ruby/internal/gc", "sampler/ruby/internal/heap", "sampler/ruby/internal/view"},
 	"sampler/own":                      {"sampler"},
 	"sampler/redact":                   {"sampler"},
-	"sampler/ruby":                     {"attach", "sampler", "sampler/ruby/internal/census", "sampler/ruby/internal/code", "sampler/ruby/internal/gc", "sampler/ruby/internal/heap", "sampler/ruby/internal/places", "sampler/ruby/internal/view", "sampler/ruby/internal/work", "sampler/ruby/internal/rubyvm", "sampler/ruby/internal/stackmem", "sampler/ruby/internal/trace"},
+	"sampler/ruby":                     {"attach", "sampler", "sampler/heapgraph", "sampler/ruby/internal/census", "sampler/ruby/internal/code", "sampler/ruby/internal/gc", "sampler/ruby/internal/heap", "sampler/ruby/internal/holders", "sampler/ruby/internal/places", "sampler/ruby/internal/view", "sampler/ruby/internal/work", "sampler/ruby/internal/rubyvm", "sampler/ruby/internal/stackmem", "sampler/ruby/internal/trace"},
 	"sampler/ruby/internal/stackmem":   {"attach", "attach/mapped"},
 	"sampler/ruby/internal/census":     {"attach", "sampler", "sampler/ruby/internal/gc", "sampler/ruby/internal/heap", "sampler/ruby/internal/view"},
 	"sampler/ruby/internal/code":       {"attach", "sampler", "sampler/ruby/internal/heap", "sampler/ruby/internal/places", "sampler/ruby/internal/view"},
@@ -45,7 +47,7 @@ var rules = map[string][]string{
 	"sampler/bpf":                      {"attach"},
 	"sampler/switches":                 {"sampler", "sampler/exact"},
 	"sampler/switches/tracer":          {"sampler/bpf", "sampler/switches"},
-	"sampler/live":                     {"attach", "sampler", "sampler/bpf", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel", "sampler/native", "sampler/own", "sampler/redact", "sampler/switches", "sampler/switches/tracer", "sampler/live/internal/kernelview", "sampler/live/internal/nativelock", "sampler/live/internal/pace"},
+	"sampler/live":                     {"attach", "sampler", "sampler/heapgraph", "sampler/bpf", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel", "sampler/native", "sampler/own", "sampler/redact", "sampler/switches", "sampler/switches/tracer", "sampler/live/internal/kernelview", "sampler/live/internal/nativelock", "sampler/live/internal/pace"},
 	"gvl":                              {"sampler", "internal/units", "gvl/internal/listed"},
 	"gvl/code":                         {"sampler"},
 	"gvl/stream":                       {"sampler", "gvl", "gvl/code", "gvl/internal/listed"},
@@ -56,7 +58,7 @@ var rules = map[string][]string{
 	"gvl/capacity":                     {"gvl", "internal/units", "report", "sampler"},
 	"gvl/measure":                      {"sampler", "gvl", "gvl/account", "gvl/capacity", "gvl/findings", "gvl/stream", "gvl/timeline", "internal/units", "report"},
 	"flamegraph":                       {"sampler", "gvl", "gvl/stream", "internal/units"},
-	"export":                           {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "internal/units", "report", "sampler/growth"},
+	"export":                           {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "internal/units", "report", "sampler/growth", "sampler/heapgraph"},
 	"recording":                        {"sampler", "sampler/own", "sampler/redact"},
 	"push":                             {"internal/units", "push/protobuf", "push/spool"},
 	"ui":                               {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "gvl/timeline", "flamegraph", "export", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page", "ui/scene", "ui/store", "ui/style", "ui/widget", "export/profile", "export/snapshot"},
@@ -67,7 +69,7 @@ var rules = map[string][]string{
 	"ui/internal/demosource":           {"sampler", "ui"},
 	"ui/store":                         {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "recording", "internal/safefile", "internal/units", "ui/style"},
 	"ui/style":                         {"sampler", "gvl", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas"},
-	"internal/cli":                     {"attach", "sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units", "export/diff", "export/page", "export/profile", "export/trace", "push/datadog", "push/files", "push/otlp", "push/pyroscope", "push/spool", "push/status", "internal/cli/run", "internal/cli/exact", "internal/cli/flags", "internal/cli/program", "internal/cli/pushing", "internal/cli/watch", "report", "sampler/growth"},
+	"internal/cli":                     {"attach", "sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units", "export/diff", "export/page", "export/profile", "export/trace", "push/datadog", "push/files", "push/otlp", "push/pyroscope", "push/spool", "push/status", "internal/cli/run", "internal/cli/exact", "internal/cli/flags", "internal/cli/program", "internal/cli/pushing", "internal/cli/watch", "report", "sampler/growth", "sampler/heapgraph"},
 	"internal/workload":                {},
 	"internal/safefile":                {},
 	"internal/rubytest":                {},
@@ -118,7 +120,7 @@ var rules = map[string][]string{
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
 // they run at: each is tested without a process, and a recording gives the same answer anywhere.
-var pure = []string{"sampler", "sampler/growth", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
+var pure = []string{"sampler", "sampler/growth", "sampler/heapgraph", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
 	"gvl/capacity", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "report", "export", "export/diff", "export/page", "export/profile", "export/snapshot", "export/trace", "recording", "internal/units"}
 
 // forbiddenInPure are packages that no pure package may depend on, however indirectly.

@@ -20,6 +20,7 @@ type heapFlags struct {
 	target
 	length flags.Duration
 	asJSON bool
+	graph  graphFlags
 }
 
 func newHeap(std run.Streams) *cobra.Command {
@@ -38,9 +39,18 @@ With -d 1m ddtop counts again and again, and names the classes whose old objects
 fills looks like a leak until it is full. A question mark means that garbage can be among the objects, because there
 were too few major collections to tell.
 
-ddtop reads the sizes and classes of objects, and never what they hold.`,
+With --holders CLASS ddtop copies the heap once, follows all references from constants, variables, stacks and the VM,
+and shows the shortest path to the objects of the class, and how much memory they keep alive. With --biggest it shows
+the largest objects.
+
+ddtop shows the sizes and classes of objects, and never what they hold.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.find(cmd, args, std, plainLook("heap", std)); err != nil {
+				return err
+			}
+			if asked, err := f.asked(); asked && err == nil {
+				return f.explain(cmd.Context(), std)
+			} else if err != nil {
 				return err
 			}
 			if f.several() {
@@ -67,6 +77,7 @@ ddtop reads the sizes and classes of objects, and never what they hold.`,
 	f.addOverhead(cmd)
 	std.Redact.AddTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "count again for so long, to see what grows: 30s, 5m, or a number of seconds")
+	f.graph.addTo(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/reference/json.md)")
 	return cmd
 }

@@ -102,3 +102,69 @@ end`, rubytest.Options{})
 	}
 	t.Logf("%+v", h.Growth)
 }
+
+const holdersProgram = `
+module Store; CACHE = {}; end
+class Session; def initialize(i); @data = "secret-value-#{i}" + "x" * 100; @user = "secret-user"*3; end; end
+class Alone; end
+2000.times { |i| (Store::CACHE[i] ||= []) << Session.new(i) }
+BIG = "secret" * 100_000
+Thread.new { sleep }.name = "secret thread"
+puts "ready"; $stdout.flush; $stdin.gets`
+
+// TestHeapHolders asks who holds objects, and what is big, as text and as JSON. What objects hold is in neither.
+func TestHeapHolders(t *testing.T) {
+	p := rubytest.One(t).Start(t, holdersProgram, rubytest.Options{})
+	p.Expect(t, "ready")
+	pid := strconv.Itoa(p.PID)
+	js := run(t, "heap", pid, "--holders", "Session", "--biggest", "--json", "--overhead", "off", "--redact")
+	js.want(t, 0)
+	var h report.HeapGraph
+	if err := json.Unmarshal([]byte(js.out), &h); err != nil {
+		t.Fatal(err)
+	}
+	x := h.Holders
+	if x == nil || x.Objects != 2000 || len(x.Paths) == 0 || x.Paths[0].Path != "Store::CACHE (Hash) → Array → Session" || x.Paths[0].Objects < 1999 {
+		t.Fatalf("%+v", x)
+	}
+	// A Session and its two Strings, of which one has memory elsewhere.
+	if least := uint64(2000 * (3*40 + 100)); x.RetainedBytes < least || x.Paths[0].HolderRetainedBytes <= x.RetainedBytes {
+		t.Errorf("%d bytes retained, at least %d: %+v", x.RetainedBytes, least, x.Paths[0])
+	}
+	b := h.Biggest
+	if b == nil || len(b.Strings) == 0 || b.Strings[0].Path == nil || *b.Strings[0].Path != "BIG (String)" || b.Strings[0].Length != 600_000 {
+		t.Fatalf("%+v", b)
+	}
+	if len(b.Copies.Groups) == 0 || b.Copies.Groups[0].Objects < 2000 || b.Copies.WastedBytes < 1999*40 {
+		t.Errorf("%+v", b.Copies)
+	}
+	one := run(t, "heap", pid, "--holders", b.Strings[0].Address, "--overhead", "off")
+	one.want(t, 0)
+	if !strings.Contains(one.out, "BIG (String)") {
+		t.Error(one.out)
+	}
+	text := run(t, "heap", "-p", pid, "--holders", "Session", "--biggest", "--overhead", "off")
+	text.want(t, 0)
+	if !strings.Contains(text.out, "Store::CACHE (Hash) → Array → Session") || !strings.Contains(text.out, "Largest Strings:") {
+		t.Error(text.out)
+	}
+	for _, out := range []string{js.out, text.out} {
+		if strings.Contains(out, "secret-") || strings.Contains(out, "secretsecret") {
+			t.Error("the content of a String is in the output")
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		say  string
+	}{
+		{[]string{"--holders", "Nowhere"}, 1, "no object is of class Nowhere"},
+		{[]string{"--holders", "0x10"}, 1, "no object is at 0x10"},
+		{[]string{"--holders", "Session", "--max-objects", "100"}, 1, "--max-objects"},
+		{[]string{"--holders", "Session", "--max-memory", "100kB"}, 1, "--max-memory"},
+		{[]string{"--biggest", "-d", "3s"}, 2, "choose"},
+		{[]string{"--biggest", "--children"}, 2, "one process"},
+	} {
+		run(t, append([]string{"heap", pid, "--overhead", "off"}, c.args...)...).want(t, c.code, c.say)
+	}
+}

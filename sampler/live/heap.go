@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/heapgraph"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
@@ -15,22 +16,49 @@ const countLimit = 5 * time.Minute
 // Options.Overhead, divided among the processes that are read. It is not to be called during Run. The error is
 // sampler.ErrEnded if the process has ended, ctx's, or says why the heap cannot be read.
 func (s *Source) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
+	var cpu int64
+	count, err := paced(ctx, s, &cpu, func(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
+		return s.reader.CountHeap(ctx, rest)
+	})
+	if err == nil {
+		count.CPUNS = cpu
+	}
+	return count, err
+}
+
+// HeapGraph copies the objects of a process's heap with their references (ruby.Reader.HeapGraph). Otherwise it is as
+// Source.CountHeap.
+func HeapGraph(ctx context.Context, s *Source, o sampler.HolderOptions) (*heapgraph.Graph, sampler.HolderInfo, error) {
+	var cpu int64
+	var info sampler.HolderInfo
+	o.ThreadName = s.names.ThreadName
+	g, err := paced(ctx, s, &cpu, func(ctx context.Context, rest func()) (g *heapgraph.Graph, err error) {
+		g, info, err = s.reader.HeapGraph(ctx, o, rest)
+		return g, err
+	})
+	if err != nil {
+		return nil, sampler.HolderInfo{}, err // the work may not have ended yet
+	}
+	info.CPUNS = cpu
+	return g, info, nil
+}
+
+// paced calls f within the budget. cpu is the CPU time that it took, in ns.
+func paced[T any](ctx context.Context, s *Source, cpu *int64, f func(ctx context.Context, rest func()) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, countLimit)
 	defer cancel()
-	count, err := result(ctx, &s.reading, func() (*sampler.HeapCount, error) {
+	out, err := result(ctx, &s.reading, func() (T, error) {
 		r := rests{ctx: ctx, share: s.info.Overhead / float64(max(s.sharers.Load(), 1)), meter: pace.NewMeter(nil)}
-		count, err := s.reader.CountHeap(ctx, r.rest)
-		if err == nil {
-			count.CPUNS = r.spent + r.meter.Since()
-		}
-		return count, err
+		out, err := f(ctx, r.rest)
+		*cpu = r.spent + r.meter.Since()
+		return out, err
 	}, nil)
 	if err != nil {
 		if end := s.gone(err); end != nil {
-			return nil, end
+			err = end
 		}
 	}
-	return count, err
+	return out, err
 }
 
 // rests spread work over time, so that it takes a share of a CPU. A share of zero sets no limit.

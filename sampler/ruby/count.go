@@ -2,19 +2,17 @@ package ruby
 
 import (
 	"context"
-	"errors"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/heapgraph"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/census"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/holders"
 )
 
 // CountHeap counts the objects of the heap by type and class, while the target runs on. It calls rest behind each
 // piece, 1 to 4 MB of pages, so that a caller can spread the cost. Errors are ctx's and the target's, or say that this
 // heap cannot be read.
 func (r *Reader) CountHeap(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
-	if r.gc == nil {
-		return nil, errors.New("this collector's heap cannot be read")
-	}
 	if r.heap == nil {
 		c, err := census.New(r.gc)
 		if err != nil {
@@ -23,4 +21,9 @@ func (r *Reader) CountHeap(ctx context.Context, rest func()) (*sampler.HeapCount
 		r.heap = c
 	}
 	return r.heap.Count(ctx, rest)
+}
+
+// HeapGraph copies the objects of the heap with their references, within the limits of o. Otherwise it is as CountHeap.
+func (r *Reader) HeapGraph(ctx context.Context, o sampler.HolderOptions, rest func()) (*heapgraph.Graph, sampler.HolderInfo, error) {
+	return holders.Read(ctx, r.gc, o, rest)
 }

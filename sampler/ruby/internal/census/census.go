@@ -49,8 +49,11 @@ type tableOf struct {
 	typ, class *sampler.HeapKind
 }
 
-// New returns a Counter of the VM that g reads. The error says that the release's heap is not known.
+// New returns a Counter of the VM that g reads. It may be nil. The error says that the release's heap is not known.
 func New(g *gc.Reader) (*Counter, error) {
+	if g == nil {
+		return nil, gc.ErrNoHeap
+	}
 	sizes := g.Objects.NewSizer(g.Release)
 	if sizes == nil {
 		return nil, fmt.Errorf("the heap of Ruby %s is not known: ddtop counts objects of 2.7 to 4.0", g.Release)

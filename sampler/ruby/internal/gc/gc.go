@@ -3,6 +3,8 @@
 package gc
 
 import (
+	"errors"
+
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
@@ -58,6 +60,9 @@ type Target struct {
 	// Reads counts what happens to reads.
 	Reads *sampler.Reads
 }
+
+// ErrNoHeap means that the collector is none that ddtop knows.
+var ErrNoHeap = errors.New("this collector's heap cannot be read")
 
 // resolve sets the fields with a layout tag of the structs that into points to. Its error names all that the table
 // lacks.

@@ -82,6 +82,26 @@ type Places struct {
 	ecFiber   int `layout:"rb_execution_context_struct.fiber_ptr"`
 	fiberSelf int `layout:"rb_fiber_struct.cont.self"`
 
+	// What else leads to objects: the size of structs, and where they have what is followed (references.go).
+	ecSize       int          `layout:"sizeof rb_execution_context_struct"`
+	ecStack      int          `layout:"rb_execution_context_struct.vm_stack"`
+	ecStackLen   int          `layout:"rb_execution_context_struct.vm_stack_size"`
+	ecFrame      int          `layout:"rb_execution_context_struct.cfp"`
+	frameSize    int          `layout:"sizeof rb_control_frame_struct"`
+	fiberSize    int          `layout:"sizeof rb_fiber_struct"`
+	fiberEC      int          `layout:"rb_fiber_struct.cont.saved_ec"`
+	fiberPrev    int          `layout:"rb_fiber_struct.prev"`
+	threadEC     int          `layout:"rb_thread_struct.ec"`
+	threadSize   int          `layout:"sizeof rb_thread_struct"`
+	threadStatus layout.Field `layout:"rb_thread_struct.status"`
+	threadName   int          `layout:"rb_thread_struct.name"`
+	objspaceSize int          `layout:"sizeof rb_objspace,optional"`
+	bodySize     int          `layout:"sizeof rb_iseq_constant_body"`
+	bodyCount    int          `layout:"rb_iseq_constant_body.iseq_size"`
+	bodyCode     int          `layout:"rb_iseq_constant_body.iseq_encoded"`
+	extSize      int          `layout:"sizeof rb_classext_struct"`
+	vmSize       int          `layout:"sizeof rb_vm_struct"`
+
 	// st_table and rb_id_table. The entries for constants are rb_const_entry_t.
 	tableStart    int `layout:"st_table.entries_start"`
 	tableBound    int `layout:"st_table.entries_bound"`

@@ -53,9 +53,10 @@ type View struct {
 	blocks  map[attach.Address]block
 	wanted  []attach.Address
 	ranges  []attach.Range
-	// Calls counts system calls.
-	Calls int
-	work  int // what maxWork bounds
+	// Calls counts system calls, Fetched the bytes that were read with them.
+	Calls   int
+	Fetched uint64
+	work    int // what maxWork bounds
 	// arena holds the blocks. Reset reuses it.
 	arena []byte
 }
@@ -219,6 +220,7 @@ func (v *View) fetch() error {
 		}
 		v.ranges = append(v.ranges, attach.Range{Addr: a, Buf: buf[: Block : len(arena)-i*Block]})
 	}
+	v.Fetched += uint64(len(v.wanted)) * Block
 	v.wanted = v.wanted[:0]
 	calls, err := v.mem.ReadBatch(v.ranges)
 	v.Calls += calls

@@ -1,0 +1,186 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/heapgraph"
+)
+
+// Limits of a HeapGraph, in rows.
+const (
+	maxHolderPaths = 20
+	maxBiggest     = 10
+)
+
+// HeapGraph is who holds objects of a process. It can be written as text and as JSON.
+type HeapGraph struct {
+	report.HeapGraph
+	program string
+	graph   *heapgraph.Graph
+}
+
+// NewHeapGraph makes a HeapGraph without answers. Ask for them with Holders and Biggest.
+func NewHeapGraph(p sampler.Process, g *heapgraph.Graph, i *sampler.HolderInfo) *HeapGraph {
+	h := &HeapGraph{program: ProgramName(p), graph: g, HeapGraph: report.HeapGraph{
+		PID: p.PID, Title: p.Title,
+		Ruby: report.DumpRuby{Version: p.RubyVersion, Description: p.RubyDescription, JIT: report.TextOrNil(p.JIT)},
+		Time: p.WallTime(i.EndedNS).Format(dumpTime), MonotonicNS: i.EndedNS, ReadNS: i.EndedNS - i.BeganNS,
+		Objects: i.Objects, References: i.References, PagesSkipped: i.Skipped, Unread: i.Unread, Cut: i.Cut, Compacted: i.Compacted, Repeated: i.Repeated,
+	}}
+	if i.CPUNS > 0 {
+		h.CPUNS = &i.CPUNS
+	}
+	return h
+}
+
+// Holders adds who holds the objects of a set. of names the set.
+func (h *HeapGraph) Holders(of string, set []uint32) {
+	found := h.graph.HoldersOf(set, maxHolderPaths)
+	out := &report.HeapHolders{Of: of, Objects: found.Objects, Bytes: found.Size, RetainedBytes: found.Retained,
+		Unreached: found.Unreached, UnreachedBytes: found.UnreachedSize, Paths: []report.HeapPath{}, MorePaths: found.More}
+	for i := range found.Paths {
+		p := &found.Paths[i]
+		x := report.HeapPath{Path: p.String(), Root: p.Root, Steps: []report.HeapStep{}, Cut: p.Cut, Objects: p.Objects, Bytes: p.Size,
+			RetainedBytes: p.Retained, HolderRetainedBytes: p.HolderRetained}
+		for _, s := range p.Steps {
+			x.Steps = append(x.Steps, report.HeapStep{Class: s.Class, In: report.TextOrNil(s.Label), Repeated: s.Repeated})
+		}
+		out.Paths = append(out.Paths, x)
+	}
+	h.HeapGraph.Holders = out
+}
+
+// Biggest adds the largest objects.
+func (h *HeapGraph) Biggest() {
+	copies := h.graph.Copies(maxBiggest)
+	h.HeapGraph.Biggest = &report.HeapBiggest{
+		Strings: h.bigs(h.graph.Largest(heapgraph.TypeString, maxBiggest), false),
+		Arrays:  h.bigs(h.graph.Largest(heapgraph.TypeArray, maxBiggest), false),
+		Hashes:  h.bigs(h.graph.Largest(heapgraph.TypeHash, maxBiggest), false),
+		Copies: report.HeapCopies{Compared: copies.Strings, Different: copies.Different, WastedBytes: copies.Wasted,
+			Groups: h.bigs(copies.Groups, true)},
+	}
+}
+
+func (h *HeapGraph) bigs(list []heapgraph.Big, equal bool) []report.HeapBig {
+	out := []report.HeapBig{}
+	for i := range list {
+		b := &list[i]
+		x := report.HeapBig{Class: h.graph.ClassName(b.Node), Address: fmt.Sprintf("%#x", h.graph.Nodes[b.Node].Addr), Bytes: b.Size,
+			Length: b.Length, RetainedBytes: b.Retained}
+		if b.Reached {
+			path := b.Path.String()
+			x.Path = &path
+		}
+		if equal {
+			x.Objects, x.WastedBytes = b.Objects, b.Wasted
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// WriteJSON writes the contract (docs/reference/json.md).
+func (h *HeapGraph) WriteJSON(w io.Writer) error { return WriteJSON(w, &h.HeapGraph) }
+
+// WriteText writes the answers for people. Control characters in names are replaced, so the text may go to a terminal.
+func (h *HeapGraph) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s, pid %d, ruby %s\n", h.Time, h.program, h.PID, flamegraph.Printable(h.Ruby.Version))
+	fmt.Fprintf(&b, "%s objects and %s references read in %s", units.Count(int64(h.Objects)), units.Count(int64(h.References)), units.ProseDuration(h.ReadNS))
+	if h.CPUNS != nil {
+		fmt.Fprintf(&b, " (%s of CPU)", units.ProseDuration(*h.CPUNS))
+	}
+	b.WriteString(", while the program ran.\n")
+	doubts := Heap{Heap: report.Heap{PagesSkipped: h.PagesSkipped, Cut: h.Cut, Compacted: h.Compacted}}
+	doubts.doubts(&b)
+	if x := h.HeapGraph.Holders; x != nil {
+		b.WriteByte('\n')
+		writeHolders(&b, x)
+	}
+	if x := h.HeapGraph.Biggest; x != nil {
+		for _, part := range []struct {
+			title string
+			list  []report.HeapBig
+		}{{"Largest Strings", x.Strings}, {"Largest Arrays", x.Arrays}, {"Largest Hashes", x.Hashes}} {
+			fmt.Fprintf(&b, "\n%s:\n", part.title)
+			writeBiggest(&b, part.list, false)
+		}
+		c := &x.Copies
+		fmt.Fprintf(&b, "\n%s of %s Strings equal another one and waste %s:\n", units.Count(int64(c.Compared-c.Different)), units.Count(int64(c.Compared)),
+			units.FineBytes(int64(c.WastedBytes)))
+		writeBiggest(&b, c.Groups, true)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeHolders(b *strings.Builder, x *report.HeapHolders) {
+	fmt.Fprintf(b, "%s: %s, %s. Without them %s would be free.\n", flamegraph.Printable(x.Of), units.Plural(x.Objects, "object", "objects"),
+		units.FineBytes(int64(x.Bytes)), units.FineBytes(int64(x.RetainedBytes)))
+	if x.Unreached > 0 {
+		fmt.Fprintf(b, "No root reaches %s (%s): garbage, or held by C code.\n", units.Plural(x.Unreached, "object", "objects"),
+			units.FineBytes(int64(x.UnreachedBytes)))
+	}
+	if len(x.Paths) == 0 {
+		return
+	}
+	rows := [][]string{{"objects", "retained", "holder", ""}}
+	for i := range x.Paths {
+		p := &x.Paths[i]
+		rows = append(rows, []string{units.Count(int64(p.Objects)), units.FineBytes(int64(p.RetainedBytes)), units.FineBytes(int64(p.HolderRetainedBytes)), p.Path})
+	}
+	b.WriteByte('\n')
+	writePaths(b, rows)
+	if x.MorePaths > 0 {
+		fmt.Fprintf(b, "%s hold the others\n", units.Plural(x.MorePaths, "more path", "more paths"))
+	}
+	b.WriteString("\nretained: what would be free without these objects. holder: without the first object of the path.\n")
+}
+
+func writeBiggest(b *strings.Builder, list []report.HeapBig, equal bool) {
+	rows := [][]string{{"bytes", "length", "retained", ""}}
+	if equal {
+		rows = [][]string{{"wasted", "equal", "length", ""}}
+	}
+	for i := range list {
+		x := &list[i]
+		path := "no root reaches it: garbage, or held by C code"
+		if x.Path != nil {
+			path = *x.Path
+		}
+		row := []string{units.FineBytes(int64(x.Bytes)), units.Count(int64(x.Length)), units.FineBytes(int64(x.RetainedBytes)), path}
+		if equal {
+			row = []string{units.FineBytes(int64(x.WastedBytes)), units.Count(int64(x.Objects)), units.Count(int64(x.Length)), path}
+		}
+		rows = append(rows, row)
+	}
+	writePaths(b, rows)
+}
+
+// writePaths writes rows whose last column is as wide as it is.
+func writePaths(b *strings.Builder, rows [][]string) {
+	rows[0][len(rows[0])-1] = "path"
+	var widths []int
+	for _, r := range rows {
+		for i, c := range r[:len(r)-1] {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], len(c))
+		}
+	}
+	for _, r := range rows {
+		for i, c := range r[:len(r)-1] {
+			fmt.Fprintf(b, "%*s  ", widths[i], c)
+		}
+		b.WriteString(flamegraph.Printable(r[len(r)-1]))
+		b.WriteByte('\n')
+	}
+}

@@ -1,0 +1,104 @@
+package heapgraph
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Big is one large object, or several equal Strings of which it is the first.
+type Big struct {
+	Node     uint32
+	Size     uint64
+	Length   uint64
+	Retained uint64
+	// Reached is false if no root reaches the object. Then it has no Path.
+	Reached bool
+	Path    Path
+	// Objects is how many are equal. Wasted is the size of all but the largest one, in bytes.
+	Objects int
+	Wasted  uint64
+}
+
+// Largest returns the objects of a type with the most memory of their own, at most limit, the largest first.
+func (g *Graph) Largest(typ string, limit int) []Big {
+	var list []uint32
+	want, ok := g.nameIndex[typ]
+	for i := range g.Nodes {
+		if ok && g.Nodes[i].Type == want {
+			list = append(list, uint32(i))
+		}
+	}
+	slices.SortFunc(list, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(g.Nodes[b].Size, g.Nodes[a].Size), cmp.Compare(a, b))
+	})
+	out := make([]Big, 0, limit)
+	for _, n := range list[:min(len(list), limit)] {
+		out = append(out, Big{Node: n, Objects: 1})
+	}
+	g.explain(out)
+	return out
+}
+
+// Copies are the Strings that have the same bytes as others.
+type Copies struct {
+	// Strings were compared, Different of them are different, Wasted bytes are in those that equal another one.
+	Strings, Different int
+	Wasted             uint64
+	// Groups are ordered by the wasted bytes, the most first.
+	Groups []Big
+}
+
+// Copies compares the Strings whose bytes were read.
+func (g *Graph) Copies(limit int) (c Copies) {
+	type group struct {
+		first          uint32
+		objects        int
+		bytes, largest uint64
+	}
+	groups := make(map[uint64]*group)
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if n.Content == 0 {
+			continue
+		}
+		c.Strings++
+		same := groups[n.Content]
+		if same == nil {
+			same = &group{first: uint32(i)}
+			groups[n.Content] = same
+		}
+		same.objects++
+		same.bytes += n.Size
+		same.largest = max(same.largest, n.Size)
+	}
+	c.Different = len(groups)
+	var list []*group
+	for _, same := range groups {
+		c.Wasted += same.bytes - same.largest
+		if same.objects > 1 {
+			list = append(list, same)
+		}
+	}
+	slices.SortFunc(list, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(b.bytes-b.largest, a.bytes-a.largest), cmp.Compare(a.first, b.first))
+	})
+	for _, same := range list[:min(len(list), limit)] {
+		c.Groups = append(c.Groups, Big{Node: same.first, Objects: same.objects, Wasted: same.bytes - same.largest})
+	}
+	g.explain(c.Groups)
+	return c
+}
+
+// explain fills what is known of each node.
+func (g *Graph) explain(list []Big) {
+	g.plan()
+	g.dominate()
+	t := g.tree()
+	for i := range list {
+		b := &list[i]
+		b.Size, b.Length, b.Retained = g.Nodes[b.Node].Size, g.Nodes[b.Node].Length, g.retained[b.Node]
+		if b.Reached = g.parents[b.Node] != 0 && g.dominators[b.Node] != none; b.Reached {
+			b.Path = t.show(t.path(b.Node))
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// Package heapgraph answers who holds an object, by the references between all objects of a heap. It knows nothing of
+// where the graph comes from: a process's memory, a core file or a file that ObjectSpace.dump_all wrote.
+package heapgraph
+
+import "slices"
+
+// Bounds of a graph.
+const (
+	// MaxNodes bounds the slots of a graph: its numbers have 32 bits.
+	MaxNodes = 1 << 28
+	// MaxEdges bounds the references. A heap has two or three times as many references as objects.
+	MaxEdges = 1 << 29
+	// MaxLabels bounds the names of constants and variables that are kept.
+	MaxLabels = 1 << 20
+)
+
+// Types of objects that paths leave out or treat in their own way, as ObjectSpace.count_objects has them.
+const (
+	TypeClass, TypeModule, TypeString, TypeArray, TypeHash = "T_CLASS", "T_MODULE", "T_STRING", "T_ARRAY", "T_HASH"
+	TypeImemo, TypeIClass                                  = "T_IMEMO", "T_ICLASS"
+)
+
+// Node is an object. Its zero value is a slot without an object.
+type Node struct {
+	Addr uint64
+	// Size is the memory of the object in bytes, the slot and what was counted elsewhere.
+	Size uint64
+	// Class is the index of its class's name in Graph.Names, or of its own name if it is a class or module. Type is the
+	// index of its type. Zero means no object.
+	Class, Type uint32
+	// Content is the hash of a String's bytes. It is zero if they were not read.
+	Content uint64
+	// Length is the length of a String in bytes, or of an Array or Hash in elements.
+	Length uint64
+}
+
+// Root is an object that is held by no other object.
+type Root struct {
+	// Name says what holds it: "$cache", "thread puma 001", "VM".
+	Name string
+	Node uint32
+}
+
+// edge is a reference with the name of the constant or variable that it is in.
+type edge struct{ from, to, label uint32 }
+
+// Graph is the objects of a heap and their references. Add nodes, edges and roots, then call Finish once.
+type Graph struct {
+	Nodes []Node
+	// Names has the classes and types, Labels the constants and variables. The first one of each is empty.
+	Names, Labels []string
+	// Roots are in the order in which paths prefer them.
+	Roots []Root
+	// Cut means that some references were left out because there are too many.
+	Cut bool
+
+	nameIndex, labelIndex map[string]uint32
+	edges                 []edge
+	first, to, labels     []uint32
+	parents, parentLabels []uint32 // of the tree of paths; 1 + the number of a node, or rootMark + the number of a root
+	order                 []uint32 // nodes that a root reaches, in the order of a depth-first walk
+	retained              []uint64
+	dominators            []uint32
+}
+
+// New returns an empty graph.
+func New() *Graph {
+	g := &Graph{nameIndex: make(map[string]uint32), labelIndex: make(map[string]uint32)}
+	g.Name("")
+	g.Label("")
+	return g
+}
+
+// Name returns the index of a class's or type's name.
+func (g *Graph) Name(s string) uint32 { return index(s, &g.Names, g.nameIndex) }
+
+// Label returns the index of a constant's or variable's name. It is zero if there are too many.
+func (g *Graph) Label(s string) uint32 {
+	if len(g.Labels) >= MaxLabels {
+		return g.labelIndex[s]
+	}
+	return index(s, &g.Labels, g.labelIndex)
+}
+
+func index(s string, list *[]string, known map[string]uint32) uint32 {
+	i, ok := known[s]
+	if !ok {
+		i = uint32(len(*list))
+		*list, known[s] = append(*list, s), i
+	}
+	return i
+}
+
+// Edge adds a reference.
+func (g *Graph) Edge(from, to, label uint32) {
+	if len(g.edges) >= MaxEdges {
+		g.Cut = true
+		return
+	}
+	g.edges = append(g.edges, edge{from, to, label})
+}
+
+// EdgeCount returns the number of references.
+func (g *Graph) EdgeCount() int { return max(len(g.edges), len(g.to)) }
+
+// Root adds a root.
+func (g *Graph) Root(name string, node uint32) { g.Roots = append(g.Roots, Root{name, node}) }
+
+// Type returns the name of a node's type.
+func (g *Graph) Type(n uint32) string { return g.Names[g.Nodes[n].Type] }
+
+// ClassName returns the name of a node's class.
+func (g *Graph) ClassName(n uint32) string { return g.Names[g.Nodes[n].Class] }
+
+// Finish orders the references. No more may be added.
+func (g *Graph) Finish() {
+	n := len(g.Nodes)
+	g.first = make([]uint32, n+1)
+	for _, e := range g.edges {
+		g.first[e.from+1]++
+	}
+	for i := range n {
+		g.first[i+1] += g.first[i]
+	}
+	next := slices.Clone(g.first[:n])
+	g.to, g.labels = make([]uint32, len(g.edges)), make([]uint32, len(g.edges))
+	for _, e := range g.edges {
+		g.to[next[e.from]], g.labels[next[e.from]] = e.to, e.label
+		next[e.from]++
+	}
+	g.edges = nil
+}
+
+// References returns what a node refers to, and the labels of the references.
+func (g *Graph) References(n uint32) (to, labels []uint32) {
+	a, b := g.first[n], g.first[n+1]
+	return g.to[a:b], g.labels[a:b]
+}

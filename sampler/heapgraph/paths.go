@@ -1,0 +1,354 @@
+package heapgraph
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+const (
+	// rootMark marks a parent as a root in Graph.parents.
+	rootMark = 1 << 31
+	// maxSteps bounds the steps of a path that are shown. Longer ones are cut in their middle.
+	maxSteps = 24
+	// maxRepeat is the length of a cycle in a path that is shown once: a list of nodes is Node → Node, however long.
+	maxRepeat = 3
+)
+
+// plan makes the tree of paths: the shortest ones from the roots, first over references that people know, then over
+// all. People know no references of Ruby's internal objects, and none from an object to its class.
+func (g *Graph) plan() {
+	if g.parents != nil {
+		return
+	}
+	g.parents, g.parentLabels = make([]uint32, len(g.Nodes)), make([]uint32, len(g.Nodes))
+	internal, class := make([]bool, len(g.Names)), make([]bool, len(g.Names))
+	for i, name := range g.Names {
+		internal[i], class[i] = name == TypeImemo || name == TypeIClass, name == TypeClass || name == TypeModule
+	}
+	var queue []uint32
+	visit := func(n, parent, label uint32) {
+		if g.parents[n] == 0 && g.Nodes[n].Type != 0 {
+			g.parents[n], g.parentLabels[n] = parent, label
+			queue = append(queue, n)
+		}
+	}
+	for i, r := range g.Roots {
+		if !internal[g.Nodes[r.Node].Type] {
+			visit(r.Node, rootMark+uint32(i), 0)
+		}
+	}
+	walk := func(known func(from, to uint32) bool) {
+		for i := 0; i < len(queue); i++ {
+			from := queue[i]
+			to, labels := g.References(from)
+			for k, n := range to {
+				if known(g.Nodes[from].Type, g.Nodes[n].Type) {
+					visit(n, from+1, labels[k])
+				}
+			}
+		}
+	}
+	walk(func(from, to uint32) bool { return !internal[to] && (!class[to] || class[from]) })
+	for i, r := range g.Roots {
+		visit(r.Node, rootMark+uint32(i), 0)
+	}
+	walk(func(_, _ uint32) bool { return true })
+}
+
+// Step is an object on a path.
+type Step struct {
+	// Label is the constant or variable that it is in, Class the name of its class. Both can be empty.
+	Label, Class string
+	// Repeated means that more objects of this kind follow each other there.
+	Repeated bool
+	// Node is one such object.
+	Node uint32
+}
+
+// Path is how some objects are held.
+type Path struct {
+	// Root is what begins the path, such as "$cache", or a class with its variable: "Store::CACHE".
+	Root  string
+	Steps []Step
+	// Cut means that steps in the middle are left out.
+	Cut bool
+	// Objects end this path, of Size bytes. Retained is what would be free without them, in bytes.
+	Objects        int
+	Size, Retained uint64
+	// Holder is the first object of the path, and HolderRetained what would be free without it.
+	Holder         uint32
+	HolderRetained uint64
+}
+
+// String is the path as one line.
+func (p *Path) String() string {
+	var b strings.Builder
+	b.WriteString(p.Root)
+	for i, s := range p.Steps {
+		switch {
+		case i == 0 && p.Root != "":
+			b.WriteString(" (" + s.Class + ")")
+			if s.Repeated {
+				b.WriteString(" …")
+			}
+			continue
+		case i > 0:
+			b.WriteString(" → ")
+		}
+		if p.Cut && i == len(p.Steps)/2 {
+			b.WriteString("… → ")
+		}
+		if s.Label != "" {
+			b.WriteString(s.Label + " (" + s.Class + ")")
+		} else {
+			b.WriteString(s.Class)
+		}
+		if s.Repeated {
+			b.WriteString(" …")
+		}
+	}
+	return b.String()
+}
+
+// pathKey is a step with the path before it.
+type pathKey struct {
+	parent int32
+	label  string
+	class  uint32
+	typ    uint32 // a class has the name of its objects' class
+}
+
+// pathTree holds the different paths to some objects.
+type pathTree struct {
+	g     *Graph
+	of    []int32 // 1 + the path of a node, or zero
+	up    []uint32
+	keys  []pathKey
+	known map[pathKey]int32
+	nodes []uint32 // one of each path
+	loops []bool
+}
+
+func (g *Graph) tree() *pathTree {
+	return &pathTree{g: g, of: make([]int32, len(g.Nodes)), known: make(map[pathKey]int32)}
+}
+
+// path returns the path to a node. The paths of all objects around it are kept.
+func (t *pathTree) path(n uint32) int32 {
+	g := t.g
+	t.up = t.up[:0]
+	for at := n; t.of[at] == 0; {
+		t.up = append(t.up, at)
+		p := g.parents[at]
+		if p >= rootMark {
+			break
+		}
+		at = p - 1
+	}
+	for _, at := range slices.Backward(t.up) {
+		t.of[at] = 1 + t.step(at)
+	}
+	return t.of[n] - 1
+}
+
+// step adds the step to a node to the path of its parent.
+func (t *pathTree) step(n uint32) int32 {
+	g := t.g
+	key := pathKey{parent: -1, label: g.Labels[g.parentLabels[n]], class: g.Nodes[n].Class, typ: g.Nodes[n].Type}
+	p := g.parents[n]
+	if p >= rootMark {
+		key.label = g.Roots[p-rootMark].Name
+	} else {
+		key.parent = t.of[p-1] - 1
+		above := key.parent
+		if g.Type(p-1) == TypeImemo && key.label == "" { // what Ruby keeps a class's variables in has none itself
+			key.label = t.keys[above].label
+		}
+		if loop, ok := t.loop(key); ok {
+			t.loops[loop] = true
+			return loop
+		}
+	}
+	id, ok := t.known[key]
+	if !ok {
+		id = int32(len(t.keys))
+		t.known[key], t.keys, t.nodes, t.loops = id, append(t.keys, key), append(t.nodes, n), append(t.loops, false)
+	}
+	return id
+}
+
+// loop reports whether the last steps repeat the ones before them, and returns the step that key repeats. Of a tree of
+// objects of one class any variable is the same.
+func (t *pathTree) loop(key pathKey) (int32, bool) {
+	var last [2 * maxRepeat]pathKey
+	last[0] = key
+	n, at := 1, key.parent
+	for ; n < len(last) && at >= 0; n++ {
+		last[n] = t.keys[at]
+		at = t.keys[at].parent
+	}
+	for length := 1; 2*length <= n; length++ {
+		same := true
+		for i := range length {
+			a, b := last[i], last[i+length]
+			same = same && a.class == b.class && a.typ == b.typ && (a.label == b.label || length == 1)
+		}
+		if !same {
+			continue
+		}
+		loop := key.parent
+		for range length - 1 {
+			loop = t.keys[loop].parent
+		}
+		return loop, true
+	}
+	return 0, false
+}
+
+// show makes a Path of its steps. Classes and Ruby's own objects at the beginning become its root.
+func (t *pathTree) show(id int32) Path {
+	g := t.g
+	var steps []Step
+	for at := id; at >= 0; at = t.keys[at].parent {
+		k := t.keys[at]
+		steps = append(steps, Step{Label: k.label, Class: g.Names[k.class], Repeated: t.loops[at], Node: t.nodes[at]})
+	}
+	slices.Reverse(steps)
+	var p Path
+	begin := 0
+	p.Root, steps[0].Label = steps[0].Label, ""
+	for i, s := range steps[:len(steps)-1] {
+		n := s.Node
+		typ := g.Type(n)
+		if typ != TypeClass && typ != TypeModule && typ != TypeImemo && typ != TypeIClass {
+			break
+		}
+		begin = i + 1
+		if typ == TypeClass || typ == TypeModule {
+			p.Root = g.ClassName(n) // the class itself: see NameClass
+		}
+	}
+	if begin > 0 {
+		label := steps[begin].Label
+		steps[begin].Label = ""
+		switch {
+		case label == "":
+			p.Root += " (code)"
+		case label[0] == '@':
+			p.Root += "." + label
+		case p.Root == "Object":
+			p.Root = label
+		default:
+			p.Root += "::" + label
+		}
+	}
+	steps = steps[begin:]
+	steps = slices.DeleteFunc(steps, func(s Step) bool {
+		typ := g.Type(s.Node)
+		return (typ == TypeImemo || typ == TypeIClass) && s.Node != t.nodes[id]
+	})
+	p.Holder = steps[0].Node
+	if len(steps) > maxSteps {
+		p.Cut = true
+		steps = append(steps[:maxSteps/2:maxSteps/2], steps[len(steps)-maxSteps/2:]...)
+	}
+	p.Steps = steps
+	return p
+}
+
+// Holders are the paths to the objects of a set.
+type Holders struct {
+	Objects        int
+	Size, Retained uint64
+	// Unreached objects are garbage, or held by something that was not read.
+	Unreached     int
+	UnreachedSize uint64
+	// Paths are ordered by the number of objects, the most first. More says how many are left out.
+	Paths []Path
+	More  int
+}
+
+// HoldersOf returns who holds the objects of a set, at most limit paths.
+func (g *Graph) HoldersOf(set []uint32, limit int) Holders {
+	g.plan()
+	g.dominate()
+	var h Holders
+	inner := g.within(set)
+	t := g.tree()
+	groups := make(map[int32]*Path)
+	for _, n := range set {
+		size := g.Nodes[n].Size
+		h.Objects++
+		h.Size += size
+		if g.parents[n] == 0 || g.dominators[n] == none {
+			h.Unreached++
+			h.UnreachedSize += size
+			continue
+		}
+		id := t.path(n)
+		p := groups[id]
+		if p == nil {
+			p = new(Path)
+			groups[id] = p
+		}
+		p.Objects++
+		p.Size += size
+		if !inner[n] {
+			p.Retained += g.retained[n]
+			h.Retained += g.retained[n]
+		}
+	}
+	ids := make([]int32, 0, len(groups))
+	for id := range groups {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b int32) int { return cmp.Or(groups[b].Objects-groups[a].Objects, int(a-b)) })
+	h.More = max(0, len(ids)-limit)
+	for _, id := range ids[:len(ids)-h.More] {
+		p := t.show(id)
+		sum := groups[id]
+		p.Objects, p.Size, p.Retained = sum.Objects, sum.Size, sum.Retained
+		p.HolderRetained = g.retained[p.Holder]
+		h.Paths = append(h.Paths, p)
+	}
+	return h
+}
+
+// within returns for each node whether an object of the set dominates it.
+func (g *Graph) within(set []uint32) []bool {
+	in, inner := make([]bool, len(g.Nodes)), make([]bool, len(g.Nodes))
+	for _, n := range set {
+		in[n] = true
+	}
+	for _, n := range g.order { // dominators come first
+		if d := g.dominators[n]; d != 0 {
+			inner[n] = in[d-1] || inner[d-1]
+		}
+	}
+	return inner
+}
+
+// OfClass returns the objects of a class by its name, without classes of that name.
+func (g *Graph) OfClass(name string) (set []uint32) {
+	class, ok := g.nameIndex[name]
+	if !ok {
+		return nil
+	}
+	for i := range g.Nodes {
+		if t := g.Nodes[i].Type; g.Nodes[i].Class == class && t != 0 && g.Names[t] != TypeClass && g.Names[t] != TypeModule {
+			set = append(set, uint32(i))
+		}
+	}
+	return set
+}
+
+// At returns the object at an address.
+func (g *Graph) At(addr uint64) (n uint32, ok bool) {
+	for i := range g.Nodes {
+		if g.Nodes[i].Addr == addr && g.Nodes[i].Type != 0 {
+			return uint32(i), true
+		}
+	}
+	return 0, false
+}

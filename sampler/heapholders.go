@@ -1,0 +1,32 @@
+package sampler
+
+// Default limits of a copy of the heap with its references.
+const (
+	DefaultHolderObjects = 2_000_000
+	DefaultHolderBytes   = 500_000_000
+)
+
+// HolderOptions bound a copy of the heap with its references.
+type HolderOptions struct {
+	// MaxObjects and MaxBytes bound what is copied. A larger heap is an error.
+	MaxObjects, MaxBytes uint64
+	// Contents has the bytes of Strings compared with each other. They are not kept.
+	Contents bool
+	// ThreadName returns what may be shown of a thread's name. Nil shows all.
+	ThreadName func(name string) string
+	// Progress is called now and then. It may be nil.
+	Progress func(stage string, done, total int)
+}
+
+// HolderInfo says how the heap was copied.
+type HolderInfo struct {
+	BeganNS, EndedNS, CPUNS int64
+	// Objects and References were found, by Bytes of memory.
+	Objects, References, Bytes uint64
+	// Skipped pages changed meanwhile. Unread is how many other pieces of memory could not be read.
+	Skipped, Unread int
+	// Cut means that the heap has more pages. Compacted means that objects moved meanwhile, so that much can be wrong.
+	// Repeated is how many copies were thrown away because of that.
+	Cut, Compacted bool
+	Repeated       int
+}

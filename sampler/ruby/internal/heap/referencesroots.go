@@ -1,0 +1,171 @@
+package heap
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// flagFinalizer is set on an object with a finalizer (FL_FINALIZE).
+const flagFinalizer = 0x80
+
+// HasFinalizer reports whether the object in a slot has a finalizer.
+func HasFinalizer(slot []byte) bool { return view.U64(slot)&flagFinalizer != 0 }
+
+// Length returns the length of a String in bytes, or of an Array, or of a small Hash. It is zero for other objects.
+func (r *References) Length(slot []byte) uint64 {
+	p, flags := r.o.places, view.U64(slot)
+	switch flags & TypeMask {
+	case TypeString:
+		if flags&flagNoEmbed == 0 && p.stringLenInFlags {
+			return flags >> 14 & 0x1f
+		}
+		return view.U64(slot[16:])
+	case TypeArray:
+		if flags&flagEmbed != 0 {
+			return flags >> 15 & p.arrayLenMask
+		}
+		return view.U64(slot[arrayLength:])
+	case TypeHash:
+		switch {
+		case flags&flagLarge == 0:
+			return flags >> smallCountShift & smallMask
+		case p.hashSize >= 0 && len(slot) >= p.hashSize+TableSize-word:
+			return TableLength(slot[p.hashSize:])
+		}
+	}
+	return 0
+}
+
+// TableLength returns the number of entries of an st_table (st_table.num_entries).
+func TableLength(table []byte) uint64 { return view.U64(table[16:]) }
+
+// StringBytes returns the place of a String's bytes and their number. ok is false if it has none of its own.
+func (r *References) StringBytes(addr attach.Address, slot []byte) (at attach.Address, n uint64, ok bool) {
+	p, flags := r.o.places, view.U64(slot)
+	n = r.Length(slot)
+	switch {
+	case flags&TypeMask != TypeString:
+		return 0, 0, false
+	case flags&flagNoEmbed == 0:
+		return addr + attach.Address(p.stringEmbedded), n, true
+	}
+	return attach.Address(view.U64(slot[24:])), n, flags&(r.shared|flagNoFree) == 0
+}
+
+// NameTable returns the head of an rb_id_table if data can be one with some number of names.
+func (r *References) NameTable(data []byte, least, most int) (items Block, ok bool) {
+	p := r.o.places
+	if len(data) < p.idTableSize() {
+		return items, false
+	}
+	n := int(view.U32(data[p.idCapacity:]))
+	at := attach.Address(view.U64(data[p.idItems:]))
+	if n < least || n > most || n&(n-1) != 0 || at&7 != 0 || at < 1<<16 {
+		return items, false
+	}
+	return Block{At: at, Size: int32(n * p.idItem)}, true
+}
+
+// NameItems reads the values of an rb_id_table, and their keys.
+func (r *References) NameItems(b Block) (values, serials []uint64, err error) {
+	p := r.o.places
+	var data []byte
+	if err := r.Ask(func() (err error) { data, err = r.o.View.Bytes(b.At, int(b.Size)); return err }); err != nil {
+		return nil, nil, err
+	}
+	for ; len(data) >= p.idItem; data = data[p.idItem:] {
+		serial, value := uint64(view.U32(data[p.itemKey:])), view.U64(data[p.itemValue:])
+		if serial == 0 {
+			continue
+		}
+		if value&7 != 0 || value < 1<<16 {
+			return nil, nil, nil
+		}
+		values, serials = append(values, value), append(serials, serial)
+	}
+	return values, serials, nil
+}
+
+// Serial returns an ID's number in tables by name.
+func (r *References) Serial(id uint64) uint64 { return r.o.serial(id) }
+
+// Entries returns the address of the first entry of the st_table whose head is in data, and how many may follow. Each
+// has 24 bytes: a hash, a key and a record.
+func (r *References) Entries(data []byte, limit uint64) (first uint64, n int, ok bool) {
+	p := r.o.places
+	start, bound, at := view.U64(data[p.tableStart:]), view.U64(data[p.tableBound:]), view.U64(data[p.tableEntries:])
+	if start >= bound || bound > limit || at&7 != 0 || at < 1<<16 {
+		return 0, 0, false
+	}
+	return at + start*tableEntrySize, int(bound - start), true
+}
+
+// NameOfID returns the name of an ID.
+func (r *References) NameOfID(id uint64) (name string, err error) {
+	err = r.Ask(func() (err error) { name, err = r.o.IDName(id); return err })
+	return name, err
+}
+
+// ClassPath is Objects.ClassPath.
+func (r *References) ClassPath(class uint64) (name string, err error) {
+	err = r.Ask(func() (err error) { name, err = r.o.classPath(class); return err })
+	return name, err
+}
+
+// OwnName returns the name of a class or module itself. A singleton class is named by its object. The name is empty for
+// an anonymous class.
+func (r *References) OwnName(v uint64) (name string, err error) {
+	o := r.o
+	err = r.Ask(func() error {
+		c, err := o.readClass(v)
+		if err != nil {
+			return err
+		}
+		if name = c.path; !c.singleton {
+			return nil
+		}
+		of, is, err := o.PathOfClass(c.attached)
+		if err == nil && !is {
+			of, err = o.ClassOf(c.attached)
+			of = "#<" + of + ">"
+		}
+		name = fmt.Sprintf("#<Class:%s>", of)
+		return err
+	})
+	return name, err
+}
+
+// threadKilled is the status of a thread that has ended (THREAD_KILLED).
+const threadKilled = 3
+
+// ThreadAlive reports whether the thread at an address has not ended.
+func (r *References) ThreadAlive(th attach.Address) bool {
+	var alive bool
+	o := r.o
+	f := o.places.threadStatus
+	err := r.Ask(func() error {
+		b, err := o.View.Bytes(th, f.Offset+f.Size)
+		alive = err == nil && f.In(b) != threadKilled
+		return err
+	})
+	return err == nil && alive
+}
+
+// ThreadName returns the name of the thread at an address, or "".
+func (r *References) ThreadName(th attach.Address) (name string) {
+	o := r.o
+	err := r.Ask(func() error {
+		v, err := o.View.Word(th + attach.Address(o.places.threadName))
+		if err != nil || !o.IsObject(v) {
+			return err
+		}
+		name, err = o.Text(v)
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	return name
+}
