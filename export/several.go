@@ -91,7 +91,7 @@ func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relativ
 		objects = append(objects, b.Bytes())
 	}
 	all := sumUp(list)
-	return WriteJSON(w, report.Several{All: &all, Processes: objects, Siblings: siblings(list), Children: children(relatives), Forgotten: forgotten})
+	return WriteJSON(w, report.Several{All: &all, Processes: objects, Siblings: siblings(list), Findings: findingsOf(list), Children: children(relatives), Forgotten: forgotten})
 }
 
 // WriteDumpsJSON writes the JSON of `ddtop dump` with several processes.
@@ -114,6 +114,7 @@ func WriteStats(w io.Writer, list []ProcessStat, relatives []sampler.Relative, f
 		rows = append(rows, processRow(&list[i]))
 	}
 	writeProcessTable(&b, rows)
+	writeShared(&b, list)
 	writeSiblings(&b, list)
 	writeRelatives(&b, relatives, forgotten)
 	for i := range list {

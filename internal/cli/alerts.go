@@ -41,7 +41,7 @@ type alertFlags struct {
 
 func (f *alertFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.to, "alert", nil, "send a message to this `URL` when a finding begins and ends; can be repeated")
-	cmd.Flags().StringVar(&f.capture, "capture", "", "keep a recording and a page around each finding that is told, in a folder or at a `URL`")
+	cmd.Flags().StringVar(&f.capture, "capture", "", "keep a recording and a page around each alert, in a folder or at a `URL`")
 	f.addRules(cmd)
 }
 

@@ -74,7 +74,7 @@ STDIN.gets`
 const idleRuby = `$stdout.sync = true; Thread.new { loop { sleep 0.1 } }; puts "up"; STDIN.gets`
 
 // TestPushTellsOfDeadlocks: two deadlocked workers of a service are one message at each destination, with a recording
-// and a page that open; a healthy process has none. When they have ended that is told, and neither a path nor a header
+// and a page that open; a healthy process has none. The end of both is the second message. Neither a path nor a header
 // is in the log.
 func TestPushTellsOfDeadlocks(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 const (
 	// gatherFor is how long a start waits for other processes of the service, so that one message counts them.
 	gatherFor = 5 * time.Second
-	// overFor is how long a finding must be over in all processes before its end is told.
+	// overFor is how long a finding must be over in all processes before the message about its end.
 	overFor = time.Minute
 	// mostAnHour bounds the messages about one process in an hour. An alert takes two: its end must not be left out
 	// when its start was told.
@@ -100,8 +100,8 @@ func NewBoard() *Board {
 	return &Board{processes: make(map[*Followed]bool), alerts: make(map[alertKey]*active), counts: make(map[countKey]*count)}
 }
 
-// Join adds a process. capture begins a capture of it, and returns where it will be. It must not wait. It is nil without
-// captures.
+// Join adds a process. capture begins a capture of it, and returns where it will be. It must not wait. It is nil if no
+// captures are wanted.
 func (b *Board) Join(p Process, capture func(*Finding) Capture) *Followed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,7 +164,7 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	}
 	f.has[x.Rule] = x
 	if x.level() == 0 {
-		return // information alarms nobody
+		return // information is no alarm
 	}
 	key := f.key(x.Rule)
 	a := b.alerts[key]
@@ -191,7 +191,7 @@ func worse(x, y *Finding) bool {
 	return cmp.Or(cmp.Compare(x.level(), y.level()), cmp.Compare(x.Explains, y.Explains)) > 0
 }
 
-// drop notes that a process does not have a finding any more.
+// drop notes that a process has lost a finding.
 func (b *Board) drop(f *Followed, now time.Time, rule string) {
 	delete(f.has, rule)
 	a := b.alerts[f.key(rule)]

@@ -153,8 +153,8 @@ func TestAtMostTenAnHour(tt *testing.T) {
 	t.want(tt, "of the other", "start db_slow 1/1 2")
 }
 
-// TestInformationAlarmsNobody: findings below a warning are counted, and no message is sent.
-func TestInformationAlarmsNobody(tt *testing.T) {
+// TestInformationIsNoAlarm: findings below a warning are counted, and no message is sent.
+func TestInformationIsNoAlarm(tt *testing.T) {
 	t := newTold()
 	f := t.process(1, "shop")
 	t.set(f, t.finding("io_busy", "info", 1))
@@ -198,7 +198,7 @@ func TestFinish(tt *testing.T) {
 	t.want(tt, "at the end", "start deadlock 1/1 2", "start deadlock 1/0 1", "end deadlock 1/0 1")
 }
 
-// TestCaptureIsInBothMessages: where the capture is, is told at the start and at the end, and one is made of each alert.
+// TestCaptureIsInBothMessages: the start and the end say where the capture is, and one is made of each alert.
 func TestCaptureIsInBothMessages(tt *testing.T) {
 	t := newTold()
 	n := 0

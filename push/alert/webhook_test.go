@@ -39,8 +39,8 @@ func message() *Message {
 		Program: "puma", Processes: 3, Followed: 4, Since: time.Unix(1e9, 0).UTC()}
 }
 
-// TestWebhookBodies: a webhook gets the message as JSON with its headers, Slack gets a text that notifies nobody else,
-// without the headers.
+// TestWebhookBodies: a webhook gets the message as JSON with its headers. Slack gets a text that notifies no other
+// user, without the headers.
 func TestWebhookBodies(t *testing.T) {
 	type request struct {
 		path, auth string
@@ -95,8 +95,8 @@ func TestWebhookURLs(t *testing.T) {
 	}
 }
 
-// TestWebhookTellsNoSecret: no redirect is followed, and a server that repeats the request brings neither the path nor a
-// header into the error, also where the answer is cut.
+// TestWebhookTellsNoSecret: no redirect is followed. A server that repeats the request brings neither the path nor a
+// header into the error, also if the answer is cut.
 func TestWebhookTellsNoSecret(t *testing.T) {
 	for _, c := range []struct {
 		name   string

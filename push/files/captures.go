@@ -31,7 +31,7 @@ type Captures interface {
 }
 
 // NewCaptures returns the destination of a folder's path, of a URL file:///FOLDER as New has it, or of
-// https://HOST/PATH, below which files are put. headers are those of push.ParseHeaders.
+// https://HOST/PATH, below which files are put. headers are in the form of push.ParseHeaders.
 func NewCaptures(text, headers, version string) (Captures, error) {
 	u, err := url.Parse(text)
 	switch {

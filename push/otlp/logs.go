@@ -16,7 +16,7 @@ const (
 	noLogs = "it takes no logs by OTLP: a collector needs a pipeline \"logs\" with the receiver otlp"
 )
 
-// Logs is an alert.Destination: a log record for each message, for the same server as profiles.
+// Logs is an alert.Destination: a log record for each message. The server is the same as for profiles.
 type Logs struct {
 	alert.NoPeriods
 	*Collector

@@ -29,8 +29,8 @@ const (
 	stepEvery = time.Second
 	// captureNS is how much a capture has before a finding, and after it was told, in ns.
 	captureNS = int64(30 * time.Second)
-	// ringNS is how long samples are kept for captures. A finding is told up to half a minute after its condition
-	// began. ringBytes bounds them for each process, in bytes.
+	// ringNS is how long samples are kept for captures. A message can come half a minute after the
+	// condition began. ringBytes bounds them for each process, in bytes.
 	ringNS    = 4 * captureNS
 	ringBytes = 8e6
 	// maxOrders bounds the captures of a process that are not complete.
