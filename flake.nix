@@ -23,7 +23,7 @@
           src = self;
           subPackages = [ "." ];
           # TestFlakeNamesTheModules prints it.
-          vendorHash = "sha256-hpR+xNQW1AgrhZSW785yx/QGplw6axFSL41kUSZcmkU=";
+          vendorHash = "sha256-op5NZgpV1TxthdJfJXs2iqkwd8GoKCjgKMmcC3WqxTQ=";
           env.CGO_ENABLED = "0";
           ldflags = [
             "-s"

@@ -66,7 +66,7 @@ var rules = map[string][]string{
 	"ui/internal/demosource":           {"sampler", "ui"},
 	"ui/store":                         {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "recording", "internal/safefile", "internal/units", "ui/style"},
 	"ui/style":                         {"sampler", "gvl", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas"},
-	"internal/cli":                     {"attach", "sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units", "export/diff", "export/page", "export/profile", "export/trace", "push/alert", "push/datadog", "push/files", "push/otlp", "push/pyroscope", "push/spool", "push/status", "internal/cli/run", "internal/cli/exact", "internal/cli/flags", "internal/cli/program", "internal/cli/pushing", "internal/cli/watch", "report", "sampler/growth"},
+	"internal/cli":                     {"attach", "sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units", "export/diff", "export/page", "export/profile", "export/trace", "push/alert", "push/datadog", "push/files", "push/otlp", "push/pyroscope", "push/spool", "push/status", "internal/cli/run", "internal/cli/exact", "internal/cli/flags", "internal/cli/program", "internal/cli/pushing", "internal/cli/tools", "internal/cli/watch", "report", "sampler/growth"},
 	"internal/workload":                {},
 	"internal/safefile":                {},
 	"internal/rubytest":                {},
@@ -113,6 +113,7 @@ var rules = map[string][]string{
 	"internal/cli/program":             {"attach", "attach/layout", "internal/cli/exact", "internal/cli/run", "internal/units", "sampler/kernel", "sampler/live"},
 	"internal/cli/pushing": {"export/page", "export/profile", "flamegraph", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "internal/cli/run", "internal/safefile",
 		"push", "push/alert", "push/files", "push/status", "recording", "sampler", "sampler/kernel", "sampler/live"},
+	"internal/cli/tools": {},
 	"internal/cli/watch": {"export", "gvl/account", "gvl/findings", "gvl/measure", "internal/cli/flags", "internal/cli/run", "internal/safefile", "internal/units", "recording", "sampler", "report"},
 }
 
@@ -138,6 +139,7 @@ var modules = []string{
 	"github.com/google/pprof",
 	"github.com/klauspost/compress",
 	"github.com/mattn/go-runewidth",
+	"github.com/modelcontextprotocol/go-sdk",
 	"github.com/prometheus/client_golang",
 	"github.com/prometheus/common",
 	"github.com/spf13/cobra",
