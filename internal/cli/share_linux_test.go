@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestScreenIsShared: the recipe of the docs for sharing a screen works. The second client sees the redacted screen, and
-// its keys do nothing, while those of the first one do.
+// TestScreenIsShared: the recipe of the docs for sharing a screen works. The second client sees the redacted screen.
+// Its keys do nothing, and the keys of the first one work.
 func TestScreenIsShared(t *testing.T) {
 	t.Parallel()
 	tmux, err := exec.LookPath("tmux")
