@@ -23,7 +23,7 @@
           src = self;
           subPackages = [ "." ];
           # TestFlakeNamesTheModules prints it.
-          vendorHash = "sha256-t3xyfzk8YQkx+4+nWSVS30qrVah//9Zy0Xi+EF7v0Yk=";
+          vendorHash = "sha256-op5NZgpV1TxthdJfJXs2iqkwd8GoKCjgKMmcC3WqxTQ=";
           env.CGO_ENABLED = "0";
           ldflags = [
             "-s"

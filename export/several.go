@@ -91,8 +91,8 @@ func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relativ
 		objects = append(objects, b.Bytes())
 	}
 	all := sumUp(list)
-	return WriteJSON(w, report.Several{All: &all, Processes: objects, Siblings: siblings(list), Workers: oneMoreWorker(list),
-		Children: children(relatives), Forgotten: forgotten})
+	return WriteJSON(w, report.Several{All: &all, Processes: objects, Siblings: siblings(list), Findings: findingsOf(list),
+		Workers: oneMoreWorker(list), Children: children(relatives), Forgotten: forgotten})
 }
 
 // WriteDumpsJSON writes the JSON of `ddtop dump` with several processes.
@@ -115,6 +115,7 @@ func WriteStats(w io.Writer, list []ProcessStat, relatives []sampler.Relative, f
 		rows = append(rows, processRow(&list[i]))
 	}
 	writeProcessTable(&b, rows)
+	writeShared(&b, list)
 	writeSiblings(&b, list)
 	writeWorkers(&b, oneMoreWorker(list))
 	writeRelatives(&b, relatives, forgotten)

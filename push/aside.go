@@ -153,7 +153,7 @@ func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload,
 func (l *lane) note(name string, m spool.Mark) {
 	if err := l.Queue.Note(name, m); err != nil && !l.unkept {
 		l.unkept = true
-		l.log.Warn("the spool does not keep how often a profile was tried: after a restart it is tried as if it were new", "err", err)
+		l.log.Warn("the spool does not keep how often "+l.one+" was tried: after a restart it is tried as if it were new", "err", err)
 	}
 }
 
@@ -186,7 +186,7 @@ func (l *lane) taken(name, group string, now time.Time, broken error) {
 	l.round = round{}
 	if a := l.apart[group]; a != nil {
 		delete(l.apart, group)
-		l.log.Info("profiles of a service are taken again", "service", group)
+		l.log.Info(l.many+" of a service are taken again", "service", group)
 	}
 	if r.head == "" || r.head == name {
 		l.noteAside("")
@@ -198,7 +198,7 @@ func (l *lane) taken(name, group string, now time.Time, broken error) {
 	r.mark.Until = now.Add(l.asideFor(r.mark.Failed))
 	l.note(r.head, r.mark)
 	l.noteAside(r.err.Error())
-	l.log.Warn("a profile is not taken while others are: it is set aside, and tried again later",
+	l.log.Warn(l.one+" is not taken while others are: it is set aside, and tried again later",
 		"service", r.mark.Group, "err", r.err)
 }
 
@@ -275,7 +275,7 @@ func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
 	if a != nil {
 		a.gaveUp = true
 	}
-	l.log.Error("a profile is given up: it was not taken, however often it was tried",
+	l.log.Error(l.one+" is given up: it was not taken, however often it was tried",
 		"service", m.Group, "pid", p.PID, "tries", m.Failed, "err", err)
 }
 

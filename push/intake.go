@@ -131,6 +131,6 @@ func (l *lane) tellOfDrops(n int64) {
 	defer l.mu.Unlock()
 	if now := time.Now(); n > 0 && !now.Before(l.sayFullAt) {
 		l.sayFullAt = now.Add(reminder)
-		l.log.Warn("the spool is full: the oldest profiles are dropped")
+		l.log.Warn("the spool is full: the oldest " + l.many + " are dropped")
 	}
 }

@@ -36,18 +36,46 @@ type Stats struct {
 	Spool      spool.Stats
 }
 
+// Dropped is how many payloads were never sent, although the destination did not refuse them.
+func (s *Stats) Dropped() int64 { return s.Lost + s.Spool.Dropped + s.GivenUp }
+
 // A Pusher sends periods to destinations. Its methods may be called from any goroutine.
 type Pusher struct {
 	lanes []*lane
 	wg    sync.WaitGroup
 }
 
+// Kind is what a Pusher sends, in words of the log.
+type Kind uint8
+
+// The kinds.
+const (
+	Profiles Kind = iota
+	Alerts
+	Captures
+)
+
+// words are a kind's in the log: of one, and of several.
+func (k Kind) words() (one, many string) {
+	switch k {
+	case Alerts:
+		return "an alert", "alerts"
+	case Captures:
+		return "a capture", "captures"
+	}
+	return "a profile", "profiles"
+}
+
 // New starts to send the contents of the routes' queues, and what Add adds. It logs what could not be sent, what was
 // lost, and when sending works again.
-func New(routes []Route, log *slog.Logger) *Pusher {
+func New(routes []Route, log *slog.Logger) *Pusher { return NewOf(Profiles, routes, log) }
+
+// NewOf is New for payloads of any kind.
+func NewOf(kind Kind, routes []Route, log *slog.Logger) *Pusher {
 	p := new(Pusher)
 	for _, r := range routes {
 		l := &lane{Route: r, log: log.With("to", r.String()), changed: make(chan struct{}, 1), closing: make(chan struct{}), random: rand.Float64, apart: make(map[string]*apart)}
+		l.one, l.many = kind.words()
 		l.intake.more = make(chan struct{}, 1)
 		l.ctx, l.cancel = context.WithCancel(context.Background())
 		p.lanes = append(p.lanes, l)
@@ -59,10 +87,19 @@ func New(routes []Route, log *slog.Logger) *Pusher {
 
 // Add encodes a period and queues it for all destinations. It waits for neither disk nor network.
 func (p *Pusher) Add(period *Period) {
+	p.Offer(period.Process.PID, func(d Destination) (Payload, error) {
+		payload, err := d.Encode(period)
+		payload.fill(period)
+		return payload, err
+	})
+}
+
+// Offer queues a payload for each destination, as encode makes it. It waits for neither disk nor network. pid is the
+// process that the payload is of.
+func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	for _, l := range p.lanes {
-		payload, err := l.Encode(period)
+		payload, err := encode(l.Destination)
 		if err == nil {
-			payload.fill(period)
 			var data []byte
 			if data, err = payload.marshal(); err == nil {
 				l.offer(data)
@@ -70,7 +107,7 @@ func (p *Pusher) Add(period *Period) {
 			}
 		}
 		l.lost(1)
-		l.log.Error("a profile could not be encoded", "pid", period.Process.PID, "err", err)
+		l.log.Error(l.one+" could not be encoded", "pid", pid, "err", err)
 	}
 }
 
@@ -108,8 +145,10 @@ func (p *Pusher) Stats() []Stats {
 // lane is a route at work: one goroutine writes to the spool, one sends from it.
 type lane struct {
 	Route
-	log    *slog.Logger
-	intake intake
+	log *slog.Logger
+	// one and many are the Kind's words.
+	one, many string
+	intake    intake
 	// changed signals that the queue has something. closing is closed when the lane must end. ctx ends the current
 	// try.
 	changed chan struct{}
@@ -135,7 +174,7 @@ type lane struct {
 func (l *lane) offer(data []byte) {
 	if dropped := l.intake.add(data); dropped > 0 {
 		l.lost(dropped)
-		l.log.Warn("profiles were dropped: the spool's disk takes them too slowly", "dropped", dropped)
+		l.log.Warn(l.many+" were dropped: the spool's disk takes them too slowly", "dropped", dropped)
 	}
 }
 
@@ -163,10 +202,10 @@ func (l *lane) tellWhatIsLeft() {
 	s := l.figures()
 	lost := s.Spool.InMemory + waiting
 	if kept := s.Spool.Count - s.Spool.InMemory; kept > 0 {
-		l.log.Info("profiles are left in the spool for the next start", "profiles", kept, "err", s.LastError)
+		l.log.Info(l.many+" are left in the spool for the next start", l.many, kept, "err", s.LastError)
 	}
 	if lost > 0 {
 		l.lost(s.Spool.InMemory)
-		l.log.Warn("profiles are lost: they could not be sent before the end, and are not on disk", "profiles", lost, "err", s.LastError)
+		l.log.Warn(l.many+" are lost: they could not be sent before the end, and are not on disk", l.many, lost, "err", s.LastError)
 	}
 }

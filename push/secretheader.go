@@ -2,7 +2,9 @@ package push
 
 import (
 	"encoding/base64"
+	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -49,4 +51,29 @@ func concealValue(answer, value string) string {
 		}
 	}
 	return answer
+}
+
+// ParseHeaders parses "name=value,name=value", with %xx for special characters, as OpenTelemetry does.
+func ParseHeaders(text string) (http.Header, error) {
+	out := make(http.Header)
+	for pair := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(pair, "=")
+		name = strings.TrimSpace(name)
+		plain, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || err != nil || name == "" || strings.ContainsFunc(name, noHeaderName) || strings.ContainsFunc(plain, isControl) {
+			return nil, errors.New("it is not name=value,name=value") // without the text, which is secret
+		}
+		out.Add(name, plain)
+	}
+	return out, nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// noHeaderName reports whether a header's name cannot have a character.
+func noHeaderName(r rune) bool {
+	return r <= ' ' || r > '~' || strings.ContainsRune(`():<>@,;\"/[]?={}`, r)
 }

@@ -140,7 +140,7 @@ func (l *lane) deliver(name string, payload *Payload, broken error) error {
 func (l *lane) remove(name string) {
 	if err := l.Queue.Remove(name); err != nil {
 		// It is out of the list; after a restart it would be sent once more.
-		l.log.Error("a profile that was sent could not be removed from the spool", "err", err)
+		l.log.Error(l.one+" that was sent could not be removed from the spool", "err", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func (l *lane) sent(bytes int) {
 	l.mu.Unlock()
 	if recovered {
 		s := l.Queue.Stats()
-		l.log.Info("profiles are taken again", "after", time.Since(since).Round(time.Second), "waiting", s.Count, "dropped_since_start", s.Dropped)
+		l.log.Info(l.many+" are taken again", "after", time.Since(since).Round(time.Second), "waiting", s.Count, "dropped_since_start", s.Dropped)
 	}
 }
 
@@ -166,7 +166,7 @@ func (l *lane) remarked(remark *RemarkError) {
 		text = remark.Error()
 	}
 	if text != "" && text != l.remark {
-		l.log.Warn("a profile was taken, with a remark", "remark", text)
+		l.log.Warn(l.one+" was taken, with a remark", "remark", text)
 	}
 	l.remark = text
 }
@@ -205,5 +205,5 @@ func (l *lane) refused(p *Payload, err error) {
 	if p != nil {
 		args = append(args, "pid", p.PID, "program", p.Title)
 	}
-	l.log.Error("a profile was refused and is dropped", args...)
+	l.log.Error(l.one+" was refused and is dropped", args...)
 }

@@ -31,6 +31,8 @@ const (
 // HTTP_PROXY, NO_PROXY). It follows no redirect to another host, and reads a limited part of answers.
 type Web struct {
 	client *http.Client
+	// hidden are the parts of a URL that are secrets.
+	hidden []string
 }
 
 // NewWeb returns a Web. If socket is not empty, it is the path of a unix socket to connect to instead of the URL's
@@ -47,7 +49,7 @@ func NewWeb(socket string) *Web {
 			return dialer.DialContext(ctx, "unix", socket)
 		}
 	}
-	return &Web{&http.Client{Transport: transport, CheckRedirect: sameHost}}
+	return &Web{client: &http.Client{Transport: transport, CheckRedirect: sameHost}}
 }
 
 // maxRedirects bounds the redirects that are followed.
@@ -62,10 +64,31 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// Hide keeps the path and the query of a URL out of errors, because a server may repeat them.
+func (w *Web) Hide(u *url.URL) *Web {
+	for _, s := range []string{u.RequestURI(), strings.Trim(u.EscapedPath(), "/"), strings.Trim(u.Path, "/"), u.RawQuery} {
+		if s != "" && s != "/" {
+			w.hidden = append(w.hidden, s)
+		}
+	}
+	return w
+}
+
+// NoRedirects makes the Web follow no redirect at all.
+func (w *Web) NoRedirects() *Web {
+	w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return w
+}
+
 // Post sends a body and returns the answer. The error is a *RefusedError if another attempt would get the same answer,
 // and a *LaterError if the answer asks to wait.
 func (w *Web) Post(ctx context.Context, to string, header http.Header, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	return w.Request(ctx, http.MethodPost, to, header, body)
+}
+
+// Request is Post with another method.
+func (w *Web) Request(ctx context.Context, method, to string, header http.Header, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
 		return nil, &RefusedError{err}
 	}
@@ -74,7 +97,7 @@ func (w *Web) Post(ctx context.Context, to string, header http.Header, body []by
 	if err != nil {
 		return nil, err
 	}
-	if err := judge(resp, answer, header); err != nil {
+	if err := judge(resp, answer, header, w.hidden...); err != nil {
 		return nil, err
 	}
 	if readErr != nil {
@@ -129,16 +152,24 @@ func said(resp *http.Response, answer []byte) string {
 	return text
 }
 
-// judge turns an answer's status into an error. It leaves out secrets of the request's header, asked.
-func judge(resp *http.Response, answer []byte, asked http.Header) error {
+// judge turns an answer's status into an error. It leaves out secrets of the request's header, asked, and of its URL,
+// hidden.
+func judge(resp *http.Response, answer []byte, asked http.Header, hidden ...string) error {
+	conceal := func(text string) string {
+		text = Conceal(text, asked)
+		for _, secret := range hidden {
+			text = strings.ReplaceAll(text, secret, concealed)
+		}
+		return text
+	}
 	status := resp.StatusCode
 	if status/100 == 2 {
 		return nil
 	}
-	err := &StatusError{status, cut(strings.TrimSpace(Conceal(said(resp, answer), asked)))}
+	err := &StatusError{status, cut(strings.TrimSpace(conceal(said(resp, answer))))}
 	switch {
 	case status/100 == 3:
-		location := cut(Conceal(resp.Header.Get("Location"), asked))
+		location := cut(conceal(resp.Header.Get("Location")))
 		return &RefusedError{fmt.Errorf("%w: it redirects to %q, which is not followed", err, location)}
 	case status/100 == 5, status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
 		if after := retryAfter(resp.Header.Get("Retry-After"), time.Now()); after > 0 {

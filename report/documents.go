@@ -40,8 +40,10 @@ type Several struct {
 	// Siblings are the processes that have requests queued while others of their program are idle, of `stat --json`.
 	Siblings []Sibling `json:"siblings,omitempty"`
 	// Workers says what one process more would give, of `stat --json`. It is nil if that is not known.
-	Workers  *StatWorkers `json:"workers,omitempty"`
-	Children []Child      `json:"children"`
+	Workers *StatWorkers `json:"workers,omitempty"`
+	// Findings are the findings of all processes, the worst first, of `stat --json`.
+	Findings []SharedFinding `json:"findings,omitempty"`
+	Children []Child         `json:"children"`
 	// Forgotten is how many that have ended are missing in Children.
 	Forgotten int `json:"children_forgotten"`
 }
@@ -54,6 +56,16 @@ type Sibling struct {
 	Behind *string `json:"behind"`
 	// Idle is how many of the others have idle threads.
 	Idle int `json:"idle"`
+}
+
+// SharedFinding is a finding that some of several processes have.
+type SharedFinding struct {
+	ID       string `json:"id"`
+	Severity string `json:"severity"`
+	Title    string `json:"title"`
+	// Processes is how many processes have it. PID is one in which it is most severe.
+	Processes int `json:"processes"`
+	PID       int `json:"pid"`
 }
 
 // StatDocument is the JSON of `ddtop stat` and `ddtop report`.

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
@@ -213,18 +213,9 @@ func blamedPlaces(sc *scene.Scene) []string {
 	return out
 }
 
-// markup matches < or & where they could begin a tag or an entity. "<1 %" does not match.
-var markup = regexp.MustCompile(`[<&]([A-Za-z/!?#])`)
-
-// markdown protects a text from being read as Markdown or HTML, from ending its line or its cell, and from notifying
-// users (@here). Text that cannot be a tag stays, because a chat shows "&lt;" unchanged.
+// markdown makes any text printable, and protects it in Markdown.
 func markdown(s string) string {
-	s = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "|", `\|`, "[", `\[`, "]", `\]`, "~", `\~`,
-		"@", "&#64;").
-		Replace(markup.ReplaceAllStringFunc(canvas.Clean(s), func(m string) string {
-			return map[byte]string{'<': "&lt;", '&': "&amp;"}[m[0]] + m[1:]
-		}))
-	return s
+	return export.Markdown(canvas.Clean(s))
 }
 
 // maxSummaryEndpoints bounds the routes of a summary.

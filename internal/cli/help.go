@@ -19,7 +19,7 @@ Look    ddtop PID|NAME  open the screen; without a name, choose from a list
         stat, heap      measure, then print the time; count objects by class
 Keep    record, push    write a page, profile or recording; send profiles
         replay, report  show a recording on the screen; print or convert it
-        diff            compare two recordings or profiles
+        diff, mcp       compare two recordings or profiles; tools for assistants
 Set up  doctor, demo    check what works on this machine; try a bundled program
 
 `

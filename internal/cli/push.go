@@ -92,10 +92,11 @@ type pushFlags struct {
 	spoolSize flags.ByteSize
 	tags      []string
 	status    string
+	alerts    alertFlags
 }
 
 func newPush(std run.Streams) *cobra.Command {
-	f := pushFlags{target: target{names: std.Redact, ownCode: std.Own}, period: flags.Duration{Value: defaultPeriod, Min: time.Second, Max: time.Hour}, spoolSize: defaultSpool}
+	f := pushFlags{target: target{names: std.Redact, ownCode: std.Own}, alerts: alertFlags{judgement: newJudgement()}, period: flags.Duration{Value: defaultPeriod, Min: time.Second, Max: time.Hour}, spoolSize: defaultSpool}
 	cmd := &cobra.Command{
 		Use:   "push -p PID|--match REGEXP --to URL",
 		Short: "Send a profile of each process every minute",
@@ -117,6 +118,13 @@ Destinations (--to can be repeated; destinations do not affect each other):
 
 ddtop reads all keys and passwords from its own environment.
 
+Findings are watched with --alert, --capture or --status, and for the destinations otlp+… (as logs) and unix:// (as
+events, by dsd.socket beside apm.socket). A message says when a finding of a service begins, and when it has been over
+for a minute. --alert takes:
+  https://HOST/PATH          JSON by POST, with the headers of DDTOP_ALERT_HEADERS (name=value,…)
+  slack+https://HOST/PATH    a message for Slack's incoming webhooks
+DDTOP_ALERTS can hold such URLs, with spaces between them: they are often secrets.
+
 --match follows all Ruby processes whose command line or title matches, including forks, restarts and deploys.
 If --exact ends by itself, ddtop tries again after a minute, then after twice as long each time, up to an hour.`,
 		Args: cobra.ArbitraryArgs,
@@ -132,6 +140,7 @@ If --exact ends by itself, ddtop tries again after a minute, then after twice as
 	cmd.Flags().Var(&f.spoolSize, "spool-size", "the most to keep for each destination; in memory at most 64MB")
 	cmd.Flags().StringArrayVar(&f.tags, "tag", nil, "add a tag `key:value` to all profiles; can be repeated")
 	cmd.Flags().StringVar(&f.status, "status", "", "answer /healthz, and /metrics for Prometheus, at this `ADDRESS`: 9464 is 127.0.0.1:9464")
+	f.alerts.add(cmd)
 	f.addRates(cmd)
 	f.addExact(cmd)
 	std.Own.AddTo(cmd)
@@ -158,6 +167,10 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 		return err
 	}
 	defer closeRoutes(routes)
+	watch, err := f.alerts.open(ctx, routes, f.status != "", log)
+	if err != nil {
+		return err
+	}
 	listener, loopback, err := f.listen(log)
 	if err != nil {
 		return err
@@ -176,6 +189,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 	}
 	defer g.Close()
 	p := pushing.New(push.New(routes, log), log, f.period.Value, tags, Version)
+	p.Watch = watch
 	if x, ok := g.(*exact.Probed); ok {
 		p.Exact = x.Figures
 	}
@@ -195,8 +209,8 @@ func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 		return flags.Usagef("%s takes no argument %q: name processes with -p PID or --match REGEXP", cmd.CommandPath(), words[0])
 	case len(f.pids) == 0 && f.match == "":
 		return flags.Usagef("%s needs -p PID or --match REGEXP; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
-	case len(f.to) == 0:
-		return flags.Usagef("%s needs --to URL, where profiles go", cmd.CommandPath())
+	case len(f.to) == 0 && !f.alerts.given():
+		return flags.Usagef("%s needs --to URL, where profiles go, or --alert URL for messages about findings", cmd.CommandPath())
 	}
 	if len(f.pids) > 0 {
 		if err := f.checkPID(); err != nil {

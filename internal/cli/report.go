@@ -42,6 +42,7 @@ func reportFormats(f *reportFlags) []format {
 	asJSON := f != nil && f.asJSON
 	return append([]format{
 		{name: reportStat, about: "the table of ddtop stat, over the whole recording; --json for JSON", json: asJSON, writer: statReport{flags: f}},
+		{name: markdownFormat, about: "a summary in Markdown for a ticket, as the key Y copies it", ends: []string{".md"}, writer: markdownReport{flags: f}},
 		{name: reportDump, about: "the thread dump of its end; --json for JSON", json: asJSON, writer: dumpReport{flags: f}},
 	}, profileFormats()...)
 }
@@ -118,6 +119,20 @@ func (f statReport) write(ctx context.Context, src sampler.Source, j *job) error
 		}
 		return export.WriteStat(w, stat, j.notes...)
 	})
+}
+
+// markdownReport writes the summary of a recording in Markdown.
+type markdownReport struct {
+	oneProcess
+	flags *reportFlags
+}
+
+func (f markdownReport) write(ctx context.Context, src sampler.Source, j *job) error {
+	stat, _, err := measureStat(ctx, src, j.length, f.flags.judgement)
+	if err != nil {
+		return err
+	}
+	return j.out.Write(ctx, j.std, func(w io.Writer) error { return export.WriteStatMarkdown(w, src.Process(), &stat, j.notes...) })
 }
 
 // dumpReport writes the thread dump of the last sample that has all stacks.

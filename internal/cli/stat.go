@@ -25,6 +25,7 @@ func newStat(std run.Streams) *cobra.Command {
 	m, j := newMeasurement(std), newJudgement()
 	lines := newLineFlags()
 	var asJSON bool
+	var as statFormat
 	cmd := &cobra.Command{
 		Use:   "stat PID|NAME [-d 10s]",
 		Short: "Measure for a while, then print where the time went",
@@ -36,7 +37,7 @@ With --interval 1s it prints a line per second, as vmstat does; with --json an o
 and waits are exact. It then also prints how often threads got the GVL and what the probes cost.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			inLines, err := lines.given(cmd, &m.length)
-			if err != nil {
+			if err = cmp.Or(err, as.check(asJSON || inLines)); err != nil {
 				return err
 			}
 			if inLines {
@@ -49,7 +50,7 @@ and waits are exact. It then also prints how often threads got the GVL and what 
 				return m.statLines(cmd.Context(), lines.interval.Value, std, asJSON)
 			}
 			if m.several() {
-				return m.statGroup(cmd.Context(), m.length.Value, j, std, asJSON)
+				return m.statGroup(cmd.Context(), m.length.Value, j, std, asJSON, as)
 			}
 			src, err := m.open(cmd.Context())
 			if err != nil {
@@ -64,6 +65,9 @@ and waits are exact. It then also prints how often threads got the GVL and what 
 			if asJSON {
 				return export.WriteStatJSON(std.Results(cmd.Context()), stat)
 			}
+			if as == markdownFormat {
+				return export.WriteStatMarkdown(std.Results(cmd.Context()), src.Process(), &stat)
+			}
 			return export.WriteStat(std.Results(cmd.Context()), stat)
 		},
 	}
@@ -75,7 +79,25 @@ and waits are exact. It then also prints how often threads got the GVL and what 
 	lines.addLines(cmd)
 	j.endpoint.AddTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/reference/json.md)")
+	as = textFormat
+	cmd.Flags().StringVar((*string)(&as), "format", textFormat, "text, or md: a summary in Markdown for a ticket, a `FORMAT`")
 	return cmd
+}
+
+// statFormat is the value of --format of stat.
+type statFormat string
+
+const textFormat, markdownFormat = "text", "md"
+
+// check refuses what is no format, and md together with another form.
+func (f statFormat) check(another bool) error {
+	switch {
+	case f != textFormat && f != markdownFormat:
+		return flags.Usagef("there is no format %q: the formats are %s, %s", string(f), textFormat, markdownFormat)
+	case f == markdownFormat && another:
+		return flags.Usagef("--format %s does not go with --json and --interval", markdownFormat)
+	}
+	return nil
 }
 
 func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (report.Stat, string, error) {
@@ -198,7 +220,7 @@ func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j 
 	})
 }
 
-func (t *target) statGroup(ctx context.Context, length time.Duration, j judgement, std run.Streams, asJSON bool) error {
+func (t *target) statGroup(ctx context.Context, length time.Duration, j judgement, std run.Streams, asJSON bool, as statFormat) error {
 	g, err := t.openGroup(ctx, false, std.Say)
 	if err != nil {
 		return err
@@ -211,6 +233,9 @@ func (t *target) statGroup(ctx context.Context, length time.Duration, j judgemen
 	relatives, forgotten := g.Relatives()
 	if asJSON {
 		return export.WriteStatsJSON(std.Results(ctx), list, relatives, forgotten)
+	}
+	if as == markdownFormat {
+		return export.WriteStatsMarkdown(std.Results(ctx), list)
 	}
 	return export.WriteStats(std.Results(ctx), list, relatives, forgotten)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for _, name := range []string{"ddtop", "flags", "ps", "dump", "layout", "stat", "record", "push", "replay", "report", "diff", "demo", "doctor", "version"} {
+	for _, name := range []string{"ddtop", "flags", "ps", "dump", "layout", "stat", "record", "push", "replay", "report", "diff", "demo", "doctor", "mcp", "version"} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"help", name}
 			if name == "ddtop" {
@@ -85,7 +85,7 @@ func TestHelpFitsOneScreen(t *testing.T) {
 func TestHelpOnNothing(t *testing.T) {
 	for words, want := range map[string]string{
 		"nosuch":      `there is no help on "nosuch"; "ddtop help" lists the commands`,
-		"dmup":        `there is no help on "dmup"; did you mean dump?`,
+		"dmup":        `there is no help on "dmup"; did you mean dump or mcp?`,
 		"dump nosuch": `there is no help on "dump nosuch"`,
 		"flags more":  `there is no help on "flags more"`,
 	} {
@@ -165,7 +165,7 @@ func TestWrongUse(t *testing.T) {
 		{"report " + file + " -o x.json", 2, "or take --json for stat"},
 		{"report " + file + " -o x.folded --format dump", 2, "in the format collapsed, not dump"},
 		{"record -p 1 -o - --format firefox --timeline", 2, "--timeline goes with --format pprof"},
-		{"dmup", 2, `there is no command "dmup"; did you mean dump?`},
+		{"dmup", 2, `there is no command "dmup"; did you mean dump or mcp?`},
 		{"top", 2, `there is no command "top"; "ddtop PID" opens the screen; press 5 there`},
 		{"attach 4194305", 2, `there is no command "attach"; "ddtop 4194305" opens the screen`},
 		{"trace 4194305", 2, `"ddtop record 4194305 -d 10s -o trace.chrome.json" writes a trace`},

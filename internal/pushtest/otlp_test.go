@@ -25,6 +25,7 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/consumer/xconsumer"
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/pprofile"
 	"go.opentelemetry.io/collector/pdata/pprofile/pprofileotlp"
 	"go.opentelemetry.io/collector/receiver"
@@ -44,9 +45,22 @@ import (
 type collector struct {
 	http, grpc string // URLs
 
-	mu  sync.Mutex
-	err error
-	got []pprofile.Profiles
+	mu   sync.Mutex
+	err  error
+	got  []pprofile.Profiles
+	logs []plog.Logs
+}
+
+// ConsumeLogs is ConsumeProfiles of logs.
+func (c *collector) ConsumeLogs(_ context.Context, l plog.Logs) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		kept := plog.NewLogs()
+		l.CopyTo(kept)
+		c.logs = append(c.logs, kept)
+	}
+	return c.err
 }
 
 // Capabilities says that it changes nothing.
@@ -99,10 +113,14 @@ func startCollector(t *testing.T) *collector {
 		overGRPC.NetAddr.Endpoint, overHTTP.NetAddr.Endpoint = freePort(t), freePort(t)
 		overGRPC.NetAddr.Transport = "tcp"
 		conf.Protocols.GRPC = configoptional.Some(overGRPC)
-		conf.Protocols.HTTP = configoptional.Some(otlpreceiver.HTTPConfig{ServerConfig: overHTTP})
+		conf.Protocols.HTTP = configoptional.Some(otlpreceiver.HTTPConfig{ServerConfig: overHTTP, LogsURLPath: "/v1/logs"})
 		set := receiver.Settings{ID: component.NewID(factory.Type()), TelemetrySettings: componenttest.NewNopTelemetrySettings()}
 		r, err := factory.(xreceiver.Factory).CreateProfiles(t.Context(), set, conf, xconsumer.Profiles(c))
 		if err != nil {
+			t.Fatal(err)
+		}
+		// A receiver with the same settings is the same one, for all signals.
+		if _, err := factory.CreateLogs(t.Context(), set, conf, c); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Start(context.Background(), componenttest.NewNopHost()); err != nil {

@@ -41,7 +41,11 @@ var unfinished = regexp.MustCompile(`^\.` + safefile.DatePattern + `\.pb\.gz-[0-
 
 // Folder is a push.Destination.
 type Folder struct {
-	path     string
+	path string
+	// ours and unfinished match the names of its files, whole and partial. name is the name of a payload's file.
+	ours, unfinished *regexp.Regexp
+	name             func(*push.Payload) (string, error)
+
 	maxAge   time.Duration
 	maxBytes int64
 
@@ -58,7 +62,8 @@ func New(u *url.URL) (*Folder, error) {
 	if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.User != nil {
 		return nil, fmt.Errorf("a folder is named by its whole path, as in file:///var/profiles")
 	}
-	d := &Folder{path: filepath.Clean(u.Path), maxAge: defaultAge, maxBytes: defaultBytes}
+	d := &Folder{path: filepath.Clean(u.Path), maxAge: defaultAge, maxBytes: defaultBytes, ours: ours, unfinished: unfinished}
+	d.name = func(p *push.Payload) (string, error) { return nameOf(p), nil }
 	for key, values := range u.Query() {
 		var err error
 		switch value := values[len(values)-1]; key {
@@ -110,7 +115,10 @@ func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 			return err
 		}
 	}
-	name := nameOf(p)
+	name, err := d.name(p)
+	if err != nil {
+		return err
+	}
 	err = safefile.At(folder, filepath.Join(d.path, name)).Write(func(w io.Writer) error {
 		_, err := io.Copy(w, bytes.NewReader(p.Body))
 		return err
@@ -133,13 +141,13 @@ func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 // list reads the names of the files, and removes unfinished ones.
 func (d *Folder) list(folder *os.Root, now time.Time) error {
 	d.bytes, d.listedAt = 0, now
-	err := safefile.Names(folder, maxListed, unfinished.MatchString, func(name string, info fs.FileInfo) {
+	err := safefile.Names(folder, maxListed, d.unfinished.MatchString, func(name string, info fs.FileInfo) {
 		if now.Sub(info.ModTime()) > listEvery {
 			_ = folder.Remove(name) // the next time
 		}
 	})
 	if err == nil {
-		d.kept, err = safefile.DatedFiles(folder, maxListed, ours)
+		d.kept, err = safefile.DatedFiles(folder, maxListed, d.ours)
 	}
 	if err != nil {
 		d.kept, d.listedAt = nil, time.Time{} // the next time

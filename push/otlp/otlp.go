@@ -30,24 +30,26 @@ const (
 type Collector struct {
 	name, own string
 	header    http.Header
-	// By HTTP.
-	web *push.Web
-	to  string
+	// parts is what a server refuses a part of, and missing a hint for one that does not know the signal.
+	parts, missing string
+	// By HTTP. root is the URL without OTLP's own path.
+	web      *push.Web
+	root, to string
 	// By gRPC.
-	grpc *push.GRPC
-	host string
+	grpc            *push.GRPC
+	host, procedure string
 }
 
 // New returns the destination of a URL: otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317,
 // otlp+grpcs://HOST. A URL with HTTP may have a path before OTLP's own. headers is OTEL_EXPORTER_OTLP_HEADERS, and own
 // is ddtop's version.
 func New(u *url.URL, headers, own string) (*Collector, error) {
-	d := &Collector{own: own}
+	d := &Collector{own: own, parts: "sample types of a profile", missing: noProfiles, procedure: grpcProcedure}
 	if u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, errors.New("it takes a host and a port, as in otlp+http://127.0.0.1:4318; what a server asks for to be let in comes from the environment, OTEL_EXPORTER_OTLP_HEADERS")
 	}
 	var err error
-	if d.header, err = parseHeaders(headers); err != nil {
+	if d.header, err = push.ParseHeaders(headers); err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
 	}
 	d.header.Set("User-Agent", "ddtop/"+own)
@@ -67,7 +69,8 @@ func New(u *url.URL, headers, own string) (*Collector, error) {
 			to = host(httpPort)
 		}
 		path = strings.TrimSuffix(path, httpPath)
-		d.web, d.to, d.name = push.NewWeb(""), scheme+"://"+to+path+httpPath, u.Scheme+"://"+to+path
+		d.web, d.root, d.name = push.NewWeb(""), scheme+"://"+to+path, u.Scheme+"://"+to+path
+		d.to = d.root + httpPath
 	case "otlp+grpc", "otlp+grpcs":
 		if path != "" {
 			return nil, errors.New("gRPC has no path")
@@ -78,25 +81,6 @@ func New(u *url.URL, headers, own string) (*Collector, error) {
 		return nil, fmt.Errorf("%s:// is none of OTLP's", u.Scheme)
 	}
 	return d, nil
-}
-
-// parseHeaders parses "name=value,name=value", with %xx for special characters, as OpenTelemetry does.
-func parseHeaders(text string) (http.Header, error) {
-	out := make(http.Header)
-	for pair := range strings.SplitSeq(text, ",") {
-		if strings.TrimSpace(pair) == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(pair, "=")
-		name = strings.TrimSpace(name)
-		plain, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || err != nil || name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`():<>@,;\"/[]?={}`, r) }) ||
-			strings.ContainsFunc(plain, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return nil, errors.New("it is not name=value,name=value") // without the text, which is secret
-		}
-		out.Add(name, plain)
-	}
-	return out, nil
 }
 
 // String is the URL.
@@ -120,7 +104,7 @@ func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
 	var answer []byte
 	var err error
 	if d.grpc != nil {
-		answer, err = d.grpc.Call(ctx, d.host, grpcProcedure, d.header, p.Body)
+		answer, err = d.grpc.Call(ctx, d.host, d.procedure, d.header, p.Body)
 	} else {
 		header := d.header.Clone()
 		header.Set("Content-Type", contentType)
@@ -128,7 +112,7 @@ func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
 		answer, err = d.web.Post(ctx, d.to, header, p.Body)
 	}
 	if err != nil {
-		return explain(err)
+		return d.explain(err)
 	}
 	return d.partial(answer)
 }
@@ -136,12 +120,12 @@ func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
 // noProfiles is a hint for a server that does not know profiles.
 const noProfiles = "it takes no profiles by OTLP: a collector needs --feature-gates=service.profilesSupport and a pipeline \"profiles\" with the receiver otlp"
 
-func explain(err error) error {
+func (d *Collector) explain(err error) error {
 	var status *push.StatusError
 	if errors.As(err, &status) {
 		switch status.Status {
 		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
-			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, noProfiles)}
+			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, d.missing)}
 		case http.StatusUnauthorized, http.StatusForbidden:
 			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, letIn)}
 		case http.StatusInternalServerError: // by OTLP not to be tried again: what is behind it takes it never
@@ -152,7 +136,7 @@ func explain(err error) error {
 	if errors.As(err, &told) {
 		switch told.Code {
 		case push.GRPCUnimplemented:
-			return &push.RefusedError{Err: fmt.Errorf("%w; %s", told, noProfiles)}
+			return &push.RefusedError{Err: fmt.Errorf("%w; %s", told, d.missing)}
 		case push.GRPCUnauthenticated, push.GRPCPermissionDenied:
 			return &push.RefusedError{Err: fmt.Errorf("%w; %s", told, letIn)}
 		}
@@ -196,7 +180,7 @@ func (d *Collector) partial(answer []byte) error {
 	case err != nil || inner != nil:
 		return errors.New("its answer is none of OTLP's: is it a collector?")
 	case rejected > 0:
-		return &push.RefusedError{Err: fmt.Errorf("it has not taken %d of the sample types of a profile: %q", rejected, message)}
+		return &push.RefusedError{Err: fmt.Errorf("it has not taken %d of the %s: %q", rejected, d.parts, message)}
 	case message != "":
 		return &push.RemarkError{Err: fmt.Errorf("it says: %q", message)}
 	}

@@ -39,12 +39,12 @@ func TestURLs(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	h, err := parseHeaders("api-key=a%20b, Authorization=Basic%20x==,,empty=")
+	h, err := push.ParseHeaders("api-key=a%20b, Authorization=Basic%20x==,,empty=")
 	if err != nil || h.Get("Api-Key") != "a b" || h.Get("Authorization") != "Basic x==" || len(h) != 3 {
 		t.Errorf("%v, %v", h, err)
 	}
 	for _, text := range []string{"hunter2", "a b=hunter2", "a=hunter2%0a", "a=%zzhunter2", "=hunter2", "a:hunter2=1"} {
-		if h, err := parseHeaders(text); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if h, err := push.ParseHeaders(text); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v, %v", text, h, err)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/ddtop/ddtop/push"
 )
 
 const (
@@ -159,24 +161,48 @@ func writeHealth(w io.Writer, f *Figures) error {
 			}
 		}
 	}
+	active := 0
+	for i := range f.Findings {
+		active += f.Findings[i].Active
+	}
+	if active > 0 {
+		if _, err := fmt.Fprintf(w, "findings: %d active\n", active); err != nil {
+			return err
+		}
+	}
 	for i := range f.Destinations {
-		d := &f.Destinations[i]
-		how := "taken"
-		if d.LastError != "" {
-			how = "failing: " + strconv.Quote(d.LastError)
-		} else if d.LastSent.IsZero() {
-			how = "nothing sent yet"
+		if err := writeDestination(w, "", &f.Destinations[i]); err != nil {
+			return err
 		}
-		aside := ""
-		if n := d.Spool.Aside; n > 0 {
-			aside = fmt.Sprintf(", %d of them set aside: %q", n, d.AsideError)
+	}
+	for i := range f.Alerts {
+		if err := writeDestination(w, "alerts to ", &f.Alerts[i]); err != nil {
+			return err
 		}
-		if d.GivenUp > 0 {
-			aside += fmt.Sprintf(", %d given up", d.GivenUp)
-		}
-		if _, err := fmt.Fprintf(w, "%s: %s, %d waiting%s\n", d.Destination, how, d.Spool.Count, aside); err != nil {
+	}
+	for i := range f.Captures {
+		if err := writeDestination(w, "captures to ", &f.Captures[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeDestination reports the state of a destination.
+func writeDestination(w io.Writer, what string, d *push.Stats) error {
+	how := "taken"
+	if d.LastError != "" {
+		how = "failing: " + strconv.Quote(d.LastError)
+	} else if d.LastSent.IsZero() {
+		how = "nothing sent yet"
+	}
+	aside := ""
+	if n := d.Spool.Aside; n > 0 {
+		aside = fmt.Sprintf(", %d of them set aside: %q", n, d.AsideError)
+	}
+	if d.GivenUp > 0 {
+		aside += fmt.Sprintf(", %d given up", d.GivenUp)
+	}
+	_, err := fmt.Fprintf(w, "%s%s: %s, %d waiting%s\n", what, d.Destination, how, d.Spool.Count, aside)
+	return err
 }

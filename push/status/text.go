@@ -1,15 +1,17 @@
-// Package status reports by HTTP whether `ddtop push` works, and its figures in the text format of Prometheus. The
-// format has only a few kinds of lines, so it needs no library.
+// Package status reports by HTTP whether `ddtop push` works, and its figures in the text format of Prometheus.
 package status
 
 import (
-	"fmt"
+	"cmp"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
 	"github.com/ddtop/ddtop/push"
+	"github.com/ddtop/ddtop/push/alert"
 )
 
 // Figures are the reported figures. Times are in ns, and sums are since the start of ddtop.
@@ -21,6 +23,13 @@ type Figures struct {
 	// Processes is the number of followed processes.
 	Processes int
 	Services  []Service
+	// Watched reports whether findings are watched. Findings are the findings of services. LeftOut is how many messages
+	// about them were left out, because there were too many.
+	Watched  bool
+	Findings []alert.Count
+	LeftOut  int64
+	// Alerts and Captures are the destinations of messages and of captures.
+	Alerts, Captures []push.Stats
 	// Exact is the state of exact mode. It is nil without --exact.
 	Exact *Exact
 }
@@ -77,57 +86,147 @@ func Bucket(ns int64) int {
 	return len(Buckets)
 }
 
-type page struct{ b strings.Builder }
-
-// metric begins a metric: its name, its kind (counter, gauge, histogram) and its description.
-func (p *page) metric(name, kind, help string) {
-	fmt.Fprintf(&p.b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-}
-
-// value adds a line. labels has names and values alternately.
-func (p *page) value(name string, v float64, labels ...string) {
-	p.b.WriteString(name)
-	for i := 0; i+1 < len(labels); i += 2 {
-		separator := ","
-		if i == 0 {
-			separator = "{"
-		}
-		p.b.WriteString(separator + labels[i] + `="` + escaped(labels[i+1]) + `"`)
-	}
-	if len(labels) > 0 {
-		p.b.WriteByte('}')
-	}
-	p.b.WriteString(" " + strconv.FormatFloat(v, 'g', -1, 64) + "\n")
-}
-
-// escaped returns a label's value as the format requires it. It makes any program's name UTF-8.
-func escaped(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(strings.ToValidUTF8(text, "\ufffd"))
-}
-
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// page is a prometheus.Collector of the figures of one moment.
+type page struct {
+	metrics []prometheus.Metric
+	// kind and help are of the metric that is being added. err is the first error.
+	kind prometheus.ValueType
+	help string
+	err  error
+}
+
+// Describe describes nothing, because which metrics there are depends on the figures.
+func (p *page) Describe(chan<- *prometheus.Desc) {}
+
+// Collect returns the metrics.
+func (p *page) Collect(to chan<- prometheus.Metric) {
+	for _, m := range p.metrics {
+		to <- m
+	}
+}
+
+// metric begins a metric: its kind (counter, gauge) and its description.
+func (p *page) metric(kind, help string) {
+	p.kind, p.help = prometheus.GaugeValue, help
+	if kind == "counter" {
+		p.kind = prometheus.CounterValue
+	}
+}
+
+// desc describes a metric. labels has names and values alternately. Any program's name is made UTF-8.
+func (p *page) desc(name string, labels []string) (d *prometheus.Desc, values []string) {
+	var names []string
+	for i := 0; i+1 < len(labels); i += 2 {
+		names, values = append(names, labels[i]), append(values, strings.ToValidUTF8(labels[i+1], "\ufffd"))
+	}
+	return prometheus.NewDesc(name, p.help, names, nil), values
+}
+
+// value adds a value of the metric.
+func (p *page) value(name string, v float64, labels ...string) {
+	d, values := p.desc(name, labels)
+	m, err := prometheus.NewConstMetric(d, p.kind, v, values...)
+	p.add(m, err)
+}
+
+func (p *page) add(m prometheus.Metric, err error) {
+	if p.err = cmp.Or(p.err, err); err == nil {
+		p.metrics = append(p.metrics, m)
+	}
+}
 
 // Write writes figures in Prometheus' text format 0.0.4.
 func Write(w io.Writer, f *Figures) error {
 	p := new(page)
-	p.metric("ddtop_build_info", "gauge", "1, with ddtop's version.")
+	p.figures(f)
+	if p.err != nil {
+		return p.err
+	}
+	all := prometheus.NewRegistry()
+	if err := all.Register(p); err != nil {
+		return err
+	}
+	families, err := all.Gather()
+	if err != nil {
+		return err
+	}
+	to := expfmt.NewEncoder(w, expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, family := range families {
+		if err := to.Encode(family); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *page) figures(f *Figures) {
+	p.metric("gauge", "1, with ddtop's version.")
 	p.value("ddtop_build_info", 1, "version", f.Version)
 	if f.CPUNS >= 0 {
-		p.metric("ddtop_cpu_seconds_total", "counter", "CPU time of ddtop itself.")
+		p.metric("counter", "CPU time of ddtop itself.")
 		p.value("ddtop_cpu_seconds_total", seconds(f.CPUNS))
 	}
-	p.metric("ddtop_processes", "gauge", "Processes that are followed now.")
+	p.metric("gauge", "Processes that are followed now.")
 	p.value("ddtop_processes", float64(f.Processes))
 	if x := f.Exact; x != nil {
-		p.metric("ddtop_exact_processes", "gauge", "Processes of which every change of the GVL is followed now.")
+		p.metric("gauge", "Processes of which every change of the GVL is followed now.")
 		p.value("ddtop_exact_processes", float64(x.Processes))
-		p.metric("ddtop_exact_resting_processes", "gauge", "Processes in which exact mode has ended itself and is tried again later.")
+		p.metric("gauge", "Processes in which exact mode has ended itself and is tried again later.")
 		p.value("ddtop_exact_resting_processes", float64(len(x.Resting)))
 	}
 	p.destinations(f.Destinations)
 	p.services(f.Services)
-	_, err := io.WriteString(w, p.b.String())
-	return err
+	p.findings(f)
+}
+
+// findings adds the metrics of findings, and of the destinations of messages about them.
+func (p *page) findings(f *Figures) {
+	for _, m := range []struct {
+		name, kind, help string
+		of               func(*alert.Count) (v float64, known bool)
+	}{
+		{"ddtop_finding_active", "gauge", "Processes of the service that have the finding now.",
+			func(c *alert.Count) (float64, bool) { return float64(c.Active), true }},
+		{"ddtop_findings_total", "counter", "How often the finding began in a process of the service.",
+			func(c *alert.Count) (float64, bool) { return float64(c.Raised), true }},
+		{"ddtop_finding_oldest_age_seconds", "gauge", "How long the finding has been active in the process that has had it for longest.",
+			func(c *alert.Count) (float64, bool) { return time.Since(c.Oldest).Seconds(), c.Active > 0 }},
+	} {
+		p.metric(m.kind, m.help)
+		for i := range f.Findings {
+			c := &f.Findings[i]
+			if v, known := m.of(c); known {
+				p.value(m.name, v, "rule", c.Rule, "severity", c.Severity, "service", c.Service)
+			}
+		}
+	}
+	if f.Watched {
+		p.metric("counter", "Messages about findings that were left out, because there were too many about a process.")
+		p.value("ddtop_alerts_left_out_total", float64(f.LeftOut))
+	}
+	p.others("ddtop_alerts", "Messages about findings", f.Alerts)
+	p.others("ddtop_captures", "Files of captures", f.Captures)
+}
+
+// others adds the metrics of destinations of other things than profiles.
+func (p *page) others(prefix, what string, all []push.Stats) {
+	for _, m := range []struct {
+		name, kind, help string
+		of               func(*push.Stats) int64
+	}{
+		{"_sent_total", "counter", " that a destination took.", func(s *push.Stats) int64 { return s.Sent }},
+		{"_failures_total", "counter", ": tries to send that failed and were made again.", func(s *push.Stats) int64 { return s.Failures }},
+		{"_refused_total", "counter", " that a destination did not take for good.", func(s *push.Stats) int64 { return s.Refused }},
+		{"_lost_total", "counter", " that were given up, or had no room.", (*push.Stats).Dropped},
+		{"_waiting", "gauge", " that wait to be sent.", func(s *push.Stats) int64 { return int64(s.Spool.Count) }},
+	} {
+		p.metric(m.kind, what+m.help)
+		for i := range all {
+			p.value(prefix+m.name, float64(m.of(&all[i])), "to", all[i].Destination)
+		}
+	}
 }
 
 func (p *page) destinations(all []push.Stats) {
@@ -142,9 +241,7 @@ func (p *page) destinations(all []push.Stats) {
 		{"ddtop_push_sent_bytes_total", "counter", "Size of the profiles that a destination took.", func(s *push.Stats) float64 { return float64(s.SentBytes) }},
 		{"ddtop_push_failures_total", "counter", "Tries to send that failed and were made again.", func(s *push.Stats) float64 { return float64(s.Failures) }},
 		{"ddtop_push_profiles_refused_total", "counter", "Profiles that a destination did not take for good.", func(s *push.Stats) float64 { return float64(s.Refused) }},
-		{"ddtop_push_profiles_lost_total", "counter", "Profiles that were given up: dropped from a full spool, never in one, or never taken.", func(s *push.Stats) float64 {
-			return float64(s.Lost + s.Spool.Dropped + s.GivenUp)
-		}},
+		{"ddtop_push_profiles_lost_total", "counter", "Profiles that were given up: dropped from a full spool, never in one, or never taken.", func(s *push.Stats) float64 { return float64(s.Dropped()) }},
 		{"ddtop_push_profiles_given_up_total", "counter", "Profiles that were dropped after many tries, although others were taken.", func(s *push.Stats) float64 { return float64(s.GivenUp) }},
 		{"ddtop_push_profiles_set_aside", "gauge", "Profiles that are not taken while others are, and are tried again later.", func(s *push.Stats) float64 { return float64(s.Spool.Aside) }},
 		{"ddtop_push_spool_profiles", "gauge", "Profiles that wait to be sent.", func(s *push.Stats) float64 { return float64(s.Spool.Count) }},
@@ -162,7 +259,7 @@ func (p *page) destinations(all []push.Stats) {
 			return float64(s.LastSent.UnixMilli()) / 1e3
 		}},
 	} {
-		p.metric(m.name, m.kind, m.help)
+		p.metric(m.kind, m.help)
 		for i := range all {
 			p.value(m.name, m.of(&all[i]), "to", all[i].Destination)
 		}
@@ -191,7 +288,7 @@ func (p *page) services(all []Service) {
 		{backlog, "gauge", "Connections that are not accepted and requests that no thread has taken, now.", func(s *Service) float64 { return float64(s.Backlog) }},
 		{p99, "gauge", "What 99 % of the waits for the GVL of the last one to two minutes did not exceed, by the lower bound of each.", func(s *Service) float64 { return seconds(s.P99NS) }},
 	} {
-		p.metric(m.name, m.kind, m.help)
+		p.metric(m.kind, m.help)
 		for i := range all {
 			if m.name == p99 && all[i].TooFew || m.name == backlog && !all[i].BacklogKnown {
 				continue // unknown is absent
@@ -199,17 +296,16 @@ func (p *page) services(all []Service) {
 			p.value(m.name, m.of(&all[i]), "service", all[i].Name)
 		}
 	}
-	const waits = "ddtop_gvl_wait_seconds"
-	p.metric(waits, "histogram", "Waits for the GVL that are over, by the upper bound of their length.")
+	p.metric("histogram", "Waits for the GVL that are over, by the upper bound of their length.")
 	for i := range all {
-		s, n := &all[i], int64(0)
+		s, n := &all[i], uint64(0)
+		buckets := make(map[float64]uint64, len(Buckets))
 		for at, b := range Buckets {
-			n += s.Waits[at]
-			p.value(waits+"_bucket", float64(n), "service", s.Name, "le", strconv.FormatFloat(b.Seconds(), 'g', -1, 64))
+			n += uint64(s.Waits[at])
+			buckets[b.Seconds()] = n
 		}
-		n += s.Waits[len(Buckets)]
-		p.value(waits+"_bucket", float64(n), "service", s.Name, "le", "+Inf")
-		p.value(waits+"_sum", seconds(s.WaitsNS), "service", s.Name)
-		p.value(waits+"_count", float64(n), "service", s.Name)
+		n += uint64(s.Waits[len(Buckets)])
+		d, values := p.desc("ddtop_gvl_wait_seconds", []string{"service", s.Name})
+		p.add(prometheus.NewConstHistogram(d, n, seconds(s.WaitsNS), buckets, values...))
 	}
 }

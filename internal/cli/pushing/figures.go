@@ -33,6 +33,7 @@ func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
 		if p.Exact != nil {
 			f.Exact = p.Exact()
 		}
+		p.Watch.tell(f)
 		if ns, err := kernel.SelfCPU(); err == nil {
 			f.CPUNS = ns
 		}

@@ -42,6 +42,8 @@ type Pushing struct {
 	services *serviceFigures // nil if figures are not wanted
 	// Exact returns the state of exact mode. It is nil if exact mode was not requested.
 	Exact func() *status.Exact
+	// Watch is what is done with findings. It is nil if they are not watched.
+	Watch *Watch
 
 	finished chan finishedPeriod
 	encoded  chan struct{} // closed when all have been handed over
@@ -78,6 +80,7 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	go run.KeepTelling(telling, g, func(r sampler.Relative) {
 		p.log.Warn("a process can't be followed", "pid", r.PID, "program", r.Title, "why", r.Why)
 	})
+	go p.Watch.step(telling)
 	followed, err := sampler.FollowEach(ctx, g, func(src sampler.Source) func() {
 		one := &pushed{src: src.(*live.Source), version: p.version}
 		first := p.firstPeriod()
@@ -101,7 +104,13 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	case <-end.Done():
 		p.log.Warn("the last profiles of some processes are lost: reading them has not come back")
 	}
-	p.pusher.Close(end)
+	stopTelling()
+	p.Watch.finish()
+	var closing sync.WaitGroup // a destination that hangs takes no time from the others
+	for _, to := range append(p.Watch.pushers(), p.pusher) {
+		closing.Go(func() { to.Close(end) })
+	}
+	closing.Wait()
 	return err
 }
 
@@ -137,12 +146,15 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 			return figures
 		}
 	}
+	watched := p.Watch.join(one, log)
+	cut.Beside = watched.feed
 	err := one.src.Run(running, func(s *sampler.Sample) {
 		if err := cut.Feed(s); err != nil {
 			stop(err)
 		}
 	})
 	err = cmp.Or(err, failure(running))
+	watched.leave(ctx.Err() != nil)
 	cut.Finish()
 	stop(nil)
 	asking.Wait()

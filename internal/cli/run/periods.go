@@ -12,6 +12,9 @@ import (
 // cutPatience is how long after its end a period waits for a sample at which nothing is counted by sample.
 const cutPatience = int64(time.Second)
 
+// keepBeside is how long names are kept at least, in ns: for the past of findings, and for captures.
+const keepBeside = int64(4 * time.Minute)
+
 // periods cuts the samples of a process into consecutive weighings without gaps. The last sample of one is the first
 // of the next.
 type periods struct {
@@ -25,6 +28,8 @@ type periods struct {
 	done func(m profile.Measured, ended map[string]int64)
 	// Also returns a further consumer of a period's intervals. It is nil if there is none.
 	Also func() gvl.Consumer
+	// Beside is called with each sample and its states, across periods. It is nil if there is nothing beside.
+	Beside func(*sampler.Sample, []gvl.ThreadState)
 
 	now            *weighing
 	fromNS, lastNS int64
@@ -37,8 +42,8 @@ func NewPeriods(src sampler.Source, of Needs, length, firstly time.Duration, don
 		src: src, needs: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
 		class: gvl.NewClassifier(src.Process(), src.Dictionary()),
 		ended: account.NewEndedCounts(src.Dictionary()),
-		// The period that was ended last may still be written out.
-		keeper: sampler.NewKeeper(src.Dictionary(), 2*int64(length)+int64(time.Minute)),
+		// The period that was ended last may still be written out. What is beside needs names for keepBeside.
+		keeper: sampler.NewKeeper(src.Dictionary(), max(2*int64(length)+int64(time.Minute), keepBeside)),
 	}
 }
 
@@ -47,6 +52,9 @@ func (p *periods) Feed(s *sampler.Sample) error {
 	p.keeper.Feed(s, false)
 	states := p.class.Classify(s)
 	p.ended.Feed(s)
+	if p.Beside != nil {
+		p.Beside(s, states)
+	}
 	if p.now == nil {
 		p.untilNS += s.TimeNS
 		return p.begin(s, states)

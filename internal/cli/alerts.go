@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/pushing"
+	"github.com/ddtop/ddtop/push"
+	"github.com/ddtop/ddtop/push/alert"
+	"github.com/ddtop/ddtop/push/datadog"
+	"github.com/ddtop/ddtop/push/files"
+	"github.com/ddtop/ddtop/push/otlp"
+	"github.com/ddtop/ddtop/push/spool"
+)
+
+const (
+	// maxAlertBytes bounds the messages of a destination that wait in memory, in bytes, maxAlerts their number.
+	maxAlertBytes = 4e6
+	maxAlerts     = 1000
+	// alertsVariable has URLs like --alert, the others headers that requests get.
+	alertsVariable         = "DDTOP_ALERTS"
+	alertHeadersVariable   = "DDTOP_ALERT_HEADERS"
+	captureHeadersVariable = "DDTOP_CAPTURE_HEADERS"
+)
+
+// alertFlags are the flags of findings that push watches.
+type alertFlags struct {
+	judgement
+	to      []string
+	capture string
+}
+
+func (f *alertFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.to, "alert", nil, "send a message to this `URL` when a finding begins and ends; can be repeated")
+	cmd.Flags().StringVar(&f.capture, "capture", "", "keep a recording and a page around each alert, in a folder or at a `URL`")
+	f.addRules(cmd)
+}
+
+// urls are the destinations of messages that were given.
+func (f *alertFlags) urls() []string {
+	return append(append([]string{}, f.to...), strings.Fields(os.Getenv(alertsVariable))...)
+}
+
+func (f *alertFlags) given() bool { return len(f.urls()) > 0 || f.capture != "" }
+
+// open makes what watches findings. It is nil if they are not wanted.
+func (f *alertFlags) open(ctx context.Context, profiles []push.Route, figures bool, log *slog.Logger) (w *pushing.Watch, err error) {
+	list, err := f.destinations(profiles)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 && f.capture == "" && !figures {
+		return nil, nil
+	}
+	w = &pushing.Watch{Rules: f.rules}
+	if f.capture != "" {
+		to, err := openCaptures(ctx, f.capture)
+		if err != nil {
+			return nil, err
+		}
+		q := spool.InMemory(spool.Limits{Bytes: maxInMemory, Count: maxAlerts})
+		w.Captures = push.NewOf(push.Captures, []push.Route{{Destination: to, Queue: q}}, log)
+		w.Place = to.Place
+		log.Info("keeping captures", "to", to.String())
+	}
+	if len(list) > 0 {
+		var routes []push.Route
+		for _, d := range list {
+			q := spool.InMemory(spool.Limits{Bytes: maxAlertBytes, Count: maxAlerts})
+			routes = append(routes, push.Route{Destination: d, Queue: q})
+			log.Info("sending alerts", "to", d.String())
+		}
+		w.Alerts = push.NewOf(push.Alerts, routes, log)
+	}
+	w.Begin()
+	return w, nil
+}
+
+// destinations are the ones of messages: those that were given, and the ones of profiles that take messages, too.
+func (f *alertFlags) destinations(profiles []push.Route) (list []alert.Destination, err error) {
+	given := make(map[string]bool)
+	names := make(map[string]int)
+	for _, text := range f.urls() {
+		if given[text] {
+			return nil, flags.Usagef("--alert: a URL is given twice")
+		}
+		given[text] = true
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme == "" {
+			return nil, flags.Usagef("--alert: it takes a URL, as in https://alerts.example/ddtop or slack+https://hooks.slack.com/services/…")
+		}
+		d, err := alert.NewWebhook(u, os.Getenv(alertHeadersVariable), Version)
+		if err != nil {
+			return nil, flags.Usagef("--alert %s://…: %w", u.Scheme, err)
+		}
+		names[d.String()]++
+		d.Number(names[d.String()])
+		list = append(list, d)
+	}
+	for _, r := range profiles {
+		switch d := r.Destination.(type) {
+		case *otlp.Collector:
+			list = append(list, d.Alerts())
+		case *datadog.Intake:
+			if events := d.Alerts(); events != nil {
+				list = append(list, events)
+			}
+		}
+	}
+	return list, nil
+}
+
+// openCaptures opens the destination of captures while ctx lasts: a disk that hangs may never answer.
+func openCaptures(ctx context.Context, text string) (files.Captures, error) {
+	type opened struct {
+		to  files.Captures
+		err error
+	}
+	result := make(chan opened, 1)
+	attach.OnOwnThread(func() {
+		to, err := files.NewCaptures(text, os.Getenv(captureHeadersVariable), Version)
+		result <- opened{to, err}
+	})
+	select {
+	case o := <-result:
+		if o.err != nil {
+			return nil, fmt.Errorf("--capture: %w", o.err)
+		}
+		return o.to, nil
+	case <-ctx.Done():
+		return nil, errors.New("--capture: opening the folder has not come back: does its disk answer?")
+	}
+}

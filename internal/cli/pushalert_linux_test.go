@@ -1,0 +1,167 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/recording"
+)
+
+// alertMessage is what a webhook gets.
+type alertMessage struct {
+	ID, Event, Rule, Severity, Service, Text, Recording, Page string
+	PID, Processes, Followed                                  int
+}
+
+// alertIntake keeps what it is sent, by the path.
+type alertIntake struct {
+	mu  sync.Mutex
+	got map[string][]string
+}
+
+// ServeHTTP takes a message.
+func (a *alertIntake) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	b, _ := io.ReadAll(r.Body) // half of one is no JSON
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.got == nil {
+		a.got = make(map[string][]string)
+	}
+	a.got[r.URL.Path] = append(a.got[r.URL.Path], string(b))
+}
+
+func (a *alertIntake) at(path string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.got[path][:len(a.got[path]):len(a.got[path])]
+}
+
+// messages are the messages for a webhook.
+func (a *alertIntake) messages(t *testing.T, path string) (out []alertMessage) {
+	t.Helper()
+	for _, text := range a.at(path) {
+		var m alertMessage
+		if err := json.Unmarshal([]byte(text), &m); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+const deadlockedRuby = `
+$stdout.sync = true
+a, b = Mutex.new, Mutex.new
+held = Queue.new
+[[a, b], [b, a]].each { |x, y| Thread.new { x.synchronize { held << 1; Thread.pass until held.size == 2; y.synchronize { } } } }
+Thread.pass until held.size == 2
+Thread.new { loop { sleep 0.1 } }
+puts "up"
+STDIN.gets`
+
+const idleRuby = `$stdout.sync = true; Thread.new { loop { sleep 0.1 } }; puts "up"; STDIN.gets`
+
+// TestPushTellsOfDeadlocks: two deadlocked workers of a service are one message at each destination, with a recording
+// and a page that open; a healthy process has none. The end of both is the second message. Neither a path nor a header
+// is in the log.
+func TestPushTellsOfDeadlocks(t *testing.T) {
+	t.Parallel()
+	start := func(service, code string) *rubytest.Process {
+		p := rubytest.One(t).Start(t, code, rubytest.Options{Env: []string{"DD_SERVICE=" + service}})
+		p.Expect(t, "up")
+		return p
+	}
+	workers := []*rubytest.Process{start("shop", deadlockedRuby), start("shop", deadlockedRuby)}
+	healthy := start("mail", idleRuby)
+	in := new(alertIntake)
+	s := httptest.NewUnstartedServer(in)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	dir := t.TempDir()
+	roots := filepath.Join(dir, "roots.pem")
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	captures, profiles := filepath.Join(dir, "captures"), filepath.Join(dir, "profiles")
+	pids := fmt.Sprintf("%d,%d,%d", workers[0].PID, workers[1].PID, healthy.PID)
+	p := startPushWith(t, []string{"SSL_CERT_FILE=" + roots, "DDTOP_ALERTS=slack+" + s.URL + "/hunter2", "DDTOP_ALERT_HEADERS=x-key=hunter3"},
+		"-p", pids, "--to", "file://"+profiles, "--period", "1s", "--alert", s.URL+"/json", "--capture", captures, "--status", "127.0.0.1:0")
+	p.await(t, "a message at each destination", func() bool { return len(in.at("/json")) > 0 && len(in.at("/hunter2")) > 0 })
+	at := regexp.MustCompile(`at=(http://\S+/metrics)`).FindStringSubmatch(p.log.String())
+	if at == nil {
+		t.Fatalf("it does not say where figures are:\n%s", p.log)
+	}
+	p.await(t, "both workers in the figures", func() bool {
+		resp, err := http.Get(at[1])
+		if err != nil {
+			return false // it has too much to do
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body) // half of one lacks the line
+		return strings.Contains(string(b), "ddtop_finding_active{rule=\"deadlock\",service=\"shop\",severity=\"crit\"} 2\n")
+	})
+	// On a full machine the second worker can be found more than five seconds after the first.
+	m := in.messages(t, "/json")[0]
+	if m.Event != "start" || m.Rule != "deadlock" || m.Severity != "crit" || m.Service != "shop" || m.Processes < 1 ||
+		m.PID != workers[0].PID && m.PID != workers[1].PID {
+		t.Errorf("%+v", m)
+	}
+	if text := in.at("/hunter2")[0]; !strings.Contains(text, "[crit] shop: Deadlock") || !strings.Contains(text, m.Recording) {
+		t.Errorf("Slack was sent %s", text)
+	}
+	for _, w := range append(workers, healthy) {
+		w.CloseStdin(t)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v; it said:\n%s", err, p.log)
+	}
+	all := in.messages(t, "/json")
+	if len(all) != 2 || all[1].Event != "end" || all[1].ID != m.ID || all[1].Processes != 2 || all[1].Recording != m.Recording || len(in.at("/hunter2")) != 2 {
+		t.Errorf("in all %+v and %d", all, len(in.at("/hunter2")))
+	}
+	r, err := recording.Open(m.Recording)
+	if err != nil {
+		t.Fatalf("%v; it said:\n%s", err, p.log)
+	}
+	defer r.Close()
+	if r.Process().PID != m.PID || len(r.Notes()) != 1 || !strings.Contains(r.Notes()[0].Text, "Deadlock") {
+		t.Errorf("the recording is of %d, with the notes %v", r.Process().PID, r.Notes())
+	}
+	if page, err := os.ReadFile(m.Page); err != nil || !strings.Contains(string(page), "Deadlock") {
+		t.Errorf("the page: %v", err)
+	}
+	if got := profilesIn(t, profiles); len(got) != 3 {
+		t.Errorf("profiles of %d processes", len(got))
+	}
+	if text := p.log.String(); strings.Contains(text, "hunter") || strings.Contains(text, "/json") {
+		t.Errorf("it said:\n%s", text)
+	}
+}
+
+// TestBadAlertsAreRefused: what is no destination of messages is refused at once, and the error does not repeat it.
+func TestBadAlertsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"--alert", "hunter2"}, {"--alert", "ftp://x/hunter2"}, {"--alert", "https://me:hunter2@x/"}, {"--alert", "https://x/hunter2", "--alert", "https://x/hunter2"},
+		{"--alert", "https://x:hunter2/"}, {"--capture", "ftp://x/hunter2"}, {"--capture", "https://me:hunter2@x/"}, {"--finding", "hunter"},
+	} {
+		p := startPush(t, append(args, "-p", strconv.Itoa(os.Getpid()))...)
+		if err := p.cmd.Wait(); err == nil || strings.Contains(p.log.String(), "hunter2") {
+			t.Errorf("%q: %v, %s", args, err, p.log)
+		}
+	}
+}

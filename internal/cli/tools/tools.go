@@ -1,0 +1,163 @@
+// Package tools is `ddtop mcp` at work: tools that only read, for a client of the Model Context Protocol.
+package tools
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxResult bounds the result of a tool, in bytes.
+	maxResult = 32 << 10
+	// defaultSeconds is how long a tool measures if it is not told, maxSeconds the longest it may.
+	defaultSeconds, maxSeconds = 5, 60
+	// maxAtOnce bounds the tools that work at a time. The others wait.
+	maxAtOnce = 2
+	// cutNote ends a result that was longer.
+	cutNote = "\n… the result was cut here: it is longer than 32 KB"
+)
+
+// Server answers the calls of a client. Each tool is a command of ddtop.
+type Server struct {
+	// Version is ddtop's. Values is set if the tool dump may show values.
+	Version string
+	Values  bool
+	// Command runs a command and returns what it prints.
+	Command func(ctx context.Context, args ...string) (string, error)
+
+	places chan struct{}
+}
+
+// Serve answers a client until its input or ctx ends.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	s.places = make(chan struct{}, maxAtOnce)
+	err := s.server().Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}})
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+type nopCloser struct{ io.Writer }
+
+// Close does nothing.
+func (nopCloser) Close() error { return nil }
+
+type noInput struct{}
+
+type dumpInput struct {
+	PID    int  `json:"pid" jsonschema:"the PID of a Ruby process"`
+	Values bool `json:"values,omitempty" jsonschema:"show values, if the server was started with --values"`
+}
+
+type measureInput struct {
+	PID     int `json:"pid" jsonschema:"the PID of a Ruby process"`
+	Seconds int `json:"seconds,omitempty" jsonschema:"how long to measure, 1 to 60; 5 if it is left out"`
+}
+
+type diffInput struct {
+	Before string `json:"before" jsonschema:"the path of a recording (.ddtop)"`
+	After  string `json:"after" jsonschema:"the path of a later recording (.ddtop)"`
+}
+
+func (s *Server) server() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "ddtop", Version: s.Version}, nil)
+	addTool(server, "list_processes", "Lists the Ruby processes of this machine, with their CPU time and memory.",
+		func(ctx context.Context, _ noInput) (string, error) { return s.run(ctx, "ps") })
+	addTool(server, "dump", "Prints what each thread of a Ruby process does now, with its stack, and who holds the GVL.", s.dump)
+	addTool(server, "stat", "Measures a Ruby process, and summarizes findings, threads, waits for the GVL and requests in Markdown.",
+		func(ctx context.Context, in measureInput) (string, error) {
+			return s.measure(ctx, in, "--format", "md")
+		})
+	addTool(server, "findings", "Measures a Ruby process, and returns what is wrong with it, in JSON.",
+		func(ctx context.Context, in measureInput) (string, error) { return s.part(ctx, in, "findings") })
+	addTool(server, "requests", "Measures a Ruby process, and returns its requests and jobs by route or class, in JSON.",
+		func(ctx context.Context, in measureInput) (string, error) { return s.part(ctx, in, "requests") })
+	addTool(server, "diff", "Compares two recordings that ddtop made, and says what takes more or less time.", s.diff)
+	return server
+}
+
+func (s *Server) dump(ctx context.Context, in dumpInput) (string, error) {
+	args := []string{"dump", "-p", strconv.Itoa(in.PID)}
+	if in.Values && !s.Values {
+		return "", errors.New("values are refused: the server was started without --values")
+	}
+	if in.Values {
+		args = append(args, "--values")
+	}
+	return s.run(ctx, args...)
+}
+
+func (s *Server) diff(ctx context.Context, in diffInput) (string, error) {
+	for _, path := range []string{in.Before, in.After} {
+		if filepath.Ext(path) != ".ddtop" {
+			return "", errors.New("it takes two recordings, files that end in .ddtop")
+		}
+	}
+	return s.run(ctx, "diff", "--", in.Before, in.After)
+}
+
+// addTool adds a tool that only reads. An error of it is a result, so that the client can act on it.
+func addTool[In any](server *mcp.Server, name, about string, do func(context.Context, In) (string, error)) {
+	closed := false
+	tool := &mcp.Tool{Name: name, Description: about}
+	tool.Annotations = &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &closed}
+	mcp.AddTool(server, tool, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+		text, err := do(ctx, in)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: bounded(text)}}}, nil, nil
+	})
+}
+
+// bounded cuts a result.
+func bounded(text string) string {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	if len(text) <= maxResult {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxResult-len(cutNote)], "") + cutNote
+}
+
+// measure is `ddtop stat` of a process.
+func (s *Server) measure(ctx context.Context, in measureInput, form ...string) (string, error) {
+	seconds := cmp.Or(in.Seconds, defaultSeconds)
+	if seconds < 1 || seconds > maxSeconds {
+		return "", fmt.Errorf("seconds is 1 to %d, not %d", maxSeconds, seconds)
+	}
+	return s.run(ctx, append([]string{"stat", "-p", strconv.Itoa(in.PID), "-d", fmt.Sprint(seconds, "s")}, form...)...)
+}
+
+// part is one part of the JSON of `ddtop stat`.
+func (s *Server) part(ctx context.Context, in measureInput, name string) (string, error) {
+	text, err := s.measure(ctx, in, "--json")
+	if err != nil {
+		return "", err
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return "", err
+	}
+	return string(all[name]), nil
+}
+
+// run runs a command when there is a place for it.
+func (s *Server) run(ctx context.Context, args ...string) (string, error) {
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+		return s.Command(ctx, args...)
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}

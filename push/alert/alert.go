@@ -1,0 +1,174 @@
+// Package alert tells people and programs that a finding began or ended. A Board collects the findings of all followed
+// processes. Workers of one service with the same finding are one alert. Messages go to destinations such as webhooks.
+package alert
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/push"
+)
+
+// Process is a followed process. Its service is the tag "service".
+type Process struct {
+	push.Process
+	Tags push.Tags
+}
+
+func (p *Process) service() string { return p.Tags.Get("service") }
+
+// Finding is an active finding of a process.
+type Finding struct {
+	// Rule is its ID. Severity is "info", "warn" or "crit".
+	Rule, Severity string
+	// Title, Text and Next are its words. Endpoint is the route or job class with most of it, or "".
+	Title, Text, Next, Endpoint string
+	Since                       time.Time
+	// Explains is the share of the process's busy time that it accounts for.
+	Explains float64
+	// Trace and Span are the trace of the first thread. They are zero if it is not known.
+	Trace [16]byte
+	Span  uint64
+}
+
+// level orders severities.
+func (f *Finding) level() int {
+	switch f.Severity {
+	case "crit":
+		return 2
+	case "warn":
+		return 1
+	}
+	return 0
+}
+
+// Kind is what happened to a finding.
+type Kind string
+
+// The kinds of messages.
+const (
+	Start Kind = "start"
+	End   Kind = "end"
+)
+
+// Message says that a finding of a service began or ended. Its JSON is the body for a webhook.
+type Message struct {
+	// ID is the same for the start and the end of an alert.
+	ID       string `json:"id"`
+	Event    Kind   `json:"event"`
+	Rule     string `json:"rule"`
+	Severity string `json:"severity"`
+	// Title, Text, Next and Endpoint are of the process with the worst finding, which is PID.
+	Title    string `json:"title"`
+	Text     string `json:"text"`
+	Next     string `json:"next"`
+	Endpoint string `json:"endpoint,omitempty"`
+	Service  string `json:"service"`
+	Env      string `json:"env,omitempty"`
+	Host     string `json:"host,omitempty"`
+	PID      int    `json:"pid"`
+	Program  string `json:"program"`
+	// Processes is how many processes of the service have the finding. For an end, it is how many had it. Followed is
+	// how many processes of the service are followed.
+	Processes int `json:"processes"`
+	Followed  int `json:"followed"`
+	// Since is when the finding began. Until is when it ended. It is nil for a start.
+	Since time.Time  `json:"since"`
+	Until *time.Time `json:"until,omitempty"`
+	// Recording and Page are where the capture is, or will be half a minute after the start. They are empty if there
+	// is none.
+	Recording string `json:"recording,omitempty"`
+	Page      string `json:"page,omitempty"`
+	TraceID   string `json:"trace_id,omitempty"`
+	SpanID    string `json:"span_id,omitempty"`
+	// LeftOut is how many messages about this process were left out in the last hour.
+	LeftOut int `json:"left_out,omitempty"`
+	// Tags are of the process PID.
+	Tags push.Tags `json:"-"`
+}
+
+// At is the time of what happened.
+func (m *Message) At() time.Time {
+	if m.Until != nil {
+		return *m.Until
+	}
+	return m.Since
+}
+
+// Headline is what happened, in one line.
+func (m *Message) Headline() string {
+	what := m.Title
+	if m.Event == End {
+		what = "over: " + m.Title
+	}
+	return fmt.Sprintf("[%s] %s: %s", m.Severity, m.Service, what)
+}
+
+// Body is the rest of the message, in lines.
+func (m *Message) Body() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", m.Text)
+	where := fmt.Sprintf("pid %d (%s)", m.PID, m.Program)
+	if m.Host != "" {
+		where += " on " + m.Host
+	}
+	switch {
+	case m.Event == End && m.Processes > 1:
+		fmt.Fprintf(&b, "%d processes had it, the worst was %s.", m.Processes, where)
+	case m.Event == End:
+		fmt.Fprintf(&b, "It was %s.", where)
+	case m.Followed > 1:
+		fmt.Fprintf(&b, "%d of %d processes have it, the worst is %s.", m.Processes, m.Followed, where)
+	default:
+		fmt.Fprintf(&b, "It is %s.", where)
+	}
+	if m.Until != nil {
+		fmt.Fprintf(&b, " It lasted %s.", units.Duration(m.Until.Sub(m.Since).Nanoseconds()))
+	} else if m.Next != "" {
+		fmt.Fprintf(&b, "\n→ %s", m.Next)
+	}
+	if m.Recording != "" {
+		fmt.Fprintf(&b, "\nRecording: %s\nPage: %s", m.Recording, m.Page)
+	}
+	if m.LeftOut > 0 {
+		fmt.Fprintf(&b, "\n%s in the last hour.", units.Plural(m.LeftOut, "message was left out", "messages were left out"))
+	}
+	return b.String()
+}
+
+// traceOf returns the IDs of a trace as text. They are empty if the trace is not known.
+func traceOf(f *Finding) (trace, span string) {
+	if f.Trace == ([16]byte{}) {
+		return "", ""
+	}
+	if f.Span != 0 {
+		span = fmt.Sprintf("%016x", f.Span)
+	}
+	return hex.EncodeToString(f.Trace[:]), span
+}
+
+// A Destination takes messages. The Pusher's methods for profiles do not apply to it.
+type Destination interface {
+	push.Destination
+	// EncodeAlert makes the payload of a message. It sets ContentType and Body.
+	EncodeAlert(*Message) (push.Payload, error)
+}
+
+// NoPeriods is the part of a Destination that refuses profiles.
+type NoPeriods struct{}
+
+// Encode refuses a profile.
+func (NoPeriods) Encode(*push.Period) (push.Payload, error) { return push.Payload{}, errNoPeriods }
+
+// Send queues a message for all destinations of a Pusher, which are alert's.
+func Send(p *push.Pusher, m *Message) {
+	p.Offer(m.PID, func(d push.Destination) (push.Payload, error) {
+		payload, err := d.(Destination).EncodeAlert(m)
+		payload.PID, payload.Title, payload.Service = m.PID, m.Program, m.Service
+		payload.From, payload.To = m.Since, m.At()
+		return payload, err
+	})
+}

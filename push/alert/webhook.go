@@ -1,0 +1,100 @@
+package alert
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ddtop/ddtop/push"
+)
+
+var (
+	errNoPeriods = errors.New("it takes alerts, not profiles")
+	errUserInURL = errors.New("a URL has no user and no password: every user who lists processes would see them")
+)
+
+const contentType = "application/json"
+
+// maxBody bounds the text of a message for Slack, which takes 40,000 characters, in bytes.
+const maxBody = 8000
+
+// Webhook is a Destination that posts JSON, or a message for Slack.
+type Webhook struct {
+	NoPeriods
+	name, to string
+	slack    bool
+	header   http.Header
+	web      *push.Web
+}
+
+// NewWebhook returns the destination of a URL: https://HOST/PATH, or slack+https://HOST/PATH for a message that Slack
+// takes. The path may be a secret, so its name has none. headers are sent with each message that is not for Slack, in
+// the form of push.ParseHeaders. version is ddtop's.
+func NewWebhook(u *url.URL, headers, version string) (*Webhook, error) {
+	d := &Webhook{web: push.NewWeb("").NoRedirects(), header: make(http.Header)}
+	scheme, slack := strings.CutPrefix(u.Scheme, "slack+")
+	d.slack = slack
+	switch {
+	case scheme != "https" && scheme != "http":
+		return nil, fmt.Errorf("%s:// is no webhook", u.Scheme)
+	case u.Hostname() == "":
+		return nil, errors.New("it takes a URL with a host, as in https://alerts.example/ddtop")
+	case u.User != nil:
+		return nil, errUserInURL
+	}
+	if !slack {
+		var err error
+		if d.header, err = push.ParseHeaders(headers); err != nil {
+			return nil, fmt.Errorf("DDTOP_ALERT_HEADERS: %w", err)
+		}
+	}
+	d.header.Set("Content-Type", contentType)
+	d.header.Set("User-Agent", "ddtop/"+version)
+	to := *u
+	to.Scheme, to.Fragment = scheme, ""
+	d.to = to.String()
+	d.web.Hide(&to)
+	d.name = u.Scheme + "://" + u.Host
+	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		d.name += "/…"
+	}
+	return d, nil
+}
+
+// String is the URL without its path, which may be a secret.
+func (d *Webhook) String() string { return d.name }
+
+// Number tells a webhook from others of the same host: from the second on its name has a number.
+func (d *Webhook) Number(n int) {
+	if n > 1 {
+		d.name += fmt.Sprintf(" (%d)", n)
+	}
+}
+
+// slackText protects the characters that have a meaning in Slack's messages.
+var slackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// EncodeAlert makes the body of a message.
+func (d *Webhook) EncodeAlert(m *Message) (push.Payload, error) {
+	var v any = m
+	if d.slack {
+		text := m.Body()
+		v = map[string]string{"text": "*" + slackText.Replace(m.Headline()) + "*\n" + slackText.Replace(text[:min(len(text), maxBody)])}
+	}
+	var body bytes.Buffer
+	to := json.NewEncoder(&body)
+	to.SetEscapeHTML(false)
+	err := to.Encode(v)
+	return push.Payload{ContentType: contentType, Body: body.Bytes()}, err
+}
+
+// Send posts a payload.
+func (d *Webhook) Send(ctx context.Context, p *push.Payload) error {
+	_, err := d.web.Post(ctx, d.to, d.header, p.Body)
+	return err
+}

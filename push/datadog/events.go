@@ -1,0 +1,100 @@
+package datadog
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/ddtop/ddtop/push"
+	"github.com/ddtop/ddtop/push/alert"
+)
+
+const (
+	// eventSocket is the name of the agent's socket for DogStatsD, beside the one for traces and profiles.
+	eventSocket = "dsd.socket"
+	// maxEvent bounds a datagram, in bytes: the agent reads 8 KiB by default. maxEventTags bounds the tags of it.
+	maxEvent     = 8192
+	maxEventTags = 2048
+	// writePatience is how long a full socket is waited for.
+	writePatience = 5 * time.Second
+)
+
+// Events is an alert.Destination: an event of DogStatsD for each message, by the agent's socket.
+type Events struct {
+	alert.NoPeriods
+	socket string
+}
+
+// Alerts returns the destination of events at the same agent. It is nil if the agent is not reached by a socket: a
+// datagram by UDP gets lost without a sign.
+func (d *Intake) Alerts() *Events {
+	socket, ok := strings.CutPrefix(d.name, "unix://")
+	if !ok {
+		return nil
+	}
+	return &Events{socket: path.Join(path.Dir(socket), eventSocket)}
+}
+
+// String is the socket's URL.
+func (e *Events) String() string { return "unix://" + e.socket }
+
+// eventText protects what would end a field of an event.
+var eventText = strings.NewReplacer("\n", `\n`, "\r", " ", "|", "¦")
+
+// EncodeAlert makes the datagram of a message.
+func (e *Events) EncodeAlert(m *alert.Message) (push.Payload, error) {
+	kind := map[string]string{"info": "info", "warn": "warning", "crit": "error"}[m.Severity]
+	if m.Event == alert.End {
+		kind = "success"
+	}
+	// Keys that events have a field for are no tags.
+	var all []string
+	n := 0
+	add := func(key, value string) {
+		text := eventText.Replace(strings.ReplaceAll(key+":"+value, ",", " "))
+		if n += len(text) + 1; value != "" && n <= maxEventTags {
+			all = append(all, text)
+		}
+	}
+	add("rule", m.Rule)
+	add("severity", m.Severity)
+	for _, t := range m.Tags {
+		if t.Key != "host" {
+			add(t.Key, t.Value)
+		}
+	}
+	title := strings.ToValidUTF8(eventText.Replace(m.Headline()), "?")
+	rest := fmt.Sprintf("|d:%d|k:%s|p:normal|s:ddtop|t:%s|#%s", m.At().Unix(), m.ID, kind, strings.Join(all, ","))
+	if m.Host != "" {
+		rest = "|h:" + eventText.Replace(m.Host) + rest
+	}
+	text := strings.ToValidUTF8(eventText.Replace(m.Body()), "?")
+	const head = len("_e{9999,9999}:|")
+	room := max(maxEvent-head-len(title)-len(rest), 0)
+	if len(text) > room {
+		text = strings.TrimSuffix(strings.ToValidUTF8(text[:room], ""), `\`)
+	}
+	body := fmt.Sprintf("_e{%d,%d}:%s|%s%s", len(title), len(text), title, text, rest)
+	return push.Payload{Body: []byte(body)}, nil
+}
+
+// Send sends a datagram. The agent does not answer: it has taken what its socket has taken.
+func (e *Events) Send(ctx context.Context, p *push.Payload) error {
+	c, err := (&net.Dialer{Timeout: writePatience}).DialContext(ctx, "unixgram", e.socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	deadline := time.Now().Add(writePatience)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if err := c.SetWriteDeadline(deadline); err != nil {
+		return err
+	}
+	_, err = c.Write(p.Body)
+	return err
+}

@@ -1,0 +1,122 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/push"
+)
+
+// FileHeader is the header of a payload that names the file of a capture.
+const FileHeader = "File"
+
+// captured matches the names of captures: PROGRAM-PID-TIME-RULE.ddtop, and .html.
+var captured = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+\.(ddtop|html)$`)
+
+// half matches the names of captures that were being written when ddtop was killed.
+var half = regexp.MustCompile(`^\.` + safefile.DatePattern + `-[a-z0-9_]+\.(ddtop|html)-[0-9a-f]{8}$`)
+
+// Captures is a push.Destination of captures: a folder, or a server that takes files by PUT.
+type Captures interface {
+	push.Destination
+	// Place is where the file of a name will be, without secrets.
+	Place(file string) string
+}
+
+// NewCaptures returns the destination of a folder's path, of a URL file:///FOLDER as New has it, or of
+// https://HOST/PATH, below which files are put. headers are in the form of push.ParseHeaders.
+func NewCaptures(text, headers, version string) (Captures, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && (u.Scheme == "https" || u.Scheme == "http"):
+		return newUpload(u, headers, version)
+	case err == nil && u.Scheme == "file":
+	case err == nil && u.Scheme != "":
+		return nil, errors.New("it takes a folder, or a URL with https:// or file://")
+	default:
+		path, err := filepath.Abs(text)
+		if err != nil {
+			return nil, err
+		}
+		u = &url.URL{Scheme: "file", Path: path}
+	}
+	d, err := New(u)
+	if err != nil {
+		return nil, err
+	}
+	d.ours, d.unfinished, d.name = captured, half, captureName
+	return folderOfCaptures{d}, nil
+}
+
+// captureName returns the name of a payload's file, if it is one of a capture.
+func captureName(p *push.Payload) (string, error) {
+	name := p.Header[FileHeader]
+	if !captured.MatchString(name) {
+		return "", &push.RefusedError{Err: fmt.Errorf("%q is no name of a capture", name)}
+	}
+	return name, nil
+}
+
+type folderOfCaptures struct{ *Folder }
+
+// Place is the file's path.
+func (d folderOfCaptures) Place(file string) string { return filepath.Join(d.path, file) }
+
+// upload puts files on a server.
+type upload struct {
+	name   string
+	to     url.URL
+	header http.Header
+	web    *push.Web
+}
+
+func newUpload(u *url.URL, headers, version string) (*upload, error) {
+	if u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+		return nil, errors.New("it takes a URL with a host and without a user, as in https://files.example/ddtop")
+	}
+	header, err := push.ParseHeaders(headers)
+	if err != nil {
+		return nil, fmt.Errorf("DDTOP_CAPTURE_HEADERS: %w", err)
+	}
+	header.Set("User-Agent", "ddtop/"+version)
+	d := &upload{to: *u, header: header, web: push.NewWeb("").NoRedirects()}
+	d.name = u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
+	if u.RawQuery != "" {
+		d.web.Hide(&url.URL{RawQuery: u.RawQuery})
+	}
+	return d, nil
+}
+
+// String is the URL without its query, which may be a secret.
+func (d *upload) String() string { return d.name }
+
+// Place is the file's URL, without the query.
+func (d *upload) Place(file string) string { return d.name + "/" + url.PathEscape(file) }
+
+// Encode refuses a profile.
+func (d *upload) Encode(*push.Period) (push.Payload, error) {
+	return push.Payload{}, errors.New("it takes captures, not profiles")
+}
+
+// Send puts a file.
+func (d *upload) Send(ctx context.Context, p *push.Payload) error {
+	name, err := captureName(p)
+	if err != nil {
+		return err
+	}
+	to := *d.to.JoinPath(name)
+	header := d.header.Clone()
+	header.Set("Content-Type", "application/octet-stream")
+	if strings.HasSuffix(name, ".html") {
+		header.Set("Content-Type", "text/html; charset=utf-8")
+	}
+	_, err = d.web.Request(ctx, http.MethodPut, to.String(), header, p.Body)
+	return err
+}
