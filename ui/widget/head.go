@@ -341,10 +341,15 @@ func (h *Head) health(t *style.Theme) []segment {
 	if f.LeftOut > 0 {
 		warn("names left out " + units.Count(int64(f.LeftOut)))
 	}
-	if f.MissesWaits() && !h.Whole && !h.Exact.On { // of what happens now none is
+	if f.MissesWaits() && !h.Whole && !h.followed() {
 		out = append(out, segment{"waits under " + units.Duration(int64(1e9/f.LockHz)) + " can be missed", t.Dimmed()})
 	}
 	return out
+}
+
+// followed reports whether no wait is missed now, however rarely ddtop reads.
+func (h *Head) followed() bool {
+	return h.Exact.On || h.Switches.On && h.Switches.Kind == "switches" && h.Switches.Lost == 0
 }
 
 // switchSegments say in the head that thread switches are followed, or that they are not although that was asked for.
