@@ -119,13 +119,16 @@ const (
 	// MoreShare is the share of one CPU that a person on call may let ddtop take for a short time, instead of the
 	// usual limit. It pays for the rates asked for on most processes.
 	MoreShare = 0.25
+	// MoreExactCost is the share of its own CPU time that exact mode may cost the target meanwhile.
+	MoreExactCost = 0.15
 	// MoreTime is for how long.
 	MoreTime = 30 * time.Second
 )
 
 // A Spender is a Source that can take more of a CPU for a time.
 type Spender interface {
-	// TakeMore lets ddtop take MoreShare of one CPU from now on for so long. After that the usual limit holds again.
-	// Zero ends it at once. All Sources of a Group share one limit.
+	// TakeMore lets ddtop take MoreShare of one CPU from now on for so long. Meanwhile exact mode may cost the target
+	// MoreExactCost. After that the usual limits hold again. Zero ends it at once. All Sources of a Group share the
+	// limit of the CPU.
 	TakeMore(d time.Duration)
 }

@@ -3,14 +3,17 @@ package ui
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/page/thread"
 	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
@@ -100,6 +103,43 @@ Connection#exec`
 	deep.Build(&deep.weights, deep.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, 40)
 	if deep.Folding != widget.FoldByItself {
 		t.Error("with room for all of it, it is folded too")
+	}
+}
+
+// TestTheCaptionSaysHowMuchIsHidden: a picture of one percent of the time must not look like one of a busy process.
+func TestTheCaptionSaysHowMuchIsHidden(t *testing.T) {
+	r := newRequests(t)
+	for _, c := range []struct {
+		parked int64
+		want   string
+	}{{1000, "idle hidden"}, {99_000, "1.0 % of the time, idle hidden"}} {
+		e := r.weights.Entries[0]
+		e.Key.State, e.Weights = gvl.Parked, flamegraph.Weights{WallNS: c.parked, Samples: c.parked}
+		weights := r.weights
+		weights.Entries = append(slices.Clone(weights.Entries), e)
+		r.Build(&weights, r.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, smallRoom)
+		var g canvas.Grid
+		g.Reset(120, 1)
+		r.DrawRule(g.Area(), new(style.Theme), false, "last 30s")
+		if got := g.Text(); !strings.Contains(got, " · "+c.want+" · ") {
+			t.Errorf("%d ns of rest: %q, want %q", c.parked, got, c.want)
+		}
+	}
+}
+
+// TestRoomIsForTheFoldedPicture: rows that the whole stacks needed are free once libraries are folded.
+func TestRoomIsForTheFoldedPicture(t *testing.T) {
+	r := newRequests(t)
+	r.Folding = widget.FoldNothing
+	build := func() {
+		r.Build(&r.weights, r.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, 40)
+	}
+	build()
+	whole := r.RowsWanted(1)
+	r.NextFolding() // own code
+	build()
+	if got := r.RowsWanted(2); got != len(r.Picture.Rows) || got >= whole {
+		t.Errorf("%d rows are wanted for %d, and %d for whole stacks", got, len(r.Picture.Rows), whole)
 	}
 }
 

@@ -28,6 +28,8 @@ type fleet struct {
 	group sampler.Group
 	page  *processes.Page
 	shown *scene.Member
+	// opened is true if the person has opened a process.
+	opened bool
 
 	mu      sync.Mutex // guards the following fields
 	members []*scene.Member
@@ -202,6 +204,8 @@ func (f *fleet) openAndRefresh(to *scene.Member) tea.Cmd {
 		f.screen().message.Fail(err.Error())
 		return nil
 	}
+	f.opened = true
+	f.page.Follow(to)
 	m := f.screen()
 	m.Refresh()
 	return m.fetch()

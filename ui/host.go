@@ -34,7 +34,13 @@ func (m *Model) Open(id scene.PageID) tea.Cmd {
 			m.Opened = scene.Opened{}
 		}
 	}
+	from := m.Page
 	m.Page, m.came = id, nil
+	if m.fleet != nil && from == scene.PageProcesses && id != from {
+		if to := m.fleet.page.Leads(m.fleet.opened); to != nil && to != m.fleet.shown {
+			return m.fleet.openAndRefresh(to)
+		}
+	}
 	if id == scene.PageLive && m.Filter != (scene.RowKey{}) && m.Filter != m.Selected { // another was selected meanwhile
 		m.Filter, m.Flame.Zoom, m.Flame.Top = m.Selected, nil, 0
 	}

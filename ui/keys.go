@@ -42,7 +42,7 @@ func globalKeys(o scene.Offers) scene.KeyMap {
 		{Keys: []string{"}"}, Do: on(func(m *Model) tea.Cmd { m.Zoom(-1); m.Refresh(); return nil })},
 		{Keys: []string{"E", "shift+e"}, Show: "E", Short: "exact", Help: "switch exact mode on or off: breakpoints in the process report each change of the GVL. It asks first",
 			When: onlyIf(func(m *Model) bool { return m.Opt.Exact != nil }), Do: on(func(m *Model) tea.Cmd { return m.exactKey.press(m) })},
-		{Keys: []string{"B", "shift+b"}, Show: "B", Help: "budget: for 30 s ddtop may take 25 % of a CPU and reads more often; again: back to the limit (--overhead)",
+		{Keys: []string{"B", "shift+b"}, Show: "B", Help: "budget: for 30 s ddtop may take 25 % of a CPU and reads more often, and exact mode may cost 15 %; again: back to the limits",
 			When: onlyIf(func(m *Model) bool { return !m.Opt.Replay }), Do: on(func(m *Model) tea.Cmd { return m.moreKey.press(m) })},
 		{Keys: []string{"s"}, Show: "s", Short: "save", Help: "save a snapshot in one folder: profile, thread dump, flamegraph and this screen",
 			Do: on(func(m *Model) tea.Cmd { return save(m) })},

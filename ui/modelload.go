@@ -179,6 +179,9 @@ func loadFindings(m *Model, r *store.Reading) {
 			m.Findings.List = append([]findings.Finding{h.Finding}, m.Findings.List...)
 		}
 	}
+	if m.fleet != nil && m.Page != scene.PageProcesses {
+		m.fleet.page.Together(&m.Scene, r, &m.Findings)
+	}
 }
 
 func buildFlame(m *Model, force bool) {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -9,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// moreKey is what the key B does: it lets ddtop take more of a CPU for a time, and ends that.
+// moreKey is what the key B does: for a time ddtop may take more of a CPU and exact mode may cost more. B ends it, too.
 type moreKey struct {
 	// until is when it ends. It is zero if the usual limit holds.
 	until time.Time
@@ -25,25 +26,32 @@ func (k *moreKey) left(sc *scene.Scene) time.Duration {
 
 // press begins or ends it.
 func (k *moreKey) press(m *Model) tea.Cmd {
-	say, most := &m.message, scene.MostText(sampler.MoreShare)
+	say, limit := &m.message, m.Process.Overhead
 	spender, ok := m.store.Src.(sampler.Spender)
+	var may []string // what it allows
+	if limit > 0 && limit < sampler.MoreShare {
+		may = append(may, "ddtop may take "+scene.MostText(sampler.MoreShare)+" of a CPU instead of "+scene.MostText(limit))
+	}
+	if m.Opt.Exact != nil {
+		may = append(may, "exact mode may cost the process "+scene.MostText(sampler.MoreExactCost)+" of its CPU time")
+	}
 	switch {
 	case !ok || m.Opt.Replay:
 		say.Tell("more CPU time for ddtop is for a running process: here nothing is being read")
 	case m.Source.Done:
 		say.Fail("more CPU time for ddtop is for a running process, and this one has ended")
-	case m.Process.Overhead == 0:
+	case len(may) == 0 && limit == 0:
 		say.Tell("ddtop takes what it needs already: --overhead off")
-	case m.Process.Overhead >= sampler.MoreShare:
-		say.Tell("ddtop may take " + scene.MostText(m.Process.Overhead) + " of a CPU already (--overhead)")
+	case len(may) == 0:
+		say.Tell("ddtop may take " + scene.MostText(limit) + " of a CPU already (--overhead)")
 	case k.left(&m.Scene) > 0:
 		k.until = time.Time{}
 		spender.TakeMore(0)
-		say.Say("ddtop takes no more than " + scene.MostText(m.Process.Overhead) + " of a CPU again")
+		say.Say("the limits of --overhead and --exact-cost hold again")
 	default:
 		k.until = m.Scene.Now().Add(sampler.MoreTime)
 		spender.TakeMore(sampler.MoreTime)
-		say.Say("for 30 s ddtop may take " + most + " of a CPU instead of " + scene.MostText(m.Process.Overhead) + ", to read as often as asked for; B ends it")
+		say.Say("for 30 s " + strings.Join(may, ", and ") + "; B ends it")
 	}
 	return nil
 }

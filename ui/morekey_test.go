@@ -35,19 +35,32 @@ func TestMoreKey(t *testing.T) {
 	s.model.Refresh()
 	s.misses("of 25 %")
 	s.press("B", "B")
-	s.sees("no more than 3 % of a CPU again")
+	s.sees("the limits of --overhead and --exact-cost hold again")
 	s.misses("of 25 %")
 	if want := []time.Duration{sampler.MoreTime, sampler.MoreTime, 0}; !slices.Equal(src.asked, want) {
 		t.Errorf("asked for %v, want %v", src.asked, want)
 	}
 
+	s.model.Opt.Exact = new(fakeExact)
+	s.press("B")
+	s.sees("for 30 s ddtop may take 25 % of a CPU instead of 3 %, and exact mode may cost the process 15 % of its CPU time")
+	s.press("B")
 	s.model.Process.Overhead = 0
+	s.press("B")
+	s.sees("for 30 s exact mode may cost the process 15 % of its CPU time", "exact may cost 15 % for 30 s")
+	s.press("B")
+	s.misses("exact may cost")
+	if len(src.asked) != 7 || src.asked[5] != sampler.MoreTime || src.asked[6] != 0 {
+		t.Errorf("with exact mode: asked for %v", src.asked)
+	}
+	s.model.Opt.Exact, src.asked = nil, nil
+
 	s.press("B")
 	s.sees("takes what it needs already")
 	s.model.Opt.Replay = true
 	s.press("B")
 	s.misses("of 25 %")
-	if len(src.asked) != 3 {
+	if len(src.asked) != 0 {
 		t.Errorf("asked for %v", src.asked)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -250,7 +251,7 @@ func TestGoingFromProcessToProcess(t *testing.T) {
 
 func TestWhatStandsBelowTheTable(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
-	s.sees(" order-service 4242   ", "#start")
+	s.sees(" order-service ×2", "#start", "hottest functions", "3 of 5  DB#query") // the workers that live are one
 	s.press("v")
 	s.sees("functions · all processes", "self", "total", "of 5")
 	s.press("v")
@@ -267,6 +268,51 @@ func TestWhatStandsBelowTheTable(t *testing.T) {
 	s.press("esc", "esc", "esc")
 	s.misses("zoomed")
 	s.sees("all processes · ")
+}
+
+// TestWorkersAreOneInTheFlamegraph: a frame of two workers is one box with the weight of both. A selected process is
+// shown alone.
+func TestWorkersAreOneInTheFlamegraph(t *testing.T) {
+	s := clusterScreen(t, 200, 50, scene.Options{})
+	roots := func() (out []string) {
+		for _, n := range s.fleet.page.Flame.Tree.Root.Children {
+			out = append(out, n.Label)
+		}
+		slices.Sort(out)
+		return out
+	}
+	if got := roots(); !slices.Equal(got, []string{"master 4240", "order-service ×2"}) {
+		t.Errorf("all processes: %q", got)
+	}
+	s.press("down", "down")
+	if got := roots(); !slices.Equal(got, []string{"order-service 4242"}) {
+		t.Errorf("one process: %q", got)
+	}
+}
+
+// TestViewsOfTheWorstProcess: from the view of all processes, another view shows the selected process. If none was
+// selected or opened, it shows the one with the worst finding, and not the master only because it joined first.
+func TestViewsOfTheWorstProcess(t *testing.T) {
+	s := clusterScreen(t, 120, 40, scene.Options{})
+	s.press("4")
+	s.sees("pid 4242  process 2 of 5", "callers first")
+	s.press("8", "down", "down", "down", "6")
+	s.sees("pid 4243  process 3 of 5")
+	s.press("8", "esc", "1")
+	s.sees("pid 4243  process 3 of 5") // it was opened
+	s.press("8", "down", "(", "(", "1")
+	s.sees("pid 4240  process 1 of 5") // the last one opened, not the one that was selected before
+}
+
+// TestAProcessNamesTheFindingsOfOthers: a process without a finding does not say that all is well while another one
+// has findings. Its own findings need no such line.
+func TestAProcessNamesTheFindingsOfOthers(t *testing.T) {
+	s := clusterScreen(t, 120, 40, scene.Options{})
+	s.press("down", "enter")
+	s.sees("pid 4240  process 1 of 5", "↓ none in this process. order-service: Thread hogs the GVL, +1 more. 8 shows all")
+	s.press(")")
+	s.sees("pid 4242  process 2 of 5", "Thread hogs the GVL: ")
+	s.misses("none in this process")
 }
 
 func TestSortingProcesses(t *testing.T) {

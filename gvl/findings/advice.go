@@ -43,43 +43,93 @@ type advice struct {
 // leading are the rules whose advice comes first, because they are about a lack of the whole machine.
 var leading = []string{ruleStarved, "memory_stall"}
 
-// plan chooses the advice of findings, in their order, so that no two contradict each other. A finding whose first
-// advice does not fit gets the next one that does. Ended findings come last.
-func plan(list []Finding) {
-	var done effect
-	chosen := make([]bool, len(list))
-	now := 0 // how many there are now
-	for i := range list {
-		if list[i].UntilNS == 0 {
+// Told are the findings of one process among several. Processes with one Program run the same code with the same
+// number of threads.
+type Told struct {
+	Program string
+	List    []Finding
+}
+
+// plan chooses the advice of the findings of one process.
+func plan(list []Finding) { PlanTogether(Told{List: list}) }
+
+// PlanTogether chooses the advice of findings, in their order. No two contradict each other, neither in one process nor
+// among the processes of one program. Advice for a lack of the whole machine holds for all programs. A
+// finding whose first advice does not fit gets the next one that does. Ended findings come last.
+func PlanTogether(all ...Told) {
+	var p planned
+	for _, t := range all {
+		p.todo = append(p.todo, planning{t, make([]bool, len(t.List))})
+	}
+	p.each(func(f *Finding) bool { return f.UntilNS == 0 && f.leads() })
+	p.each(func(f *Finding) bool { return f.UntilNS == 0 })
+	p.each(func(*Finding) bool { return true })
+}
+
+// planned is a plan in the making.
+type planned struct {
+	todo []planning
+	// of has the effects of the chosen advice by program. machine has what leading rules do, any has all effects.
+	of           map[string]effect
+	machine, any effect
+}
+
+// planning is a process with what is chosen already.
+type planning struct {
+	Told
+	chosen []bool
+}
+
+// leads reports whether the finding is about a lack of the whole machine.
+func (f *Finding) leads() bool { return slices.Contains(leading, f.ID) }
+
+// each chooses the advice of the wanted findings.
+func (p *planned) each(wanted func(f *Finding) bool) {
+	for _, t := range p.todo {
+		for i := range t.List {
+			if !t.chosen[i] && wanted(&t.List[i]) {
+				t.chosen[i] = true
+				p.choose(&t, i)
+			}
+		}
+	}
+}
+
+func (p *planned) choose(t *planning, i int) {
+	f, others := &t.List[i], p.of[t.Program]|p.machine
+	if f.leads() {
+		others = p.any
+	}
+	for j := range f.advice {
+		a := &f.advice[j]
+		if a.does&others.against() != 0 || !t.allows(i, a) {
+			continue
+		}
+		f.Next = spoken(a.text, f.UntilNS != 0)
+		if p.of == nil {
+			p.of = make(map[string]effect)
+		}
+		p.of[t.Program] |= a.does
+		p.any |= a.does
+		if f.leads() {
+			p.machine |= a.does
+		}
+		return
+	}
+}
+
+// allows reports whether the conditions of an advice hold for a finding beside the others of its process.
+func (t *planning) allows(i int, a *advice) bool {
+	f, now := &t.List[i], 0 // now is the number of active findings
+	for k := range t.List {
+		if t.List[k].UntilNS == 0 {
 			now++
 		}
 	}
-	explained := func(symptom *Finding, id string) bool {
-		return slices.ContainsFunc(list, func(f Finding) bool { return f.ID == id && f.explains(symptom) })
-	}
-	choose := func(i int) {
-		f := &list[i]
-		chosen[i] = true
-		for j := range f.advice {
-			a := &f.advice[j]
-			if a.does&done.against() != 0 || a.with != "" && !explained(f, a.with) || a.below && (i == 0 || f.UntilNS != 0) || a.alone && (f.UntilNS != 0 || now > 1) {
-				continue
-			}
-			f.Next = a.text
-			done |= a.does
-			return
-		}
-	}
-	each := func(wanted func(f *Finding) bool) {
-		for i := range list {
-			if !chosen[i] && wanted(&list[i]) {
-				choose(i)
-			}
-		}
-	}
-	each(func(f *Finding) bool { return f.UntilNS == 0 && slices.Contains(leading, f.ID) })
-	each(func(f *Finding) bool { return f.UntilNS == 0 })
-	each(func(*Finding) bool { return true })
+	explained := func(x Finding) bool { return x.ID == a.with && x.explains(f) }
+	over := f.UntilNS != 0
+	return (a.with == "" || slices.ContainsFunc(t.List, explained)) && !(a.below && (i == 0 || over)) &&
+		!(a.alone && (over || now > 1))
 }
 
 // advise sets the advice, the first choice first. The last must always fit.

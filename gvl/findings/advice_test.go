@@ -143,3 +143,54 @@ func TestAdviceOfOne(t *testing.T) {
 		}
 	}
 }
+
+// TestAdviceOfSeveral: the advice of several processes is one plan. Processes of one program never get advice that
+// contradicts, in whatever order they come. Other programs only follow what holds for the whole machine.
+func TestAdviceOfSeveral(t *testing.T) {
+	f := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].text, advice: list} }
+	saturated, starved := f("gvl_saturated", saturatedAdvice(.5)), f(ruleStarved, starvedAdvice())
+	io, hog, busy := f("io_busy", ioBusyAdvice()), f("gvl_hog", threadHogAdvice()), f("all_busy", allBusyAdvice())
+	const (
+		fewer, see = "fewer workers on this machine", "see what else uses the machine's CPUs"
+		less, move = "do less in Ruby for each request", "move this work to another process"
+		ask        = "ask less often or for more at once"
+	)
+	past := starved
+	past.UntilNS, past.AgoNS = 1, 1
+	for _, c := range []struct {
+		name       string
+		one, other Finding
+		program    string // of the other
+		want       [2]string
+	}{
+		{"one lacks CPU", saturated, starved, "puma", [2]string{less, fewer}},
+		{"threads", saturated, io, "puma", [2]string{"I/O is 50 % of the work", ask}},
+		{"one is busy", starved, busy, "puma", [2]string{fewer, "see where they spend most of their time"}},
+		{"it lacked CPU", hog, past, "puma", [2]string{move, see}},
+		{"two programs", saturated, io, "sidekiq", [2]string{"I/O is 50 % of the work", ask + "; the GVL is free"}},
+		{"one machine", hog, starved, "sidekiq", [2]string{"lower this thread's Thread#priority", fewer}},
+		{"one machine before", hog, past, "sidekiq", [2]string{move, see}},
+	} {
+		for _, swap := range []bool{false, true} {
+			one, other := Told{"puma", []Finding{c.one}}, Told{c.program, []Finding{c.other}}
+			if all := []Told{one, other}; swap {
+				slices.Reverse(all)
+				PlanTogether(all...)
+			} else {
+				PlanTogether(all...)
+			}
+			got := [2]string{one.List[0].Next, other.List[0].Next}
+			for i, want := range c.want {
+				if !strings.HasPrefix(got[i], want) && (!swap || c.name != "threads") {
+					t.Errorf("%s, swapped %v: advises %q, want %q", c.name, swap, got, c.want)
+				}
+			}
+			for _, x := range contradictions {
+				one, other := x[0].MatchString(got[0]), x[1].MatchString(got[0])
+				if c.program == "puma" && (one && x[1].MatchString(got[1]) || other && x[0].MatchString(got[1])) {
+					t.Errorf("%s, swapped %v: contradicts itself: %q", c.name, swap, got)
+				}
+			}
+		}
+	}
+}

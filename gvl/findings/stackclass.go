@@ -68,6 +68,10 @@ var markers = []marker{
 	{"RedisClient#blocking_call", true, flagIdle, 20}, {"RedisClient::PubSub", true, flagIdle, 20},
 	{"Redis::Client#call_with_timeout", false, flagIdle, 20}, {"Listen::", true, flagIdle, 10},
 	{"WEBrick::GenericServer#start", false, flagIdle, innerFrames},
+	// Main threads that wait for a signal, and event loops of fibers. A fiber that is served has a stack of its own.
+	{"Sidekiq::CLI#launch", false, flagIdle, 4}, {"GoodJob::CLI#start", false, flagIdle, 4},
+	{"Unicorn::HttpServer#master_sleep", false, flagIdle, 4},
+	{"Async::Reactor#run_once", true, flagIdle, 4}, {"Async::Scheduler#run_once", true, flagIdle, 4},
 	// Readers and pollers of message brokers, of a replica set's state, of a mailbox.
 	{"Bunny::ReaderLoop", true, flagIdle, 20}, {"Kafka::Fetcher", true, flagIdle, 40}, {"NATS::IO::Client#read_loop", false, flagIdle, 20},
 	{"Aws::SQS::Client#receive_message", false, flagIdle, 100}, {"Net::IMAP#receive_responses", false, flagIdle, 20},

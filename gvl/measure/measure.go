@@ -12,6 +12,7 @@ import (
 
 // Measure computes everything that `ddtop stat` prints, with one Feed. It is not safe for concurrent use.
 type Measure struct {
+	program  string
 	dict     *sampler.Dictionary
 	class    *gvl.Classifier
 	stream   *stream.Stream
@@ -27,7 +28,9 @@ func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measur
 	stream := stream.New(p)
 	blame, requests := account.NewBlame(stream, dict), account.NewRequests(stream, dict, account.MaxBlameWindowNS)
 	return &Measure{
-		dict: dict, class: gvl.NewClassifier(p, dict), stream: stream, account: account.New(stream, p, dict), blame: blame,
+		program: p.Title,
+		dict:    dict,
+		class:   gvl.NewClassifier(p, dict), stream: stream, account: account.New(stream, p, dict), blame: blame,
 		findings: findings.New(stream, p, dict, blame, requests, r), requests: requests,
 	}
 }
@@ -59,6 +62,21 @@ func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class
 
 // Alloc returns what was allocated in the stream, by class.
 func (m *Measure) Alloc() report.StatAlloc { return m.account.Alloc() }
+
+// PlanTogether gives the findings of several processes one plan of advice. stats are what Stat returned, one for each
+// measurement.
+func PlanTogether(all []*Measure, stats []*report.Stat) {
+	told := make([]findings.Told, len(all))
+	for i, m := range all {
+		told[i] = findings.Told{Program: m.program, List: m.findings.Raised()}
+	}
+	findings.PlanTogether(told...)
+	for i, t := range told {
+		for k := range t.List {
+			stats[i].Findings[k].Next = t.List[k].Next
+		}
+	}
+}
 
 // Findings returns the findings of the stream. See Findings.Raised.
 func (m *Measure) Findings() []report.StatFinding {

@@ -101,7 +101,11 @@ func (f statFormat) check(another bool) error {
 }
 
 func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (report.Stat, string, error) {
-	m := measure.New(src.Process(), src.Dictionary(), j.rules)
+	return measureWith(ctx, measure.New(src.Process(), src.Dictionary(), j.rules), src, length, j)
+}
+
+// measureWith is measureStat with a Measure of the caller.
+func measureWith(ctx context.Context, m *measure.Measure, src sampler.Source, length time.Duration, j judgement) (report.Stat, string, error) {
 	native := run.WatchNative(src)
 	note, err := run.SampleFor(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
 	if err != nil {
@@ -212,12 +216,25 @@ func (m *measurement) statLines(ctx context.Context, interval time.Duration, std
 	return err
 }
 
-// measureStats is stat of each process.
+// measured is stat of one of several processes, and the Measure that made it.
+type measured struct {
+	export.ProcessStat
+	of *measure.Measure
+}
+
+// measureStats is stat of each process, with one plan of advice for all.
 func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j judgement, std run.Streams) ([]export.ProcessStat, error) {
-	return run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.ProcessStat, string, error) {
-		stat, note, err := measureStat(ctx, src, left, j)
-		return export.ProcessStat{Process: src.Process(), Stat: stat}, note, err
+	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (measured, string, error) {
+		m := measure.New(src.Process(), src.Dictionary(), j.rules)
+		stat, note, err := measureWith(ctx, m, src, left, j)
+		return measured{export.ProcessStat{Process: src.Process(), Stat: stat}, m}, note, err
 	})
+	out, of, stats := make([]export.ProcessStat, len(list)), make([]*measure.Measure, len(list)), make([]*report.Stat, len(list))
+	for i := range list {
+		out[i], of[i], stats[i] = list[i].ProcessStat, list[i].of, &out[i].Stat
+	}
+	measure.PlanTogether(of, stats)
+	return out, err
 }
 
 func (t *target) statGroup(ctx context.Context, length time.Duration, j judgement, std run.Streams, asJSON bool, as statFormat) error {

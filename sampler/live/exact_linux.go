@@ -356,8 +356,13 @@ func (x *exactRun) limit(now int64) {
 		x.spans = slices.Delete(x.spans, 0, 1)
 	}
 	span, cost, own := x.cost()
-	if x.max < 1 && span >= costSpanNS && float64(cost) > max(x.max*float64(own), freeCost*float64(span)) {
-		x.endAt(now, fmt.Sprintf("it cost the process %.1f %% of its CPU time, and may cost %g %% (--exact-cost)", 100*float64(cost)/float64(max(own, 1)), 100*x.max), false)
+	most := x.max
+	if now < x.source.exact.moreNS.Load() {
+		most = max(most, sampler.MoreExactCost)
+	}
+	if most < 1 && span >= costSpanNS && float64(cost) > max(most*float64(own), freeCost*float64(span)) {
+		x.endAt(now, fmt.Sprintf("it cost the process %.1f %% of its CPU time, and may cost %g %% (--exact-cost)",
+			100*float64(cost)/float64(max(own, 1)), 100*most), false)
 	}
 }
 

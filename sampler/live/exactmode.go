@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -11,6 +12,8 @@ type exactMode struct {
 	mode[exactRun, *exactRun]
 	// options are the last options with which it was switched on.
 	options ExactOptions
+	// moreNS is until when it may cost sampler.MoreExactCost (TakeMore), CLOCK_MONOTONIC in ns.
+	moreNS atomic.Int64
 }
 
 // Exact puts probes into the process until EndExact or until a limit is reached (ExactStatus). Meanwhile samples carry

@@ -9,5 +9,7 @@ import (
 
 // TakeMore makes a Source a sampler.Spender.
 func (s *Source) TakeMore(d time.Duration) {
-	s.budget.TakeMore(sampler.MoreShare, pace.Monotonic()+int64(d))
+	until := pace.Monotonic() + int64(d)
+	s.exact.moreNS.Store(until)
+	s.budget.TakeMore(sampler.MoreShare, until)
 }

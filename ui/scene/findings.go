@@ -49,6 +49,8 @@ type Findings struct {
 	Note string
 	// Below says which processes below the one shown can be watched. It is empty if there are none.
 	Below string
+	// Others names the worst active finding of other processes. It is empty if there is none.
+	Others string
 	// Young: memory was not watched for long enough to tell of its growth.
 	Young bool
 }
@@ -85,6 +87,8 @@ func (f *Findings) NothingFound() (mark, text string) {
 	switch {
 	case f.Below != "":
 		return "↓", f.Below
+	case f.Others != "":
+		return "↓", "none in this process. " + f.Others + ". 8 shows all"
 	case f.Note != "":
 		return "…", f.Note
 	case len(f.List) > 0:

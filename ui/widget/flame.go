@@ -93,6 +93,8 @@ type Flame struct {
 	Filter   string                // describes the selected threads; empty for all
 	// Everything is what is shown otherwise; "": all threads.
 	Everything string
+	// rest is the share of rest in the time, if it is hidden.
+	rest float64
 }
 
 // flameShape says which stacks a picture has and which of their frames.
@@ -138,6 +140,27 @@ type flamePicture struct {
 	depthNS int64
 }
 
+// restOf is the share of rest in the time of some threads. If threads is nil, it is of all threads.
+func restOf(weights *flamegraph.Snapshot, threads map[sampler.ThreadID]bool) float64 {
+	var rest, all int64
+	for i := range weights.Entries {
+		e := &weights.Entries[i]
+		if threads != nil && !threads[e.Key.Thread] {
+			continue
+		}
+		w := e.Weights.Of(flamegraph.Wall)
+		all += w
+		if RestStates.Has(e.Key.State) {
+			rest += w
+		}
+	}
+	return style.Share(rest, all)
+}
+
+// mostlyRest is the share of rest from which on the caption says how much of the time is hidden. The picture is of the
+// rest of the time, and would else seem to be of a busy process.
+const mostlyRest = .95
+
 // maxPictureRows bounds the depth of the picture: a stack of Rails has about 150 frames.
 const maxPictureRows = 2000
 
@@ -149,8 +172,10 @@ func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, th
 		v.origins = make(map[sampler.FrameID]sampler.Origin)
 	}
 	o := flamegraph.Options{Metric: v.Metric, Threads: threads, Root: root}
+	v.rest = 0
 	if !v.ShowIdle && v.Metric == flamegraph.Wall {
 		o.States = flamegraph.AllStates &^ RestStates
+		v.rest = restOf(weights, threads)
 	}
 	o = v.options(o)
 	v.Whole = v.Builder.Build(weights, o)

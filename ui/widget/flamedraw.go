@@ -36,6 +36,9 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	if few != "" {
 		parts = append(parts, few)
 	}
+	if v.rest >= mostlyRest {
+		parts = append(parts, units.FinePercent(1-v.rest)+" of the time, idle hidden")
+	}
 	if v.Folding == FoldLibraries {
 		parts = append(parts, "own code (c)")
 	}
@@ -54,7 +57,7 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	case ColourByOrigin:
 		parts = append(parts, "coloured by origin")
 	}
-	if v.Metric == flamegraph.Wall && !v.ShowIdle {
+	if v.Metric == flamegraph.Wall && !v.ShowIdle && v.rest < mostlyRest {
 		parts = append(parts, "idle hidden")
 	}
 	parts = append(parts, when)

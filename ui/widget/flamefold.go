@@ -47,6 +47,7 @@ func (v *Flame) ToggleLibraries() {
 
 // setFolding folds in another way. What is selected and zoomed into stays so, where the picture has it.
 func (v *Flame) setFolding(to Folding) {
+	v.depth = 0 // the rows that another picture needed
 	if v.Folding = to; v.Tree == nil {
 		return
 	}

@@ -27,7 +27,7 @@ type Head struct {
 	NowNS            int64 // time of the newest sample
 	WindowNS, SpanNS int64 // the span asked for and the part of it there is
 	Replay           bool
-	More             time.Duration // for how long ddtop may take more of a CPU; 0 if the usual limit holds
+	More             time.Duration // for how long ddtop, and exact mode, may cost more. It is zero if the usual limits hold
 	Recording        bool
 	// Playing at a speed; played is where in the history the moment lies, loaded how much of a recording is read:
 	// shares.
@@ -299,7 +299,11 @@ func (h *Head) health(t *style.Theme) []segment {
 			}
 		}
 		if h.More > 0 { // the countdown stands beside the cost
-			self.text = fmt.Sprintf("ddtop %.1f of %s for %.0f s", f.SelfCPU*100, scene.MostText(sampler.MoreShare), math.Ceil(h.More.Seconds()))
+			self.text = fmt.Sprintf("ddtop %.1f %%, exact may cost %s", f.SelfCPU*100, scene.MostText(sampler.MoreExactCost))
+			if limit := h.Process.Overhead; limit > 0 && limit < sampler.MoreShare {
+				self.text = fmt.Sprintf("ddtop %.1f of %s", f.SelfCPU*100, scene.MostText(sampler.MoreShare))
+			}
+			self.text += fmt.Sprintf(" for %.0f s", math.Ceil(h.More.Seconds()))
 			self.style = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 		}
 		if !f.SelfKnown {
@@ -337,10 +341,15 @@ func (h *Head) health(t *style.Theme) []segment {
 	if f.LeftOut > 0 {
 		warn("names left out " + units.Count(int64(f.LeftOut)))
 	}
-	if f.MissesWaits() && !h.Whole && !h.Exact.On { // of what happens now none is
+	if f.MissesWaits() && !h.Whole && !h.followed() {
 		out = append(out, segment{"waits under " + units.Duration(int64(1e9/f.LockHz)) + " can be missed", t.Dimmed()})
 	}
 	return out
+}
+
+// followed reports whether no wait is missed now, however rarely ddtop reads.
+func (h *Head) followed() bool {
+	return h.Exact.On || h.Switches.On && h.Switches.Kind == "switches" && h.Switches.Lost == 0
 }
 
 // switchSegments say in the head that thread switches are followed, or that they are not although that was asked for.

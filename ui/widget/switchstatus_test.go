@@ -37,3 +37,23 @@ func TestSwitchSegments(t *testing.T) {
 		}
 	}
 }
+
+// TestNoWaitIsMissed: while exact mode or the kernel's programs follow threads, the head does not say that waits can be
+// missed. It does if records were lost, or if only the kernel's events are followed.
+func TestNoWaitIsMissed(t *testing.T) {
+	for _, c := range []struct {
+		head Head
+		want bool
+	}{
+		{Head{}, false},
+		{Head{Exact: sampler.ExactStatus{On: true}}, true},
+		{Head{Switches: sampler.SwitchStatus{On: true, Kind: "switches"}}, true},
+		{Head{Switches: sampler.SwitchStatus{On: true, Kind: "switches", Lost: 1}}, false},
+		{Head{Switches: sampler.SwitchStatus{On: true, Kind: "moved"}}, false},
+		{Head{Switches: sampler.SwitchStatus{Kind: "switches", Ended: "ractors"}}, false},
+	} {
+		if got := c.head.followed(); got != c.want {
+			t.Errorf("%+v %+v: %v", c.head.Exact, c.head.Switches, got)
+		}
+	}
+}

@@ -173,7 +173,8 @@ func CutLeft(s string, w int) string {
 }
 
 // CutName shortens the name of a thread or a process to at most w columns. The number at its end stays, because only
-// the number tells it from its twins. The word before the number stays if there is room: "puma…tp 003".
+// the number tells it from its twins. The word before the number stays if there is room: "puma…tp 003". Without any
+// number the last word stays: "puma srv…reaper".
 func CutName(s string, w int) string {
 	s = Clean(s)
 	switch {
@@ -184,17 +185,26 @@ func CutName(s string, w int) string {
 	}
 	stem := strings.TrimRight(s, "0123456789)]")
 	if !strings.ContainsAny(s[len(stem):], "0123456789") {
+		at := strings.LastIndexByte(stem, ' ') + 1
+		if tail := s[at:]; at > 0 && !strings.ContainsAny(s, "0123456789") && slowWidth(tail) <= w/2+1 {
+			return cutBefore(s, tail, w)
+		}
 		return Cut(s, w)
 	}
 	last := strings.LastIndexByte(stem, ' ') + 1
 	before := strings.LastIndexByte(strings.TrimRight(stem[:last], " "), ' ') + 1
 	for _, at := range []int{before, last, len(stem)} {
 		if tail := s[at:]; at > 0 && slowWidth(tail) <= w/2+1 {
-			head := strings.TrimSuffix(Cut(s, w-slowWidth(tail)), "…")
-			return strings.TrimRight(head, " ") + "…" + tail
+			return cutBefore(s, tail, w)
 		}
 	}
 	return CutLeft(s, w)
+}
+
+// cutBefore shortens s to w columns by what is before its end.
+func cutBefore(s, tail string, w int) string {
+	head := strings.TrimSuffix(Cut(s, w-slowWidth(tail)), "…")
+	return strings.TrimRight(head, " ") + "…" + tail
 }
 
 // PadLeft cuts s, or fills it with spaces on the left, to exactly w columns.

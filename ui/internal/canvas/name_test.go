@@ -2,7 +2,7 @@ package canvas
 
 import "testing"
 
-// TestCutNameKeepsTheNumber: what tells a thread or a process from its twins is not cut.
+// TestCutNameKeepsTheNumber: the number or the last word, which tells a thread or a process from its twins, is not cut.
 func TestCutNameKeepsTheNumber(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -20,6 +20,11 @@ func TestCutNameKeepsTheNumber(t *testing.T) {
 		{"worker-12", 7, "work…12"},
 		{"puma w12", 6, "pu…w12"},
 		{"the reaper", 6, "the r…"},
+		{"puma srv threadpool reaper", 16, "puma srv…reaper"},
+		{"puma srv threadpool trimmer", 13, "puma…trimmer"},
+		{"heartbeat", 5, "hear…"},
+		{"sidekiq [3 of 5 busy]", 14, "sidekiq [3 of…"},
+		{"sidekiq 3/5 quiet", 14, "sidekiq 3/5 q…"},
 		{"12345678", 5, "…5678"},
 		{"", 3, ""},
 		{"x1", 0, ""},

@@ -131,7 +131,7 @@ func lockColumns() []widget.Column[lockRow] {
 	}
 	return []widget.Column[lockRow]{
 		{Title: "lock", Width: widget.Wide(10, 80, 11, scene.WideWidth, 13, 160, 24), Draw: func(a canvas.Area, l lockRow, sc *scene.Scene) {
-			x := a.Put(0, 0, canvas.Cut(cmp.Or(l.Kind, "not known"), a.W), style(l, &sc.Theme))
+			x := a.Put(0, 0, canvas.Cut(kindIn(cmp.Or(l.Kind, "not known"), a.W), a.W), style(l, &sc.Theme))
 			if l.Object != 0 && a.W-x > 4 {
 				a.Put(x+1, 0, canvas.CutLeft(fmt.Sprintf("0x%x", l.Object), a.W-x-1), sc.Theme.Dimmed())
 			}
@@ -192,7 +192,18 @@ func holderText(l lockRow, sc *scene.Scene) (string, canvas.Style) {
 	if sc.Findings.Pool(l.Waiters) {
 		return fmt.Sprintf("%d wait for others to return it (!)", len(l.Waiters)), sc.Theme.Bold()
 	}
-	return fmt.Sprintf("%d idle threads wait for work here", len(l.Waiters)), sc.Theme.Dimmed()
+	return units.Plural(len(l.Waiters), "idle thread waits", "idle threads wait") + " for work here", sc.Theme.Dimmed()
+}
+
+// addressWidth is the room for the end of a lock's address, with the space before it.
+const addressWidth = 6
+
+// kindIn writes the kind of a lock so that a column of w columns has room for its address.
+func kindIn(kind string, w int) string {
+	if kind == "ConditionVariable" && w < canvas.Width(kind)+addressWidth {
+		return "CondVar"
+	}
+	return kind
 }
 
 func (p *Page) drawLocks(a canvas.Area, sc *scene.Scene) {
@@ -261,9 +272,9 @@ func (p *Page) drawBlame(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	title := " no thread waited for the GVL "
 	if n, of := p.topShare(); n > 0 {
-		places := fmt.Sprintf("these %d places", n)
+		places := fmt.Sprintf("the first %d places", n)
 		if n == 1 {
-			places = "this place"
+			places = "the first place"
 		}
 		title = fmt.Sprintf(" blame: %s caused %s of all waiting for the GVL ", places, units.Percent(of))
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/widget"
 )
@@ -21,5 +23,27 @@ func TestNoPlaceIsSelectedByItself(t *testing.T) {
 	p.move(nil, widget.Step{Rows: scene.MaxRows})
 	if i := p.ByPlace.Index(); i != 1 {
 		t.Errorf("row %d is selected, of the last one", i)
+	}
+}
+
+// TestKindHasRoomForTheAddress: only the address tells one ConditionVariable from another.
+func TestKindHasRoomForTheAddress(t *testing.T) {
+	for w, want := range map[int]string{11: "CondVar", 13: "CondVar", 22: "CondVar", 23: "ConditionVariable", 24: "ConditionVariable"} {
+		if got := kindIn("ConditionVariable", w); got != want {
+			t.Errorf("in %d columns: %q, want %q", w, got, want)
+		}
+	}
+	if got := kindIn("Mutex", 10); got != "Mutex" {
+		t.Errorf("Mutex is %q", got)
+	}
+}
+
+// TestOneIdleThread: one thread waits, several wait.
+func TestOneIdleThread(t *testing.T) {
+	for n, want := range map[int]string{1: "1 idle thread waits for work here", 3: "3 idle threads wait for work here"} {
+		row := lockRow{Contended: &account.Contended{Waiters: make([]sampler.ThreadID, n)}}
+		if got, _ := holderText(row, new(scene.Scene)); got != want {
+			t.Errorf("%d threads: %q", n, got)
+		}
 	}
 }

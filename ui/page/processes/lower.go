@@ -20,8 +20,14 @@ func (p *Page) drawLower(a canvas.Area, sc *scene.Scene) {
 		return
 	}
 	rule, body := a.Row(0), a.Sub(0, 1, a.W, a.H-1)
-	p.buildFlame(sc, body.W, body.H)
+	p.buildFlame(body.W, body.H)
 	if p.lower == lowerFlame {
+		// The rows that the flamegraph leaves free are for the functions, as on views 1 and 4.
+		if free := body.H - p.Flame.RowsWanted(sc.LastNS); free >= widget.LeastPanel && len(p.functions.Rows) > 0 {
+			p.drawBelow(body.Sub(0, body.H-free, body.W, free), sc)
+			body = body.Sub(0, 0, body.W, body.H-free)
+		}
+		p.Flame.Fit(body.H)
 		p.Flame.DrawRule(rule, t, p.onLower, sc.When())
 		p.Flame.Draw(body, t, p.onLower, !sc.Opt.NoColor)
 		sc.OnPress(body, func(h scene.Host, x, y int) tea.Cmd {
@@ -90,6 +96,18 @@ func (p *Page) FunctionColumns() []widget.Column[*mergedRow] {
 			widget.DrawFunction(a.Sub(1, 0, a.W-1, 1), r.Label, r.where(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.Flame[r.from])}, &sc.Theme)
 		}},
 	}
+}
+
+// drawBelow lists the functions below the flamegraph.
+func (p *Page) drawBelow(a canvas.Area, sc *scene.Scene) {
+	rule := a.Row(0)
+	rule.Fill('─', sc.Theme.Rule())
+	x := rule.Put(2, 0, " hottest functions", sc.Theme.Bold())
+	rule.Put(x, 0, " · v lists them alone ", sc.Theme.Dimmed())
+	p.functions.Draw(a.Sub(0, 1, a.W, a.H-1), sc, false, func(h scene.Host, r *mergedRow, _ int) tea.Cmd {
+		p.lower, *p.functions.Cursor = lowerTop, r.TopKey
+		return p.enterLower(h)
+	})
 }
 
 // drawFunctions lists the functions of all processes.

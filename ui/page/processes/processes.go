@@ -53,6 +53,7 @@ type Page struct {
 	functions widget.Table[*mergedRow, widget.TopKey]
 	sum       int64
 	findings  widget.List[*processFinding, findingKey]
+	together  together
 }
 
 // mergedFrom holds the choices from which the lower view was made.
@@ -395,19 +396,32 @@ func (p *Page) merge(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 	}
 }
 
-// buildFlame builds the merged flamegraph, with the processes below the root.
-func (p *Page) buildFlame(sc *scene.Scene, width, height int) {
+// buildFlame builds the merged flamegraph, with the processes below the root. Workers of one program below one process
+// are one, because they run the same code.
+func (p *Page) buildFlame(width, height int) {
 	v := &p.Flame
 	v.Everything, v.Filter = "all processes", ""
 	if of := p.Table.Cursor.Of; of != nil {
 		process := of.Store.Process()
 		v.Filter = fmt.Sprintf("%s %d", process.Name(), process.PID)
 	}
-	v.Build(&p.Merged.Whole, p.Merged.Dict, nil, func(id sampler.ThreadID) string {
-		process := p.Merged.owner[id].Store.Process()
-		return fmt.Sprintf("%s %d", process.Name(), process.PID)
-	}, width, height)
-	v.Fit(height)
+	type workers struct {
+		title  string
+		parent int
+	}
+	times, roots := make(map[workers]int), make(map[*scene.Member]string, len(p.rows))
+	for _, w := range p.rows {
+		if w.state == processRuns {
+			times[workers{w.Process.Title, w.parent}]++
+		}
+	}
+	for _, w := range p.rows {
+		roots[w.Of] = fmt.Sprintf("%s %d", w.Process.Name(), w.Process.PID)
+		if n := times[workers{w.Process.Title, w.parent}]; n > 1 && w.parent != 0 && p.Table.Cursor.Of == nil {
+			roots[w.Of] = fmt.Sprintf("%s ×%d", w.Process.Title, n)
+		}
+	}
+	v.Build(&p.Merged.Whole, p.Merged.Dict, nil, func(id sampler.ThreadID) string { return roots[p.Merged.owner[id]] }, width, height)
 }
 
 // actions are the keys of view 8 that save, copy, mark or record the selected process, whichever was opened last.

@@ -24,10 +24,15 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 		state := of.Store.State()
 		row.setState(sc.ShowableState(state), sc.Opt.Replay)
 		read(sc, r, of, func(r *store.Reading) { row.load(sc, r) })
-		for _, f := range row.findings {
-			p.findings.Rows = append(p.findings.Rows, &processFinding{of, f})
-		}
 		rows = append(rows, row)
+	}
+	planTogether(rows)
+	for _, row := range rows {
+		// What explains most comes first; here it is the worst that counts.
+		slices.SortStableFunc(row.findings, func(x, y findings.Finding) int { return worseFirst(&x, &y) })
+		for _, f := range row.findings {
+			p.findings.Rows = append(p.findings.Rows, &processFinding{row.Of, f})
+		}
 	}
 	slices.SortFunc(rows, asInTheTree)
 	p.rows = rows
@@ -78,7 +83,15 @@ func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 		return
 	}
 	w.figures.Load(r, to-sc.WindowNS, to)
-	w.threads = len(r.States)
+	if w.threads = len(r.States); !sc.Frozen && w.state != processRuns {
+		w.threads = 0
+	}
+	w.loadFindings(sc, r, to)
+	_, w.lane = scene.Busiest(r, to-sc.WindowNS, to, laneColumns)
+}
+
+// loadFindings reads the findings of the time shown, in their own order.
+func (w *processRow) loadFindings(sc *scene.Scene, r *store.Reading, to int64) {
 	switch end := cmp.Or(w.Of.Store.State().End.AtNS, r.LastNS); {
 	case w.state == processRuns:
 		w.findings = r.Findings.Told()
@@ -90,16 +103,11 @@ func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 		if k := r.Marks.LastBefore(to); k != nil {
 			w.findings = slices.Clone(k.Findings)
 		}
-	} else if w.state != processRuns {
-		w.threads = 0
 	}
 	if h := w.halted(); h != nil {
 		w.findings = append(w.findings, h.Finding)
 	}
-	// What explains most comes first; here it is the worst that counts.
 	w.findings = sc.ShowableFindings(w.Of.Store, w.findings)
-	slices.SortStableFunc(w.findings, func(x, y findings.Finding) int { return worseFirst(&x, &y) })
-	_, w.lane = scene.Busiest(r, to-sc.WindowNS, to, laneColumns)
 }
 
 // halted returns what stops the living process from outside. It is nil if nothing does.
@@ -133,7 +141,9 @@ func (p *Page) sumUp() {
 		a.Minor += f.Minor
 		a.Major += f.Major
 		a.SelfCPU, a.SelfKnown = max(a.SelfCPU, f.SelfCPU), a.SelfKnown || f.SelfKnown // ddtop's own, the same for all
-		a.Halved = a.Halved || f.Halved
+		a.Halved, a.Extended = a.Halved || f.Halved, a.Extended || f.Extended
+		a.Backlog += f.Backlog
+		a.BacklogKnown = a.BacklogKnown || f.BacklogKnown
 		a.Waits += f.Waits
 		if f.WaitLengths[store.WaitP99].NS > a.WaitLengths[store.WaitP99].NS {
 			a.WaitLengths[store.WaitP99] = f.WaitLengths[store.WaitP99]

@@ -145,7 +145,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		bars = 4
 	}
 	y := 1
-	if sc.Figures.Enough(sampler.FigureWaits) {
+	if len(p.Table.Rows) > 0 && sc.Figures.Enough(sampler.FigureWaits) {
 		p.drawHistogram(a.Sub(0, y, a.W, bars+1), t)
 		y += bars + 1
 	}

@@ -1,0 +1,137 @@
+package processes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+)
+
+// planTogether gives the findings of all processes one plan of advice.
+func planTogether(rows []*processRow) {
+	all := make([]findings.Told, 0, len(rows))
+	for _, w := range rows {
+		all = append(all, findings.Told{Program: w.Process.Title, List: w.findings})
+	}
+	findings.PlanTogether(all...)
+}
+
+// together keeps the findings of all processes for the screen of one of them.
+type together struct {
+	rows []*processRow
+	at   time.Time
+	of   scene.FlameRange
+}
+
+// Together makes the advice of the shown process's findings part of the plan of all processes. If it has no active
+// finding, it notes what is wrong with the others. r is the reading of the shown process, whose Store is locked.
+func (p *Page) Together(sc *scene.Scene, r *store.Reading, v *scene.Findings) {
+	t, now := &p.together, sc.Now()
+	of := scene.FlameRange{AtNS: sc.AtNS, Frozen: sc.Frozen}
+	if !sc.Frozen {
+		of.AtNS = 0
+	}
+	if of != t.of || now.Sub(t.at) >= RefreshProcesses || now.Before(t.at) {
+		t.of, t.at, t.rows = of, now, t.rows[:0]
+		for _, m := range p.fleet.List() {
+			w := &processRow{Of: m, Process: m.Store.Process()}
+			w.setState(m.Store.State(), sc.Opt.Replay)
+			read(sc, r, m, func(r *store.Reading) { w.loadTold(sc, r) })
+			t.rows = append(t.rows, w)
+		}
+	}
+	var others []*processRow
+	for _, w := range t.rows {
+		if w.Of.Store.Dict == sc.Dict {
+			w.findings = slices.Clone(v.List) // the history keeps its own
+			v.List = w.findings
+		} else if w.worst() >= 0 {
+			others = append(others, w)
+		}
+	}
+	planTogether(t.rows)
+	v.Others = ofOthers(sc, others)
+}
+
+// loadTold reads the findings of the time shown alone.
+func (w *processRow) loadTold(sc *scene.Scene, r *store.Reading) {
+	to := r.LastNS
+	if sc.Frozen {
+		to = sc.AtNS
+	}
+	if r.LastNS == 0 {
+		return
+	}
+	if k := r.Marks.LastBefore(to); k != nil {
+		w.figures.Halted = scene.HaltOf(&k.Proc)
+	}
+	w.loadFindings(sc, r, to)
+}
+
+// ofOthers names the worst active finding of other processes: "puma w0: GVL saturated, +2 more". It is empty if there
+// is none.
+func ofOthers(sc *scene.Scene, list []*processRow) string {
+	var worst *processRow
+	n := 0
+	for _, w := range list {
+		n += len(active(w.findings))
+		if worst == nil || severest(w.findings).Severity > severest(worst.findings).Severity {
+			worst = w
+		}
+	}
+	if worst == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s: %s", titleOf(sc, &worst.Process), severest(worst.findings).Title)
+	if n > 1 {
+		text += fmt.Sprintf(", +%d more", n-1)
+	}
+	return text
+}
+
+// active are the findings that go on, which come first.
+func active(list []findings.Finding) []findings.Finding {
+	if n := slices.IndexFunc(list, func(f findings.Finding) bool { return f.AgoNS != 0 }); n >= 0 {
+		return list[:n]
+	}
+	return list
+}
+
+// severest returns the first of the most severe findings.
+func severest(list []findings.Finding) *findings.Finding {
+	out := &list[0]
+	for i := range list {
+		if worseFirst(&list[i], out) < 0 {
+			out = &list[i]
+		}
+	}
+	return out
+}
+
+// Leads returns the process that other views show when the person leaves this one: the selected one. If none is
+// selected and the person opened none yet, it is the one with the worst finding, or that uses most CPU. It is nil if
+// the shown one stays.
+func (p *Page) Leads(opened bool) *scene.Member {
+	if to := p.Table.Cursor.Of; to != nil || opened || len(p.rows) == 0 {
+		return to
+	}
+	worse := func(x, y *processRow) int {
+		return cmp.Or(cmp.Compare(y.worst(), x.worst()), cmp.Compare(y.figures.CPU, x.figures.CPU))
+	}
+	rows := slices.DeleteFunc(slices.Clone(p.rows), func(w *processRow) bool { return w.state != processRuns })
+	if len(rows) == 0 {
+		return nil
+	}
+	return slices.MinFunc(rows, worse).Of
+}
+
+// Follow selects the process that is shown, if a process was selected.
+func (p *Page) Follow(shown *scene.Member) {
+	if *p.Table.Cursor != (processKey{}) {
+		*p.Table.Cursor = processKey{Of: shown}
+	}
+}
