@@ -28,6 +28,9 @@ const (
 	maxSites = 1 << 15
 	// readTries bounds how often a value is read that changes during the reading.
 	readTries = 2
+	// settledNS bounds the time from the first reading of a value to its confirmation, in ns. In a longer time the memory
+	// of a frame and of its objects can be freed, and taken by others that look the same. That takes two collections.
+	settledNS = int64(3e6)
 )
 
 // errChanged means that memory changed while it was read.
@@ -44,6 +47,8 @@ type Finder struct {
 
 // reader reads the locals and objects of a frame that may continue meanwhile. It notes what it read, and confirms it.
 type reader struct {
+	// clock is CLOCK_MONOTONIC in ns.
+	clock   func() int64
 	mem     attach.Memory
 	code    *code.Decoder
 	objects *heap.Objects
@@ -91,7 +96,7 @@ type allowance struct {
 // literals. now is CLOCK_MONOTONIC in ns.
 func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, now func() int64) *Finder {
 	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task)}
-	f.reader = reader{mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
+	f.reader = reader{clock: now, mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
 	f.routes = make(routes)
 	f.sites = make(map[*code.Locals]*site)
 	f.wall = func() float64 { return float64(time.Now().UnixNano()) / 1e9 }
@@ -332,6 +337,7 @@ func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 	for range readTries {
 		f.tries++
 		f.notes = f.notes[:0]
+		began := f.clock()
 		err := f.objects.Read(func() error {
 			f.failed, f.notes = nil, f.notes[:0]
 			f.objects.Record(&f.notes)
@@ -354,7 +360,7 @@ func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if same {
+		if same && f.clock()-began <= settledNS {
 			return found, nil
 		}
 	}
