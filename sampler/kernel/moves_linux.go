@@ -153,6 +153,9 @@ func (m *Moves) refusal(tid int32, err error) error {
 			return fmt.Errorf("%w is forbidden by seccomp: %w", ErrMoves, err)
 		}
 		return fmt.Errorf("%w is missing in this kernel: %w", ErrMoves, err)
+	case errors.Is(err, unix.EMFILE):
+		return fmt.Errorf("%w: no descriptors are left for the events of %d threads, so raise ulimit -n: %w",
+			ErrMoves, len(m.rings)+1, err)
 	case Exhausted(err):
 		return fmt.Errorf("%w: no descriptors are left for the events of %d threads: %w", ErrMoves, len(m.rings)+1, err)
 	}

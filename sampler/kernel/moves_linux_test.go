@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,6 +218,9 @@ func TestMovesRefused(t *testing.T) {
 		if got := m.refusal(5, err); !errors.Is(got, want) || !errors.Is(got, err) {
 			t.Errorf("%v: %v", err, got)
 		}
+	}
+	if got := m.refusal(5, unix.EMFILE); !strings.Contains(got.Error(), "raise ulimit -n") {
+		t.Errorf("%v, which does not say what to do", got)
 	}
 }
 
