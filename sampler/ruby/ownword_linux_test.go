@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/ownword"
 )
 
 // TestOwnWordOfARM: in emulated Rubies for arm64 the thread pointer is where glibc has it, behind struct pthread, whose
@@ -43,12 +44,12 @@ func TestOwnWordOfARM(t *testing.T) {
 			t.Fatalf("%v, %t", threads, ok)
 		}
 		want := sizeForDebuggers(t, p.PID)
-		if size, ok := rd.blockSize(threads); !ok || size != want {
+		if size, ok := ownword.BlockSize(rd.mem, threads); !ok || size != want {
 			t.Errorf("struct pthread has %d bytes, %t; libthread_db says %d", size, ok, want)
 		}
 		for _, th := range threads {
-			if got := rd.wordAt(th.thread + attach.Address(want+s.ExecutionContext)); got != th.word {
-				t.Errorf("%#x at %d from the thread pointer of %v, not %#x", got, s.ExecutionContext, th.thread, th.word)
+			if got := rd.wordAt(th.Thread + attach.Address(want+s.ExecutionContext)); got != th.Word {
+				t.Errorf("%#x at %d from the thread pointer of %v, not %#x", got, s.ExecutionContext, th.Thread, th.Word)
 			}
 		}
 		if !specific && s.ExecutionContext < 16 || specific && (s.ExecutionContext >= 0 || s.ExecutionContext < -want) {

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/ownword"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
@@ -120,10 +121,36 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 		s.ThreadOfEC = -1
 	}
 	var looked int
-	if s.ExecutionContext, looked, ok = r.ownWord(threads, specific); !ok {
+	if s.ExecutionContext, looked, ok = ownword.Find(r.mem, r.vm.Table.Machine, threads, specific); !ok {
 		return none("where its threads have their execution contexts can't be told (of %d threads looked at)", looked)
 	}
 	return s, nil
+}
+
+// nativeWords returns, for each native thread, the word to search: the address of its execution context, or of the
+// thread itself if specific is true. Threads that have not begun or cannot be read have none. ok is true if each
+// thread has a native thread of its own.
+func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []ownword.Word, ok bool) {
+	for _, t := range threads[:min(len(threads), ownword.MaxThreads)] {
+		native := r.native(t)
+		if native.At == 0 && native.Pointer == 0 {
+			if t.tid == 0 {
+				continue // it has not begun
+			}
+			return nil, false
+		}
+		own := ownword.Word{Thread: native.Pointer, Word: le64(t.buf[r.o.ThEC:]), Main: int(t.tid) == r.pid}
+		if native.At != 0 {
+			own.Thread = r.addressAt(native.At)
+		}
+		if specific {
+			own.Word = uint64(t.addr)
+		}
+		if own.Thread != 0 && own.Word != 0 {
+			words = append(words, own)
+		}
+	}
+	return words, true
 }
 
 // isMutex reports whether bytes can be a usual pthread_mutex_t. glibc's has the lock, a count, the holder's id, their

@@ -1,6 +1,11 @@
-package ruby
+// Package ownword finds where native threads keep a word of their own in their thread-local storage. It knows glibc
+// and musl, on x86-64 and aarch64.
+package ownword
 
-import "github.com/ddtop/ddtop/attach"
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
 
 const (
 	// belowPointer and abovePointer bound a search in a thread's thread-local storage, in bytes below and above its
@@ -10,8 +15,8 @@ const (
 	// selfOfGlibc and selfOfMusl are the places of the thread block's own address on x86-64 (glibc's tcbhead_t.self:
 	// 16, musl's struct pthread: 0).
 	selfOfGlibc, selfOfMusl = 16, 0
-	// maxLearned bounds the threads whose storage is searched.
-	maxLearned = 64
+	// MaxThreads bounds the threads whose storage is to be searched.
+	MaxThreads = 64
 	// maxBlock bounds the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has about
 	// 1,800). maxBlocks bounds the threads that are searched for it.
 	maxBlock, maxBlocks = 8192, 8
@@ -20,45 +25,23 @@ const (
 	maxVector, maxFirst = 1 << 16, 4096
 )
 
-// nativeWord is a word that a native thread has in its thread-local storage as its own.
-type nativeWord struct {
-	// thread is its pthread_t: the address of the C library's block of it.
-	thread attach.Address
-	word   uint64
-	// main is true for the main thread, whose stack is elsewhere.
-	main bool
+// A Word is a word that a native thread has in its thread-local storage as its own.
+type Word struct {
+	// Thread is its pthread_t: the address of the C library's block of it.
+	Thread attach.Address
+	Word   uint64
+	// Main is true for the main thread, whose stack is elsewhere.
+	Main bool
 }
 
-// nativeWords returns, for each native thread, the word to search: the address of its execution context, or of the
-// thread itself if specific is true. Threads that have not begun or cannot be read have none. ok is true if each
-// thread has a native thread of its own.
-func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []nativeWord, ok bool) {
-	for _, t := range threads[:min(len(threads), maxLearned)] {
-		native := r.native(t)
-		if native.At == 0 && native.Pointer == 0 {
-			if t.tid == 0 {
-				continue // it has not begun
-			}
-			return nil, false
-		}
-		own := nativeWord{thread: native.Pointer, word: le64(t.buf[r.o.ThEC:]), main: int(t.tid) == r.pid}
-		if native.At != 0 {
-			own.thread = r.addressAt(native.At)
-		}
-		if specific {
-			own.word = uint64(t.addr)
-		}
-		if own.thread != 0 && own.word != 0 {
-			words = append(words, own)
-		}
-	}
-	return words, true
-}
+// storage reads the thread-local storage of a process.
+type storage struct{ mem attach.Memory }
 
-// ownWord finds the distance from the thread pointer at which each native thread has its word, in bytes. looked is
-// the number of threads with such a word anywhere. specific is true if the word is a value of pthread_getspecific, in
-// the thread's block, and not a variable.
-func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, looked int, ok bool) {
+// Find returns the distance from the thread pointer at which each native thread has its word, in bytes. looked is the
+// number of threads with such a word anywhere. machine is the one of layout tables. specific is true if the word is a
+// value of pthread_getspecific, in the thread's block, and not a variable.
+func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at int64, looked int, ok bool) {
+	r := storage{mem}
 	pointer, from, to := int64(0), int64(-belowPointer), int64(abovePointer)
 	isThread := func(thread attach.Address) bool {
 		return r.wordAt(thread+selfOfGlibc) == uint64(thread) || r.isMusl(thread)
@@ -66,8 +49,8 @@ func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, loo
 	if specific {
 		from = 0
 	}
-	if r.vm.Table.Machine == "aarch64" {
-		size, found := r.blockSize(threads)
+	if machine == "aarch64" {
+		size, found := BlockSize(mem, threads)
 		if !found {
 			return 0, 0, false
 		}
@@ -81,8 +64,8 @@ func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, loo
 	var mains votes // of the main thread: only what it has, too, is thread-local
 	for _, t := range threads {
 		own := make(votes)
-		if isThread(t.thread) {
-			own.add(r.mem, t.thread+attach.Address(pointer), t.word, from, to)
+		if isThread(t.Thread) {
+			own.add(r.mem, t.Thread+attach.Address(pointer), t.Word, from, to)
 		}
 		if len(own) == 0 {
 			continue // it has just begun, and has it nowhere
@@ -91,7 +74,7 @@ func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, loo
 		for at := range own {
 			found[at]++
 		}
-		if t.main {
+		if t.Main {
 			mains = own
 		}
 	}
@@ -128,7 +111,7 @@ func (v votes) winner(least int) (at int64, ok bool) {
 func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from, to int64) {
 	low, storage := readAround(mem, pointer, from, to)
 	for at := 0; at+8 <= len(storage); at += 8 {
-		if le64(storage[at:]) == word {
+		if view.U64(storage[at:]) == word {
 			v[low+int64(at)]++
 		}
 	}
@@ -164,24 +147,25 @@ func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low 
 }
 
 // isMusl reports whether a thread's block begins as musl's does: with its own address. On aarch64 glibc's never does.
-func (r *scheduling) isMusl(thread attach.Address) bool {
+func (r storage) isMusl(thread attach.Address) bool {
 	return r.wordAt(thread+selfOfMusl) == uint64(thread)
 }
 
-// blockSize finds the size of the C library's thread blocks on aarch64, where the thread pointer is behind the block.
+// BlockSize finds the size of the C library's thread blocks on aarch64, where the thread pointer is behind the block.
 // The thread's vector of modules, which has the address of the first module's variables, identifies it.
-func (r *scheduling) blockSize(threads []nativeWord) (size int64, ok bool) {
+func BlockSize(mem attach.Memory, threads []Word) (size int64, ok bool) {
+	r := storage{mem}
 	found := make(votes)
 	threads = threads[:min(len(threads), maxBlocks)]
 	for _, t := range threads {
-		_, block := readAround(r.mem, t.thread, 0, maxBlock)
-		musl := len(block) >= 8 && le64(block) == uint64(t.thread)
+		_, block := readAround(r.mem, t.Thread, 0, maxBlock)
+		musl := len(block) >= 8 && view.U64(block) == uint64(t.Thread)
 		for size := 16; size+8 <= len(block); size += 8 {
 			word := size
 			if musl {
 				word -= 8
 			}
-			if r.isVector(attach.Address(le64(block[word:])), t.thread+attach.Address(size), musl) {
+			if r.isVector(attach.Address(view.U64(block[word:])), t.Thread+attach.Address(size), musl) {
 				found[int64(size)]++
 			}
 		}
@@ -190,19 +174,19 @@ func (r *scheduling) blockSize(threads []nativeWord) (size int64, ok bool) {
 }
 
 // endsBlock reports whether a thread's block begins size bytes before its thread pointer.
-func (r *scheduling) endsBlock(thread attach.Address, size int64) bool {
+func (r storage) endsBlock(thread attach.Address, size int64) bool {
 	pointer, musl := thread+attach.Address(size), r.isMusl(thread)
 	at := pointer
 	if musl {
 		at -= 8
 	}
-	return r.isVector(r.addressAt(at), pointer, musl)
+	return r.isVector(attach.Address(r.wordAt(at)), pointer, musl)
 }
 
 // isVector reports whether a thread on aarch64 has its vector of modules at an address. glibc's has their number (two
 // words before), the generation, and the addresses of blocks of variables, two words each. musl's has their number, and
 // a word each. The variables of the first begin 16 bytes behind the thread pointer, or later if they are aligned.
-func (r *scheduling) isVector(vector, pointer attach.Address, musl bool) bool {
+func (r storage) isVector(vector, pointer attach.Address, musl bool) bool {
 	if vector < 4096 || vector%8 != 0 {
 		return false
 	}
@@ -217,6 +201,15 @@ func (r *scheduling) isVector(vector, pointer attach.Address, musl bool) bool {
 	if r.mem.Read(vector, words) != nil {
 		return false
 	}
-	n, at := le64(words[8*count:]), attach.Address(le64(words[8*first:]))
-	return n > 0 && n <= maxVector && (musl || le64(words[16:]) < 1<<32) && at >= pointer+16 && at < pointer+16+maxFirst
+	n, at := view.U64(words[8*count:]), attach.Address(view.U64(words[8*first:]))
+	return n > 0 && n <= maxVector && (musl || view.U64(words[16:]) < 1<<32) && at >= pointer+16 && at < pointer+16+maxFirst
+}
+
+// wordAt returns the word at an address. It is zero if that cannot be read.
+func (r storage) wordAt(at attach.Address) uint64 {
+	var b [8]byte
+	if r.mem.Read(at, b[:]) != nil {
+		return 0
+	}
+	return view.U64(b[:])
 }

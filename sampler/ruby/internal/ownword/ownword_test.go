@@ -1,28 +1,32 @@
-package ruby
+package ownword
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/attach/layout"
 )
 
-// mappedWords is a memory in which a read fails as a whole where a part of it is not there, as of a process.
-type mappedWords struct{ wordMemory }
+// words is a memory by its words. A read fails as a whole where a part of it is not there, as of a process.
+type words map[attach.Address]uint64
 
-func (m mappedWords) Read(a attach.Address, buf []byte) error {
-	for at := a &^ 7; at < a+attach.Address(len(buf)); at += 8 {
-		if _, ok := m.wordMemory[at]; !ok {
-			return &attach.ReadError{Addr: a, Want: len(buf), Err: errNotMapped}
+func (m words) Read(a attach.Address, buf []byte) error {
+	for off := 0; off < len(buf); off += 8 {
+		w, ok := m[a+attach.Address(off)]
+		if !ok {
+			return &attach.ReadError{Addr: a, Want: len(buf), Err: attach.ErrUnmapped}
 		}
+		binary.LittleEndian.PutUint64(buf[off:], w)
 	}
-	return m.wordMemory.Read(a, buf)
+	return nil
 }
 
-// storage makes native threads of a machine and a C library in a memory: their blocks, far from each other, and their
+func (m words) ReadBatch([]attach.Range) (int, error) { panic("words are read one by one") }
+
+// made makes native threads of a machine and a C library in a memory: their blocks, far from each other, and their
 // words where a test puts them.
-type storage struct {
-	m       wordMemory
+type made struct {
+	m       words
 	machine string
 	musl    bool
 	// size is the size of a block. On aarch64 the thread pointer is behind the block. spread is the distance between
@@ -32,7 +36,7 @@ type storage struct {
 
 // block makes the n-th thread's block, with so many readable bytes below and above its thread pointer. It returns its
 // address and its thread pointer.
-func (s *storage) block(n int, below, above attach.Address) (thread, pointer attach.Address) {
+func (s *made) block(n int, below, above attach.Address) (thread, pointer attach.Address) {
 	thread = 0x7f0000100d00 + attach.Address(n)*s.spread
 	pointer = thread
 	if s.machine == "aarch64" {
@@ -56,13 +60,6 @@ func (s *storage) block(n int, below, above attach.Address) (thread, pointer att
 		s.m[vector-16], s.m[vector-8], s.m[vector], s.m[vector+8], s.m[vector+16] = 17, 0, 2, 0, uint64(pointer+32)
 	}
 	return thread, pointer
-}
-
-func (s *storage) reader() *Reader {
-	r := zjitReader(s.m)
-	r.mem = mappedWords{s.m}
-	r.vm.Table = &layout.Table{Machine: s.machine}
-	return r
 }
 
 // TestOwnWord: the place of the threads' word in their thread-local storage is found on both machines and with both C
@@ -90,20 +87,20 @@ func TestOwnWord(t *testing.T) {
 		"x86_64, the last word up": {"x86_64", false, 0, true, 0x5f8, 0, 0x600},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := storage{m: wordMemory{}, machine: c.machine, musl: c.musl, size: c.size, spread: 0x10000}
-			var threads []nativeWord
+			s := made{m: words{}, machine: c.machine, musl: c.musl, size: c.size, spread: 0x10000}
+			var threads []Word
 			for n := range 5 {
 				thread, pointer := s.block(n, c.below, c.above)
-				own := nativeWord{thread: thread, word: 0x550000000000 + uint64(n)*64, main: n == 0}
+				own := Word{Thread: thread, Word: 0x550000000000 + uint64(n)*64, Main: n == 0}
 				if n != 3 { // which has just begun
-					s.m[pointer+attach.Address(c.at)] = own.word
+					s.m[pointer+attach.Address(c.at)] = own.Word
 				}
 				if n > 0 { // on its stack
-					s.m[pointer-attach.Address(min(c.below, 96))] = own.word
+					s.m[pointer-attach.Address(min(c.below, 96))] = own.Word
 				}
 				threads = append(threads, own)
 			}
-			at, looked, ok := s.reader().ownWord(threads, c.specific)
+			at, looked, ok := Find(s.m, s.machine, threads, c.specific)
 			if !ok || at != c.at || looked < 4 {
 				t.Errorf("%d, of %d threads, %t; want %d", at, looked, ok, c.at)
 			}
@@ -114,17 +111,16 @@ func TestOwnWord(t *testing.T) {
 // TestOwnWordUnknown: a machine whose threads can't be told has no such place, nor have threads that are none.
 func TestOwnWordUnknown(t *testing.T) {
 	for name, machine := range map[string]string{"x86_64": "x86_64", "aarch64": "aarch64"} {
-		s := storage{m: wordMemory{}, machine: machine, size: 1792, spread: 0x10000}
+		s := made{m: words{}, machine: machine, size: 1792, spread: 0x10000}
 		thread, pointer := s.block(0, 4096, 4096)
 		s.m[pointer+24] = 0x5500
-		r := s.reader()
-		if at, _, ok := r.ownWord([]nativeWord{{thread: thread + 0x8000, word: 0x5500, main: true}}, false); ok {
+		if at, _, ok := Find(s.m, machine, []Word{{Thread: thread + 0x8000, Word: 0x5500, Main: true}}, false); ok {
 			t.Errorf("%s: %d for what is no thread", name, at)
 		}
-		if at, _, ok := r.ownWord(nil, false); ok {
+		if at, _, ok := Find(s.m, machine, nil, false); ok {
 			t.Errorf("%s: %d without threads", name, at)
 		}
-		if at, _, ok := r.ownWord([]nativeWord{{thread: thread, word: 0x6600, main: true}}, false); ok {
+		if at, _, ok := Find(s.m, machine, []Word{{Thread: thread, Word: 0x6600, Main: true}}, false); ok {
 			t.Errorf("%s: %d for a word that is nowhere", name, at)
 		}
 	}
@@ -133,11 +129,11 @@ func TestOwnWordUnknown(t *testing.T) {
 // TestVectors: what is taken for a thread's vector on aarch64, and what is not.
 func TestVectors(t *testing.T) {
 	const vector, pointer = 0x7f0000001000, 0x7f0000200700
-	glibc := func(count, generation, first uint64) wordMemory {
-		return wordMemory{vector - 16: count, vector - 8: 0, vector: generation, vector + 8: 0, vector + 16: first}
+	glibc := func(count, generation, first uint64) words {
+		return words{vector - 16: count, vector - 8: 0, vector: generation, vector + 8: 0, vector + 16: first}
 	}
 	for name, c := range map[string]struct {
-		m    wordMemory
+		m    words
 		musl bool
 		want bool
 	}{
@@ -149,13 +145,12 @@ func TestVectors(t *testing.T) {
 		"not used by it":        {glibc(16, 1, ^uint64(0)), false, false},
 		"of another thread":     {glibc(16, 1, pointer+0x10000), false, false},
 		"before the pointer":    {glibc(16, 1, pointer), false, false},
-		"not there":             {wordMemory{}, false, false},
-		"musl":                  {wordMemory{vector: 2, vector + 8: pointer + 16}, true, true},
-		"musl, of another":      {wordMemory{vector: 2, vector + 8: pointer - 16}, true, false},
-		"musl, without modules": {wordMemory{vector: 0, vector + 8: pointer + 16}, true, false},
+		"not there":             {words{}, false, false},
+		"musl":                  {words{vector: 2, vector + 8: pointer + 16}, true, true},
+		"musl, of another":      {words{vector: 2, vector + 8: pointer - 16}, true, false},
+		"musl, without modules": {words{vector: 0, vector + 8: pointer + 16}, true, false},
 	} {
-		s := storage{m: c.m, machine: "aarch64"}
-		if got := s.reader().isVector(vector, pointer, c.musl); got != c.want {
+		if got := (storage{c.m}).isVector(vector, pointer, c.musl); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
