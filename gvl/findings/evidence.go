@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -158,7 +159,7 @@ type collector struct {
 	contests contests
 	// takers are the threads that were last seen waiting to take from a SizedQueue, for at most maxTakers queues.
 	takers map[uint64]sampler.ThreadID
-	growth growth
+	growth memory.Growth
 	// gcSince and gcUntil are the collection in progress, gcThread its thread, gcCPU that thread's CPU time at its
 	// begin, or zero.
 	gcSince, gcUntil int64
@@ -264,7 +265,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 		}
 		c.one(&s.Threads[i], ts, w, i, at, fresh || k.Gap)
 	}
-	c.growth.note(s)
+	c.growth.Add(s)
 	c.allocated(s, k.States)
 	c.contests.look(k.ToNS, s, k.States, c.proc.Pauses)
 	// Between two readings of all stacks, samples by thread switches have read few stacks. Their counts do not fit together.

@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -16,34 +17,34 @@ const growsMuch = 512 << 20
 // evalMemoryGrows: the process's memory grows without a pause, and full collections do not end that.
 func evalMemoryGrows(w *window) hit {
 	g := &w.ev.growth
-	now := g.back(0)
-	if now == nil || w.nowNS-now.atNS > 3*memoryPointNS {
+	now := g.Back(0)
+	if now == nil || w.nowNS-now.AtNS > 3*memory.EveryNS {
 		return hit{}
 	}
-	h := w.grown(g.since(w.ev.bootNS), now)
+	h := w.grown(g.Since(w.ev.bootNS), now)
 	if h.score < 1 {
-		h = w.grown(g.sinceLevel(w.ev.bootNS), now)
+		h = w.grown(g.SinceLevel(w.ev.bootNS), now)
 	}
 	return h
 }
 
 // grown judges growth between two notes. from may be nil.
-func (w *window) grown(from, now *memoryPoint) hit {
+func (w *window) grown(from, now *memory.Note) hit {
 	if from == nil {
 		return hit{}
 	}
-	more, span := now.rss-from.rss, now.atNS-from.atNS
-	majors := now.gc.MajorCount - from.gc.MajorCount
+	more, span := now.RSS-from.RSS, now.AtNS-from.AtNS
+	majors := now.GC.MajorCount - from.GC.MajorCount
 	slots := int64(0)
-	if from.slots != sampler.GCUnknown && now.slots != sampler.GCUnknown {
-		slots = now.slots - from.slots
+	if from.Slots != sampler.GCUnknown && now.Slots != sampler.GCUnknown {
+		slots = now.Slots - from.Slots
 	}
 	tried := float64(majors) / w.limits.growsMajors
-	if now.gc.Count == from.gc.Count && slots == 0 {
+	if now.GC.Count == from.GC.Count && slots == 0 {
 		tried = 1 // no object can be garbage: it is memory of C code
 	}
 	h := hit{
-		score:    least(max(gvl.Ratio(more, from.rss)/w.limits.growsBy, float64(more)/growsMuch), float64(more>>20)/w.limits.growsMiB, float64(span)/w.limits.growsTime, tried),
+		score:    least(max(gvl.Ratio(more, from.RSS)/w.limits.growsBy, float64(more)/growsMuch), float64(more>>20)/w.limits.growsMiB, float64(span)/w.limits.growsTime, tried),
 		severity: SeverityWarn,
 	}
 	if h.score < 1 {
@@ -51,7 +52,7 @@ func (w *window) grown(from, now *memoryPoint) hit {
 	}
 	h.explains = w.withWaiters(w.gcNS) // the collector's work is for what stays
 	h.title = "Memory " + tense("grows", "grew")
-	h.text = units.Bytes(from.rss) + " " + tense("have become", "became") + " " + units.Bytes(now.rss) + " in " + tense("the last ", "") + units.ProseDuration(span) + " (" +
+	h.text = units.Bytes(from.RSS) + " " + tense("have become", "became") + " " + units.Bytes(now.RSS) + " in " + tense("the last ", "") + units.ProseDuration(span) + " (" +
 		units.Bytes(int64(float64(more)*1e9/float64(span))) + " per second)"
 	h.next = "see what keeps them: a cache without a limit, a list that is only added to"
 	switch {
@@ -61,15 +62,15 @@ func (w *window) grown(from, now *memoryPoint) hit {
 		h.text += ", most of it outside of the objects' slots (malloc)"
 		h.next = "see what keeps large strings and lists, or what memory C code does not free"
 	}
-	if from.marked > 0 && now.marked > from.marked {
-		h.text += "; live objects " + units.Count(from.marked) + " to " + units.Count(now.marked) + " in " +
+	if from.Marked > 0 && now.Marked > from.Marked {
+		h.text += "; live objects " + units.Count(from.Marked) + " to " + units.Count(now.Marked) + " in " +
 			units.Plural(int(majors), "full collection", "full collections")
 	}
 	if stack, made := w.maker(); stack != 0 {
 		h.stack = stack
 		h.text += "; " + made
 	}
-	if classes := account.AllocOf(from.classes, now.classes).Classes; len(classes) > 0 {
+	if classes := account.AllocOf(from.Classes, now.Classes).Classes; len(classes) > 0 {
 		h.text += ", most " + tenseAre + " " + classes[0].Name + " (" + units.RoundPercent(classes[0].Share) + ")"
 	}
 	return h

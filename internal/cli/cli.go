@@ -19,6 +19,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/program"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/internal/cli/sudo"
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -61,9 +62,12 @@ func Main(ctx context.Context, args []string, std run.Streams) int {
 	if errors.As(err, &passed) {
 		return passed.Code
 	}
-	asRoot := nameCommand(err, args, command, std)
+	var asRoot []string
+	if !wraps(args) {
+		asRoot = sudo.NameCommand(err, args, command, std)
+	}
 	std.SayErr(err)
-	if err := offerRoot(ctx, asRoot, std); err != nil {
+	if err := sudo.Offer(ctx, asRoot, std, configPath()); err != nil {
 		std.SayErr(err)
 	}
 	if command == root && wraps(args) {

@@ -21,6 +21,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/pushing"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/internal/cli/sudo"
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/datadog"
@@ -402,6 +403,6 @@ func warnOfOpenKeys(log *slog.Logger) {
 		return // there is none
 	}
 	if mode := info.Mode().Perm(); mode&0o044 != 0 {
-		log.Warn("others can read the file with the keys of destinations", "file", path, "mode", mode.String(), "run", "chmod 600 "+shellWords([]string{path}))
+		log.Warn("others can read the file with the keys of destinations", "file", path, "mode", mode.String(), "run", "chmod 600 "+sudo.ShellWords([]string{path}))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/internal/cli/sudo"
 )
 
 // TestAgain: the words that named processes give way to their PIDs, and nothing else does: a flag's value may be the
@@ -31,7 +32,7 @@ func TestAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		choice := run.Chosen{Words: strings.Fields(c.words), PIDs: flags.PIDs{17}, Children: c.children}
-		if got := again(&choice, strings.Fields(c.args), cmd); !slices.Equal(got, strings.Fields(c.want)) {
+		if got := sudo.Again(&choice, strings.Fields(c.args), cmd); !slices.Equal(got, strings.Fields(c.want)) {
 			t.Errorf("%q: %q, want %q", c.args, got, c.want)
 		}
 	}

@@ -28,8 +28,8 @@ const (
 	maxSites = 1 << 15
 	// readTries bounds how often a value is read that changes during the reading.
 	readTries = 2
-	// settledNS bounds the time from the first reading of a value to its confirmation, in ns. In a longer time the memory
-	// of a frame and of its objects can be freed, and taken by others that look the same. That takes two collections.
+	// settledNS bounds the time from the first reading of a value to its confirmation, in ns. In a longer time the
+	// memory of a frame and of its objects can be freed, and taken by others that look the same.
 	settledNS = int64(3e6)
 )
 

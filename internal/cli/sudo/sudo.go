@@ -1,4 +1,5 @@
-package cli
+// Package sudo names the command that root would run, and offers to run it.
+package sudo
 
 import (
 	"context"
@@ -19,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// again are the arguments that start ddtop again for the same processes; cmd is the command that they gave.
-func again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
+// Again returns the arguments that start ddtop again for the same processes; cmd is the command that they gave.
+func Again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
 	if len(c.PIDs) == 0 {
 		return args
 	}
@@ -72,21 +73,21 @@ func positionals(args []string, cmd *cobra.Command) []int {
 // would remove them.
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE"}
 
-// nameCommand puts the very command into an error that says how root may read or follow a process; nil if root may
+// NameCommand puts the very command into an error that says how root may read or follow a process; nil if root may
 // not.
-func nameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) []string {
+func NameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) []string {
 	var inexact *exact.Error
-	if errors.As(why, &inexact) && inexact.RootHelps() && !wraps(args) {
-		args = again(std.Chosen, args, cmd)
-		inexact.Command = "sudo ddtop " + shellWords(args)
+	if errors.As(why, &inexact) && inexact.RootHelps() {
+		args = Again(std.Chosen, args, cmd)
+		inexact.Command = "sudo ddtop " + ShellWords(args)
 		return args
 	}
 	var refused *attach.TargetError
-	if !errors.As(why, &refused) || !refused.Root || wraps(args) {
+	if !errors.As(why, &refused) || !refused.Root {
 		return nil
 	}
-	args = again(std.Chosen, args, cmd)
-	general, exact := fmt.Sprintf("`sudo ddtop -p %d`", refused.PID), "`sudo ddtop "+shellWords(args)+"`"
+	args = Again(std.Chosen, args, cmd)
+	general, exact := fmt.Sprintf("`sudo ddtop -p %d`", refused.PID), "`sudo ddtop "+ShellWords(args)+"`"
 	if strings.Contains(refused.Help, general) {
 		refused.Help = strings.ReplaceAll(refused.Help, general, exact)
 	} else {
@@ -95,12 +96,13 @@ func nameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) 
 	return args
 }
 
-// offerRoot asks at a terminal whether to run ddtop with sudo, and runs it. It returns when it was not run.
-func offerRoot(ctx context.Context, args []string, std run.Streams) error {
+// Offer asks at a terminal whether to run ddtop with sudo, and runs it. It returns when it was not run.
+// config is the path of the user's settings, or "".
+func Offer(ctx context.Context, args []string, std run.Streams, config string) error {
 	if !std.Terminal || args == nil {
 		return nil
 	}
-	sudo, err := exec.LookPath("sudo")
+	program, err := exec.LookPath("sudo")
 	if err != nil || ctx.Err() != nil {
 		return nil // the error has said it
 	}
@@ -116,27 +118,27 @@ func offerRoot(ctx context.Context, args []string, std run.Streams) error {
 		return nil
 	}
 	env := os.Environ()
-	if path := configPath(); path != "" {
-		if _, err := os.Stat(path); err == nil { // root's own would be another one
+	if config != "" {
+		if _, err := os.Stat(config); err == nil { // root's own would be another one
 			env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "XDG_CONFIG_HOME=") }),
-				"XDG_CONFIG_HOME="+filepath.Dir(filepath.Dir(path)))
+				"XDG_CONFIG_HOME="+filepath.Dir(filepath.Dir(config)))
 		}
 	}
 	keep := slices.DeleteFunc(slices.Clone(kept), func(name string) bool {
 		return !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	})
-	run := []string{"sudo"}
+	words := []string{"sudo"}
 	if len(keep) > 0 {
-		run = append(run, "--preserve-env="+strings.Join(keep, ","))
+		words = append(words, "--preserve-env="+strings.Join(keep, ","))
 	}
-	if err := syscall.Exec(sudo, append(append(run, "--", self), args...), env); err != nil {
-		return fmt.Errorf("running %s: %w", sudo, err)
+	if err := syscall.Exec(program, append(append(words, "--", self), args...), env); err != nil {
+		return fmt.Errorf("running %s: %w", program, err)
 	}
 	return nil
 }
 
-// shellWords writes arguments as they are typed into a shell.
-func shellWords(args []string) string {
+// ShellWords writes arguments as they are typed into a shell.
+func ShellWords(args []string) string {
 	out := make([]string, len(args))
 	for i, a := range args {
 		plain := a != "" && strings.Trim(a, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:@%+") == ""
