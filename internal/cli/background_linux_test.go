@@ -56,6 +56,7 @@ func TestBackgroundOutlivesDdtop(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, func() bool { return strings.Contains(said("err"), "went into the background") }, "it is followed")
+	until(t, func() bool { return strings.HasSuffix(said("out"), "\n") }, "its own word of its PID")
 	pid, err := strconv.Atoi(strings.TrimSpace(said("out")))
 	if err != nil {
 		t.Fatal(err)
