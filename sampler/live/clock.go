@@ -1,0 +1,289 @@
+package live
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+// clocked samples until ctx or the target ends. emit runs on another goroutine. clocked does not wait for a hanging
+// read.
+func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error {
+	var out door
+	wanted, cancel := context.WithCancel(ctx)
+	defer cancel()
+	exited := s.proc.Exited()
+	go func() {
+		select {
+		case <-exited:
+			cancel()
+		case <-wanted.Done():
+		}
+	}()
+	err := s.reading.apart(wanted, func() error {
+		return s.run(ctx, func(x *sampler.Sample) { out.emit(emit, x) })
+	}, out.close)
+	switch {
+	case !errors.Is(err, attach.ErrNoAnswer):
+		return err
+	case ctx.Err() != nil:
+		return nil // Silent tells
+	case wanted.Err() != nil:
+		return s.finish("exited")
+	}
+	return err
+}
+
+// run is clocked, on a thread that ends with it.
+func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
+	pace.RaisePriority()
+	s.priority = pace.KernelPriority()
+	defer s.procs.Enter()()
+	defer s.beside()()
+	defer s.tickBegan.Store(0)
+	s.tickBegan.Store(pace.Monotonic())
+	undo := s.stopWith(ctx)
+	defer undo()
+	s.running.Store(true)
+	defer s.running.Store(false)
+	s.warmUp()
+	sleep := pace.NewSleeper(s.pauses != nil) // a timer ends a pause that takes too long
+	defer sleep.Close()
+	c := pace.NewClock(s.info.StackRate, s.info.LockRate, pace.Monotonic())
+	s.budget.Count(+1, 0)
+	defer func() {
+		s.budget.Leave(&s.press)
+		if c.Slow {
+			s.budget.Count(0, -1)
+		} else {
+			s.budget.Count(-1, 0)
+		}
+		if c.Exact {
+			s.budget.CountExact(false)
+		}
+	}()
+	var tracer func() int
+	if s.pauses != nil {
+		tracer = s.pauses.pauser.Thread
+	}
+	cost := pace.NewMeter(tracer)
+	exited := s.proc.Exited()
+	over := func() bool {
+		select {
+		case <-ctx.Done():
+		case <-exited:
+		default:
+			return false
+		}
+		return true
+	}
+	var sample sampler.Sample
+	s.failing.succeeded()
+	seen := pace.Monotonic()
+	var stackNS int64  // CPU time of the last reading of stacks
+	var sampleNS int64 // the same of the last sample beside looks that read none
+	var glances *switchRun
+	var after int64 // CPU time of what came after the last reading: it is none of a look's
+	for {
+		s.tickBegan.Store(0)
+		due := c.Next
+		if s.switches.is() && s.glances() == nil {
+			every := int64(workEveryNS)
+			if c.Slow {
+				every = slowWorkEveryNS
+			}
+			due = min(due, pace.Monotonic()+every)
+		}
+		sleep.Unless(due, over)
+		// Questions of one channel each: each reads a word, while a question of both would take their locks.
+		select {
+		case <-ctx.Done():
+			undo()
+			s.last(emit, &sample)
+			return nil
+		default:
+		}
+		select {
+		case <-exited:
+			return s.finish("exited")
+		default:
+		}
+		now := pace.Monotonic()
+		s.tickBegan.Store(now)
+		stackEvery, lockEvery := s.rates.Intervals()
+		if exact := s.exact.is() || s.switches.is(); exact != c.Exact {
+			c.Exact = exact
+			s.budget.CountExact(exact)
+		}
+		if had := glances != nil; had != (s.glances() != nil) {
+			s.budget.LockAnew()
+		}
+		glances = s.glances()
+		switch {
+		case glances != nil:
+			lockEvery = min(stackEvery, pace.GlanceNS)
+		case c.Exact:
+			lockEvery = min(stackEvery, max(lockEvery, float64(s.view.OldestNS))) // changes come by themselves, counters do not
+		}
+		s.budget.Pace(c, stackEvery, lockEvery)
+		between := now < c.Next
+		if n := s.learnMoves(); between && (n == 0 || !s.looks.may(now, s.budget.InForce())) {
+			continue
+		}
+		depth, late := sampler.LockTick, uint64(0)
+		if !between {
+			depth, late = c.Tick(now)
+		}
+		s.reader.LookAt(s.beginning)
+		s.beginning = s.beginning[:0]
+		paid := depth // what the budget takes the tick for
+		if now-s.lastCheck > checkNS {
+			s.lastCheck = now
+			if err := s.gone(attach.ErrGone); err != nil {
+				return err
+			}
+		}
+		s.ticking.Lock()
+		s.reader.Reads().Late += late
+		if glances != nil {
+			glances.catchUp()
+			_ = cost.Since() // it is not for how often is looked
+			moving := glances.glance()
+			switch {
+			case depth == sampler.StackTick:
+			case now-seen >= pace.GlanceGap(sampleNS, s.budget.InForce(), c.Slow):
+				paid = sampler.StackTick // it costs no look
+			default:
+				s.ticking.Unlock()
+				all, stacks := s.budget.Spent(depth, cost.Since(), stackNS, pace.Monotonic(), pace.OwnCPU)
+				c.Wait(all)
+				c.Rest(max(s.rests(), stacks))
+				s.note(c, now, moving)
+				continue
+			}
+		}
+		err := s.readTick(depth, &sample)
+		if err == nil {
+			sample.Slow = c.Slow
+			if depth == sampler.StackTick {
+				s.view.Frozen = s.counts.Frozen()
+			}
+			s.view.Fill(&sample, false)
+			s.followFibers(&sample)
+			s.listThreads(c.Exact)
+			if x := s.exact.now.Load(); x != nil && c.Exact {
+				x.nameStacks()
+			}
+			if x := s.switches.now.Load(); x != nil && c.Exact {
+				x.nameStacks()
+				x.sampled(&sample)
+			}
+		}
+		s.ticking.Unlock()
+		spent := cost.Since() + after
+		after = 0
+		if paid == sampler.StackTick {
+			stackNS = spent
+		}
+		if paid != depth {
+			sampleNS = spent
+		}
+		if between {
+			s.looks.spend(spent) // the budget finds that beside the ticks
+		} else {
+			all, stacks := s.budget.Spent(paid, spent, stackNS, pace.Monotonic(), pace.OwnCPU)
+			c.Wait(all)
+			c.Rest(max(s.rests(), stacks))
+		}
+		if cause := err; err != nil {
+			if now-s.lastCheck > failCheckNS {
+				// It may have called exec: what was known of its memory is void then.
+				s.lastCheck = now
+				err = errors.Join(err, attach.ErrGone)
+			}
+			if err := s.gone(err); err != nil {
+				return err
+			}
+			if err := s.retry(c, now, cause); err != nil {
+				return err
+			}
+			continue
+		}
+		s.failing.succeeded()
+		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS && !s.proc.Alive() {
+			// Memory is read by the PID. That it was this process's is certain when the process lives after that.
+			if err := s.gone(attach.ErrGone); err != nil {
+				return err
+			}
+		}
+		seen = sample.TimeNS
+		s.slowCounters(&sample, false)
+		s.countClasses(&sample)
+		s.note(c, now, busy(&sample))
+		s.tickBegan.Store(0)
+		emit(&sample)
+		if glances != nil {
+			after = cost.Since()
+		}
+	}
+}
+
+// note tells the clock whether anything runs, waits or collects garbage, and the budget the resulting speed of the
+// clock.
+func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
+	slow := c.Slow
+	c.Note(now, busy)
+	switch {
+	case slow && !c.Slow:
+		s.budget.Count(+1, -1)
+	case !slow && c.Slow:
+		s.budget.Count(-1, +1)
+	}
+}
+
+// glances returns who has the clock look at threads between two samples. It is nil if nobody does.
+func (s *Source) glances() *switchRun {
+	if x := s.switches.now.Load(); x != nil && x.on() && x.glances() {
+		return x
+	}
+	return nil
+}
+
+// last takes one more sample with all counters at the end, without a stop. A failed read leaves it out.
+func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
+	if sample.TimeNS == 0 {
+		return // there is no sample to end with
+	}
+	s.reader.Resume()
+	s.ticking.Lock()
+	err := s.reader.Read(sampler.LockTick, sample)
+	if err == nil {
+		sample.PauseNS = 0
+		s.view.Fill(sample, false)
+		s.view.LastCounters(sample)
+	}
+	s.ticking.Unlock()
+	if err != nil || !s.proc.Alive() {
+		return
+	}
+	s.lastProc = 0
+	s.slowCounters(sample, false)
+	emit(sample)
+}
+
+// learnMoves tells the next tick which threads have not moved, and returns how many have begun something.
+func (s *Source) learnMoves() (entered int) {
+	var moves ruby.Moves
+	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
+		var list []ruby.Entered
+		moves, list = x.whoMoved()
+		s.beginning = append(s.beginning, list...)
+		s.beginning = s.beginning[max(len(s.beginning)-maxBeginning, 0):] // the last ones are those still to be seen
+	}
+	s.reader.SetMoves(moves)
+	return len(s.beginning)
+}

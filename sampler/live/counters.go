@@ -1,0 +1,123 @@
+package live
+
+import (
+	"context"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+)
+
+// besideEvery is how often ddtop reads the slow counters, and looks for sockets that wait to be named.
+const besideEvery = time.Second
+
+// queuesNS is the interval between reads of the queues in front of the process. The kernel's queues are read every
+// besideEvery.
+const queuesNS = 1_000_000_000
+
+// beside names sockets and reads slow counters beside the sampling. The returned function ends it and waits.
+func (s *sampling) beside() func() {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(besideEvery)
+		defer tick.Stop()
+		var locks lockWatch
+		defer locks.close()
+		s.readSlow()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				// A failure leaves sockets without a name, which shows.
+				_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
+				s.readSlow()
+				s.findPublishedAgain()
+				s.readLocks(ctx, &locks, pace.Monotonic())
+			}
+		}
+	}()
+	return func() { stop(); <-done }
+}
+
+func (s *sampling) readSlow() {
+	now := s.slow.Read(pace.Monotonic())
+	s.slowNow.Store(&now)
+}
+
+// busy reports whether anything ran, waited or collected garbage in a sample.
+func busy(s *sampler.Sample) bool {
+	if s.GC.During {
+		return true
+	}
+	for i := range s.Ractors {
+		r := &s.Ractors[i]
+		if r.OwnerStart != 0 || r.OwnerEnd != 0 || r.Waiting > 0 {
+			return true
+		}
+	}
+	for i := range s.Threads {
+		if s.Threads[i].Kernel.Syscall == sampler.SyscallRunning {
+			return true
+		}
+	}
+	return false
+}
+
+// slowCounters adds the counters that are read at a low rate.
+func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
+	now := sample.TimeNS
+	every := min(kernelview.ProcNS*max(int64(s.sharers.Load())/procSharers, 1), slowProcNS)
+	if sample.Slow {
+		every = slowProcNS
+	}
+	every = min(every, s.view.OldestNS)
+	if all || now-s.lastProc >= every {
+		s.lastProc = now
+		if p, err := s.counts.Read(now); err == nil {
+			s.procNow = p
+			s.view.Frozen = p.Frozen
+			if !all { // of a single sample nothing follows
+				s.budget.Look(now, kernel.IdleNS, p.Pressure, &s.press)
+			}
+		}
+	}
+	if all || now-s.lastSelf > kernelview.SelfNS {
+		s.lastSelf = now
+		if self, err := kernel.ReadSelf(); err == nil {
+			s.selfNow, s.lastSelfCPU = self, now
+		}
+	} else if now-s.lastSelfCPU > kernelview.SelfCPUNS {
+		s.lastSelfCPU = now
+		if cpu, err := kernel.SelfCPU(); err == nil {
+			s.selfNow.CPUNS = cpu
+		}
+	}
+	sample.Proc, sample.Self = s.procNow, s.selfNow
+	sample.Proc.Frozen = s.view.Frozen
+	if slow := s.slowNow.Load(); slow != nil {
+		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
+		s.readQueues(now, slow, all)
+	}
+	sample.Queues = s.queuesNow
+	s.tellTIDs(sample)
+	sample.NativeLocks = s.locksNow.Load()
+	sample.Self.Priority = s.priority
+	sample.Self.Halved, sample.Self.Lowered = s.budget.Says()
+	sample.Self.Extended = s.budget.TakesMore()
+}
+
+// readQueues reads what waits in front of the process, if it was not read lately.
+func (s *sampling) readQueues(now int64, slow *kernel.SlowCounts, all bool) {
+	if !all && s.queuesNow != nil && now-s.queuesNow.AtNS < queuesNS {
+		return
+	}
+	s.ticking.Lock()
+	pools := s.reader.Pools()
+	s.ticking.Unlock()
+	s.queuesNow = s.names.Queues(&sampler.Queues{AtNS: now, Accept: slow.Accept, Pools: pools})
+}

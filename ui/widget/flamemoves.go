@@ -1,0 +1,156 @@
+package widget
+
+import (
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+// callerOf and calleeOf go by the rows of the picture, where a run of frames may be one row; nil at the ends.
+func (v *flamePicture) callerOf(n *flamegraph.Node) *flamegraph.Node {
+	return v.original(v.drawn(n).Parent)
+}
+
+func (v *flamePicture) calleeOf(n *flamegraph.Node) *flamegraph.Node {
+	return v.original(heaviest(v.drawn(n)))
+}
+
+func (v *flamePicture) SelectParent() {
+	if !v.First() {
+		v.SelectNode(v.callerOf(v.SelNode))
+	}
+}
+
+func (v *flamePicture) SelectChild() {
+	if !v.First() {
+		v.SelectNode(v.calleeOf(v.SelNode))
+	}
+}
+
+// SelectBeside selects the next frame of the row.
+func (v *flamePicture) SelectBeside(d int) {
+	if v.First() {
+		return
+	}
+	y, i, _ := v.Find(v.SelNode)
+	row := v.Picture.Rows[y]
+	for i += d; i >= 0 && i < len(row); i += d {
+		if row[i].Node != nil {
+			v.SelectNode(row[i].Node)
+			return
+		}
+	}
+}
+
+// up and down move the selection by a row of the screen: outward at the top, in a picture of flames at the bottom.
+func (v *Flame) up() {
+	if v.Upward {
+		v.SelectChild()
+	} else {
+		v.SelectParent()
+	}
+}
+
+func (v *Flame) Down() {
+	if v.Upward {
+		v.SelectParent()
+	} else {
+		v.SelectChild()
+	}
+}
+
+// rowAt is the row of the picture that is drawn at a row of the screen, in an area of the height; -1: none. It is its
+// own inverse.
+func (v *Flame) rowAt(y, height int) int {
+	if v.Upward {
+		y = height - 1 - y
+	}
+	if y += v.Top; y < 0 || y >= len(v.Picture.Rows) {
+		return -1
+	}
+	return y
+}
+
+// ScrollBy scrolls by rows of the screen, whichever way the picture grows.
+func (v *Flame) ScrollBy(d int) {
+	if v.Upward {
+		d = -d
+	}
+	v.Top += d
+	v.Selected = nil
+}
+
+func (v *flamePicture) toRoot() {
+	v.Selected, v.SelNode, v.Top = nil, nil, 0
+	v.First()
+}
+
+// pageBy scrolls by a screenful of the screen.
+func (v *Flame) pageBy(d int) {
+	if v.Upward {
+		d = -d
+	}
+	v.scroll(d)
+}
+
+// scroll moves the picture by a screenful, and the selection with it: outward (-1) or inward (+1).
+func (v *flamePicture) scroll(d int) {
+	if v.First() {
+		return
+	}
+	for range max(v.Height-1, 1) {
+		n := v.callerOf(v.SelNode)
+		if d > 0 {
+			n = v.calleeOf(v.SelNode)
+		}
+		if n == nil || n.Parent == nil {
+			return
+		}
+		v.SelNode = n
+		v.SelectNode(n)
+	}
+}
+
+func (v *flamePicture) ZoomIn() {
+	if v.First() {
+		return
+	}
+	v.Zoom = v.Selected
+	v.Top = 0
+	if hit := v.inRun[v.SelNode]; hit != nil {
+		v.Selected = v.own.PathIn(v.SelNode, hit)
+	}
+}
+
+// ZoomOut leaves the zoom; false when there was none.
+func (v *flamePicture) ZoomOut() bool {
+	if len(v.Zoom) == 0 {
+		return false
+	}
+	v.Selected = v.Zoom
+	v.Zoom = nil
+	return true
+}
+
+// NextMatch selects the next (or previous) frame that the search found, in reading order.
+func (v *flamePicture) NextMatch(d int) {
+	var hits []*flamegraph.Node
+	at := -1
+	for _, row := range v.Picture.Rows {
+		for i := range row {
+			n := row[i].Node
+			if n == nil || !v.Matches.Nodes[n] {
+				continue
+			}
+			if n == v.SelNode {
+				at = len(hits)
+			}
+			hits = append(hits, n)
+		}
+	}
+	if len(hits) == 0 {
+		return
+	}
+	if at < 0 && d < 0 {
+		at = 0
+	}
+	v.SelectNode(hits[(at+d+len(hits))%len(hits)])
+}
