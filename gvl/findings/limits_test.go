@@ -83,6 +83,20 @@ func TestLimitsAreWhole(t *testing.T) {
 	}
 }
 
+// TestDocsExplainTheRules: docs/findings.md has a row and a section for each rule, in the order of the table.
+func TestDocsExplainTheRules(t *testing.T) {
+	text, err := os.ReadFile("../../docs/findings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range RuleIDs() {
+		row, section := "(#"+id+") (`"+id+"`) | ", "\n## "+id+"\n\n*"
+		if strings.Count(string(text), row) != 1 || strings.Count(string(text), section) != 1 {
+			t.Errorf("docs/findings.md does not explain %s once", id)
+		}
+	}
+}
+
 // TestDocsGroupTheRules: the lists of rules in the text of docs/reference/findings.md are those of their rank, and of those that wait for
 // the end of a program's start.
 func TestDocsGroupTheRules(t *testing.T) {
