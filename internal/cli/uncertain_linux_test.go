@@ -104,8 +104,11 @@ func TestUncertainFramesInEveryFile(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out")
 			run(t, "report", recorded, "--format", format, more, "-o", out).want(t, 0)
 			text := string(readAll(t, out))
-			if format == "pprof" {
+			switch format {
+			case "pprof":
 				text = profileText(t, []byte(text))
+			case "md":
+				text = strings.NewReplacer(`\[`, "[", `\]`, "]").Replace(text)
 			}
 			files[format+" "+more] = text
 		}

@@ -42,26 +42,28 @@ type awaited struct {
 }
 
 // New opens a Reader. vmPath is the file that has the VM, and machine the process's.
-func New(proc *attach.Process, vmPath, machine string) (r *Reader, err error) {
-	r = &Reader{proc: proc, seen: make(map[uint64]*awaited)}
-	defer func() {
-		if err != nil {
-			r.Close()
-		}
-	}()
-	if r.tasks, err = kernel.OpenTasks(proc.PID(), sampler.NewDictionary()); err != nil {
+func New(proc *attach.Process, vmPath, machine string) (*Reader, error) {
+	r := &Reader{proc: proc, seen: make(map[uint64]*awaited)}
+	if err := r.open(machine); err != nil {
+		r.Close()
 		return nil, err
-	}
-	if r.spaces, err = kernel.OpenNamespace(proc.PID()); err != nil {
-		return nil, err
-	}
-	if machine == "x86_64" {
-		if r.space, err = native.NewSpace(proc); err != nil {
-			return nil, err
-		}
 	}
 	r.parent = forkedBy(proc, vmPath)
 	return r, nil
+}
+
+// open opens what a Reader reads from, but the parent.
+func (r *Reader) open(machine string) (err error) {
+	if r.tasks, err = kernel.OpenTasks(r.proc.PID(), sampler.NewDictionary()); err != nil {
+		return err
+	}
+	if r.spaces, err = kernel.OpenNamespace(r.proc.PID()); err != nil {
+		return err
+	}
+	if machine == "x86_64" {
+		r.space, err = native.NewSpace(r.proc)
+	}
+	return err
 }
 
 // forkedBy returns the process that forked another one. It is nil if there is none. A process that has taken the place
