@@ -78,16 +78,16 @@ func TestStoppedProcessAmongSeveral(t *testing.T) {
 		worker := &renamed{Source: demosource.New(quiet), pid: 4242, title: "worker"}
 		c.list = append(c.list, sampler.Relative{PID: 4242, Parent: 4240, Title: worker.title, Source: halting{worker}})
 		s := newProcessScreen(t, size[0], size[1], c, scene.Options{})
-		s.sees("worker 4242: The process is stopped: a signal")
+		s.sees("worker 4242: Process is stopped: a signal")
 		want := "stopped"
 		if size[0] >= 80 {
 			s.sees("1 running · 1 stopped")
 			want = "✖ stopped"
 		}
 		if size[0] >= 200 {
-			want = "✖ The process is stopped"
+			want = "✖ Process is stopped"
 		}
-		if l := s.line(" 4242 "); !strings.HasPrefix(l, " ■") || !strings.Contains(l, want) {
+		if l := s.line(" ■ "); !strings.HasPrefix(l, " ■") || !strings.Contains(l, "worker") || !strings.Contains(l, want) {
 			t.Errorf("%v: the stopped process: %q", size, l)
 		}
 		if l := s.line(" 4240 "); !strings.HasPrefix(l, " ●") || strings.Contains(l, "stopped") {
