@@ -55,13 +55,15 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 	r.first = max(r.pageStart+8, r.totalSlots+2, r.slotSize+2)
 	r.whole = max(r.first, r.flags+4, r.marks.Offset+r.marks.Size)
 	r.bytes = pageBytes(r.marks)
-	r.headers, r.slots = make([]byte, PagesAPiece*(r.first+r.whole)), make([]byte, PagesAPiece*maxHeapPage)
+	r.headers, r.slots = make([]byte, PagesAPiece*(r.first+r.whole+1)), make([]byte, PagesAPiece*maxHeapPage)
 	return r, nil
 }
 
-// Whole calls f with each of some pages of the heap, PagesAPiece at most. Each page is read in one call with its
-// header, the slots first. skipped counts the pages that could not be read, or that changed their place meanwhile. The
-// content is valid during the call of f. The error is the target's, or says that the release's table lacks a place.
+// Whole calls f with each of some pages of the heap, PagesAPiece at most. Each page is read in one call: the slots, the
+// header with the marks, and the header's flags once more. If both flags say that the page is unswept, the marks
+// between them are whole: a collection clears marks only after all pages are swept (gc.c, gc_marks_start). skipped
+// counts the pages that could not be read, or that changed their place meanwhile. The content is valid during the call
+// of f. The error is the target's, or says that the release's table lacks a place.
 func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err error) {
 	if g.whole == nil {
 		if g.whole, err = g.newWhole(); err != nil {
@@ -78,7 +80,7 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 		return 0, err
 	}
 	r.content, r.of = r.content[:0], r.of[:0]
-	wholes := r.headers[len(list)*r.first:]
+	wholes, again := r.headers[len(list)*r.first:], r.headers[len(list)*(r.first+r.whole):]
 	for i, header := range r.ranges {
 		start, size, total := r.heapPage.slots(header.Buf)
 		switch {
@@ -89,16 +91,17 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 			n := len(r.of)
 			r.of = append(r.of, i)
 			r.content = append(r.content, attach.Range{Addr: start, Buf: r.slots[n*maxHeapPage:][:total*size]},
-				attach.Range{Addr: list[i], Buf: wholes[n*r.whole:][:r.whole]})
+				attach.Range{Addr: list[i], Buf: wholes[n*r.whole:][:r.whole]},
+				attach.Range{Addr: list[i] + attach.Address(r.flags), Buf: again[n:][:1]})
 		}
 	}
 	if err := g.pages.read(g, r.content); err != nil {
 		return skipped, err
 	}
 	for n, i := range r.of {
-		slots, header := r.content[2*n], r.content[2*n+1]
+		slots, header, flags := r.content[3*n], r.content[3*n+1], r.content[3*n+2]
 		start, size, total := r.heapPage.slots(r.ranges[i].Buf)
-		if slots.Failed || header.Failed {
+		if slots.Failed || header.Failed || flags.Failed {
 			skipped++
 			continue
 		}
@@ -106,7 +109,7 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 			skipped++
 			continue
 		}
-		f(&Page{Start: start, Slots: slots.Buf, SlotSize: size, unswept: header.Buf[r.flags]&beforeSweep != 0,
+		f(&Page{Start: start, Slots: slots.Buf, SlotSize: size, unswept: header.Buf[r.flags]&flags.Buf[0]&beforeSweep != 0,
 			marks: header.Buf[r.marks.Offset:][:r.marks.Size], bytes: r.bytes})
 	}
 	return skipped, nil
