@@ -101,6 +101,9 @@ func TestRaised(t *testing.T) {
 			t.Parallel()
 			each(t, func(t *testing.T, r rubytest.Ruby) {
 				t.Parallel()
+				if id == "lock_nobody_holds" && !r.AtLeast(3, 1) {
+					rubytest.Skip(t, "syslog of Debian's glibc 2.31 writes before it takes its lock")
+				}
 				raise(t, load(t, r, "raise/"+id), id, want)
 			})
 		})

@@ -117,13 +117,32 @@ func (r *pageReads) read(g *Reader, ranges []attach.Range) error {
 	return err
 }
 
-// Pages reads the addresses of the heap's pages. cut is true if the heap has more than maxHeapPages. The error is
-// about reading the list, or says that the release's table does not lead to it.
+// Pages reads the addresses of the heap's pages, in order and each once. Ruby moves a part of its list when it adds or
+// removes a page (gc.c, heap_page_allocate and heap_pages_free_unused_pages), so one reading can have a page twice and
+// lack another. What either of two readings has is the list. cut is true if the heap has more than maxHeapPages. The
+// error is about reading the list, or says that the release's table does not lead to it.
 func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 	var places pageList
 	if err := g.resolve(&places); err != nil {
 		return nil, false, err
 	}
+	for range 2 {
+		once, more, err := g.pagesOnce(&places)
+		if err != nil {
+			return nil, false, err
+		}
+		list, cut = append(list, once...), cut || more
+	}
+	slices.Sort(list)
+	list = slices.DeleteFunc(slices.Compact(list), func(at attach.Address) bool { return at == 0 })
+	if len(list) > maxHeapPages {
+		list, cut = list[:maxHeapPages], true
+	}
+	return list, cut, nil
+}
+
+// pagesOnce reads the list of pages as it is in memory.
+func (g *Reader) pagesOnce(places *pageList) (list []attach.Address, cut bool, err error) {
 	read := func(addr attach.Address) (uint64, error) {
 		var w [8]byte
 		err := g.Mem.Read(addr, w[:])

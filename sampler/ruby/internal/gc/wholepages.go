@@ -45,6 +45,9 @@ type wholeReads struct {
 // beforeSweep is the bit of a page's flags that says that it waits to be swept (heap_page.flags.before_sweep, gc.c).
 const beforeSweep = 1
 
+// againBytes is the room for what is read behind a page: the byte of its flags, and the word with the collector's mode.
+const againBytes = 1 + 8
+
 func (g *Reader) newWhole() (*wholeReads, error) {
 	r := new(wholeReads)
 	if err := g.resolve(&r.heapPage); err != nil {
@@ -55,15 +58,15 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 	r.first = max(r.pageStart+8, r.totalSlots+2, r.slotSize+2)
 	r.whole = max(r.first, r.flags+4, r.marks.Offset+r.marks.Size)
 	r.bytes = pageBytes(r.marks)
-	r.headers, r.slots = make([]byte, PagesAPiece*(r.first+r.whole+1)), make([]byte, PagesAPiece*maxHeapPage)
+	r.headers, r.slots = make([]byte, PagesAPiece*(r.first+r.whole+againBytes)+againBytes), make([]byte, PagesAPiece*maxHeapPage)
 	return r, nil
 }
 
 // Whole calls f with each of some pages of the heap, PagesAPiece at most. Each page is read in one call: the slots, the
-// header with the marks, and the header's flags once more. If both flags say that the page is unswept, the marks
-// between them are whole: a collection clears marks only after all pages are swept (gc.c, gc_marks_start). skipped
-// counts the pages that could not be read, or that changed their place meanwhile. The content is valid during the call
-// of f. The error is the target's, or says that the release's table lacks a place.
+// header with the marks, the header's flags once more, and the collector's mode. The marks say what is garbage only if
+// the page is unswept before and behind them, and the collector sweeps: while it marks, live objects have no mark yet
+// (gc.c, is_garbage_object). skipped counts the pages that could not be read, or that changed their place meanwhile.
+// The content is valid during the call of f. The error is the target's, or says that the release's table lacks a place.
 func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err error) {
 	if g.whole == nil {
 		if g.whole, err = g.newWhole(); err != nil {
@@ -79,8 +82,9 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 	if err := g.pages.read(g, r.ranges); err != nil {
 		return 0, err
 	}
-	r.content, r.of = r.content[:0], r.of[:0]
 	wholes, again := r.headers[len(list)*r.first:], r.headers[len(list)*(r.first+r.whole):]
+	mode := attach.Range{Addr: g.Objspace + attach.Address(g.mode.Offset), Buf: again[len(list)*againBytes:][:g.mode.Size]}
+	r.content, r.of = append(r.content[:0], mode), r.of[:0]
 	for i, header := range r.ranges {
 		start, size, total := r.heapPage.slots(header.Buf)
 		switch {
@@ -92,14 +96,21 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 			r.of = append(r.of, i)
 			r.content = append(r.content, attach.Range{Addr: start, Buf: r.slots[n*maxHeapPage:][:total*size]},
 				attach.Range{Addr: list[i], Buf: wholes[n*r.whole:][:r.whole]},
-				attach.Range{Addr: list[i] + attach.Address(r.flags), Buf: again[n:][:1]})
+				attach.Range{Addr: list[i] + attach.Address(r.flags), Buf: again[n*againBytes:][:1]},
+				attach.Range{Addr: mode.Addr, Buf: again[n*againBytes+1:][:len(mode.Buf)]})
 		}
 	}
 	if err := g.pages.read(g, r.content); err != nil {
 		return skipped, err
 	}
+	sweeps := func(r attach.Range) bool {
+		f := g.mode
+		f.Offset = 0
+		return !r.Failed && sampler.GCMode(f.In(r.Buf)) == sampler.GCSweeping
+	}
+	before := sweeps(r.content[0])
 	for n, i := range r.of {
-		slots, header, flags := r.content[3*n], r.content[3*n+1], r.content[3*n+2]
+		slots, header, flags, behind := r.content[4*n+1], r.content[4*n+2], r.content[4*n+3], r.content[4*n+4]
 		start, size, total := r.heapPage.slots(r.ranges[i].Buf)
 		if slots.Failed || header.Failed || flags.Failed {
 			skipped++
@@ -109,8 +120,8 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 			skipped++
 			continue
 		}
-		f(&Page{Start: start, Slots: slots.Buf, SlotSize: size, unswept: header.Buf[r.flags]&flags.Buf[0]&beforeSweep != 0,
-			marks: header.Buf[r.marks.Offset:][:r.marks.Size], bytes: r.bytes})
+		unswept := header.Buf[r.flags]&flags.Buf[0]&beforeSweep != 0 && before && sweeps(behind)
+		f(&Page{Start: start, Slots: slots.Buf, SlotSize: size, unswept: unswept, marks: header.Buf[r.marks.Offset:][:r.marks.Size], bytes: r.bytes})
 	}
 	return skipped, nil
 }

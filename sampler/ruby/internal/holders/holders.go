@@ -167,7 +167,9 @@ func (r *Reader) page(p *gc.Page) {
 		flags := view.U64(slot)
 		typ := flags & heap.TypeMask
 		var node heapgraph.Node
-		if typ != heap.TypeNone && typ != heap.TypeMoved && typ != heap.TypeZombie && !p.Dead(at) {
+		// Garbage that waits to be swept is an object too: no root reaches it. The marks of a page that is in use would
+		// take some live objects for garbage.
+		if typ != heap.TypeNone && typ != heap.TypeMoved && typ != heap.TypeZombie {
 			own := r.sizes.Of(slot)
 			node = heapgraph.Node{Addr: uint64(p.Start) + uint64(at), Size: uint64(p.SlotSize) + own.Bytes, Type: r.typeName(typ),
 				Length: r.refs.Length(slot)}
