@@ -118,7 +118,7 @@ func (r *pageReads) read(g *Reader, ranges []attach.Range) error {
 }
 
 // Pages reads the addresses of the heap's pages, in order and each once. Ruby moves a part of its list when it adds or
-// removes a page (gc.c, heap_page_allocate and heap_pages_free_unused_pages), so one reading can have a page twice and
+// removes a page (gc.c, heap_page_allocate and heap_pages_free_unused_pages). So one reading can have a page twice and
 // lack another. What either of two readings has is the list. cut is true if the heap has more than maxHeapPages. The
 // error is about reading the list, or says that the release's table does not lead to it.
 func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {

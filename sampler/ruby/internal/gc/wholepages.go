@@ -58,13 +58,14 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 	r.first = max(r.pageStart+8, r.totalSlots+2, r.slotSize+2)
 	r.whole = max(r.first, r.flags+4, r.marks.Offset+r.marks.Size)
 	r.bytes = pageBytes(r.marks)
-	r.headers, r.slots = make([]byte, PagesAPiece*(r.first+r.whole+againBytes)+againBytes), make([]byte, PagesAPiece*maxHeapPage)
+	r.headers = make([]byte, PagesAPiece*(r.first+r.whole+againBytes)+againBytes)
+	r.slots = make([]byte, PagesAPiece*maxHeapPage)
 	return r, nil
 }
 
 // Whole calls f with each of some pages of the heap, PagesAPiece at most. Each page is read in one call: the slots, the
 // header with the marks, the header's flags once more, and the collector's mode. The marks say what is garbage only if
-// the page is unswept before and behind them, and the collector sweeps: while it marks, live objects have no mark yet
+// the page is unswept before and behind them, and the collector sweeps. While it marks, live objects have no mark yet
 // (gc.c, is_garbage_object). skipped counts the pages that could not be read, or that changed their place meanwhile.
 // The content is valid during the call of f. The error is the target's, or says that the release's table lacks a place.
 func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err error) {
@@ -121,7 +122,8 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 			continue
 		}
 		unswept := header.Buf[r.flags]&flags.Buf[0]&beforeSweep != 0 && before && sweeps(behind)
-		f(&Page{Start: start, Slots: slots.Buf, SlotSize: size, unswept: unswept, marks: header.Buf[r.marks.Offset:][:r.marks.Size], bytes: r.bytes})
+		f(&Page{Start: start, Slots: slots.Buf, SlotSize: size, unswept: unswept,
+			marks: header.Buf[r.marks.Offset:][:r.marks.Size], bytes: r.bytes})
 	}
 	return skipped, nil
 }
