@@ -33,7 +33,7 @@ func Of(s *report.Stat) *report.StatCapacity {
 	work, others := poolTimes(s)
 	outside := sum.outside()
 	total := work.held + outside + work.waiting
-	if sum.ns.Sum() == 0 || total == 0 {
+	if sum.ns.Sum() == 0 || work.held == 0 { // the names of its threads are not known
 		return nil
 	}
 	out := &report.StatCapacity{Threads: threads, Requests: sum.ended, Curve: []report.CapacityPoint{},

@@ -194,6 +194,7 @@ func TestRefusesToPredict(t *testing.T) {
 	for name, spoil := range map[string]func(s *report.Stat){
 		"two pools":     func(s *report.Stat) { s.Queues.Pools = append(s.Queues.Pools, s.Queues.Pools[0]) },
 		"size unknown":  func(s *report.Stat) { s.Queues.Pools[0].Max = nil },
+		"no names":      func(s *report.Stat) { s.Threads[0].Name = nil; s.Requests.Endpoints[0].NS.IO = 0 },
 		"no pool":       func(s *report.Stat) { s.Queues = nil },
 		"no requests":   func(s *report.Stat) { s.Requests.Endpoints = nil },
 		"states lack":   func(s *report.Stat) { why := "no"; s.Quality.Lacks.States = &why },

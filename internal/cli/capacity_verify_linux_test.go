@@ -33,9 +33,7 @@ func TestPredictedThroughput(t *testing.T) {
 			}
 			from := time.Now()
 			c := capacityOf(t, pids[5])
-			for served[1].Load() < before[1]+300 {
-				time.Sleep(time.Millisecond)
-			}
+			until(t, func() bool { return served[1].Load() >= before[1]+300 }, "300 answers of one thread")
 			took, rates := time.Since(from).Seconds(), make(map[int]float64)
 			for threads, n := range served {
 				rates[threads] = float64(n.Load()-before[threads]) / took
