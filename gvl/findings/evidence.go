@@ -361,7 +361,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 		c.rests(w, ts)
 		c.takes(w, ts)
 	}
-	w.spin.look(c, t, ts)
+	w.spin.look(t, ts)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens = ts.State == gvl.IO && t.Kernel.Listens
 	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait

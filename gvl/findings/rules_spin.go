@@ -16,9 +16,10 @@ const ruleSpins = "spinning"
 const (
 	// maxSpinStacks bounds the stacks of a thread that spins. A thread with more of them does something.
 	maxSpinStacks = 12
-	// spinTried is the part of the samples with the GVL in which a thread that spins waits or tries. spinAsked is that
-	// part if it only asks, spinBlindly if it only reads or writes, which can move data, too.
-	spinTried, spinAsked, spinBlindly = .6, .5, .8
+	// spinTried is the part of the samples with the GVL in which a thread that spins waits, tries, or is on the way to
+	// it. spinAsked is that part if it only asks. spinBlindly is the part in the attempts alone if it only reads or
+	// writes, which can move data, too. spinLeast is the least part in the attempts themselves.
+	spinTried, spinAsked, spinBlindly, spinLeast = .6, .5, .8, .1
 	// spinLooks is the least number of samples with the GVL, of all threads that spin together.
 	spinLooks = 8
 	// spinWakes is the least number of wake-ups per second of a thread that pauses.
@@ -34,33 +35,30 @@ type spinReading struct{ atNS, turns, cpuNS, readyNS int64 }
 type spin struct {
 	stacks [maxSpinStacks]sampler.StackID
 	n      int
-	// sinceNS is its begin. held counts the samples with the GVL, and tried the ones in an attempt.
-	sinceNS     int64
-	held, tried int64
-	attempts    code.Attempt
+	// sinceNS is its begin. held counts the samples with the GVL at each stack.
+	sinceNS int64
+	held    [maxSpinStacks]int64
 	// The thread's counters at the first and the last reading.
 	first, last spinReading
 }
 
 // look adds a sample of a thread, whose stack was read.
-func (s *spin) look(c *collector, t *sampler.Thread, ts *gvl.ThreadState) {
+func (s *spin) look(t *sampler.Thread, ts *gvl.ThreadState) {
 	const bits = sampler.StackFresh | sampler.StackFailed | sampler.StackPartial
 	if ts.Stack == 0 || t.Quality&bits != sampler.StackFresh {
 		return
 	}
-	if !slices.Contains(s.stacks[:s.n], ts.Stack) {
+	i := slices.Index(s.stacks[:s.n], ts.Stack)
+	if i < 0 {
 		if s.n == maxSpinStacks || s.n == 0 {
 			*s = spin{sinceNS: ts.AtNS}
 		}
-		s.stacks[s.n] = ts.Stack
+		i = s.n
+		s.stacks[i] = ts.Stack
 		s.n++
 	}
 	if ts.State == gvl.Running || ts.State == gvl.Native {
-		s.held++
-		if a := code.AttemptOf(c.dict, ts.Stack); a != 0 {
-			s.tried++
-			s.attempts |= a
-		}
+		s.held[i]++
 	}
 	if k := &t.Kernel; k.CPUAtNS >= s.sinceNS {
 		s.last = spinReading{k.CPUAtNS, k.Turns, k.CPUNS, k.CPUNS + k.RunDelayNS}
@@ -77,20 +75,51 @@ func (s *spin) rates() (wakes, cpu, ready float64) {
 	return wakes, gvl.Ratio(s.last.cpuNS-s.first.cpuNS, span), gvl.Ratio(s.last.readyNS-s.first.readyNS, span)
 }
 
-// tries reports whether so many samples with the GVL, of which some were in attempts, are of threads that only try.
-func tries(held, tried int64, of code.Attempt) bool {
-	least := spinTried
+// spinLooked are the samples with the GVL of threads that may spin: all, the ones in an attempt, and the ones in the
+// frames that called it, at the lines of those calls.
+type spinLooked struct {
+	held, tried, onWay int64
+	attempts           code.Attempt
+}
+
+// add adds the samples of one thread.
+func (l *spinLooked) add(dict *sampler.Dictionary, s *spin) {
+	var onWay [maxSpinStacks]bool
+	for i, stack := range s.stacks[:s.n] {
+		a := code.AttemptOf(dict, stack)
+		l.held += s.held[i]
+		if a == 0 || s.held[i] == 0 {
+			continue
+		}
+		l.tried += s.held[i]
+		l.attempts |= a
+		for caller := range code.Frames(dict, stack, code.MaxFrames) {
+			if j := slices.Index(s.stacks[:s.n], caller); j >= 0 {
+				onWay[j] = true
+			}
+		}
+	}
+	for i, stack := range s.stacks[:s.n] {
+		if onWay[i] && code.AttemptOf(dict, stack) == 0 {
+			l.onWay += s.held[i]
+		}
+	}
+}
+
+// only reports whether the samples are of threads that only try.
+func (l *spinLooked) only() bool {
+	least, tried := spinTried, l.tried+l.onWay
 	const copies = code.AttemptRead | code.AttemptWrite
 	switch {
-	case of == 0 || of&copies == copies:
+	case l.attempts == 0 || l.attempts&copies == copies:
 		return false
-	case of&(code.AttemptPause|code.AttemptAsk) == 0:
-		least = spinBlindly
-	case of == code.AttemptAsk:
+	case l.attempts&(code.AttemptPause|code.AttemptAsk) == 0:
+		least, tried = spinBlindly, l.tried
+	case l.attempts == code.AttemptAsk:
 		least = spinAsked
 	}
-	n := float64(held)
-	return held >= spinLooks && float64(tried) >= least*n+math.Sqrt(n)/4
+	n := float64(l.held)
+	return l.held >= spinLooks && float64(l.tried) >= spinLeast*n && float64(tried) >= least*n+math.Sqrt(n)/4
 }
 
 // spinners are the threads that spin in the methods of one outermost method.
@@ -99,17 +128,16 @@ type spinners struct {
 	wakes, cpu, ready float64
 	most              float64
 	ageNS             int64
-	held, tried       int64
-	of                code.Attempt
+	looked            spinLooked
 }
 
 // add adds a thread, whose counters were read over spanNS.
-func (g *spinners) add(id sampler.ThreadID, s *spin, spanNS int64) {
+func (g *spinners) add(dict *sampler.Dictionary, id sampler.ThreadID, s *spin, spanNS int64) {
 	wakes, cpu, ready := s.rates()
 	g.ids = append(g.ids, id)
 	g.wakes, g.cpu, g.ready = g.wakes+wakes, g.cpu+cpu, g.ready+ready
-	g.ageNS, g.of = max(g.ageNS, spanNS), g.of|s.attempts
-	g.held, g.tried = g.held+s.held, g.tried+s.tried
+	g.ageNS = max(g.ageNS, spanNS)
+	g.looked.add(dict, s)
 	if ready > g.most {
 		g.most = ready
 		g.ids[0], g.ids[len(g.ids)-1] = g.ids[len(g.ids)-1], g.ids[0]
@@ -133,13 +161,13 @@ func evalSpins(w *window) hit {
 		if groups[root] == nil {
 			groups[root] = new(spinners)
 		}
-		groups[root].add(w.states[i].Thread, &x.spin, spanNS)
+		groups[root].add(w.dict, w.states[i].Thread, &x.spin, spanNS)
 	}
 	var h hit
 	for _, g := range groups {
 		busy := max(g.wakes/w.limits.spinWakes, g.ready/w.limits.spinCPU)
 		score := least(float64(g.ageNS)/w.limits.spinTime, busy)
-		if score <= h.score || !tries(g.held, g.tried, g.of) {
+		if score <= h.score || !g.looked.only() {
 			continue
 		}
 		h = hit{score: score, severity: SeverityWarn, threads: g.ids}
@@ -168,7 +196,7 @@ func (w *window) spinText(h *hit, g *spinners) {
 			tense("wakes", "woke") + " " + figures + tense("takes", "took") + cpu
 	}
 	h.next = "wait for the event itself (Queue#pop, ConditionVariable, Thread#join, IO.select), or sleep for longer"
-	if g.of&code.AttemptWrite != 0 {
+	if g.looked.attempts&code.AttemptWrite != 0 {
 		h.next = "stop the retries: wait until the descriptor is writable, and close it when the write fails"
 	}
 }
