@@ -402,9 +402,10 @@ $stdin.gets
 				if err != nil {
 					t.Fatal(err)
 				}
+				defer syscall.Kill(pid, syscall.SIGKILL) // a daemon is in no group of the test's
 				got := finish(t, b.cmd, b.out, b.errs)
 				var stat report.Stat
-				if tooEarly(got) {
+				if tooEarly(got) || got.code == 4 && strings.Contains(got.err, "the process has ended") {
 					t.Logf("it said %q", got.err)
 				} else if err := json.Unmarshal([]byte(got.out), &stat); err != nil {
 					t.Fatalf("%v; exit code %d, it said %q", err, got.code, got.err)
