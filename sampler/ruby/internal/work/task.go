@@ -111,7 +111,7 @@ func (f *Finder) nameOf(t *task, r *reading) {
 	named := !t.guessed && t.work.Endpoint != ""
 	t.proof, t.guessed = r.proof, r.path != ""
 	switch {
-	case r.failed && named: // the route that answers the exception is not the request's
+	case named && (r.failed || t.guessed): // the route that answers its exception is not the request's, nor is a guess
 		r.endpoint, t.guessed = t.work.Endpoint, false
 	case t.guessed && t.copied != "":
 		r.endpoint = t.copied
