@@ -124,22 +124,23 @@ func (l *spinLooked) only() bool {
 
 // spinners are the threads that spin in the methods of one outermost method.
 type spinners struct {
-	ids               []sampler.ThreadID
-	wakes, cpu, ready float64
-	most              float64
-	ageNS             int64
-	looked            spinLooked
+	ids        []sampler.ThreadID
+	wakes, cpu float64
+	// mostReady is the greatest part of its time that one of them is ready for a CPU or has one.
+	mostReady float64
+	ageNS     int64
+	looked    spinLooked
 }
 
 // add adds a thread, whose counters were read over spanNS.
 func (g *spinners) add(dict *sampler.Dictionary, id sampler.ThreadID, s *spin, spanNS int64) {
 	wakes, cpu, ready := s.rates()
 	g.ids = append(g.ids, id)
-	g.wakes, g.cpu, g.ready = g.wakes+wakes, g.cpu+cpu, g.ready+ready
+	g.wakes, g.cpu = g.wakes+wakes, g.cpu+cpu
 	g.ageNS = max(g.ageNS, spanNS)
 	g.looked.add(dict, s)
-	if ready > g.most {
-		g.most = ready
+	if ready > g.mostReady {
+		g.mostReady = ready
 		g.ids[0], g.ids[len(g.ids)-1] = g.ids[len(g.ids)-1], g.ids[0]
 	}
 }
@@ -165,7 +166,8 @@ func evalSpins(w *window) hit {
 	}
 	var h hit
 	for _, g := range groups {
-		busy := max(g.wakes/w.limits.spinWakes, g.ready/w.limits.spinCPU)
+		// Threads that sleep and are late on a full machine are ready for a part of their time each, and a whole CPU together.
+		busy := max(g.wakes/w.limits.spinWakes, max(g.cpu, g.mostReady)/w.limits.spinCPU)
 		score := least(float64(g.ageNS)/w.limits.spinTime, busy)
 		if score <= h.score || !g.looked.only() {
 			continue

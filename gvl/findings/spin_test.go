@@ -42,3 +42,32 @@ func TestSpinsOnTheWay(t *testing.T) {
 		}
 	}
 }
+
+// TestSleepersOnAFullMachine: threads that sleep again and again wait for a CPU each time they wake. That is no spin,
+// though it adds up to more than a CPU.
+func TestSleepersOnAFullMachine(t *testing.T) {
+	for _, c := range []struct {
+		percent int64 // of its time that each is ready
+		spins   bool
+	}{{25, false}, {95, true}} {
+		s := newScene(t)
+		pause := s.stack("c:Kernel#sleep", "Poller#run")
+		s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			owner := sampler.ThreadID(1 + i%6)
+			var threads []sampler.Thread
+			for id := range sampler.ThreadID(6) {
+				x := gvltest.Asleep(id+1, sampler.Stopped, sampler.BlockSleep)
+				if id+1 == owner {
+					x = gvltest.Holder(owner)
+				}
+				x = s.at(x, pause)
+				x.Kernel.CPUAtNS, x.Kernel.RunDelayNS = s.now, (s.now-gvltest.Base)*c.percent/100
+				threads = append(threads, x)
+			}
+			return owner, threads
+		})
+		if got := slices.Contains(s.ids(), ruleSpins); got != c.spins {
+			t.Errorf("ready for %d %%: %v", c.percent, s.f.Current())
+		}
+	}
+}
