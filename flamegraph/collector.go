@@ -1,6 +1,8 @@
 package flamegraph
 
 import (
+	"slices"
+
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
@@ -97,12 +99,35 @@ func (c *Collector) ByRest(rests func(gvl.State, *gvl.Detail, sampler.StackID, s
 	c.rests = rests
 }
 
-// Served returns the meaning of each EndpointID so far, by the ID. It is nil if weights are not kept apart. Callers
-// must not change it.
-func (c *Collector) Served() []Served { return c.served.list[:len(c.served.list):len(c.served.list)] }
+// Served returns the meaning of each EndpointID so far, by the ID, as it is known now. It is nil if weights are not
+// kept apart. Several IDs can have one meaning. Standing says which stands for all of them.
+func (c *Collector) Served() []Served {
+	out := slices.Clone(c.served.list)
+	for i := range out {
+		out[i] = c.served.list[c.Standing(EndpointID(i))]
+	}
+	return out
+}
+
+// Standing returns the EndpointID that stands for all with the same meaning.
+func (c *Collector) Standing(id EndpointID) EndpointID { return standing(c.served.as, id) }
 
 // Endpoint returns the ID of a route or a class of jobs. It is zero if it was not seen.
-func (c *Collector) Endpoint(e Endpoint) EndpointID { return c.served.ids[Served{Endpoint: e}] }
+func (c *Collector) Endpoint(e Endpoint) EndpointID {
+	return c.Standing(c.served.ids[Served{Endpoint: e}])
+}
+
+// renamed tells the Rollings which IDs stand for others since names have changed.
+func (c *Collector) renamed() {
+	if !c.served.rename() {
+		return
+	}
+	for _, s := range c.out {
+		if r, ok := s.(*Rolling); ok {
+			r.rename(c.served.as)
+		}
+	}
+}
 
 // Interval charges a period of a thread's time.
 func (c *Collector) Interval(i *gvl.Interval) {
@@ -166,6 +191,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 		c.cpu(c.thread(slot), th, ts)
 	}
 	c.allocations(t.Sample)
+	c.renamed()
 	c.lastNS = t.ToNS
 }
 
@@ -173,6 +199,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 func (c *Collector) Finish() {
 	c.flushAllocations(c.lastNS)
 	c.settleAll()
+	c.renamed()
 }
 
 func (c *Collector) thread(slot int) *threadState {

@@ -1,6 +1,10 @@
 package flamegraph
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"cmp"
+
+	"github.com/ddtop/ddtop/sampler"
+)
 
 const (
 	// maxEndpoints bounds the routes and classes of jobs by which weights are kept apart. The others have the
@@ -46,6 +50,10 @@ type endpoints struct {
 	// list has the meaning of each ID. named is the number of IDs without a span.
 	list  []Served
 	named int
+	// as has the ID that stands for each of the first IDs, because names of requests become known late. It is nil if
+	// each stands for itself. renames is the Dictionary's at that time.
+	as      []EndpointID
+	renames uint64
 	// recent are the endpoints of requests and jobs, by their ID modulo the length.
 	recent [worksRemembered]struct {
 		work       sampler.WorkID
@@ -84,13 +92,19 @@ func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 		span, root, trace = 0, 0, [16]byte{}
 	}
 	at := &e.recent[s.Work%worksRemembered]
-	w := e.dict.Work(s.Work)
+	w := e.dict.OwnWork(s.Work)
 	if w.Kind == sampler.WorkNone && span|root == 0 {
 		return 0
 	}
-	k := Served{Endpoint{w.Kind, w.Endpoint}, span, root, trace}
+	id := e.number(Served{Endpoint{w.Kind, w.Endpoint}, span, root, trace})
+	at.work, at.number, at.span, at.root, at.trace, at.id = s.Work, w.Number, span, root, trace, id
+	return id
+}
+
+// number returns the ID of a meaning. It is zero if there is no room.
+func (e *endpoints) number(k Served) EndpointID {
 	id, ok := e.ids[k]
-	if !ok && span|root != 0 && (len(e.list)-e.named > maxSpans || e.crowded != nil && e.crowded()) {
+	if !ok && k.Span|k.RootSpan != 0 && (len(e.list)-e.named > maxSpans || e.crowded != nil && e.crowded()) {
 		k.Span, k.RootSpan, k.Trace = 0, 0, [16]byte{}
 		id, ok = e.ids[k]
 	}
@@ -102,6 +116,33 @@ func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 			e.named++
 		}
 	}
-	at.work, at.number, at.span, at.root, at.trace, at.id = s.Work, w.Number, span, root, trace, id
+	return id
+}
+
+// rename decides which ID stands for each ID. It reports false if the names of the Dictionary are the same as before.
+func (e *endpoints) rename() bool {
+	if e.dict == nil || e.renames == e.dict.Renames() {
+		return false
+	}
+	e.renames = e.dict.Renames()
+	routes := e.dict.Routes()
+	as := make([]EndpointID, len(e.list))
+	for i := range as {
+		as[i] = EndpointID(i)
+		k := e.list[i]
+		if name := routes[k.Name]; name != "" && k.Kind == sampler.WorkRequest {
+			k.Name = name
+			as[i] = cmp.Or(e.number(k), as[i])
+		}
+	}
+	e.as = as
+	return true
+}
+
+// standing returns the ID that stands for an ID.
+func standing(as []EndpointID, id EndpointID) EndpointID {
+	if int(id) < len(as) {
+		return as[id]
+	}
 	return id
 }

@@ -65,6 +65,7 @@ type Rolling struct {
 	maxKeys  int
 	overflow uint64
 	dropped  Weights
+	as       []EndpointID // which stands for each, or nil
 }
 
 // NewRolling returns a Rolling over the last windowNS ns, which drops data in steps of slotNS ns. If slotNS is 0, it
@@ -91,6 +92,16 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	}
 	return r, nil
 }
+
+// rename gives the weights of each EndpointID to the one that stands for it.
+func (r *Rolling) rename(as []EndpointID) {
+	r.mu.Lock()
+	r.as = as
+	r.mu.Unlock()
+}
+
+// key returns the key of an entry by the names that are known now. The caller holds mu.
+func (r *Rolling) key(e *entry) Key { return e.key.as(standing(r.as, e.key.Endpoint)) }
 
 // Add adds weights at a time in CLOCK_MONOTONIC ns, which is not negative. A time newer than all before moves the
 // window forward. A time before the window is counted in Snapshot.Dropped.
@@ -245,7 +256,8 @@ type Entry struct {
 type Snapshot struct {
 	// FromNS and ToNS are the period of Entries, CLOCK_MONOTONIC in ns. Both are 0 if it is empty.
 	FromNS, ToNS int64
-	// Entries are in no particular order, each Key once.
+	// Entries are in no particular order, each Key once. A Key whose request became known by another name can come
+	// twice.
 	Entries []Entry
 	// Overflow counts additions whose stack was dropped at MaxKeys, Dropped the weights that came too late.
 	Overflow uint64
@@ -273,7 +285,7 @@ func (r *Rolling) Snapshot(s *Snapshot) {
 		if e.total == (Weights{}) || (len(r.slots) > 0 && e.deltas == 0) {
 			continue
 		}
-		s.Entries = append(s.Entries, Entry{e.key, e.total})
+		s.Entries = append(s.Entries, Entry{r.key(e), e.total})
 	}
 	r.describe(s)
 }
@@ -333,7 +345,7 @@ func (r *Rolling) each(fromNS, toNS int64, visit func(slot int64, d delta)) (fir
 func (s *Snapshot) merged(r *Rolling, d delta) {
 	i := s.merge[d.entry]
 	if i == 0 {
-		s.Entries = append(s.Entries, Entry{Key: r.entries[d.entry].key})
+		s.Entries = append(s.Entries, Entry{Key: r.key(&r.entries[d.entry])})
 		i = int32(len(s.Entries))
 		s.merge[d.entry] = i
 	}

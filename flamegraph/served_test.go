@@ -94,3 +94,59 @@ func TestNamesHaveALimit(t *testing.T) {
 		}
 	}
 }
+
+// TestRouteOfOthers: requests whose route never was known have the only route of others with their path. This also
+// holds for weights from before that route was known. They have their own name again if there are two routes.
+func TestRouteOfOthers(t *testing.T) {
+	dict := sampler.NewDictionary()
+	r := newRolling(t, 60e9, 0)
+	f := newFeeder(sampler.Process{}, r)
+	f.c.ByEndpointNow(dict)
+	const tick = 10_000_000
+	at, number := int64(1e9), sampler.WorkNumber(0)
+	request := func(endpoint string) {
+		number++
+		w := sampler.Work{Number: number, Kind: sampler.WorkRequest, Endpoint: endpoint, Path: "GET /a/:id"}
+		for range 10 {
+			th := sampler.Thread{ID: 1, TID: 1, Ractor: 1, Serving: sampler.Serving{Work: dict.InternWork(w)}}
+			f.Feed(sample(at, sampler.StackTick, th), seen(gvl.Running))
+			at += tick
+		}
+	}
+	samples := func() map[string]int64 {
+		sums := map[string]int64{}
+		var all, ranged Snapshot
+		r.Snapshot(&all)
+		r.SnapshotRange(0, 9e18, &ranged)
+		for _, e := range all.Entries {
+			sums[f.c.Served()[e.Key.Endpoint].Name] += e.Weights.Samples
+			if id := f.c.Endpoint(f.c.Served()[e.Key.Endpoint].Endpoint); id != e.Key.Endpoint {
+				t.Errorf("%+v is found as %d", e, id)
+			}
+		}
+		for _, e := range ranged.Entries {
+			sums[f.c.Served()[e.Key.Endpoint].Name] -= e.Weights.Samples
+		}
+		for name, n := range sums {
+			if n != 0 {
+				t.Errorf("%s: %d samples more in the whole", name, n)
+			}
+		}
+		for _, e := range all.Entries {
+			sums[f.c.Served()[e.Key.Endpoint].Name] += e.Weights.Samples
+		}
+		return sums
+	}
+	request("GET /a/:id")
+	if got := samples(); len(got) != 1 || got["GET /a/:id"] != 10 {
+		t.Errorf("%v", got)
+	}
+	request("GET a#show")
+	if got := samples(); len(got) != 1 || got["GET a#show"] != 20 {
+		t.Errorf("%v", got)
+	}
+	request("GET a#edit")
+	if got := samples(); len(got) != 3 || got["GET /a/:id"] != 10 || got["GET a#show"] != 10 {
+		t.Errorf("%v", got)
+	}
+}

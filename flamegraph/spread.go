@@ -13,7 +13,7 @@ func (r *Rolling) Spread(fromNS, toNS int64, chosen func(Key) bool, visit func(f
 	const unasked, yes, no = 0, 1, 2
 	answers := make([]uint8, len(r.entries))
 	see := func(n int64, d delta) {
-		k := r.entries[d.entry].key
+		k := r.key(&r.entries[d.entry])
 		if answers[d.entry] == unasked {
 			answers[d.entry] = no
 			if chosen(k) {

@@ -38,9 +38,9 @@ import (
 // reader that still takes the versions before. Version 2 added how often threads were given a CPU, and whether they
 // listen at a connection. Version 3 added what threads work for, with tables. Version 4 added the fibers that wait, and
 // version 5 the ids of traces. Version 6 added the changes of the GVL, and version 7 what threads do between these.
-// Version 8 added the queues in front of the process, and version 9
-// the locks of C code.
-const Version = 9
+// Version 8 added the queues in front of the process, and version 9 the locks of C code. Version 10 added the patterns
+// of requests' paths.
+const Version = 10
 
 // unit is the unit of most times, in ns: of kernel reads, CPU times and ReadNS.
 const unit = 1000

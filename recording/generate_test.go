@@ -81,6 +81,9 @@ func newGenerator(seed uint64) *generator {
 		if i%5 > 0 {
 			w.BeforeNS = w.SinceNS - 1e7
 		}
+		if i%3 == 0 {
+			w.Path = fmt.Sprintf("GET /orders/action_%d", i%20)
+		}
 		if i%7 == 0 {
 			w.Values = fmt.Sprintf("/orders/%d?page=1", i)
 		}

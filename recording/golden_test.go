@@ -40,6 +40,13 @@ func testGolden(t *testing.T, version int) {
 			}
 		}
 	}
+	if version < pathVersion {
+		for _, s := range want {
+			for i := range s.works {
+				s.works[i].Path = ""
+			}
+		}
+	}
 	if version < servingVersion {
 		for _, s := range want {
 			clear(s.works)

@@ -26,7 +26,8 @@ import (
 // and since version 3
 //
 //	works       number (difference), flags (1 before is known; kind from the second bit on), endpoint, values
-//	            (strings), since (difference), since minus before if that is known, queued
+//	            (strings), since (difference), since minus before if that is known, queued; since version 10 the
+//	            pattern of the path (string)
 //	statements  (strings)
 //	exceptions  (strings)
 const (
@@ -102,8 +103,9 @@ func (b *tableBuilder) build(ids *blockIDs) [][]byte {
 	b.threads(ids.threads, str)
 	var last sampler.Work
 	for i := range w.length(len(works), maxWorks, leastWork) {
-		x := b.dict.Work(works[i])
+		x := b.dict.OwnWork(works[i])
 		w.tableWork(&last, &x, str)
+		str(x.Path)
 	}
 	w.uint(uint64(len(ids.statements) - 1))
 	for _, id := range ids.statements[1:] {
@@ -338,7 +340,10 @@ func readTables(raw []byte, dict *sampler.Dictionary, version uint32) (*decoder,
 		var last sampler.Work
 		for range c.count(maxWorks, leastWork) {
 			var x sampler.Work
-			if w.tableWork(&last, &x, str); c.err != nil {
+			if w.tableWork(&last, &x, str); version >= pathVersion {
+				x.Path = str("")
+			}
+			if c.err != nil {
 				return nil, c.err
 			}
 			d.works.list = append(d.works.list, dict.InternWork(x))
@@ -352,8 +357,8 @@ func readTables(raw []byte, dict *sampler.Dictionary, version uint32) (*decoder,
 	return d, c.err
 }
 
-// servingVersion is the first version with tables of requests and texts.
-const servingVersion = 3
+// servingVersion is the first version with tables of requests and texts, pathVersion with the patterns of paths.
+const servingVersion, pathVersion = 3, 10
 
 // readStrings reads the table of strings. At most one of them is empty, because each is there once.
 func readStrings(c *cursor) []string {

@@ -100,7 +100,7 @@ func (p Peer) cost() int64 {
 	return costOf(unsafe.Sizeof(p), p.Remote, p.Local, p.Service, p.Path, p.Process)
 }
 func (w Work) cost() int64 { // it is in a second map, by its number
-	return costOf(unsafe.Sizeof(w)+unsafe.Sizeof(w.Number)+unsafe.Sizeof(WorkID(0)), w.Endpoint, w.Values)
+	return costOf(unsafe.Sizeof(w)+unsafe.Sizeof(w.Number)+unsafe.Sizeof(WorkID(0)), w.Endpoint, w.Values, w.Path)
 }
 
 func (t text) cost() int64 { return costOf(unsafe.Sizeof(t), t.s) }

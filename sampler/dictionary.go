@@ -123,6 +123,8 @@ type Dictionary struct {
 	marks bool                   // Frame returns what Frame.Marked does
 	own   func(Frame) Frame      // nil if the interned entries already say what is own
 	hide  atomic.Pointer[Filter] // hides names for now
+	// routesOf is what Routes returned last.
+	routesOf atomic.Pointer[routesOf]
 }
 
 // entries are shared by all views of a Dictionary.
@@ -137,7 +139,10 @@ type entries struct {
 	works    table[Work]
 	workIDs  map[Work]WorkID
 	// named is the newest Work of each number.
-	named    map[WorkNumber]WorkID
+	named map[WorkNumber]WorkID
+	// routes has the only route of requests by Work.Path. It is empty if there are several. renames counts its changes.
+	routes   map[string]string
+	renames  atomic.Uint64
 	texts    table[text]
 	textIDs  map[text]TextID
 	threads  map[ThreadID]ThreadInfo
@@ -163,6 +168,7 @@ func NewDictionary() *Dictionary {
 		peerIDs:  make(map[Peer]PeerID),
 		workIDs:  make(map[Work]WorkID),
 		named:    make(map[WorkNumber]WorkID),
+		routes:   make(map[string]string),
 		textIDs:  make(map[text]TextID),
 		threads:  make(map[ThreadID]ThreadInfo),
 		twins:    make(map[string]twins),

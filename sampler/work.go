@@ -1,6 +1,9 @@
 package sampler
 
-import "maps"
+import (
+	"cmp"
+	"maps"
+)
 
 // WorkID names a Work in a Dictionary; 0 means "none, or none that could be told".
 type WorkID uint32
@@ -32,6 +35,9 @@ type Work struct {
 	// Endpoint is the route of a request ("GET orders#index", "POST /orders/:id") or the class of a job; "" where it is
 	// not known.
 	Endpoint string
+	// Path is the name of a request by its method and the pattern of its path ("GET /orders/:id"). Endpoint is the same
+	// while the route is not known. Path is empty if other requests of this pattern say nothing about this one.
+	Path string
 	// SinceNS is when the work was first seen. BeforeNS is when its thread was last seen without it. The work began
 	// between the two. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before the thread was
 	// first read.
@@ -61,13 +67,14 @@ type Serving struct {
 
 // InternWork returns w's ID. It gives w an ID at first sight. It returns 0 if there is no room.
 func (d *Dictionary) InternWork(w Work) WorkID {
-	w.Endpoint, w.Values = CutName(w.Endpoint), CutName(w.Values)
+	w.Endpoint, w.Path, w.Values = CutName(w.Endpoint), CutName(w.Path), CutName(w.Values)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	id := internTold(d.entries, &d.works, d.workIDs, w)
 	if id > d.named[w.Number] && w.Number != 0 {
 		d.named[w.Number] = id
 	}
+	d.learn(w.Path, w.Endpoint)
 	return id
 }
 
@@ -113,17 +120,23 @@ func (d *entries) evictTold(before Generation) int64 {
 	return freed
 }
 
-// Work returns a request or job as it is known now: IDs of the same Number have the name that was known last. It
-// returns the zero Work for 0 or an ID that is unknown or evicted.
-func (d *Dictionary) Work(id WorkID) Work {
-	w := d.work(id)
+// Work returns a request or job as it is known now: IDs of the same Number have the name that was known last. A request
+// whose own route is not known has the only route of other requests with its path. Work returns the zero Work for 0 or
+// an ID that is unknown or evicted.
+func (d *Dictionary) Work(id WorkID) Work { return d.shown(d.work(id, true)) }
+
+// OwnWork is Work without what other requests say about the route. Recordings hold this.
+func (d *Dictionary) OwnWork(id WorkID) Work { return d.shown(d.work(id, false)) }
+
+// shown returns a request or job with the names that may be shown.
+func (d *Dictionary) shown(w Work) Work {
 	if n := d.filter(); n != nil {
 		return n.Work(w)
 	}
 	return w
 }
 
-func (d *entries) work(id WorkID) Work {
+func (d *entries) work(id WorkID, byOthers bool) Work {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	at := d.works.at(uint32(id))
@@ -131,9 +144,13 @@ func (d *entries) work(id WorkID) Work {
 		return Work{}
 	}
 	if last := d.works.at(uint32(d.named[at.Number])); last != nil {
-		return *last
+		at = last
 	}
-	return *at
+	w := *at
+	if byOthers && w.Path != "" && w.Endpoint == w.Path {
+		w.Endpoint = cmp.Or(d.routes[w.Path], w.Endpoint)
+	}
+	return w
 }
 
 // Statement returns what a thread asks (Serving.Statement); "" for 0 or an ID that is unknown or evicted.

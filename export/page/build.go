@@ -120,7 +120,9 @@ type incidentBuilder struct {
 	texts       map[string]int
 	threads     map[sampler.ThreadID]int
 	stacks      map[keptStack]int
-	frames      []sampler.FrameID
+	// route is the place in out.Served of each EndpointID that stands for itself.
+	route  []int64
+	frames []sampler.FrameID
 	// cutNS is the time of stacks that are cut at a limit.
 	cutNS int64
 	// noLane is how many threads have no lane because of the limit.
@@ -184,7 +186,12 @@ func (b *incidentBuilder) build() *incidentData {
 	o.Head, o.Columns = n.facts(), n.columnsOf()
 	o.Served, o.Names, o.Files, o.Texts, o.Notes = []string{""}, [][]any{}, []string{}, []string{""}, []incidentNote{}
 	b.texts[""] = 0
-	for _, s := range n.collector.Served()[1:] {
+	b.route = make([]int64, len(n.collector.Served()))
+	for i, s := range n.collector.Served() {
+		if at := n.collector.Standing(flamegraph.EndpointID(i)); i == 0 || int(at) != i {
+			continue
+		}
+		b.route[i] = int64(len(o.Served))
 		name := s.Name
 		if name == "" {
 			name = export.UnknownOf(s.Kind.String())
@@ -399,7 +406,7 @@ func (b *incidentBuilder) addSlices() {
 			}
 			flags := int64(k.State)
 			more := make([]int64, 0, 3)
-			for _, x := range []struct{ flag, v int64 }{{weightHasCPU, cpu}, {weightHasBlame, blame}, {weightHasServed, int64(k.Endpoint)}} {
+			for _, x := range []struct{ flag, v int64 }{{weightHasCPU, cpu}, {weightHasBlame, blame}, {weightHasServed, b.route[b.n.collector.Standing(k.Endpoint)]}} {
 				if x.v != 0 {
 					flags |= x.flag
 					more = append(more, x.v)

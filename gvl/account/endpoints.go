@@ -27,6 +27,14 @@ type endpointKey struct {
 	other bool
 }
 
+// named returns the key by the name that stands for its name (Dictionary.Routes).
+func (k endpointKey) named(routes map[string]string) endpointKey {
+	if k.kind == sampler.WorkRequest {
+		k.name = cmp.Or(routes[k.name], k.name)
+	}
+	return k
+}
+
 func keyOf(w *sampler.Work) endpointKey { return endpointKey{kind: w.Kind, name: w.Endpoint} }
 
 // peerTime is time in io that waited for a group of peers, in ns.
@@ -190,10 +198,13 @@ func (s *endpointSum) merge(o *endpointSum) {
 type endpointTable struct {
 	second int64
 	sums   map[endpointKey]*endpointSum
+	// routes are the names that stand for others (Dictionary.Routes). It is nil while time can still get another name.
+	routes map[string]string
 }
 
 // sum returns the sum of an endpoint, or of "other" if there are limit of them.
 func (t *endpointTable) sum(k endpointKey, limit int) *endpointSum {
+	k = k.named(t.routes)
 	s := t.sums[k]
 	if other := (endpointKey{other: true}); s == nil && k != other && len(t.sums) >= limit {
 		if len(t.sums) > limit || t.sums[other] == nil {
@@ -287,7 +298,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	whole := fromNS <= r.firstNS && toNS >= r.nowNS
 	fromNS, toNS = max(fromNS, r.firstNS), min(toNS, r.nowNS)
 	first, last := fromNS/1e9, toNS/1e9
-	all := endpointTable{sums: make(map[endpointKey]*endpointSum)}
+	all := endpointTable{sums: make(map[endpointKey]*endpointSum), routes: r.dict.Routes()}
 	if whole {
 		for k, s := range r.endpoints.run.sums {
 			all.sum(k, maxEndpoints).merge(s)

@@ -67,7 +67,7 @@ func (r *Requests) lookAt(look *sampler.Fibers) {
 // fiberWaits notes that a fiber waits for a request.
 func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	at := min(max(x.AtNS, 0), r.nowNS) // a recording can hold anything
-	w := r.dict.Work(x.Serving.Work)
+	w := r.dict.OwnWork(x.Serving.Work)
 	if w.Number == 0 {
 		return
 	}

@@ -151,7 +151,7 @@ func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.Wo
 	if s != nil && s.work == id && (s.q == nil || !s.q.done) {
 		q = s.q
 	} else if q = r.find(id, thread, c.fromNS); q == nil {
-		if e := r.ended.get(r.dict.Work(id).Number); e != nil { // what its thread did was told late
+		if e := r.ended.get(r.dict.OwnWork(id).Number); e != nil { // what its thread did was told late
 			e.add(&c)
 			r.endpoints.charge(keyOf(&e.Work), &c)
 			return
@@ -174,7 +174,7 @@ func (r *Requests) find(id sampler.WorkID, thread sampler.ThreadID, atNS int64) 
 	if id == 0 {
 		return nil
 	}
-	w := r.dict.Work(id)
+	w := r.dict.OwnWork(id)
 	if q := r.open[w.Number]; q != nil || w.Number == 0 || r.ended.get(w.Number) != nil {
 		return q
 	}
@@ -301,7 +301,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	if id == 0 {
 		return
 	}
-	w := r.dict.Work(id)
+	w := r.dict.OwnWork(id)
 	q := r.open[w.Number]
 	if q == nil && w.Number != 0 {
 		q = r.begin(w, t.ID, k.ToNS)

@@ -27,6 +27,7 @@ func (r *Requests) now(fn func(*openRequest) bool) []Request {
 		}
 		p.add(c)
 	})
+	routes := r.dict.Routes()
 	var out []Request
 	for _, q := range r.open {
 		if !fn(q) {
@@ -38,9 +39,15 @@ func (r *Requests) now(fn func(*openRequest) bool) []Request {
 		}
 		x.Peers = r.sumsByPeer(peers)
 		x.stands(q, r.nowNS)
-		out = append(out, x)
+		out = append(out, x.named(routes))
 	}
 	return out
+}
+
+// named returns the request by the name that is known now.
+func (x Request) named(routes map[string]string) Request {
+	x.Work.Endpoint = keyOf(&x.Work).named(routes).name
+	return x
 }
 
 // sumsByPeer returns the peers with most time. Peers beyond the groups kept apart have no name and are left out.
@@ -85,7 +92,7 @@ func (r *Requests) At(atNS int64) []Request {
 	out := r.now(func(q *openRequest) bool { return q.FromNS <= atNS && (!q.hasEnded() || q.awayNS > atNS) })
 	r.ended.visit(func(q *Request) {
 		if q.FromNS <= atNS && q.ToNS > atNS {
-			out = append(out, *q)
+			out = append(out, q.named(r.dict.Routes()))
 		}
 	})
 	slices.SortFunc(out, compareRequests)
@@ -107,7 +114,7 @@ func (r *Requests) Last(atNS int64) *Request {
 	if last == nil {
 		return nil
 	}
-	x := *last
+	x := last.named(r.dict.Routes())
 	return &x
 }
 
@@ -116,7 +123,7 @@ func (r *Requests) Of(thread sampler.ThreadID, fromNS, toNS int64) []Request {
 	var out []Request
 	in := func(q *Request) {
 		if q.Thread == thread && q.FromNS <= toNS && q.ToNS >= fromNS {
-			out = append(out, *q)
+			out = append(out, q.named(r.dict.Routes()))
 		}
 	}
 	r.ended.visit(in)
@@ -164,7 +171,7 @@ func (e *endedRequests) visit(fn func(*Request)) {
 // Longest returns the n longest requests and jobs that are remembered, the longest first. The caller owns the slice.
 func (r *Requests) Longest(n int) []Request {
 	all := r.Running()
-	r.ended.visit(func(q *Request) { all = append(all, *q) })
+	r.ended.visit(func(q *Request) { all = append(all, q.named(r.dict.Routes())) })
 	slices.SortFunc(all, func(x, y Request) int {
 		return cmp.Or(cmp.Compare(y.DurationNS(), x.DurationNS()), compareRequests(x, y))
 	})

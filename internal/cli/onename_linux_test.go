@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/pprof/profile"
@@ -14,8 +15,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// lateNames is a recording of one thread that has a request a second for 3 s. Each has its route after 700 ms.
-func lateNames(t *testing.T) string {
+// shownRequest is a request of a recording. route is known in the last 300 ms. It is empty if it never is. noPath is
+// set for a recording without patterns of paths.
+type shownRequest struct {
+	path, route string
+	noPath      bool
+}
+
+// lateNames is a recording of one thread that has a request a second.
+func lateNames(t *testing.T, requests ...shownRequest) string {
 	t.Helper()
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 1, Main: true, Ractor: 1, TID: 101})
@@ -26,12 +34,16 @@ func lateNames(t *testing.T) string {
 		t.Fatal(err)
 	}
 	const tick, per = int64(10e6), 100
-	for n := range int64(3 * per) {
+	for n := range int64(len(requests) * per) {
+		x := requests[n/per]
 		begin := int64(1e12) + n/per*per*tick
-		q := sampler.Work{Number: sampler.WorkNumber(1 + n/per), Kind: sampler.WorkRequest, Endpoint: "GET /mixed"}
+		q := sampler.Work{Number: sampler.WorkNumber(1 + n/per), Kind: sampler.WorkRequest, Endpoint: x.path, Path: x.path}
+		if x.noPath {
+			q.Path = ""
+		}
 		q.SinceNS, q.BeforeNS = begin, begin-tick
-		if n%per >= 70 {
-			q.Endpoint = "GET mixed#show"
+		if n%per >= 70 && x.route != "" {
+			q.Endpoint = x.route
 		}
 		label := "Middleware#call"
 		if n%per >= 50 {
@@ -58,11 +70,22 @@ func lateNames(t *testing.T) string {
 	return path
 }
 
-// TestOneNameInAllOutputs: of one recording, stat, profiles and the page give all time of a request to one name, whenever it
-// became known.
+// TestOneNameInAllOutputs: of one recording, stat, profiles and the page give all time of a request to one name,
+// whenever it became known. A request whose route was never seen has the route of others with its path.
 func TestOneNameInAllOutputs(t *testing.T) {
 	t.Parallel()
-	file := lateNames(t)
+	late := shownRequest{path: "GET /mixed", route: "GET mixed#show"}
+	old := late
+	old.noPath = true
+	for name, requests := range map[string][]shownRequest{
+		"late": {late, late, late}, "without paths": {old, old, old}, "never": {{path: "GET /mixed"}, late, {path: "GET /mixed"}},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); oneName(t, lateNames(t, requests...)) })
+	}
+}
+
+func oneName(t *testing.T, file string) {
+	t.Helper()
 	report := func(args ...string) []byte {
 		out := filepath.Join(t.TempDir(), "out")
 		run(t, append([]string{"report", file, "-o", out}, args...)...).want(t, 0)
@@ -147,5 +170,30 @@ func TestOneNameInAllOutputs(t *testing.T) {
 		if a, b := report("--format", format), report("--format", format, "--endpoint", "mixed#show"); !bytes.Equal(a, b) {
 			t.Errorf("%s has other time of the route:\n%s\n%s", format, a, b)
 		}
+	}
+}
+
+// TestPathsThatNameNoRoute: a path with two routes, and a path that no route matches, have rows of their own.
+func TestPathsThatNameNoRoute(t *testing.T) {
+	t.Parallel()
+	out := run(t, "report", lateNames(t, shownRequest{path: "GET /a/:id"}, shownRequest{path: "GET /a/:id", route: "GET a#show"},
+		shownRequest{path: "GET /a/:id", route: "GET a#edit"}, shownRequest{path: "GET /no"}, shownRequest{path: "GET /no", route: "404 GET /no"},
+		shownRequest{path: "GET /a"}), "--json")
+	out.want(t, 0)
+	var stat struct {
+		Requests struct {
+			Endpoints []struct{ Endpoint string }
+		}
+	}
+	if err := json.Unmarshal([]byte(out.out), &stat); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range stat.Requests.Endpoints {
+		got = append(got, e.Endpoint)
+	}
+	slices.Sort(got)
+	if want := []string{"404 GET /no", "GET /a", "GET /a/:id", "GET a#edit", "GET a#show"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }

@@ -18,20 +18,27 @@ var (
 // can name a customer.
 func (r *Redactor) Work(w sampler.Work) sampler.Work {
 	w.Values = ""
-	verb, path, ok := strings.Cut(w.Endpoint, " ")
+	w.Endpoint, w.Path = r.endpoint(w.Kind, w.Endpoint), r.endpoint(w.Kind, w.Path)
+	return w
+}
+
+func (r *Redactor) endpoint(kind sampler.WorkKind, name string) string {
+	verb, path, ok := strings.Cut(name, " ")
 	if !ok && !verbName.MatchString(verb) {
-		verb, path = "", w.Endpoint
+		verb, path = "", name
 	}
 	switch {
-	case path == "" && verb == w.Endpoint: // a method alone, or nothing
-	case w.Kind == sampler.WorkJob && className.MatchString(w.Endpoint):
+	case path == "" && verb == name: // a method alone, or nothing
+	case kind == sampler.WorkJob && className.MatchString(name):
 	case (verb == "" || verbName.MatchString(verb)) && actionName.MatchString(path):
+	case sampler.IsStatus(verb): // no route matched
+		return verb + " " + r.endpoint(kind, path)
 	case verbName.MatchString(verb):
-		w.Endpoint = verb + " " + r.numbered("route", path)
+		return verb + " " + r.numbered("route", path)
 	default:
-		w.Endpoint = r.numbered("route", w.Endpoint)
+		return r.numbered("route", name)
 	}
-	return w
+	return name
 }
 
 // statement returns what stands for a statement: its verb with a pseudonym. Tables, hosts and keys go.

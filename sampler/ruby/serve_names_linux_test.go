@@ -30,6 +30,7 @@ end
 KINDS = {
   "routed" => -> { serve(base("/report")) { |e| sleep 0.005; route(e, "reports", "show"); sleep 0.005 } },
   "unrouted" => -> { serve(base("/report")) { |e| sleep 0.005 } },
+  "early" => -> { serve(base("/orders/8")) { |e| sleep 0.005 } },
   "failed" => -> { serve(base("/orders/7")) { |e|
     route(e, "orders", "show"); sleep 0.005; fails(e, 404); route(e, "errors", "missing"); sleep 0.005 } },
   "nosuch" => -> { serve(base("/nosuch")) { |e| sleep 0.005; fails(e, 404); sleep 0.005 } },
@@ -44,9 +45,9 @@ puts "ready"; $stdout.flush; $stdin.gets`
 // path the answer is made with. A route stays if another one answers its exception.
 func TestNameOfARequest(t *testing.T) {
 	rubytest.OftenEnough(t)
-	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show",
+	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show", "early": "GET orders#show",
 		"failed": "GET orders#show", "nosuch": "404 GET /nosuch", "posted": "404 POST /gone", "raised": "404 GET /lost"}
-	guesses := map[string]string{"routed": "GET /report", "unrouted": "GET /report", "failed": "GET /orders/:id",
+	guesses := map[string]string{"routed": "GET /report", "unrouted": "GET /report", "early": "GET /orders/:id", "failed": "GET /orders/:id",
 		"nosuch": "GET /nosuch", "posted": "POST /gone", "raised": "GET /lost"}
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, envNames, rubytest.Options{})

@@ -45,9 +45,7 @@ func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	if err != nil || endpoint == "" {
 		return
 	}
-	f.teach(t, endpoint)
-	t.copied, t.work.Endpoint, t.generation = endpoint, endpoint, 0
-	f.seen(t, fr.NowNS)
+	f.rename(t, endpoint, fr.NowNS)
 }
 
 // findCopy searches the frames within the task's frame, from the innermost, for a copy of its environment. It returns

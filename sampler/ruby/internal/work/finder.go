@@ -79,9 +79,8 @@ type statements struct {
 type describer struct {
 	statements
 	// wall is the time of day, in s.
-	wall   func() float64
-	paths  paths
-	routes routes
+	wall  func() float64
+	paths paths
 }
 
 // allowance bounds the time of new searches. If bounded is true, credit is the time left in ns. now is
@@ -97,7 +96,6 @@ type allowance struct {
 func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, now func() int64) *Finder {
 	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task)}
 	f.reader = reader{clock: now, mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
-	f.routes = make(routes)
 	f.sites = make(map[*code.Locals]*site)
 	f.wall = func() float64 { return float64(time.Now().UnixNano()) / 1e9 }
 	return f

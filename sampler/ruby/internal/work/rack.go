@@ -98,10 +98,8 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	method, rest, guessed := route(&env)
 	r.endpoint = f.endpointOf(r, method, rest, guessed)
 	r.guess, r.failed = join(method, f.paths.fold(Pattern(env.Script+env.Path))), status != ""
-	if guessed {
-		if r.endpoint = f.routes.name(r.guess); r.failed {
-			r.endpoint = status + " " + r.guess
-		}
+	if guessed && r.failed {
+		r.endpoint = status + " " + r.guess
 	}
 	for _, i := range []int{envStart, envQueue} {
 		if r.queuedNS == 0 && texts[i] != "" {
@@ -126,7 +124,7 @@ func exceptionStatus(texts *[envKeys]string) string {
 	}
 	status, _, _ := strings.Cut(strings.TrimPrefix(texts[envPath], "/"), ".")
 	texts[envPath], texts[envMethod] = texts[envOriginalPath], cmp.Or(texts[envOriginalMethod], texts[envMethod])
-	if !isStatus(status) {
+	if !sampler.IsStatus(status) {
 		return ""
 	}
 	return status

@@ -48,8 +48,8 @@ type task struct {
 	guessed bool
 	copied  string
 	looks   uint
-	// guess is its name by method and path, taught the route that was learnt of it.
-	guess, taught string
+	// guess is its name by method and path.
+	guess string
 	// id is the ID of work in the Dictionary's generation.
 	id         sampler.WorkID
 	generation sampler.Generation
@@ -70,12 +70,13 @@ type reading struct {
 	endpoint string
 	// path is the pattern of the path that endpoint was made of. It is empty if a framework says its route.
 	path string
-	// guess is the name of a request by its method and path. failed is set while Rails answers its exception.
-	guess    string
-	failed   bool
-	proof    requestProof
-	queuedNS int64
-	values   string
+	// guess is the name of a request by its method and path, pattern its Work.Path. failed is set while Rails answers
+	// its exception.
+	guess, pattern string
+	failed         bool
+	proof          requestProof
+	queuedNS       int64
+	values         string
 }
 
 // taskOf returns the task that was read: a known one, or a new one. The thread was seen without a new one at beforeNS,
@@ -94,9 +95,9 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 			f.paths.learn(r.path)
 		}
 	}
-	f.nameOf(t, r)
-	if t.work.Endpoint != r.endpoint || t.work.Values != r.values {
-		t.work.Endpoint, t.work.Values, t.generation = r.endpoint, r.values, 0
+	t.nameOf(r)
+	if t.work.Endpoint != r.endpoint || t.work.Values != r.values || t.work.Path != r.pattern {
+		t.work.Endpoint, t.work.Values, t.work.Path, t.generation = r.endpoint, r.values, r.pattern, 0
 	}
 	t.identity = r.identity // a Hash that is being filled has more of it later
 	if r.least.whole == 0 {
@@ -106,20 +107,20 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	return t
 }
 
-// nameOf decides the name of a task, and learns from it.
-func (f *Finder) nameOf(t *task, r *reading) {
+// nameOf decides the name of a task.
+func (t *task) nameOf(r *reading) {
 	named := !t.guessed && t.work.Endpoint != ""
-	t.proof, t.guessed = r.proof, r.path != ""
+	t.proof, t.guessed, t.guess = r.proof, r.path != "", r.guess
 	switch {
 	case named && (r.failed || t.guessed): // the route that answers its exception is not the request's, nor is a guess
-		r.endpoint, t.guessed = t.work.Endpoint, false
+		r.endpoint, t.guessed, r.pattern = t.work.Endpoint, false, t.work.Path
+		return
+	case r.failed && !t.guessed:
+		return
 	case t.guessed && t.copied != "":
 		r.endpoint = t.copied
-	case r.failed == t.guessed:
-		t.guess = r.guess
-		f.teach(t, r.endpoint)
 	}
-	t.guess = r.guess
+	r.pattern = patternOf(r.guess, r.endpoint)
 }
 
 func (t *task) same(r *reading) bool {

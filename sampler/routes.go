@@ -1,0 +1,87 @@
+package sampler
+
+import (
+	"maps"
+	"strings"
+)
+
+// maxRoutes bounds the patterns of paths with a remembered route.
+const maxRoutes = 1024
+
+// learn remembers the route of a request with the pattern of its path. A pattern with two routes stands for itself. A
+// route comes before "not found". The caller holds mu.
+func (d *entries) learn(path, route string) {
+	was, known := d.routes[path]
+	switch {
+	case path == "" || route == "" || route == path || known && (was == "" || was == route):
+		return
+	case known && !unserved(was):
+		if unserved(route) {
+			return
+		}
+		route = ""
+	case !known && len(d.routes) >= maxRoutes:
+		for p, r := range d.routes { // scanners ask for many paths that do not exist
+			if unserved(r) {
+				delete(d.routes, p)
+			}
+		}
+		if len(d.routes) >= maxRoutes {
+			return
+		}
+	}
+	d.routes[path] = route
+	// A framework's own name can look like another path. It stands for itself.
+	if strings.Contains(route, " /") && !unserved(route) {
+		if own, known := d.routes[route]; !known {
+			d.routes[route] = route
+		} else if own != route {
+			d.routes[route] = ""
+		}
+	}
+	d.renames.Add(1)
+}
+
+// unserved reports whether a name says that no route matched: "404 GET /nosuch".
+func unserved(name string) bool {
+	status, _, _ := strings.Cut(name, " ")
+	return IsStatus(status)
+}
+
+// IsStatus reports whether s is a status of HTTP.
+func IsStatus(s string) bool { return len(s) == 3 && strings.Trim(s, "0123456789") == "" }
+
+// Renames returns how often Routes has changed.
+func (d *Dictionary) Renames() uint64 { return d.renames.Load() }
+
+// Routes returns the names of requests whose route is known from other requests, by the names that they had before: the
+// pattern of a path, and the only route that requests of this pattern had. Callers must not change the map.
+func (d *Dictionary) Routes() map[string]string {
+	now := routesOf{renames: d.Renames(), hide: d.hide.Load()}
+	if now.renames == 0 {
+		return nil
+	}
+	if last := d.routesOf.Load(); last != nil && last.renames == now.renames && last.hide == now.hide {
+		return last.names
+	}
+	d.mu.RLock()
+	known := maps.Clone(d.routes)
+	d.mu.RUnlock()
+	out := make(map[string]string, len(known))
+	for path, route := range known {
+		if route != "" && route != path {
+			w := d.shown(Work{Kind: WorkRequest, Endpoint: route, Path: path})
+			out[w.Path] = w.Endpoint
+		}
+	}
+	now.names = out
+	d.routesOf.Store(&now)
+	return out
+}
+
+// routesOf is the last result of Routes, with what it was made of.
+type routesOf struct {
+	renames uint64
+	hide    *Filter
+	names   map[string]string
+}
