@@ -124,7 +124,7 @@ func (c *Classifier) compareQueues(q *queueSeen, list []sampler.ThreadID) {
 func (c *Classifier) waitsOn(t *sampler.Thread, e *episode) bool {
 	w := &e.wait
 	return t.Kernel.CPUAtNS == w.cpuAtNS && (len(c.requeued) == 0 || !slices.Contains(c.requeued, t.ID)) &&
-		(t.Stack == w.stack || t.Quality != sampler.StackFresh)
+		(t.Stack == w.stack || t.Quality&^sampler.WorkUnknown != sampler.StackFresh)
 }
 
 // beginWait begins a wait for the GVL with the sample that saw it first.
@@ -136,7 +136,7 @@ func (e *episode) beginWait(lastNS, now int64) {
 // thread is known to have had the GVL in between. If so, the wait is a new one.
 func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d *Detail, now int64) (ran bool) {
 	w := &e.wait
-	read := t.Quality == sampler.StackFresh
+	read := t.Quality&^sampler.WorkUnknown == sampler.StackFresh
 	// The frames of a thread do not change while it waits.
 	if ran = c.leftQueue(t, w, d) || read && w.stack != 0 && t.Stack != w.stack; ran {
 		*w = waitEvidence{WaitSpan: WaitSpan{afterNS: c.lastNS, ByNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,

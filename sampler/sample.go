@@ -183,6 +183,9 @@ const (
 	// StackUncertainTop: the innermost frame can't be trusted: of a running thread on this release, or of a stack that
 	// is partial.
 	StackUncertainTop
+	// WorkUnknown: it could not be read what the thread works for. Without it, a thread without Serving.Work works for
+	// nothing. Recordings of older releases lack it.
+	WorkUnknown
 )
 
 // Thread is the evidence about one Ruby thread.

@@ -50,17 +50,20 @@ func (c *EndedCounts) Feed(s *sampler.Sample) {
 	c.round++
 	for i := range s.Threads {
 		t := &s.Threads[i]
-		if t.Serving.Work == 0 {
+		by := c.of[t.ID]
+		unread := t.Serving.Work == 0 && t.Quality&sampler.WorkUnknown != 0 && by.q != nil && s.TimeNS-by.q.seenNS < suspendedNS
+		if t.Serving.Work == 0 && !unread {
 			delete(c.of, t.ID)
 			continue
 		}
-		by := c.of[t.ID]
-		if by.work != t.Serving.Work {
+		if !unread && by.work != t.Serving.Work {
 			by = servedBy{work: t.Serving.Work, q: c.find(t.Serving.Work)}
 		}
 		by.round = c.round
 		c.of[t.ID] = by
-		if by.q != nil {
+		if unread {
+			by.q.round = c.round
+		} else if by.q != nil {
 			by.q.seenNS, by.q.round, by.q.readings, by.q.fiber = s.TimeNS, c.round, 0, len(t.Resumers) > 0
 		}
 	}

@@ -17,8 +17,8 @@ type Request struct {
 	Thread sampler.ThreadID
 	// FromNS and ToNS are the begin and the end, CLOCK_MONOTONIC in ns. Each is the middle between a reading of the
 	// thread's stack with the request and one without it. If InProgress is set, ToNS is the time of the last sample. If
-	// AtLeast is set, the request took longer: it had begun before its thread was first read, or ended while nothing
-	// was sampled.
+	// AtLeast is set, the request took longer. It had begun before its thread was first read, or ended while nothing
+	// was sampled, or the samples since ToNS could not read whether it goes on.
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool
@@ -26,7 +26,8 @@ type Request struct {
 	// and, once it has ended, at the end.
 	SlackNS int64
 	// Late is set if the thread's stack was read between BeforeNS and SinceNS of Work without its request, because time
-	// was short. Such requests tend to be long, so they are left out of an endpoint's Durations.
+	// was short. Such requests tend to be long, so they are left out of an endpoint's Durations. Late is also set if
+	// the last samples before the end could not read whether the request goes on.
 	Late bool
 	// NS is the time of its threads by state. It lacks time before the measurement, time without samples, and time in
 	// which the request was suspended: a fiber that does not run has no state.

@@ -70,6 +70,7 @@ type openRequest struct {
 	slackNS        int64 // by how much awayNS can be wrong
 	fiber          bool  // it was on a fiber that another one had resumed
 	cut            bool  // when it ended is not known
+	unread         bool  // whether its thread still works for it could not be read since readNS
 	done           bool
 	leaving        bool // it is in Requests.leaving
 	wait           fiberWait
@@ -253,11 +254,13 @@ func (r *Requests) Tick(k *gvl.Tick) {
 		}
 		t, s := &k.Threads[i], &r.slots[slot]
 		s.thread = t.ID
-		if t.Serving.Work != s.work || s.q != nil && s.q.done {
+		unread := r.unread(s, t, k)
+		if !unread && (t.Serving.Work != s.work || s.q != nil && s.q.done) {
 			r.move(s, t, k)
 		}
 		read := t.Quality&sampler.StackFresh != 0
-		if q := s.q; q != nil {
+		if q := s.q; q != nil && !unread {
+			q.unread = false
 			q.Now, q.Serving, q.Stack = k.States[i], t.Serving, t.Stack
 			if k.Depth == sampler.StackTick || read {
 				q.readNS, q.fiber = k.ToNS, len(t.Resumers) > 0 || r.looks.switches[t.ID]
@@ -282,13 +285,25 @@ func (r *Requests) Tick(k *gvl.Tick) {
 	}
 }
 
+// unread reports whether a thread may still work for its last request, because a sample could not read what it works
+// for. On a full machine several samples in a row can lack it.
+func (r *Requests) unread(s *requestSlot, t *sampler.Thread, k *gvl.Tick) bool {
+	q := s.q
+	if q == nil || q.done || k.Gap || t.Serving.Work != 0 || t.Quality&sampler.WorkUnknown == 0 || k.ToNS-q.readNS > suspendedNS {
+		return false
+	}
+	q.unread = true
+	return true
+}
+
 // move sets a thread's work to the work that a sample shows.
 func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	id := t.Serving.Work
 	if q := s.q; q != nil && !q.done {
-		q.cut, q.slackNS = k.Gap, 0
+		q.cut, q.slackNS = k.Gap || t.Quality&sampler.WorkUnknown != 0, 0
+		q.Late, q.unread = q.Late || q.unread, false
 		at := q.readNS
-		if !k.Gap {
+		if !q.cut {
 			q.slackNS = (k.ToNS - q.readNS) / 2
 			at += q.slackNS
 			if left := r.stream.LeftWork(t.ID); left >= q.readNS && left > q.FromNS {
@@ -378,7 +393,11 @@ func (x *Request) stands(q *openRequest, atNS int64) {
 		return
 	}
 	x.SlackNS = x.BeginSlackNS()
-	x.ToNS, x.InProgress, x.Suspended = max(atNS, x.FromNS), true, q.threads == 0
+	x.InProgress, x.Suspended = true, q.threads == 0
+	if q.unread {
+		atNS, x.AtLeast = min(atNS, q.readNS), true
+	}
+	x.ToNS = max(atNS, x.FromNS)
 	if c, ok := q.waits(atNS); ok {
 		x.FiberNS += c.toNS - c.fromNS
 	}

@@ -194,6 +194,9 @@ func (r *sampleMaker) fillThread(depth sampler.Depth, t *thread, out *sampler.Th
 		st.fibers = st.fibers[:0] // they are another stack's
 	}
 	out.Resumers = st.fibers
+	if t.serves.work.Unread() && out.Serving.Work == 0 {
+		out.Quality |= sampler.WorkUnknown
+	}
 	if owns || out.Bits&sampler.BitQueued != 0 || out.Status == sampler.Killed ||
 		out.Status == sampler.Runnable && out.Bits&sampler.BitBlockingRegion == 0 || late && t.blocked.stack != st.version {
 		t.blocked.forget()

@@ -175,7 +175,7 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 			t.serves.lost()
 			continue
 		}
-		if t.still && t.serves.looks >= stillLooks {
+		if t.still && t.serves.looks >= stillLooks && !t.serves.work.Unread() {
 			t.serves.work.StandsStill(st.keptEC, t.lookNS, sinceNS)
 			continue
 		}

@@ -122,7 +122,7 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 		f.notFound(s, fr.NowNS)
 	}
 	s.serving = sampler.Serving{Statement: s.asked, Exception: s.handled.id}
-	s.idle = taskErr == nil && s.task == nil
+	s.idle, s.unread = taskErr == nil && s.task == nil, taskErr != nil
 	if taskErr == nil && s.task != nil {
 		s.serving.Work = s.task.id
 	}
@@ -143,7 +143,7 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	err = f.lookForTask(outer, fr)
-	if err == nil {
+	if s.unread = err != nil; err == nil {
 		outer.ec, outer.lookedNS = fr.EC, fr.SinceNS
 	}
 	if err == nil && outer.task != nil {

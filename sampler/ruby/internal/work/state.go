@@ -90,8 +90,8 @@ type State struct {
 	// generation is the Dictionary's that the IDs are of.
 	generation sampler.Generation
 	serving    sampler.Serving
-	// idle is true if the last search found out that no frame names work.
-	idle bool
+	// idle is true if the last search found out that no frame names work, unread if it could not find out.
+	idle, unread bool
 }
 
 // Of reports whether the last search was for an execution context.
@@ -114,7 +114,10 @@ func (s *State) Unplan() {
 }
 
 // Lost clears the work, because the thread's stack is not known. The request may continue.
-func (s *State) Lost() { s.serving, s.idle = sampler.Serving{}, false }
+func (s *State) Lost() { s.serving, s.idle, s.unread = sampler.Serving{}, false, true }
+
+// Unread reports whether the last search could not find out what the thread works for.
+func (s *State) Unread() bool { return s.unread && s.serving.Work == 0 }
 
 // Task returns the request or job that the last search found. ok is false if it found none.
 func (s *State) Task() (t TaskID, ok bool) {
