@@ -18,7 +18,7 @@ type Request struct {
 	// FromNS and ToNS are the begin and the end, CLOCK_MONOTONIC in ns. Each is the middle between a reading of the
 	// thread's stack with the request and one without it. If InProgress is set, ToNS is the time of the last sample. If
 	// AtLeast is set, the request took longer. It had begun before its thread was first read, or ended while nothing
-	// was sampled, or the samples since ToNS could not read whether it goes on.
+	// was sampled. It is also set while samples since ToNS could not read whether the request goes on.
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLengthsOnAFullMachine: at 20 to 30 readings a second, some of which cannot read requests, each quantile of a
-// route is the truth to within the bound shown beside it.
+// TestLengthsOnAFullMachine: at 20 to 30 readings a second, each quantile of a route is the truth to within the bound
+// shown beside it. This also holds if some readings cannot read requests.
 func TestLengthsOnAFullMachine(t *testing.T) {
 	const ms = int64(gvltest.MS)
 	routes := []struct {
