@@ -13,7 +13,9 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 )
 
 //go:generate go test . -run TestStatesScript -update
@@ -35,9 +37,12 @@ func WriteIncident(w io.Writer, n *Incident) error { return WriteIncidents(w, []
 // WriteIncidents is WriteIncident of several processes. The page shows one of them, at first the one that took most CPU
 // time, and lets the reader choose another. Data that does not fit is left out, and the page names its process.
 func WriteIncidents(w io.Writer, list []*Incident) error {
-	for _, n := range list {
+	of, found := make([]*measure.Measure, len(list)), make([][]report.StatFinding, len(list))
+	for i, n := range list {
 		n.Finish()
+		of[i], found[i] = n.measure, n.stat.Findings
 	}
+	measure.PlanTogether(of, found)
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(x, y *Incident) int {
 		return cmp.Compare(y.stat.Process.CPUNS, x.stat.Process.CPUNS)

@@ -63,9 +63,9 @@ func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class
 // Alloc returns what was allocated in the stream, by class.
 func (m *Measure) Alloc() report.StatAlloc { return m.account.Alloc() }
 
-// PlanTogether gives the findings of several processes one plan of advice. stats are what Stat returned, one for each
-// measurement.
-func PlanTogether(all []*Measure, stats []*report.Stat) {
+// PlanTogether gives the findings of several processes one plan of advice. found are what Findings returned, one list
+// for each measurement.
+func PlanTogether(all []*Measure, found [][]report.StatFinding) {
 	told := make([]findings.Told, len(all))
 	for i, m := range all {
 		told[i] = findings.Told{Program: m.program, List: m.findings.Raised()}
@@ -73,7 +73,7 @@ func PlanTogether(all []*Measure, stats []*report.Stat) {
 	findings.PlanTogether(told...)
 	for i, t := range told {
 		for k := range t.List {
-			stats[i].Findings[k].Next = t.List[k].Next
+			found[i][k].Next = t.List[k].Next
 		}
 	}
 }

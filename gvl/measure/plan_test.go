@@ -38,7 +38,7 @@ func TestPlanTogether(t *testing.T) {
 	if !strings.Contains(next(&one), fewer) || !strings.Contains(next(&other), more) {
 		t.Fatalf("alone:\n%s%s", next(&one), next(&other))
 	}
-	PlanTogether([]*Measure{saturated, starved}, []*report.Stat{&other, &one})
+	PlanTogether([]*Measure{saturated, starved}, [][]report.StatFinding{other.Findings, one.Findings})
 	if !strings.Contains(next(&one), fewer) || strings.Contains(next(&other), more) {
 		t.Errorf("together:\n%s%s", next(&one), next(&other))
 	}

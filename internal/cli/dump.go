@@ -95,7 +95,7 @@ a living thread, such as its system call and its CPU time.`,
 
 // write measures, if asked to, and writes the dump of the instant after that.
 func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams) error {
-	d, note, err := f.make(ctx, src, f.length.Value)
+	d, _, note, err := f.make(ctx, src, f.length.Value)
 	if err != nil {
 		return err
 	}
@@ -115,8 +115,8 @@ const keepEvery = 250 * time.Millisecond
 
 // make measures for the given length, if any, and takes the dump of the instant after that. note is the reason if it
 // measured for less. It is empty if it did not.
-func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, note string, err error) {
-	m := measure.New(src.Process(), src.Dictionary(), f.rules)
+func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, m *measure.Measure, note string, err error) {
+	m = measure.New(src.Process(), src.Dictionary(), f.rules)
 	var first, last int64
 	var kept *sampler.Sample // the last one with stacks, up to keepEvery old
 	if length > 0 {
@@ -131,7 +131,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 			}
 		})
 		if err != nil {
-			return nil, "", err
+			return nil, nil, "", err
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = run.Afterwards(ctx)
@@ -144,7 +144,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		s, err = kept, nil // what note says of its end holds for it, too
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	d = export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
 	d.FoldLibraries(f.own)
@@ -161,7 +161,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	if s != kept {
 		f.addNative(ctx, d, src, s, others)
 	}
-	return d, note, nil
+	return d, m, note, nil
 }
 
 // addNative adds the native threads that Ruby does not know, and native stacks.
@@ -270,16 +270,25 @@ func (f *dumpFlags) dumpGroup(ctx context.Context, std run.Streams) error {
 	}
 	defer g.Close()
 	length := max(f.length.Value, time.Nanosecond) // those known are handed out in any case
-	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.ProcessDump, string, error) {
+	type dumped struct {
+		export.ProcessDump
+		of *measure.Measure
+	}
+	made, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (dumped, string, error) {
 		if f.length.Value == 0 {
 			left = 0
 		}
-		d, note, err := f.make(ctx, src.(*live.Source), left)
-		return export.ProcessDump{Process: src.Process(), Dump: d}, note, err
+		d, m, note, err := f.make(ctx, src.(*live.Source), left)
+		return dumped{export.ProcessDump{Process: src.Process(), Dump: d}, m}, note, err
 	})
 	if err != nil {
 		return err
 	}
+	list, of, found := make([]export.ProcessDump, len(made)), make([]*measure.Measure, len(made)), make([][]report.StatFinding, len(made))
+	for i := range made {
+		list[i], of[i], found[i] = made[i].ProcessDump, made[i].of, made[i].Dump.Findings
+	}
+	measure.PlanTogether(of, found)
 	relatives, forgotten := g.Relatives()
 	if f.asJSON {
 		return export.WriteDumpsJSON(std.Results(ctx), list, relatives, forgotten)

@@ -229,11 +229,11 @@ func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j 
 		stat, note, err := measureWith(ctx, m, src, left, j)
 		return measured{export.ProcessStat{Process: src.Process(), Stat: stat}, m}, note, err
 	})
-	out, of, stats := make([]export.ProcessStat, len(list)), make([]*measure.Measure, len(list)), make([]*report.Stat, len(list))
+	out, of, found := make([]export.ProcessStat, len(list)), make([]*measure.Measure, len(list)), make([][]report.StatFinding, len(list))
 	for i := range list {
-		out[i], of[i], stats[i] = list[i].ProcessStat, list[i].of, &out[i].Stat
+		out[i], of[i], found[i] = list[i].ProcessStat, list[i].of, list[i].Stat.Findings
 	}
-	measure.PlanTogether(of, stats)
+	measure.PlanTogether(of, found)
 	return out, err
 }
 
