@@ -27,7 +27,7 @@ The live screen needs a terminal. In scripts, use dump, stat or record.`
 type rootFlags struct {
 	target
 	screenFlags
-	showOutput bool
+	showOutput, version bool
 }
 
 // Command returns ddtop's command with all commands below it, for man pages and completions. It is not to be run.
@@ -54,6 +54,9 @@ func newRoot(std run.Streams) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		Args:                       rootArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.version {
+				return printVersion(std)
+			}
 			if err := errors.Join(f.configure(cmd, std), f.checkRates(), f.checkExact(cmd, true), f.check()); err != nil {
 				return err
 			}
@@ -76,8 +79,9 @@ func newRoot(std run.Streams) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flags.Usagef("%w; \"%s --help\" lists the flags", err, c.CommandPath())
 	})
-	cmd.Version = Version
-	cmd.SetVersionTemplate(versionText() + "\n")
+	// cobra.Command.SetVersionTemplate would bring text/template into the program. The linker then keeps every exported
+	// method of every type, because a template can call it: 4 MB.
+	cmd.Flags().BoolVarP(&f.version, "version", "v", false, "version for ddtop")
 	f.addPID(cmd)
 	f.addRates(cmd)
 	f.addPause(cmd)

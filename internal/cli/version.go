@@ -21,11 +21,13 @@ func newVersion(std run.Streams) *cobra.Command {
 		Use:   "version",
 		Short: "Print ddtop's version",
 		Args:  noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(std.Out, versionText())
-			return err
-		},
+		RunE:  func(*cobra.Command, []string) error { return printVersion(std) },
 	}
+}
+
+func printVersion(std run.Streams) error {
+	_, err := fmt.Fprintln(std.Out, versionText())
+	return err
 }
 
 // versionText reads "ddtop 0.1.0 (commit 1a2b3c4d5e6f, 2026-11-26), go1.26.8, linux/amd64".
