@@ -15,6 +15,7 @@ func TestEveryField(t *testing.T) {
 	var s sampler.Sample
 	n := int64(0)
 	fillIn(reflect.ValueOf(&s).Elem(), &n)
+	s.Native = nil
 	s.TimeNS, s.Depth, s.GCDetail.HeapCount = 1e15, sampler.StackTick, sampler.MaxGCHeaps
 	for i := range s.Threads {
 		v := &s.Threads[i].Serving
@@ -60,7 +61,9 @@ func fillIn(v reflect.Value, n *int64) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			fillIn(v.Field(i), n)
+			if v.Field(i).CanSet() {
+				fillIn(v.Field(i), n)
+			}
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))

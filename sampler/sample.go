@@ -388,6 +388,9 @@ type Sample struct {
 	// NativeLocks are the locks of C code that threads wait for. It is nil if none do, or in a recording without them.
 	// It is shared and must not be changed.
 	NativeLocks *NativeLocks
+	// Native has the native stacks of threads that stay at one place. It is nil if the samples are not of a live
+	// process. It is shared with other samples, and its stacks are not of this sample's time.
+	Native *NativeWatch
 	// Changes are the changes of the GVL since the sample before, in exact mode.
 	Changes Changes
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
@@ -27,6 +28,8 @@ func (s *sampling) beside() func() {
 		defer tick.Stop()
 		var locks lockWatch
 		defer locks.close()
+		var native cstacks.Watch
+		defer native.Close()
 		s.readSlow()
 		for {
 			select {
@@ -38,6 +41,7 @@ func (s *sampling) beside() func() {
 				s.readSlow()
 				s.findPublishedAgain()
 				s.readLocks(ctx, &locks, pace.Monotonic())
+				s.readNative(ctx, &native, pace.Monotonic())
 			}
 		}
 	}()
@@ -106,6 +110,8 @@ func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 	sample.Queues = s.queuesNow
 	s.tellTIDs(sample)
 	sample.NativeLocks = s.locksNow.Load()
+	s.tellPlaces(sample)
+	sample.Native = s.watch
 	sample.Self.Priority = s.priority
 	sample.Self.Halved, sample.Self.Lowered = s.budget.Says()
 	sample.Self.Extended = s.budget.TakesMore()

@@ -2,38 +2,17 @@ package live
 
 import (
 	"context"
-	"errors"
 
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-const (
-	// maxNativeStacks bounds the threads whose native stacks are read at once.
-	maxNativeStacks = 4096
-	// nativeTries is how often a thread's native stack is read if the thread moves meanwhile. The first reading opens
-	// files, so it takes far longer than the next one.
-	nativeTries = 4
-)
+// maxNativeStacks bounds the threads whose native stacks are read at once.
+const maxNativeStacks = 4096
 
-// errMoves means that a thread ran while its native stack was read.
-var errMoves = errors.New("the thread runs too often to read them")
-
-// nativeReader reads native stacks. Its parts are made when they are first needed, and used by one work of the lane.
-type nativeReader struct {
-	space *native.Space
-	ruby  *native.Ruby
-}
-
-// standing gives the registers that every user gets who may read the memory: stack pointer and program counter.
-type standing struct{ tasks *kernel.Tasks }
-
-// Registers asks the kernel where a thread stands (kernel.Tasks.Standing).
-func (s standing) Registers(tid int32) (native.Registers, native.Moment, bool, error) {
-	x, ok, err := s.tasks.Standing(tid)
-	return native.At(x.SP, x.PC), native.Moment{Turns: x.Turns, Call: x.Line}, ok, err
-}
+// standNS is the interval at which the places of threads are noted, in ns, if their native stacks are wanted.
+const standNS = 500_000_000
 
 // NativeStacks are native stacks of a process's threads.
 type NativeStacks struct {
@@ -60,7 +39,7 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 	if out.Locks, err = s.nativeLocks(ctx, sample); err != nil {
 		return out, err
 	}
-	if err := s.native.prepare(&s.subject); err != nil {
+	if err := s.native.Prepare(s.nativeSubject()); err != nil {
 		return out, err
 	}
 	left := maxNativeStacks
@@ -70,9 +49,7 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 			continue
 		}
 		left--
-		x, ok, err := s.nativeStack(t.TID, func(stack native.Stack) ([]native.Frame, error) {
-			return s.belowRuby(t.ID, stack)
-		})
+		x, ok, err := s.native.Ruby(t.ID, t.TID, 0)
 		if err != nil {
 			return out, err
 		}
@@ -85,9 +62,7 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 			break
 		}
 		left--
-		x, ok, err := s.nativeStack(tid, func(stack native.Stack) ([]native.Frame, error) {
-			return stack.Frames, stack.Stopped
-		})
+		x, ok, err := s.native.Whole(tid)
 		if err != nil {
 			return out, err
 		}
@@ -98,89 +73,50 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 	return out, nil
 }
 
-// prepare opens what native stacks need, or reads the mappings again.
-func (n *nativeReader) prepare(s *subject) (err error) {
-	if s.info.Machine != "x86_64" {
-		return native.ErrMachine
-	}
-	if n.space != nil {
-		return n.space.Refresh()
-	}
-	space, err := native.NewSpace(s.proc)
-	if err != nil {
-		return err
-	}
-	if n.ruby, err = space.FindRuby(s.vmPath); err != nil {
-		space.Close()
-		return err
-	}
-	n.space = space
-	return nil
+// nativeSubject is the process for readers of native stacks.
+func (s *sampling) nativeSubject() cstacks.Subject {
+	return cstacks.Subject{Process: s.proc, VMPath: s.vmPath, Machine: s.info.Machine, JIT: s.info.JIT != "",
+		Names: s.names, Controls: func(id sampler.ThreadID) ([]native.Control, bool, bool) {
+			s.ticking.Lock()
+			frames, whole, same := s.reader.Controls(id)
+			s.ticking.Unlock()
+			control := make([]native.Control, len(frames))
+			for i, f := range frames {
+				control[i] = native.Control(f)
+			}
+			return control, whole, same
+		}}
 }
 
-func (n *nativeReader) close() {
-	if n.space != nil {
-		n.space.Close()
+// tellPlaces keeps the places of the threads whose native stacks are wanted.
+func (s *sampling) tellPlaces(sample *sampler.Sample) {
+	if sample.TimeNS-s.lastPlaces < standNS {
+		return
 	}
+	s.lastPlaces = sample.TimeNS
+	s.wanted = s.watch.AppendWanted(s.wanted[:0], sample.TimeNS)
+	if len(s.wanted) == 0 {
+		s.places.Store(nil)
+		return
+	}
+	wanted := make(map[sampler.ThreadID]bool, len(s.wanted))
+	for _, id := range s.wanted {
+		wanted[id] = true
+	}
+	places := make(map[sampler.ThreadID]cstacks.Place, len(wanted))
+	for i := range sample.Threads {
+		if t := &sample.Threads[i]; wanted[t.ID] && t.Kernel.Syscall != sampler.SyscallRunning {
+			places[t.ID] = cstacks.Place{TID: t.TID, Stack: t.Stack, Turns: t.Kernel.Turns}
+		}
+	}
+	s.places.Store(&places)
 }
 
-// errRubyMoved means that a thread has other Ruby frames than in the sample.
-var errRubyMoved = errors.New("the thread has moved on since its Ruby frames were read")
-
-// belowRuby returns the frames of a native stack that are below the thread's innermost Ruby frame.
-func (s *sampling) belowRuby(id sampler.ThreadID, stack native.Stack) ([]native.Frame, error) {
-	frames, whole, same := s.reader.Controls(id)
-	if !same {
-		return nil, errRubyMoved
+// readNative reads the native stacks of wanted threads that stay at one place.
+func (s *sampling) readNative(ctx context.Context, w *cstacks.Watch, now int64) {
+	var places map[sampler.ThreadID]cstacks.Place
+	if now := s.places.Load(); now != nil {
+		places = *now
 	}
-	control := make([]native.Control, len(frames))
-	for i, f := range frames {
-		control[i] = native.Control(f)
-	}
-	return s.native.ruby.Below(stack, control, whole, s.info.JIT != "")
-}
-
-// chooser returns the frames of a stack that are shown, and why others are missing.
-type chooser func(native.Stack) ([]native.Frame, error)
-
-// nativeStack reads the native stack of a thread. ok is false if it runs or has ended. The error says that the kernel
-// does not tell. What choose reads counts only if the thread has not moved until then.
-func (s *sampling) nativeStack(tid int32, choose chooser) (out sampler.NativeStack, ok bool, err error) {
-	var registers native.Source = standing{s.tasks}
-	for range nativeTries {
-		regs, before, stands, err := registers.Registers(tid)
-		if err != nil || !stands {
-			return out, false, unlessGone(err)
-		}
-		frames, missing := choose(s.native.space.Unwind(regs))
-		_, after, stands, err := registers.Registers(tid)
-		if err != nil {
-			return out, false, unlessGone(err)
-		}
-		if !stands || before != after {
-			continue
-		}
-		out.Frames = s.native.space.Names(frames)
-		for i := range out.Frames {
-			out.Frames[i] = s.names.NativeFrame(out.Frames[i])
-		}
-		var stop *native.Stop
-		if errors.As(missing, &stop) {
-			missing = &native.Stop{Library: s.names.NativeFrame(sampler.NativeFrame{Library: stop.Library}).Library,
-				Err: stop.Err}
-		}
-		if missing != nil {
-			out.Missing = s.names.Error(missing)
-		}
-		return out, true, nil
-	}
-	return sampler.NativeStack{Missing: errMoves.Error()}, true, nil
-}
-
-// unlessGone is an error unless it says that a thread has ended.
-func unlessGone(err error) error {
-	if errors.Is(err, kernel.ErrGone) {
-		return nil
-	}
-	return err
+	w.Round(ctx, s.nativeSubject(), places, now, s.watch)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
@@ -148,7 +149,7 @@ func TestNativeStacksOfMovingThreads(t *testing.T) {
 				switch stack.Missing {
 				case "":
 					accepted++
-				case errMoves.Error(), errRubyMoved.Error():
+				case cstacks.ErrMoves.Error(), cstacks.ErrRubyMoved.Error():
 				default:
 					t.Fatalf("thread %d: %s", id, stack.Missing)
 				}

@@ -172,6 +172,7 @@ func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Sour
 	pid := proc.PID()
 	s := &Source{left: make(chan struct{})}
 	s.proc, s.dict, s.names = proc, opts.Dictionary, opts.Redactor
+	s.watch = new(sampler.NativeWatch)
 	s.procs, s.budget, s.reading = opts.procs, opts.budget, newLane(pid)
 	s.exact.opening, s.exact.closing = newLane(pid), make(chan struct{})
 	s.switches.from = opts.From

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/redact"
@@ -71,7 +72,7 @@ type subject struct {
 type sampling struct {
 	subject
 	view   *kernelview.View
-	native nativeReader
+	native cstacks.Reader
 	tasks  *kernel.Tasks
 	counts *kernel.ProcReader
 	// pauses stops the target for stack ticks. It is nil if the target is not stopped.
@@ -88,12 +89,18 @@ type sampling struct {
 	locksNow atomic.Pointer[sampler.NativeLocks]
 	rubyTIDs atomic.Pointer[map[int32]sampler.ThreadID]
 
+	// watch has the native stacks of threads that stay at one place. places are where wanted threads were last. The
+	// goroutine of beside reads both. wanted is the clock's.
+	watch  *sampler.NativeWatch
+	places atomic.Pointer[map[sampler.ThreadID]cstacks.Place]
+	wanted []sampler.ThreadID
+
 	slow *kernel.Slow
 	// slowNow is the last reading of slow. It is nil if there was none yet.
 	slowNow atomic.Pointer[kernel.SlowCounts]
 
 	lastProc, lastSelf, lastCheck int64
-	lastTIDs                      int64
+	lastTIDs, lastPlaces          int64
 	lastSelfCPU                   int64
 	procNow                       sampler.Proc
 	selfNow                       sampler.Self
@@ -168,7 +175,7 @@ func (s *sampling) release() error {
 	if s.pauses != nil {
 		s.pauses.pauser.Close()
 	}
-	s.native.close()
+	s.native.Close()
 	if s.tasks != nil {
 		errs = append(errs, s.tasks.Close())
 	}

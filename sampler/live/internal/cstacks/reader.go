@@ -1,0 +1,151 @@
+// Package cstacks reads the native stacks of a process's threads, once or while the threads stay at one place
+// (docs/reference/native.md).
+package cstacks
+
+import (
+	"errors"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/native"
+	"github.com/ddtop/ddtop/sampler/redact"
+)
+
+// tries is how often a thread's native stack is read if the thread moves meanwhile. The first reading opens files, so
+// it takes far longer than the next one.
+const tries = 4
+
+// Errors that say why a stack has no native frames.
+var (
+	// ErrMoves means that a thread ran while its native stack was read.
+	ErrMoves = errors.New("the thread runs too often to read them")
+	// ErrRubyMoved means that a thread has other Ruby frames than in the sample.
+	ErrRubyMoved = errors.New("the thread has moved on since its Ruby frames were read")
+)
+
+// Subject is the process whose stacks are read.
+type Subject struct {
+	Process *attach.Process
+	// VMPath is the file that has the VM. Machine is the process's, and JIT says that Ruby compiles code.
+	VMPath, Machine string
+	JIT             bool
+	Names           *redact.Redactor
+	// Controls reads the control frames of a thread again. See ruby.Reader.Controls.
+	Controls func(id sampler.ThreadID) (frames []native.Control, whole, same bool)
+}
+
+// Reader reads native stacks. What it needs is opened by the first Prepare. It is for one goroutine at a time.
+type Reader struct {
+	tasks *kernel.Tasks
+	space *native.Space
+	ruby  *native.Ruby
+	of    Subject
+}
+
+// standing gives the registers that every user gets who may read the memory: stack pointer and program counter.
+type standing struct{ tasks *kernel.Tasks }
+
+// Registers asks the kernel where a thread stands (kernel.Tasks.Standing).
+func (s standing) Registers(tid int32) (native.Registers, native.Moment, bool, error) {
+	x, ok, err := s.tasks.Standing(tid)
+	return native.At(x.SP, x.PC), native.Moment{Turns: x.Turns, Call: x.Line}, ok, err
+}
+
+// Prepare opens what native stacks need, or reads the mappings again. Call it before a round of stacks.
+func (r *Reader) Prepare(of Subject) (err error) {
+	r.of = of
+	if of.Machine != "x86_64" {
+		return native.ErrMachine
+	}
+	if r.space != nil {
+		return r.space.Refresh()
+	}
+	if r.tasks == nil {
+		if r.tasks, err = kernel.OpenTasks(of.Process.PID(), sampler.NewDictionary()); err != nil {
+			return err
+		}
+	}
+	space, err := native.NewSpace(of.Process)
+	if err != nil {
+		return err
+	}
+	if r.ruby, err = space.FindRuby(of.VMPath); err != nil {
+		space.Close()
+		return err
+	}
+	r.space = space
+	return nil
+}
+
+// Close closes what Prepare has opened. The process stays open.
+func (r *Reader) Close() {
+	if r.space != nil {
+		r.space.Close()
+	}
+	if r.tasks != nil {
+		_ = r.tasks.Close() // it was only read
+	}
+}
+
+// chooser returns the frames of a stack that are shown, and why others are missing.
+type chooser func(native.Stack) ([]native.Frame, error)
+
+// Whole reads the whole native stack of a thread that Ruby does not know. See Ruby.
+func (r *Reader) Whole(tid int32) (out sampler.NativeStack, ok bool, err error) {
+	return r.read(tid, 0, func(stack native.Stack) ([]native.Frame, error) { return stack.Frames, stack.Stopped })
+}
+
+// Ruby reads the native stack below the innermost Ruby frame of a thread. ok is false if the thread runs or has ended.
+// The error says that the kernel does not tell. turns is how often the thread must have got a CPU. Zero means that
+// this does not matter.
+func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.NativeStack, ok bool, err error) {
+	return r.read(tid, turns, func(stack native.Stack) ([]native.Frame, error) {
+		frames, whole, same := r.of.Controls(id)
+		if !same {
+			return nil, ErrRubyMoved
+		}
+		return r.ruby.Below(stack, frames, whole, r.of.JIT)
+	})
+}
+
+// read reads a native stack. What choose reads counts only if the thread has not moved until then.
+func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.NativeStack, ok bool, err error) {
+	var registers native.Source = standing{r.tasks}
+	for range tries {
+		regs, before, stands, err := registers.Registers(tid)
+		if err != nil || !stands || turns != 0 && before.Turns != turns {
+			return out, false, unlessGone(err)
+		}
+		frames, missing := choose(r.space.Unwind(regs))
+		_, after, stands, err := registers.Registers(tid)
+		if err != nil {
+			return out, false, unlessGone(err)
+		}
+		if !stands || before != after {
+			continue
+		}
+		out.Frames = r.space.Names(frames)
+		for i := range out.Frames {
+			out.Frames[i] = r.of.Names.NativeFrame(out.Frames[i])
+		}
+		var stop *native.Stop
+		if errors.As(missing, &stop) {
+			missing = &native.Stop{Library: r.of.Names.NativeFrame(sampler.NativeFrame{Library: stop.Library}).Library,
+				Err: stop.Err}
+		}
+		if missing != nil {
+			out.Missing = r.of.Names.Error(missing)
+		}
+		return out, true, nil
+	}
+	return sampler.NativeStack{Missing: ErrMoves.Error()}, true, nil
+}
+
+// unlessGone is an error unless it says that a thread has ended.
+func unlessGone(err error) error {
+	if errors.Is(err, kernel.ErrGone) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,115 @@
+package cstacks
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/native"
+)
+
+const (
+	// StayNS is how long a thread must have been at one place before its native stack is read, in ns.
+	StayNS = 1_000_000_000
+	// maxRound bounds the stacks that one round reads. A round comes once a second, so 70 threads that move each second
+	// cost far less than 0.1 % of a CPU.
+	maxRound = 32
+)
+
+// Place is where a thread was in a sample.
+type Place struct {
+	TID   int32
+	Stack sampler.StackID
+	// Turns is how often it had got a CPU.
+	Turns int64
+}
+
+// Watch reads the native stacks of threads that stay at one place, once for each stay. It is for one goroutine.
+type Watch struct {
+	reader Reader
+	known  map[sampler.ThreadID]stay
+	counts sampler.NativeCounts
+	failed bool
+}
+
+// stay is a time during which a thread did not move.
+type stay struct {
+	Place
+	sinceNS int64
+	read    bool
+}
+
+// Round notes where the wanted threads are, and reads the stacks of threads that have been there for a while.
+func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.ThreadID]Place, nowNS int64,
+	to *sampler.NativeWatch) {
+	if w.failed {
+		return
+	}
+	var due []sampler.ThreadID
+	now := make(map[sampler.ThreadID]stay, len(places))
+	for id, place := range places {
+		x, ok := w.known[id]
+		if !ok || x.Place != place {
+			x = stay{Place: place, sinceNS: nowNS}
+			to.Keep(id, nil)
+		}
+		if now[id] = x; !x.read && x.Turns != 0 && x.TID != 0 && nowNS-x.sinceNS >= StayNS {
+			due = append(due, id)
+		}
+	}
+	for id := range w.known {
+		if _, ok := now[id]; !ok {
+			to.Keep(id, nil)
+		}
+	}
+	w.known = now
+	if len(due) == 0 {
+		return
+	}
+	// Threads that have stayed longest come first, so that each gets its turn.
+	slices.SortFunc(due, func(a, b sampler.ThreadID) int { return cmp.Compare(now[a].sinceNS, now[b].sinceNS) })
+	if err := w.reader.Prepare(of); err != nil {
+		w.failed = true
+		to.Count(w.counts, of.Names.Error(err))
+		return
+	}
+	for _, id := range due[:min(len(due), maxRound)] {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := w.read(id, nowNS, to); err != nil {
+			w.failed = true
+			to.Count(w.counts, of.Names.Error(err))
+			return
+		}
+	}
+	to.Count(w.counts, "")
+}
+
+// read reads the stack of a thread once for its stay.
+func (w *Watch) read(id sampler.ThreadID, nowNS int64, to *sampler.NativeWatch) error {
+	x := w.known[id]
+	stack, ok, err := w.reader.Ruby(id, x.TID, x.Turns)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !ok, stack.Missing == ErrMoves.Error(), stack.Missing == ErrRubyMoved.Error():
+		w.counts.Moved++
+		return nil // the next round may have more luck, or find another stay
+	case stack.Missing == native.ErrMisfit.Error():
+		w.counts.Refused++
+	default:
+		if w.counts.Read++; stack.Missing != "" {
+			w.counts.Cut++
+		}
+		to.Keep(id, &sampler.NativeStay{NativeStack: stack, Stack: x.Stack, Turns: x.Turns, SinceNS: x.sinceNS, AtNS: nowNS})
+	}
+	x.read = true
+	w.known[id] = x
+	return nil
+}
+
+// Close closes what a Round has opened.
+func (w *Watch) Close() { w.reader.Close() }
