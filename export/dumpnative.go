@@ -1,8 +1,6 @@
 package export
 
 import (
-	"fmt"
-
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
@@ -67,7 +65,7 @@ func (t *dumpText) native(n *report.DumpNative) {
 	if n == nil || t.d.ownOnly {
 		return
 	}
-	for _, line := range nativeLines(n.Frames) {
+	for _, line := range gvl.NativeLines(report.NativeFrames(n.Frames)) {
 		t.printf("    at %s\n", flamegraph.Printable(line))
 	}
 }
@@ -81,22 +79,4 @@ func (t *dumpText) nativeNote(n *report.DumpNative) {
 	default:
 		t.printf("  (outer native frames are missing: %s)\n", flamegraph.Printable(*n.Missing))
 	}
-}
-
-// nativeLines names C functions, a line each. Functions without a name in a row, of one library, are one line.
-func nativeLines(frames []report.DumpNativeFrame) (lines []string) {
-	for i := 0; i < len(frames); {
-		f := &frames[i]
-		i++
-		if f.Name != nil {
-			lines = append(lines, fmt.Sprintf("%s [%s]", *f.Name, f.Library))
-			continue
-		}
-		n := 1
-		for ; i < len(frames) && frames[i].Name == nil && frames[i].Library == f.Library; i++ {
-			n++
-		}
-		lines = append(lines, fmt.Sprintf("%s (%s)", f.Library, units.Plural(n, "function", "functions")))
-	}
-	return lines
 }

@@ -31,7 +31,7 @@ func WriteStatJSON(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 // WriteStat writes the table of `ddtop stat` for people. It begins with the GVL, waiting, garbage collection, findings,
 // and the notes of a recording. Then comes a row for each thread, the busiest first, with its time by state in percent
 // of the time in which it was listed. Then come requests and jobs by endpoint, the causes of waiting, and the longest
-// waits. The end has the probes of exact mode, threads unknown to Ruby, and what another number of threads would give.
+// waits, and C code where blocked threads wait. The end has the probes of exact mode, threads unknown to Ruby, and what another number of threads would give.
 // The last lines have the quality and cost of sampling.
 func WriteStat(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
@@ -42,6 +42,7 @@ func WriteStat(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	statRequests(&b, s)
 	statBlame(&b, s)
 	statLongest(&b, s)
+	statNativeWaits(&b, &s)
 	statExact(&b, &s)
 	statNative(&b, s)
 	statCapacity(&b, s.Capacity)
@@ -353,6 +354,7 @@ func statFoot(b *strings.Builder, s report.Stat) {
 		fmt.Fprintf(b, "; names left out %d, since all of them take too much memory", s.NamesLeftOut)
 	}
 	fmt.Fprintln(b)
+	statNativeReads(b, s.NativeReads)
 	statLacks(b, &s)
 	statSource(b, &s)
 	for _, g := range s.GVL {

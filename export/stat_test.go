@@ -72,7 +72,7 @@ func demoStat() report.Stat {
 		Findings: []report.StatFinding{
 			{ID: "gvl_hog", Severity: "warn", Title: "Thread hogs the GVL", Text: "Reports#build (worker-3) causes 83 % of all waiting",
 				Next: "move this work to another process", SinceNS: 3e9, Threads: []sampler.ThreadID{2}},
-			{ID: "db_slow", Severity: "warn", Title: "Database slow", Text: "\x1b[2Jtext", Next: "look", SinceNS: 1e9 + 5, UntilNS: ptr(int64(4e9 + 5)),
+			{ID: "db_slow", Evidence: report.StatEvidence{Native: ptr("PQget\x1bResult → poll")}, Severity: "warn", Title: "Database slow", Text: "\x1b[2Jtext", Next: "look", SinceNS: 1e9 + 5, UntilNS: ptr(int64(4e9 + 5)),
 				AgoNS: ptr(int64(6e9))},
 		},
 		Blame: report.StatBlame{
@@ -87,7 +87,12 @@ func demoStat() report.Stat {
 			{Thread: 2, NS: 101e6, Before: &report.StatBefore{State: "sleeping", Words: "sleeping 50 ms", NS: 50e6}},
 			{Thread: 9, NS: 1e6, Method: "Report#build → JSON.gen\x1berate"},
 		},
-		Requests:      demoRequests(),
+		Requests: demoRequests(),
+		NativeWaits: []report.StatNativeWait{
+			{Place: ptr("PG::Connection#sync_exec [C]"), Chain: "PQgetResult → poll", NS: 9_300e6, Stays: 3, Threads: 2},
+			{Chain: "li\x1bb (2 functions)", NS: 1_000e6, Stays: 1, Threads: 1},
+		},
+		NativeReads:   &report.StatNativeReads{Read: 4, Cut: 1, Moved: 2},
 		NativeThreads: []report.StatNative{{TID: 4100, Name: "grpc_global", CPUNS: 1_200e6}, {TID: 4001, Name: "ruby-timer\n"}},
 	}
 }

@@ -89,6 +89,9 @@ func writeFindings(b *strings.Builder, list []report.StatFinding, start int64) {
 		if f.UntilNS != nil {
 			fmt.Fprintf(b, " (%s to %s after the start)", units.ProseDuration(max(f.SinceNS-start, 0)), units.ProseDuration(max(*f.UntilNS-start, 0)))
 		}
+		if f.Evidence.Native != nil {
+			fmt.Fprintf(b, "\n      in C: %s", flamegraph.Printable(*f.Evidence.Native))
+		}
 		fmt.Fprintf(b, "\n      → %s\n", flamegraph.Printable(f.Next))
 	}
 	fmt.Fprintln(b)

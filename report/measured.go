@@ -46,6 +46,9 @@ type StatEvidence struct {
 	Samples int64 `json:"samples"`
 	Stacks  int64 `json:"stacks"`
 	ApartNS int64 `json:"apart_ns"`
+	// Native names the C functions that the finding's first thread stays in, outermost first. It is null if that is
+	// not known.
+	Native *string `json:"native"`
 }
 
 // StatBlame is the time that all threads waited for the GVL, and what held the GVL during these waits. Times are in

@@ -32,14 +32,56 @@ type DumpNativeThread struct {
 
 // NewDumpNative returns a native stack for a dump.
 func NewDumpNative(s sampler.NativeStack) *DumpNative {
-	out := &DumpNative{Frames: make([]DumpNativeFrame, 0, len(s.Frames)), Missing: TextOrNil(s.Missing)}
-	for _, f := range s.Frames {
+	return &DumpNative{Frames: NewNativeFrames(s.Frames), Missing: TextOrNil(s.Missing)}
+}
+
+// NewNativeFrames returns C functions for JSON, never nil.
+func NewNativeFrames(frames []sampler.NativeFrame) []DumpNativeFrame {
+	out := make([]DumpNativeFrame, 0, len(frames))
+	for _, f := range frames {
 		frame := DumpNativeFrame{Name: TextOrNil(f.Name), Library: f.Library, Path: f.Path,
 			BuildID: TextOrNil(f.BuildID), Offset: f.Offset}
 		if f.Function != 0 {
 			frame.Function = &f.Function
 		}
-		out.Frames = append(out.Frames, frame)
+		out = append(out, frame)
 	}
 	return out
+}
+
+// NativeFrames returns the names and libraries of C functions from JSON.
+func NativeFrames(list []DumpNativeFrame) []sampler.NativeFrame {
+	out := make([]sampler.NativeFrame, len(list))
+	for i, f := range list {
+		if out[i].Library = f.Library; f.Name != nil {
+			out[i].Name = *f.Name
+		}
+	}
+	return out
+}
+
+// StatNativeWait is a place in C code where blocked threads waited, each time for a second or more.
+type StatNativeWait struct {
+	// Place is the innermost Ruby frame. It is null if its name is not known. Chain names the C functions that it
+	// called, outermost first, without those that have no name. Frames are all of them, innermost first.
+	Place  *string           `json:"place"`
+	Chain  string            `json:"chain"`
+	Frames []DumpNativeFrame `json:"frames"`
+	// NS is for how long threads were seen there, a lower bound. Stays counts how often a thread stayed there, and
+	// Threads how many threads did.
+	NS      int64 `json:"ns"`
+	Stays   int   `json:"stays"`
+	Threads int   `json:"threads"`
+}
+
+// StatNativeReads counts the native stacks that were read since the attach.
+type StatNativeReads struct {
+	// Read counts the stacks that were kept. Cut counts those of them that lack their outer functions. Moved counts
+	// readings during which the thread ran. Refused counts stacks that do not fit Ruby's frames.
+	Read    uint64 `json:"read"`
+	Cut     uint64 `json:"cut"`
+	Moved   uint64 `json:"moved"`
+	Refused uint64 `json:"refused"`
+	// Missing says why no stack can be read. It is null if stacks can be read.
+	Missing *string `json:"missing"`
 }

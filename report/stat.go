@@ -52,6 +52,10 @@ type Stat struct {
 	// NativeThreads are the process's threads that Ruby does not know (its timer thread, C libraries' pools), the
 	// busiest first. A caller that measures a live process fills them, and Exact and Source.
 	NativeThreads []StatNative `json:"native_threads"`
+	// NativeWaits are the C functions in which blocked threads waited for a second or more, the longest first.
+	// NativeReads is null if ddtop did not look for them.
+	NativeWaits []StatNativeWait `json:"native_waits"`
+	NativeReads *StatNativeReads `json:"native_reads"`
 	// Requests are the requests and jobs that threads worked for.
 	Requests StatRequests `json:"requests"`
 	// Exact says how exact mode went. It is null for a recording, and if exact mode was not on.

@@ -75,7 +75,7 @@ func (a *Account) Stat() report.Stat {
 		Torn: a.lastRead.Torn - a.firstReads.Torn, Partial: a.lastRead.Partial - a.firstReads.Partial,
 		Failed: a.lastRead.Failed - a.firstReads.Failed, Retried: a.lastRead.Retried - a.firstReads.Retried,
 		Late: a.lastRead.Late - a.firstReads.Late, Lost: a.lastRead.Lost - a.firstReads.Lost, NotSampled: a.stream.NotSampledNS(), ExactNS: a.exactNS,
-		GVL: []report.StatGVL{}, Threads: []report.StatThread{}, Findings: []report.StatFinding{}, LongestWaits: []report.StatWait{}, NativeThreads: []report.StatNative{}, Blame: report.StatBlame{Frames: []report.StatPlace{}, Threads: []report.StatCharge{}}, ThreadsGone: len(a.gone) + a.omitted, ThreadsOmitted: a.omitted,
+		GVL: []report.StatGVL{}, Threads: []report.StatThread{}, Findings: []report.StatFinding{}, LongestWaits: []report.StatWait{}, NativeThreads: []report.StatNative{}, NativeWaits: []report.StatNativeWait{}, Blame: report.StatBlame{Frames: []report.StatPlace{}, Threads: []report.StatCharge{}}, ThreadsGone: len(a.gone) + a.omitted, ThreadsOmitted: a.omitted,
 	}
 	if a.dict != nil {
 		s.NamesLeftOut = a.dict.LeftOut()

@@ -20,6 +20,7 @@ type Measure struct {
 	blame    *account.Blame
 	findings *findings.Findings
 	requests *account.Requests
+	native   nativeWaits
 }
 
 // New returns a Measure for the target p, whose samples' IDs point into dict. If r is nil, the findings' rules have
@@ -54,6 +55,7 @@ func (m *Measure) Requests(match func(endpoint string) bool) report.StatRequests
 func (m *Measure) Feed(s *sampler.Sample) []gvl.ThreadState {
 	states := m.class.Classify(s)
 	m.stream.Feed(s, states)
+	m.native.feed(s, states, m.dict)
 	return states
 }
 
@@ -104,6 +106,8 @@ func (m *Measure) Stat(waitNS int64) report.Stat {
 	s.Blame = m.blame.Stat()
 	s.Requests = m.Requests(nil)
 	s.LongestWaits = m.account.LongestWaits(waitNS)
+	m.native.explain(s.Findings)
+	s.NativeWaits, s.NativeReads = m.native.stat()
 	s.Capacity = capacity.Of(&s)
 	s.LeaveOut()
 	return s

@@ -107,6 +107,7 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 // measureWith is measureStat with a Measure of the caller.
 func measureWith(ctx context.Context, m *measure.Measure, src sampler.Source, length time.Duration, j judgement) (report.Stat, string, error) {
 	native := run.WatchNative(src)
+	m.WatchNative()
 	note, err := run.SampleFor(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
 	if err != nil {
 		return report.Stat{}, "", err

@@ -161,7 +161,11 @@ func (p *Page) drawLanes(a canvas.Area, sc *scene.Scene) {
 
 func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
-	t.Heading(a, fmt.Sprintf(" stack %s: %s ", sc.StackWord(), units.Plural(p.Depth, "frame", "frames")))
+	head := fmt.Sprintf(" stack %s: %s ", sc.StackWord(), units.Plural(p.Depth, "frame", "frames"))
+	if p.Native > 0 {
+		head += fmt.Sprintf("+ %d in C ", p.Native)
+	}
+	t.Heading(a, head)
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if len(p.Frames.Rows) == 0 {
 		rows.Put(2, 0, "no stack was read", t.Dimmed())
@@ -174,7 +178,7 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 		} else if f.Path != "" {
 			label, where = gvl.AddLine(label, style.LineIn(f.Path, f.Line, f.Uncertain))
 		}
-		if !f.Folded {
+		if !f.Folded && !f.Native {
 			row.Put(2, 0, "■", canvas.Style{FG: t.Flame[style.OriginOf(f.Frame)]})
 		}
 		labelW := min(max(row.W*6/10, row.W-5-canvas.Width(where)), row.W-5)
@@ -281,6 +285,8 @@ func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	note := ""
 	switch {
+	case f.C && p.Frames.Rows[p.Frames.Index()].Native:
+		note = "a C function, called by the frames below"
 	case f.C:
 		note = "a C function: its caller is the next frame"
 	case f.AbsolutePath == "":

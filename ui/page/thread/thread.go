@@ -42,6 +42,7 @@ type Page struct {
 	sources sources
 
 	Depth  int           // of the stack
+	Native int           // how many C functions are below it
 	row    *scene.Thread // nil if the thread is not in the time shown
 	cells  []timeline.Cell
 	fromNS int64
@@ -60,11 +61,11 @@ type Page struct {
 }
 
 // StackFrame is a frame of the stack, or a run of frames with its text as Label. nth distinguishes frames of the same
-// method.
+// method. Native is set for C functions of the native stack, below the Ruby frames.
 type StackFrame struct {
 	sampler.Frame
-	nth    int
-	Folded bool
+	nth            int
+	Folded, Native bool
 }
 
 type frameKey struct {
@@ -184,7 +185,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 // loadStack reads the stack.
 func (p *Page) loadStack(sc *scene.Scene) {
 	l := &p.Frames
-	l.Rows, *l.Cursor, p.Depth = l.Rows[:0], p.chosen, 0
+	l.Rows, *l.Cursor, p.Depth, p.Native = l.Rows[:0], p.chosen, 0, 0
 	if p.row == nil || !p.row.Known {
 		return
 	}
@@ -196,6 +197,7 @@ func (p *Page) loadStack(sc *scene.Scene) {
 	if p.flame.Folding == widget.FoldLibraries {
 		l.Rows = FoldFrames(l.Rows)
 	}
+	l.Rows = append(p.nativeRows(sc), l.Rows...)
 	seen := make(map[frameKey]int)
 	for i := range slices.Backward(l.Rows) {
 		k := l.Rows[i].ID()
@@ -205,6 +207,23 @@ func (p *Page) loadStack(sc *scene.Scene) {
 	if l.Index() < 0 && len(l.Rows) > 0 {
 		*l.Cursor = l.Rows[max(0, slices.IndexFunc(l.Rows, func(f StackFrame) bool { return !f.C && f.AbsolutePath != "" }))].ID()
 	}
+}
+
+// nativeRows returns the C functions below the stack, if they are known of this stay. It asks for them.
+func (p *Page) nativeRows(sc *scene.Scene) (rows []StackFrame) {
+	if sc.Moment == nil {
+		return nil
+	}
+	sc.Moment.Native.Want(p.row.ID, sc.Moment.TimeNS)
+	stay, ok := sc.Moment.NativeStay(p.row.ID)
+	if !ok {
+		return nil
+	}
+	p.Native = len(stay.Frames)
+	for _, line := range gvl.NativeLines(stay.Frames) {
+		rows = append(rows, StackFrame{Frame: sampler.Frame{Label: line, C: true}, Native: true})
+	}
+	return rows
 }
 
 // FoldFrames replaces each run of library frames by one row that names the libraries. The program's own frames and the
@@ -266,6 +285,9 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	}
 	if p.Frames.Rows[p.Frames.Index()].Folded {
 		return f.Label, "c shows them"
+	}
+	if p.Frames.Rows[p.Frames.Index()].Native {
+		return f.Label, "C function below Ruby's frames"
 	}
 	rest = style.OriginOf(*f).String()
 	if f.C {

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// StayNS is how long a thread must have been at one place before its native stack is read, in ns.
-	StayNS = 1_000_000_000
+	// stayNS is how long a thread must have been at one place before its native stack is read, in ns. It is a bit less
+	// than the time between two rounds.
+	stayNS = 900_000_000
 	// maxRound bounds the stacks that one round reads. A round comes once a second, so 70 threads that move each second
 	// cost far less than 0.1 % of a CPU.
 	maxRound = 32
@@ -54,7 +55,7 @@ func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.Thread
 			x = stay{Place: place, sinceNS: nowNS}
 			to.Keep(id, nil)
 		}
-		if now[id] = x; !x.read && x.Turns != 0 && x.TID != 0 && nowNS-x.sinceNS >= StayNS {
+		if now[id] = x; !x.read && x.Turns != 0 && x.TID != 0 && nowNS-x.sinceNS >= stayNS {
 			due = append(due, id)
 		}
 	}

@@ -1,0 +1,45 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
+)
+
+// maxNativeWaitRows bounds the places in C code that the table has.
+const maxNativeWaitRows = 10
+
+// statNativeWaits writes the C functions in which blocked threads waited.
+func statNativeWaits(b *strings.Builder, s *report.Stat) {
+	if len(s.NativeWaits) == 0 {
+		return
+	}
+	fmt.Fprintln(b, "where blocked threads wait in C code, each time for a second or more:")
+	for i, w := range s.NativeWaits {
+		if i == maxNativeWaitRows {
+			fmt.Fprintf(b, "  and %d more\n", len(s.NativeWaits)-i)
+			break
+		}
+		text := w.Chain
+		if w.Place != nil {
+			text = *w.Place + " → " + text
+		}
+		fmt.Fprintf(b, "  %6s  %s  %s\n", units.ProseDuration(w.NS), units.Plural(w.Threads, "thread", "threads"),
+			flamegraph.Printable(text))
+	}
+	fmt.Fprintln(b)
+}
+
+// statNativeReads writes how many native stacks were read and refused, if any were.
+func statNativeReads(b *strings.Builder, r *report.StatNativeReads) {
+	switch {
+	case r == nil:
+	case r.Missing != nil:
+		fmt.Fprintf(b, "no native stacks: %s\n", flamegraph.Printable(*r.Missing))
+	case r.Read+r.Moved+r.Refused > 0:
+		fmt.Fprintf(b, "native stacks: read %d, incomplete %d, moved %d, refused %d\n", r.Read, r.Cut, r.Moved, r.Refused)
+	}
+}

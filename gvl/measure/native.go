@@ -1,0 +1,132 @@
+package measure
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/report"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// nativeNS is the interval at which blocked threads are asked for, in ns.
+	nativeNS = 250_000_000
+	// maxNativeWaits bounds the stays that are kept, and maxNativePlaces the places that a Stat has.
+	maxNativeWaits, maxNativePlaces = 4096, 100
+)
+
+// nativeWaits collects where blocked threads wait in C code.
+type nativeWaits struct {
+	on             bool
+	firstNS, askNS int64
+	stays          map[stayOf]*nativeWait
+	watch          *sampler.NativeWatch
+}
+
+type stayOf struct {
+	thread sampler.ThreadID
+	turns  int64
+}
+
+type nativeWait struct {
+	place, chain string
+	ns, toNS     int64
+	frames       []sampler.NativeFrame
+}
+
+// WatchNative makes the Measure collect the C functions that blocked threads wait in, for Stat. A recording has none.
+func (m *Measure) WatchNative() {
+	m.native = nativeWaits{on: true, stays: make(map[stayOf]*nativeWait)}
+}
+
+func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sampler.Dictionary) {
+	if !w.on || s.Native == nil || s.TimeNS-w.askNS < nativeNS {
+		return
+	}
+	w.watch, w.askNS = s.Native, s.TimeNS
+	w.firstNS = cmp.Or(w.firstNS, s.TimeNS)
+	for i := range states {
+		switch states[i].State {
+		case gvl.IO, gvl.Lock, gvl.Native, gvl.Stalled:
+		default:
+			continue
+		}
+		id := states[i].Thread
+		s.Native.Want(id, s.TimeNS)
+		stay, ok := s.NativeStay(id)
+		if !ok || len(stay.Frames) == 0 {
+			continue
+		}
+		key := stayOf{id, stay.Turns}
+		x := w.stays[key]
+		if x == nil {
+			if len(w.stays) >= maxNativeWaits {
+				continue
+			}
+			x = &nativeWait{chain: gvl.NativeChain(stay.Frames), frames: stay.Frames}
+			if ids := dict.Frames(stay.Stack, nil); len(ids) > 0 {
+				f := dict.Frame(ids[0])
+				if x.place = f.Label; f.C {
+					x.place += " [C]"
+				}
+			}
+			w.stays[key] = x
+		}
+		x.ns, x.toNS = s.TimeNS-max(stay.SinceNS, w.firstNS), s.TimeNS
+	}
+}
+
+// explain adds the C functions to the active findings whose first thread stays in some.
+func (w *nativeWaits) explain(list []report.StatFinding) {
+	at := make(map[sampler.ThreadID]string)
+	for key, x := range w.stays {
+		if x.toNS == w.askNS {
+			at[key.thread] = x.chain
+		}
+	}
+	for i := range list {
+		if f := &list[i]; f.UntilNS == nil && len(f.Threads) > 0 {
+			f.Evidence.Native = report.TextOrNil(at[f.Threads[0]])
+		}
+	}
+}
+
+// stat returns the places in the order of their time, and how often native stacks were read.
+func (w *nativeWaits) stat() ([]report.StatNativeWait, *report.StatNativeReads) {
+	out := []report.StatNativeWait{}
+	if w.watch == nil {
+		return out, nil
+	}
+	type place struct{ ruby, chain string }
+	at := make(map[place]int)
+	threads := make(map[place]map[sampler.ThreadID]bool)
+	for _, key := range sortedStays(w.stays) {
+		x := w.stays[key]
+		p := place{x.place, x.chain}
+		i, ok := at[p]
+		if !ok {
+			i = len(out)
+			at[p], threads[p] = i, make(map[sampler.ThreadID]bool)
+			out = append(out, report.StatNativeWait{Place: report.TextOrNil(x.place), Chain: x.chain,
+				Frames: report.NewNativeFrames(x.frames)})
+		}
+		threads[p][key.thread] = true
+		out[i].NS, out[i].Stays, out[i].Threads = out[i].NS+x.ns, out[i].Stays+1, len(threads[p])
+	}
+	slices.SortStableFunc(out, func(a, b report.StatNativeWait) int { return cmp.Compare(b.NS, a.NS) })
+	counts, failed := w.watch.Counts()
+	return out[:min(len(out), maxNativePlaces)], &report.StatNativeReads{Read: counts.Read, Cut: counts.Cut,
+		Moved: counts.Moved, Refused: counts.Refused, Missing: report.TextOrNil(failed)}
+}
+
+func sortedStays(stays map[stayOf]*nativeWait) []stayOf {
+	keys := make([]stayOf, 0, len(stays))
+	for key := range stays {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b stayOf) int {
+		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.turns, b.turns))
+	})
+	return keys
+}

@@ -1,0 +1,50 @@
+package gvl
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxChain bounds the functions in a NativeChain. Of more it has the outermost and the innermost ones.
+const maxChain = 6
+
+// NativeLines names C functions, innermost first, a line each. Functions without a name in a row, of one library, are
+// one line.
+func NativeLines(frames []sampler.NativeFrame) (lines []string) {
+	for i := 0; i < len(frames); {
+		f := &frames[i]
+		i++
+		if f.Name != "" {
+			lines = append(lines, f.Name+" ["+f.Library+"]")
+			continue
+		}
+		n := 1
+		for ; i < len(frames) && frames[i].Name == "" && frames[i].Library == f.Library; i++ {
+			n++
+		}
+		lines = append(lines, f.Library+" ("+units.Plural(n, "function", "functions")+")")
+	}
+	return lines
+}
+
+// NativeChain names C functions outermost first, as "PQgetResult → poll". Functions without a name are left out,
+// unless none has one. It is empty if there are no functions.
+func NativeChain(frames []sampler.NativeFrame) string {
+	var names []string
+	for _, f := range slices.Backward(frames) {
+		if f.Name != "" {
+			names = append(names, f.Name)
+		}
+	}
+	if len(names) == 0 {
+		names = NativeLines(frames)
+		slices.Reverse(names)
+	}
+	if n := len(names); n > maxChain {
+		names = slices.Concat(names[:maxChain/2], []string{"…"}, names[n-maxChain/2:])
+	}
+	return strings.Join(names, " → ")
+}

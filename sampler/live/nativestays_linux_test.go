@@ -1,0 +1,97 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// stayingThreads has threads that stay at one place, and one that moves all the time.
+const stayingThreads = `
+$stdout.sync = true
+A, B = IO.pipe
+Thread.new { Thread.current.name = "reader"; A.gets; A.gets }
+Thread.new { Thread.current.name = "asleep"; sleep }
+Thread.new { Thread.current.name = "mover"; loop { sleep 0.005 } }
+puts "ready"
+$stdin.gets
+B.puts
+puts "moved"
+$stdin.gets`
+
+// TestNativeStaysAreReadOnce: the native stack of a wanted thread that stays at one place comes with the samples. It is
+// read once for each stay, and again after the thread has moved. A thread that moves all the time has none.
+func TestNativeStaysAreReadOnce(t *testing.T) {
+	each := rubytest.EachVersion
+	if rubytest.Short(t) {
+		each = rubytest.OldestAndNewest
+	}
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, stayingThreads, rubytest.Options{})
+		p.Expect(t, "ready")
+		s, err := Open(t.Context(), p.PID, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+		defer cancel()
+		functions := map[string][]string{"main": {"read", "poll", "ppoll"}, "reader": {"read", "poll", "ppoll"},
+			"asleep": {"pthread_cond_wait", "pthread_cond_timedwait", "ppoll", "poll"}}
+		stays := make(map[string]map[int64]bool) // the turns of a thread's stays, by its name
+		sent := false
+		err = s.Run(ctx, func(x *sampler.Sample) {
+			for i := range x.Threads {
+				id := x.Threads[i].ID
+				x.Native.Want(id, x.TimeNS)
+				stay, ok := x.NativeStay(id)
+				if !ok {
+					continue
+				}
+				info, _ := s.Dictionary().Thread(id)
+				name := info.Name
+				if info.Main {
+					name = "main"
+				}
+				if !slices.ContainsFunc(stay.Frames, func(f sampler.NativeFrame) bool {
+					return slices.Contains(functions[name], f.Name)
+				}) {
+					t.Errorf("%s has %+v", name, stay)
+					cancel()
+				}
+				if stays[name] == nil {
+					stays[name] = make(map[int64]bool)
+				}
+				stays[name][stay.Turns] = true
+			}
+			switch counts, failed := x.Native.Counts(); {
+			case failed != "":
+				t.Error(failed)
+				cancel()
+			case !sent && len(stays) == 3:
+				sent = true
+				p.Send(t, "go on")
+			case len(stays["reader"]) > 1 && len(stays["main"]) > 1:
+				n := uint64(0)
+				for _, turns := range stays {
+					n += uint64(len(turns))
+				}
+				// A stay that ended between its reading and the next sample is in no sample.
+				if counts.Read < n || counts.Refused > 0 || counts.Cut > 0 {
+					t.Errorf("%+v of %d stays", counts, n)
+				}
+				cancel()
+			}
+		})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if len(stays["reader"]) < 2 || len(stays["main"]) < 2 || len(stays["asleep"]) == 0 {
+			t.Errorf("stays: %v", stays)
+		}
+	})
+}

@@ -1,0 +1,53 @@
+package ui
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/thread"
+	"github.com/ddtop/ddtop/ui/scene"
+)
+
+// TestThreadNativeFrames: the page of a thread that stays at one place asks for its C functions and has them above its
+// Ruby frames. It has none after the thread has moved.
+func TestThreadNativeFrames(t *testing.T) {
+	for _, size := range screenSizes {
+		s := newScreen(t, size[0], size[1], demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
+		s.press("2", "end", "enter")
+		p := s.model.pages[scene.PageThread].(*thread.Page)
+		if s.model.Page != scene.PageThread || p.Depth == 0 {
+			t.Fatalf("no thread with a stack is shown:\n%s", s.text())
+		}
+		before := *p.Frame()
+		x := s.model.Scene.Moment.Clone()
+		x.Native = new(sampler.NativeWatch)
+		var of *sampler.Thread
+		for i := range x.Threads {
+			if x.Threads[i].ID == s.model.Selected.Thread {
+				of = &x.Threads[i]
+			}
+		}
+		x.TimeNS, x.Depth, of.Kernel.Turns = x.TimeNS+10e6, sampler.StackTick, 41
+		s.store.Feed(x)
+		s.model.Refresh()
+		if wanted := x.Native.AppendWanted(nil, x.TimeNS); len(wanted) != 1 || wanted[0] != of.ID {
+			t.Errorf("%v are wanted, not %d", wanted, of.ID)
+		}
+		s.misses("in C")
+		x.Native.Keep(of.ID, &sampler.NativeStay{Stack: of.Stack, Turns: 41, NativeStack: sampler.NativeStack{Frames: []sampler.NativeFrame{
+			{Name: "poll", Library: "libc"}, {Library: "libpq"}, {Library: "libpq"}, {Name: "PQgetResult", Library: "libpq"}}}})
+		s.model.Refresh()
+		if p.Native != 4 || *p.Frame() != before {
+			t.Errorf("%d functions, at %v, not %v", p.Native, p.Frame(), before)
+		}
+		s.sees("+ 4 in C", "poll [libc]", "libpq (2 functions)", "PQgetResult [libpq]")
+		s.press("home")
+		s.sees("a C function, called by the frames below")
+		x.TimeNS, of.Kernel.Turns = x.TimeNS+10e6, 42
+		s.store.Feed(x)
+		s.model.Refresh()
+		s.misses("PQgetResult")
+	}
+}
