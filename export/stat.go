@@ -31,8 +31,8 @@ func WriteStatJSON(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 // WriteStat writes the table of `ddtop stat` for people. It begins with the GVL, waiting, garbage collection, findings,
 // and the notes of a recording. Then comes a row for each thread, the busiest first, with its time by state in percent
 // of the time in which it was listed. Then come requests and jobs by endpoint, the causes of waiting, and the longest
-// waits, and C code where blocked threads wait. The end has the probes of exact mode, threads unknown to Ruby, and what another number of threads would give.
-// The last lines have the quality and cost of sampling.
+// waits, and C code where blocked threads wait. The end has the probes of exact mode, threads unknown to Ruby, and what
+// another number of threads would give. The last lines have the quality and cost of sampling.
 func WriteStat(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	statHead(&b, s)

@@ -76,7 +76,7 @@ type StatNativeWait struct {
 
 // StatNativeReads counts the native stacks that were read since the attach.
 type StatNativeReads struct {
-	// Read counts the stacks that were kept. Cut counts those of them that lack their outer functions. Moved counts
+	// Read counts the stacks that were kept. Cut counts the kept stacks that lack their outer functions. Moved counts
 	// readings during which the thread ran. Refused counts stacks that do not fit Ruby's frames.
 	Read    uint64 `json:"read"`
 	Cut     uint64 `json:"cut"`
