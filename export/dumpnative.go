@@ -72,6 +72,12 @@ func (t *dumpText) native(n *report.DumpNative) {
 
 // nativeNote says what is missing of a native stack.
 func (t *dumpText) nativeNote(n *report.DumpNative) {
+	if n != nil && n.Kernel != nil {
+		t.printf("  (kernel: %s)\n", flamegraph.Printable(*n.Kernel))
+	}
+	if n != nil && n.KernelMissing != nil {
+		t.printf("  (kernel: %s)\n", flamegraph.Printable(*n.KernelMissing))
+	}
 	switch {
 	case n == nil || n.Missing == nil || t.d.ownOnly:
 	case len(n.Frames) == 0:

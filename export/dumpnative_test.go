@@ -27,7 +27,7 @@ func TestDumpNative(t *testing.T) {
 				named("libpq", "PQ\x1bgetResult"),
 				named("libpq", ""), named("libruby", ""), {Library: "[vdso]"}}},
 			second: {Missing: "it moves"},
-			third:  {Frames: []sampler.NativeFrame{named("libc", "read")}, Missing: "a register"},
+			third:  {Frames: []sampler.NativeFrame{named("libc", "read")}, Missing: "a register", Kernel: "waits for\x1b NFS"},
 		}, map[int32]sampler.NativeStack{77: {Frames: []sampler.NativeFrame{named("libc", "epoll_wait")}}}, "")
 	var text bytes.Buffer
 	if err := d.WriteText(&text); err != nil {
@@ -38,7 +38,7 @@ func TestDumpNative(t *testing.T) {
 			"    at libpq (1 function)\n" +
 			"    at libruby (1 function)\n    at [vdso] (1 function)\n    at ",
 		"\n  (no native frames: it moves)\n    at ",
-		"\n  (outer native frames are missing: a register)\n    at read [libc]\n    at ",
+		"\n  (kernel: waits for\uFFFD NFS)\n  (outer native frames are missing: a register)\n    at read [libc]\n    at ",
 		"\n  grpc tid=77 cpu=0.00s\n    at epoll_wait [libc]\n  busy tid=78 cpu=0.00s\n\n",
 	} {
 		if !strings.Contains(text.String(), want) {

@@ -8,6 +8,10 @@ type DumpNative struct {
 	Frames []DumpNativeFrame `json:"frames"`
 	// Missing says why frames are missing. It is null if none are.
 	Missing *string `json:"missing"`
+	// Kernel says what the kernel does for the thread, if it cannot be interrupted or is in a call on files. It is null
+	// if the system call says all, or if it is not known. KernelMissing says why not. It is null if nothing is missing.
+	Kernel        *string `json:"kernel"`
+	KernelMissing *string `json:"kernel_missing"`
 }
 
 // DumpNativeFrame is a C function.
@@ -32,7 +36,8 @@ type DumpNativeThread struct {
 
 // NewDumpNative returns a native stack for a dump.
 func NewDumpNative(s sampler.NativeStack) *DumpNative {
-	return &DumpNative{Frames: NewNativeFrames(s.Frames), Missing: TextOrNil(s.Missing)}
+	return &DumpNative{Frames: NewNativeFrames(s.Frames), Missing: TextOrNil(s.Missing), Kernel: TextOrNil(s.Kernel),
+		KernelMissing: TextOrNil(s.KernelMissing)}
 }
 
 // NewNativeFrames returns C functions for JSON, never nil.

@@ -18,4 +18,7 @@ type NativeStack struct {
 	Frames []NativeFrame
 	// Missing says in a few words why frames are missing. It is empty if none are.
 	Missing string
+	// Kernel says in words what the kernel does for the thread. It is empty if the system call says all, or if it is
+	// not known. KernelMissing then says why, if the words would help.
+	Kernel, KernelMissing string
 }

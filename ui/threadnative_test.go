@@ -36,13 +36,13 @@ func TestThreadNativeFrames(t *testing.T) {
 			t.Errorf("%v are wanted, not %d", wanted, of.ID)
 		}
 		s.misses("in C")
-		x.Native.Keep(of.ID, &sampler.NativeStay{Stack: of.Stack, Turns: 41, NativeStack: sampler.NativeStack{Frames: []sampler.NativeFrame{
+		x.Native.Keep(of.ID, &sampler.NativeStay{Stack: of.Stack, Turns: 41, NativeStack: sampler.NativeStack{Kernel: "waits for the disk to flush", Frames: []sampler.NativeFrame{
 			{Name: "poll", Library: "libc"}, {Library: "libpq"}, {Library: "libpq"}, {Name: "PQgetResult", Library: "libpq"}}}})
 		s.model.Refresh()
 		if p.Native != 4 || *p.Frame() != before {
 			t.Errorf("%d functions, at %v, not %v", p.Native, p.Frame(), before)
 		}
-		s.sees("+ 4 in C", "poll [libc]", "libpq (2 functions)", "PQgetResult [libpq]")
+		s.sees("+ 4 in C", "kernel: waits for the disk", "poll [libc]", "libpq (2 functions)", "PQgetResult [libpq]")
 		s.press("home")
 		s.sees("a C function, called by the frames below")
 		x.TimeNS, of.Kernel.Turns = x.TimeNS+10e6, 42

@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -220,7 +221,11 @@ func (p *Page) nativeRows(sc *scene.Scene) (rows []StackFrame) {
 		return nil
 	}
 	p.Native = len(stay.Frames)
-	for _, line := range gvl.NativeLines(stay.Frames) {
+	lines := gvl.NativeLines(stay.Frames)
+	if words := cmp.Or(stay.Kernel, stay.KernelMissing); words != "" {
+		lines = append([]string{"kernel: " + words}, lines...)
+	}
+	for _, line := range lines {
 		rows = append(rows, StackFrame{Frame: sampler.Frame{Label: line, C: true}, Native: true})
 	}
 	return rows

@@ -118,12 +118,16 @@ func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.Nativ
 			return out, false, unlessGone(err)
 		}
 		frames, missing := choose(r.space.Unwind(regs))
+		inside, insideErr := r.tasks.Inside(tid)
 		_, after, stands, err := registers.Registers(tid)
 		if err != nil {
 			return out, false, unlessGone(err)
 		}
 		if !stands || before != after {
 			continue
+		}
+		if out.Kernel = inside; errors.Is(insideErr, kernel.ErrInside) {
+			out.KernelMissing = insideErr.Error()
 		}
 		out.Frames = r.space.Names(frames)
 		for i := range out.Frames {
