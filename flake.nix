@@ -23,7 +23,7 @@
           src = self;
           subPackages = [ "." ];
           # TestFlakeNamesTheModules prints it.
-          vendorHash = "sha256-op5NZgpV1TxthdJfJXs2iqkwd8GoKCjgKMmcC3WqxTQ=";
+          vendorHash = "sha256-LRacBkyMPY5vkXrZXRfN4zVPaKafSCRLCHm0Cx7mqT8=";
           env.CGO_ENABLED = "0";
           ldflags = [
             "-s"

@@ -145,6 +145,7 @@ var modules = []string{
 	"github.com/cilium/ebpf",
 	"github.com/creack/pty",
 	"github.com/google/pprof",
+	"github.com/ianlancetaylor/demangle",
 	"github.com/klauspost/compress",
 	"github.com/mattn/go-runewidth",
 	"github.com/modelcontextprotocol/go-sdk",

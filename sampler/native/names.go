@@ -1,12 +1,27 @@
 package native
 
 import (
+	"github.com/ianlancetaylor/demangle"
+
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // maxNames bounds the names that are kept of one file.
 const maxNames = 1 << 14
+
+// maxMangled bounds a symbol that is turned into a name, and maxReadable the name, as a power of two. Longer symbols
+// stay as they are.
+const maxMangled, maxReadable = 1024, 10
+
+// readable turns the symbol of a C++ or Rust function into its name, without parameters. Other symbols stay.
+func readable(symbol string) string {
+	if len(symbol) > maxMangled || len(symbol) < 3 || symbol[0] != '_' {
+		return symbol
+	}
+	return demangle.Filter(symbol, demangle.NoParams, demangle.NoTemplateParams, demangle.NoClones,
+		demangle.MaxLength(maxReadable))
+}
 
 // Names turns frames into what is shown of them. The names of all functions of one file are looked for at once.
 func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
@@ -27,7 +42,7 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 		for i, symbol := range m.FunctionsAt(at) {
 			// A symbol of another function has no size, or a wrong one.
 			if name := symbol.Name; list[i].function == 0 || uint64(symbol.Addr-m.Bias) >= list[i].function {
-				m.names[list[i].key()] = name
+				m.names[list[i].key()] = readable(name)
 			} else {
 				m.names[list[i].key()] = ""
 			}
