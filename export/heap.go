@@ -93,6 +93,7 @@ func (h *Heap) WriteText(w io.Writer) error {
 		b.WriteByte('\n')
 		h.growth(&b)
 	}
+	h.memory(&b)
 	b.WriteByte('\n')
 	h.table(&b, "class", h.Classes[:min(len(h.Classes), maxHeapClasses)])
 	if more := len(h.Classes) - maxHeapClasses; more > 0 {

@@ -32,6 +32,8 @@ type Heap struct {
 	Classes []HeapKind `json:"classes"`
 	Types   []HeapKind `json:"types"`
 	Slots   []HeapSlot `json:"slots"`
+	// Memory is what the resident memory of the process consists of. It is null if that could not be read.
+	Memory *HeapMemory `json:"memory"`
 	// Growth says which classes grow. It is null without -d.
 	Growth *HeapGrowth `json:"growth"`
 }
@@ -82,4 +84,48 @@ type HeapGrowing struct {
 	BytesPerSecond   float64 `json:"bytes_per_second"`
 	// Confirmed means that several major collections left more objects each time. Else garbage can be among them.
 	Confirmed bool `json:"confirmed"`
+}
+
+// HeapMemory is what the resident memory of a process consists of, in bytes.
+type HeapMemory struct {
+	RSSBytes uint64 `json:"rss_bytes"`
+	// PSSBytes has only the process's part of what it shares with others, PrivateBytes only what it does not share.
+	PSSBytes     uint64 `json:"pss_bytes"`
+	PrivateBytes uint64 `json:"private_bytes"`
+	SwapBytes    uint64 `json:"swap_bytes"`
+	// Parts add up to RSSBytes.
+	Parts  []HeapMemoryPart `json:"parts"`
+	Malloc HeapMalloc       `json:"malloc"`
+	// Copied is null if the process was not forked, or if its parent cannot be read.
+	Copied *HeapCopied `json:"copied"`
+	// Advice is a sentence. It is null if nothing is remarkable.
+	Advice *string `json:"advice"`
+}
+
+// HeapMemoryPart is the resident memory of one kind.
+type HeapMemoryPart struct {
+	Kind  string `json:"kind"`
+	Bytes uint64 `json:"bytes"`
+	// GrownBytes is how much more there is than at the beginning. It is null without -d.
+	GrownBytes *int64 `json:"grown_bytes"`
+}
+
+// HeapMalloc is what malloc manages in arenas.
+type HeapMalloc struct {
+	// Allocator is null if it is not known.
+	Allocator *string `json:"allocator"`
+	Arenas    int     `json:"arenas"`
+	Bytes     uint64  `json:"bytes"`
+	// FreeBytes of Bytes are in free blocks. It is null if that is not known of all arenas.
+	FreeBytes *uint64 `json:"free_bytes"`
+}
+
+// HeapCopied compares a forked process with its parent.
+type HeapCopied struct {
+	Parent int `json:"parent"`
+	// InheritedBytes are in private mappings that the parent has, too. SharedBytes of these are still shared. At most
+	// CopiedBytes were copied since the fork.
+	InheritedBytes uint64 `json:"inherited_bytes"`
+	SharedBytes    uint64 `json:"shared_bytes"`
+	CopiedBytes    uint64 `json:"copied_bytes"`
 }

@@ -97,6 +97,10 @@ func (f *heapFlags) count(ctx context.Context, src *live.Source, length time.Dur
 		watch = new(growth.Watch)
 	}
 	every := min(max(length/countsWanted, leastCountEvery), mostCountEvery)
+	var before, memory *sampler.MemoryParts
+	if length > 0 {
+		before, _ = live.ReadMemory(ctx, src) // the count tells why nothing can be read
+	}
 	for next := began; ; {
 		c, err := src.CountHeap(ctx)
 		if err != nil && last == nil {
@@ -129,7 +133,13 @@ func (f *heapFlags) count(ctx context.Context, src *live.Source, length time.Dur
 		}
 		wait.Stop()
 	}
-	return export.NewHeap(src.Process(), last, watch), note, nil
+	h = export.NewHeap(src.Process(), last, watch)
+	if memory, err = live.ReadMemory(ctx, src); err == nil {
+		h.Memory(memory, before)
+	} else if note == "" {
+		note = fmt.Sprintf("what the memory consists of is left out: %v", err)
+	}
+	return h, note, nil
 }
 
 // heapGroup is `ddtop heap` of several processes.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/heapgraph"
+	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
@@ -41,6 +42,23 @@ func HeapGraph(ctx context.Context, s *Source, o sampler.HolderOptions) (*heapgr
 	}
 	info.CPUNS = cpu
 	return g, info, nil
+}
+
+// ReadMemory reads what the resident memory of a process consists of (kernel.ReadMemory). Otherwise it is as
+// Source.CountHeap.
+func ReadMemory(ctx context.Context, s *Source) (*sampler.MemoryParts, error) {
+	var cpu int64
+	return paced(ctx, s, &cpu, func(ctx context.Context, rest func()) (*sampler.MemoryParts, error) {
+		spans, err := s.reader.HeapSpans(rest)
+		if err != nil {
+			return nil, err
+		}
+		parent := 0
+		if s.proc.Forked() {
+			parent = s.proc.Parent()
+		}
+		return kernel.ReadMemory(s.info.PID, s.proc, spans, parent, rest)
+	})
 }
 
 // paced calls f within the budget. cpu is the CPU time that it took, in ns.

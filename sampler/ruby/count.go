@@ -3,9 +3,11 @@ package ruby
 import (
 	"context"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/census"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/holders"
 )
 
@@ -26,4 +28,12 @@ func (r *Reader) CountHeap(ctx context.Context, rest func()) (*sampler.HeapCount
 // HeapGraph copies the objects of the heap with their references, within the limits of o. Otherwise it is as CountHeap.
 func (r *Reader) HeapGraph(ctx context.Context, o sampler.HolderOptions, rest func()) (*heapgraph.Graph, sampler.HolderInfo, error) {
 	return holders.Read(ctx, r.gc, o, rest)
+}
+
+// HeapSpans returns where the pages of the heap are in memory, in order. It calls rest behind each piece.
+func (r *Reader) HeapSpans(rest func()) ([]attach.Span, error) {
+	if r.gc == nil {
+		return nil, gc.ErrNoHeap
+	}
+	return r.gc.Spans(rest)
 }

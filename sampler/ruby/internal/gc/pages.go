@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -139,6 +140,39 @@ func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 		list, cut = list[:maxHeapPages], true
 	}
 	return list, cut, nil
+}
+
+// Spans reads the places of the heap's pages in memory, in order. It calls rest behind each piece. The error is one of
+// Pages.
+func (g *Reader) Spans(rest func()) (list []attach.Span, err error) {
+	pages, _, err := g.Pages()
+	if err != nil {
+		return nil, err
+	}
+	var places heapPage
+	if err := g.resolve(&places); err != nil {
+		return nil, err
+	}
+	size := attach.Address(pageBytes(places.marks))
+	const atOnce = 1024
+	buf := make([]byte, atOnce*8)
+	for chunk := range slices.Chunk(pages, atOnce) {
+		ranges := make([]attach.Range, len(chunk))
+		for i, page := range chunk {
+			ranges[i] = attach.Range{Addr: page + attach.Address(places.pageStart), Buf: buf[i*8:][:8]}
+		}
+		if err := g.pages.read(g, ranges); err != nil {
+			return nil, err
+		}
+		for i := range ranges {
+			if start := attach.Address(view.U64(ranges[i].Buf)) &^ (size - 1); !ranges[i].Failed && start != 0 {
+				list = append(list, attach.Span{Start: start, End: start + size})
+			}
+		}
+		rest()
+	}
+	slices.SortFunc(list, func(a, b attach.Span) int { return cmp.Compare(a.Start, b.Start) })
+	return slices.Compact(list), nil
 }
 
 // pagesOnce reads the list of pages as it is in memory.

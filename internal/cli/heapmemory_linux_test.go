@@ -1,0 +1,157 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// fragmentProgram takes 40 MB from malloc in four threads, and gives every other block back. Then malloc prints how
+// much of its arenas is in use.
+const fragmentProgram = `
+require "fiddle"
+def function(name, args, result) Fiddle::Function.new(Fiddle::Handle::DEFAULT[name], args, result); end
+MALLOC = function("malloc", [Fiddle::TYPE_SIZE_T], Fiddle::TYPE_VOIDP)
+FREE = function("free", [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID)
+SET = function("memset", [Fiddle::TYPE_VOIDP, Fiddle::TYPE_INT, Fiddle::TYPE_SIZE_T], Fiddle::TYPE_VOIDP)
+STATS = function("malloc_stats", [], Fiddle::TYPE_VOID)
+KEPT = Array.new(20_000) { |i| "kept #{i}" }
+4.times.map do
+  Thread.new do
+    blocks = Array.new(5000) { MALLOC.call(2000).to_i.tap { |at| SET.call(at, 1, 2000) } }
+    blocks.each_with_index { |at, i| FREE.call(at) if i.odd? }
+  end
+end.each(&:join)
+GC.start
+STATS.call
+puts "ready"; $stdout.flush; $stdin.gets`
+
+func memoryOf(t *testing.T, pid int) *report.HeapMemory {
+	t.Helper()
+	js := run(t, "heap", strconv.Itoa(pid), "--json", "--overhead", "off")
+	js.want(t, 0)
+	var h report.Heap
+	if err := json.Unmarshal([]byte(js.out), &h); err != nil {
+		t.Fatal(err)
+	}
+	if h.Memory == nil {
+		t.Fatal(js.err)
+	}
+	return h.Memory
+}
+
+func partOf(m *report.HeapMemory, kind string) uint64 {
+	for _, p := range m.Parts {
+		if p.Kind == kind {
+			return p.Bytes
+		}
+	}
+	return 0
+}
+
+// rollup reads a figure of the kernel, in bytes.
+func rollup(t *testing.T, pid int, name string) uint64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^` + name + `: *(\d+) kB`).FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("%s", text)
+	}
+	n, _ := strconv.ParseUint(string(m[1]), 10, 64)
+	return n << 10
+}
+
+func within(got, want uint64, share float64) bool {
+	return float64(max(got, want)-min(got, want)) <= share*float64(want)
+}
+
+// TestHeapMemory compares the parts of the memory with the kernel's sums, and malloc's with malloc_stats(3).
+func TestHeapMemory(t *testing.T) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, fragmentProgram, rubytest.Options{})
+		p.Expect(t, "ready")
+		memoryOf(t, p.PID) // attaching makes pages of libruby resident
+		m := memoryOf(t, p.PID)
+		var sum uint64
+		for _, x := range m.Parts {
+			sum += x.Bytes
+		}
+		if rss, pss := rollup(t, p.PID, "Rss"), rollup(t, p.PID, "Pss"); sum != m.RSSBytes || !within(m.RSSBytes, rss, 0.01) || !within(m.PSSBytes, pss, 0.02) {
+			t.Errorf("%d bytes in parts, %d, PSS %d; the kernel says %d and %d", sum, m.RSSBytes, m.PSSBytes, rss, pss)
+		}
+		all := regexp.MustCompile(`(?s)Total.*?system bytes *= *(\d+).*?in use bytes *= *(\d+).*?max mmap bytes *= *(\d+)`).FindStringSubmatch(p.Stderr())
+		if all == nil {
+			t.Fatalf("%q", p.Stderr())
+		}
+		number := func(i int) uint64 { n, _ := strconv.ParseUint(all[i], 10, 64); return n }
+		free := number(1) - number(2) // blocks outside of arenas are in both
+		switch {
+		case m.Malloc.FreeBytes == nil:
+			t.Fatalf("%+v", m.Malloc)
+		case m.Malloc.Allocator == nil || *m.Malloc.Allocator != "glibc" || m.Malloc.Arenas < 5:
+			t.Errorf("%+v", m.Malloc)
+		// malloc_stats counts blocks in fast bins as free, and pages that were never touched.
+		case !within(*m.Malloc.FreeBytes, free, 0.06) || *m.Malloc.FreeBytes < 4*2500*1900:
+			t.Errorf("%d bytes free, malloc says %d", *m.Malloc.FreeBytes, free)
+		}
+		if m.Malloc.Bytes+partOf(m, sampler.MemoryRuby) > number(1)+8<<20 || m.Malloc.Bytes != partOf(m, sampler.MemoryMalloc) {
+			t.Errorf("%d bytes in arenas, malloc says %d at most", m.Malloc.Bytes, number(1))
+		}
+		if partOf(m, sampler.MemoryRuby) < 20_000*40 || partOf(m, sampler.MemoryFiles) == 0 || partOf(m, sampler.MemoryStacks) == 0 {
+			t.Errorf("%+v", m.Parts)
+		}
+		if m.Advice == nil || !strings.Contains(*m.Advice, "MALLOC_ARENA_MAX=2") {
+			t.Errorf("%v", m.Advice)
+		}
+	})
+}
+
+// TestHeapMemoryCopied reads a forked process that wrote to half of a String of its parent.
+func TestHeapMemoryCopied(t *testing.T) {
+	p := rubytest.One(t).Start(t, `
+TEXT = "x" * 40_000_000
+reader, writer = IO.pipe
+child = fork do
+  (0...20_000_000).step(4096) { |i| TEXT.setbyte(i, 1) }
+  writer.write "done"; writer.close
+  $stdin.read
+end
+writer.close
+reader.read(4)
+puts child, "ready"; $stdout.flush
+$stdin.gets
+Process.kill(:KILL, child)`, rubytest.Options{})
+	child, err := strconv.Atoi(p.Line(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Expect(t, "ready")
+	c := memoryOf(t, child).Copied
+	if c == nil || c.Parent != p.PID || c.InheritedBytes < 40_000_000 {
+		t.Fatalf("%+v", c)
+	}
+	if c.CopiedBytes < 20_000_000 || c.CopiedBytes > 30_000_000 || c.SharedBytes < 19_000_000 || c.SharedBytes+c.CopiedBytes > c.InheritedBytes {
+		t.Errorf("%+v", c)
+	}
+	text := run(t, "heap", strconv.Itoa(child), "--overhead", "off")
+	text.want(t, 0)
+	if !strings.Contains(text.out, "copied since the fork") || !strings.Contains(text.out, "Ruby's heap pages") {
+		t.Error(text.out)
+	}
+	if memoryOf(t, p.PID).Copied != nil {
+		t.Error("a process that was not forked has copies")
+	}
+	p.Send(t, "")
+	p.Wait(t)
+}

@@ -1,0 +1,147 @@
+package kernel
+
+import (
+	"encoding/binary"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+const glibc = "glibc"
+
+// Named limits and places of glibc's malloc (malloc/malloc.c and malloc/arena.c, glibc 2.31 to 2.42).
+const (
+	// heapMax is the size and the alignment of an arena's areas (HEAP_MAX_SIZE on 64-bit machines).
+	heapMax = 64 << 20
+	// heapInfo is how much is read of an area's heap_info: the address of its malloc_state, the previous area, its size
+	// now, and the most that it had. maxHeapInfo bounds the size of a heap_info.
+	heapInfo, maxHeapInfo = 32, 0x100
+	// stateLeast and stateMost bound the size of a malloc_state, in bytes. It had 2,160 to 2,200.
+	stateLeast, stateMost = 0x800, 0xa00
+	// chunkLeast is the size of the smallest block. Sizes are multiples of chunkAlign. Their lowest bit says that the
+	// block before is in use.
+	chunkLeast, chunkAlign, chunkInUse = 32, 16, 1
+	// fencepost is the size of the block that ends an area behind which the arena has a newer one.
+	fencepost = 16
+	// maxArenaBytes bounds what is read of all arenas.
+	maxArenaBytes = 512 << 20
+	// arenaPiece is how much is read at once.
+	arenaPiece = 2 << 20
+	// arenaTries is how often an arena is read that changes meanwhile.
+	arenaTries = 3
+)
+
+// arena is an area with blocks of malloc.
+type arena struct {
+	start, end uint64
+	// firsts are the places where the first block can begin.
+	firsts []uint64
+}
+
+// arenasIn returns the arenas in an area: all of [heap], or the areas of 64 MiB whose heap_info is right.
+func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, err error) {
+	if a.name == heapName {
+		return []arena{{start: a.start, end: a.end, firsts: []uint64{a.start}}}, nil
+	}
+	var buf [heapInfo]byte
+	for at := (a.start + heapMax - 1) &^ (heapMax - 1); at < a.end && len(list) < limit; at += heapMax {
+		if r, err := readResidency(pagemap, at, at+m.page, m.page, m.rest); err != nil || r.pages[0] != pageResident {
+			continue
+		}
+		ranges := []attach.Range{{Addr: attach.Address(at), Buf: buf[:]}}
+		if _, err := m.mem.ReadBatch(ranges); err != nil {
+			return nil, err
+		}
+		if ranges[0].Failed {
+			continue
+		}
+		word := func(i int) uint64 { return binary.LittleEndian.Uint64(buf[8*i:]) }
+		state, size, writable := word(0), word(2), word(3)
+		offset := state & (heapMax - 1)
+		if offset < heapInfo || offset > maxHeapInfo || offset%chunkAlign != 0 || size == 0 || size > writable || writable > heapMax ||
+			size%m.page != 0 || writable%m.page != 0 || at+size > a.end {
+			continue
+		}
+		x := arena{start: at, end: at + size}
+		if state-offset == at { // the arena's first area
+			for first := at + offset + stateLeast; first <= at+offset+stateMost; first += chunkAlign {
+				x.firsts = append(x.firsts, first)
+			}
+		} else {
+			x.firsts = []uint64{at + offset}
+		}
+		list = append(list, x)
+	}
+	return list, nil
+}
+
+// freeIn adds up the resident bytes of an arena that are in free blocks. ok is false if the sizes of its blocks do not
+// lead from its beginning to its end: something changed meanwhile, or it is no arena.
+func (m *procMemory) freeIn(x arena, pages *residency) (free uint64, ok bool, err error) {
+	for range arenaTries {
+		w := arenaWalk{m: m, arena: x, pages: pages}
+		for _, first := range x.firsts {
+			if free, ok, err = w.walk(first); ok || err != nil {
+				return free, ok, err
+			}
+		}
+	}
+	return 0, false, nil
+}
+
+// arenaWalk follows the blocks of an arena, each of which begins with its size.
+type arenaWalk struct {
+	m     *procMemory
+	arena arena
+	pages *residency
+	buf   []byte
+	from  uint64 // of buf
+}
+
+// size reads the size of the block at an address, with its bits. ok is false if its page is not resident, because
+// reading it would change the process's memory, or if too much was read.
+func (w *arenaWalk) size(at uint64) (size uint64, ok bool, err error) {
+	at += 8
+	if at < w.from || at+8 > w.from+uint64(len(w.buf)) {
+		page := w.m.page
+		r := w.pages
+		w.from = at &^ (page - 1)
+		n := uint64(0)
+		for n < arenaPiece && w.from+n < w.arena.end && r.pages[(w.from+n-r.start)/page] == pageResident {
+			n += page
+		}
+		if n == 0 || n > w.m.left {
+			return 0, false, nil
+		}
+		w.m.left -= n
+		if uint64(cap(w.buf)) < n {
+			w.buf = make([]byte, n)
+		}
+		w.buf = w.buf[:n]
+		ranges := []attach.Range{{Addr: attach.Address(w.from), Buf: w.buf}}
+		if _, err := w.m.mem.ReadBatch(ranges); err != nil || ranges[0].Failed {
+			w.buf = w.buf[:0]
+			return 0, false, err
+		}
+	}
+	return binary.LittleEndian.Uint64(w.buf[at-w.from:]), true, nil
+}
+
+// walk adds up the free blocks from the first one on. The last block is what the arena has not handed out yet.
+func (w *arenaWalk) walk(first uint64) (free uint64, ok bool, err error) {
+	size, ok, err := w.size(first)
+	for at := first; ok; {
+		n := size &^ (chunkAlign - 1)
+		next := at + n
+		if n < chunkLeast || next < at || next > w.arena.end || size&2 != 0 { // bit 1 marks blocks outside arenas
+			return free, n == fencepost && next+chunkAlign == w.arena.end, nil
+		}
+		if next == w.arena.end {
+			return free + w.pages.bytes(at+chunkAlign, next), true, nil
+		}
+		if size, ok, err = w.size(next); ok && size&chunkInUse == 0 {
+			free += w.pages.bytes(at+chunkAlign, next)
+		}
+		at = next
+	}
+	return 0, false, err
+}
