@@ -86,8 +86,12 @@ func WriteHeapsJSON(w io.Writer, list []*Heap, relatives []sampler.Relative, for
 // WriteText writes the heap for people. Control characters in names are replaced, so the text may go to a terminal.
 func (h *Heap) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s, pid %d, ruby %s\n", h.Time, h.program, h.PID, flamegraph.Printable(h.Ruby.Version))
-	fmt.Fprintf(&b, "%s objects, %s. %s\n", units.Count(int64(h.Objects)), units.FineBytes(int64(h.Bytes)), h.how())
+	if h.File != nil {
+		fmt.Fprintf(&b, "%s: %s objects, %s.\n", flamegraph.Printable(*h.File), units.Count(int64(h.Objects)), units.FineBytes(int64(h.Bytes)))
+	} else {
+		fmt.Fprintf(&b, "%s  %s, pid %d, ruby %s\n", h.Time, h.program, h.PID, flamegraph.Printable(h.Ruby.Version))
+		fmt.Fprintf(&b, "%s objects, %s. %s\n", units.Count(int64(h.Objects)), units.FineBytes(int64(h.Bytes)), h.how())
+	}
 	h.doubts(&b)
 	if h.Growth != nil {
 		b.WriteByte('\n')
@@ -101,8 +105,10 @@ func (h *Heap) WriteText(w io.Writer) error {
 	}
 	b.WriteByte('\n')
 	h.table(&b, "type", h.Types)
-	b.WriteByte('\n')
-	h.slots(&b)
+	if len(h.Slots) > 0 {
+		b.WriteByte('\n')
+		h.slots(&b)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -92,12 +92,17 @@ func (h *HeapGraph) WriteJSON(w io.Writer) error { return WriteJSON(w, &h.HeapGr
 // WriteText writes the answers for people. Control characters in names are replaced, so the text may go to a terminal.
 func (h *HeapGraph) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s, pid %d, ruby %s\n", h.Time, h.program, h.PID, flamegraph.Printable(h.Ruby.Version))
-	fmt.Fprintf(&b, "%s objects and %s references read in %s", units.Count(int64(h.Objects)), units.Count(int64(h.References)), units.ProseDuration(h.ReadNS))
-	if h.CPUNS != nil {
-		fmt.Fprintf(&b, " (%s of CPU)", units.ProseDuration(*h.CPUNS))
+	found := fmt.Sprintf("%s objects and %s references", units.Count(int64(h.Objects)), units.Count(int64(h.References)))
+	if h.File != nil {
+		fmt.Fprintf(&b, "%s: %s.\n", flamegraph.Printable(*h.File), found)
+	} else {
+		fmt.Fprintf(&b, "%s  %s, pid %d, ruby %s\n", h.Time, h.program, h.PID, flamegraph.Printable(h.Ruby.Version))
+		fmt.Fprintf(&b, "%s read in %s", found, units.ProseDuration(h.ReadNS))
+		if h.CPUNS != nil {
+			fmt.Fprintf(&b, " (%s of CPU)", units.ProseDuration(*h.CPUNS))
+		}
+		b.WriteString(", while the program ran.\n")
 	}
-	b.WriteString(", while the program ran.\n")
 	doubts := Heap{Heap: report.Heap{PagesSkipped: h.PagesSkipped, Cut: h.Cut, Compacted: h.Compacted}}
 	doubts.doubts(&b)
 	if x := h.HeapGraph.Holders; x != nil {

@@ -3,6 +3,8 @@ package report
 // Heap is the JSON of `ddtop heap`: the objects of a process by type and class. Only names and sizes are in it, never
 // what objects hold.
 type Heap struct {
+	// File was read instead of a process. It is null for a process. A file has no PID and no times.
+	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
 	Ruby  DumpRuby `json:"ruby"`
@@ -129,3 +131,22 @@ type HeapCopied struct {
 	SharedBytes    uint64 `json:"shared_bytes"`
 	CopiedBytes    uint64 `json:"copied_bytes"`
 }
+
+// HeapDiff is the JSON of `ddtop heap` with two files: how many objects each class has.
+type HeapDiff struct {
+	From    string       `json:"from"`
+	To      string       `json:"to"`
+	Classes []HeapChange `json:"classes"`
+}
+
+// HeapChange is the objects of a class in two files.
+type HeapChange struct {
+	Name          string `json:"name"`
+	ObjectsBefore uint64 `json:"objects_before"`
+	Objects       uint64 `json:"objects"`
+	BytesBefore   uint64 `json:"bytes_before"`
+	Bytes         uint64 `json:"bytes"`
+}
+
+// Grown is how many bytes there are more. It is negative if there are fewer.
+func (c *HeapChange) Grown() int64 { return int64(c.Bytes - c.BytesBefore) }

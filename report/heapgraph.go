@@ -3,6 +3,8 @@ package report
 // HeapGraph is the JSON of `ddtop heap` with --holders or --biggest: who holds objects of a process. Only names and
 // sizes are in it, never what objects hold.
 type HeapGraph struct {
+	// File was read instead of a process. It is null for a process. A file has no PID and no times.
+	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
 	Ruby  DumpRuby `json:"ruby"`

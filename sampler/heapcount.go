@@ -1,5 +1,10 @@
 package sampler
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Bounds of a HeapCount.
 const (
 	// MaxHeapWords bounds the words by which objects name their classes. Each class has one, and so has each object
@@ -59,6 +64,13 @@ func (k *HeapKind) Add(o *HeapKind) {
 
 // Bytes is the size of slots and memory elsewhere.
 func (k *HeapKind) Bytes() uint64 { return k.SlotBytes + k.OtherBytes }
+
+// SortHeapKinds puts the kind with most bytes first.
+func SortHeapKinds(list []HeapKind) {
+	slices.SortFunc(list, func(a, b HeapKind) int {
+		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(a.Name, b.Name))
+	})
+}
 
 // HeapSize is the pages with slots of one size, in bytes.
 type HeapSize struct {

@@ -12,6 +12,8 @@ type HolderOptions struct {
 	MaxObjects, MaxBytes uint64
 	// Contents has the bytes of Strings compared with each other. They are not kept.
 	Contents bool
+	// Facts has Graph.Facts filled.
+	Facts bool
 	// ThreadName returns what may be shown of a thread's name. Nil shows all.
 	ThreadName func(name string) string
 	// Progress is called now and then. It may be nil.

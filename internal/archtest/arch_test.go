@@ -71,7 +71,7 @@ var rules = map[string][]string{
 	"ui/store":                         {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "recording", "internal/safefile", "internal/units", "ui/style"},
 	"ui/style":                         {"sampler", "gvl", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas"},
 	"internal/cli/sudo":                {"attach", "internal/cli/exact", "internal/cli/run"},
-	"internal/cli":                     {"internal/cli/sudo", "attach", "sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units", "export/diff", "export/page", "export/profile", "export/trace", "push/alert", "push/datadog", "push/files", "push/otlp", "push/pyroscope", "push/spool", "push/status", "internal/cli/run", "internal/cli/exact", "internal/cli/flags", "internal/cli/program", "internal/cli/pushing", "internal/cli/tools", "internal/cli/watch", "report", "sampler/growth", "sampler/heapgraph"},
+	"internal/cli":                     {"internal/cli/sudo", "attach", "sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units", "export/diff", "export/page", "export/profile", "export/trace", "push/alert", "push/datadog", "push/files", "push/otlp", "push/pyroscope", "push/spool", "push/status", "internal/cli/run", "internal/cli/exact", "internal/cli/flags", "internal/cli/heaps", "internal/cli/program", "internal/cli/pushing", "internal/cli/tools", "internal/cli/watch", "report", "sampler/growth", "sampler/heapgraph"},
 	"internal/workload":                {},
 	"internal/safefile":                {},
 	"internal/rubytest":                {},
@@ -122,6 +122,7 @@ var rules = map[string][]string{
 	"internal/cli/pushing": {"export/page", "export/profile", "flamegraph", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "internal/cli/run", "internal/safefile",
 		"push", "push/alert", "push/files", "push/status", "recording", "sampler", "sampler/kernel", "sampler/live"},
 	"internal/cli/tools": {},
+	"internal/cli/heaps": {"export", "internal/cli/flags", "internal/cli/run", "internal/safefile", "sampler", "sampler/heapgraph"},
 	"internal/cli/watch": {"export", "gvl/account", "gvl/findings", "gvl/measure", "internal/cli/flags", "internal/cli/run", "internal/safefile", "internal/units", "recording", "sampler", "report"},
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/growth"
@@ -20,7 +21,8 @@ type heapFlags struct {
 	target
 	length flags.Duration
 	asJSON bool
-	graph  graphFlags
+	graph  heaps.Flags
+	out    run.Output
 }
 
 func newHeap(std run.Streams) *cobra.Command {
@@ -29,7 +31,7 @@ func newHeap(std run.Streams) *cobra.Command {
 		length: flags.Duration{Max: time.Hour},
 	}
 	cmd := &cobra.Command{
-		Use:   "heap PID|NAME [-d 1m]",
+		Use:   "heap PID|NAME|FILE [-d 1m]",
 		Short: "Count Ruby's objects by class, and name the classes that grow",
 		Long: `Count the objects on Ruby's heap by class and type, with their size and how many of them are old. The process is not
 stopped. ddtop reads all pages of the heap in pieces, so that it takes no more than --overhead of a CPU: a million
@@ -43,8 +45,23 @@ With --holders CLASS ddtop copies the heap once, follows all references from con
 and shows the shortest path to the objects of the class, and how much memory they keep alive. With --biggest it shows
 the largest objects.
 
+With -o FILE ddtop writes all objects as ObjectSpace.dump_all does, but without their values. It reads such files, its
+own and Ruby's: "ddtop heap a.json" shows the same tables, "ddtop heap a.json b.json" what grew.
+
 ddtop shows the sizes and classes of objects, and never what they hold.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case heaps.AreFiles(args) && (f.length.Value > 0 || f.several() || len(f.pids) > 0 || f.out != ""):
+				return flags.Usagef("-d, -o, -p and --children are of a process, not of a file")
+			case heaps.AreFiles(args):
+				return f.graph.Read(cmd.Context(), args, f.asJSON, std)
+			case f.out != "" && (f.several() || f.length.Value > 0 || f.asJSON || f.graph.Asked()):
+				return flags.Usagef("-o writes the heap of one process, without -d, --json, --holders and --biggest")
+			case f.out != "":
+				if err := heaps.CheckOut(f.out, std); err != nil {
+					return err
+				}
+			}
 			if err := f.find(cmd, args, std, plainLook("heap", std)); err != nil {
 				return err
 			}
@@ -77,7 +94,8 @@ ddtop shows the sizes and classes of objects, and never what they hold.`,
 	f.addOverhead(cmd)
 	std.Redact.AddTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "count again for so long, to see what grows: 30s, 5m, or a number of seconds")
-	f.graph.addTo(cmd)
+	f.graph.AddTo(cmd)
+	cmd.Flags().StringVarP((*string)(&f.out), "output", "o", "", "write a `FILE` of all objects: .json or .json.zst")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/reference/json.md)")
 	return cmd
 }

@@ -34,6 +34,14 @@ type Node struct {
 	Length uint64
 }
 
+// Fact is what a file of the heap has of an object besides its Node.
+type Fact struct {
+	// Class is the address of its class, which may be a singleton class. It is zero if the object has none.
+	Class                 uint64
+	SlotSize              uint32
+	Old, Frozen, Embedded bool
+}
+
 // Root is an object that is held by no other object.
 type Root struct {
 	// Name says what holds it: "$cache", "thread puma 001", "VM".
@@ -49,6 +57,8 @@ type Graph struct {
 	Nodes []Node
 	// Names has the classes and types, Labels the constants and variables. The first one of each is empty.
 	Names, Labels []string
+	// Facts has more of each node. It is empty unless it was asked for.
+	Facts []Fact
 	// Roots are in the order in which paths prefer them.
 	Roots []Root
 	// Cut means that some references were left out because there are too many.

@@ -56,8 +56,8 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 	for _, k := range byName {
 		c.out.Classes = append(c.out.Classes, *k)
 	}
-	order(c.out.Types)
-	order(c.out.Classes)
+	sampler.SortHeapKinds(c.out.Types)
+	sampler.SortHeapKinds(c.out.Classes)
 	if rest := c.out.Classes[min(len(c.out.Classes), sampler.MaxHeapClasses):]; len(rest) > 0 {
 		others := sampler.HeapKind{Name: sampler.AllocOthers}
 		for i := range rest {
@@ -70,13 +70,6 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 	}
 	slices.SortFunc(c.out.Sizes, func(a, b sampler.HeapSize) int { return cmp.Compare(a.SlotSize, b.SlotSize) })
 	return nil
-}
-
-// order puts the kind with most bytes first.
-func order(list []sampler.HeapKind) {
-	slices.SortFunc(list, func(a, b sampler.HeapKind) int {
-		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(a.Name, b.Name))
-	})
 }
 
 // classOfType is the class of classes and of modules. Each of them has a singleton class, which is not asked.

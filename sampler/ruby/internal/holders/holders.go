@@ -181,6 +181,9 @@ func (r *Reader) page(p *gc.Page) {
 			}
 		}
 		g.Nodes = append(g.Nodes, node)
+		if r.options.Facts {
+			g.Facts = append(g.Facts, r.fact(slot, p.SlotSize))
+		}
 	}
 	if len(g.Nodes) > heapgraph.MaxNodes && r.err == nil {
 		r.err = fmt.Errorf("the heap has more than %d slots, which ddtop cannot number", heapgraph.MaxNodes)
@@ -190,6 +193,19 @@ func (r *Reader) page(p *gc.Page) {
 	for a := uint64(p.Start) >> granule; a <= (uint64(p.Start)+uint64(len(slots))-1)>>granule; a++ {
 		r.granules[a] = index
 	}
+}
+
+func (r *Reader) fact(slot []byte, size int) heapgraph.Fact {
+	const frozen, noEmbed, embed = 1 << 11, 0x2000, 0x2000 // FL_FREEZE, STR_NOEMBED, RARRAY_EMBED_FLAG
+	flags := view.U64(slot)
+	f := heapgraph.Fact{Class: view.U64(slot[heap.BasicClass:]), SlotSize: uint32(size), Old: flags&r.sizes.Old == r.sizes.Old, Frozen: flags&frozen != 0}
+	switch flags & heap.TypeMask {
+	case heap.TypeString:
+		f.Embedded = flags&noEmbed == 0
+	case heap.TypeArray:
+		f.Embedded = flags&embed != 0
+	}
+	return f
 }
 
 func (r *Reader) typeName(typ uint64) uint32 {

@@ -1,0 +1,63 @@
+// Package heaps has what `ddtop heap` does without a process: its questions to a graph of objects, and files of a heap.
+package heaps
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/heapgraph"
+)
+
+// Flags ask who holds objects.
+type Flags struct {
+	Holders    string
+	Biggest    bool
+	MaxObjects uint64
+	MaxMemory  flags.ByteSize
+}
+
+// Asked reports whether the user wants to know who holds objects.
+func (f *Flags) Asked() bool { return f.Holders != "" || f.Biggest }
+
+// AddTo adds the flags to a command.
+func (f *Flags) AddTo(cmd *cobra.Command) {
+	f.MaxMemory = sampler.DefaultHolderBytes
+	cmd.Flags().StringVar(&f.Holders, "holders", "", "say who holds the objects of a `CLASS`, or the object at an address (0x7f…)")
+	cmd.Flags().BoolVar(&f.Biggest, "biggest", false, "list the largest Strings, Arrays and Hashes, and equal Strings")
+	cmd.Flags().Uint64Var(&f.MaxObjects, "max-objects", sampler.DefaultHolderObjects, "of --holders, --biggest and files: refuse heaps with more objects")
+	cmd.Flags().Var(&f.MaxMemory, "max-memory", "of --holders, --biggest and files: refuse to copy more")
+}
+
+// Answer adds what the flags ask for.
+func (f *Flags) Answer(h *export.HeapGraph, g *heapgraph.Graph) error {
+	if f.Holders != "" {
+		set, err := objectsOf(g, f.Holders)
+		if err != nil {
+			return err
+		}
+		h.Holders(f.Holders, set)
+	}
+	if f.Biggest {
+		h.Biggest()
+	}
+	return nil
+}
+
+// objectsOf finds the objects of a class, or the object at an address.
+func objectsOf(g *heapgraph.Graph, name string) ([]uint32, error) {
+	if addr, err := strconv.ParseUint(name, 0, 64); err == nil {
+		if n, ok := g.At(addr); ok {
+			return []uint32{n}, nil
+		}
+		return nil, fmt.Errorf("no object is at %#x. It was freed or moved, or the address is wrong", addr)
+	}
+	if set := g.OfClass(name); len(set) > 0 {
+		return set, nil
+	}
+	return nil, fmt.Errorf("no object is of class %s. Give the whole name, such as Shop::Order. ddtop heap lists the classes", name)
+}
