@@ -121,7 +121,7 @@ func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Hea
 	if deadline, ok := ctx.Deadline(); ok {
 		req.Header.Set("Grpc-Timeout", strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10)+"m")
 	}
-	resp, answer, readErr, err := ask(g.client, req)
+	resp, answer, readErr, err := ask(g.client, req, false)
 	if err != nil {
 		g.client.CloseIdleConnections() // not to be tried again on one that is dead
 		return nil, err

@@ -33,6 +33,8 @@ type Web struct {
 	client *http.Client
 	// hidden are the parts of a URL that are secrets.
 	hidden []string
+	// statusOnly is true if the body of a success is not read.
+	statusOnly bool
 }
 
 // NewWeb returns a Web. If socket is not empty, it is the path of a unix socket to connect to instead of the URL's
@@ -80,6 +82,13 @@ func (w *Web) NoRedirects() *Web {
 	return w
 }
 
+// StatusOnly makes the status of a success the whole answer. A server that sends no end of its answer has taken the
+// body, which must not be sent again.
+func (w *Web) StatusOnly() *Web {
+	w.statusOnly = true
+	return w
+}
+
 // Post sends a body and returns the answer. The error is a *RefusedError if another attempt would get the same answer,
 // and a *LaterError if the answer asks to wait.
 func (w *Web) Post(ctx context.Context, to string, header http.Header, body []byte) ([]byte, error) {
@@ -93,7 +102,7 @@ func (w *Web) Request(ctx context.Context, method, to string, header http.Header
 		return nil, &RefusedError{err}
 	}
 	req.Header = header
-	resp, answer, readErr, err := ask(w.client, req)
+	resp, answer, readErr, err := ask(w.client, req, w.statusOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -101,13 +110,23 @@ func (w *Web) Request(ctx context.Context, method, to string, header http.Header
 		return nil, err
 	}
 	if readErr != nil {
-		return nil, fmt.Errorf("reading the answer: %w", readErr)
+		return nil, &CutError{readErr}
 	}
 	return answer, nil
 }
 
-// ask sends a request and reads the answer. readErr is why the answer has not come whole.
-func ask(client *http.Client, req *http.Request) (resp *http.Response, answer []byte, readErr, err error) {
+// A CutError means that the status of an answer was a success, but the rest of the answer could not be read.
+type CutError struct{ Err error }
+
+// Error returns the reason.
+func (e *CutError) Error() string { return fmt.Sprintf("reading the answer: %v", e.Err) }
+
+// Unwrap returns the reason.
+func (e *CutError) Unwrap() error { return e.Err }
+
+// ask sends a request and reads the answer. readErr is why the answer has not come whole. With statusOnly a success has
+// none.
+func ask(client *http.Client, req *http.Request, statusOnly bool) (resp *http.Response, answer []byte, readErr, err error) {
 	resp, err = client.Do(req)
 	if err != nil {
 		var named *url.Error // its text has the URL, which the caller says
@@ -117,6 +136,9 @@ func ask(client *http.Client, req *http.Request) (resp *http.Response, answer []
 		return nil, nil, nil, err
 	}
 	defer resp.Body.Close()
+	if statusOnly && resp.StatusCode/100 == 2 {
+		return resp, nil, nil, nil
+	}
 	answer, readErr = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	return resp, answer, readErr, nil
 }

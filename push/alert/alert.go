@@ -76,8 +76,10 @@ type Message struct {
 	Processes int `json:"processes"`
 	Followed  int `json:"followed"`
 	// Since is when the finding began. Until is when it ended. It is nil for a start.
-	Since time.Time  `json:"since"`
-	Until *time.Time `json:"until,omitempty"`
+	// Unread is true if the finding ended because its last process could no longer be read. It may still be active.
+	Since  time.Time  `json:"since"`
+	Until  *time.Time `json:"until,omitempty"`
+	Unread bool       `json:"unread,omitempty"`
 	// Recording and Page are where the capture is, or will be half a minute after the start. They are empty if there
 	// is none.
 	Recording string `json:"recording,omitempty"`
@@ -101,7 +103,10 @@ func (m *Message) At() time.Time {
 // Headline is what happened, in one line.
 func (m *Message) Headline() string {
 	what := m.Title
-	if m.Event == End {
+	switch {
+	case m.Unread:
+		what = "no longer watched: " + m.Title
+	case m.Event == End:
 		what = "over: " + m.Title
 	}
 	return fmt.Sprintf("[%s] %s: %s", m.Severity, m.Service, what)
@@ -126,7 +131,11 @@ func (m *Message) Body() string {
 		fmt.Fprintf(&b, "It is %s.", where)
 	}
 	if m.Until != nil {
-		fmt.Fprintf(&b, " It lasted %s.", units.Duration(m.Until.Sub(m.Since).Nanoseconds()))
+		fmt.Fprintf(&b, " It lasted %s", units.Duration(m.Until.Sub(m.Since).Nanoseconds()))
+		if m.Unread {
+			b.WriteString(", until ddtop could no longer read the process")
+		}
+		b.WriteString(".")
 	} else if m.Next != "" {
 		fmt.Fprintf(&b, "\n→ %s", m.Next)
 	}

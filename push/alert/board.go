@@ -16,8 +16,9 @@ const (
 	gatherFor = 5 * time.Second
 	// overFor is how long a finding must be over in all processes before the message about its end.
 	overFor = time.Minute
-	// mostAnHour bounds the messages about one process in an hour. An alert takes two: its end must not be left out
-	// when its start was told.
+	// mostAnHour bounds the messages about one process in an hour. It also bounds those about one finding of a service,
+	// because a service that crashes again and again has new processes. An alert takes two: its end must not be left
+	// out when its start was told.
 	mostAnHour = 10
 	perAlert   = 2
 	// forgetAfter is how long the count of a service's findings is kept after its last process ended.
@@ -50,10 +51,21 @@ type Followed struct {
 	// Guarded by the board.
 	process Process
 	has     map[string]*Finding
-	told    []time.Time // when the messages of the last hour were told
-	leftOut []time.Time // when others were left out
-	left    bool
+	quota   quota
+	left    bool // no capture can be made of it
 }
+
+// quota bounds the messages of an hour. It has the times of those that were told, and of those that were left out.
+type quota struct{ told, leftOut []time.Time }
+
+// forget drops what is older than an hour.
+func (q *quota) forget(now time.Time) {
+	old := func(t time.Time) bool { return now.Sub(t) >= time.Hour }
+	q.told, q.leftOut = slices.DeleteFunc(q.told, old), slices.DeleteFunc(q.leftOut, old)
+}
+
+// full reports whether there is no room for an alert.
+func (q *quota) full() bool { return len(q.told)+perAlert > mostAnHour }
 
 // alertKey is what makes findings one alert: workers of a service have the same key.
 type alertKey struct{ service, env, rule string }
@@ -63,19 +75,24 @@ type active struct {
 	id    string
 	since time.Time // when the board saw it first
 	began time.Time // when the condition began
-	// first is the process that had it first. Its messages are counted.
-	first *Followed
-	// now are the processes that have it, had is how many have had it.
-	now map[*Followed]*Finding
-	had map[*Followed]bool
-	// worst is the worst finding so far, of process worstOf.
-	worst   Finding
-	worstOf Process
-	worstOn *Followed
-	overAt  time.Time // when the last process lost it; zero while one has it
-	decided bool      // the start was told, or left out
-	told    bool
-	capture Capture
+	// now are the processes that have it, had are followed processes that have had it, gone is how many others had.
+	now  map[*Followed]*Finding
+	had  map[*Followed]bool
+	gone int
+	// worst is the worst finding so far. named is the one in the message of the start.
+	worst, named worst
+	overAt       time.Time // when the last process lost it; zero while one has it
+	unread       bool      // the last process could no longer be read
+	decided      bool      // the start was told, or left out
+	told         bool
+	capture      Capture
+}
+
+// worst is a finding with its process.
+type worst struct {
+	Finding
+	of Process
+	on *Followed
 }
 
 // Capture is where a recording and its page are.
@@ -92,12 +109,14 @@ type Board struct {
 	processes map[*Followed]bool
 	alerts    map[alertKey]*active
 	counts    map[countKey]*count
+	quotas    map[alertKey]*quota
 	leftOut   int64
 }
 
 // NewBoard returns an empty Board.
 func NewBoard() *Board {
-	return &Board{processes: make(map[*Followed]bool), alerts: make(map[alertKey]*active), counts: make(map[countKey]*count)}
+	return &Board{processes: make(map[*Followed]bool), alerts: make(map[alertKey]*active), counts: make(map[countKey]*count),
+		quotas: make(map[alertKey]*quota)}
 }
 
 // Join adds a process. capture begins a capture of it, and returns where it will be. It must not wait. It is nil if no
@@ -110,13 +129,28 @@ func (b *Board) Join(p Process, capture func(*Finding) Capture) *Followed {
 	return f
 }
 
-// Leave removes a process. Its findings are over.
-func (f *Followed) Leave(now time.Time) {
-	f.Set(now, f.process.Tags, nil)
+// Leave removes a process. Its findings are over if it has ended. Otherwise it can no longer be read.
+func (f *Followed) Leave(now time.Time, ended bool) {
+	b := f.board
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear(f, now, !ended)
+	f.left = true
+	delete(b.processes, f)
+	for _, a := range b.alerts {
+		if a.had[f] {
+			delete(a.had, f)
+			a.gone++
+		}
+	}
+}
+
+// Stop says that ddtop itself stops to watch the process. Its findings go on. After this call the board begins no
+// capture of it.
+func (f *Followed) Stop() {
 	f.board.mu.Lock()
 	defer f.board.mu.Unlock()
 	f.left = true
-	delete(f.board.processes, f)
 }
 
 // Set says which findings a process has now.
@@ -125,7 +159,7 @@ func (f *Followed) Set(now time.Time, tags push.Tags, list []Finding) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if key := f.process.Tags; len(f.has) > 0 && (tags.Get("service") != key.Get("service") || tags.Get("env") != key.Get("env")) {
-		b.clear(f, now) // another service by now
+		b.clear(f, now, false) // another service by now
 	}
 	f.process.Tags = tags
 	seen := make(map[string]bool, len(list))
@@ -136,14 +170,14 @@ func (f *Followed) Set(now time.Time, tags push.Tags, list []Finding) {
 	}
 	for rule := range f.has {
 		if !seen[rule] {
-			b.drop(f, now, rule)
+			b.drop(f, now, rule, false)
 		}
 	}
 }
 
-func (b *Board) clear(f *Followed, now time.Time) {
+func (b *Board) clear(f *Followed, now time.Time, unread bool) {
 	for rule := range f.has {
-		b.drop(f, now, rule)
+		b.drop(f, now, rule, unread)
 	}
 }
 
@@ -173,7 +207,7 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 			b.leftOut++
 			return
 		}
-		a = &active{id: rand.Text(), since: now, began: x.Since, first: f, now: make(map[*Followed]*Finding), had: make(map[*Followed]bool)}
+		a = &active{id: rand.Text(), since: now, began: x.Since, now: make(map[*Followed]*Finding), had: make(map[*Followed]bool)}
 		b.alerts[key] = a
 	}
 	a.overAt = time.Time{}
@@ -181,8 +215,8 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	if x.Since.Before(a.began) {
 		a.began = x.Since
 	}
-	if a.worst.Rule == "" || worse(x, &a.worst) {
-		a.worst, a.worstOf, a.worstOn = *x, f.process, f
+	if a.worst.on == nil || worse(x, &a.worst.Finding) {
+		a.worst = worst{*x, f.process, f}
 	}
 }
 
@@ -191,8 +225,8 @@ func worse(x, y *Finding) bool {
 	return cmp.Or(cmp.Compare(x.level(), y.level()), cmp.Compare(x.Explains, y.Explains)) > 0
 }
 
-// drop notes that a process has lost a finding.
-func (b *Board) drop(f *Followed, now time.Time, rule string) {
+// drop notes that a process has lost a finding, or can no longer be read.
+func (b *Board) drop(f *Followed, now time.Time, rule string, unread bool) {
 	delete(f.has, rule)
 	a := b.alerts[f.key(rule)]
 	if a == nil || a.now[f] == nil {
@@ -200,7 +234,7 @@ func (b *Board) drop(f *Followed, now time.Time, rule string) {
 	}
 	delete(a.now, f)
 	if len(a.now) == 0 {
-		a.overAt = now
+		a.overAt, a.unread = now, unread
 	}
 }
 
@@ -215,7 +249,7 @@ func (b *Board) Step(now time.Time) {
 		}
 		if !a.overAt.IsZero() && now.Sub(a.overAt) >= overFor {
 			if a.told {
-				b.tell(End, k, a)
+				b.tell(End, k, a, now)
 			}
 			delete(b.alerts, k)
 		}
@@ -227,40 +261,67 @@ func compareKeys(x, y alertKey) int {
 	return cmp.Or(cmp.Compare(x.service, y.service), cmp.Compare(x.env, y.env), cmp.Compare(x.rule, y.rule))
 }
 
-// decide tells the start of an alert, unless there were too many messages about its first process.
+// decide tells the start of an alert, unless there were too many messages about its process, or its finding.
 func (b *Board) decide(k alertKey, a *active, now time.Time) {
-	a.decided = true
-	f := a.first
-	old := func(t time.Time) bool { return now.Sub(t) >= time.Hour }
-	f.told, f.leftOut = slices.DeleteFunc(f.told, old), slices.DeleteFunc(f.leftOut, old)
-	if len(f.told)+perAlert > mostAnHour {
-		f.leftOut = append(f.leftOut, now, now)
+	a.decided, a.named = true, a.worst
+	same := b.quotas[k]
+	if same == nil {
+		same = new(quota)
+		b.quotas[k] = same
+	}
+	on := a.named.on
+	both := []*quota{&on.quota, same}
+	full := false
+	for _, q := range both {
+		q.forget(now)
+		full = full || q.full()
+	}
+	for _, q := range both {
+		for range perAlert {
+			if full {
+				q.leftOut = append(q.leftOut, now)
+			} else {
+				q.told = append(q.told, now)
+			}
+		}
+	}
+	if full {
 		b.leftOut += perAlert
 		return
 	}
-	for range perAlert {
-		f.told = append(f.told, now)
-	}
 	a.told = true
-	if on := a.worstOn; on.capture != nil && !on.left {
-		a.capture = on.capture(&a.worst)
+	if on.capture != nil && !on.left {
+		a.capture = on.capture(&a.named.Finding)
 	}
-	b.tell(Start, k, a)
+	b.tell(Start, k, a, now)
 }
 
 // tell makes a message and passes it on.
-func (b *Board) tell(what Kind, k alertKey, a *active) {
+func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	if b.Tell == nil {
 		return
 	}
-	w := &a.worst
+	w, processes := &a.named, max(len(a.now), 1)
+	if what == End {
+		processes = len(a.had) + a.gone
+		if other := &a.worst.on.quota; a.worst.on != w.on {
+			if other.forget(now); len(other.told) < mostAnHour { // else the process of the start stays the named one
+				w, other.told = &a.worst, append(other.told, now)
+			}
+		}
+	}
+	w.on.quota.forget(now)
 	m := &Message{
 		ID: a.id, Event: what, Rule: k.rule, Severity: w.Severity, Title: w.Title, Text: w.Text, Next: w.Next, Endpoint: w.Endpoint,
-		Service: k.service, Env: k.env, Host: a.worstOf.Tags.Get("host"), PID: a.worstOf.PID, Program: a.worstOf.Title,
-		Processes: len(a.had), Since: a.began, Recording: a.capture.Recording, Page: a.capture.Page,
-		LeftOut: len(a.first.leftOut), Tags: a.worstOf.Tags,
+		Service: k.service, Env: k.env, Host: w.of.Tags.Get("host"), PID: w.of.PID, Program: w.of.Title,
+		Processes: processes, Since: a.began, Recording: a.capture.Recording, Page: a.capture.Page,
+		LeftOut: len(w.on.quota.leftOut), Tags: w.of.Tags,
 	}
-	m.TraceID, m.SpanID = traceOf(w)
+	if same := b.quotas[k]; same != nil {
+		same.forget(now)
+		m.LeftOut = max(m.LeftOut, len(same.leftOut))
+	}
+	m.TraceID, m.SpanID = traceOf(&w.Finding)
 	for f := range b.processes {
 		if f.process.service() == k.service && f.process.Tags.Get("env") == k.env {
 			m.Followed++
@@ -268,7 +329,7 @@ func (b *Board) tell(what Kind, k alertKey, a *active) {
 	}
 	if what == End {
 		until := a.overAt
-		m.Until = &until
+		m.Until, m.Unread = &until, a.unread
 	}
 	b.Tell(m)
 }
@@ -284,14 +345,19 @@ func (b *Board) Finish(now time.Time) {
 			b.decide(k, a, now)
 		}
 		if a.told && !a.overAt.IsZero() {
-			b.tell(End, k, a)
+			b.tell(End, k, a, now)
 			delete(b.alerts, k)
 		}
 	}
 }
 
-// forget drops the counts of services that have had no process for a while.
+// forget drops the counts of services that have had no process for a while, and the quotas without a message.
 func (b *Board) forget(now time.Time) {
+	for k, q := range b.quotas {
+		if q.forget(now); len(q.told)+len(q.leftOut) == 0 {
+			delete(b.quotas, k)
+		}
+	}
 	live := make(map[string]bool)
 	for f := range b.processes {
 		live[f.process.service()] = true

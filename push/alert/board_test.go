@@ -83,7 +83,7 @@ func TestWorkersAreOneAlert(tt *testing.T) {
 		t.pass(overFor + time.Second)
 	}
 	t.want(tt, "while one of them has it")
-	workers[0].Leave(t.now)
+	workers[0].Leave(t.now, true)
 	t.pass(overFor - time.Second)
 	t.want(tt, "just before it has been over for a minute")
 	t.pass(2 * time.Second)
@@ -168,7 +168,7 @@ func TestInformationIsNoAlarm(tt *testing.T) {
 	if list, _ = t.Counts(); len(list) != 1 || list[0].Active != 0 || list[0].Raised != 1 || !list[0].Oldest.IsZero() {
 		tt.Errorf("after its end: %+v", list)
 	}
-	f.Leave(t.now)
+	f.Leave(t.now, true)
 	t.pass(forgetAfter + 2*time.Second)
 	if list, _ = t.Counts(); len(list) != 0 {
 		tt.Errorf("the service has ended long ago: %+v", list)
@@ -193,7 +193,7 @@ func TestFinish(tt *testing.T) {
 	f, g := t.process(1, "shop"), t.process(2, "mail")
 	t.set(f, t.finding("deadlock", "crit", 1))
 	t.set(g, t.finding("deadlock", "crit", 1))
-	f.Leave(t.now)
+	f.Leave(t.now, true)
 	t.Finish(t.now)
 	t.want(tt, "at the end", "start deadlock 1/1 2", "start deadlock 1/0 1", "end deadlock 1/0 1")
 }

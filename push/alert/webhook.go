@@ -36,7 +36,7 @@ type Webhook struct {
 // takes. The path may be a secret, so its name has none. headers are sent with each message that is not for Slack, in
 // the form of push.ParseHeaders. version is ddtop's.
 func NewWebhook(u *url.URL, headers, version string) (*Webhook, error) {
-	d := &Webhook{web: push.NewWeb("").NoRedirects(), header: make(http.Header)}
+	d := &Webhook{web: push.NewWeb("").NoRedirects().StatusOnly(), header: make(http.Header)}
 	scheme, slack := strings.CutPrefix(u.Scheme, "slack+")
 	d.slack = slack
 	switch {

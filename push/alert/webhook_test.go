@@ -201,3 +201,21 @@ func TestBadDestinationsDelayNobody(t *testing.T) {
 		t.Errorf("it said:\n%s", text)
 	}
 }
+
+// TestAnswerWithoutEnd: a success counts as soon as its status is there, so that a server whose answer has no end gets
+// each message once.
+func TestAnswerWithoutEnd(t *testing.T) {
+	release := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-release
+	}))
+	defer s.Close()
+	defer close(release)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := webhook(t, "http", s.Listener.Addr().String()).Send(ctx, &push.Payload{Body: []byte("{}")}); err != nil {
+		t.Error(err)
+	}
+}

@@ -86,7 +86,7 @@ func newUpload(u *url.URL, headers, version string) (*upload, error) {
 		return nil, fmt.Errorf("DDTOP_CAPTURE_HEADERS: %w", err)
 	}
 	header.Set("User-Agent", "ddtop/"+version)
-	d := &upload{to: *u, header: header, web: push.NewWeb("").NoRedirects()}
+	d := &upload{to: *u, header: header, web: push.NewWeb("").NoRedirects().StatusOnly()}
 	d.name = u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
 	if u.RawQuery != "" {
 		d.web.Hide(&url.URL{RawQuery: u.RawQuery})

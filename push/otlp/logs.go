@@ -1,7 +1,9 @@
 package otlp
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
 
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/alert"
@@ -34,6 +36,17 @@ func (d *Collector) Alerts() *Logs {
 
 // Encode refuses a profile.
 func (l *Logs) Encode(p *push.Period) (push.Payload, error) { return l.NoPeriods.Encode(p) }
+
+// Send sends a record. A server that has answered with a success has taken it, also if the rest of the answer is
+// missing: a second one would be a second alarm.
+func (l *Logs) Send(ctx context.Context, p *push.Payload) error {
+	err := l.Collector.Send(ctx, p)
+	var cut *push.CutError
+	if errors.As(err, &cut) {
+		return nil
+	}
+	return err
+}
 
 // Fields of opentelemetry.proto.logs.v1.
 const (

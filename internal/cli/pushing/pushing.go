@@ -107,9 +107,8 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	stopTelling()
 	p.Watch.finish()
 	var closing sync.WaitGroup // a destination that hangs takes no time from the others
-	for _, to := range append(p.Watch.pushers(), p.pusher) {
-		closing.Go(func() { to.Close(end) })
-	}
+	closing.Go(func() { p.Watch.close(end, p.log) })
+	closing.Go(func() { p.pusher.Close(end) })
 	closing.Wait()
 	return err
 }
@@ -154,11 +153,12 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 		}
 	})
 	err = cmp.Or(err, failure(running))
-	watched.leave(ctx.Err() != nil)
+	end, ended := one.src.End()
+	watched.leave(ctx.Err() != nil, ended)
 	cut.Finish()
 	stop(nil)
 	asking.Wait()
-	switch end, ended := one.src.End(); {
+	switch {
 	case ended:
 		log.Info("it has ended", "how", end.Reason)
 	case errors.Is(err, sampler.ErrGaveWay):

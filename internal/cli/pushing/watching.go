@@ -49,6 +49,7 @@ type Watch struct {
 	board *alert.Board
 	// capturing bounds the memory and the CPU time of captures: one is made at a time.
 	capturing sync.Mutex
+	writing   sync.WaitGroup
 }
 
 // Begin makes a Watch ready to work.
@@ -59,16 +60,28 @@ func (w *Watch) Begin() {
 	}
 }
 
-func (w *Watch) pushers() (list []*push.Pusher) {
+// close sends what is left. Captures that are still being made are waited for, and messages are not kept by them.
+func (w *Watch) close(end context.Context, log *slog.Logger) {
 	if w == nil {
-		return nil
+		return
 	}
-	for _, p := range []*push.Pusher{w.Alerts, w.Captures} {
-		if p != nil {
-			list = append(list, p)
+	var all sync.WaitGroup
+	if w.Alerts != nil {
+		all.Go(func() { w.Alerts.Close(end) })
+	}
+	if w.Captures != nil {
+		if end.Err() == nil { // else processes are still read, which may begin another
+			made := make(chan struct{})
+			go func() { w.writing.Wait(); close(made) }()
+			select {
+			case <-made:
+			case <-end.Done():
+				log.Warn("captures are lost: making them has not come back")
+			}
 		}
+		w.Captures.Close(end)
 	}
-	return list
+	all.Wait()
 }
 
 // step tells what is due until ctx ends.
@@ -113,7 +126,6 @@ type watched struct {
 	history *recording.History // nil without captures
 	orders  chan order
 	waiting []order // the orders whose time has not come
-	writing sync.WaitGroup
 	lastNS  int64
 }
 
@@ -248,14 +260,16 @@ func (w *watched) write(o order) {
 	}
 }
 
-// leave ends the watching of a process. If ddtop itself ends, its findings are not over.
-func (w *watched) leave(ending bool) {
+// leave ends the watching of a process, which has ended or can no longer be read. If ddtop itself ends, its findings go
+// on. leave does not wait for captures: the last profile comes first.
+func (w *watched) leave(ending, ended bool) {
 	if w == nil {
 		return
 	}
-	if !ending {
-		w.on.Leave(time.Now())
+	if ending {
+		w.on.Stop()
+	} else {
+		w.on.Leave(time.Now(), ended)
 	}
 	w.carryOut(w.lastNS, true)
-	w.writing.Wait()
 }

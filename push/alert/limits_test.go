@@ -1,0 +1,136 @@
+package alert
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/push"
+)
+
+// mostInAnHour returns the largest number of messages in any hour.
+func mostInAnHour(at []time.Time) (most int) {
+	for i := range at {
+		n := 0
+		for _, x := range at[i:] {
+			if x.Sub(at[i]) < time.Hour {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// TestRestartsAreBounded: a process that crashes and is started again has another PID. Its finding still makes at most
+// ten messages an hour, and the others are counted.
+func TestRestartsAreBounded(tt *testing.T) {
+	t := newTold()
+	var at []time.Time
+	t.Tell = func(*Message) { at = append(at, t.now) }
+	const alerts = 100
+	for pid := range alerts {
+		f := t.process(100+pid, "shop")
+		t.set(f, t.finding("deadlock", "crit", 1))
+		t.pass(gatherFor)
+		f.Leave(t.now, true)
+		t.pass(overFor)
+	}
+	if most := mostInAnHour(at); most != mostAnHour {
+		tt.Errorf("%d messages in an hour", most)
+	}
+	if _, left := t.Counts(); int(left)+len(at) != 2*alerts {
+		tt.Errorf("%d told and %d left out, of %d", len(at), left, 2*alerts)
+	}
+	t.pass(2 * time.Hour)
+	if len(t.quotas) != 0 {
+		tt.Errorf("%d quotas are kept", len(t.quotas))
+	}
+}
+
+// TestNamedProcessIsBounded: messages count for the process that they name, whichever had the finding first. The end of
+// an alert can name a worse process than its start.
+func TestNamedProcessIsBounded(tt *testing.T) {
+	t := newTold()
+	worst := t.process(1, "shop")
+	var at []time.Time
+	told := 0
+	t.Tell = func(m *Message) {
+		if told++; m.PID == 1 {
+			at = append(at, t.now)
+		}
+	}
+	rules := []string{"db_slow", "gvl_hog", "lock_convoy", "io_busy", "http_slow", "pool_wait", "dns_slow", "redis_slow"}
+	for i, rule := range rules {
+		first := t.process(10+i, "shop")
+		t.set(first, t.finding(rule, "warn", .1))
+		t.pass(gatherFor * time.Duration(i%2)) // the start names the first every second time
+		t.set(worst, t.finding(rule, "crit", 1))
+		t.pass(gatherFor)
+		t.set(first)
+		t.set(worst)
+		t.pass(overFor)
+	}
+	if most := mostInAnHour(at); most > mostAnHour || most < mostAnHour/2 {
+		tt.Errorf("%d messages name the process in an hour", most)
+	}
+	if told%2 != 0 {
+		tt.Errorf("%d messages: a start has no end", told)
+	}
+}
+
+// TestUnreadIsNotOver: the end of an alert whose process could no longer be read does not say that the finding is over.
+func TestUnreadIsNotOver(tt *testing.T) {
+	for _, ended := range []bool{false, true} {
+		t := newTold()
+		f := t.process(1, "shop")
+		t.set(f, t.finding("deadlock", "crit", 1))
+		t.pass(gatherFor)
+		f.Leave(t.now, ended)
+		t.pass(overFor)
+		m := t.messages[len(t.messages)-1]
+		text := m.Headline() + m.Body()
+		if m.Event != End || m.Unread == ended || strings.Contains(text, "over: ") != ended || strings.Contains(text, "no longer") == ended {
+			tt.Errorf("ended %v: %+v: %s", ended, m, text)
+		}
+	}
+}
+
+// TestStopMakesNoCapture: a start that is told when ddtop ends names no capture, because nothing would make it.
+func TestStopMakesNoCapture(tt *testing.T) {
+	t := newTold()
+	f := t.Join(Process{push.Process{PID: 1}, tagsOf("shop")}, func(*Finding) Capture {
+		tt.Error("a capture was ordered")
+		return Capture{Recording: "x"}
+	})
+	t.set(f, t.finding("deadlock", "crit", 1))
+	f.Stop()
+	t.Finish(t.now)
+	if len(t.messages) != 1 || t.messages[0].Event != Start || t.messages[0].Recording != "" {
+		tt.Errorf("%+v", t.messages)
+	}
+}
+
+// TestForksDoNotPileUp: an alert that goes on for days counts processes that have ended, and keeps none of them.
+func TestForksDoNotPileUp(tt *testing.T) {
+	t := newTold()
+	stays := t.process(1, "shop")
+	t.set(stays, t.finding("deadlock", "crit", 1))
+	const forks = 1000
+	for pid := range forks {
+		f := t.process(2+pid, "shop")
+		t.set(f, t.finding("deadlock", "warn", 0))
+		t.pass(time.Second)
+		f.Leave(t.now, true)
+	}
+	for _, a := range t.alerts {
+		if len(a.had) != 1 || len(a.now) != 1 {
+			tt.Errorf("%d processes are kept", len(a.had))
+		}
+	}
+	t.set(stays)
+	t.pass(overFor)
+	if m := t.messages[len(t.messages)-1]; m.Event != End || m.Processes != forks+1 {
+		tt.Errorf("%+v", m)
+	}
+}

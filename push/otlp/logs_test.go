@@ -1,0 +1,30 @@
+package otlp
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"github.com/ddtop/ddtop/push"
+)
+
+// TestLogWithCutAnswer: a server that has answered with a success has the record, also if its answer is cut. A profile
+// is sent again, because the lost part may say that it was refused.
+func TestLogWithCutAnswer(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		_, _ = w.Write([]byte("x")) // the client may be gone
+	}))
+	defer s.Close()
+	d, err := New(&url.URL{Scheme: "otlp+http", Host: s.Listener.Addr().String()}, "", "0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Alerts().Send(t.Context(), &push.Payload{}); err != nil {
+		t.Errorf("a log record: %v", err)
+	}
+	if err := d.Send(t.Context(), &push.Payload{}); err == nil {
+		t.Error("a profile was taken")
+	}
+}
