@@ -64,10 +64,47 @@ func (e *configError) Error() string {
 func (e *configError) Unwrap() error { return e.err }
 
 // configure applies the file of settings where no flag was given, because flags come first. A missing file is no
-// error. Only screens read the file, so that scripts depend on their flags alone.
+// error. Only screens read the whole file, so that scripts depend on their flags alone.
 func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
+	if !std.Terminal {
+		return nil
+	}
+	return withSettings(func(path, text string) error { return f.apply(cmd, path, text) })
+}
+
+// configure applies the settings of a file that push has in common with screens: the rules of findings, and whether
+// names are replaced. Flags come first.
+func (f *pushFlags) configure(cmd *cobra.Command) error {
+	return withSettings(func(path, text string) error {
+		settings, err := decodeSettings(path, text)
+		if err != nil {
+			return err
+		}
+		if value, ok := settings[findingsTable]; ok {
+			table, err := tableOf(path, text, findingsTable, value)
+			if err == nil {
+				err = f.rules.applyTable(path, text, table)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if value, ok := settings[redactFlag]; ok && !cmd.Flags().Changed(redactFlag) {
+			if err := f.names.Set(fmt.Sprint(value)); err != nil {
+				return &configError{path, lineOf(text, "", redactFlag), err}
+			}
+		}
+		return nil
+	})
+}
+
+// redactFlag is the name of the flag and of the setting.
+const redactFlag = "redact"
+
+// withSettings calls apply with the file of settings, if there is one.
+func withSettings(apply func(path, text string) error) error {
 	path := configPath()
-	if !std.Terminal || path == "" {
+	if path == "" {
 		return nil
 	}
 	text, err := safefile.ReadTrusted(path, maxConfig)
@@ -78,33 +115,49 @@ func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 		// Not passed over: it may say that nothing secret is to be shown.
 		return &flags.UsageError{Err: fmt.Errorf("the settings: %w (or set XDG_CONFIG_HOME to a folder without)", err)}
 	}
-	if err := f.apply(cmd, path, string(text)); err != nil {
+	if err := apply(path, string(text)); err != nil {
 		return &flags.UsageError{Err: err}
 	}
 	return nil
 }
 
-// apply applies the settings of a file.
-func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
-	var settings map[string]any
+func decodeSettings(path, text string) (settings map[string]any, err error) {
 	if _, err := toml.Decode(text, &settings); err != nil {
 		var parse toml.ParseError
 		if errors.As(err, &parse) {
-			return &configError{path, parse.Position.Line, errors.New(parse.Message)}
+			return nil, &configError{path, parse.Position.Line, errors.New(parse.Message)}
 		}
-		return &configError{path: path, err: err}
+		return nil, &configError{path: path, err: err}
+	}
+	return settings, nil
+}
+
+// tableOf returns a setting that is a table.
+func tableOf(path, text, name string, value any) (map[string]any, error) {
+	table, ok := value.(map[string]any)
+	if !ok {
+		return nil, &configError{path, lineOf(text, "", name), fmt.Errorf("%s is a table: [%s]", name, name)}
+	}
+	return table, nil
+}
+
+// apply applies the settings of a file.
+func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
+	settings, err := decodeSettings(path, text)
+	if err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		value := settings[name]
 		wrong := func(format string, args ...any) error {
 			return &configError{path, lineOf(text, "", name), fmt.Errorf(format, args...)}
 		}
-		if apply, ok := map[string]func(path, text string, table map[string]any) error{keysTable: f.applyKeys, findingsTable: f.applyFindings}[name]; ok {
-			table, ok := value.(map[string]any)
-			if !ok {
-				return wrong("%s is a table: [%s]", name, name)
+		if apply, ok := map[string]func(path, text string, table map[string]any) error{keysTable: f.applyKeys, findingsTable: f.findings.applyTable}[name]; ok {
+			table, err := tableOf(path, text, name, value)
+			if err == nil {
+				err = apply(path, text, table)
 			}
-			if err := apply(path, text, table); err != nil {
+			if err != nil {
 				return err
 			}
 			continue
@@ -169,15 +222,15 @@ func (f *screenFlags) applyKeys(path, text string, table map[string]any) error {
 	return nil
 }
 
-// applyFindings applies the table of findings: gvl_hog = "off", gvl_hog.wait = "50ms".
-func (f *screenFlags) applyFindings(path, text string, table map[string]any) error {
+// applyTable applies the table of findings: gvl_hog = "off", gvl_hog.wait = "50ms".
+func (s *screenRules) applyTable(path, text string, table map[string]any) error {
 	set := func(rule, key string, value any) error {
 		switch value.(type) {
 		case string, int64, float64:
 		default:
 			return &configError{path, lineOf(text, findingsTable, rule), fmt.Errorf("%s takes one value, such as \"off\" or \"50ms\"", key)}
 		}
-		if err := f.findings.setting(fmt.Sprintf("%s=%v", key, value)); err != nil {
+		if err := s.setting(fmt.Sprintf("%s=%v", key, value)); err != nil {
 			return &configError{path, lineOf(text, findingsTable, rule), err}
 		}
 		return nil

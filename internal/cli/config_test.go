@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// settings applies a file to the flags of the root command, given some flags.
-func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
+// writeSettings makes a file of settings the user's.
+func writeSettings(t *testing.T, text string) {
 	t.Helper()
 	folder := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", folder)
@@ -23,6 +25,12 @@ func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
 	if err := os.WriteFile(filepath.Join(folder, "ddtop", "config.toml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// settings applies a file to the flags of the root command, given some flags.
+func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
+	t.Helper()
+	writeSettings(t, text)
 	std := run.Streams{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Terminal: true}
 	cmd := newRoot(std)
 	f := rootFlags{screenFlags: newScreenFlags(run.Streams{Redact: new(flags.Redaction), Own: new(flags.OwnCode)})}
@@ -81,6 +89,46 @@ func TestSettingsOfFindings(t *testing.T) {
 	}
 	if got["gvl_hog.wait"] != "70 ms" || got["gvl_hog.lead"] != "3" || got["lock_convoy.waiters"] != "5" || got["gvl_hog.blame"] != "50 %" {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestSettingsOfPush: push takes the rules of findings and redact of the file, and flags beat them. It ignores the
+// other settings, which are of screens.
+func TestSettingsOfPush(t *testing.T) {
+	const file = "theme = \"none such\"\nredact = true\n[findings]\ngvl_hog.wait = \"50ms\"\ngvl_hog.lead = 3\n"
+	for _, c := range []struct {
+		text string
+		args []string
+		want string
+	}{
+		{file, nil, "3 50 ms true"},
+		{file, []string{"--finding", "gvl_hog.wait=70ms", "--redact=false"}, "3 70 ms false"},
+		{"", []string{"--redact"}, "1.5 80 ms true"},
+		{"findings = 3\n", nil, "config.toml:1: findings is a table: [findings]"},
+		{"[findings]\n\nhog = \"off\"\n", nil, `config.toml:3: there is no finding "hog"`},
+		{"redact = \"maybe\"\n", nil, "config.toml:1: "},
+		{"rate = \n", nil, "config.toml:1: "},
+	} {
+		writeSettings(t, c.text)
+		f := pushFlags{target: target{names: new(flags.Redaction)}, rules: newScreenRules()}
+		cmd := new(cobra.Command)
+		addFinding(cmd, f.rules.flag)
+		f.names.AddTo(cmd)
+		if err := cmd.ParseFlags(c.args); err != nil {
+			t.Fatal(err)
+		}
+		got, err := "", f.configure(cmd)
+		for _, l := range f.rules.rules.Limits("gvl_hog") {
+			if l.Name == "gvl_hog.wait" || l.Name == "gvl_hog.lead" {
+				got += l.Value + " "
+			}
+		}
+		if got += f.names.String(); err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, c.want) && !strings.Contains(got, "/"+c.want) || err != nil && exitCode(err) != 2 {
+			t.Errorf("%q %q: %s, want %s", c.text, c.args, got, c.want)
+		}
 	}
 }
 

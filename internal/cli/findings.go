@@ -35,7 +35,7 @@ func addWait(cmd *cobra.Command, wait *flags.Duration) {
 	cmd.Flags().Var(wait, "wait-threshold", "hide shorter waits in lists; totals count all")
 }
 
-// screenRules are the rules of a screen's findings: as the file of settings has them, changed by flags.
+// screenRules are the rules of findings of a screen, and of push: as the file of settings has them, changed by flags.
 type screenRules struct {
 	rules *findings.Rules
 	// given are the flags' settings, which come before the file's.

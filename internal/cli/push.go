@@ -93,11 +93,12 @@ type pushFlags struct {
 	spoolSize flags.ByteSize
 	tags      []string
 	status    string
-	alerts    alertFlags
+	alerts    pushing.Alerts
+	rules     *screenRules
 }
 
 func newPush(std run.Streams) *cobra.Command {
-	f := pushFlags{target: target{names: std.Redact, ownCode: std.Own}, alerts: alertFlags{judgement: newJudgement()}, period: flags.Duration{Value: defaultPeriod, Min: time.Second, Max: time.Hour}, spoolSize: defaultSpool}
+	f := pushFlags{target: target{names: std.Redact, ownCode: std.Own}, rules: newScreenRules(), period: flags.Duration{Value: defaultPeriod, Min: time.Second, Max: time.Hour}, spoolSize: defaultSpool}
 	cmd := &cobra.Command{
 		Use:   "push -p PID|--match REGEXP --to URL",
 		Short: "Send a profile of each process every minute",
@@ -141,15 +142,18 @@ If --exact ends by itself, ddtop tries again after a minute, then after twice as
 	cmd.Flags().Var(&f.spoolSize, "spool-size", "the most to keep for each destination; in memory at most 64MB")
 	cmd.Flags().StringArrayVar(&f.tags, "tag", nil, "add a tag `key:value` to all profiles; can be repeated")
 	cmd.Flags().StringVar(&f.status, "status", "", "answer /healthz, and /metrics for Prometheus, at this `ADDRESS`: 9464 is 127.0.0.1:9464")
-	f.alerts.add(cmd)
+	cmd.Flags().StringArrayVar(&f.alerts.To, "alert", nil, "send a message to this `URL` when a finding begins and ends; can be repeated")
+	cmd.Flags().StringVar(&f.alerts.Capture, "capture", "", "keep a recording and a page around each alert, in a folder or at a `URL`")
+	addFinding(cmd, f.rules.flag)
 	f.addRates(cmd)
 	f.addExact(cmd)
 	std.Own.AddTo(cmd)
+	std.Redact.AddTo(cmd)
 	return cmd
 }
 
 func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) error {
-	if err := f.check(cmd, words); err != nil {
+	if err := errors.Join(f.configure(cmd), f.check(cmd, words)); err != nil {
 		return err
 	}
 	tags, err := f.givenTags()
@@ -168,7 +172,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 		return err
 	}
 	defer closeRoutes(routes)
-	watch, err := f.alerts.open(ctx, routes, f.status != "", log)
+	watch, err := f.alerts.Open(ctx, f.rules.rules, routes, f.status != "", Version, log)
 	if err != nil {
 		return err
 	}
@@ -180,7 +184,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 		defer listener.Close() // a second time, where it was served
 	}
 	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
-		From: f.from(), StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}})
+		From: f.from(), StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, Redactor: f.names.Redactor(), OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}})
 	if err != nil {
 		return err
 	}
@@ -190,7 +194,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 	}
 	defer g.Close()
 	p := pushing.New(push.New(routes, log), log, f.period.Value, tags, Version)
-	p.Watch = watch
+	p.Watch, p.Redact = watch, f.names.Redactor() != nil
 	if x, ok := g.(*exact.Probed); ok {
 		p.Exact = x.Figures
 	}
@@ -210,7 +214,7 @@ func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 		return flags.Usagef("%s takes no argument %q: name processes with -p PID or --match REGEXP", cmd.CommandPath(), words[0])
 	case len(f.pids) == 0 && f.match == "":
 		return flags.Usagef("%s needs -p PID or --match REGEXP; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
-	case len(f.to) == 0 && !f.alerts.given():
+	case len(f.to) == 0 && !f.alerts.Given():
 		return flags.Usagef("%s needs --to URL, where profiles go, or --alert URL for messages about findings", cmd.CommandPath())
 	}
 	if len(f.pids) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // alertMessage is what a webhook gets.
@@ -163,5 +165,56 @@ func TestBadAlertsAreRefused(t *testing.T) {
 		if err := p.cmd.Wait(); err == nil || strings.Contains(p.log.String(), "hunter2") {
 			t.Errorf("%q: %v, %s", args, err, p.log)
 		}
+	}
+}
+
+// TestPushRedacts: with --redact no name of the process is in a message, a profile, a capture or the log. Its service
+// stays, because destinations file what they get by it.
+func TestPushRedacts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	code := strings.ReplaceAll(deadlockedRuby, "Thread.new {", `Thread.new { Thread.current.name = "hunter2's";`)
+	ruby := rubytest.One(t).Start(t, "$0 = 'hunter3-app'\n"+code, rubytest.Options{Env: []string{"DD_SERVICE=shop", "DD_TAGS=customer:hunter4"}})
+	ruby.Expect(t, "up")
+	in := new(alertIntake)
+	s := httptest.NewServer(in)
+	t.Cleanup(s.Close)
+	captures, profiles := filepath.Join(dir, "captures"), filepath.Join(dir, "profiles")
+	p := startPush(t, "-p", strconv.Itoa(ruby.PID), "--redact", "--to", "file://"+profiles, "--alert", s.URL, "--capture", captures)
+	p.await(t, "a message", func() bool { return len(in.at("/")) > 0 })
+	ruby.CloseStdin(t)
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v; it said:\n%s", err, p.log)
+	}
+	m := in.messages(t, "/")
+	if len(m) != 2 || m[0].Service != "shop" || !strings.Contains(m[0].Text, "thread A") {
+		t.Fatalf("%+v", m)
+	}
+	r, err := recording.Open(m[0].Recording)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var names []string
+	if err := r.Range(math.MinInt64, math.MaxInt64, func(*sampler.Sample) {}); err != nil {
+		t.Error(err)
+	}
+	for id := sampler.ThreadID(1); ; id++ {
+		info, ok := r.Dictionary().Thread(id)
+		if !ok {
+			break
+		}
+		names = append(names, info.Name)
+	}
+	page, err := os.ReadFile(m[0].Page)
+	if err != nil {
+		t.Error(err)
+	}
+	all := fmt.Sprint(r.Process(), names, r.Notes(), string(page), p.log, in.at("/"))
+	for _, list := range profilesIn(t, profiles) {
+		all += fmt.Sprint(list)
+	}
+	if i := strings.Index(all, "hunter"); i >= 0 || len(names) < 3 {
+		t.Errorf("of threads %q: …%s…", names, all[max(i-100, 0):min(max(i, 0)+100, len(all))])
 	}
 }

@@ -76,7 +76,7 @@ type Message struct {
 	Processes int `json:"processes"`
 	Followed  int `json:"followed"`
 	// Since is when the finding began. Until is when it ended. It is nil for a start.
-	// Unread is true if the finding ended because its last process could no longer be read. It may still be active.
+	// Unread is true if the alert ends because ddtop cannot read its last process. The finding may still be active.
 	Since  time.Time  `json:"since"`
 	Until  *time.Time `json:"until,omitempty"`
 	Unread bool       `json:"unread,omitempty"`
@@ -105,7 +105,7 @@ func (m *Message) Headline() string {
 	what := m.Title
 	switch {
 	case m.Unread:
-		what = "no longer watched: " + m.Title
+		what = "unwatched: " + m.Title
 	case m.Event == End:
 		what = "over: " + m.Title
 	}
@@ -133,7 +133,7 @@ func (m *Message) Body() string {
 	if m.Until != nil {
 		fmt.Fprintf(&b, " It lasted %s", units.Duration(m.Until.Sub(m.Since).Nanoseconds()))
 		if m.Unread {
-			b.WriteString(", until ddtop could no longer read the process")
+			b.WriteString(", then ddtop could not read the process")
 		}
 		b.WriteString(".")
 	} else if m.Next != "" {

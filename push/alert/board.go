@@ -82,7 +82,7 @@ type active struct {
 	// worst is the worst finding so far. named is the one in the message of the start.
 	worst, named worst
 	overAt       time.Time // when the last process lost it; zero while one has it
-	unread       bool      // the last process could no longer be read
+	unread       bool      // the last process cannot be read
 	decided      bool      // the start was told, or left out
 	told         bool
 	capture      Capture
@@ -129,7 +129,7 @@ func (b *Board) Join(p Process, capture func(*Finding) Capture) *Followed {
 	return f
 }
 
-// Leave removes a process. Its findings are over if it has ended. Otherwise it can no longer be read.
+// Leave removes a process. Its findings are over if it has ended. Otherwise ddtop cannot read it.
 func (f *Followed) Leave(now time.Time, ended bool) {
 	b := f.board
 	b.mu.Lock()
@@ -225,7 +225,7 @@ func worse(x, y *Finding) bool {
 	return cmp.Or(cmp.Compare(x.level(), y.level()), cmp.Compare(x.Explains, y.Explains)) > 0
 }
 
-// drop notes that a process has lost a finding, or can no longer be read.
+// drop notes that a process has lost a finding, or cannot be read.
 func (b *Board) drop(f *Followed, now time.Time, rule string, unread bool) {
 	delete(f.has, rule)
 	a := b.alerts[f.key(rule)]

@@ -79,7 +79,7 @@ func TestNamedProcessIsBounded(tt *testing.T) {
 	}
 }
 
-// TestUnreadIsNotOver: the end of an alert whose process could no longer be read does not say that the finding is over.
+// TestUnreadIsNotOver: the end of an alert whose process cannot be read does not say that the finding is over.
 func TestUnreadIsNotOver(tt *testing.T) {
 	for _, ended := range []bool{false, true} {
 		t := newTold()
@@ -90,13 +90,13 @@ func TestUnreadIsNotOver(tt *testing.T) {
 		t.pass(overFor)
 		m := t.messages[len(t.messages)-1]
 		text := m.Headline() + m.Body()
-		if m.Event != End || m.Unread == ended || strings.Contains(text, "over: ") != ended || strings.Contains(text, "no longer") == ended {
+		if m.Event != End || m.Unread == ended || strings.Contains(text, "over: ") != ended || strings.Contains(text, "could not read") == ended {
 			tt.Errorf("ended %v: %+v: %s", ended, m, text)
 		}
 	}
 }
 
-// TestStopMakesNoCapture: a start that is told when ddtop ends names no capture, because nothing would make it.
+// TestStopMakesNoCapture: a start that is sent when ddtop ends names no capture, because nothing would make it.
 func TestStopMakesNoCapture(tt *testing.T) {
 	t := newTold()
 	f := t.Join(Process{push.Process{PID: 1}, tagsOf("shop")}, func(*Finding) Capture {

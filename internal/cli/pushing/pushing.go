@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,8 @@ type Pushing struct {
 	Exact func() *status.Exact
 	// Watch is what is done with findings. It is nil if they are not watched.
 	Watch *Watch
+	// Redact is true if names are replaced. Then a process's own words make no tags, except those in keptTags.
+	Redact bool
 
 	finished chan finishedPeriod
 	encoded  chan struct{} // closed when all have been handed over
@@ -60,6 +63,7 @@ type finishedPeriod struct {
 type pushed struct {
 	src     *live.Source
 	version string
+	redact  bool
 	tags    atomic.Pointer[push.Tags]
 	seq     int // of the goroutine that encodes
 }
@@ -82,7 +86,7 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	})
 	go p.Watch.step(telling)
 	followed, err := sampler.FollowEach(ctx, g, func(src sampler.Source) func() {
-		one := &pushed{src: src.(*live.Source), version: p.version}
+		one := &pushed{src: src.(*live.Source), version: p.version, redact: p.Redact}
 		first := p.firstPeriod()
 		return func() { p.follow(ctx, one, first) }
 	})
@@ -184,20 +188,35 @@ func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
 	run.Every(ctx, askEvery, func(time.Time) { one.describe(given) })
 }
 
+// keptTags are the tags of a process's own words that stay when names are replaced. Destinations file profiles by them.
+var keptTags = []string{"service", "env", "version", "runtime-id"}
+
 // describe makes the process's tags. Values that cannot be read are left out.
 func (one *pushed) describe(given push.Tags) {
 	info := one.src.Process()
 	f := push.Facts{Process: pushProcess(info), StartTicks: info.StartTicks, Host: info.Host, Platform: info.Machine + "-linux", Version: one.version, Given: given}
-	f.Environment, _ = one.src.Environment(func(name string) bool { return strings.HasPrefix(name, "DD_") || strings.HasPrefix(name, "OTEL_") })
-	f.Cgroup, _ = one.src.Cgroups()
+	f.Environment, _ = one.src.Environment(func(name string) bool {
+		if one.redact {
+			return slices.Contains([]string{"DD_SERVICE", "DD_ENV", "DD_VERSION", "OTEL_SERVICE_NAME"}, name)
+		}
+		return strings.HasPrefix(name, "DD_") || strings.HasPrefix(name, "OTEL_")
+	})
+	if !one.redact {
+		f.Cgroup, _ = one.src.Cgroups()
+	}
+	publish := func(key, value string) {
+		if !one.redact || slices.Contains(keptTags, key) {
+			f.Published = f.Published.With(key, value)
+		}
+	}
 	if c, err := one.src.Published(); err == nil {
-		f.Published = f.Published.With("runtime-id", c.RuntimeID)
+		publish("runtime-id", c.RuntimeID)
 		for _, a := range c.Attributes {
-			f.Published = f.Published.With(cmp.Or(push.ResourceTags[a.Key], a.Key), a.Value)
+			publish(cmp.Or(push.ResourceTags[a.Key], a.Key), a.Value)
 		}
 		for _, t := range c.Tags {
 			if key, value, ok := strings.Cut(t, ":"); ok {
-				f.Published = f.Published.With(key, value)
+				publish(key, value)
 			}
 		}
 	}

@@ -52,8 +52,8 @@ type Watch struct {
 	writing   sync.WaitGroup
 }
 
-// Begin makes a Watch ready to work.
-func (w *Watch) Begin() {
+// begin makes a Watch ready to work.
+func (w *Watch) begin() {
 	w.board = alert.NewBoard()
 	if w.Alerts != nil {
 		w.board.Tell = func(m *alert.Message) { alert.Send(w.Alerts, m) }
@@ -260,7 +260,7 @@ func (w *watched) write(o order) {
 	}
 }
 
-// leave ends the watching of a process, which has ended or can no longer be read. If ddtop itself ends, its findings go
+// leave ends the watching of a process, which has ended or cannot be read. If ddtop itself ends, its findings go
 // on. leave does not wait for captures: the last profile comes first.
 func (w *watched) leave(ending, ended bool) {
 	if w == nil {

@@ -12,7 +12,7 @@ import (
 // sent. At the end no capture is ordered that nothing would make.
 func TestCapturesDelayNoProfile(t *testing.T) {
 	w := new(Watch)
-	w.Begin()
+	w.begin()
 	w.capturing.Lock() // for good: the capture's goroutine never gets further
 	for _, ending := range []bool{false, true} {
 		x := &watched{Watch: w, orders: make(chan order, 1)}

@@ -1,4 +1,4 @@
-package cli
+package pushing
 
 import (
 	"context"
@@ -9,11 +9,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/cli/flags"
-	"github.com/ddtop/ddtop/internal/cli/pushing"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/alert"
 	"github.com/ddtop/ddtop/push/datadog"
@@ -26,48 +24,46 @@ const (
 	// maxAlertBytes bounds the messages of a destination that wait in memory, in bytes, maxAlerts their number.
 	maxAlertBytes = 4e6
 	maxAlerts     = 1000
+	// maxCaptureBytes bounds the captures that wait in memory, in bytes.
+	maxCaptureBytes = 64e6
 	// alertsVariable has URLs like --alert, the others headers that requests get.
 	alertsVariable         = "DDTOP_ALERTS"
 	alertHeadersVariable   = "DDTOP_ALERT_HEADERS"
 	captureHeadersVariable = "DDTOP_CAPTURE_HEADERS"
 )
 
-// alertFlags are the flags of findings that push watches.
-type alertFlags struct {
-	judgement
-	to      []string
-	capture string
-}
-
-func (f *alertFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.to, "alert", nil, "send a message to this `URL` when a finding begins and ends; can be repeated")
-	cmd.Flags().StringVar(&f.capture, "capture", "", "keep a recording and a page around each alert, in a folder or at a `URL`")
-	f.addRules(cmd)
+// Alerts are the destinations of messages and captures, as flags and the environment name them.
+type Alerts struct {
+	To      []string
+	Capture string
 }
 
 // urls are the destinations of messages that were given.
-func (f *alertFlags) urls() []string {
-	return append(append([]string{}, f.to...), strings.Fields(os.Getenv(alertsVariable))...)
+func (f *Alerts) urls() []string {
+	return append(append([]string{}, f.To...), strings.Fields(os.Getenv(alertsVariable))...)
 }
 
-func (f *alertFlags) given() bool { return len(f.urls()) > 0 || f.capture != "" }
+// Given reports whether there are any.
+func (f *Alerts) Given() bool { return len(f.urls()) > 0 || f.Capture != "" }
 
-// open makes what watches findings. It is nil if they are not wanted.
-func (f *alertFlags) open(ctx context.Context, profiles []push.Route, figures bool, log *slog.Logger) (w *pushing.Watch, err error) {
-	list, err := f.destinations(profiles)
+// Open makes what watches findings. It is nil if they are not wanted. profiles are the destinations of profiles, some
+// of which take messages. figures is true if findings are wanted as figures. version is ddtop's.
+func (f *Alerts) Open(ctx context.Context, rules *findings.Rules, profiles []push.Route, figures bool, version string,
+	log *slog.Logger) (w *Watch, err error) {
+	list, err := f.destinations(profiles, version)
 	if err != nil {
 		return nil, err
 	}
-	if len(list) == 0 && f.capture == "" && !figures {
+	if len(list) == 0 && f.Capture == "" && !figures {
 		return nil, nil
 	}
-	w = &pushing.Watch{Rules: f.rules}
-	if f.capture != "" {
-		to, err := openCaptures(ctx, f.capture)
+	w = &Watch{Rules: rules}
+	if f.Capture != "" {
+		to, err := openCaptures(ctx, f.Capture, version)
 		if err != nil {
 			return nil, err
 		}
-		q := spool.InMemory(spool.Limits{Bytes: maxInMemory, Count: maxAlerts})
+		q := spool.InMemory(spool.Limits{Bytes: maxCaptureBytes, Count: maxAlerts})
 		w.Captures = push.NewOf(push.Captures, []push.Route{{Destination: to, Queue: q}}, log)
 		w.Place = to.Place
 		log.Info("keeping captures", "to", to.String())
@@ -81,12 +77,12 @@ func (f *alertFlags) open(ctx context.Context, profiles []push.Route, figures bo
 		}
 		w.Alerts = push.NewOf(push.Alerts, routes, log)
 	}
-	w.Begin()
+	w.begin()
 	return w, nil
 }
 
 // destinations are the ones of messages: those that were given, and the ones of profiles that take messages, too.
-func (f *alertFlags) destinations(profiles []push.Route) (list []alert.Destination, err error) {
+func (f *Alerts) destinations(profiles []push.Route, version string) (list []alert.Destination, err error) {
 	given := make(map[string]bool)
 	names := make(map[string]int)
 	for _, text := range f.urls() {
@@ -98,7 +94,7 @@ func (f *alertFlags) destinations(profiles []push.Route) (list []alert.Destinati
 		if err != nil || u.Scheme == "" {
 			return nil, flags.Usagef("--alert: it takes a URL, as in https://alerts.example/ddtop or slack+https://hooks.slack.com/services/…")
 		}
-		d, err := alert.NewWebhook(u, os.Getenv(alertHeadersVariable), Version)
+		d, err := alert.NewWebhook(u, os.Getenv(alertHeadersVariable), version)
 		if err != nil {
 			return nil, flags.Usagef("--alert %s://…: %w", u.Scheme, err)
 		}
@@ -120,14 +116,14 @@ func (f *alertFlags) destinations(profiles []push.Route) (list []alert.Destinati
 }
 
 // openCaptures opens the destination of captures while ctx lasts: a disk that hangs may never answer.
-func openCaptures(ctx context.Context, text string) (files.Captures, error) {
+func openCaptures(ctx context.Context, text, version string) (files.Captures, error) {
 	type opened struct {
 		to  files.Captures
 		err error
 	}
 	result := make(chan opened, 1)
 	attach.OnOwnThread(func() {
-		to, err := files.NewCaptures(text, os.Getenv(captureHeadersVariable), Version)
+		to, err := files.NewCaptures(text, os.Getenv(captureHeadersVariable), version)
 		result <- opened{to, err}
 	})
 	select {
