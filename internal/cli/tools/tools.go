@@ -2,12 +2,14 @@
 package tools
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +22,8 @@ const (
 	maxResult = 32 << 10
 	// defaultSeconds is how long a tool measures if it is not told, maxSeconds the longest it may.
 	defaultSeconds, maxSeconds = 5, 60
+	// maxCall bounds the name and the arguments of a call, in bytes. Errors repeat them.
+	maxCall = 16 << 10
 	// maxAtOnce bounds the tools that work at a time. The others wait.
 	maxAtOnce = 2
 	// cutNote ends a result that was longer.
@@ -71,6 +75,14 @@ type diffInput struct {
 
 func (s *Server) server() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "ddtop", Version: s.Version}, nil)
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if call, ok := req.GetParams().(*mcp.CallToolParamsRaw); ok && len(call.Name)+len(call.Arguments) > maxCall {
+				return nil, errors.New("a call has at most 16 KB of arguments")
+			}
+			return next(ctx, method, req)
+		}
+	})
 	addTool(server, "list_processes", "Lists the Ruby processes of this machine, with their CPU time and memory.",
 		func(ctx context.Context, _ noInput) (string, error) { return s.run(ctx, "ps") })
 	addTool(server, "dump", "Prints what each thread of a Ruby process does now, with its stack, and who holds the GVL.", s.dump)
@@ -102,6 +114,10 @@ func (s *Server) diff(ctx context.Context, in diffInput) (string, error) {
 		if filepath.Ext(path) != ".ddtop" {
 			return "", errors.New("it takes two recordings, files that end in .ddtop")
 		}
+		// A pipe would keep its place among the tools until another program writes to it.
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return "", errors.New("it takes regular files, no pipes, devices or folders")
+		}
 	}
 	return s.run(ctx, "diff", "--", in.Before, in.After)
 }
@@ -114,7 +130,7 @@ func addTool[In any](server *mcp.Server, name, about string, do func(context.Con
 	mcp.AddTool(server, tool, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		text, err := do(ctx, in)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, errors.New(bounded(err.Error()))
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: bounded(text)}}}, nil, nil
 	})
@@ -148,7 +164,48 @@ func (s *Server) part(ctx context.Context, in measureInput, name string) (string
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		return "", err
 	}
-	return string(all[name]), nil
+	return fitted(name, all[name])
+}
+
+// fitted is a part of JSON that fits into a result. If lists in it are shortened, it is in an object that says so.
+func fitted(name string, part json.RawMessage) (string, error) {
+	var v any
+	from := json.NewDecoder(bytes.NewReader(part))
+	from.UseNumber()
+	if err := from.Decode(&v); err != nil {
+		return "", err
+	}
+	out, err := json.Marshal(v)
+	for err == nil && len(out) > maxResult {
+		half, ok := halved(v)
+		if !ok {
+			return "", fmt.Errorf("%s is longer than 32 KB", name)
+		}
+		v = half
+		out, err = json.Marshal(map[string]any{"cut": "lists are shortened: together they are longer than 32 KB", name: v})
+	}
+	return string(out), err
+}
+
+// halved returns a value without half of its longest list. ok is false if there is no list to shorten.
+func halved(v any) (half any, ok bool) {
+	switch x := v.(type) {
+	case map[string]any:
+		longest, most := "", 0
+		for key, value := range x {
+			if _, isText := value.(string); isText {
+				continue
+			}
+			if b, err := json.Marshal(value); err == nil && len(b) > most {
+				longest, most = key, len(b)
+			}
+		}
+		x[longest], ok = halved(x[longest])
+		return x, ok
+	case []any:
+		return x[:len(x)/2], len(x) > 0
+	}
+	return v, false
 }
 
 // run runs a command when there is a place for it.
