@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
+	"github.com/ddtop/ddtop/gvl/findings/internal/spin"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -99,7 +100,7 @@ type watch struct {
 	// runCPU is its CPU time with this stack, once its counters were read.
 	runCPU int64
 	usual  usualStack
-	spin   spin
+	spin   spin.Stay
 	// endingNS is since when it shows that the program ends (ending). courseNS is when it last ran the program's code
 	// after the start. Both are zero if never.
 	ending             ending
@@ -361,7 +362,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 		c.rests(w, ts)
 		c.takes(w, ts)
 	}
-	w.spin.look(t, ts)
+	w.spin.Add(t, ts)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens = ts.State == gvl.IO && t.Kernel.Listens
 	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait

@@ -141,7 +141,7 @@ func firstWaitsBy(t *testing.T, r rubytest.Ruby, from live.From) {
 	for name, of := range log.Log {
 		th := threads[name]
 		low, high := log.bounds(of, int64(delays[th.tid]))
-		// A thread can have the GVL for a moment before it logs that. Then it waits twice, and both must have been seen.
+		// A thread can have the GVL for a moment before it logs that. Then it waits twice. Both must have been seen.
 		if high < foundFree || of[1] >= lastNS {
 			continue
 		}

@@ -1,0 +1,122 @@
+// Package spin notes at which few stacks a thread stays, and whether it only waits for something or tries it there.
+package spin
+
+import (
+	"math"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxStacks bounds the stacks of a thread that spins. A thread with more of them does something.
+	maxStacks = 12
+	// tried is the part of the samples with the GVL in which a thread that spins waits, tries, or is on the way to it.
+	// asked is that part if it only asks. blindly is the part in the attempts alone if it only reads or writes, which
+	// can move data, too. least is the least part in the attempts themselves.
+	tried, asked, blindly, least = .6, .5, .8, .1
+	// looks is the least number of samples with the GVL, of all threads that spin together.
+	looks = 8
+)
+
+// reading is a reading of a thread's counters. readyNS is its CPU time and its time without a CPU.
+type reading struct{ atNS, turns, cpuNS, readyNS int64 }
+
+// Stay is the time since when a thread has been at a few places only.
+type Stay struct {
+	stacks [maxStacks]sampler.StackID
+	n      int
+	// sinceNS is its begin. held counts the samples with the GVL at each stack.
+	sinceNS int64
+	held    [maxStacks]int64
+	// The thread's counters at the first and the last reading.
+	first, last reading
+}
+
+// Add adds a sample of a thread, whose stack was read.
+func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState) {
+	const bits = sampler.StackFresh | sampler.StackFailed | sampler.StackPartial
+	if ts.Stack == 0 || t.Quality&bits != sampler.StackFresh {
+		return
+	}
+	i := slices.Index(s.stacks[:s.n], ts.Stack)
+	if i < 0 {
+		if s.n == maxStacks || s.n == 0 {
+			*s = Stay{sinceNS: ts.AtNS}
+		}
+		i = s.n
+		s.stacks[i] = ts.Stack
+		s.n++
+	}
+	if ts.State == gvl.Running || ts.State == gvl.Native {
+		s.held[i]++
+	}
+	if k := &t.Kernel; k.CPUAtNS >= s.sinceNS {
+		s.last = reading{k.CPUAtNS, k.Turns, k.CPUNS, k.CPUNS + k.RunDelayNS}
+		if s.first.atNS == 0 {
+			s.first = s.last
+		}
+	}
+}
+
+// Rates returns a thread's wake-ups per second, the CPUs that it takes, and those that it takes or is ready to take.
+func (s *Stay) Rates() (wakes, cpu, ready float64) {
+	span := max(s.last.atNS-s.first.atNS, 1)
+	wakes = float64(s.last.turns-s.first.turns) * 1e9 / float64(span)
+	return wakes, gvl.Ratio(s.last.cpuNS-s.first.cpuNS, span), gvl.Ratio(s.last.readyNS-s.first.readyNS, span)
+}
+
+// Place returns the first stack of the stay. It is zero if there was no sample.
+func (s *Stay) Place() sampler.StackID { return s.stacks[0] }
+
+// SpanNS returns the time between the first and the last reading of the thread's counters, in ns.
+func (s *Stay) SpanNS() int64 { return s.last.atNS - s.first.atNS }
+
+// Samples are the samples with the GVL of threads that may spin: all, the ones in an attempt, and the ones in the
+// frames that called it, at the lines of those calls.
+type Samples struct {
+	held, tried, onWay int64
+	Attempts           code.Attempt
+}
+
+// Add adds the samples of one thread.
+func (l *Samples) Add(dict *sampler.Dictionary, s *Stay) {
+	var onWay [maxStacks]bool
+	for i, stack := range s.stacks[:s.n] {
+		a := code.AttemptOf(dict, stack)
+		l.held += s.held[i]
+		if a == 0 || s.held[i] == 0 {
+			continue
+		}
+		l.tried += s.held[i]
+		l.Attempts |= a
+		for caller := range code.Frames(dict, stack, code.MaxFrames) {
+			if j := slices.Index(s.stacks[:s.n], caller); j >= 0 {
+				onWay[j] = true
+			}
+		}
+	}
+	for i, stack := range s.stacks[:s.n] {
+		if onWay[i] && code.AttemptOf(dict, stack) == 0 {
+			l.onWay += s.held[i]
+		}
+	}
+}
+
+// Only reports whether the samples are of threads that only try.
+func (l *Samples) Only() bool {
+	share, n := tried, l.tried+l.onWay
+	const copies = code.AttemptRead | code.AttemptWrite
+	switch {
+	case l.Attempts == 0 || l.Attempts&copies == copies:
+		return false
+	case l.Attempts&(code.AttemptPause|code.AttemptAsk) == 0:
+		share, n = blindly, l.tried
+	case l.Attempts == code.AttemptAsk:
+		share = asked
+	}
+	held := float64(l.held)
+	return l.held >= looks && float64(l.tried) >= least*held && float64(n) >= share*held+math.Sqrt(held)/4
+}
