@@ -67,6 +67,13 @@ func (r *Ring) Read(emit func([]byte) error) error {
 	return nil
 }
 
+// Empty reports whether the ring has no entry, not even an unfinished one. at is how many bytes it has been given so
+// far. If a ring is empty twice with the same at, it was empty all the time in between.
+func (r *Ring) Empty() (at uint64, empty bool) {
+	at = atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0])))
+	return at, at == atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.consumer[0])))
+}
+
 // Close unmaps the ring.
 func (r *Ring) Close() error {
 	err := unix.Munmap(r.producer)

@@ -72,6 +72,9 @@ type Feed struct {
 	// pendingStacks are copies that another process's Feed took from the ring.
 	pendingStacks []bpf.Stack
 	dropped       uint64
+	// emptyAt is the place of the ring at the last Counts. It is valid if wasEmpty: nothing waited there then.
+	emptyAt  uint64
+	wasEmpty bool
 }
 
 // Counts are the programs' counters for a process.
@@ -236,8 +239,27 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 // ring's size.
 func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 
+// Quiet reports whether there was nothing to take at the last Counts and since then. Then nothing was lost either.
+// It makes no system call.
+func (f *Feed) Quiet() bool {
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	at, empty := f.empty()
+	return empty && f.wasEmpty && at == f.emptyAt
+}
+
+// empty reports whether nothing waits to be taken, and the place of the ring.
+func (f *Feed) empty() (at uint64, empty bool) {
+	at, empty = f.t.ring.Empty()
+	_, stacks := f.t.stacks.Empty()
+	return at, empty && stacks && len(f.pending) == 0 && len(f.pendingStacks) == 0
+}
+
 // Counts reads what was counted.
 func (f *Feed) Counts() (Counts, error) {
+	f.t.mu.Lock()
+	f.emptyAt, f.wasEmpty = f.empty()
+	f.t.mu.Unlock()
 	b := make([]byte, targetSize)
 	if err := f.t.targets.Lookup(uint32(f.target.PID), &b); err != nil {
 		return Counts{}, fmt.Errorf("reading what was counted of process %d: %w", f.target.PID, err)
