@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -131,10 +132,13 @@ func markdownRequests(b *strings.Builder, s *report.Stat) {
 	}
 }
 
-// findingsOf adds up the findings of several processes, the worst first.
+// findingsOf adds up the findings of several processes by program, the worst first.
 func findingsOf(list []ProcessStat) []report.SharedFinding {
 	out := []report.SharedFinding{}
+	of := make(map[string]int)
 	for i := range list {
+		program := list[i].Process.Title
+		of[program]++
 		seen := make(map[string]bool)
 		for j := range list[i].Stat.Findings {
 			f := &list[i].Stat.Findings[j]
@@ -142,10 +146,10 @@ func findingsOf(list []ProcessStat) []report.SharedFinding {
 				continue // the newest one of each
 			}
 			seen[f.ID] = true
-			at := slices.IndexFunc(out, func(x report.SharedFinding) bool { return x.ID == f.ID })
+			at := slices.IndexFunc(out, func(x report.SharedFinding) bool { return x.ID == f.ID && x.Program == program })
 			if at < 0 {
 				at = len(out)
-				out = append(out, report.SharedFinding{ID: f.ID})
+				out = append(out, report.SharedFinding{ID: f.ID, Program: program})
 			}
 			x := &out[at]
 			x.Processes++
@@ -153,6 +157,9 @@ func findingsOf(list []ProcessStat) []report.SharedFinding {
 				x.Severity, x.Title, x.PID = f.Severity, f.Title, list[i].Process.PID
 			}
 		}
+	}
+	for i := range out {
+		out[i].Of = of[out[i].Program]
 	}
 	slices.SortStableFunc(out, func(a, b report.SharedFinding) int {
 		if d := severityRank(b.Severity) - severityRank(a.Severity); d != 0 {
@@ -167,9 +174,31 @@ func severityRank(severity string) int {
 	return slices.Index([]string{findings.SeverityInfo.String(), findings.SeverityWarn.String(), findings.SeverityCrit.String()}, severity)
 }
 
-// sharedFinding is a finding of several processes, in a line.
-func sharedFinding(f *report.SharedFinding, of int) string {
-	return fmt.Sprintf("%s in %d of %d processes, as in pid %d", f.Title, f.Processes, of, f.PID)
+// sharedFinding is a finding of several processes, in a line. all is how many processes of any program there are.
+func sharedFinding(f *report.SharedFinding, all int) string {
+	program := ""
+	if f.Of < all {
+		program = " of " + cmp.Or(f.Program, "ruby")
+	}
+	return fmt.Sprintf("%s in %d of %d processes%s, as in pid %d", f.Title, f.Processes, f.Of, program, f.PID)
+}
+
+// A SharedLine is a finding of several processes, in a line of printable text. PID is one in which it is most severe.
+type SharedLine struct {
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+	PID      int    `json:"pid"`
+}
+
+// SharedLines returns the findings of several processes, the worst first.
+func SharedLines(list []ProcessStat) []SharedLine {
+	var out []SharedLine
+	for _, f := range findingsOf(list) {
+		if len(out) < maxMarkdownFindings {
+			out = append(out, SharedLine{f.Severity, flamegraph.Printable(sharedFinding(&f, len(list))), f.PID})
+		}
+	}
+	return out
 }
 
 // writeShared writes the findings of several processes, a line each, the worst first.

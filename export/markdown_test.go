@@ -66,7 +66,7 @@ func TestFindingsOfWorkers(t *testing.T) {
 			list = append(list, ProcessStat{Process: sampler.Process{PID: pid, Title: "puma"}, Stat: s})
 		}
 	}
-	want := []report.SharedFinding{{ID: "deadlock", Severity: "crit", Title: "Deadlock", Processes: 1, PID: 3}, {ID: "db_slow", Severity: "warn", Title: "Slow database", Processes: 4, PID: 1}}
+	want := []report.SharedFinding{{ID: "deadlock", Severity: "crit", Title: "Deadlock", Program: "puma", Processes: 1, Of: 4, PID: 3}, {ID: "db_slow", Severity: "warn", Title: "Slow database", Program: "puma", Processes: 4, Of: 4, PID: 1}}
 	if got := findingsOf(list); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -82,5 +82,21 @@ func TestFindingsOfWorkers(t *testing.T) {
 	}
 	if !strings.Contains(markdown.String(), "* crit: Deadlock in 1 of 4 processes, as in pid 3\n* warn: Slow database") || !strings.Contains(markdown.String(), "**puma** pid") {
 		t.Error(markdown.String())
+	}
+}
+
+// TestSharedByProgram: the same finding of two programs is two lines, each with the processes of its program.
+func TestSharedByProgram(t *testing.T) {
+	var list []ProcessStat
+	for pid, title := range []string{"puma", "puma", "sidekiq", "puma"} {
+		s := report.Stat{Findings: []report.StatFinding{{ID: "db_slow", Severity: "warn", Title: "Slow database"}}}
+		if pid == 1 {
+			s.Findings = nil
+		}
+		list = append(list, ProcessStat{Process: sampler.Process{PID: pid, Title: title}, Stat: s})
+	}
+	want := []SharedLine{{"warn", "Slow database in 2 of 3 processes of puma, as in pid 0", 0}, {"warn", "Slow database in 1 of 1 processes of sidekiq, as in pid 2", 2}}
+	if got := SharedLines(list); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -63,9 +63,12 @@ type SharedFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
 	Title    string `json:"title"`
-	// Processes is how many processes have it. PID is one in which it is most severe.
-	Processes int `json:"processes"`
-	PID       int `json:"pid"`
+	// Program is the program of the processes. Processes is how many of them have it, Of is how many there are. PID is
+	// one in which it is most severe.
+	Program   string `json:"program"`
+	Processes int    `json:"processes"`
+	Of        int    `json:"of"`
+	PID       int    `json:"pid"`
 }
 
 // StatDocument is the JSON of `ddtop stat` and `ddtop report`.

@@ -184,6 +184,9 @@ func (b *incidentBuilder) build() *incidentData {
 		o.Origins = append(o.Origins, x.String())
 	}
 	o.Head, o.Columns = n.facts(), n.columnsOf()
+	if b.has(partFindings) {
+		o.Shared = n.shared
+	}
 	o.Served, o.Names, o.Files, o.Texts, o.Notes = []string{""}, [][]any{}, []string{}, []string{""}, []incidentNote{}
 	b.texts[""] = 0
 	b.route = make([]int64, len(n.collector.Served()))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/internal/exporttest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -138,5 +139,30 @@ func TestEveryPartCanGo(t *testing.T) {
 	}
 	if i := slices.Index(partNames[:], ""); i >= 0 {
 		t.Errorf("part %d has no name", i)
+	}
+}
+
+// TestPageSumsUpFindings: a page of several processes has the findings of all of them, and one of a single process has
+// no such list.
+func TestPageSumsUpFindings(t *testing.T) {
+	var list []*Incident
+	for pid := range 3 {
+		n := busyIncident(100+pid, 2, 10)
+		n.Finish()
+		n.process.Title, n.stat.Findings = "puma", nil
+		if pid > 0 {
+			n.stat.Findings = []report.StatFinding{{ID: "deadlock", Severity: "crit", Title: "Deadlock"}}
+		}
+		list = append(list, n)
+	}
+	const line = `"shared":[{"severity":"crit","text":"Deadlock in 2 of 3 processes, as in pid `
+	for _, some := range [][]*Incident{list[:1], list} {
+		var b bytes.Buffer
+		if err := WriteIncidents(&b, some); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(b.String(), line); got != min(len(some)-1, 1) {
+			t.Errorf("a page of %d processes has %d lists", len(some), got)
+		}
 	}
 }

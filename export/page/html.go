@@ -47,6 +47,13 @@ func WriteIncidents(w io.Writer, list []*Incident) error {
 	slices.SortStableFunc(list, func(x, y *Incident) int {
 		return cmp.Compare(y.stat.Process.CPUNS, x.stat.Process.CPUNS)
 	})
+	if len(list) > 1 {
+		stats := make([]export.ProcessStat, len(list))
+		for i, n := range list {
+			stats[i] = export.ProcessStat{Process: n.process, Stat: n.stat}
+		}
+		list[0].shared = export.SharedLines(stats)
+	}
 	all, left := make([][]byte, len(list)), maxIncidentBytes
 	for i, n := range slices.Backward(list) { // what the least busy ones leave is for the others
 		data, err := n.data(left / (i + 1))

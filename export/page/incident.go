@@ -3,6 +3,7 @@
 package page
 
 import (
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
@@ -28,6 +29,7 @@ type Incident struct {
 	gc        incidentGC
 
 	stat     report.Stat
+	shared   []export.SharedLine // of all processes of a page, at its first one
 	longest  []account.Request
 	finished bool
 	// Notes are what the user noted.

@@ -59,7 +59,7 @@
           button("Which ones", function () { show("limits"); }, { class: "link" })) : null,
         el("nav", { class: "noprint", "aria-label": "parts" }, parts.map(function (p) { return el("a", { href: "#" + p[0], onclick: function (e) { e.preventDefault(); show(p[0]); } }, p[1]); }))),
       el("div", { class: "noprint" }, themeButton(redraw))),
-    el("main", {}, findings(), facts(D.head),
+    el("main", {}, shared(), findings(), facts(D.head),
       D.notes.length ? section("notes", "Notes", el("ul", { class: "plain" }, D.notes.map(function (n) { return el("li", {}, timeLink(n.at), " ", n.text); }))) : null,
       time.node, el("div", { class: "scope noprint" }, el("div", { class: "bar" }, scopeText, clear)),
       flame.node, list.node, served.node, capacity(), waits(), locks(), collector(), instant.node,

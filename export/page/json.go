@@ -23,6 +23,8 @@ type incidentData struct {
 	Head    []incidentFact `json:"head"`
 	Notes   []incidentNote `json:"notes"`
 	Limits  []string       `json:"limits"`
+	// Shared are the findings of all processes of the page. Only its first process has them.
+	Shared []export.SharedLine `json:"shared,omitempty"`
 	// Left are the parts that are left out because the page is full.
 	Left    []string          `json:"left"`
 	Stat    string            `json:"stat"`

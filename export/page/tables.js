@@ -38,6 +38,16 @@ function absent(part, nothing) {
   return el("p", { class: "dim" }, D.left.indexOf(part) >= 0 ? "Left out, because this page is full: record fewer processes or less time." : nothing);
 }
 
+// shared are the findings of all processes, each with a way to the process in which it is worst.
+function shared() {
+  if (!ALL[0].shared) return null;
+  return section("service", "All processes", ALL[0].shared.map(function (f) {
+    var i = ALL.findIndex(function (p) { return p.pid === f.pid; });
+    return el("div", { class: "finding " + f.severity }, el("span", { class: "sev" }, f.severity.toUpperCase()), " ", f.text, " ",
+      i >= 0 && ALL[i] !== D ? button("show pid " + f.pid, function () { location.hash = "process=" + i; location.reload(); }, { class: "link go-process" }) : null);
+  }));
+}
+
 function findings() {
   if (!D.findings.length) return section("findings", "Findings", el("div", { id: "no-finding" }, absent("findings", "Nothing was found wrong, by the rules and limits that ddtop has.")));
   var rank = { crit: 0, warn: 1, info: 2 };

@@ -199,8 +199,12 @@ func threadsText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 func (p *Page) drawWorst(a canvas.Area, w *processRow, sc *scene.Scene) {
 	t := &sc.Theme
 	switch {
-	case w.Of == nil && len(p.findings.Rows) > 0:
-		a.Put(0, 0, canvas.Cut(units.Plural(len(p.findings.Rows), "finding", "findings"), a.W), t.Bold())
+	case w.Of == nil && p.worst != nil:
+		in := p.worstIn
+		if canvas.Width("✖ "+p.worst.When()+p.worst.Title+in) > a.W {
+			in = p.worstShort
+		}
+		p.drawFinding(a, *p.worst, t, in)
 	case w.Of == nil:
 	case w.end != "":
 		end := w.end
@@ -216,19 +220,19 @@ func (p *Page) drawWorst(a canvas.Area, w *processRow, sc *scene.Scene) {
 		}
 		a.Put(0, 0, canvas.Cut(text, a.W), canvas.Style{FG: t.Crit, Attr: canvas.Bold})
 	case len(w.findings) > 0:
-		p.drawFinding(a, w.findings[0], t, len(w.findings)-1)
+		more := ""
+		if n := len(w.findings) - 1; n > 0 {
+			more = fmt.Sprintf(" +%d", n)
+		}
+		p.drawFinding(a, w.findings[0], t, more)
 	case w.figures.LockHz > 0:
 		a.Put(0, 0, canvas.Cut("✓ none", a.W), t.Dimmed())
 	}
 }
 
-// drawFinding writes a finding's title, with the sign of its severity. more is the number of further findings.
-func (p *Page) drawFinding(a canvas.Area, f findings.Finding, t *style.Theme, more int) {
+// drawFinding writes a finding's title, with the sign of its severity. suffix comes behind it and is never cut.
+func (p *Page) drawFinding(a canvas.Area, f findings.Finding, t *style.Theme, suffix string) {
 	mark, st := widget.FindingMark(&f, t)
-	suffix := ""
-	if more > 0 {
-		suffix = fmt.Sprintf(" +%d", more)
-	}
 	x := a.Put(0, 0, mark+" ", st)
 	x = a.Put(x, 0, canvas.Cut(f.When()+f.Title, a.W-x-canvas.Width(suffix)), st)
 	a.Put(x, 0, suffix, t.Dimmed())

@@ -43,6 +43,11 @@ type Page struct {
 	idle      []sampler.Relative // alive and not sampled
 	forgotten int
 	all       processRow
+	// worst is the worst finding of all processes. It is nil if there is none. worstIn says how many processes of its
+	// program have it, and how many other findings there are: " in 3 of 8 +2". worstShort is " 3/8".
+	worst               *findings.Finding
+	worstIn, worstShort string
+
 	loadedAt  time.Time
 	loads     int // how often the rows were made
 	of        scene.FlameRange

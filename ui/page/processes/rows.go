@@ -2,6 +2,7 @@ package processes
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -44,6 +45,7 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 	}
 	slices.SortStableFunc(p.findings.Rows, func(x, y *processFinding) int { return worseFirst(&x.Finding, &y.Finding) })
 	p.sumUp()
+	p.sumUpFindings()
 }
 
 // titleOf returns the name of a process in the table.
@@ -147,6 +149,39 @@ func (p *Page) sumUp() {
 		a.Waits += f.Waits
 		if f.WaitLengths[store.WaitP99].NS > a.WaitLengths[store.WaitP99].NS {
 			a.WaitLengths[store.WaitP99] = f.WaitLengths[store.WaitP99]
+		}
+	}
+}
+
+// sumUpFindings finds the worst finding of all processes: the most severe, then the one of most processes. It counts by
+// program, as stat does.
+func (p *Page) sumUpFindings() {
+	type key struct{ program, id string }
+	has, of := make(map[key]int), make(map[string]int)
+	for _, w := range p.rows {
+		of[w.Process.Title]++
+		seen := make(map[string]bool)
+		for _, f := range w.findings {
+			if !seen[f.ID] {
+				seen[f.ID] = true
+				has[key{w.Process.Title, f.ID}]++
+			}
+		}
+	}
+	p.worst = nil
+	count := func(x *processFinding) int { return has[key{x.of.Store.Process().Title, x.Finding.ID}] }
+	var worst *processFinding
+	for _, x := range p.findings.Rows {
+		if worst == nil || cmp.Or(worseFirst(&x.Finding, &worst.Finding), count(worst)-count(x)) < 0 {
+			worst = x
+		}
+	}
+	if worst != nil {
+		p.worst = &worst.Finding
+		n, all := count(worst), of[worst.of.Store.Process().Title]
+		p.worstIn, p.worstShort = fmt.Sprintf(" in %d of %d", n, all), fmt.Sprintf(" %d/%d", n, all)
+		if len(has) > 1 {
+			p.worstIn += fmt.Sprintf(" +%d", len(has)-1)
 		}
 	}
 }
