@@ -64,8 +64,10 @@ type pushed struct {
 	src     *live.Source
 	version string
 	redact  bool
-	tags    atomic.Pointer[push.Tags]
-	seq     int // of the goroutine that encodes
+	// hasEnvironment is true if the environment was read. It belongs to the goroutine that describes.
+	hasEnvironment bool
+	tags           atomic.Pointer[push.Tags]
+	seq            int // of the goroutine that encodes
 }
 
 // New returns what sends through a Pusher.
@@ -195,12 +197,18 @@ var keptTags = []string{"service", "env", "version", "runtime-id"}
 func (one *pushed) describe(given push.Tags) {
 	info := one.src.Process()
 	f := push.Facts{Process: pushProcess(info), StartTicks: info.StartTicks, Host: info.Host, Platform: info.Machine + "-linux", Version: one.version, Given: given}
+	names := 0
 	f.Environment, _ = one.src.Environment(func(name string) bool {
+		names++
 		if one.redact {
 			return slices.Contains([]string{"DD_SERVICE", "DD_ENV", "DD_VERSION", "OTEL_SERVICE_NAME"}, name)
 		}
 		return strings.HasPrefix(name, "DD_") || strings.HasPrefix(name, "OTEL_")
 	})
+	if names == 0 && one.hasEnvironment {
+		return // it ends: without its environment it would be another service
+	}
+	one.hasEnvironment = names > 0
 	if !one.redact {
 		f.Cgroup, _ = one.src.Cgroups()
 	}
