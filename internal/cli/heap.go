@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/cli/run"
@@ -84,6 +86,9 @@ ddtop shows the sizes and classes of objects, and never what they hold.`,
 			}
 			run.SayNote(std, note)
 			run.SayBelow(std, src)
+			if f.out != "" {
+				return f.out.Write(cmd.Context(), std, func(w io.Writer) error { return profile.WriteHeap(w, src.Process(), h) })
+			}
 			if f.asJSON {
 				return h.WriteJSON(std.Results(cmd.Context()))
 			}
@@ -95,7 +100,7 @@ ddtop shows the sizes and classes of objects, and never what they hold.`,
 	std.Redact.AddTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "count again for so long, to see what grows: 30s, 5m, or a number of seconds")
 	f.graph.AddTo(cmd)
-	cmd.Flags().StringVarP((*string)(&f.out), "output", "o", "", "write a `FILE` of all objects: .json or .json.zst")
+	cmd.Flags().StringVarP((*string)(&f.out), "output", "o", "", "write a `FILE`: all objects (.json, .json.zst), or classes for pprof (.pb.gz)")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/reference/json.md)")
 	return cmd
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/pprof/profile"
+
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/report"
 )
@@ -177,6 +179,25 @@ loop { puts "ready"; $stdout.flush; $stdin.gets or break; 1234.times { keep << M
 		p.Expect(t, "ready")
 		run(t, "heap", strconv.Itoa(p.PID), "-o", file, "--overhead", "off").want(t, 0)
 		p.Send(t, "")
+	}
+	p.Expect(t, "ready")
+	pb := filepath.Join(dir, "x.pb.gz")
+	run(t, "heap", strconv.Itoa(p.PID), "-o", pb, "--overhead", "off").want(t, 0)
+	f, err := os.Open(pb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	prof, err := profile.Parse(f)
+	if err != nil || len(prof.SampleType) != 2 || prof.SampleType[0].Type != "heap-live-samples" || prof.SampleType[1].Type != "heap-live-size" {
+		t.Fatal(prof, err)
+	}
+	made := false
+	for _, s := range prof.Sample {
+		made = made || s.Label["allocation class"][0] == "Made" && s.Location[0].Line[0].Function.Name == "Made" && s.Value[0] == 2468 && s.Value[1] >= 2468*40
+	}
+	if !made {
+		t.Error("the profile lacks a class")
 	}
 	text := run(t, "heap", a, b)
 	text.want(t, 0)

@@ -17,7 +17,7 @@ import (
 func (f *heapFlags) asked() (bool, error) {
 	g := &f.graph
 	switch {
-	case !g.Asked() && f.out == "":
+	case !g.Asked() && (f.out == "" || heaps.IsProfile(f.out) && !f.several()):
 		return false, nil
 	case f.several():
 		return true, flags.Usagef("--holders, --biggest and -o take one process")

@@ -84,13 +84,20 @@ func (f *Flags) readFile(name string) (*heapgraph.Graph, error) {
 	return export.ReadHeapDump(in, name, sampler.HolderOptions{MaxObjects: f.MaxObjects, MaxBytes: uint64(f.MaxMemory)})
 }
 
+// IsProfile reports whether a file is a pprof profile by its name.
+func IsProfile(out run.Output) bool {
+	return strings.HasSuffix(string(out), ".pb.gz") || strings.HasSuffix(string(out), ".pprof")
+}
+
 // CheckOut refuses names that stand for no format.
 func CheckOut(out run.Output, std run.Streams) error {
 	switch name := string(out); {
+	case IsProfile(out):
+		return out.Check("ddtop heap", true, std)
 	case name == "-" || strings.HasSuffix(name, dumpEnd) || strings.HasSuffix(name, packedEnd):
 		return out.Check("ddtop heap", strings.HasSuffix(name, packedEnd), std)
 	}
-	return flags.Usagef("the end of %s stands for no format: take %s or %s", out, dumpEnd, packedEnd)
+	return flags.Usagef("the end of %s stands for no format: take %s, %s or .pb.gz", out, dumpEnd, packedEnd)
 }
 
 // Write writes the heap into a file.
