@@ -50,8 +50,8 @@ type endpoints struct {
 	// list has the meaning of each ID. named is the number of IDs without a span.
 	list  []Served
 	named int
-	// as has the ID that stands for each of the first IDs, because names of requests become known late. It is nil if
-	// each stands for itself. renames is the Dictionary's at that time.
+	// as has the ID that stands for each of the first IDs, because names of requests become known late. The others
+	// stand for themselves. renames is the Dictionary's at that time.
 	as      []EndpointID
 	renames uint64
 	// recent are the endpoints of requests and jobs, by their ID modulo the length.
@@ -119,23 +119,26 @@ func (e *endpoints) number(k Served) EndpointID {
 	return id
 }
 
-// rename decides which ID stands for each ID. It reports false if the names of the Dictionary are the same as before.
+// rename decides which ID stands for each ID. It reports false if there is nothing new: neither names nor IDs.
 func (e *endpoints) rename() bool {
-	if e.dict == nil || e.renames == e.dict.Renames() {
+	if e.dict == nil || e.dict.Renames() == 0 {
 		return false
 	}
-	e.renames = e.dict.Renames()
+	if now := e.dict.Renames(); now != e.renames {
+		e.renames, e.as = now, nil
+	}
+	if len(e.as) == len(e.list) {
+		return false
+	}
 	routes := e.dict.Routes()
-	as := make([]EndpointID, len(e.list))
-	for i := range as {
-		as[i] = EndpointID(i)
-		k := e.list[i]
+	for i := len(e.as); i < len(e.list); i++ { // number may add to the list
+		k, id := e.list[i], EndpointID(i)
 		if name := routes[k.Name]; name != "" && k.Kind == sampler.WorkRequest {
 			k.Name = name
-			as[i] = cmp.Or(e.number(k), as[i])
+			id = cmp.Or(e.number(k), id)
 		}
+		e.as = append(e.as, id)
 	}
-	e.as = as
 	return true
 }
 

@@ -103,10 +103,10 @@ func TestRouteOfOthers(t *testing.T) {
 	f := newFeeder(sampler.Process{}, r)
 	f.c.ByEndpointNow(dict)
 	const tick = 10_000_000
-	at, number := int64(1e9), sampler.WorkNumber(0)
+	at, number, path := int64(1e9), sampler.WorkNumber(0), "GET /a/:id"
 	request := func(endpoint string) {
 		number++
-		w := sampler.Work{Number: number, Kind: sampler.WorkRequest, Endpoint: endpoint, Path: "GET /a/:id"}
+		w := sampler.Work{Number: number, Kind: sampler.WorkRequest, Endpoint: endpoint, Path: path}
 		for range 10 {
 			th := sampler.Thread{ID: 1, TID: 1, Ractor: 1, Serving: sampler.Serving{Work: dict.InternWork(w)}}
 			f.Feed(sample(at, sampler.StackTick, th), seen(gvl.Running))
@@ -145,8 +145,15 @@ func TestRouteOfOthers(t *testing.T) {
 	if got := samples(); len(got) != 1 || got["GET a#show"] != 20 {
 		t.Errorf("%v", got)
 	}
+	path = "GET /b/:id"
+	request("GET b#show")
+	request("GET /b/:id")
+	if got := samples(); len(got) != 2 || got["GET b#show"] != 20 {
+		t.Errorf("%v", got)
+	}
+	path = "GET /a/:id"
 	request("GET a#edit")
-	if got := samples(); len(got) != 3 || got["GET /a/:id"] != 10 || got["GET a#show"] != 10 {
+	if got := samples(); len(got) != 4 || got["GET /a/:id"] != 10 || got["GET a#show"] != 10 {
 		t.Errorf("%v", got)
 	}
 }

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -20,6 +21,8 @@ import (
 type shownRequest struct {
 	path, route string
 	noPath      bool
+	// of is the pattern of the path if path is the route already.
+	of string
 }
 
 // lateNames is a recording of one thread that has a request a second.
@@ -37,7 +40,7 @@ func lateNames(t *testing.T, requests ...shownRequest) string {
 	for n := range int64(len(requests) * per) {
 		x := requests[n/per]
 		begin := int64(1e12) + n/per*per*tick
-		q := sampler.Work{Number: sampler.WorkNumber(1 + n/per), Kind: sampler.WorkRequest, Endpoint: x.path, Path: x.path}
+		q := sampler.Work{Number: sampler.WorkNumber(1 + n/per), Kind: sampler.WorkRequest, Endpoint: x.path, Path: cmp.Or(x.of, x.path)}
 		if x.noPath {
 			q.Path = ""
 		}
@@ -79,6 +82,7 @@ func TestOneNameInAllOutputs(t *testing.T) {
 	old.noPath = true
 	for name, requests := range map[string][]shownRequest{
 		"late": {late, late, late}, "without paths": {old, old, old}, "never": {{path: "GET /mixed"}, late, {path: "GET /mixed"}},
+		"at once": {{path: "GET mixed#show", route: "GET mixed#show", of: "GET /mixed"}, {path: "GET /mixed"}, late},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); oneName(t, lateNames(t, requests...)) })
 	}
