@@ -19,8 +19,8 @@ import (
 // secretStory is what a person does in all views and overlays of the screen, and sees then.
 var secretStory = []struct{ press, see string }{
 	{"1", "GVL held by"},
-	{"?", "keys and signs"}, {"?", "GVL held by"},
-	{"!", "findings"}, {"!", "GVL held by"},
+	{"?", "keys and signs"}, {"?\x0c", "GVL held by"},
+	{"!", "findings"}, {"!\x0c", "GVL held by"}, // a small overlay covers no row of the timeline
 	{"/kept_\r", "GVL held by"},
 	{"Y", "copied a summary"}, {"/\x15\r", "GVL held by"}, // a search leaves only the threads with what was searched for
 	{"2", "current frame"}, {"j", "current frame"}, {"j", "current frame"}, {"j", "current frame"}, {"j", "current frame"}, {"j", "current frame"},
