@@ -63,8 +63,8 @@ func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, er
 		}
 		x := arena{start: at, end: at + size}
 		if state-offset == at { // the arena's first area
-			for first := at + offset + stateLeast; first <= at+offset+stateMost; first += chunkAlign {
-				x.firsts = append(x.firsts, first)
+			if x.firsts, err = m.firstsBehind(at+offset, size); err != nil {
+				return nil, err
 			}
 		} else {
 			x.firsts = []uint64{at + offset}
@@ -72,6 +72,28 @@ func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, er
 		list = append(list, x)
 	}
 	return list, nil
+}
+
+// firstsBehind returns the places where the first block can begin behind the malloc_state of an arena, whose first area
+// has so many bytes. The state ends with what all areas of the arena have now, and with the most that they had. Other
+// places can lead into the chain of blocks too, by words of the state that look like sizes.
+func (m *procMemory) firstsBehind(state, size uint64) (firsts []uint64, err error) {
+	const before = 24 // the two words, and one that aligns the block
+	var buf [stateMost - stateLeast + before]byte
+	ranges := []attach.Range{{Addr: attach.Address(state + stateLeast - before), Buf: buf[:]}}
+	if _, err := m.mem.ReadBatch(ranges); err != nil || ranges[0].Failed {
+		return nil, err
+	}
+	ends := func(at int) bool {
+		now, most := binary.LittleEndian.Uint64(buf[at:]), binary.LittleEndian.Uint64(buf[at+8:])
+		return now >= size && now <= most && now%m.page == 0 && most%m.page == 0 && most < 1<<47
+	}
+	for i := 0; i <= stateMost-stateLeast; i += chunkAlign {
+		if ends(i) || ends(i+8) {
+			firsts = append(firsts, state+stateLeast+uint64(i))
+		}
+	}
+	return firsts, nil
 }
 
 // freeIn adds up the resident bytes of an arena that are in free blocks. ok is false if the sizes of its blocks do not
