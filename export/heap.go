@@ -87,7 +87,8 @@ func WriteHeapsJSON(w io.Writer, list []*Heap, relatives []sampler.Relative, for
 func (h *Heap) WriteText(w io.Writer) error {
 	var b strings.Builder
 	if h.File != nil {
-		fmt.Fprintf(&b, "%s: %s objects, %s.\n", flamegraph.Printable(*h.File), units.Count(int64(h.Objects)), units.FineBytes(int64(h.Bytes)))
+		fmt.Fprintf(&b, "%s: %s objects, %s.\n", flamegraph.Printable(*h.File), units.Count(int64(h.Objects)),
+			units.FineBytes(int64(h.Bytes)))
 	} else {
 		fmt.Fprintf(&b, "%s  %s, pid %d, ruby %s\n", h.Time, h.program, h.PID, flamegraph.Printable(h.Ruby.Version))
 		fmt.Fprintf(&b, "%s objects, %s. %s\n", units.Count(int64(h.Objects)), units.FineBytes(int64(h.Bytes)), h.how())

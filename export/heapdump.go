@@ -95,8 +95,8 @@ func WriteHeapDump(w io.Writer, g *heapgraph.Graph) error {
 			continue
 		}
 		f := &g.Facts[i]
-		l := dumpLine{Address: addressText(n.Addr), Type: strings.TrimPrefix(typ, "T_"), SlotSize: f.SlotSize, Frozen: f.Frozen,
-			Embedded: f.Embedded, MemSize: n.Size}
+		l := dumpLine{Address: addressText(n.Addr), Type: strings.TrimPrefix(typ, "T_"), SlotSize: f.SlotSize,
+			Frozen: f.Frozen, Embedded: f.Embedded, MemSize: n.Size}
 		if f.Class != 0 {
 			l.Class = addressText(f.Class)
 		}
@@ -141,7 +141,8 @@ func superclasses(g *heapgraph.Graph) map[uint64]uint64 {
 	out := make(map[uint64]uint64)
 	for i := range g.Nodes {
 		n, typ := &g.Nodes[i], g.Type(uint32(i))
-		if n.Type == 0 || typ == heapgraph.TypeClass || typ == heapgraph.TypeModule || typ == heapgraph.TypeImemo || typ == heapgraph.TypeIClass {
+		if n.Type == 0 || typ == heapgraph.TypeClass || typ == heapgraph.TypeModule || typ == heapgraph.TypeImemo ||
+			typ == heapgraph.TypeIClass {
 			continue
 		}
 		class := g.Facts[i].Class
@@ -172,7 +173,8 @@ type dumpRoot struct {
 // ReadHeapDump reads a file that WriteHeapDump or ObjectSpace.dump_all wrote. name names it in errors, which also say
 // the line. The limits are o.MaxObjects, and o.MaxBytes for what ddtop keeps.
 func ReadHeapDump(r io.Reader, name string, o sampler.HolderOptions) (*heapgraph.Graph, error) {
-	d := &dumpReader{g: heapgraph.New(), byAddress: make(map[uint64]uint32), superclass: make(map[uint64]uint64), names: make(map[uint64]string), left: o.MaxBytes}
+	d := &dumpReader{g: heapgraph.New(), byAddress: make(map[uint64]uint32), superclass: make(map[uint64]uint64),
+		names: make(map[uint64]string), left: o.MaxBytes}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 1<<16), maxDumpLine)
 	at := 0
@@ -254,7 +256,8 @@ func (d *dumpReader) line(text []byte, most uint64) error {
 	n := uint32(len(d.g.Nodes))
 	d.byAddress[addr] = n
 	d.g.Nodes = append(d.g.Nodes, node)
-	d.g.Facts = append(d.g.Facts, heapgraph.Fact{Class: class, SlotSize: l.SlotSize, Old: l.Flags["old"], Frozen: l.Frozen, Embedded: l.Embedded})
+	d.g.Facts = append(d.g.Facts, heapgraph.Fact{Class: class, SlotSize: l.SlotSize, Old: l.Flags["old"],
+		Frozen: l.Frozen, Embedded: l.Embedded})
 	for _, to := range refs {
 		d.from, d.to = append(d.from, n), append(d.to, to)
 	}
@@ -370,7 +373,8 @@ func NewHeapOfFile(file string, g *heapgraph.Graph) *Heap {
 
 // NewHeapGraphOfFile makes a HeapGraph of a file that was read.
 func NewHeapGraphOfFile(file string, g *heapgraph.Graph) *HeapGraph {
-	h := NewHeapGraph(sampler.Process{}, g, &sampler.HolderInfo{Objects: uint64(len(g.Nodes)), References: uint64(g.EdgeCount())})
+	info := &sampler.HolderInfo{Objects: uint64(len(g.Nodes)), References: uint64(g.EdgeCount())}
+	h := NewHeapGraph(sampler.Process{}, g, info)
 	h.File, h.Time = &file, ""
 	return h
 }

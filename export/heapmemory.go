@@ -59,7 +59,7 @@ func (h *Heap) memory(b *strings.Builder) {
 	if m == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nResident memory: %s, of which %s are shared with other processes. PSS %s.\n", units.FineBytes(int64(m.RSSBytes)),
+	fmt.Fprintf(b, "\nResident memory: %s. Other processes share %s of it. PSS %s.\n", units.FineBytes(int64(m.RSSBytes)),
 		units.FineBytes(int64(m.RSSBytes-min(m.RSSBytes, m.PrivateBytes))), units.FineBytes(int64(m.PSSBytes)))
 	rows := [][]string{{"memory", "bytes", "share"}}
 	if len(m.Parts) > 0 && m.Parts[0].GrownBytes != nil {

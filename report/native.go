@@ -67,8 +67,8 @@ func NativeFrames(list []DumpNativeFrame) []sampler.NativeFrame {
 
 // StatNativeWait is a place in C code where blocked threads waited, each time for a second or more.
 type StatNativeWait struct {
-	// Place is the innermost Ruby frame. It is null if its name is not known. Chain names the C functions that it
-	// called, outermost first, without those that have no name. Frames are all of them, innermost first.
+	// Place is the innermost Ruby frame. It is null if its name is not known. Chain has the names of the C functions
+	// below it, outermost first. Functions without a name are left out. Frames has all functions, innermost first.
 	Place  *string           `json:"place"`
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`

@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -481,22 +479,4 @@ func (b *incidentBuilder) gvlText(r report.DumpRactor, several bool) string {
 		text += ", " + units.Plural(n, "thread waits", "threads wait")
 	}
 	return text
-}
-
-// lockText names what is waited for.
-func lockText(l *account.Contended) string {
-	name := lockName(l.Kind, l.Object)
-	if l.LongestNS == 0 {
-		return name
-	}
-	return fmt.Sprintf("%s, longest %s", name, l.Longest().Prose())
-}
-
-// lockName is the class of a lock, and its address if that is known.
-func lockName(kind string, object uint64) string {
-	name := cmp.Or(kind, "lock")
-	if a := export.Address(object); a != nil {
-		name += " " + *a
-	}
-	return name
 }

@@ -55,7 +55,7 @@ type Followed struct {
 	left    bool // no capture can be made of it
 }
 
-// quota bounds the messages of an hour. It has the times of those that were told, and of those that were left out.
+// quota bounds the messages of an hour. It has the times of the messages that were sent, and of the others.
 type quota struct{ told, leftOut []time.Time }
 
 // forget drops what is older than an hour.

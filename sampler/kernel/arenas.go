@@ -22,7 +22,7 @@ const (
 	chunkLeast, chunkAlign, chunkInUse = 32, 16, 1
 	// fencepost is the size of the block that ends an area behind which the arena has a newer one.
 	fencepost = 16
-	// maxArenaBytes bounds what is read of all arenas.
+	// maxArenaBytes bounds the reads in all arenas together, in bytes.
 	maxArenaBytes = 512 << 20
 	// arenaPiece is how much is read at once.
 	arenaPiece = 2 << 20
@@ -75,8 +75,8 @@ func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, er
 }
 
 // firstsBehind returns the places where the first block can begin behind the malloc_state of an arena, whose first area
-// has so many bytes. The state ends with what all areas of the arena have now, and with the most that they had. Other
-// places can lead into the chain of blocks too, by words of the state that look like sizes.
+// has so many bytes. The state ends with two sizes of the arena: the present one, and the greatest so far. Other words
+// of the state can look like a block's size, and lead into the chain of blocks, too.
 func (m *procMemory) firstsBehind(state, size uint64) (firsts []uint64, err error) {
 	const before = 24 // the two words, and one that aligns the block
 	var buf [stateMost - stateLeast + before]byte
@@ -110,7 +110,7 @@ func (m *procMemory) freeIn(x arena, pages *residency) (free uint64, ok bool, er
 	return 0, false, nil
 }
 
-// arenaWalk follows the blocks of an arena, each of which begins with its size.
+// arenaWalk follows the blocks of an arena. Each block begins with its size.
 type arenaWalk struct {
 	m     *procMemory
 	arena arena

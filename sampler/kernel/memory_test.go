@@ -81,7 +81,7 @@ func (m oneBlock) ReadBatch(list []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// TestArenaWalk reads blocks of 4,000, 4,000 and 8,384 bytes, of which the second and the last are free. Wrong sizes
+// TestArenaWalk reads blocks of 4,000, 4,000 and 8,384 bytes. The second and the last are free. Wrong sizes
 // are no arena.
 func TestArenaWalk(t *testing.T) {
 	const at, page = 0x10000, 4096

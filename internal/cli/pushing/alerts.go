@@ -46,8 +46,8 @@ func (f *Alerts) urls() []string {
 // Given reports whether there are any.
 func (f *Alerts) Given() bool { return len(f.urls()) > 0 || f.Capture != "" }
 
-// Open makes what watches findings. It is nil if they are not wanted. profiles are the destinations of profiles, some
-// of which take messages. figures is true if findings are wanted as figures. version is ddtop's.
+// Open makes what watches findings. It is nil if they are not wanted. profiles are the destinations of profiles. Some
+// take messages, too. figures is true if findings are wanted as figures. version is ddtop's.
 func (f *Alerts) Open(ctx context.Context, rules *findings.Rules, profiles []push.Route, figures bool, version string,
 	log *slog.Logger) (w *Watch, err error) {
 	list, err := f.destinations(profiles, version)

@@ -13,9 +13,10 @@ const (
 	// stayNS is how long a thread must have been at one place before its native stack is read, in ns. It is a bit less
 	// than the time between two rounds.
 	stayNS = 900_000_000
-	// maxRound bounds the stacks that one round reads. A round comes once a second, so 70 threads that move each second
-	// cost far less than 0.1 % of a CPU.
+	// maxRound bounds the stacks that one round reads. A round comes once a second.
 	maxRound = 32
+	// retryNS is how long no stack is read after an error, in ns. The error can pass, as a lack of descriptors does.
+	retryNS = 30_000_000_000
 )
 
 // Place is where a thread was in a sample.
@@ -31,7 +32,8 @@ type Watch struct {
 	reader Reader
 	known  map[sampler.ThreadID]stay
 	counts sampler.NativeCounts
-	failed bool
+	// againNS is when stacks are read again after an error. It is zero if there was none.
+	againNS int64
 }
 
 // stay is a time during which a thread did not move.
@@ -44,7 +46,7 @@ type stay struct {
 // Round notes where the wanted threads are, and reads the stacks of threads that have been there for a while.
 func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.ThreadID]Place, nowNS int64,
 	to *sampler.NativeWatch) {
-	if w.failed {
+	if nowNS < w.againNS {
 		return
 	}
 	var due []sampler.ThreadID
@@ -71,8 +73,7 @@ func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.Thread
 	// Threads that have stayed longest come first, so that each gets its turn.
 	slices.SortFunc(due, func(a, b sampler.ThreadID) int { return cmp.Compare(now[a].sinceNS, now[b].sinceNS) })
 	if err := w.reader.Prepare(of); err != nil {
-		w.failed = true
-		to.Count(w.counts, of.Names.Error(err))
+		w.fail(nowNS, to, of.Names.Error(err))
 		return
 	}
 	for _, id := range due[:min(len(due), maxRound)] {
@@ -80,12 +81,17 @@ func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.Thread
 			return
 		}
 		if err := w.read(id, nowNS, to); err != nil {
-			w.failed = true
-			to.Count(w.counts, of.Names.Error(err))
+			w.fail(nowNS, to, of.Names.Error(err))
 			return
 		}
 	}
 	to.Count(w.counts, "")
+}
+
+// fail says why no stack can be read, and waits before the next one.
+func (w *Watch) fail(nowNS int64, to *sampler.NativeWatch, why string) {
+	w.againNS = nowNS + retryNS
+	to.Count(w.counts, why)
 }
 
 // read reads the stack of a thread once for its stay.

@@ -1,0 +1,27 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl/account"
+)
+
+// lockText names what is waited for.
+func lockText(l *account.Contended) string {
+	name := lockName(l.Kind, l.Object)
+	if l.LongestNS == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s, longest %s", name, l.Longest().Prose())
+}
+
+// lockName is the class of a lock, and its address if that is known.
+func lockName(kind string, object uint64) string {
+	name := cmp.Or(kind, "lock")
+	if a := export.Address(object); a != nil {
+		name += " " + *a
+	}
+	return name
+}
