@@ -27,6 +27,40 @@ func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
 	})
 }
 
+// TestKeptConnections: workers of a server that wait for their clients' next requests are not in I/O, and what io_busy
+// says of now is a thread that waits for the peer it names.
+func TestKeptConnections(t *testing.T) {
+	server := []string{"Puma::Server#process_client", "block in Puma::Server#run", "block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
+	kept := append([]string{"c:IO#wait_readable", "Puma::Client#reset"}, server...)
+	read := append([]string{"c:IO#read", "X#y", "X#call"}, server...)
+	s := newScene(t)
+	client := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Local: "10.0.0.1:80", Remote: "10.0.0.9"})
+	s.readers(9*gvltest.Sec, 5, client, kept...)
+	s.want("all wait for clients", nil)
+
+	s = newScene(t)
+	pipe := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe:[1]"})
+	s.play(9*gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
+		var list []sampler.Thread
+		for id := sampler.ThreadID(1); id <= 4; id++ {
+			peer, stack := client, kept
+			if s.tick%40 != 0 && id > 1 || s.tick%4 != 0 && id == 1 { // the first one is with its client at the end
+				peer, stack = pipe, read
+			}
+			list = append(list, s.at(gvltest.Answered(gvltest.Released(id), s.now, "read", 9, peer), s.stack(stack...)))
+		}
+		return 0, list
+	})
+	s.play(gvltest.MS, func(int) (sampler.ThreadID, []sampler.Thread) {
+		list := []sampler.Thread{s.at(gvltest.Answered(gvltest.Released(1), s.now, "read", 9, client), s.stack(kept...))}
+		for id := sampler.ThreadID(2); id <= 4; id++ {
+			list = append(list, s.at(gvltest.Answered(gvltest.Released(id), s.now, "read", 9, pipe), s.stack(read...)))
+		}
+		return 0, list
+	})
+	s.want("the first is with its client", []string{"io_busy"}, "pipe:[1]", "now in X#y → IO#read (app.rb:10)")
+}
+
 func TestSlowPeers(t *testing.T) {
 	tcp := func(remote, service string) sampler.Peer {
 		return sampler.Peer{Kind: sampler.PeerTCP, Remote: remote, Local: "10.0.0.1", Service: service}

@@ -99,16 +99,32 @@ func evalIOBusy(w *window) hit {
 		h.text += "in I/O"
 		h.advise(ioBusyAdvice()...)
 	}
-	if group, _ := w.slowest(func(_, _, _ bool) bool { return true }); group != 0 && most.io >= most.lock {
+	group, _ := w.slowest(func(_, _, _ bool) bool { return true })
+	if most.lock > most.io {
+		group = 0
+	}
+	if group != 0 {
 		h.peer = w.ev.peers.Group(group).ID
 		h.text += ", most at " + gvl.PeerName(w.ev.peers.Group(group).Peer) + listener(w.ev.peers.Group(group).Peer) + w.callsText(group)
 	}
 	for _, id := range most.ids {
-		if ts := w.state(id); ts != nil && (ts.State == gvl.IO || ts.State == gvl.Lock) && ts.Stack != 0 {
-			h.stack = ts.Stack
-			h.text += "; " + tenseNow + " in " + w.place(ts.Stack)
+		if x := w.watch(id); x != nil && x.waitsSo(most.lock > most.io, group) {
+			h.stack = x.stack
+			h.text += "; " + tenseNow + " in " + w.place(x.stack)
 			break
 		}
 	}
 	return h
+}
+
+// waitsSo reports whether a thread waits now for what io_busy names: for a lock, or for the peers of a group, or for
+// any input or output if group is 0. A thread that rests does not.
+func (x *watch) waitsSo(lock bool, group uint32) bool {
+	switch {
+	case x.stack == 0:
+		return false
+	case lock:
+		return x.state == gvl.Lock
+	}
+	return x.state == gvl.IO && !x.idle && (group == 0 || x.group == group)
 }

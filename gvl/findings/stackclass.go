@@ -68,6 +68,8 @@ var markers = []marker{
 	{"RedisClient#blocking_call", true, flagIdle, 20}, {"RedisClient::PubSub", true, flagIdle, 20},
 	{"Redis::Client#call_with_timeout", false, flagIdle, 20}, {"Listen::", true, flagIdle, 10},
 	{"WEBrick::GenericServer#start", false, flagIdle, innerFrames},
+	// Waits for a client's next request on a connection that is kept: Puma 4 to 6 (client.rb), WEBrick (httprequest.rb).
+	{"Puma::Client#reset", false, flagIdle, 2}, {"WEBrick::HTTPRequest#read_request_line", false, flagIdle, 12},
 	// Main threads that wait for a signal, and event loops of fibers. A fiber that is served has a stack of its own.
 	{"Sidekiq::CLI#launch", false, flagIdle, 4}, {"GoodJob::CLI#start", false, flagIdle, 4},
 	{"Unicorn::HttpServer#master_sleep", false, flagIdle, 4},
