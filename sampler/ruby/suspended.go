@@ -155,8 +155,9 @@ func (r *fiberReader) read(f *fiberPlaces, addr attach.Address) (out sampler.Fib
 		if out.Created {
 			return out, true
 		}
-		if out.Stack, ok = r.fiberStack(t, ec, []link{own}); ok {
-			out.Serving = r.fiberServing(ec, []link{own})
+		links := []link{own, {ec + attach.Address(r.o.ECThread), t.addr}} // another thread's fiber may be born here
+		if out.Stack, ok = r.fiberStack(t, ec, links); ok {
+			out.Serving = r.fiberServing(ec, links)
 			return out, true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
 // churnFibers has two threads with 12 fibers each that serve requests. Each request waits some times for up to 20 ms,
@@ -229,4 +230,83 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 	if len(c.claims) < want || c.reborn < reborn || len(c.paths) < want/100 {
 		rubytest.TooSeldom(t, "%d readings, %d requests, %d reborn: not enough", len(c.claims), len(c.paths), c.reborn)
 	}
+}
+
+// rebornMemory is a memory in which fibers belong to another thread, each time that their threads are read alone. It
+// counts these times.
+type rebornMemory struct {
+	attach.Memory
+	threads map[attach.Address]bool
+	reborn  int
+}
+
+func (m *rebornMemory) ReadBatch(ranges []attach.Range) (int, error) {
+	calls, err := m.Memory.ReadBatch(ranges)
+	for _, x := range ranges {
+		if len(x.Buf) == 8 && m.threads[x.Addr] {
+			x.Buf[0] ^= 8
+			m.reborn++
+		}
+	}
+	return calls, err
+}
+
+// TestRequestOfARebornFiber: between the reading of a fiber's stack and of its request, it can end, and another
+// thread's fiber can be born at its address and wait at the same place. Its request is not the first one's. The
+// collector and malloc do so rarely, so the test's memory does it.
+func TestRequestOfARebornFiber(t *testing.T) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, churnFibers, rubytest.Options{Args: []string{"kept"}})
+		p.Expect(t, "ready")
+		rd := openReaderWith(t, p.PID, Options{Values: true})
+		m := &rebornMemory{Memory: rd.mem, threads: map[attach.Address]bool{}}
+		rd.mem, rd.serving.finder = m, work.NewFinder(m, rd.dec, rd.dict, true, rd.now)
+		var s sampler.Sample
+		now := int64(0)
+		var of map[sampler.FiberNumber]bool
+		look := func() (fibers, requests int) {
+			if err := rd.Read(sampler.StackTick, &s); err != nil && !notNow(err) {
+				t.Fatal(err)
+			}
+			now += waitingEveryNS
+			rd.waiting.look.ns, rd.waiting.search.ns, rd.waiting.nextNS = waitingSavings, waitingSavings, 0
+			out := rd.FollowFibers(now)
+			if out == nil {
+				return 0, 0
+			}
+			for i := range out.List {
+				if f := &out.List[i]; of == nil || of[f.Number] {
+					fibers++
+					if rd.dict.Work(f.Serving.Work).Number != 0 {
+						requests++
+					}
+				}
+			}
+			return fibers, requests
+		}
+		until := func(done func() bool) {
+			for deadline := time.Now().Add(r.Timeout()); !done(); time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%d fibers are known, %d were another thread's", len(rd.waiting.known), m.reborn)
+				}
+			}
+		}
+		until(func() bool { _, n := look(); return n > 0 })
+		of = map[sampler.FiberNumber]bool{}
+		for addr, f := range rd.waiting.known {
+			of[f.number] = true
+			m.threads[rd.waiting.contextOf(addr)+attach.Address(rd.o.ECThread)] = true
+			rd.serving.finder.Forget(&f.state)
+		}
+		rd.waiting.looking, rd.waiting.published = false, nil
+		seen := 0
+		until(func() bool {
+			n, requests := look()
+			if requests > 0 {
+				t.Fatalf("%d of %d fibers have requests; %d were another thread's", requests, n, m.reborn)
+			}
+			seen += n
+			return seen > 20 && m.reborn > 20
+		})
+	})
 }

@@ -191,6 +191,9 @@ func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	now -= now % 1000
 	ec := w.contextOf(f.addr)
 	w.serving.leads = append(w.serving.leads[:0], work.Lead{At: ec + attach.Address(w.o.ECFiber), Says: f.addr},
+		// Another thread's fiber may be born here, and wait at the same place.
+		work.Lead{At: ec + attach.Address(w.o.ECThread), Says: attach.Address(f.head.thread)},
+		work.Lead{At: f.addr + attach.Address(w.self), Says: attach.Address(f.head.self)},
 		work.Lead{At: f.addr + attach.Address(w.finder.status.Offset), Says: attach.Address(f.head.statusWord)})
 	fr := work.Frames{EC: ec, InnermostAt: ec + ecCFP, Leads: w.serving.leads, CFP: attach.Address(f.head.cfp),
 		End: attach.Address(f.head.low + f.head.size*8), Raw: frames, Size: w.o.Code.FrameSize, Stack: f.stack, Handlers: f.handlers,
