@@ -261,8 +261,11 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Ended != "" || report.Wrong || report.Lost != 0 || report.Checks.Unclosed != 0 {
+	if report.Ended != "" || report.Wrong || report.Checks.Unclosed != 0 {
 		t.Errorf("%+v", report)
+	}
+	if report.Lost != 0 { // on a full machine ddtop can lack a CPU for as long as its ring of records holds
+		rubytest.TooSeldom(t, "records were lost: %+v", report)
 	}
 	from, to := k.longest.fromNS, k.longest.toNS
 	e := toldBy(log, from, to)
