@@ -21,7 +21,7 @@ import (
 // serving is the made-up service that says for whom its threads work.
 func serving(t testing.TB, w, h int, o scene.Options) *screen {
 	o.Folder = t.TempDir()
-	return newScreen(t, w, h, demosource.Options{Length: 30 * time.Second, Serving: true}, o)
+	return shared(t, w, h, demosource.Options{Length: 30 * time.Second, Serving: true}, o)
 }
 
 func (s *screen) requestsPage() *requests.Page {
@@ -95,7 +95,7 @@ func TestRequestsLeadOn(t *testing.T) {
 // TestOpenedRequestIsOver: the thread that a request was opened with says that the request is over, how long it took,
 // and what the thread works for now. A thread opened elsewhere says nothing of that request.
 func TestOpenedRequestIsOver(t *testing.T) {
-	s := serving(t, 120, 40, scene.Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
 	s.press("9", "down")
 	w := s.requestsPage().Running.Rows[0]
 	name, thread := w.Name, w.Thread

@@ -2,6 +2,8 @@ package ui
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
@@ -36,6 +38,43 @@ func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *s
 	}
 	m.Update(tea.WindowSizeMsg{Width: w, Height: h})
 	return &screen{t, m, store}
+}
+
+// played holds the Stores that tests share, by the made-up target that was played to its end.
+var played = make(map[string]*store.Store)
+
+// shared is newScreen over a Store that it shares with other tests, since playing a target takes longest. A test that
+// feeds samples, records, presents or sets the Store's state must use newScreen. What a Store depends on must not be in o: the
+// history, rules, and a Redactor.
+func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
+	t.Helper()
+	key := fmt.Sprintf("%+v", d)
+	if played[key] == nil {
+		played[key] = newScreen(t, w, h, d, scene.Options{}).store
+	}
+	s := &screen{t: t, store: played[key]}
+	type state struct {
+		newest int64
+		source store.SourceState
+		rec    *store.Recorder
+		hides  bool // the dictionary's directories
+	}
+	now := func() state {
+		return state{newestNS(s.store), s.store.State(), s.store.Rec, s.store.Dict.HidesDirectories()}
+	}
+	before := now()
+	t.Cleanup(func() {
+		if after := now(); !reflect.DeepEqual(after, before) {
+			t.Errorf("the test changed the Store that it shares from %+v to %+v", before, after)
+			delete(played, key)
+		}
+	})
+	var err error
+	if s.model, err = NewModel(s.store, o); err != nil {
+		t.Fatal(err)
+	}
+	s.resize(w, h)
+	return s
 }
 
 // press presses keys, as tea.Key.String names them, and returns the commands that they led to.

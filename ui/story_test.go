@@ -21,10 +21,10 @@ import (
 
 // The stories: somebody presses keys and sees what the keys promise.
 
+// hogged is the made-up order service after 30 seconds. Tests that use it share its Store.
 func hogged(t testing.TB, w, h int) *screen {
 	t.Helper()
-	s := newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
-	return s
+	return shared(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
 }
 
 // sees fails unless all texts are on the screen.
@@ -195,7 +195,7 @@ func TestSearching(t *testing.T) {
 }
 
 func TestFreezing(t *testing.T) {
-	s := hogged(t, 120, 40)
+	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
 	s.press("space")
 	s.sees("❄ FROZEN at 14:03:22", "sampling goes on", "space live", "then")
 	s.misses("● LIVE")

@@ -4,7 +4,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/ddtop/ddtop/ui/internal/demosource"
 	"github.com/ddtop/ddtop/ui/page/thread"
 	"github.com/ddtop/ddtop/ui/page/threads"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -150,7 +152,7 @@ func TestSourceIsShownWithItsLine(t *testing.T) {
 
 // TestSourceIsNotReadWhilePresenting: what hides directories reads no file.
 func TestSourceIsNotReadWhilePresenting(t *testing.T) {
-	s := hogged(t, 120, 40)
+	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{})
 	s.press("P", "2", "t")
 	for s.model.Selected.Thread != 12 {
 		s.press("down")
