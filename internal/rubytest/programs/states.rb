@@ -199,25 +199,30 @@ end
 
 # ---- what runs, on request
 
+# What competes for the GVL begins once the report is ready: beside it, the report would wait for turns.
 started = Queue.new
+go = Queue.new
+begins = lambda do
+  started << 1
+  go.pop
+end
 held = %w[running waiting]
 groups = {
   "deadlock" => lambda do
     a = Mutex.new
     b = Mutex.new
     both = Queue.new
-    go = Queue.new
-    thread("deadlock-a", "lock", object: "Mutex", holder: "deadlock-b") { a.synchronize { both << 1; go.pop; b.lock } }
-    thread("deadlock-b", "lock", object: "Mutex", holder: "deadlock-a") { b.synchronize { both << 1; go.pop; a.lock } }
+    cross = Queue.new
+    thread("deadlock-a", "lock", object: "Mutex", holder: "deadlock-b") { a.synchronize { both << 1; cross.pop; b.lock } }
+    thread("deadlock-b", "lock", object: "Mutex", holder: "deadlock-a") { b.synchronize { both << 1; cross.pop; a.lock } }
     2.times { both.pop }
-    2.times { go << 1 }
+    2.times { cross << 1 }
     Thread.pass until THREADS.last(2).all? { |t, _| t.status == "sleep" && t.backtrace[0] =~ /lock/ }
-    2.times { started << 1 }
   end,
   "spin" => lambda do
     2.times do |i|
       thread("spin-#{i}", held, must: held) do
-        started << 1
+        begins.call
         n = 0
         n += 1 while n >= 0
       end
@@ -225,7 +230,7 @@ groups = {
   end,
   "gc" => lambda do
     thread("gc", %w[gc running waiting]) do
-      started << 1
+      begins.call
       loop { GC.start }
     end
   end,
@@ -234,19 +239,19 @@ groups = {
     thread("native-read", %w[native running waiting]) do
       random = File.open("/dev/urandom")
       buffer = "".b
-      started << 1
+      begins.call
       loop { random.sysread(32 << 20, buffer) }
     end
     thread("native-zlib", %w[native running waiting gc]) do
       zeros = "\0" * (64 << 20)
-      started << 1
+      begins.call
       loop { Zlib::Deflate.deflate(zeros, 9) }
     end
   end,
   # Kernel#syscall keeps the lock, as a C extension does that never heard of it.
   "stalled" => lambda do
     thread("stalled", %w[stalled sleeping running waiting], timed: true) do
-      started << 1
+      begins.call
       loop do
         sleep_in_system_call
         sleep 0.02
@@ -256,8 +261,9 @@ groups = {
 }
 groups.each { |name, start| start.call if ARGV.include?(name) }
 raise "unknown group in #{ARGV}" unless (ARGV - groups.keys).empty?
-active = { "spin" => 2, "gc" => 1, "native" => 2, "stalled" => 1, "deadlock" => 2 }
-ARGV.sum { |name| active.fetch(name) }.times { started.pop }
+active = { "spin" => 2, "gc" => 1, "native" => 2, "stalled" => 1, "deadlock" => 0 }
+competing = ARGV.sum { |name| active.fetch(name) }
+competing.times { started.pop }
 
 Thread.main.name = "main" if Thread.main.name.nil?
 Thread.main.thread_variable_set(:tid, native_thread_id)
@@ -267,11 +273,13 @@ Thread.new do
   Thread.current.name = "reporter"
   # Not before main is in its read.
   Thread.pass until Thread.main.status == "sleep" && Thread.main.backtrace[0] =~ /gets/
-  puts JSON.generate(
+  report = JSON.generate(
     ruby: RUBY_VERSION, pid: Process.pid,
     # The thread of Process.detach runs no code of ours: Ruby knows its id from 3.1 on.
     threads: THREADS.map { |t, e| { name: t.name, tid: t.thread_variable_get(:tid) || (t.native_thread_id if t.respond_to?(:native_thread_id)) }.merge(e) }
   )
+  competing.times { go << 1 }
+  puts report
 end
 while (line = STDIN.gets)
   break if line.chomp == "quit"
