@@ -23,14 +23,12 @@ import (
 const secretive = `$stdout.sync = true
 require "socket"
 abstract = UNIXServer.new("\0zqabstract#{$$}")
-path = "/tmp/zqsocket#{$$}"
+path = "#{Dir.pwd}/zqsocket"
 listener = UNIXServer.new(path)
-at_exit { File.delete(path) rescue nil }
 tcp = TCPServer.new("127.66.66.66", 0)
 ends = [UNIXSocket.new("\0zqabstract#{$$}"), UNIXSocket.new(path), TCPSocket.new("127.66.66.66", tcp.addr[1])]
-fifo = "/tmp/zqfifo#{$$}"
+fifo = "#{Dir.pwd}/zqfifo"
 File.mkfifo(fifo)
-at_exit { File.delete(fifo) rescue nil }
 ends << File.open(fifo, "r+")
 begin
   ends << TCPSocket.new("::ffff:127.66.66.66", tcp.addr[1])

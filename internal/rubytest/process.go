@@ -130,7 +130,8 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Dir = dir
-	p.cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}, o.Env...)
+	// What the program leaves in a folder for temporary files goes with its script, however the program ends.
+	p.cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=" + p.Dir, "LANG=C.UTF-8"}, o.Env...)
 	if r.Emulator != "" {
 		p.cmd.Env = append(p.cmd.Env, "DDTOP_TEST_EMULATOR="+r.Emulator)
 	}

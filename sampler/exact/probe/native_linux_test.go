@@ -22,7 +22,7 @@ func TestTranslated(t *testing.T) {
 	valgrind := rubytest.Program(t, "valgrind", "valgrind")
 	r := hostRuby(t)
 	p := r.Start(t, "$stdout.sync = true\n2.times { Thread.new { sleep } }\nputs %q(ready)\nputs $stdin.gets\n$stdin.gets",
-		rubytest.Options{Wrap: []string{valgrind, "--tool=none", "-q"}, RubyArgs: []string{"--disable-gems"}})
+		rubytest.Options{Wrap: []string{valgrind, "--tool=none", "--vgdb=no", "-q"}, RubyArgs: []string{"--disable-gems"}})
 	p.Expect(t, "ready")
 	proc, module, maps := opened(t, p)
 	code, err := FindCode(proc, module, maps, CodeOptions{Before33: !r.AtLeast(3, 3)})
