@@ -88,6 +88,12 @@ need_modules() {
   }
 }
 
+# one_build: vet, staticcheck, the tests and ddtop itself are built in the same way, so each package is compiled once. No path of
+# this folder is in what is compiled, so other clones of the same commit find it in Go's cache.
+one_build() {
+  export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:+$GOFLAGS }-trimpath"
+}
+
 # need_ruby: any Ruby, to run the bundled workload.
 need_ruby() {
   command -v ruby >/dev/null && return
