@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
+	"github.com/ddtop/ddtop/gvl/findings/internal/pauses"
 	"github.com/ddtop/ddtop/gvl/findings/internal/spin"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
@@ -44,10 +45,10 @@ type counts struct {
 	// longest is the longest hold in this time, stuckNS the time of all holds beyond the limit.
 	longest hold
 	stuckNS int64
-	// pause is the longest collection by its time on a CPU. lackedNS is the time that long ones, which ended here, had no
-	// CPU.
-	pause    pause
-	lackedNS int64
+	// pause is the longest collection by its time on a CPU, full the longest one of longFull. lackedNS is the time that
+	// long ones, which ended here, had no CPU.
+	pause, full pauses.Pause
+	lackedNS    int64
 	// poolNS is the longest wait for a pool's connection, poolStack its place, poolTold its length as text shows it.
 	poolNS    int64
 	poolStack sampler.StackID
@@ -68,8 +69,11 @@ func (c *counts) add(o *counts) {
 	c.nativeCPU += o.nativeCPU
 	c.nativeWait += o.nativeWait
 	c.waits.Merge(&o.waits)
-	if o.pause.ranNS > c.pause.ranNS {
+	if o.pause.RanNS > c.pause.RanNS {
 		c.pause = o.pause
+	}
+	if o.full.RanNS > c.full.RanNS {
+		c.full = o.full
 	}
 	if o.poolNS > c.poolNS {
 		c.poolNS, c.poolStack, c.poolTold = o.poolNS, o.poolStack, o.poolTold
@@ -161,14 +165,9 @@ type collector struct {
 	// takers are the threads that were last seen waiting to take from a SizedQueue, for at most maxTakers queues.
 	takers map[uint64]sampler.ThreadID
 	growth memory.Growth
-	// gcSince and gcUntil are the collection in progress, gcThread its thread, gcCPU that thread's CPU time at its
-	// begin, or zero.
-	gcSince, gcUntil int64
-	gcThread         sampler.ThreadID
-	gcCPU            int64
-	gcLast           pause
-	counts           [threadCounts]threadCount
-	self             account.Meter
+	gc     pauses.Watch
+	counts [threadCounts]threadCount
+	self   account.Meter
 	// startNS is when the program began. bootNS is when it ceases to count as starting. Both are CLOCK_MONOTONIC in
 	// ns.
 	startNS, bootNS int64

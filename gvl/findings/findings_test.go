@@ -23,6 +23,7 @@ type scene struct {
 	now    int64
 	tick   int
 	gc     sampler.GC
+	detail sampler.GCDetail
 	proc   sampler.Proc
 	self   sampler.Self
 	// serving is for whom threads work.
@@ -75,6 +76,9 @@ func (s *scene) play(d int64, gen func(i int) (sampler.ThreadID, []sampler.Threa
 		x := gvltest.SampleAt(s.now, owner, threads...)
 		x.GC, x.Proc, x.Self = s.gc, s.proc, s.self
 		x.GC.Valid = true
+		if x.GCDetail = s.detail; s.detail != (sampler.GCDetail{}) && s.tick%20 == 0 {
+			s.detail.AtNS = s.now
+		}
 		for i := range x.Threads {
 			x.Threads[i].Serving = s.serving[x.Threads[i].ID]
 		}

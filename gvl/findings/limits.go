@@ -27,7 +27,7 @@ type limits struct {
 	starveWait, starveShare, starveVain                       float64
 	convoyWaiters, convoyShare, convoyMean                    float64
 	poolWait, poolShare, poolWaiting                          float64
-	gcPause                                                   float64
+	gcPause, gcFull, gcMark                                   float64
 	gcOfHeld, gcOfWall                                        float64
 	gcMajors, gcMajorsWaiters                                 float64
 	hogBlame, hogLead, hogHeld, hogWait, hogLost              float64
@@ -101,6 +101,8 @@ var limitSpecs = [...]limitSpec{
 	{"pool_wait", "share", unitShare, .25, func(l *limits) *float64 { return &l.poolShare }},
 	{"pool_wait", "waiting", unitNumber, 2, func(l *limits) *float64 { return &l.poolWaiting }},
 	{"gc_pause", "pause", unitTime, 1e9, func(l *limits) *float64 { return &l.gcPause }},
+	{"gc_pause", "full", unitTime, 300e6, func(l *limits) *float64 { return &l.gcFull }},
+	{"gc_pause", "mark", unitTime, 200e6, func(l *limits) *float64 { return &l.gcMark }},
 	{"gc_pressure", "of_held", unitShare, .20, func(l *limits) *float64 { return &l.gcOfHeld }},
 	{"gc_pressure", "of_wall", unitShare, .10, func(l *limits) *float64 { return &l.gcOfWall }},
 	{"gc_majors", "majors", unitNumber, 2, func(l *limits) *float64 { return &l.gcMajors }},

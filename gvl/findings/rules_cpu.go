@@ -192,23 +192,6 @@ func evalGCPressure(w *window) hit {
 	return h
 }
 
-// evalGCPause: one collection took a second.
-func evalGCPause(w *window) hit {
-	h := hit{score: float64(w.pause.ranNS) / w.limits.gcPause, severity: SeverityWarn, stack: w.pause.stack}
-	if h.score < 1 {
-		return h
-	}
-	h.explains = w.withWaiters(w.pause.wallNS)
-	h.title = "Long garbage collection"
-	h.text = "one kept all Ruby code from running for " + units.ProseDuration(w.pause.wallNS)
-	if len(w.ractors) > 1 {
-		h.text = "one took " + units.ProseDuration(w.pause.wallNS) // others run while it sweeps
-	}
-	h.text += w.in(w.pause.stack)
-	h.next = "collect out of band between requests; GC.config(rgengc_allow_full_mark: false) on 3.4 and later"
-	return h
-}
-
 // evalGCMajors: full collections again and again while threads wait.
 func evalGCMajors(w *window) hit {
 	if !w.firstGC.Valid || !w.lastGC.Valid {

@@ -1,0 +1,157 @@
+// Package pauses follows the garbage collections of a process, and counts the long ones.
+package pauses
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// LongNS is the shortest collection whose time on a CPU is known, in ns: the CPU time is read at stack ticks.
+const LongNS = 50e6
+
+// Pause is the time from when a thread enters the collector until it leaves it. The zero value is no pause.
+type Pause struct {
+	FromNS, WallNS int64
+	// RanNS is the part with a CPU, and MarkNS the part of RanNS in which it marked. RanNS is WallNS if the thread's
+	// CPU time is not known.
+	RanNS, MarkNS int64
+	Stack         sampler.StackID
+	// Reason is the Reason of sampler.GC. Compacts is set if the collection moves objects.
+	Reason   uint32
+	Compacts bool
+	// Waited is set if a thread waited for the GVL meanwhile.
+	Waited bool
+}
+
+// Full reports whether the pause belongs to a full collection.
+func (p *Pause) Full() bool { return sampler.GCIsMajor(p.Reason) }
+
+// AutoCompacts reports whether the collection compacts although no code asked for that: GC.auto_compact is on.
+func (p *Pause) AutoCompacts() bool { return p.Compacts && p.Reason&sampler.GCCompact == 0 }
+
+// Watch follows the collections.
+type Watch struct {
+	// The pause in progress. until is the end of its last interval. thread is the thread in it, cpuNS that thread's CPU
+	// time at the pause's begin.
+	pause  Pause
+	until  int64
+	thread sampler.ThreadID
+	cpuNS  int64
+	last   sampler.GC
+	// Long sums the long pauses since the attach. counted is the part of the pause in progress that is in it.
+	Long    Sum
+	counted int64
+	// FirstOld and LastOld are the first and the last known number of old objects.
+	FirstOld, LastOld Level
+}
+
+// Sum is a number of pauses, their length, and when the first one began.
+type Sum struct {
+	N           int
+	NS, FirstNS int64
+}
+
+// Level is a number of objects at a time. AtNS is zero if it is not known.
+type Level struct{ AtNS, Objects int64 }
+
+// Interval adds time inside the collector.
+func (w *Watch) Interval(fromNS, toNS int64) {
+	if fromNS != w.until || w.pause.FromNS == 0 {
+		w.pause.FromNS = fromNS
+	}
+	w.until = toNS
+}
+
+// Tick adds a sample. It returns the pause in progress, and the pause that has ended by now.
+func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
+	g, was := &t.GC, w.last
+	w.last = *g
+	w.oldObjects(t.Sample)
+	during := g.Valid && g.During
+	switch {
+	case t.Gap:
+		w.pause = Pause{}
+	case during && w.pause.WallNS != 0 && left(&was, g):
+		ended = w.pause
+		w.pause = Pause{FromNS: t.FromNS}
+	case !during:
+		ended, w.pause = w.pause, Pause{}
+	}
+	if w.pause.FromNS == 0 || ended != (Pause{}) {
+		w.thread, w.cpuNS, w.counted = 0, 0, 0
+	}
+	if !during {
+		w.until = 0
+		return w.pause, ended
+	}
+	w.during(t)
+	return w.pause, ended
+}
+
+// left reports whether the collector was left between two samples that both were inside it.
+func left(was, now *sampler.GC) bool {
+	// Ruby adds to its total when it leaves the collector, and makes no objects inside. From 3.4 on a compaction counts
+	// moved objects as new ones, but these releases have the total.
+	return now.Count != was.Count || now.TimeNS != was.TimeNS || now.TimeNS == 0 && now.Allocated != was.Allocated
+}
+
+// during adds a sample inside the collector to the pause in progress.
+func (w *Watch) during(t *gvl.Tick) {
+	p, ran := &w.pause, w.pause.RanNS
+	p.WallNS = max(w.until-p.FromNS, 0)
+	p.RanNS, p.Reason = p.WallNS, t.GC.Reason
+	p.Compacts = p.Compacts || t.GC.Mode == sampler.GCCompacting || t.GCDetail.Compacting && t.GCDetail.AtNS >= p.FromNS
+	found := false
+	for i := range t.States {
+		ts := &t.States[i]
+		if ts.State == gvl.Waiting {
+			p.Waited = true
+		}
+		if ts.State != gvl.GC || found {
+			continue
+		}
+		found = true
+		p.Stack = ts.Stack
+		// The kernel counts a wait for a CPU when it is over. So the collector's time on a CPU is what is known.
+		k := &t.Threads[i].Kernel
+		if w.thread != ts.Thread {
+			w.thread, w.cpuNS = ts.Thread, 0
+		}
+		switch {
+		case k.CPUAtNS == 0:
+		case w.cpuNS == 0:
+			w.cpuNS, p.RanNS = k.CPUNS, 0
+		default:
+			p.RanNS = min(p.RanNS, k.CPUNS-w.cpuNS)
+		}
+	}
+	if t.GC.Mode == sampler.GCMarking {
+		p.MarkNS += max(p.RanNS-ran, 0)
+	}
+}
+
+// Count adds the pause in progress to the long ones.
+func (w *Watch) Count() {
+	p, l := &w.pause, &w.Long
+	if w.counted == 0 {
+		l.N++
+	}
+	if l.FirstNS == 0 {
+		l.FirstNS = p.FromNS
+	}
+	l.NS += p.WallNS - w.counted
+	w.counted = p.WallNS
+}
+
+// oldObjects notes the number of old objects. Ruby counts them anew while it marks.
+func (w *Watch) oldObjects(s *sampler.Sample) {
+	d := &s.GCDetail
+	marks := s.GC.During || s.GC.Mode == sampler.GCMarking || d.Incremental
+	if d.AtNS <= w.LastOld.AtNS || d.OldObjects < 0 || marks {
+		return
+	}
+	w.LastOld = Level{d.AtNS, d.OldObjects}
+	if w.FirstOld.AtNS == 0 {
+		w.FirstOld = w.LastOld
+	}
+}

@@ -1,0 +1,54 @@
+package findingstest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// lowPauses are thresholds of full collections for programs with small heaps: a third of how long these collect.
+var lowPauses = []string{"gc_pause.full=30ms", "gc_pause.mark=30ms"}
+
+// TestFullCollections: a full collection that keeps threads waiting is found with its length, its cause and the old
+// objects. It is found also if it moves objects, because GC.auto_compact is on.
+func TestFullCollections(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		for name, want := range map[string]raised{
+			"full": {words: []string{"Long garbage collection: a full one kept all Ruby code from running for ", "because code asked for it",
+				" old objects"}},
+			"compacting": {words: []string{"it moved objects, too, because GC.auto_compact is on"}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				if name == "compacting" && !r.AtLeast(3, 1) {
+					rubytest.Skip(t, "GC.auto_compact came with 3.0")
+				}
+				want.rules = lowPauses
+				raise(t, load(t, r, "gcpause/"+name), "gc_pause", want)
+			})
+		}
+	})
+}
+
+// TestCollectionsNoThreadWaitsFor: full collections at a time when no thread waits, and many short ones, are no pauses.
+func TestCollectionsNoThreadWaitsFor(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, name := range []string{"out_of_band", "minors"} {
+			t.Run(name, func(t *testing.T) {
+				p := start(t, r, "gcpause/"+name)
+				defer p.Stop(t)
+				s := watch(t, p.PID, rulesWith(t, lowPauses...), 6*time.Second, nil, nil)
+				if f, ok := s.finding("gc_pause"); ok {
+					t.Errorf("raised: %s", f.Text)
+				}
+				if s.stat.GC.Count == 0 {
+					rubytest.TooSeldom(t, "nothing was collected")
+				}
+			})
+		}
+	})
+}
