@@ -25,6 +25,7 @@ type limits struct {
 	regexMatch                                                float64
 	spinTime, spinWakes, spinCPU                              float64
 	starveWait, starveShare, starveVain                       float64
+	loadWait                                                  float64
 	convoyWaiters, convoyShare, convoyMean                    float64
 	poolWait, poolShare, poolWaiting                          float64
 	gcPause, gcFull, gcMark                                   float64
@@ -94,6 +95,7 @@ var limitSpecs = [...]limitSpec{
 	{"lock_starved", "wait", unitTime, 2e9, func(l *limits) *float64 { return &l.starveWait }},
 	{"lock_starved", "share", unitShare, .90, func(l *limits) *float64 { return &l.starveShare }},
 	{"lock_starved", "vain", unitNumber, 10, func(l *limits) *float64 { return &l.starveVain }},
+	{"load_wait", "wait", unitTime, 3e9, func(l *limits) *float64 { return &l.loadWait }},
 	{"lock_convoy", "waiters", unitNumber, 3, func(l *limits) *float64 { return &l.convoyWaiters }},
 	{"lock_convoy", "share", unitShare, .20, func(l *limits) *float64 { return &l.convoyShare }},
 	{"lock_convoy", "mean", unitNumber, 1, func(l *limits) *float64 { return &l.convoyMean }},

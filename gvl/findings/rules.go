@@ -65,7 +65,8 @@ var rules = [...]rule{
 	{id: "regex_runaway", rank: rankCause, boot: true, eval: evalRegex},
 	{id: ruleSpins, rank: rankCause, boot: true, eval: evalSpins},
 	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},
-	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked", "lock_starved"}, needs: needStates, eval: evalConvoy},
+	{id: "load_wait", rank: rankCause, boot: true, eval: evalLoadWait},
+	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked", "lock_starved", "load_wait"}, needs: needStates, eval: evalConvoy},
 	{id: "pool_wait", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalPoolWait},
 	{id: "gc_pause", rank: rankCause, boot: true, eval: evalGCPause},
 	{id: "gc_pressure", rank: rankCause, raise: raiseNS, settled: true, needs: needStates, eval: evalGCPressure},
@@ -80,7 +81,7 @@ var rules = [...]rule{
 	{id: "http_slow", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalHTTP},
 	{id: "gvl_saturated", rank: rankSymptom, raise: raiseNS, needs: needStates, eval: evalSaturated},
 	{id: "io_busy", rank: rankSymptom, raise: raiseNS, boot: true, hiddenBy: []string{
-		"deadlock", "log_blocked", "lock_starved", "lock_convoy", "pool_wait", "dns_slow", "child_wait", "redis_slow", "db_slow", "http_slow",
+		"deadlock", "log_blocked", "lock_starved", "load_wait", "lock_convoy", "pool_wait", "dns_slow", "child_wait", "redis_slow", "db_slow", "http_slow",
 	}, needs: needStates, eval: evalIOBusy},
 	{id: "stuck_thread", rank: rankSymptom, boot: true, hiddenBy: []string{"deadlock", "lock_nobody_holds"}, eval: evalStuckThread},
 	{id: "thread_leak", rank: rankSymptom, boot: true, eval: evalThreadLeak},

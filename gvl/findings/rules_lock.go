@@ -106,6 +106,11 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 		h.text += "; " + itoa(int64(behind)) + " more stuck behind"
 	}
 	h.next = w.deadlockEnds(cycle) + "; take locks in the same order everywhere"
+	if places := w.loadCycle(cycle); places != "" {
+		h.title = "Loads " + tenseWait + " for each other"
+		h.text = places + ": " + h.text
+		h.next = w.deadlockEnds(cycle) + "; " + loadAdvice
+	}
 }
 
 // deadlockEnds says what ends a deadlock: an exception raised in one of its threads. A time limit in the program's code

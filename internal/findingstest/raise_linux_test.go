@@ -44,6 +44,8 @@ var raises = map[string]raised{
 	"lock_convoy": {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
 	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of the samples with a holder, now in .*\(script\.rb:\d+\); it releases and takes it again ` +
 		`about [\d.]+ times per second, for about [\d.]+ \S+ each; [12] threads? waits?, woken in vain and not seen elsewhere for up to `},
+	"load_wait": {words: []string{"1 thread waits until a file is loaded", "; loader is loading it, at slow.rb:2, and is waiting for "},
+		never: []string{"deadlock"}},
 	"pool_wait":     {words: []string{"for a connection"}},
 	"gc_pause":      {words: []string{"kept all Ruby code from running"}, rules: []string{"gc_pause.pause=30ms"}, alone: true},
 	"gc_pressure":   {words: []string{"of all Ruby work"}, never: []string{"gvl_stuck"}, alone: true},

@@ -1,0 +1,61 @@
+// Package loads tells which threads load code, and which wait until another thread has loaded a file.
+package loads
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxNear limits how many of the innermost frames show what a thread waits for: the lock, what takes it, its block.
+const maxNear = 4
+
+// methods load a file. A file that another thread loads has a lock (load_lock, load.c), for which they wait.
+var methods = map[string]bool{"Kernel#require": true, "Kernel#require_relative": true, "Kernel#load": true}
+
+// locks are the methods that wait for a Monitor, which Zeitwerk's autoloads take.
+var locks = map[string]bool{"Monitor#synchronize": true, "Monitor#enter": true, "Monitor#mon_synchronize": true}
+
+// Waits reports whether a thread waits until another thread has loaded a file.
+func Waits(dict *sampler.Dictionary, ts *gvl.ThreadState) bool {
+	if ts.State != gvl.Lock || dict == nil {
+		return false
+	}
+	locked, first := false, true
+	for _, f := range code.Frames(dict, ts.Stack, maxNear) {
+		label := code.Method(f.Label)
+		switch {
+		case methods[label]:
+			return true
+		case locks[label]:
+			locked = true
+		case first && !f.C && !strings.HasPrefix(f.Path, "<internal:"):
+			// An autoload has no frame of its own. From 3.2 on its lock is a Mutex (autoload_data, variable.c).
+			return ts.Detail.Kind == "Mutex"
+		case locked && strings.HasPrefix(label, "Zeitwerk::"):
+			return true
+		case !locked:
+			return false
+		}
+		first = false
+	}
+	return false
+}
+
+// Loading returns the line at which the innermost file is that a stack loads: "first.rb:1". It is empty if the stack
+// loads no file.
+func Loading(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil {
+		return ""
+	}
+	for _, f := range code.Frames(dict, stack, code.MaxFrames) {
+		if f.Label == "<top (required)>" {
+			return path.Base(f.Path) + ":" + strconv.Itoa(int(f.Line))
+		}
+	}
+	return ""
+}
