@@ -85,7 +85,7 @@ type gate struct {
 	inside map[sampler.ThreadID]int64
 	known  map[sampler.ThreadID]lastWait
 	// serving is set if all threads that waited in the last count were in requests or jobs, nested if a thread inside
-	// waited for a second turn.
+	// waited for a second turn, or for the end of a thread that waited.
 	serving, nested bool
 	lastNS          int64
 	// open is set if the method is known to be a gate. size is how many threads it lets in.
@@ -260,6 +260,7 @@ func (g *gates) one(x *gate, now int64, states []gvl.ThreadState, slots []int, t
 	l := gateLook{atNS: now}
 	x.serving, x.nested = true, false
 	inside := make(map[sampler.ThreadID]int64, len(x.inside))
+	waiters, joined := make(map[sampler.ThreadID]bool), []sampler.ThreadID(nil)
 	changed := false
 	for i := range states {
 		ts, w := &states[i], watched(threads, slots[i])
@@ -274,6 +275,7 @@ func (g *gates) one(x *gate, now int64, states []gvl.ThreadState, slots []int, t
 			l.waiting++
 			x.serving = x.serving && w.flags&(flagServer|flagServing) != 0
 			x.nested = x.nested || through
+			waiters[ts.Thread] = true
 		case !near && !through:
 			if _, ok := x.known[ts.Thread]; ok {
 				l.left++
@@ -297,8 +299,12 @@ func (g *gates) one(x *gate, now int64, states []gvl.ThreadState, slots []int, t
 				since, changed = now, true
 			}
 			inside[ts.Thread] = since
+			if ts.State == gvl.Parked && ts.Detail.Joined != 0 {
+				joined = append(joined, ts.Detail.Joined)
+			}
 		}
 	}
+	x.nested = x.nested || slices.ContainsFunc(joined, func(id sampler.ThreadID) bool { return waiters[id] })
 	l.changed = changed && len(x.inside) > 0
 	x.inside = inside
 	if len(x.known) > 2*len(states)+gateLooks {

@@ -16,6 +16,9 @@ import (
 // evalPoolWait: threads wait for a connection of a pool that is too small or whose connections are held too long.
 func evalPoolWait(w *window) hit {
 	share := w.ofBusy(w.flag(flagPool))
+	if h := w.poolCycle(); h.score >= 1 {
+		return h
+	}
 	if h := w.gateWait(share); h.score >= 1 || w.poolNS == 0 {
 		return h
 	}
@@ -114,29 +117,37 @@ const maxInside = 2
 
 // gateInside names the threads that have been inside for longest, and what they do.
 func (w *window) gateInside(g *gate) string {
-	ids := make([]sampler.ThreadID, 0, len(g.inside))
-	for i := range w.states {
-		// Those on their way in or out are not listed: they have nothing, or no longer.
-		id := w.states[i].Thread
-		if x := w.watch(id); x != nil && x.stack != 0 && slices.Contains(w.ev.gates.gatesOf(x.stack).through, g.id) {
-			ids = append(ids, id)
-		}
-	}
-	since := func(id sampler.ThreadID) int64 {
-		if at, ok := g.inside[id]; ok {
-			return at
-		}
-		return w.nowNS // it came in after the last look
-	}
-	slices.SortFunc(ids, func(a, b sampler.ThreadID) int {
-		return cmp.Or(cmp.Compare(since(a), since(b)), cmp.Compare(a, b))
-	})
+	ids := w.insideOf(g)
 	var said []string
 	for _, id := range ids[:min(len(ids), maxInside)] {
-		said = append(said, w.name(id)+" for ≤ "+units.ProseDuration(max(w.nowNS-since(id), gateLookNS))+w.in(w.watch(id).stack))
+		said = append(said, w.name(id)+" for ≤ "+units.ProseDuration(max(w.insideNS(g, id), gateLookNS))+w.in(w.watch(id).stack))
 	}
 	if more := len(ids) - len(said); more > 0 {
 		said = append(said, itoa(int64(more))+" more")
 	}
 	return strings.Join(said, ", ")
+}
+
+// insideOf returns the threads inside a gate, the one that has been there for longest first. Threads on their way in or
+// out have nothing, and are not among them.
+func (w *window) insideOf(g *gate) []sampler.ThreadID {
+	ids := make([]sampler.ThreadID, 0, len(g.inside))
+	for i := range w.states {
+		id := w.states[i].Thread
+		if x := w.watch(id); x != nil && x.stack != 0 && slices.Contains(w.ev.gates.gatesOf(x.stack).through, g.id) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b sampler.ThreadID) int {
+		return cmp.Or(cmp.Compare(w.insideNS(g, b), w.insideNS(g, a)), cmp.Compare(a, b))
+	})
+	return ids
+}
+
+// insideNS is how long a thread has been inside a gate, at most. It is zero if it came in after the last count.
+func (w *window) insideNS(g *gate, id sampler.ThreadID) int64 {
+	if at, ok := g.inside[id]; ok {
+		return w.nowNS - at
+	}
+	return 0
 }

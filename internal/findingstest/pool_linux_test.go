@@ -49,3 +49,52 @@ func TestPoolBySwitches(t *testing.T) {
 	}
 	checkRaised(t, s, "pool_wait", raised{pattern: `^[5-7] of 9 import threads wait in Slots#reserve`, never: []string{"io_busy", "deadlock"}})
 }
+
+// TestPoolCycles: a pool all of whose holders wait for the pool itself is found: for a second turn, or for threads that
+// wait for their first. It says how large the pool has to be.
+func TestPoolCycles(t *testing.T) {
+	rubytest.OftenEnough(t)
+	t.Parallel()
+	for name, pattern := range map[string]string{
+		"cycle_nested": `^5 threads wait in Pool#with \(script\.rb:\d+\), and all 2 that it has are held by threads that wait for the same pool: ` +
+			`web-\d waits for another one in Shop#audit.*, web-\d waits for another one in .*; it needs at least 6$`,
+		"cycle_joined": `^3 threads wait in Slots#with \(script\.rb:\d+\), and all 3 that it has are held by threads that wait for the same pool: ` +
+			`web-\d waits for part-\d in .*Report#build.*, web-\d waits for part-\d in .*, 1 more; it needs at least 4$`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, r rubytest.Ruby) {
+				t.Parallel()
+				p := start(t, r, "pool/"+name)
+				defer p.Stop(t)
+				s := watch(t, p.PID, nil, raiseTime, is("pool_wait"), nil)
+				checkRaised(t, s, "pool_wait", raised{words: []string{"Cycle through a pool: "}, pattern: pattern})
+			})
+		})
+	}
+}
+
+// TestPoolsThatGoOn: holders that wait for threads without need of the pool, and a pool with room for second turns, are
+// no cycles.
+func TestPoolsThatGoOn(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	t.Parallel()
+	for _, name := range []string{"joins", "second"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, r rubytest.Ruby) {
+				t.Parallel()
+				p := start(t, r, "pool/"+name)
+				defer p.Stop(t)
+				cycle := says("pool_wait", []string{"Cycle through a pool"})
+				s := watch(t, p.PID, nil, quietTime, cycle, nil)
+				for _, f := range s.findings {
+					if cycle(f) {
+						t.Errorf("%s: %s", f.Title, f.Text)
+					}
+				}
+			})
+		})
+	}
+}

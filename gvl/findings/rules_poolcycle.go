@@ -1,0 +1,113 @@
+package findings
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// poolCycle: all threads that have something of a pool wait for threads that wait for the same pool.
+func (w *window) poolCycle() hit {
+	var h hit
+	for _, g := range w.ev.gates.list {
+		holders := w.insideOf(g)
+		if !g.open || len(holders) < g.size {
+			continue
+		}
+		age, ends := w.nowNS, make(map[sampler.ThreadID]sampler.ThreadID)
+		for _, id := range holders {
+			age = min(age, w.insideNS(g, id))
+			if ends[id] = w.atGate(g, id); ends[id] == 0 {
+				age = 0
+			}
+		}
+		if score := float64(age) / w.limits.poolWait; len(holders) > 0 && score > h.score {
+			h = hit{score: score, severity: SeverityCrit, threads: holders, stack: w.watch(holders[0]).stack}
+			if score >= 1 {
+				w.poolCycleText(&h, g, ends)
+			}
+		}
+	}
+	return h
+}
+
+// atGate returns the thread at a gate for which a thread waits: itself, or one at the end of a chain of threads that
+// wait for each other's end or lock. It is zero if the chain ends elsewhere.
+func (w *moment) atGate(g *gate, id sampler.ThreadID) sampler.ThreadID {
+	for range w.states {
+		ts, x := w.state(id), w.watch(id)
+		switch {
+		case ts == nil || x == nil:
+			return 0
+		case x.gate == g:
+			return id
+		case ts.State != gvl.Parked && ts.State != gvl.Lock:
+			return 0
+		}
+		id = cmp.Or(ts.Detail.Joined, ts.Detail.Holder)
+	}
+	return 0
+}
+
+// poolCycleText says who waits for whom, and how large the pool has to be.
+func (w *window) poolCycleText(h *hit, g *gate, ends map[sampler.ThreadID]sampler.ThreadID) {
+	waiting, helpers := 0, make(map[sampler.ThreadID]bool)
+	for holder, end := range ends {
+		helpers[end] = helpers[end] || end != holder
+	}
+	// A thread that waits for its first one will want a second one, too, unless a holder waits for it.
+	users := len(ends)
+	at := sampler.StackID(0)
+	for i := range w.states {
+		id := w.states[i].Thread
+		x := w.watch(id)
+		if x == nil || x.gate != g {
+			continue
+		}
+		waiting++
+		at = x.stack
+		if _, holds := ends[id]; !holds && !helpers[id] {
+			users++
+		}
+	}
+	h.object = w.state(ends[h.threads[0]]).Detail.Object
+	h.explains = w.ofAll(1)
+	h.title = "Cycle through a pool"
+	all := "all " + itoa(int64(len(ends))) + " that it has " + tenseAre + " held by threads"
+	if len(ends) == 1 {
+		all = "the only one that it has " + tenseIs + " held by a thread"
+	}
+	var said []string
+	for _, id := range h.threads[:min(len(h.threads), maxInside)] {
+		text, stack := w.name(id)+" "+tenseWaits+" for another one", w.callerOf(g, w.watch(id).stack)
+		if end := ends[id]; end != id {
+			text, stack = w.name(id)+" "+tenseWaits+" for "+w.name(end), w.watch(id).stack
+		}
+		said = append(said, text+w.in(stack))
+	}
+	if more := len(h.threads) - len(said); more > 0 {
+		said = append(said, itoa(int64(more))+" more")
+	}
+	h.text = units.Plural(waiting, "thread "+tenseWaits, "threads "+tenseWait) + " in " + w.gatePlace(g, at) + ", and " + all +
+		" that " + map[bool]string{true: tenseWaits, false: tenseWait}[len(ends) == 1] + " for the same pool: " +
+		strings.Join(said, ", ") + "; it needs at least " + itoa(int64(users+1))
+	h.next = "take no second one while a thread has one, or give it back before waiting for another thread; " +
+		"until then make the pool larger than the number of threads that use it"
+}
+
+// callerOf returns the stack from where a thread that waits at a gate has called it.
+func (w *moment) callerOf(g *gate, stack sampler.StackID) sampler.StackID {
+	called := false
+	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
+		is := !f.C && w.ev.gates.ids[gateKey{code.Method(f.Label), f.Path}] == g.id
+		if called && !is {
+			return at
+		}
+		called = called || is
+	}
+	return stack
+}
