@@ -70,6 +70,12 @@ const (
 	// BitRootFiber means that the main thread runs its first fiber, whose outermost frame is the program's. No thread
 	// has the bit if that cannot be read (2.5), or if a thread other than the main one forked the process.
 	BitRootFiber
+	// BitLoopFiber means that the thread has a fiber scheduler (Fiber.set_scheduler, Ruby 3.0 and later) and runs a
+	// fiber other than its first one. The scheduler's event loop runs in the first one.
+	BitLoopFiber
+	// BitFiberTurn changes each time a thread with a fiber scheduler is seen to run another fiber. It is never set for
+	// other threads.
+	BitFiberTurn
 )
 
 // BlockKind is the kind of object in the target's memory that a thread which has released the GVL waits for.

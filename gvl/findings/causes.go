@@ -34,7 +34,7 @@ var causes = map[string][]cause{
 		{by: "http_slow", least: .25}, {by: "gvl_saturated", least: .5},
 	},
 	"stuck_thread": {
-		{by: ruleEnding, shared: true},
+		{by: ruleEnding, shared: true}, {by: ruleLoopBlocked, shared: true},
 		{by: "lock_starved", shared: true}, {by: "lock_convoy", shared: true}, {by: "dns_slow", shared: true}, {by: "child_wait", shared: true},
 		{by: "redis_slow", shared: true}, {by: "db_slow", shared: true}, {by: "http_slow", shared: true},
 	},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings/internal/loop"
 	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
 	"github.com/ddtop/ddtop/gvl/findings/internal/pauses"
 	"github.com/ddtop/ddtop/gvl/findings/internal/spin"
@@ -105,6 +106,7 @@ type watch struct {
 	runCPU int64
 	usual  usualStack
 	spin   spin.Stay
+	loop   loop.Stay
 	// endingNS is since when it shows that the program ends (ending). courseNS is when it last ran the program's code
 	// after the start. Both are zero if never.
 	ending             ending
@@ -362,6 +364,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 		c.takes(w, ts)
 	}
 	w.spin.Add(t, ts)
+	w.loop.Add(t, ts, fresh)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens = ts.State == gvl.IO && t.Kernel.Listens
 	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait

@@ -28,6 +28,8 @@ type scene struct {
 	self   sampler.Self
 	// serving is for whom threads work.
 	serving map[sampler.ThreadID]sampler.Serving
+	// fibers are the fibers that wait.
+	fibers *sampler.Fibers
 }
 
 const sceneTick = 5 * gvltest.MS
@@ -74,7 +76,7 @@ func (s *scene) play(d int64, gen func(i int) (sampler.ThreadID, []sampler.Threa
 		s.tick++
 		owner, threads := gen(s.tick)
 		x := gvltest.SampleAt(s.now, owner, threads...)
-		x.GC, x.Proc, x.Self = s.gc, s.proc, s.self
+		x.GC, x.Proc, x.Self, x.Fibers = s.gc, s.proc, s.self, s.fibers
 		x.GC.Valid = true
 		if x.GCDetail = s.detail; s.detail != (sampler.GCDetail{}) && s.tick%20 == 0 {
 			s.detail.AtNS = s.now

@@ -24,6 +24,7 @@ type limits struct {
 	throttled, throttledCrit                                  float64
 	regexMatch                                                float64
 	spinTime, spinWakes, spinCPU                              float64
+	loopTime, loopFibers                                      float64
 	starveWait, starveShare, starveVain                       float64
 	loadWait                                                  float64
 	convoyWaiters, convoyShare, convoyMean                    float64
@@ -92,6 +93,8 @@ var limitSpecs = [...]limitSpec{
 	{"spinning", "time", unitTime, 5e9, func(l *limits) *float64 { return &l.spinTime }},
 	{"spinning", "wakeups", unitNumber, 1000, func(l *limits) *float64 { return &l.spinWakes }},
 	{"spinning", "cpu", unitShare, .80, func(l *limits) *float64 { return &l.spinCPU }},
+	{"loop_blocked", "time", unitTime, 1e9, func(l *limits) *float64 { return &l.loopTime }},
+	{"loop_blocked", "fibers", unitNumber, 1, func(l *limits) *float64 { return &l.loopFibers }},
 	{"lock_starved", "wait", unitTime, 2e9, func(l *limits) *float64 { return &l.starveWait }},
 	{"lock_starved", "share", unitShare, .90, func(l *limits) *float64 { return &l.starveShare }},
 	{"lock_starved", "vain", unitNumber, 10, func(l *limits) *float64 { return &l.starveVain }},

@@ -41,6 +41,8 @@ var raises = map[string]raised{
 	"regex_runaway": {words: []string{"parser has been matching one at", "script.rb:"}, alone: true},
 	"spinning": {words: []string{"Spins without progress", "threads have been at one place each", "in Poller#run", "times per second"},
 		alone: true},
+	"loop_blocked": {words: []string{"Event loop blocked", "reactor has run one fiber for", "in Ledger#book",
+		"10 other fibers"}},
 	"lock_convoy": {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
 	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of the samples with a holder, now in .*\(script\.rb:\d+\); it releases and takes it again ` +
 		`about [\d.]+ times per second, for about [\d.]+ \S+ each; [12] threads? waits?, woken in vain and not seen elsewhere for up to `},

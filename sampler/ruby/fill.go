@@ -177,6 +177,7 @@ func (r *sampleMaker) fillThread(depth sampler.Depth, t *thread, out *sampler.Th
 			out.Bits |= sampler.BitRootFiber
 		}
 	}
+	out.Bits |= r.loopBits(t)
 	if st.ec == 0 || st.end == 0 && st.id == 0 {
 		out.Bits |= sampler.BitStarting
 	}

@@ -148,6 +148,7 @@ type thread struct {
 	stack   stackState
 	blocked blockedState
 	serves  servingState
+	loop    loopState
 }
 
 // piece is a struct of a thread that ticks read: its rb_thread_t, or the first words of its execution context.

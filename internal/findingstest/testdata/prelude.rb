@@ -102,3 +102,64 @@ def ready_and_seen
   puts "ready"
   $stdin.gets || exit
 end
+
+# An event loop for fibers (Fiber.set_scheduler, Ruby 3.0 and later). Sleeps and waits for descriptors go through it.
+class EventLoop
+  def initialize
+    @wake = {}
+    @waits = {}
+  end
+
+  def run
+    until @wake.empty? && @waits.empty?
+      now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      next_at = @wake.values.min
+      IO.select(@waits.values, nil, nil, next_at && [next_at - now, 0].max)&.first.to_a.each do |io|
+        fiber = @waits.key(io)
+        @waits.delete(fiber)
+        fiber.resume(1)
+      end
+      now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      @wake.select { |_, at| at <= now }.each_key do |fiber|
+        @wake.delete(fiber)
+        fiber.resume
+      end
+    end
+  end
+  alias close run
+
+  def fiber(&block)
+    Fiber.new(blocking: false, &block).tap(&:resume)
+  end
+
+  def kernel_sleep(seconds)
+    block(:sleep, seconds)
+  end
+
+  def block(_blocker, seconds)
+    @wake[Fiber.current] = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+    Fiber.yield
+    true
+  end
+
+  def unblock(_blocker, fiber)
+    @wake[fiber] = 0
+  end
+
+  def io_wait(io, _events, _seconds)
+    @waits[Fiber.current] = io
+    Fiber.yield
+  end
+end
+
+# Runs fibers of an event loop in a thread.
+def event_loop(name)
+  if RUBY_VERSION < "3"
+    puts "skip Ruby #{RUBY_VERSION} has no fiber scheduler"
+    exit!(0)
+  end
+  named(name) do
+    Fiber.set_scheduler(EventLoop.new)
+    yield
+  end
+end

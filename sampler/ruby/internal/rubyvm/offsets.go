@@ -51,6 +51,7 @@ type Offsets struct {
 	ThPthread      int          `layout:"rb_thread_struct.thread_id,optional"`
 	ThTID          int          `layout:"rb_thread_struct.tid,optional"`
 	ThRootFiber    int          `layout:"rb_thread_struct.root_fiber,optional"`
+	ThScheduler    int          `layout:"rb_thread_struct.scheduler,optional"`
 	ThRegion       int          `layout:"rb_thread_struct.blocking_region_buffer"`
 	ThLockingMutex int          `layout:"rb_thread_struct.locking_mutex"`
 	ThUnblockFunc  int          `layout:"rb_thread_struct.unblock.func"`
@@ -96,7 +97,7 @@ func ResolveOffsets(t *layout.Table, rel places.Release) (*Offsets, error) {
 		return nil, fmt.Errorf("in the layout %q of Ruby %s ractor.cnt does not follow ractor.set in rb_vm_struct", t.Name, rel)
 	}
 	for _, off := range []int{o.ThNode + 8, o.ThSelf, o.ThVM, o.ThRactor, o.ThEC, o.ThName, o.ThNT, o.ThPthread, o.ThTID,
-		o.ThRootFiber, o.ThRegion, o.ThLockingMutex, o.ThUnblockFunc, o.ThReadyNode + 8, o.ThRunningNode + 8,
+		o.ThRootFiber, o.ThScheduler, o.ThRegion, o.ThLockingMutex, o.ThUnblockFunc, o.ThReadyNode + 8, o.ThRunningNode + 8,
 		o.ThStatus.Offset, o.ThWaitFlags.Offset, o.ThWaitFD.Offset, o.ThWaitTimeout} {
 		o.ThSpan = max(o.ThSpan, off+8)
 	}

@@ -1,0 +1,66 @@
+package findings
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// ruleLoopBlocked is the rule of a fiber that keeps its thread's other fibers from running.
+const ruleLoopBlocked = "loop_blocked"
+
+// evalLoopBlocked: a fiber computes or blocks, and the thread's other fibers wait.
+func evalLoopBlocked(w *window) hit {
+	var h hit
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if x == nil || x.loop.NS() == 0 || x.flags&flagRequire != 0 || waitsForEvents(ts) {
+			continue
+		}
+		ns, behind := x.loop.NS(), w.fibersOf(ts.Thread)
+		score := least(float64(ns)/w.limits.loopTime, float64(behind)/w.limits.loopFibers)
+		if score <= h.score {
+			continue
+		}
+		h = hit{score: score, severity: SeverityWarn, stack: x.stack, threads: []sampler.ThreadID{ts.Thread}}
+		if score >= 1 {
+			h.explains = min(ns, w.sampledNS)
+			h.title = "Event loop blocked"
+			h.text = w.name(ts.Thread) + " " + tense("has run", "ran") + " one fiber for " + units.ProseDuration(ns) +
+				w.in(x.stack)
+			w.serves(&h, ts.Thread)
+			if !ts.State.Held() && ts.State != gvl.Waiting {
+				h.text += ": " + gvl.Describe(*ts, w.dict)
+			}
+			h.text += "; " + units.Plural(behind, "other fiber", "other fibers") + " of the thread " +
+				tense("cannot run", "could not run")
+			h.next = "move this work to a thread or a process, or split it: other fibers run only while this one waits " +
+				"through the scheduler"
+		}
+	}
+	return h
+}
+
+// waitsForEvents reports whether a thread waits like an event loop. A fiber other than the first one can have a loop,
+// too.
+func waitsForEvents(ts *gvl.ThreadState) bool {
+	d := &ts.Detail
+	return ts.State == gvl.IO &&
+		(d.Op == gvl.OpSelect || d.Op == gvl.OpPoll && d.FDs != 1 || strings.HasPrefix(d.Syscall, "epoll_"))
+}
+
+// fibersOf returns how many fibers of a thread wait. It is zero if that is not known.
+func (w *moment) fibersOf(id sampler.ThreadID) (n int) {
+	if w.s.Fibers == nil {
+		return 0
+	}
+	for i := range w.s.Fibers.List {
+		if f := &w.s.Fibers.List[i]; f.Thread == id && !f.Created {
+			n++
+		}
+	}
+	return n
+}
