@@ -56,6 +56,7 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 	for i := range out.sample.Threads {
 		t := &out.sample.Threads[i]
 		stack(t.Stack)
+		stack(t.Native)
 		for j := range t.Resumers {
 			stack(t.Resumers[j])
 			t.Resumers[j] = 0
@@ -66,7 +67,7 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 		out.threads = append(out.threads, info)
 		out.works = append(out.works, d.Work(t.Serving.Work))
 		out.texts = append(out.texts, d.Statement(t.Serving.Statement), d.Exception(t.Serving.Exception))
-		t.Stack, t.Kernel.Peer = 0, 0
+		t.Stack, t.Native, t.Kernel.Peer = 0, 0, 0
 		t.Serving.Work, t.Serving.Statement, t.Serving.Exception = 0, 0, 0
 	}
 	if f := out.sample.Fibers; f != nil {

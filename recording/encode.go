@@ -152,7 +152,7 @@ func threadMask(p, t *sampler.Thread) uint64 {
 		bit(pk.CPUAtNS != k.CPUAtNS || pk.CPUNS != k.CPUNS || pk.RunDelayNS != k.RunDelayNS, threadCPU) | bit(pk.Turns != k.Turns, threadTurns) |
 		bit(callOf(pk) != callOf(k), threadCall) | bit(p.Quality != t.Quality, threadQuality) | bit(p.TID != t.TID, threadTID) |
 		bit(p.Ractor != t.Ractor, threadRactor) | bit(p.Omitted != t.Omitted, threadOmitted) | bit(pk.Rechecked != k.Rechecked, threadRechecked) |
-		bit(pk.Listens != k.Listens, threadListens) |
+		bit(pk.Listens != k.Listens, threadListens) | bit(p.Native != t.Native, threadNative) |
 		bit((len(p.Resumers) != 0 || len(t.Resumers) != 0) && !slices.Equal(p.Resumers, t.Resumers), threadResumers)
 	switch {
 	case pk.StateAtNS == k.StateAtNS:

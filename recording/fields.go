@@ -257,6 +257,9 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	if mask&threadTurns != 0 {
 		pk.Turns += w.count(k.Turns - pk.Turns)
 	}
+	if mask&threadNative != 0 {
+		p.Native = w.stacks.carry(w, t.Native)
+	}
 	w.serving(&p.Serving, &t.Serving, mask)
 }
 

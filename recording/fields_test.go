@@ -21,6 +21,7 @@ func TestEveryField(t *testing.T) {
 		v := &s.Threads[i].Serving
 		v.Work, v.Statement, v.Exception = g.works[i], g.texts[i], g.texts[2+i]
 		s.Threads[i].Stack, s.Threads[i].Kernel.Peer = g.stacks[i], g.peers[i]
+		s.Threads[i].Native = g.stacks[20+i]
 	}
 	for i := range s.Fibers.List {
 		f := &s.Fibers.List[i]
@@ -53,6 +54,30 @@ func TestEveryWord(t *testing.T) {
 		t.Error("both are the same")
 	}
 	compare(t, "every word", readAll(t, openBytes(t, file)), want)
+}
+
+// TestEveryNativeWord: a recording keeps every field of a frame of C functions.
+func TestEveryNativeWord(t *testing.T) {
+	d := sampler.NewDictionary()
+	var f sampler.Frame
+	n := int64(0)
+	fillIn(reflect.ValueOf(&f).Elem(), &n)
+	f.Origin = sampler.OriginCore
+	plain := f
+	plain.Native = sampler.NativeCode{}
+	ruby := d.InternStack(0, d.InternFrame(plain))
+	s := &sampler.Sample{TimeNS: 1e15, Threads: []sampler.Thread{{ID: 1, Stack: ruby, Native: d.InternStack(ruby, d.InternFrame(f))}}}
+	file, want := record(t, 1, func() *sampler.Sample { return s }, d, nil)
+	r := openBytes(t, file)
+	compare(t, "every native word", readAll(t, r), want)
+	back, err := r.At(1e15)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, id := r.Dictionary().Stack(back.Threads[0].Native)
+	if got := r.Dictionary().Frame(id); got != d.Frame(d.Frames(s.Threads[0].Native, nil)[0]) || caller != back.Threads[0].Stack {
+		t.Errorf("%+v, want %+v", got, f)
+	}
 }
 
 // fillIn sets each field that is exported to a value of its own; lists get two elements.

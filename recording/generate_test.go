@@ -29,6 +29,8 @@ type generator struct {
 	// noLocks leaves out the locks of C code, as versions before 9 did.
 	noLocks bool
 	lock    *lockModel
+	// noNative leaves out the C functions in which threads stay, as versions before 11 did.
+	noNative bool
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
 	noTraces  bool // spans have none
@@ -108,6 +110,24 @@ func (g *generator) serving(id sampler.StackID) sampler.Serving {
 		s.Exception = g.texts[len(g.texts)-1-n]
 	}
 	return s
+}
+
+// native returns a stack with the C functions that it has called, for every third stack. It takes no random numbers.
+func (g *generator) native(id sampler.StackID) sampler.StackID {
+	if g.noNative || id%3 != 0 {
+		return 0
+	}
+	n := uint64(id % 7)
+	in := func(library string, offset uint64, name string) sampler.NativeFrame {
+		return sampler.NativeFrame{Name: name, Library: library, Path: "/usr/lib/" + library + ".so.5", BuildID: "f15efb61",
+			Offset: offset, Function: offset - 16*n}
+	}
+	stack := sampler.NativeStack{Frames: []sampler.NativeFrame{in("libc", 0x1100, "poll"), in("libpq", 0x2200+n, ""),
+		in("libpq", 0x3300, ""), in("libpq", 0x4400, "PQgetResult")}}
+	if n == 3 {
+		stack.Missing = "libpq finds its frames by register rbp"
+	}
+	return g.d.InternNative(id, &stack)
 }
 
 // queues makes the queues of a sample, every fifth time other ones. It takes no random numbers, so that what older
@@ -288,7 +308,7 @@ func (g *generator) wildThread(t *sampler.Thread) {
 			t.Bits = sampler.ThreadBits(r.Uint32())
 		case 2:
 			t.Stack = g.stack()
-			t.Serving = g.serving(t.Stack)
+			t.Serving, t.Native = g.serving(t.Stack), g.native(t.Stack)
 		case 3:
 			t.Kernel.CPUAtNS, t.Kernel.CPUNS, t.Kernel.RunDelayNS = int64(r.Uint64()), int64(r.Uint64()), int64(r.Uint64())
 			// No further numbers, so that version1.ddtop stays what it is.
@@ -321,7 +341,7 @@ func (g *generator) wildThread(t *sampler.Thread) {
 		case 14:
 			t.Kernel.Rechecked = !t.Kernel.Rechecked
 		case 15:
-			t.TID, t.Stack, t.Kernel.Peer = int32(r.Uint32()), 0, 0
+			t.TID, t.Stack, t.Native, t.Kernel.Peer = int32(r.Uint32()), 0, 0, 0
 			t.Serving = sampler.Serving{}
 		}
 	}

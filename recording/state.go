@@ -90,7 +90,8 @@ const (
 	threadStatement
 	threadException
 	threadSpans
-	threadTrace // since version 5
+	threadTrace  // since version 5
+	threadNative // since version 11
 )
 
 // How a thread's call or Blocked changed: most go to and fro between two values, such as reading from the database and

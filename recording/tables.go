@@ -15,8 +15,9 @@ import (
 //
 //	strings  the bytes of each, after their number
 //	frames   label, name, path, absolute path, line, line minus first line, flags (1 C, 2 uncertain, 4 a gem, 64 only
-//	         its line is uncertain; origin from the fourth to the sixth bit), the gem if there is one. Strings are
-//	         numbered in the order in which frames use them first: 0 is the next new one, n the nth back
+//	         its line is uncertain, 128 of a native stack; origin from the fourth to the sixth bit), the gem if there is
+//	         one, and for a native stack library, build id and places (since version 11). Strings are numbered in the
+//	         order in which frames use them first: 0 is the next new one, n the nth back
 //	nodes    of the trie of stacks, callers first: how far back the caller is (0: none), frame
 //	stacks   the node of each, in the order of the samples' IDs (from 1)
 //	peers    kind, remote, local, service, path (strings); behind the path, after a zero byte, the process that
@@ -37,6 +38,7 @@ const (
 	frameOrigin    = 3 // the shift
 	frameOrigins   = 7 // the bits, behind the shift
 	frameLine      = 64
+	frameNative    = 128 // since version 11
 	workBefore     = 1
 	workKind       = 1 // the shift
 	threadHasName  = 1
@@ -275,7 +277,7 @@ func (w *wire) tableFrame(f *sampler.Frame, str func(string) string) {
 		w.c.fail("a number too large")
 	}
 	flags := w.uint(bit(f.C, frameC) | bit(f.Uncertain, frameUncertain) | bit(f.Gem != "", frameGem) | bit(f.UncertainLine, frameLine) |
-		uint64(f.Origin)<<frameOrigin)
+		bit(f.IsNative(), frameNative) | uint64(f.Origin)<<frameOrigin)
 	f.FirstLine, f.C, f.Uncertain = int32(first), flags&frameC != 0, flags&frameUncertain != 0
 	f.UncertainLine = flags&frameLine != 0
 	if origin := flags >> frameOrigin & frameOrigins; origin < uint64(sampler.NumOrigins) {
@@ -283,6 +285,10 @@ func (w *wire) tableFrame(f *sampler.Frame, str func(string) string) {
 	} // a later version's, with more origins: unknown here
 	if flags&frameGem != 0 {
 		f.Gem = str(f.Gem)
+	}
+	if flags&frameNative != 0 {
+		n := &f.Native
+		n.Library, n.BuildID, n.Places = str(n.Library), str(n.BuildID), str(n.Places)
 	}
 }
 

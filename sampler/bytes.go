@@ -93,7 +93,8 @@ func costOf(size uintptr, names ...string) int64 {
 }
 
 func (f Frame) cost() int64 {
-	return costOf(unsafe.Sizeof(f), f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem)
+	return costOf(unsafe.Sizeof(f), f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem, f.Native.Library, f.Native.BuildID,
+		f.Native.Places)
 }
 func (n stackNode) cost() int64 { return costOf(unsafe.Sizeof(n)) }
 func (p Peer) cost() int64 {

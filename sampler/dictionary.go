@@ -40,6 +40,8 @@ type Frame struct {
 	// Gem is the gem's name and version ("rack 2.2.7"), or the name alone if the path has no version. It is empty for
 	// code that is not OriginGem.
 	Gem string
+	// Native says which C functions the frame stands for, of a native stack. It is empty for Ruby's frames.
+	Native NativeCode
 }
 
 // ThreadInfo is the information about a thread that lasts longer than a tick.
@@ -232,6 +234,8 @@ func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
 func (d *Dictionary) InternFrame(f Frame) FrameID {
 	f.Label, f.Name = CutName(templateLabel(f.Label, f.Path)), CutName(f.Name)
 	f.Path, f.AbsolutePath, f.Gem = CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
+	n := &f.Native
+	n.Library, n.BuildID, n.Places = CutName(n.Library), CutName(n.BuildID), CutName(n.Places)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if id := intern(d.entries, &d.frames, d.frameIDs, f, false); id != 0 {

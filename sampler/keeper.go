@@ -42,6 +42,7 @@ func (d *Dictionary) useSample(s *Sample) {
 	for i := range s.Threads {
 		t := &s.Threads[i]
 		d.stacks.use(uint32(t.Stack), now)
+		d.stacks.use(uint32(t.Native), now)
 		d.peers.use(uint32(t.Kernel.Peer), now)
 		serving(&t.Serving)
 		for _, r := range t.Resumers {

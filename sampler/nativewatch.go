@@ -1,6 +1,9 @@
 package sampler
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 const (
 	// nativeWantedNS is how long a thread's native stack is wanted after the last time a consumer asked for it, in ns.
@@ -32,9 +35,12 @@ type NativeCounts struct {
 type NativeWatch struct {
 	mu     sync.Mutex
 	wanted map[ThreadID]int64 // until when, CLOCK_MONOTONIC in ns
-	stays  map[ThreadID]NativeStay
-	counts NativeCounts
-	failed string
+	// all is until when all threads are wanted. changes counts the calls of Keep that changed what is known.
+	all     int64
+	changes atomic.Uint64
+	stays   map[ThreadID]NativeStay
+	counts  NativeCounts
+	failed  string
 }
 
 // Want asks for the native stack of a thread for the next ten seconds. nowNS is the time of a sample.
@@ -49,6 +55,35 @@ func (w *NativeWatch) Want(id ThreadID, nowNS int64) {
 	}
 	if _, has := w.wanted[id]; has || len(w.wanted) < MaxNativeStays {
 		w.wanted[id] = nowNS + nativeWantedNS
+	}
+}
+
+// WantAll asks for the native stacks of all threads for the next ten seconds.
+func (w *NativeWatch) WantAll(nowNS int64) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = nowNS + nativeWantedNS
+}
+
+// WantsAll reports whether all threads are wanted at a time.
+func (w *NativeWatch) WantsAll(nowNS int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return nowNS <= w.all
+}
+
+// Changes counts how often Stays has changed.
+func (w *NativeWatch) Changes() uint64 { return w.changes.Load() }
+
+// Stays calls fn with the stack of each thread that is known.
+func (w *NativeWatch) Stays(fn func(ThreadID, *NativeStay)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, stay := range w.stays {
+		fn(id, &stay)
 	}
 }
 
@@ -70,6 +105,9 @@ func (w *NativeWatch) AppendWanted(ids []ThreadID, nowNS int64) []ThreadID {
 func (w *NativeWatch) Keep(id ThreadID, stay *NativeStay) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if _, has := w.stays[id]; has || stay != nil {
+		w.changes.Add(1)
+	}
 	if stay == nil {
 		delete(w.stays, id)
 		return

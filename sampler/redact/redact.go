@@ -137,6 +137,11 @@ func (r *Redactor) User(name string) string {
 // is no picture.
 func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 	f.Path, f.AbsolutePath = r.file(f.Path), r.file(f.AbsolutePath)
+	if f.IsNative() && !plain(f.Native.Library) {
+		library := r.numbered("library", f.Native.Library)
+		f.Label = strings.ReplaceAll(f.Label, f.Native.Library, library)
+		f.Name, f.Native.Library = f.Label, library
+	}
 	return f
 }
 

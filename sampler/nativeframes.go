@@ -1,0 +1,112 @@
+package sampler
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxNativeRun bounds the functions that one Frame of C code stands for.
+	maxNativeRun = 32
+	// MissingNative is the label of the frame for C functions that could not be read. Functions further in were read.
+	MissingNative = "(C functions that could not be read)"
+)
+
+// NativeCode says which C functions a Frame of a native stack stands for. It is empty for other frames.
+type NativeCode struct {
+	// Library and BuildID are those of NativeFrame. The Path of the Frame is the file's.
+	Library, BuildID string
+	// Places has Offset and Function of each function in hexadecimal, innermost first: "24a1c0-24a100 2c00d4-2c0000".
+	// Only functions without a name share a Frame.
+	Places string
+}
+
+// IsNative reports whether the frame is of C functions on a native stack.
+func (f *Frame) IsNative() bool { return f.Native != NativeCode{} }
+
+// NativeFrames returns the C functions that a frame stands for, innermost first. It is nil for other frames.
+func (f *Frame) NativeFrames() (out []NativeFrame) {
+	for place := range strings.FieldsSeq(f.Native.Places) {
+		offset, function, _ := strings.Cut(place, "-")
+		n := NativeFrame{Library: f.Native.Library, Path: f.Path, BuildID: f.Native.BuildID}
+		n.Offset, _ = strconv.ParseUint(offset, 16, 64) // of a damaged recording it is zero
+		n.Function, _ = strconv.ParseUint(function, 16, 64)
+		if out = append(out, n); len(out) == maxNativeRun {
+			break
+		}
+	}
+	if len(out) == 1 && f.Name != nativeRunLabel(f.Native.Library, 1) {
+		out[0].Name = f.Name
+	}
+	return out
+}
+
+// nativeRunLabel is the label of a frame for functions without a name.
+func nativeRunLabel(library string, n int) string {
+	if n == 1 {
+		return library + " (1 function)"
+	}
+	return library + " (" + strconv.Itoa(n) + " functions)"
+}
+
+// framesOf returns the frames of a native stack, innermost first.
+func (s *NativeStack) framesOf() (out []Frame) {
+	for i := 0; i < len(s.Frames); {
+		f := &s.Frames[i]
+		var places []string
+		for i < len(s.Frames) && len(places) < maxNativeRun {
+			g := &s.Frames[i]
+			if len(places) > 0 && (f.Name != "" || g.Name != "" || g.Library != f.Library || g.Path != f.Path ||
+				g.BuildID != f.BuildID) {
+				break
+			}
+			places = append(places, strconv.FormatUint(g.Offset, 16)+"-"+strconv.FormatUint(g.Function, 16))
+			i++
+		}
+		label := f.Name
+		if label == "" {
+			label = nativeRunLabel(f.Library, len(places))
+		}
+		out = append(out, Frame{Label: label, Name: label, Path: f.Path, C: true, Origin: OriginCore,
+			Native: NativeCode{f.Library, f.BuildID, strings.Join(places, " ")}})
+	}
+	if len(out) > 0 && s.Missing != "" {
+		out = append(out, Frame{Label: MissingNative, Name: MissingNative, C: true, Origin: OriginCore,
+			Native: NativeCode{Library: "C"}})
+	}
+	return out
+}
+
+// InternNative returns the ID of a Ruby stack with the C functions that its innermost frame has called. It is zero if
+// there are none.
+func (d *Dictionary) InternNative(ruby StackID, native *NativeStack) StackID {
+	frames := native.framesOf()
+	if len(frames) == 0 {
+		return 0
+	}
+	id := ruby
+	for _, f := range slices.Backward(frames) {
+		id = d.InternStack(id, d.InternFrame(f))
+	}
+	return id
+}
+
+// NativeFrames returns the C functions of a thread's Native stack, innermost first. It is nil if there are none.
+func (d *Dictionary) NativeFrames(t *Thread) (out []NativeFrame) {
+	for id := t.Native; id != 0 && id != t.Stack; {
+		caller, frame := d.Stack(id)
+		f := d.Frame(frame)
+		if !f.IsNative() || len(out) > maxNativeFrames {
+			break
+		}
+		if f.Native.Places == "" {
+			out = append(out, NativeFrame{Name: f.Label, Library: f.Native.Library})
+		}
+		out, id = append(out, f.NativeFrames()...), caller
+	}
+	return out
+}
+
+// maxNativeFrames bounds the functions of one native stack, which has 1,024 at most (sampler/native).
+const maxNativeFrames = 1024
