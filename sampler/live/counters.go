@@ -111,6 +111,7 @@ func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 	s.tellTIDs(sample)
 	sample.NativeLocks = s.locksNow.Load()
 	s.tellPlaces(sample)
+	s.nativeFrames(sample)
 	sample.Native = s.watch
 	sample.Self.Priority = s.priority
 	sample.Self.Halved, sample.Self.Lowered = s.budget.Says()

@@ -95,6 +95,11 @@ func (s *sampling) tellPlaces(sample *sampler.Sample) {
 	}
 	s.lastPlaces = sample.TimeNS
 	s.wanted = s.watch.AppendWanted(s.wanted[:0], sample.TimeNS)
+	if s.watch.WantsAll(sample.TimeNS) {
+		for i := range sample.Threads[:min(len(sample.Threads), sampler.MaxNativeStays)] {
+			s.wanted = append(s.wanted, sample.Threads[i].ID)
+		}
+	}
 	if len(s.wanted) == 0 {
 		s.places.Store(nil)
 		return
@@ -110,6 +115,66 @@ func (s *sampling) tellPlaces(sample *sampler.Sample) {
 		}
 	}
 	s.places.Store(&places)
+}
+
+// nativeStays are the stacks of samples that have C functions. The clock uses it.
+type nativeStays struct {
+	changes uint64
+	at      map[sampler.ThreadID]nativeStay
+	// order has those of the last sample's threads, in its order.
+	order []nativeStay
+	// filled is true if a thread of the last sample has got C functions.
+	filled bool
+}
+
+// nativeStay is the stack of a thread with the C functions that it has called. native is zero if there are none.
+type nativeStay struct {
+	id            sampler.ThreadID
+	stack, native sampler.StackID
+	turns         int64
+}
+
+// nativeFrames gives the threads of a sample the C functions in which they stay.
+func (s *sampling) nativeFrames(sample *sampler.Sample) {
+	x := &s.stays
+	if n := s.watch.Changes(); n != x.changes {
+		x.changes = n
+		x.read(s.watch, s.dict)
+	}
+	if len(x.at) == 0 && !x.filled {
+		return
+	}
+	x.filled = false
+	for len(x.order) < len(sample.Threads) {
+		x.order = append(x.order, nativeStay{})
+	}
+	for i := range sample.Threads {
+		t, at := &sample.Threads[i], &x.order[i]
+		if at.id != t.ID {
+			if *at = x.at[t.ID]; at.id == 0 {
+				at.id = t.ID
+			}
+		}
+		// A lock tick does not fill all threads anew.
+		if t.Native = 0; at.native != 0 && at.stack == t.Stack && at.turns == t.Kernel.Turns {
+			t.Native, x.filled = at.native, true
+		}
+	}
+}
+
+// read makes the stacks of samples from the native stacks that are known.
+func (x *nativeStays) read(watch *sampler.NativeWatch, dict *sampler.Dictionary) {
+	was := x.at
+	x.at, x.order = make(map[sampler.ThreadID]nativeStay), x.order[:0]
+	watch.Stays(func(id sampler.ThreadID, stay *sampler.NativeStay) {
+		now := nativeStay{id: id, stack: stay.Stack, turns: stay.Turns}
+		if old := was[id]; old.stack == now.stack && old.turns == now.turns {
+			now.native = old.native
+		} else {
+			now.native = dict.InternNative(stay.Stack, &stay.NativeStack)
+		}
+		x.at[id] = now
+	})
 }
 
 // readNative reads the native stacks of wanted threads that stay at one place.

@@ -43,14 +43,22 @@ func TestNativeStaysAreReadOnce(t *testing.T) {
 		functions := map[string][]string{"main": {"read", "poll", "ppoll"}, "reader": {"read", "poll", "ppoll"},
 			"asleep": {"pthread_cond_wait", "pthread_cond_timedwait", "ppoll", "poll"}}
 		stays := make(map[string]map[int64]bool) // the turns of a thread's stays, by its name
-		sent := false
+		sent, samples := false, 0
 		err = s.Run(ctx, func(x *sampler.Sample) {
 			for i := range x.Threads {
 				id := x.Threads[i].ID
 				x.Native.Want(id, x.TimeNS)
 				stay, ok := x.NativeStay(id)
+				below := s.Dictionary().NativeFrames(&x.Threads[i])
+				if ok && below != nil {
+					samples++
+				}
 				if !ok {
-					continue
+					continue // the watch may have dropped a stack that the sample has
+				}
+				if below != nil && !slices.Equal(below, stay.Frames) {
+					t.Errorf("thread %d: the sample has %+v, the stay %+v", id, below, stay.Frames)
+					cancel()
 				}
 				info, _ := s.Dictionary().Thread(id)
 				name := info.Name
@@ -89,6 +97,9 @@ func TestNativeStaysAreReadOnce(t *testing.T) {
 		})
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
+		}
+		if samples == 0 {
+			t.Error("no sample has C functions")
 		}
 		if len(stays["reader"]) < 2 || len(stays["main"]) < 2 || len(stays["asleep"]) == 0 {
 			t.Errorf("stays: %v", stays)

@@ -94,6 +94,7 @@ type sampling struct {
 	watch  *sampler.NativeWatch
 	places atomic.Pointer[map[sampler.ThreadID]cstacks.Place]
 	wanted []sampler.ThreadID
+	stays  nativeStays
 
 	slow *kernel.Slow
 	// slowNow is the last reading of slow. It is nil if there was none yet.
