@@ -225,7 +225,9 @@ func (b *Builder) inverted(root int32, stack sampler.StackID) int32 {
 		n = root
 		b.frames = b.dict.Frames(stack, b.frames[:0])
 		for _, f := range b.frames {
-			n = b.step(n, f)
+			if !b.info(f).f.IsNative() {
+				n = b.step(n, f)
+			}
 		}
 		b.memo[at] = n
 	}
@@ -259,7 +261,7 @@ func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 		c = b.newNode(n, b.keys[*key], 256)
 		x := b.nodes[c]
 		x.Frame, x.Name, x.Path, x.ExecLine, x.C = frame, in.f.Name, in.f.Path, in.f.Line, in.f.C
-		x.Own, x.Library, x.from = in.own, in.library, in.from
+		x.Own, x.Library, x.from, x.Native = in.own, in.library, in.from, in.f.IsNative()
 		b.children[ck] = c
 	}
 	x := b.nodes[c]

@@ -37,7 +37,7 @@ type Sink interface {
 
 // Collector turns the intervals of a stream.Stream into weights, for one or more Sinks:
 //
-//   - WallNS is the length of the intervals.
+//   - WallNS is the length of the intervals. Time of a thread that stays in known C functions is theirs.
 //   - A thread's CPU time is known from schedstat, at a lower rate. It is divided among the stacks seen since then, by
 //     their time in states that can use a CPU. If there was no such state, their time in any state counts.
 //   - BlameNS is the time that others of the same ractor wait, charged to the holder's stack.
@@ -53,6 +53,7 @@ type Collector struct {
 	lastNS  int64
 	served  endpoints
 	charges servedCharges
+	native  nativeWeights
 	byGC    bool
 	rests   func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool // or nil
 }
@@ -136,7 +137,7 @@ func (c *Collector) Interval(i *gvl.Interval) {
 	if i.State == gvl.Waiting {
 		w.WaitNS = w.WallNS
 	}
-	c.emit(i.ToNS, k, w)
+	c.put(i.FromNS, i.ToNS, k, w)
 	if st := c.thread(i.Slot); i.Sampled() {
 		st.last = k
 		st.share(k, w.WallNS)
@@ -160,7 +161,7 @@ func (c *Collector) Lock(i *gvl.LockInterval) {
 		if c.byGC {
 			k.GC = i.GCReason
 		}
-		c.emit(i.ToNS, k, Weights{BlameNS: i.WaitNS()})
+		c.put(i.FromNS, i.ToNS, k, Weights{BlameNS: i.WaitNS()})
 	}
 }
 
@@ -172,6 +173,7 @@ func (c *Collector) Ended(slot int, _ int64) {
 
 // Tick charges the values that are counted by sample.
 func (c *Collector) Tick(t *gvl.Tick) {
+	c.nativeTick(t)
 	for i := range t.States {
 		slot, ts := t.Slots[i], &t.States[i]
 		if slot < 0 {
@@ -182,7 +184,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 		if t.Depth == sampler.StackTick || paired {
 			k := c.key(th.ID, th.Stack, ts.State, &ts.Detail, &th.Serving)
 			if t.Depth == sampler.StackTick {
-				c.emit(t.ToNS, k, Weights{Samples: 1})
+				c.put(t.ToNS, t.ToNS, k, Weights{Samples: 1})
 			}
 			if paired {
 				c.alloc.key, c.alloc.found = k, true
@@ -197,6 +199,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 
 // Finish charges the retained weights after the stream has finished.
 func (c *Collector) Finish() {
+	c.releaseAll()
 	c.flushAllocations(c.lastNS)
 	c.settleAll()
 	c.renamed()

@@ -96,7 +96,7 @@ func (b *folder) place(c, parent *Node) {
 func (b *folder) fill(c *Node, nodes []*Node) {
 	for _, group := range childGroups(nodes) {
 		first := group[0]
-		stays := first.Own || first.Kind != FrameNode || c.Own && first.Library == coreLibrary && !b.Tree.Options.Inverted ||
+		stays := first.Own || first.Native || first.Kind != FrameNode || c.Own && first.Library == coreLibrary && !b.Tree.Options.Inverted ||
 			c.Parent == nil && b.Tree.Options.Inverted
 		if !stays && depthOfRun(group, minRun) >= minRun {
 			b.addRun(c, group)
@@ -145,7 +145,17 @@ func sortChildren(c *Node) {
 }
 
 // folds reports whether a frame can be in a run.
-func (n *Node) folds() bool { return n.Kind == FrameNode && !n.Own }
+func (n *Node) folds() bool { return n.Kind == FrameNode && !n.Own && !n.Native }
+
+// native returns the children that are C functions of native stacks.
+func (n *Node) native() (out []*Node) {
+	for _, k := range n.Children {
+		if k.Native {
+			out = append(out, k)
+		}
+	}
+	return out
+}
 
 // coreLibrary is the Library of Ruby's core and of C functions.
 const coreLibrary = "ruby"
@@ -183,7 +193,7 @@ func (b *folder) addRun(c *Node, outermost []*Node) {
 	var walk func(n *Node)
 	walk = func(n *Node) {
 		b.in[n] = r
-		if n.Self > 0 && n.Library == coreLibrary && !b.Tree.Options.Inverted {
+		if n.Self > 0 && n.Library == coreLibrary && !b.Tree.Options.Inverted || len(n.native()) > 0 {
 			leaves = append(leaves, n)
 		} else {
 			r.Self += n.Self
@@ -194,7 +204,7 @@ func (b *folder) addRun(c *Node, outermost []*Node) {
 		for _, k := range n.Children {
 			if k.folds() {
 				walk(k)
-			} else {
+			} else if !k.Native {
 				below = append(below, k)
 			}
 		}
@@ -226,7 +236,8 @@ func (b *folder) fillOpen(c *Node, nodes []*Node) {
 	}
 }
 
-// leafOf makes the node for the time spent in equal functions of a run themselves.
+// leafOf makes the node for the time spent in equal functions of a run themselves, and in the C functions of native
+// stacks below them.
 func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]
@@ -241,6 +252,19 @@ func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	c.Total, c.StateTotal = c.Self, c.StateSelf
 	b.of[c] = nodes
 	b.place(c, r)
+	var native []*Node
+	for _, n := range nodes {
+		native = append(native, n.native()...)
+	}
+	for _, group := range equalTogether(native) {
+		k := b.merge(group, c)
+		c.Children = append(c.Children, k)
+		c.Total += k.Total
+		for st, v := range k.StateTotal {
+			c.StateTotal[st] += v
+		}
+		b.fill(k, group)
+	}
 	return c
 }
 
@@ -333,9 +357,10 @@ func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node
 	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
 	whole := Matches{Nodes: make(map[*Node]bool)}
 	memo := make(map[FuncKey]bool)
-	if n.Kind == LeafNode { // what its function calls is not in it
+	if n.Kind == LeafNode { // what its function calls is not in it, but for C functions of native stacks
+		m = n.Search(re)
 		if frameMatches(re, n.Label, n.File) {
-			m.Nodes[n], m.Total, m.Self, m.Share = true, n.Total, n.Total, 1
+			m.Nodes[n], m.Total, m.Self, m.Share = true, n.Total, m.Self+n.Self, 1
 		}
 		return m, inside
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // foldWorld makes a tree of lines. A line is "thread", frames and a weight, such as "t;a;gem:b;c:C#d;lib:e 10". "gem:",
-// "lib:" and "c:" are code of a gem, of the standard library and in C. Other frames with a capital letter are the
+// "lib:", "c:" and "so:" are code of a gem, of the standard library, in C, and of a native stack. Other frames with a capital letter are the
 // program's own.
 func foldWorld(t *testing.T, lines ...string) (*Snapshot, *sampler.Dictionary, Options) {
 	t.Helper()
@@ -44,6 +44,8 @@ func foldWorld(t *testing.T, lines ...string) (*Snapshot, *sampler.Dictionary, O
 				f.Origin, f.Label, f.AbsolutePath = sampler.OriginStdlib, rest, "/usr/lib/ruby/3.4.0/"+rest+".rb"
 			case "c":
 				f.Origin, f.Label, f.C = sampler.OriginCore, rest, true
+			case "so": // a C function of a native stack
+				f.Origin, f.Label, f.C, f.Native.Library = sampler.OriginCore, rest, true, "libpq"
 			}
 			stack = dict.InternStack(stack, dict.InternFrame(f))
 		}
@@ -86,6 +88,12 @@ func TestFold(t *testing.T) {
 		{"two frames stay", "all 1 > web 1 > puma_a 1 > puma_b 1 > A 1 > rack_a 1", false, []string{"web;gem:puma_a;gem:puma_b;A;gem:rack_a 1"}},
 		{"own code alone stays", "all 3 > main 3 > (A 1 | B 2 > C 2 > D 2 > E 2)", false, []string{"main;A 1", "main;B;C;D;E 2"}},
 		{"C alone", "all 3 > main 3 > ⋯ 3 frames: ruby 3 > c 3", false, []string{"main;c:a;c:b;c:c 3"}},
+		{"C functions of native stacks are below the frame that called them, of a run or not", "all 9 > web 9 > (A 4 > sleep 4 > poll 3 | ⋯ 4 frames: record 5 > PG#exec 5 > PQgetResult 4 > poll 4)", false,
+			[]string{"web;gem:record_a;gem:record_b;gem:record_c;c:PG#exec;so:PQgetResult;so:poll 4", "web;A;c:sleep;so:poll 3",
+				"web;A;c:sleep 1", "web;gem:record_a;gem:record_b;gem:record_c;c:PG#exec 1"}},
+		{"callees first, the Ruby frame is in one place", "all 5 > PG#exec 5 > ⋯ 3 frames: record 5", true,
+			[]string{"web;gem:record_a;gem:record_b;gem:record_c;c:PG#exec;so:PQgetResult;so:poll 4",
+				"web;gem:record_a;gem:record_b;gem:record_c;c:PG#exec 1"}},
 		{"own code within", "all 9 > main 9 > ⋯ 2 frames: x 9 > (A 4 > ⋯ 3 frames: x 4 > B 4 | B 5)", false,
 			[]string{"main;gem:x_1;gem:x_2;gem:x_3;A;gem:x_1;gem:x_2;gem:x_3;B 4", "main;gem:x_1;gem:x_4;B 5"}},
 	} {

@@ -26,6 +26,10 @@ func PlaceOf(dict *sampler.Dictionary, stack sampler.StackID) (p Place, line int
 			break
 		}
 		f := dict.Frame(id)
+		if f.IsNative() {
+			stack = caller
+			continue
+		}
 		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {
 			p.Method, p.Path = f.Label, f.Path
 			return p, f.Line

@@ -41,7 +41,8 @@ const (
 	// RunNode represents frames that are not the program's own (see Fold). Its key is the outermost frame's, except
 	// for the Kind.
 	RunNode
-	// LeafNode represents the own time of a C function at all its places within a run.
+	// LeafNode represents the own time of a function at all its places within a run, with the C functions of native
+	// stacks that it called below it.
 	LeafNode
 )
 
@@ -61,6 +62,8 @@ type Node struct {
 	Library string
 	from    sampler.Origin
 	run     *run // of a RunNode
+	// Native is true of a C function on a native stack (sampler.Frame.Native).
+	Native bool
 	// Uncertain is true if at least one of the frames merged here can't be trusted.
 	Uncertain   bool
 	Self, Total int64
@@ -117,7 +120,8 @@ type Options struct {
 	// Root, if set, gives the label of the node that is the parent of a thread's stacks: the thread's name, its
 	// group, its ractor.
 	Root func(sampler.ThreadID) string
-	// Inverted puts callees first: the root's children are the innermost frames, their children the callers.
+	// Inverted puts callees first: the root's children are the innermost frames, their children the callers. C
+	// functions of native stacks are left out, so that the time of a Ruby frame is in one place.
 	Inverted bool
 	// Hide, if set, leaves frames out. Their own weight goes to the nearest shown frame outward.
 	Hide func(*sampler.Frame) bool

@@ -72,13 +72,19 @@ func (u *under) has(k Key) bool {
 	case u.opt.Inverted:
 		u.frames = u.dict.Frames(k.Stack, u.frames[:0])
 		for _, frame := range u.frames {
-			at = u.call(at, frame)
+			if f := u.dict.Frame(frame); !f.IsNative() {
+				at = u.call(at, frame)
+			}
 		}
 	default:
 		at = u.along(at, k.Stack)
 	}
 	if u.selfOnly {
-		return u.nodes[at.n]
+		n := at.n
+		for n != nil && n.Native {
+			n = n.Parent
+		}
+		return u.nodes[n]
 	}
 	return at.hit
 }

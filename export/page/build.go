@@ -346,6 +346,8 @@ func (b *incidentBuilder) function(f sampler.Frame) int {
 		library = "-"
 	case f.Own():
 		library = ""
+	case f.IsNative():
+		library = "(C)"
 	}
 	b.out.Names = append(b.out.Names, []any{b.words(f.Label) + f.Mark(), file, max(k.Line, 0), int(f.From()), b.words(f.Gem), library})
 	return i

@@ -54,9 +54,12 @@ function treeOf(w, inverted, ownOnly) {
     if (p) return p;
     p = [];
     if (stack < 0) p.push(stack);
-    else for (var i = stack; i >= 0; i = caller(i)) if (!ownOnly || own(functionOf(i))) p.push(functionOf(i));
+    else for (var i = stack; i >= 0; i = caller(i)) {
+      var f = functionOf(i);
+      if (ownOnly ? own(f) : !inverted || !native(f)) p.push(f);
+    }
     p.reverse();
-    if (!p.length) p.push(functionOf(stack));
+    if (!p.length) p.push(functionOf(ruby(stack)));
     paths.set(stack, p);
     return p;
   }
@@ -73,6 +76,12 @@ function treeOf(w, inverted, ownOnly) {
   return root;
 }
 
+// ruby returns the innermost node of a stack that is not of C code below the Ruby frames.
+function ruby(stack) {
+  for (var i = stack; i >= 0; i = caller(i)) if (!native(functionOf(i))) return i;
+  return stack;
+}
+
 // functionsOf sums up by function: itself, and with what it calls, once a stack.
 function functionsOf(w) {
   var all = new Map();
@@ -84,6 +93,7 @@ function functionsOf(w) {
   w.sums.forEach(function (v, k) {
     var stack = Math.floor(k / 16) - 2, state = k % 16, seen = new Set();
     if (stack < 0) { var x = of(stack); x.self += v; x.total += v; x.states[state] += v; return; }
+    stack = ruby(stack);
     of(functionOf(stack)).self += v;
     for (var i = stack; i >= 0; i = caller(i)) {
       var f = functionOf(i);
@@ -97,7 +107,9 @@ function functionsOf(w) {
 
 // RUN is the number of frames from which on those that are not the program's own are one row, as on the screen.
 var RUN = 3;
-function folds(f) { return f >= 0 && D.names[f][5] !== "" && D.names[f][5] !== "-"; }
+function folds(f) { return f >= 0 && D.names[f][5] !== "" && D.names[f][5] !== "-" && !native(f); }
+// native reports whether a function is one of C code below the Ruby frames. Such functions are never folded.
+function native(f) { return f >= 0 && D.names[f][5] === "(C)"; }
 function core(f) { return f >= 0 && D.names[f][5] === "ruby"; }
 
 // textOf is what a row says of a node.
@@ -149,15 +161,23 @@ function folded(whole, inverted) {
     r.self = 0;
     function walk(n) {
       r.run.functions.add(n.f);
-      if (n.self && core(n.f) && !inverted) leaves.push(n);
+      var inC = Array.from(n.kids.values()).some(function (k) { return native(k.f); });
+      if (n.self && core(n.f) && !inverted || inC) leaves.push(n);
       else r.self += n.self;
-      n.kids.forEach(function (k) { if (folds(k.f)) walk(k); else below.push(k); });
+      n.kids.forEach(function (k) { if (folds(k.f)) walk(k); else if (!native(k.f)) below.push(k); });
     }
     nodes.forEach(walk);
     groups(below).forEach(function (group, f) { fill(merged(group, f, r), group); });
     groups(leaves).forEach(function (group, f) {
       var l = newNode(f, r);
       group.forEach(function (n) { l.total += n.self; l.self += n.self; n.selfStates.forEach(function (v, s) { l.states[s] += v; }); });
+      groups(kidsOf(group)).forEach(function (inC, k) {
+        if (!native(k)) return;
+        var m = merged(inC, k, l);
+        l.total += m.total;
+        m.states.forEach(function (v, s) { l.states[s] += v; });
+        fill(m, inC);
+      });
       r.kids.set(f, l);
     });
   }

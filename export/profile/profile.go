@@ -118,6 +118,7 @@ func Profile(m Measured) (*profile.Profile, error) {
 		locations: make(map[sampler.FrameID]*profile.Location),
 		byLine:    make(map[lineKey]*profile.Location),
 		mappings:  make(map[string]*profile.Mapping),
+		native:    make(map[nativeKey]*profile.Function),
 		labels:    make(map[sampler.ThreadID]threadLabels),
 	}
 	p := &profile.Profile{
@@ -195,6 +196,7 @@ type profileBuilder struct {
 	mapping   *profile.Mapping // of the program's own code; the first is a profile's main program
 	mappings  map[string]*profile.Mapping
 	functions map[flamegraph.FuncKey]*profile.Function
+	native    map[nativeKey]*profile.Function
 	locations map[sampler.FrameID]*profile.Location
 	byLine    map[lineKey]*profile.Location
 	labels    map[sampler.ThreadID]threadLabels
@@ -282,7 +284,12 @@ func (b *profileBuilder) location(id sampler.FrameID) *profile.Location {
 	if id == 0 {
 		f = sampler.Frame{Label: flamegraph.NoStack, Name: flamegraph.NoStack}
 	}
-	l := b.at(f, b.mappingOf(f))
+	var l *profile.Location
+	if f.IsNative() {
+		l = b.nativeLocation(f)
+	} else {
+		l = b.at(f, b.mappingOf(f))
+	}
 	b.locations[id] = l
 	return l
 }

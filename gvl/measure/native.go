@@ -47,9 +47,7 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 	w.watch, w.askNS = s.Native, s.TimeNS
 	w.firstNS = cmp.Or(w.firstNS, s.TimeNS)
 	for i := range states {
-		switch states[i].State {
-		case gvl.IO, gvl.Lock, gvl.Native, gvl.Stalled:
-		default:
+		if !states[i].State.InNative() {
 			continue
 		}
 		id := states[i].Thread

@@ -141,6 +141,11 @@ func (v *Flame) change(n *flamegraph.Node) float64 {
 			sum += v.Diff[o]
 		}
 	}
+	if n.Kind == flamegraph.LeafNode {
+		for _, c := range n.Children {
+			sum += v.change(c)
+		}
+	}
 	return sum
 }
 

@@ -43,6 +43,7 @@ type rowOfFrame struct {
 	// own: it is the program's own code; core: a function of Ruby's core or in C.
 	own, core bool
 	library   string // of what is not own
+	native    bool   // a C function below the Ruby frames
 }
 
 // Rows tells which rows the frames of stacks stand for: functions, lines, gems or files. Each frame is looked up once.
@@ -73,6 +74,9 @@ func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, dou
 	r.frames, r.places, r.rows = dict.Frames(stack, r.frames[:0]), r.places[:0], r.rows[:0]
 	for _, id := range r.frames {
 		at := r.ofFrame(dict, id)
+		if at.native {
+			continue // its time is the Ruby frame's, so that the time of a function is in one row
+		}
 		if at.uncertain {
 			doubt(at.row)
 		}
@@ -101,7 +105,7 @@ func (r *Rows) ofFrame(dict *sampler.Dictionary, id sampler.FrameID) rowOfFrame 
 	if !ok {
 		f := dict.Frame(id)
 		from := style.OriginOf(f)
-		at = rowOfFrame{r.named(r.Key(&f, from), from), r.ByLine && f.Uncertain, f.Own(), from == sampler.OriginCore, f.Library()}
+		at = rowOfFrame{r.named(r.Key(&f, from), from), r.ByLine && f.Uncertain, f.Own(), from == sampler.OriginCore, f.Library(), f.IsNative()}
 		r.of[id] = at
 	}
 	return at

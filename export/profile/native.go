@@ -1,0 +1,74 @@
+package profile
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// nativeLocation returns the location of C functions of a native stack. Its mapping is the file, with the build id. The
+// addresses are those of the file's own symbol table, so that a server can find the names of functions that have none.
+// Functions without a name in a row are one location: that of the innermost one. The SystemName of its function lists
+// all of them.
+func (b *profileBuilder) nativeLocation(f sampler.Frame) *profile.Location {
+	list := f.NativeFrames()
+	if len(list) == 0 { // the frame for functions that could not be read
+		return b.at(f, b.mapping)
+	}
+	m, address := b.nativeMapping(&f), callOf(&list[0])
+	named := list[0].Name != ""
+	system := f.Name
+	if !named {
+		m.HasFunctions = false
+		var all []string
+		for i := range list {
+			all = append(all, fmt.Sprintf("+0x%x", callOf(&list[i])))
+		}
+		system = path.Base(f.Path) + strings.Join(all, ",")
+	}
+	k := nativeKey{m.ID, system}
+	fn, ok := b.native[k]
+	if !ok {
+		fn = &profile.Function{ID: uint64(len(b.p.Function) + 1), Name: flamegraph.Printable(f.Label),
+			SystemName: flamegraph.Printable(system), Filename: flamegraph.Printable(f.Path)}
+		b.p.Function = append(b.p.Function, fn)
+		b.native[k] = fn
+	}
+	l := &profile.Location{ID: uint64(len(b.p.Location) + 1), Mapping: m, Address: address,
+		Line: []profile.Line{{Function: fn}}}
+	b.p.Location = append(b.p.Location, l)
+	return l
+}
+
+type nativeKey struct {
+	mapping uint64
+	system  string
+}
+
+// callOf is the address of the call that a function is in, by its file's symbol table.
+func callOf(n *sampler.NativeFrame) uint64 {
+	if n.Offset > n.Function { // it is where the function goes on
+		return n.Offset - 1
+	}
+	return n.Offset
+}
+
+// nativeMapping returns the mapping of a file with C functions. It covers all addresses from zero on, which says that
+// addresses are the file's own.
+func (b *profileBuilder) nativeMapping(f *sampler.Frame) *profile.Mapping {
+	key := "native " + f.Path + " " + f.Native.BuildID
+	m, ok := b.mappings[key]
+	if !ok {
+		m = &profile.Mapping{ID: uint64(len(b.p.Mapping) + 1), Limit: math.MaxUint64, File: flamegraph.Printable(f.Path),
+			BuildID: flamegraph.Printable(f.Native.BuildID), HasFunctions: true}
+		b.p.Mapping = append(b.p.Mapping, m)
+		b.mappings[key] = m
+	}
+	return m
+}

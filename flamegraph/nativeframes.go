@@ -1,0 +1,89 @@
+package flamegraph
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxHeld bounds the keys of a thread whose weights wait for a proof.
+const maxHeld = 4
+
+// nativeWeights gives weights to the C functions below a Ruby stack, as children of its innermost frame. The total of
+// the Ruby frame is the same with and without them. A thread's counters are read up to some 250 ms after its memory.
+// So its weights are held until the counters prove that the thread had not moved.
+type nativeWeights struct {
+	stays gvl.NativeStays
+	held  map[sampler.ThreadID][]charge
+}
+
+// put emits weights that end at a time, or holds them. fromNS is when their time began.
+func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
+	x := &c.native
+	stay := x.stays.Of(k.Thread)
+	if stay == nil || stay.Stack != k.Stack || !k.State.InNative() || fromNS < stay.FromNS || c.charges.late(k.Endpoint) {
+		c.release(k.Thread, 0)
+		c.emit(toNS, k, w)
+		return
+	}
+	list := x.held[k.Thread]
+	switch n := len(list); {
+	case toNS <= stay.ToNS:
+		c.release(k.Thread, stay.Native)
+		k.Stack = stay.Native
+		c.emit(toNS, k, w)
+	case n > 0 && list[n-1].key == k:
+		list[n-1].w, list[n-1].atNS = list[n-1].w.Plus(w), max(list[n-1].atNS, toNS)
+	case n >= maxHeld:
+		c.release(k.Thread, 0)
+		c.emit(toNS, k, w)
+	default:
+		if x.held == nil {
+			x.held = make(map[sampler.ThreadID][]charge)
+		}
+		x.held[k.Thread] = append(list, charge{toNS, k, w})
+	}
+}
+
+// release emits the held weights of a thread. stack is the one with C functions. It is zero if they are not proven.
+func (c *Collector) release(id sampler.ThreadID, stack sampler.StackID) {
+	list := c.native.held[id]
+	if len(list) == 0 {
+		return
+	}
+	for _, g := range list {
+		if stack != 0 {
+			g.key.Stack = stack
+		}
+		c.emit(g.atNS, g.key, g.w)
+	}
+	delete(c.native.held, id)
+}
+
+// nativeTick emits the held weights about which the counters of a sample decide.
+func (c *Collector) nativeTick(t *gvl.Tick) {
+	x := &c.native
+	x.stays.Feed(t, func(id sampler.ThreadID, _ *gvl.NativeStay) { c.release(id, 0) })
+	if len(x.held) == 0 {
+		return
+	}
+	for i := range t.Threads {
+		id := t.Threads[i].ID
+		stay, list := x.stays.Of(id), x.held[id]
+		if stay != nil && len(list) > 0 && list[len(list)-1].atNS <= stay.ToNS {
+			c.release(id, stay.Native)
+		}
+	}
+}
+
+// releaseAll emits all held weights without C functions.
+func (c *Collector) releaseAll() {
+	for _, id := range slices.Sorted(maps.Keys(c.native.held)) {
+		c.release(id, 0)
+	}
+}
+
+// late reports whether a request is among the older half of those that can still get another name.
+func (x *servedCharges) late(id EndpointID) bool { return id != 0 && x.last-id >= maxServed/2 }
