@@ -91,6 +91,13 @@ func (n *NativeStays) Feed(t *Tick, ended func(sampler.ThreadID, *NativeStay)) {
 	}
 }
 
+// Finish ends all stays after the last sample.
+func (n *NativeStays) Finish(ended func(sampler.ThreadID, *NativeStay)) {
+	for _, id := range slices.Sorted(maps.Keys(n.at)) {
+		n.end(id, n.at[id], ended)
+	}
+}
+
 func (n *NativeStays) end(id sampler.ThreadID, x *NativeStay, ended func(sampler.ThreadID, *NativeStay)) {
 	delete(n.at, id)
 	if ended != nil {

@@ -120,6 +120,15 @@ type (
 		Phase string           `json:"phase"`
 		Stack *sampler.StackID `json:"stack"`
 	}
+	intervalsNative struct {
+		Type   string           `json:"type"` // native
+		Thread sampler.ThreadID `json:"thread"`
+		From   int64            `json:"begin_ns"`
+		To     int64            `json:"end_ns"`
+		Stack  *sampler.StackID `json:"stack"`
+		// Functions are the C functions below the stack's innermost frame, innermost first.
+		Functions []report.DumpNativeFrame `json:"functions"`
+	}
 	intervalsNote struct {
 		Type string `json:"type"` // note
 		At   int64  `json:"at_ns"`
@@ -155,6 +164,8 @@ type Intervals struct {
 	// held is the unwritten holder of each ractor's GVL. A hold is one line.
 	held map[sampler.RactorID]gvl.LockInterval
 	gc   gvl.GCInterval // not written yet
+	// native are the threads that stay in known C functions.
+	native gvl.NativeStays
 
 	samples, firstLost, lost uint64
 	firstNS, lastNS          int64
@@ -285,6 +296,18 @@ func (x *Intervals) Tick(k *gvl.Tick) {
 	}
 	x.samples++
 	x.lastNS, x.lost = k.ToNS, k.Reads.Lost
+	x.native.Feed(k, x.stayed)
+}
+
+// stayed writes the C functions in which a thread stayed, for the time that is proven.
+func (x *Intervals) stayed(id sampler.ThreadID, stay *gvl.NativeStay) {
+	functions := x.dict.NativeFrames(&sampler.Thread{Stack: stay.Stack, Native: stay.Native})
+	if stay.ToNS <= stay.FromNS || len(functions) == 0 {
+		return
+	}
+	x.thread(id)
+	x.put(intervalsNative{Type: "native", Thread: id, From: stay.FromNS, To: stay.ToNS, Stack: x.stack(stay.Stack),
+		Functions: report.NewNativeFrames(functions)})
 }
 
 func (x *Intervals) Note(n sampler.Note) {
@@ -299,6 +322,7 @@ func (x *Intervals) Finish(reason string) error {
 		x.gvl(&i)
 	}
 	x.collected()
+	x.native.Finish(x.stayed)
 	end := intervalsEnd{Type: "end", From: x.firstNS, To: x.lastNS, Samples: x.samples, Lost: x.lost - x.firstLost, NotSampled: x.stream.NotSampledNS()}
 	if reason != "" {
 		end.Reason = &reason

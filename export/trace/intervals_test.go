@@ -132,6 +132,12 @@ func TestIntervals(t *testing.T) {
 			s.GC = sampler.GC{Valid: n%11 != 0, During: n%7 < 2, Mode: sampler.GCMode(n % 3)}
 			s.TimeNS = max(s.TimeNS, last)
 			last = s.TimeNS
+			for i := range s.Threads {
+				if th := &s.Threads[i]; th.Stack != 0 && n%100 < 60 {
+					th.Native = dict.InternNative(th.Stack, &sampler.NativeStack{Frames: []sampler.NativeFrame{
+						{Name: "poll", Library: "libc", Offset: 5, Function: 1}, {Library: "libpq", Offset: 7}}})
+				}
+			}
 			measure.Feed(s)
 			stream.Feed(s, class.Classify(s))
 		}
@@ -184,6 +190,14 @@ func TestIntervals(t *testing.T) {
 			case "gvl":
 				refers("thread", v["holder"])
 				refers("stack", v["stack"])
+			case "native":
+				refers("thread", v["thread"])
+				refers("stack", v["stack"])
+				list := v["functions"].([]any)
+				if first := list[0].(map[string]any); len(list) != 2 || first["name"] != "poll" || fmt.Sprint(first["offset"]) != "5" ||
+					number(t, v, "begin_ns") >= number(t, v, "end_ns") {
+					t.Errorf("line %d: %v", i, v)
+				}
 			case "gc":
 				refers("stack", v["stack"])
 				gcNS += number(t, v, "end_ns") - number(t, v, "begin_ns")
