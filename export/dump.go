@@ -168,6 +168,9 @@ func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) 
 	if t.Quality&sampler.StackUncertainTop != 0 && len(out.Frames) > 0 {
 		out.Frames[0].Uncertain = true
 	}
+	if native := dict.NativeStack(t); len(native.Frames) > 0 {
+		out.Native = report.NewDumpNative(native)
+	}
 	for _, f := range t.Resumers {
 		out.Fibers = append(out.Fibers, report.DumpFiber{Frames: dumpFrames(dict, f)})
 	}

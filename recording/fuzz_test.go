@@ -44,7 +44,7 @@ func readAsCommandsDo(t *testing.T, b []byte) {
 		n++
 		for i := range s.Threads {
 			r.Dictionary().Depth(s.Threads[i].Stack)
-			r.Dictionary().NativeFrames(&s.Threads[i])
+			r.Dictionary().NativeStack(&s.Threads[i])
 		}
 	})
 	if !errors.Is(err, sampler.ErrEnded) && !errors.Is(err, errDamaged) {

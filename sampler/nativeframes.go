@@ -10,7 +10,7 @@ const (
 	// maxNativeRun bounds the functions that one Frame of C code stands for.
 	maxNativeRun = 32
 	// MissingNative is the label of the frame for C functions that could not be read. Functions further in were read.
-	MissingNative = "(C functions that could not be read)"
+	MissingNative = "C functions that could not be read"
 )
 
 // NativeCode says which C functions a Frame of a native stack stands for. It is empty for other frames.
@@ -92,18 +92,18 @@ func (d *Dictionary) InternNative(ruby StackID, native *NativeStack) StackID {
 	return id
 }
 
-// NativeFrames returns the C functions of a thread's Native stack, innermost first. It is nil if there are none.
-func (d *Dictionary) NativeFrames(t *Thread) (out []NativeFrame) {
+// NativeStack returns the C functions of a thread's Native stack. It has no Frames if there are none.
+func (d *Dictionary) NativeStack(t *Thread) (out NativeStack) {
 	for id := t.Native; id != 0 && id != t.Stack; {
 		caller, frame := d.Stack(id)
 		f := d.Frame(frame)
-		if !f.IsNative() || len(out) > maxNativeFrames {
+		if !f.IsNative() || len(out.Frames) > maxNativeFrames {
 			break
 		}
 		if f.Native.Places == "" {
-			out = append(out, NativeFrame{Name: f.Label, Library: f.Native.Library})
+			out.Missing = f.Label
 		}
-		out, id = append(out, f.NativeFrames()...), caller
+		out.Frames, id = append(out.Frames, f.NativeFrames()...), caller
 	}
 	return out
 }

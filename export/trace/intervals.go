@@ -301,7 +301,7 @@ func (x *Intervals) Tick(k *gvl.Tick) {
 
 // stayed writes the C functions in which a thread stayed, for the time that is proven.
 func (x *Intervals) stayed(id sampler.ThreadID, stay *gvl.NativeStay) {
-	functions := x.dict.NativeFrames(&sampler.Thread{Stack: stay.Stack, Native: stay.Native})
+	functions := x.dict.NativeStack(&sampler.Thread{Stack: stay.Stack, Native: stay.Native}).Frames
 	if stay.ToNS <= stay.FromNS || len(functions) == 0 {
 		return
 	}

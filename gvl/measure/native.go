@@ -31,17 +31,18 @@ type stayOf struct {
 
 type nativeWait struct {
 	place, chain string
-	ns, toNS     int64
-	frames       []sampler.NativeFrame
+	// sinceNS is since when the thread is known to be there, ns for how long.
+	sinceNS, ns, toNS int64
+	frames            []sampler.NativeFrame
 }
 
-// WatchNative makes the Measure collect the C functions that blocked threads wait in, for Stat. A recording has none.
+// WatchNative makes the Measure collect the C functions that blocked threads wait in, for Stat.
 func (m *Measure) WatchNative() {
 	m.native = nativeWaits{on: true, stays: make(map[stayOf]*nativeWait)}
 }
 
 func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sampler.Dictionary) {
-	if !w.on || s.Native == nil || s.TimeNS-w.askNS < nativeNS {
+	if !w.on || s.TimeNS-w.askNS < nativeNS {
 		return
 	}
 	w.watch, w.askNS = s.Native, s.TimeNS
@@ -50,20 +51,23 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 		if !states[i].State.InNative() {
 			continue
 		}
-		id := states[i].Thread
-		s.Native.Want(id, s.TimeNS)
-		stay, ok := s.NativeStay(id)
-		if !ok || len(stay.Frames) == 0 {
+		th := &s.Threads[i]
+		s.Native.Want(th.ID, s.TimeNS)
+		if th.Native == 0 {
 			continue
 		}
-		key := stayOf{id, stay.Turns}
+		key := stayOf{th.ID, th.Kernel.Turns}
 		x := w.stays[key]
 		if x == nil {
-			if len(w.stays) >= maxNativeWaits {
+			native := dict.NativeStack(th)
+			if len(w.stays) >= maxNativeWaits || len(native.Frames) == 0 {
 				continue
 			}
-			x = &nativeWait{chain: gvl.NativeChain(stay.Frames), frames: stay.Frames}
-			if ids := dict.Frames(stay.Stack, nil); len(ids) > 0 {
+			x = &nativeWait{chain: gvl.NativeChain(native.Frames), frames: native.Frames, sinceNS: s.TimeNS}
+			if stay, ok := s.Native.Of(th); ok {
+				x.sinceNS = stay.SinceNS
+			}
+			if ids := dict.Frames(th.Stack, nil); len(ids) > 0 {
 				f := dict.Frame(ids[0])
 				if x.place = f.Label; f.C {
 					x.place += " [C]"
@@ -71,7 +75,7 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 			}
 			w.stays[key] = x
 		}
-		x.ns, x.toNS = s.TimeNS-max(stay.SinceNS, w.firstNS), s.TimeNS
+		x.ns, x.toNS = s.TimeNS-max(x.sinceNS, w.firstNS), s.TimeNS
 	}
 }
 
@@ -93,9 +97,6 @@ func (w *nativeWaits) explain(list []report.StatFinding) {
 // stat returns the places in the order of their time, and how often native stacks were read.
 func (w *nativeWaits) stat() ([]report.StatNativeWait, *report.StatNativeReads) {
 	out := []report.StatNativeWait{}
-	if w.watch == nil {
-		return out, nil
-	}
 	type place struct{ ruby, chain string }
 	at := make(map[place]int)
 	threads := make(map[place]map[sampler.ThreadID]bool)
@@ -113,6 +114,9 @@ func (w *nativeWaits) stat() ([]report.StatNativeWait, *report.StatNativeReads) 
 		out[i].NS, out[i].Stays, out[i].Threads = out[i].NS+x.ns, out[i].Stays+1, len(threads[p])
 	}
 	slices.SortStableFunc(out, func(a, b report.StatNativeWait) int { return cmp.Compare(b.NS, a.NS) })
+	if w.watch == nil { // a recording
+		return out[:min(len(out), maxNativePlaces)], nil
+	}
 	counts, failed := w.watch.Counts()
 	return out[:min(len(out), maxNativePlaces)], &report.StatNativeReads{Read: counts.Read, Cut: counts.Cut,
 		Moved: counts.Moved, Refused: counts.Refused, Missing: report.TextOrNil(failed)}

@@ -163,6 +163,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 	defer cancel(nil)
 	var failed error
 	note, err = run.SampleFor(measuring, src, length, func(s *sampler.Sample) {
+		s.Native.WantAll(s.TimeNS)
 		if failed == nil {
 			if failed = w.Write(s); failed != nil {
 				cancel(failed)

@@ -49,7 +49,7 @@ func TestNativeStaysAreReadOnce(t *testing.T) {
 				id := x.Threads[i].ID
 				x.Native.Want(id, x.TimeNS)
 				stay, ok := x.NativeStay(id)
-				below := s.Dictionary().NativeFrames(&x.Threads[i])
+				below := s.Dictionary().NativeStack(&x.Threads[i]).Frames
 				if ok && below != nil {
 					samples++
 				}

@@ -218,6 +218,13 @@ func (p *Page) nativeRows(sc *scene.Scene) (rows []StackFrame) {
 	sc.Moment.Native.Want(p.row.ID, sc.Moment.TimeNS)
 	stay, ok := sc.Moment.NativeStay(p.row.ID)
 	if !ok {
+		for i := range sc.Moment.Threads { // a recording has no stays
+			if th := &sc.Moment.Threads[i]; th.ID == p.row.ID && th.Native != 0 {
+				stay.NativeStack = sc.Dict.NativeStack(th)
+			}
+		}
+	}
+	if len(stay.Frames) == 0 && stay.Kernel == "" && stay.KernelMissing == "" {
 		return nil
 	}
 	p.Native = len(stay.Frames)
