@@ -98,6 +98,9 @@ func summary(m *Model) string {
 	}
 	for _, x := range m.Findings.List {
 		fmt.Fprintf(&b, "* %s**%s**: %s\n", x.When(), markdown(x.Title), markdown(x.Text))
+		if x.Native != "" {
+			fmt.Fprintf(&b, "  in C: %s\n", markdown(x.Native))
+		}
 		if x.Next != "" {
 			fmt.Fprintf(&b, "  → %s\n", markdown(x.Next))
 		}

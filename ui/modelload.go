@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
@@ -173,7 +174,7 @@ func loadFindings(m *Model, r *store.Reading) {
 		m.Findings.Below = scene.BelowText(&m.Process, m.Below)
 	}
 	m.Findings.Young = m.AtNS-m.OldestNS < store.MemoryWatchNS
-	m.Findings.List = m.ShowableFindings(m.store, m.Findings.List)
+	m.Findings.List = withNative(m.ShowableFindings(m.store, m.Findings.List), &m.Scene)
 	if k := r.Marks.LastBefore(m.AtNS); k != nil {
 		if h := scene.HaltOf(&k.Proc); h != nil {
 			m.Findings.List = append([]findings.Finding{h.Finding}, m.Findings.List...)
@@ -206,4 +207,26 @@ func buildFlame(m *Model, force bool) {
 	}, m.Width, m.Panel.Room(&m.Scene))
 	m.Panel.Place(&m.Scene, force)
 	m.Flame.Fit(m.Panel.FlameRows(&m.Scene))
+}
+
+// withNative adds the C functions in which the first threads of active findings stay.
+func withNative(list []findings.Finding, sc *scene.Scene) []findings.Finding {
+	if sc.Moment == nil {
+		return list
+	}
+	own := false
+	for i := range list {
+		if list[i].AgoNS != 0 || len(list[i].Threads) == 0 {
+			continue
+		}
+		for k := range sc.Moment.Threads {
+			if th := &sc.Moment.Threads[k]; th.ID == list[i].Threads[0] && th.Native != 0 {
+				if !own {
+					list, own = slices.Clone(list), true
+				}
+				list[i].Native = gvl.NativeChain(sc.Dict.NativeStack(th).Frames)
+			}
+		}
+	}
+	return list
 }

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,5 +51,38 @@ func TestThreadNativeFrames(t *testing.T) {
 		s.store.Feed(x)
 		s.model.Refresh()
 		s.misses("PQgetResult")
+	}
+}
+
+// TestFindingNative: an active finding says in which C functions its first thread stays: in the list of all, and in the
+// head of the screen if there is room. The page of the thread has them in a recording, too.
+func TestFindingNative(t *testing.T) {
+	for _, size := range screenSizes {
+		s := deadlockScreen(t, size[0], size[1], scene.Options{})
+		m := s.model
+		if len(m.Findings.Current()) == 0 || len(m.Findings.List[0].Threads) == 0 {
+			t.Fatalf("no finding with a thread: %+v", m.Findings.List)
+		}
+		of := m.Findings.List[0].Threads[0]
+		x := m.Scene.Moment.Clone()
+		for i := range x.Threads {
+			if th := &x.Threads[i]; th.ID == of {
+				th.Native = m.store.Src.Dictionary().InternNative(th.Stack, &sampler.NativeStack{Frames: []sampler.NativeFrame{
+					{Name: "poll", Library: "libc", Offset: 9}, {Library: "libpq", Offset: 7}, {Name: "PQgetResult", Library: "libpq", Offset: 8}}})
+			}
+		}
+		s.misses("in C")
+		x.TimeNS += 10e6
+		s.store.Feed(x)
+		m.Refresh()
+		s.press("!")
+		s.sees("in C: PQgetResult → poll")
+		s.press("esc", "y")
+		if text := summary(m); !strings.Contains(text, "in C: PQgetResult → poll") {
+			t.Errorf("what is copied lacks the C functions:\n%s", text)
+		}
+		m.Selected, m.Page = scene.RowKey{Thread: of}, scene.PageThread
+		m.Refresh()
+		s.sees("+ 3 in C", "PQgetResult [libpq]")
 	}
 }

@@ -53,6 +53,8 @@ type Finding struct {
 	Object  uint64
 	// Endpoint is the route or job class with most of it, or "".
 	Endpoint string
+	// Native has the C functions in which the first of Threads stays, outermost first. The screen sets it.
+	Native string
 	// Explains is the share, 0 to 1, of the threads' busy time (all time but rest) in the last ten seconds that the
 	// finding accounts for, with the waiting of threads that it kept waiting.
 	Explains float64

@@ -7,6 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -76,6 +77,10 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 		end = a.Put(3, y, canvas.Cut("→ "+worst.Next, a.W-4), t.Dimmed())
 		y++
 	}
+	if native := nativeText(worst); native != "" && a.H-y > min(others, 1) {
+		end = a.Put(3, y, canvas.Cut(native, a.W-4), t.Dimmed())
+		y++
+	}
 	// A sentence goes on in the next row, so that the time of the figures stands behind the last one.
 	if a.W >= scene.FiguresOfWidth && worst.AgoNS == 0 && end+2+canvas.Width(scene.FiguresOf) < a.W {
 		a.PutRight(y-1, scene.FiguresOf+" ", t.Dimmed())
@@ -92,6 +97,14 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 		pressFinding(f, sc, row, i)
 		y++
 	}
+}
+
+// nativeText says in which C functions the first thread of a finding stays. It is empty if that is not known.
+func nativeText(f *findings.Finding) string {
+	if f.Native == "" {
+		return ""
+	}
+	return "in C: " + flamegraph.Printable(f.Native)
 }
 
 // FindingMark is the sign of a finding with its style: that of its severity, paler when it has ended.
@@ -154,6 +167,12 @@ func DrawAllFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene, o *Overl
 					a.Put(3, 0, text[y], t.Plain())
 				}
 			})
+		}
+		if native := nativeText(g); native != "" {
+			inC, _ := style.Wrap(native, w-4, maxFindingLines)
+			for _, s := range inC {
+				add(func(a canvas.Area) { a.Put(3, 0, s, t.Dimmed()) })
+			}
 		}
 		next, _ := style.Wrap("→ "+g.Next, w-4, maxFindingLines)
 		for _, s := range next {
