@@ -44,8 +44,8 @@ func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *s
 var played = make(map[string]*store.Store)
 
 // shared is newScreen over a Store that it shares with other tests, since playing a target takes longest. A test that
-// feeds samples, records, presents or sets the Store's state must use newScreen. What a Store depends on must not be in o: the
-// history, rules, and a Redactor.
+// feeds samples, records, presents or sets the Store's state must use newScreen. The options on which a Store depends
+// must not be in o: the history, rules, and a Redactor.
 func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
 	key := fmt.Sprintf("%+v", d)
