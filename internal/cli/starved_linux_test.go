@@ -146,7 +146,7 @@ func TestStarvedOutputs(t *testing.T) {
 			rubytest.Skip(t, "%v", err)
 		}
 		t.Parallel()
-		// By switches the first seconds are polled, until the programs are loaded. On a full machine that takes a while.
+		// By switches the first seconds are polled, until the programs are loaded. That takes long on a full machine.
 		exact := 0
 		for _, while := range []string{"4s", "16s", "64s"} {
 			if exact = lines(t, "switches", while); exact > 0 {

@@ -112,8 +112,9 @@ func TestTimeNamespace(t *testing.T) {
 	}
 }
 
-// pointerOfThreads is where the thread-local storage of this process's threads has an address: the C library's threads
-// begin with their own, and a Go program without it has that of the goroutine before.
+// pointerOfThreads returns the distance from a thread pointer of this process to a word that holds an address. The
+// storage of a thread of the C library begins with its own address. Without cgo, Go keeps the address of the goroutine
+// below.
 func pointerOfThreads(t *testing.T) int64 {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
