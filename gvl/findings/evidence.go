@@ -6,10 +6,12 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings/internal/contests"
 	"github.com/ddtop/ddtop/gvl/findings/internal/loop"
 	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
 	"github.com/ddtop/ddtop/gvl/findings/internal/pauses"
 	"github.com/ddtop/ddtop/gvl/findings/internal/spin"
+	"github.com/ddtop/ddtop/gvl/findings/internal/usual"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -104,7 +106,7 @@ type watch struct {
 	began bool
 	// runCPU is its CPU time with this stack, once its counters were read.
 	runCPU int64
-	usual  usualStack
+	usual  usual.Stack
 	spin   spin.Stay
 	loop   loop.Stay
 	// endingNS is since when it shows that the program ends (ending). courseNS is when it last ran the program's code
@@ -163,7 +165,7 @@ type collector struct {
 	turns    []turn
 	peers    account.PeerGroups
 	gates    *gates
-	contests contests
+	contests contests.Contests
 	// takers are the threads that were last seen waiting to take from a SizedQueue, for at most maxTakers queues.
 	takers map[uint64]sampler.ThreadID
 	growth memory.Growth
@@ -269,7 +271,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	}
 	c.growth.Add(s)
 	c.allocated(s, k.States)
-	c.contests.look(k.ToNS, s, k.States, c.proc.Pauses)
+	c.contests.Add(k.ToNS, s, k.States, c.proc.Pauses)
 	// Between two readings of all stacks, samples by thread switches have read few stacks. Their counts do not fit together.
 	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.look(k.ToNS, k.States, k.Slots, c.threads) {
 		for i, slot := range k.Slots {
@@ -334,7 +336,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	if t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && (ts.Stack != w.stack || fresh) {
 		w.moved = w.moved || !fresh && !w.idle
 		if !fresh {
-			w.usual.stayed(w.stack, at-w.stackNS)
+			w.usual.Stayed(w.stack, at-w.stackNS)
 		}
 		if !fresh && w.state == gvl.Waiting && ts.State == gvl.Waiting {
 			c.turn(ts.Ractor).moved = true
@@ -347,7 +349,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
 		// Another wait at the same place: what it did in between fell between two samples.
 		w.moved = w.moved || !w.idle
-		w.usual.stayed(w.stack, at-w.stackNS)
+		w.usual.Stayed(w.stack, at-w.stackNS)
 		w.stackNS = at
 	}
 	if changed {

@@ -17,7 +17,7 @@ func TestFullCollections(t *testing.T) {
 		name          string
 		reason        uint32
 		markMS, allMS int64
-		// stepMS is how long the collector is in it at a time; zero if it takes all in one step. cpu is the share of a CPU.
+		// stepMS is how long a step takes. It is zero if there is only one. cpu is the share of a CPU, in percent.
 		stepMS   int64
 		cpu      int64
 		compacts bool

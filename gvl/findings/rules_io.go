@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/usual"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -70,7 +71,7 @@ func (w *moment) listens(x *watch) bool {
 	if x.flags&(flagServer|flagServing) != 0 {
 		return false
 	}
-	return x.listens || consumer(x) || x.usual.matches(x.stack) && float64(x.usual.longestNS) >= usualWait*w.limits.httpWait
+	return x.listens || consumer(x) || x.usual.Matches(x.stack) && float64(x.usual.LongestNS) >= usual.Wait*w.limits.httpWait
 }
 
 // evalIOBusy: most of a pool of threads waits. That is no fault in itself. Rules that know a fault in it hide this one.

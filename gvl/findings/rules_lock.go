@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/contests"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -206,21 +207,21 @@ func evalConvoy(w *window) hit {
 // evalStarved: one thread gets a lock again and again, and others are woken in vain.
 func evalStarved(w *window) hit {
 	var h hit
-	for _, x := range w.ev.contests.list {
-		winner, share, vain, looks := x.winner(w.nowNS)
+	for _, x := range w.ev.contests.List {
+		winner, share, vain, looks := x.Winner(w.nowNS)
 		ids, longest := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {
-			return ts.Thread != winner && w.ev.contests.starved(x, ts)
+			return ts.Thread != winner && w.ev.contests.Starved(x, ts)
 		})
 		score := least(float64(longest)/w.limits.starveWait, share/w.limits.starveShare, float64(vain)/w.limits.starveVain)
-		if looks < gateMinLooks || score <= h.score {
+		if looks < contests.MinCounts || score <= h.score {
 			continue
 		}
-		h = hit{score: score, severity: SeverityWarn, object: x.object, threads: append([]sampler.ThreadID{winner}, ids...)}
+		h = hit{score: score, severity: SeverityWarn, object: x.Object, threads: append([]sampler.ThreadID{winner}, ids...)}
 		if score < 1 {
 			continue
 		}
 		h.title = "Thread never " + tense("gets", "got") + " lock"
-		h.explains = w.locks[x.object]
+		h.explains = w.locks[x.Object]
 		h.text = w.name(winner) + " had " + object(&w.state(ids[0]).Detail) + " in " + units.RoundPercent(share) + " of the samples with a holder"
 		if ts := w.state(winner); ts != nil {
 			h.stack = ts.Stack
@@ -229,7 +230,7 @@ func evalStarved(w *window) hit {
 			}
 			w.serves(&h, winner)
 		}
-		span := int64(looks) * gateLookNS
+		span := int64(looks) * contests.EveryNS
 		h.text += "; it " + tense("releases and takes", "released and took") + " it again about " + number(float64(vain)*1e9/float64(span)) + " times per second, for about " +
 			units.ProseDuration(span/vain) + " each; " + units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + ", woken in vain and not seen elsewhere for up to " +
 			units.ProseDuration(longest)

@@ -53,7 +53,7 @@ func (w *moment) atGate(g *gate, id sampler.ThreadID) sampler.ThreadID {
 	return 0
 }
 
-// poolCycleText says who waits for whom, and how large the pool has to be.
+// poolCycleText says which threads wait for each other, and how large the pool has to be.
 func (w *window) poolCycleText(h *hit, g *gate, ends map[sampler.ThreadID]sampler.ThreadID) {
 	waiting, helpers := 0, make(map[sampler.ThreadID]bool)
 	for holder, end := range ends {

@@ -56,7 +56,7 @@ func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 		if x.listens && x.flags&(flagServer|flagServing) == 0 {
 			return false
 		}
-		if x.moved && (!x.usual.matches(x.stack) || x.flags&(flagServer|flagServing) != 0) {
+		if x.moved && (!x.usual.Matches(x.stack) || x.flags&(flagServer|flagServing) != 0) {
 			return !w.terminal(ts.Detail.Peer)
 		}
 		if x.group == 0 {

@@ -1,4 +1,4 @@
-// Package loads tells which threads load code, and which wait until another thread has loaded a file.
+// Package loads finds the threads that load code, and the ones that wait until another thread has loaded a file.
 package loads
 
 import (

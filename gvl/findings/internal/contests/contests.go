@@ -1,38 +1,47 @@
-package findings
+// Package Contests follows the locks that threads wait for: which thread gets them, and whether others are woken in vain.
+package contests
 
 import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// contestLook is one sample of a lock: its holder, and how often at least a waiting thread had been woken since the
+const (
+	// EveryNS is the interval between two counts, in ns. windowNS is the past that counts, the window of findings.
+	EveryNS  = 100e6
+	windowNS = 10e9
+	// MinCounts is the least number of counts with a waiting thread.
+	MinCounts = 20
+)
+
+// look is one sample of a lock: its holder, and how often at least a waiting thread had been woken since the
 // last sample and went on waiting. Each time the lock had been released.
-type contestLook struct {
+type look struct {
 	atNS   int64
 	holder sampler.ThreadID
 	vain   int64
 }
 
-// contestant is a thread that waits: since when, the number of the first sample, and its turns on a CPU
+// waiter is a thread that waits: since when, the number of the first sample, and its turns on a CPU
 // (sampler.Kernel.Turns).
-type contestant struct {
+type waiter struct {
 	sinceNS, sample, turns int64
 }
 
-// contest is a lock that threads wait for: which thread gets it, and whether the others are woken in vain.
-type contest struct {
-	object uint64
-	looks  [gateLooks]contestLook
+// Contest is a lock that threads wait for: which thread gets it, and whether the others are woken in vain.
+type Contest struct {
+	Object uint64
+	looks  [windowNS / EveryNS]look
 	next   int
 	lastNS int64
 	// waits are the waiting threads. heldNS is when each thread last had the lock.
-	waits  map[sampler.ThreadID]contestant
+	waits  map[sampler.ThreadID]waiter
 	heldNS map[sampler.ThreadID]int64
 }
 
-// contests follows the locks that threads wait for.
-type contests struct {
-	list   []*contest
+// Contests follows the locks that threads wait for.
+type Contests struct {
+	List   []*Contest
 	nextNS int64
 	// sample counts the samples.
 	sample int64
@@ -44,25 +53,25 @@ const (
 	maxContestants = 4096
 )
 
-func (c *contests) find(object uint64) *contest {
-	for _, x := range c.list {
-		if x.object == object {
+func (c *Contests) find(object uint64) *Contest {
+	for _, x := range c.List {
+		if x.Object == object {
 			return x
 		}
 	}
 	return nil
 }
 
-// look adds the waiting threads of a sample. If pauses is true, each sample stops the program, so turns on a CPU
+// Add adds the waiting threads of a sample. If pauses is true, each sample stops the program, so turns on a CPU
 // prove nothing.
-func (c *contests) look(now int64, s *sampler.Sample, states []gvl.ThreadState, pauses bool) {
+func (c *Contests) Add(now int64, s *sampler.Sample, states []gvl.ThreadState, pauses bool) {
 	c.sample++
 	if s.Depth != sampler.StackTick {
 		return // turns are read at stack ticks
 	}
 	next := now >= c.nextNS
 	if next {
-		c.nextNS = now + gateLookNS
+		c.nextNS = now + EveryNS
 	}
 	for i := range states {
 		ts := &states[i]
@@ -71,11 +80,11 @@ func (c *contests) look(now int64, s *sampler.Sample, states []gvl.ThreadState, 
 		}
 		x := c.find(ts.Detail.Object)
 		if x == nil {
-			if len(c.list) >= maxContests {
+			if len(c.List) >= maxContests {
 				continue
 			}
-			x = &contest{object: ts.Detail.Object, waits: make(map[sampler.ThreadID]contestant), heldNS: make(map[sampler.ThreadID]int64)}
-			c.list = append(c.list, x)
+			x = &Contest{Object: ts.Detail.Object, waits: make(map[sampler.ThreadID]waiter), heldNS: make(map[sampler.ThreadID]int64)}
+			c.List = append(c.List, x)
 		}
 		if next && x.lastNS != now || x.lastNS == 0 {
 			if len(x.waits) > maxContestants || len(x.heldNS) > maxContestants {
@@ -83,7 +92,7 @@ func (c *contests) look(now int64, s *sampler.Sample, states []gvl.ThreadState, 
 				clear(x.heldNS)
 			}
 			x.next = (x.next + 1) % len(x.looks)
-			x.looks[x.next], x.lastNS = contestLook{atNS: now}, now
+			x.looks[x.next], x.lastNS = look{atNS: now}, now
 		}
 		l := &x.looks[x.next]
 		if h := ts.Detail.Holder; h != 0 {
@@ -92,7 +101,7 @@ func (c *contests) look(now int64, s *sampler.Sample, states []gvl.ThreadState, 
 		}
 		was, turns := x.waits[ts.Thread], s.Threads[i].Kernel.Turns
 		if was.sinceNS != ts.SinceNS {
-			was = contestant{sinceNS: ts.SinceNS, sample: c.sample}
+			was = waiter{sinceNS: ts.SinceNS, sample: c.sample}
 		}
 		if was.turns != 0 && turns > was.turns && !pauses {
 			l.vain++
@@ -103,21 +112,21 @@ func (c *contests) look(now int64, s *sampler.Sample, states []gvl.ThreadState, 
 	if !next {
 		return
 	}
-	kept := c.list[:0]
-	for _, x := range c.list {
-		if now-x.lastNS <= findingsWindowNS {
+	kept := c.List[:0]
+	for _, x := range c.List {
+		if now-x.lastNS <= windowNS {
 			kept = append(kept, x)
 		}
 	}
-	clear(c.list[len(kept):])
-	c.list = kept
+	clear(c.List[len(kept):])
+	c.List = kept
 }
 
-// starved reports whether a thread has waited all the time since its wait began: it was seen nowhere else in as many
+// Starved reports whether a thread has waited all the time since its wait began: it was seen nowhere else in as many
 // samples as would show a thread that had the lock for a hundredth of the time.
-func (c *contests) starved(x *contest, ts *gvl.ThreadState) bool {
+func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 	was, ok := x.waits[ts.Thread]
-	return ok && ts.State == gvl.Lock && ts.Detail.Object == x.object && was.sinceNS == ts.SinceNS && c.sample-was.sample >= starvedSamples &&
+	return ok && ts.State == gvl.Lock && ts.Detail.Object == x.Object && was.sinceNS == ts.SinceNS && c.sample-was.sample >= starvedSamples &&
 		x.heldNS[ts.Thread] <= ts.SinceNS
 }
 
@@ -125,13 +134,13 @@ func (c *contests) starved(x *contest, ts *gvl.ThreadState) bool {
 // elsewhere for a hundredth of the time once in 20 times.
 const starvedSamples = 300
 
-// winner returns the thread with the lock in most samples of the window, and its part of the samples with a holder.
+// Winner returns the thread with the lock in most samples of the window, and its part of the samples with a holder.
 // vain is how often at least other threads were woken in vain. looks counts the samples with a waiting thread.
-func (x *contest) winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
+func (x *Contest) Winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
 	times := make(map[sampler.ThreadID]int64)
 	held := int64(0)
 	for _, l := range x.looks {
-		if l.atNS <= now-findingsWindowNS {
+		if l.atNS <= now-windowNS {
 			continue
 		}
 		looks++

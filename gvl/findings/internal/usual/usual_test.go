@@ -1,4 +1,4 @@
-package findings
+package usual
 
 import (
 	"testing"
@@ -25,15 +25,15 @@ func TestUsualStack(t *testing.T) {
 		{"never there", []stay{{2, 100}, {3, 100}, {2, 100}}, false, 0},
 	}
 	for _, tt := range tests {
-		var u usualStack
+		var u Stack
 		for _, s := range tt.stays {
-			u.stayed(s.stack, s.ns)
+			u.Stayed(s.stack, s.ns)
 		}
-		if got := u.matches(1); got != tt.usual {
+		if got := u.Matches(1); got != tt.usual {
 			t.Errorf("%s: %v", tt.name, got)
 		}
-		if tt.usual && u.longestNS != tt.longest {
-			t.Errorf("%s: longest %d", tt.name, u.longestNS)
+		if tt.usual && u.LongestNS != tt.longest {
+			t.Errorf("%s: longest %d", tt.name, u.LongestNS)
 		}
 	}
 }

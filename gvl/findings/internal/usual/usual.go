@@ -1,0 +1,41 @@
+// Package usual finds the stack at which a thread spends nearly all its time.
+package usual
+
+import "github.com/ddtop/ddtop/sampler"
+
+const (
+	// share is the part of its time at one stack from which on that is a thread's usual one.
+	share = .9
+	// Wait is the least time that a reader has waited at its usual stack before, as a multiple of http_slow's waits. No
+	// call takes so long.
+	Wait = 2
+)
+
+// Stack finds the stack at which a thread spends nearly all its time, like a stream's reader in the read for the
+// next message. It follows the stack that can have more than half of the time (Boyer and Moore's vote).
+type Stack struct {
+	stack sampler.StackID
+	// leadNS is how much longer the thread was at stack than elsewhere. seenNS is all time.
+	leadNS, seenNS int64
+	// LongestNS is the longest stay at stack that has ended.
+	LongestNS int64
+}
+
+// Stayed adds a stay at a stack that has ended.
+func (u *Stack) Stayed(stack sampler.StackID, ns int64) {
+	u.seenNS += ns
+	switch {
+	case stack == u.stack:
+		u.leadNS += ns
+		u.LongestNS = max(u.LongestNS, ns)
+	case u.leadNS >= ns:
+		u.leadNS -= ns
+	default:
+		*u = Stack{stack: stack, leadNS: ns - u.leadNS, seenNS: u.seenNS, LongestNS: ns}
+	}
+}
+
+// Matches reports whether a stack is the thread's usual one.
+func (u *Stack) Matches(stack sampler.StackID) bool {
+	return stack != 0 && stack == u.stack && float64(u.leadNS) >= (2*share-1)*float64(u.seenNS)
+}
