@@ -40,7 +40,7 @@ var callsOf = map[callClass][]string{
 	// A thread in vfork, or in clone with CLONE_VFORK (posix_spawn, Ruby's spawn), waits until the child calls exec.
 	callChild:     {"wait4", "waitid", "vfork", "clone", "clone3"},
 	callSleep:     {"nanosleep", "clock_nanosleep", "pause", "rt_sigtimedwait", "rt_sigsuspend"},
-	callFutex:     {"futex", "futex_waitv", "futex_wait", sampler.SyscallLostLock, sampler.SyscallLostHelper},
+	callFutex:     {"futex", "futex_waitv", "futex_wait", sampler.SyscallLostLock, sampler.SyscallLostHelper, sampler.SyscallHelperLock},
 	callSemaphore: {"semop", "semtimedop"},
 	callSocket:    {"shutdown", "setsockopt", "getsockopt", "bind", "listen", "getpeername", "getsockname", "socket", "socketpair"},
 	callFile: {"open", "openat", "openat2", "open_by_handle_at", "creat", "close", "close_range", "dup2", "dup3", "fsync", "fdatasync",
@@ -239,8 +239,9 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 			d.Kind = kindCLock
 			return Lock, d
 		}
-		if resolves && c.proc.Era != sampler.EraSched {
-			// Up to 3.2 the caller asks the name server itself, so it waits for a lock of the C library.
+		if resolves && (c.proc.Era != sampler.EraSched || k.Syscall == sampler.SyscallHelperLock) {
+			// Up to 3.2 the caller asks the name server itself, so it waits for a lock of the C library. Later its
+			// helper does, and waits for that lock.
 			d.Kind = kindCLock
 			return Lock, d
 		}

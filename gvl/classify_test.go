@@ -133,6 +133,10 @@ func TestClassify(t *testing.T) {
 		{"resolving while connecting", []sampler.Era{sampler.EraSched},
 			gvltest.SampleAt(gvltest.Base, 0, withStack(gvltest.Answered(gvltest.Released(1), gvltest.Base, "futex", -1, 0), "TCPSocket#initialize")), IO,
 			func(d Detail) bool { return d.Op == OpResolve }},
+		{"in a resolver whose helper is at a lock", []sampler.Era{sampler.EraSched},
+			gvltest.SampleAt(gvltest.Base, 0, withStack(
+				gvltest.Answered(gvltest.Released(1), gvltest.Base, sampler.SyscallHelperLock, -1, 0), "Addrinfo.getaddrinfo")), Lock,
+			func(d Detail) bool { return d.Op == "" && d.Kind == kindCLock }},
 		{"in a resolver without a helper, at a lock", []sampler.Era{sampler.EraOwner},
 			gvltest.SampleAt(gvltest.Base, 0,
 				withStack(gvltest.Answered(gvltest.Released(1), gvltest.Base, "futex", -1, 0), "Addrinfo.getaddrinfo")), Lock,

@@ -170,6 +170,9 @@ const (
 	// resolves a name.
 	SyscallLostLock   = "(lock of no thread)"
 	SyscallLostHelper = "(helper at a lock of no thread)"
+	// SyscallHelperLock: the thread waits in a futex. A thread that Ruby does not know waits for a lock of C code. No
+	// such thread is in a system call that can ask a server.
+	SyscallHelperLock = "(helper at a lock)"
 )
 
 // StackQuality says how far a thread's stack in a sample can be trusted.

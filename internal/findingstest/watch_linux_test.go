@@ -80,6 +80,8 @@ type program struct {
 	*rubytest.Process
 	name    string
 	started time.Time
+	// address is the program's own loopback address.
+	address string
 }
 
 // load starts a program of testdata. One that computes waits, loaded, until begin says so, so that it can be started
@@ -88,7 +90,9 @@ func load(t *testing.T, r rubytest.Ruby, name string) *program {
 	t.Helper()
 	n := nextAddress.Add(1)
 	address := fmt.Sprintf("127.44.%d.%d", n/200, 2+n%200)
-	return &program{r.Start(t, source(t, name), rubytest.Options{Args: []string{address}, OwnMounts: strings.HasSuffix(name, "dns_slow")}), name, time.Now()}
+	ownMounts := strings.HasSuffix(name, "dns_slow") || name == "dns/asks"
+	p := r.Start(t, source(t, name), rubytest.Options{Args: []string{address}, OwnMounts: ownMounts})
+	return &program{p, name, time.Now(), address}
 }
 
 // begin returns when the program says that it is ready.

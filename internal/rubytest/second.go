@@ -16,15 +16,21 @@ var secondSource []byte
 // embeds it. The first thread waits in pause(2).
 func (r Ruby) StartInSecondThread(t testing.TB, script string, o Options) *Process {
 	t.Helper()
+	return r.StartPreloaded(t, script, o, secondSource)
+}
+
+// StartPreloaded starts a program with a library whose functions come before all others. source is the library in C.
+func (r Ruby) StartPreloaded(t testing.TB, script string, o Options, source []byte) *Process {
+	t.Helper()
 	if r.Emulator != "" {
 		Skip(t, "the library is built for this machine, and %s runs in an emulator", r)
 	}
 	dir := t.TempDir()
-	source, library := filepath.Join(dir, "second.c"), filepath.Join(dir, "second.so")
-	if err := os.WriteFile(source, secondSource, 0o644); err != nil {
+	file, library := filepath.Join(dir, "first.c"), filepath.Join(dir, "first.so")
+	if err := os.WriteFile(file, source, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	gcc := exec.Command(Program(t, "gcc", "gcc libc6-dev"), "-O1", "-w", "-shared", "-fPIC", "-nostdlib", "-fno-stack-protector", "-o", library, source)
+	gcc := exec.Command(Program(t, "gcc", "gcc libc6-dev"), "-O1", "-w", "-shared", "-fPIC", "-nostdlib", "-fno-stack-protector", "-o", library, file)
 	if text, err := gcc.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", gcc, err, text)
 	}
@@ -32,8 +38,8 @@ func (r Ruby) StartInSecondThread(t testing.TB, script string, o Options) *Proce
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]string{"second.so": string(content)}
+	files := map[string]string{"first.so": string(content)}
 	maps.Copy(files, o.files)
-	o.files, o.Env = files, append([]string{"LD_PRELOAD=./second.so"}, o.Env...)
+	o.files, o.Env = files, append([]string{"LD_PRELOAD=./first.so"}, o.Env...)
 	return r.Start(t, script, o)
 }

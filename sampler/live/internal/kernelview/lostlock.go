@@ -1,6 +1,7 @@
 package kernelview
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -21,13 +22,15 @@ type lostWait struct {
 	lost bool
 }
 
-// lostHelpers is whether a native thread that Ruby does not know waits for a mutex of no thread.
+// lostHelpers is what the native threads that Ruby does not know wait for: SyscallLostHelper, SyscallHelperLock, or
+// empty for anything else.
 type lostHelpers struct {
 	atNS  int64
-	found bool
+	found string
 }
 
-// lostName returns the name of a wait in a futex: futex, or what says that no thread can end it.
+// lostName returns the name of a wait in a futex: futex, or what says that no thread can end it, or that the helper
+// threads that may resolve a name ask no server.
 func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	if v.Spaces == nil || v.mem == nil {
 		return call.Name
@@ -36,13 +39,10 @@ func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	if w.lost.atNS == 0 || w.lost.args != call.Args || now-w.lost.atNS > lostAgainNS {
 		w.lost = lostWait{call.Args, now, v.isLost(call)}
 	}
-	switch {
-	case w.lost.lost:
+	if w.lost.lost {
 		return sampler.SyscallLostLock
-	case v.helperLost(now):
-		return sampler.SyscallLostHelper
 	}
-	return call.Name
+	return cmp.Or(v.helpers(now), call.Name)
 }
 
 // isLost reports whether a call waits for a lost mutex of glibc, or for a lock in LostLocks. The owner of a lost mutex
@@ -67,32 +67,48 @@ func (v *View) isLost(call *kernel.Call) bool {
 	return ok && again == owner
 }
 
-// helperLost reports whether a native thread unknown to Ruby waits for a mutex of no thread. It asks once a second.
-func (v *View) helperLost(now int64) bool {
+// asks are the system calls in which a resolver waits for its server.
+var asks = map[string]bool{
+	"poll": true, "ppoll": true, "select": true, "pselect6": true, "connect": true, "read": true, "recvfrom": true,
+	"recvmsg": true, "recvmmsg": true, "sendto": true, "sendmsg": true, "sendmmsg": true,
+}
+
+// helpers returns what the native threads that Ruby does not know wait for. It asks once a second.
+func (v *View) helpers(now int64) string {
 	if v.lost.atNS != 0 && now-v.lost.atNS <= lostAgainNS {
 		return v.lost.found
 	}
 	v.lost = lostHelpers{atNS: now}
 	tids, err := v.tasks.List()
 	if err != nil {
-		return false
+		return ""
 	}
 	known := make(map[int32]bool, len(v.threads))
 	for _, w := range v.threads {
 		known[w.tid] = true
 	}
-	asked := 0
+	asked, locked, other := 0, false, false
 	for _, tid := range tids {
 		if known[tid] {
 			continue
 		}
 		if asked++; asked > maxHelpers {
+			other = true
 			break
 		}
-		if call, err := v.tasks.Call(tid); err == nil && call.Name == "futex" && v.isLost(&call) {
-			v.lost.found = true
-			break
+		call, err := v.tasks.Call(tid)
+		switch {
+		case err != nil || asks[call.Name]:
+			other = true
+		case call.Name == "futex" && v.isLost(&call):
+			v.lost.found = sampler.SyscallLostHelper
+			return v.lost.found
+		case call.AwaitsLock():
+			locked = true
 		}
+	}
+	if locked && !other {
+		v.lost.found = sampler.SyscallHelperLock
 	}
 	return v.lost.found
 }
