@@ -13,8 +13,8 @@ import (
 )
 
 // foldWorld makes a tree of lines. A line is "thread", frames and a weight, such as "t;a;gem:b;c:C#d;lib:e 10". "gem:",
-// "lib:", "c:" and "so:" are code of a gem, of the standard library, in C, and of a native stack. Other frames with a capital letter are the
-// program's own.
+// "lib:" and "c:" are code of a gem, of the standard library and in C. "so:" is a C function of a native stack. Other
+// frames with a capital letter are the program's own.
 func foldWorld(t *testing.T, lines ...string) (*Snapshot, *sampler.Dictionary, Options) {
 	t.Helper()
 	dict, s := sampler.NewDictionary(), new(Snapshot)

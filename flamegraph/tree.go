@@ -41,8 +41,8 @@ const (
 	// RunNode represents frames that are not the program's own (see Fold). Its key is the outermost frame's, except
 	// for the Kind.
 	RunNode
-	// LeafNode represents the own time of a function at all its places within a run, with the C functions of native
-	// stacks that it called below it.
+	// LeafNode represents the own time of a function at all its places within a run. Below it are the C functions of
+	// native stacks that it called.
 	LeafNode
 )
 

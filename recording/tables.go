@@ -15,9 +15,9 @@ import (
 //
 //	strings  the bytes of each, after their number
 //	frames   label, name, path, absolute path, line, line minus first line, flags (1 C, 2 uncertain, 4 a gem, 64 only
-//	         its line is uncertain, 128 of a native stack; origin from the fourth to the sixth bit), the gem if there is
-//	         one, and for a native stack library, build id and places (since version 11). Strings are numbered in the
-//	         order in which frames use them first: 0 is the next new one, n the nth back
+//	         its line is uncertain, 128 of a native stack; origin from the fourth to the sixth bit), the gem if there
+//	         is one. Since version 11 library, build id and places of a native stack follow. Strings are numbered in
+//	         the order in which frames use them first: 0 is the next new one, n the nth back
 //	nodes    of the trie of stacks, callers first: how far back the caller is (0: none), frame
 //	stacks   the node of each, in the order of the samples' IDs (from 1)
 //	peers    kind, remote, local, service, path (strings); behind the path, after a zero byte, the process that

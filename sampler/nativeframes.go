@@ -15,7 +15,7 @@ const (
 
 // NativeCode says which C functions a Frame of a native stack stands for. It is empty for other frames.
 type NativeCode struct {
-	// Library and BuildID are those of NativeFrame. The Path of the Frame is the file's.
+	// Library and BuildID are as in NativeFrame. The Path of the Frame is the file's.
 	Library, BuildID string
 	// Places has Offset and Function of each function in hexadecimal, innermost first: "24a1c0-24a100 2c00d4-2c0000".
 	// Only functions without a name share a Frame.

@@ -211,8 +211,8 @@ type Thread struct {
 	Omitted uint32
 	// Stack is the running fiber's stack.
 	Stack StackID
-	// Native is Stack with the C functions that its innermost frame has called. It is zero if they are not known. They
-	// are those of the stay that the thread was in when Kernel.Turns was read: it has got no CPU since.
+	// Native is Stack with the C functions that its innermost frame has called. It is zero if they are not known. The
+	// thread had got no CPU since they were read when Kernel.Turns was read.
 	Native StackID
 	// Resumers are the stacks of the fibers that resumed the running one, outward. It is nil if there is none.
 	Resumers []StackID

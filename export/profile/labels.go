@@ -84,7 +84,7 @@ func (b *profileBuilder) label(s *profile.Sample, k flamegraph.Key) {
 	if k.Rests {
 		s.Label[LabelRest] = []string{"yes"}
 	}
-	if f := b.m.Dict.Frame(b.frames[0]); f.Origin != sampler.OriginUnknown {
+	if f := b.innermost(); f.Origin != sampler.OriginUnknown {
 		s.Label[labelOrigin] = []string{f.Origin.String()}
 		if f.Gem != "" {
 			s.Label[labelGem] = []string{flamegraph.Printable(f.Gem)}

@@ -13,9 +13,9 @@ import (
 )
 
 // nativeLocation returns the location of C functions of a native stack. Its mapping is the file, with the build id. The
-// addresses are those of the file's own symbol table, so that a server can find the names of functions that have none.
-// Functions without a name in a row are one location: that of the innermost one. The SystemName of its function lists
-// all of them.
+// addresses are as in the file's own symbol table, so that a server can find the names of functions that have none.
+// Functions without a name in a row are one location, with the address of the innermost one. The SystemName of its
+// function lists all addresses.
 func (b *profileBuilder) nativeLocation(f sampler.Frame) *profile.Location {
 	list := f.NativeFrames()
 	if len(list) == 0 { // the frame for functions that could not be read
@@ -44,6 +44,16 @@ func (b *profileBuilder) nativeLocation(f sampler.Frame) *profile.Location {
 		Line: []profile.Line{{Function: fn}}}
 	b.p.Location = append(b.p.Location, l)
 	return l
+}
+
+// innermost returns the innermost Ruby frame of the stack. C functions below it are of no gem.
+func (b *profileBuilder) innermost() (f sampler.Frame) {
+	for _, id := range b.frames {
+		if f = b.m.Dict.Frame(id); !f.IsNative() {
+			break
+		}
+	}
+	return f
 }
 
 type nativeKey struct {

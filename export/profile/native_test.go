@@ -18,7 +18,7 @@ import (
 func TestNativeFrames(t *testing.T) {
 	d := sampler.NewDictionary()
 	ruby := d.InternStackOf([]sampler.FrameID{
-		d.InternFrame(sampler.Frame{Label: "PG::Connection#sync_exec", Name: "sync_exec", C: true, Origin: sampler.OriginCore}),
+		d.InternFrame(sampler.Frame{Label: "PG::Connection#sync_exec", Name: "sync_exec", C: true, Origin: sampler.OriginGem, Gem: "pg 1.5"}),
 		d.InternFrame(sampler.Frame{Label: "<main>", Name: "<main>", Path: "a.rb", Line: 3, FirstLine: 1})})
 	const pq = "/usr/lib/libpq.so.5.15"
 	native := d.InternNative(ruby, &sampler.NativeStack{Frames: []sampler.NativeFrame{
@@ -40,6 +40,9 @@ func TestNativeFrames(t *testing.T) {
 	byFunction := make(map[string]int64)
 	var got []string
 	for _, s := range p.Sample {
+		if gem := s.Label[labelGem]; len(gem) != 1 || gem[0] != "pg 1.5" {
+			t.Errorf("the gem is %v", gem)
+		}
 		for _, l := range s.Location {
 			byFunction[l.Line[0].Function.Name] += s.Value[0]
 		}
@@ -69,7 +72,7 @@ func TestNativeFrames(t *testing.T) {
 	if want := []string{"poll", "libpq (2 functions)", "PQgetResult", "PG::Connection#sync_exec", "<main>"}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if byFunction["PG::Connection#sync_exec"] != 100 || byFunction["poll"] != 70 || len(p.Mapping) != 4 {
+	if byFunction["PG::Connection#sync_exec"] != 100 || byFunction["poll"] != 70 || len(p.Mapping) != 4 /* two files, the gem, the program */ {
 		t.Errorf("%v, %d mappings", byFunction, len(p.Mapping))
 	}
 }

@@ -299,7 +299,7 @@ func (x *Intervals) Tick(k *gvl.Tick) {
 	x.native.Feed(k, x.stayed)
 }
 
-// stayed writes the C functions in which a thread stayed, for the time that is proven.
+// stayed writes the C functions in which a thread stayed, with the proven part of that time.
 func (x *Intervals) stayed(id sampler.ThreadID, stay *gvl.NativeStay) {
 	functions := x.dict.NativeStack(&sampler.Thread{Stack: stay.Stack, Native: stay.Native}).Frames
 	if stay.ToNS <= stay.FromNS || len(functions) == 0 {

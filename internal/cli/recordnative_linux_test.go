@@ -31,8 +31,7 @@ type recordedStay struct {
 }
 
 // TestRecordingHasNativeFrames: a recording made with the defaults has the C functions in which blocked threads stay,
-// and so has each file made of it. They are those that eu-stack finds. In a profile they are below the Ruby frame, whose
-// time they do not change.
+// and so has each file made of it. eu-stack finds the same functions. In a profile they are below the Ruby frame.
 func TestRecordingHasNativeFrames(t *testing.T) {
 	rubytest.Long(t)
 	eu := rubytest.Program(t, "eu-stack", "elfutils")

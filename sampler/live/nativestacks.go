@@ -121,7 +121,7 @@ func (s *sampling) tellPlaces(sample *sampler.Sample) {
 type nativeStays struct {
 	changes uint64
 	at      map[sampler.ThreadID]nativeStay
-	// order has those of the last sample's threads, in its order.
+	// order has the stacks of the last sample's threads, in its order.
 	order []nativeStay
 	// filled is true if a thread of the last sample has got C functions.
 	filled bool
