@@ -109,6 +109,8 @@ type watch struct {
 	usual  usual.Stack
 	spin   spin.Stay
 	loop   loop.Stay
+	// vainNS is since when it waits for a Queue that has items. It is zero if it does not.
+	vainNS int64
 	// endingNS is since when it shows that the program ends (ending). courseNS is when it last ran the program's code
 	// after the start. Both are zero if never.
 	ending             ending
@@ -367,6 +369,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	}
 	w.spin.Add(t, ts)
 	w.loop.Add(t, ts, fresh)
+	w.vainly(t, ts, at)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens = ts.State == gvl.IO && t.Kernel.Listens
 	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait

@@ -24,6 +24,7 @@ type limits struct {
 	throttled, throttledCrit                                  float64
 	regexMatch                                                float64
 	spinTime, spinWakes, spinCPU                              float64
+	lostTime                                                  float64
 	loopTime, loopFibers                                      float64
 	starveWait, starveShare, starveVain                       float64
 	loadWait                                                  float64
@@ -93,6 +94,7 @@ var limitSpecs = [...]limitSpec{
 	{"spinning", "time", unitTime, 5e9, func(l *limits) *float64 { return &l.spinTime }},
 	{"spinning", "wakeups", unitNumber, 1000, func(l *limits) *float64 { return &l.spinWakes }},
 	{"spinning", "cpu", unitShare, .80, func(l *limits) *float64 { return &l.spinCPU }},
+	{"lost_wakeup", "time", unitTime, 2e9, func(l *limits) *float64 { return &l.lostTime }},
 	{"loop_blocked", "time", unitTime, 1e9, func(l *limits) *float64 { return &l.loopTime }},
 	{"loop_blocked", "fibers", unitNumber, 1, func(l *limits) *float64 { return &l.loopFibers }},
 	{"lock_starved", "wait", unitTime, 2e9, func(l *limits) *float64 { return &l.starveWait }},

@@ -64,6 +64,7 @@ var rules = [...]rule{
 	{id: ruleStarved, rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
 	{id: "regex_runaway", rank: rankCause, boot: true, eval: evalRegex},
 	{id: ruleSpins, rank: rankCause, boot: true, eval: evalSpins},
+	{id: ruleLostWakeup, rank: rankCause, boot: true, eval: evalLostWakeup},
 	{id: ruleLoopBlocked, rank: rankCause, boot: true, eval: evalLoopBlocked},
 	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},
 	{id: "load_wait", rank: rankCause, boot: true, eval: evalLoadWait},

@@ -41,6 +41,7 @@ var raises = map[string]raised{
 	"regex_runaway": {words: []string{"parser has been matching one at", "script.rb:"}, alone: true},
 	"spinning": {words: []string{"Spins without progress", "threads have been at one place each", "in Poller#run", "times per second"},
 		alone: true},
+	"lost_wakeup": {words: []string{"Lost wake-up", "2 threads wait for Queue 0x", "in Mailer#run → ", "Queue#pop"}},
 	"loop_blocked": {words: []string{"Event loop blocked", "reactor has run one fiber for", "in Ledger#book",
 		"10 other fibers"}},
 	"lock_convoy": {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},

@@ -34,6 +34,9 @@ type blockedState struct {
 	region bool
 	nt     uint64
 	known  bool
+	takes  bool // it takes from a Queue
+	// sinceNS is when the reason was found, CLOCK_MONOTONIC in ns.
+	sinceNS int64
 	// payload is the struct of the Mutex that the thread waits for. Each stack tick reads its holder into holder.
 	payload attach.Address
 	holder  [8]byte
@@ -47,6 +50,7 @@ type blockReader struct {
 	*target
 	list              *threadList
 	mProcess, cRactor uint64
+	looks             queueLooks
 }
 
 // forget drops the state, because the thread runs or wants to run.
@@ -94,7 +98,7 @@ func (r *blockReader) describeBlocked(t *thread) {
 		return
 	}
 	*b = blockedState{value: sampler.Blocked{FD: -1}, stack: t.stack.version, mutex: mutex, status: status, region: region, nt: nt,
-		known: true}
+		known: true, sinceNS: r.list.beganNS}
 	v := &b.value
 	var types [4]string
 	r.dec.Objects.DataTypeNames(t.stack.topSelf[:], types[:])
@@ -119,6 +123,7 @@ func (r *blockReader) describeBlocked(t *thread) {
 	case !region && status == sampler.Stopped:
 		v.Kind = sampler.BlockSleep
 	}
+	b.takes = r.takes(t, v.Kind)
 }
 
 // parkedOnCondition finds a ConditionVariable among the receivers of the innermost frames: up to 3.4 the Mutex that it

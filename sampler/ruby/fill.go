@@ -204,6 +204,9 @@ func (r *sampleMaker) fillThread(depth sampler.Depth, t *thread, out *sampler.Th
 	} else if fresh && !late {
 		r.blocking.describeBlocked(t)
 	}
+	if r.blocking.hasItems(t, late) {
+		out.Bits |= sampler.BitItems
+	}
 	out.Blocked = t.blocked.value
 	out.Kernel = sampler.Kernel{FD: -1}
 }

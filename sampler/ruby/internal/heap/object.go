@@ -239,6 +239,22 @@ func (o *values) Array(v uint64) (attach.Address, uint64, error) {
 	return attach.Address(view.U64(b[32:])), n, nil
 }
 
+// ArrayHead is the number of bytes of an Array that ArrayLength needs.
+const ArrayHead = 24
+
+// ArrayLength returns the number of elements of an Array from its first ArrayHead bytes. ok is false if they are no
+// Array's.
+func (o *values) ArrayLength(head []byte) (n uint64, ok bool) {
+	flags := view.U64(head)
+	if flags&TypeMask != TypeArray {
+		return 0, false
+	}
+	if flags&flagEmbed != 0 {
+		return flags >> 15 & o.places.arrayLenMask, true
+	}
+	return view.U64(head[16:]), true
+}
+
 func (o *values) element(v uint64, i uint64) (uint64, error) {
 	at, n, err := o.Array(v)
 	if err != nil {

@@ -1,0 +1,117 @@
+package ruby
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+)
+
+const (
+	// queueWaitNS is how long a thread must have waited for a Queue before the Queue is read, in ns. Most waits are
+	// shorter or have an empty Queue.
+	queueWaitNS = int64(1e9)
+	// queueLookNS is the interval between two readings of a Queue, in ns.
+	queueLookNS = int64(500e6)
+	// maxQueueLooks bounds the Queues that a tick reads. Each takes three reads of a few bytes.
+	maxQueueLooks = 4
+	// maxQueues bounds the Queues whose last reading is kept. Past it all are read again.
+	maxQueues = 256
+)
+
+// queueLook is the last reading of a Queue.
+type queueLook struct {
+	atNS  int64
+	items bool
+}
+
+// queueLooks are the last readings of Queues that threads wait for.
+type queueLooks struct {
+	of map[uint64]queueLook
+	// tick is the tick of the last reading, n the number of readings in it.
+	tick tickNumber
+	n    int
+}
+
+// hasItems reports whether a thread waits to take from a Queue that has items. late is true if there is no time to read
+// the Queue again.
+func (r *blockReader) hasItems(t *thread, late bool) bool {
+	b := &t.blocked
+	if !b.takes {
+		return false
+	}
+	now := r.list.beganNS
+	if now-b.sinceNS < queueWaitNS {
+		return false
+	}
+	l := &r.looks
+	look := l.of[b.value.Object]
+	if now-look.atNS < queueLookNS || late {
+		return look.items
+	}
+	if l.tick != r.list.ticks {
+		l.tick, l.n = r.list.ticks, 0
+	}
+	if l.n >= maxQueueLooks {
+		return look.items
+	}
+	l.n++
+	if len(l.of) >= maxQueues || l.of == nil {
+		l.of = make(map[uint64]queueLook)
+	}
+	look = queueLook{atNS: now, items: r.queueItems(b.value.Object) > 0}
+	l.of[b.value.Object] = look
+	return look.items
+}
+
+// takers are the methods that take from a Queue or SizedQueue.
+var takers = [...]string{
+	"Queue#pop", "Queue#shift", "Queue#deq", "SizedQueue#pop", "SizedQueue#shift", "SizedQueue#deq",
+}
+
+// takes reports whether a thread waits to take from a Queue, by its innermost frames.
+func (r *blockReader) takes(t *thread, kind sampler.BlockKind) bool {
+	if kind != sampler.BlockQueue && kind != sampler.BlockSizedQueue {
+		return false
+	}
+	stack := t.stack.id
+	for range t.stack.topSelf {
+		if stack == 0 {
+			break
+		}
+		caller, id := r.dict.Stack(stack)
+		label := strings.TrimPrefix(r.dict.Frame(id).Label, "Thread::")
+		for _, m := range takers {
+			if label == m {
+				return true
+			}
+		}
+		stack = caller
+	}
+	return false
+}
+
+// queueItems returns the number of items in a Queue. It returns zero if that cannot be read.
+func (r *blockReader) queueItems(queue uint64) uint64 {
+	at := r.payload(queue)
+	if at == 0 {
+		return 0
+	}
+	if r.o.QueueLength >= 0 {
+		return r.wordAt(at + attach.Address(r.o.QueueLength))
+	}
+	if r.o.QueueItems < 0 {
+		return 0
+	}
+	var head [heap.ArrayHead]byte
+	items := r.wordAt(at + attach.Address(r.o.QueueItems))
+	if !r.dec.Objects.IsObject(items) || r.mem.Read(attach.Address(items), head[:]) != nil {
+		return 0
+	}
+	n, ok := r.dec.Objects.ArrayLength(head[:])
+	if !ok {
+		return 0
+	}
+	return n
+}
