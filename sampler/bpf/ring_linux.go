@@ -17,6 +17,8 @@ type Ring struct {
 	consumer, producer []byte
 	data               []byte // of producer: the ring, twice in a row
 	size               uint64
+	// held is the largest number of bytes that can have waited since the Read before the last one.
+	held uint64
 }
 
 // The head of an entry: its length and two flags, then 4 bytes of the kernel's (linux/bpf.h, BPF_RINGBUF_…).
@@ -46,6 +48,7 @@ func NewRing(m *ebpf.Map) (*Ring, error) {
 func (r *Ring) Read(emit func([]byte) error) error {
 	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))
 	from := atomic.LoadUint64(at)
+	defer func(began uint64) { r.held = atomic.LoadUint64(end) - began }(from)
 	for to := atomic.LoadUint64(end); from < to; {
 		place := from % r.size
 		head := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[place])))
@@ -67,12 +70,14 @@ func (r *Ring) Read(emit func([]byte) error) error {
 	return nil
 }
 
-// Empty reports whether the ring has no entry, not even an unfinished one. at is how many bytes it has been given so
-// far. If a ring is empty twice with the same at, it was empty all the time in between.
-func (r *Ring) Empty() (at uint64, empty bool) {
-	at = atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0])))
-	return at, at == atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.consumer[0])))
+// Empty reports whether the ring has no entry, not even an unfinished one.
+func (r *Ring) Empty() bool {
+	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0]))) == atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.consumer[0])))
 }
+
+// Full reports whether there may have been no room for an entry of n bytes at some time between the last two calls of
+// Read. The kernel keeps at least one byte of the ring free.
+func (r *Ring) Full(n int) bool { return r.held+entryHead+(uint64(n)+7)&^7 >= r.size }
 
 // Close unmaps the ring.
 func (r *Ring) Close() error {

@@ -15,7 +15,7 @@ const (
 	// computes it, it walks all of the process's pages and holds its mmap lock for reading. This delays a thread that
 	// maps or unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is longer.
 	rollupEveryNS = 10e9
-	// rollupRest times the length of a reading is the rest behind it: readings take a thousandth of the time at most.
+	// rollupRest times the length of a reading passes before the next: they take a thousandth of the time at most.
 	rollupRest = 1000
 	// switchesRest is the same for counting context switches, at about 7 µs a thread: half a percent of the time at
 	// most.

@@ -23,6 +23,7 @@ func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error 
 			cancel()
 		case <-wanted.Done():
 		}
+		s.wakeClock()
 	}()
 	err := s.reading.apart(wanted, func() error {
 		return s.run(ctx, func(x *sampler.Sample) { out.emit(emit, x) })
@@ -52,7 +53,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	defer s.running.Store(false)
 	s.warmUp()
 	sleep := pace.NewSleeper(s.pauses != nil) // a timer ends a pause that takes too long
+	s.sleeper.Store(sleep)
 	defer sleep.Close()
+	defer s.sleeper.Store(nil)
 	c := pace.NewClock(s.info.StackRate, s.info.LockRate, pace.Monotonic())
 	s.budget.Count(+1, 0)
 	defer func() {
@@ -91,7 +94,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
-		if s.switches.is() && s.glances() == nil {
+		if s.fetchesItself(sleep) {
 			every := int64(workEveryNS)
 			if c.Slow {
 				every = slowWorkEveryNS
@@ -242,6 +245,24 @@ func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 		s.budget.Count(+1, -1)
 	case !slow && c.Slow:
 		s.budget.Count(-1, +1)
+	}
+}
+
+// fetchesItself reports whether the clock has to wake up between ticks to see which threads begin something.
+func (s *Source) fetchesItself(sleep *pace.Sleeper) bool {
+	switch {
+	case !s.switches.is() || s.glances() != nil:
+		return false
+	case len(s.beginning) > 0: // there was no time for them yet
+		return true
+	}
+	return !sleep.Wakes() || !fetching.is()
+}
+
+// wakeClock has the clock ask at once whether it is still wanted, and what threads have begun.
+func (s *Source) wakeClock() {
+	if z := s.sleeper.Load(); z != nil {
+		z.Wake()
 	}
 }
 

@@ -11,8 +11,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// besideEvery is how often ddtop reads the slow counters, and looks for sockets that wait to be named.
-const besideEvery = time.Second
+// besideEvery is how often ddtop reads the slow counters, and looks for sockets that wait to be named. Of many
+// processes it reads the counters in every slowTurns-th turn at least.
+const (
+	besideEvery = time.Second
+	slowTurns   = 4
+)
 
 // queuesNS is the interval between reads of the queues in front of the process. The kernel's queues are read every
 // besideEvery.
@@ -31,14 +35,16 @@ func (s *sampling) beside() func() {
 		var native cstacks.Watch
 		defer native.Close()
 		s.readSlow()
-		for {
+		for turn := int32(1); ; turn++ {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
 				// A failure leaves sockets without a name, which shows.
 				_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
-				s.readSlow()
+				if turn%min(max(s.sharers.Load()/procSharers, 1), slowTurns) == 0 {
+					s.readSlow()
+				}
 				s.findPublishedAgain()
 				s.readLocks(ctx, &locks, pace.Monotonic())
 				s.readNative(ctx, &native, pace.Monotonic())
@@ -90,18 +96,7 @@ func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 			}
 		}
 	}
-	if all || now-s.lastSelf > kernelview.SelfNS {
-		s.lastSelf = now
-		if self, err := kernel.ReadSelf(); err == nil {
-			s.selfNow, s.lastSelfCPU = self, now
-		}
-	} else if now-s.lastSelfCPU > kernelview.SelfCPUNS {
-		s.lastSelfCPU = now
-		if cpu, err := kernel.SelfCPU(); err == nil {
-			s.selfNow.CPUNS = cpu
-		}
-	}
-	sample.Proc, sample.Self = s.procNow, s.selfNow
+	sample.Proc, sample.Self = s.procNow, ownCost.read(now, all)
 	sample.Proc.Frozen = s.view.Frozen
 	if slow := s.slowNow.Load(); slow != nil {
 		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches

@@ -22,6 +22,8 @@ const (
 	batchNS      = 25_000_000
 	batchSamples = 8
 	longBatchNS  = 200_000_000
+	// manySharers is how many processes have samples collected for longer, up to mostBatches times longBatchNS.
+	manySharers, mostBatches = 8, 3
 	// slowBatchNS is how long they are collected while nothing runs.
 	slowBatchNS = 400_000_000
 )
@@ -121,7 +123,7 @@ func (h *handover) put(s *sampler.Sample, list *exact.List) {
 	case s.Slow:
 		batch = slowBatchNS
 	case h.waiting.in.Load()-h.waiting.out.Load() < batchSamples:
-		batch = longBatchNS
+		batch = longBatchNS * min(max(int64(h.sharers.Load())/manySharers, 1), mostBatches)
 	}
 	if h.wokenNS == 0 || s.TimeNS-h.wokenNS >= batch {
 		h.wokenNS = s.TimeNS

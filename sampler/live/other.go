@@ -35,6 +35,13 @@ func TryExact(bool) error { return attach.ErrLinuxOnly }
 // CheckExact fails: it works on Linux only.
 func (s *Source) CheckExact(context.Context) error { return attach.ErrLinuxOnly }
 
+// fetcher fetches nothing.
+type fetcher struct{}
+
+var fetching fetcher
+
+func (fetcher) is() bool { return false }
+
 // switchRun is never made: it works on Linux only.
 type switchRun struct{}
 

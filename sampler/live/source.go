@@ -42,6 +42,8 @@ type Source struct {
 	// beginning are threads that have begun something, and must be read. It belongs to the clock, as looks does.
 	beginning []ruby.Entered
 	looks     lookCredit
+	// sleeper is what the clock sleeps by. It is nil while there is no clock.
+	sleeper atomic.Pointer[pace.Sleeper]
 
 	// left is closed when the Source is to leave its place to another process.
 	left     chan struct{}
@@ -100,15 +102,13 @@ type sampling struct {
 	// slowNow is the last reading of slow. It is nil if there was none yet.
 	slowNow atomic.Pointer[kernel.SlowCounts]
 
-	lastProc, lastSelf, lastCheck int64
-	lastTIDs, lastPlaces          int64
-	lastSelfCPU                   int64
-	procNow                       sampler.Proc
-	selfNow                       sampler.Self
-	lastClasses                   int64
-	classesNow                    *sampler.AllocClasses
-	fibersNow                     *sampler.Fibers
-	queuesNow                     *sampler.Queues
+	lastProc, lastCheck  int64
+	lastTIDs, lastPlaces int64
+	procNow              sampler.Proc
+	lastClasses          int64
+	classesNow           *sampler.AllocClasses
+	fibersNow            *sampler.Fibers
+	queuesNow            *sampler.Queues
 
 	// reading is the lane of all reads. tickBegan is when the current tick began, CLOCK_MONOTONIC in ns, or zero.
 	reading   lane

@@ -31,8 +31,9 @@ const (
 	mostBusy, busySpanNS = 0.10, 2_000_000_000
 )
 
-// countEveryNS is the longest time between two readings of what the programs have counted, in ns.
-const countEveryNS = 1_000_000_000
+// countEveryNS is the interval between two readings of what the programs have counted, in ns. Each takes a system call.
+// It is quietCountNS while the process does nothing.
+const countEveryNS, quietCountNS = 100_000_000, 1_000_000_000
 
 // leastFetch is the shortest time between two looks for records, in ns.
 const leastFetch = 20e6
@@ -64,12 +65,14 @@ type switchRun struct {
 	mu   sync.Mutex // guards the following fields
 	feed switchFeed
 	// moved is feed, if records are made of moves. It is nil if programs in the kernel make them.
-	moved   *movedFeed
-	rules   *switches.Machine
-	to      *exact.Machine
-	changes *exact.Collector
-	stacks  *waitStacks
-	works   works
+	moved *movedFeed
+	// programs is feed, if programs in the kernel make the records, else nil.
+	programs *tracer.Feed
+	rules    *switches.Machine
+	to       *exact.Machine
+	changes  *exact.Collector
+	stacks   *waitStacks
+	works    works
 	// taken are the stacks of the drain under way.
 	taken  map[instant]takenStack
 	counts tracer.Counts
@@ -119,7 +122,8 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 		x.moved, err = s.openMoved(ctx, &scheduler)
 		x.feed = x.moved
 	} else {
-		x.feed, err = s.openTracer(&scheduler)
+		x.programs, err = s.openTracer(&scheduler)
+		x.feed = x.programs
 	}
 	if err != nil {
 		return nil, err
@@ -130,6 +134,9 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	x.changes = exact.NewCollector(x.fromNS)
 	x.everyNS.Store(leastFetch)
 	go x.run()
+	if x.programs != nil {
+		fetching.join(x)
+	}
 	return x, nil
 }
 
@@ -271,7 +278,7 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	}
 	defer x.mu.Unlock()
 	now := pace.Monotonic()
-	if x.closed || !x.on() || now-x.gapToNS < lostNS || x.drain(now) != nil {
+	if x.closed || !x.on() || x.drain(now) != nil || now-x.gapToNS < lostNS {
 		return nil, nil // look says so
 	}
 	return x.moves.last, x.works.take()
@@ -285,21 +292,38 @@ func (x *switchRun) sampled(s *sampler.Sample) {
 	}
 }
 
+// drain takes what the rings have. What the programs have counted is read at times, and if records may have been lost.
 func (x *switchRun) drain(now int64) error {
-	if f, ok := x.feed.(*tracer.Feed); ok && x.on() && now-x.countedNS < countEveryNS && f.Quiet() {
-		return nil
+	if since := now - x.countedNS; x.programs != nil && x.on() && since < quietCountNS {
+		if x.programs.Quiet() {
+			return nil
+		}
+		if since < countEveryNS {
+			if err := x.take(now); err != nil || !x.programs.MayHaveLost() {
+				return err
+			}
+		}
 	}
 	counts, err := x.feed.Counts() // what is lost from here on the next drain finds
 	if err != nil {
 		return err
 	}
-	// The stacks first: the record of each is in its ring before. One whose record was drained before that goes nowhere.
+	if err := x.take(now); err != nil {
+		return err
+	}
+	x.count(now, counts)
+	return nil
+}
+
+// take takes the records and stacks of the ring.
+func (x *switchRun) take(now int64) error {
+	// The stacks first: the record of each is in its ring before. If it was drained before, the stack goes nowhere.
 	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.take(x.source.reader, s, s.Running, now) }); err != nil {
 		return err
 	}
 	clear(x.taken)
 	x.stacks.each(func(s *takenStack) { x.taken[instant{s.tid, s.ns}] = *s })
-	err = x.feed.Drain(func(r *switches.Record) {
+	return x.feed.Drain(func(r *switches.Record) {
 		if s, ok := x.taken[instant{r.TID, r.NS}]; ok {
 			r.Stack = &stackOnItsWay{x, s}
 		}
@@ -310,9 +334,10 @@ func (x *switchRun) drain(now int64) error {
 		}
 		x.rules.Feed(r)
 	})
-	if err != nil {
-		return err
-	}
+}
+
+// count takes what was counted.
+func (x *switchRun) count(now int64, counts tracer.Counts) {
 	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
 		if x.moved == nil && x.on() {
 			x.source.budget.Records.Add(&x.load, now, span, counts.Records-x.counts.Records, x.source.budget.InForce())
@@ -337,7 +362,6 @@ func (x *switchRun) drain(now int64) error {
 		x.gapToNS = now
 	}
 	x.counts = counts
-	return nil
 }
 
 // advance hands on the changes of until a time.
@@ -422,6 +446,7 @@ func (x *switchRun) endAt(now int64, why string) {
 	x.ended = why
 	x.source.budget.Records.Leave(&x.load)
 	x.toNS.Store(now)
+	fetching.leave(x)
 	close(x.quit)
 }
 

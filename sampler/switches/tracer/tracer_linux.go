@@ -51,6 +51,8 @@ type Tracer struct {
 	links    []link.Link
 	clocks   []int
 	feeds    map[uint32]*Feed
+	// filled counts the reads before which the ring for records may have been full.
+	filled uint64
 }
 
 // license is the license that programs must state to be allowed to read memory.
@@ -72,9 +74,10 @@ type Feed struct {
 	// pendingStacks are copies that another process's Feed took from the ring.
 	pendingStacks []bpf.Stack
 	dropped       uint64
-	// emptyAt is the place of the ring at the last Counts. It is valid if wasEmpty: nothing waited there then.
-	emptyAt  uint64
-	wasEmpty bool
+	// counted is what losses were known by at the last Counts: Tracer.filled and dropped.
+	counted [2]uint64
+	// fresh is set if the ring had something of the process since the last Counts, and at first.
+	fresh bool
 }
 
 // Counts are the programs' counters for a process.
@@ -133,7 +136,7 @@ func Follow(target Target) (*Feed, error) {
 		shared.t = t
 	}
 	t := shared.t
-	f := &Feed{t: t, target: target}
+	f := &Feed{t: t, target: target, fresh: true}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.targets.Update(uint32(target.PID), target.encode(), ebpf.UpdateNoExist); err != nil {
@@ -177,6 +180,25 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 		emit(&f.pending[i])
 	}
 	f.pending = f.pending[:0]
+	return t.read(f, emit)
+}
+
+// Fetch takes the records from the ring, for all processes. They wait until the Drain of each Feed.
+func (f *Feed) Fetch() error {
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	return f.t.read(nil, nil)
+}
+
+// Waiting reports whether records or stacks wait that Fetch, or another Feed, took from its ring.
+func (f *Feed) Waiting() bool {
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	return len(f.pending) > 0 || len(f.pendingStacks) > 0
+}
+
+// read takes what is in the ring, and calls emit with the records of f. All others wait. f may be nil.
+func (t *Tracer) read(f *Feed, emit func(*switches.Record)) error {
 	var r switches.Record
 	err := t.ring.Read(func(b []byte) error {
 		if len(b) < recordSize {
@@ -189,6 +211,7 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 		if err := of.target.decode(b, &r); err != nil {
 			return err
 		}
+		of.fresh = true
 		switch {
 		case of == f:
 			emit(&r)
@@ -201,6 +224,9 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 	})
 	if err != nil {
 		return fmt.Errorf("reading the ring of thread switches: %w", err)
+	}
+	if t.ring.Full(recordSize) {
+		t.filled++
 	}
 	return nil
 }
@@ -220,7 +246,11 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 		if err != nil {
 			return err
 		}
-		switch of := t.feeds[uint32(s.TGID)]; {
+		of := t.feeds[uint32(s.TGID)]
+		if of != nil {
+			of.fresh = true
+		}
+		switch {
 		case of == f:
 			emit(&s)
 		case of != nil && len(of.pendingStacks) < maxPendingStacks/max(len(t.feeds), 1):
@@ -239,26 +269,28 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 // ring's size.
 func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 
-// Quiet reports whether there was nothing to take at the last Counts and since then. Then nothing was lost either.
-// It makes no system call.
+// Quiet reports whether nothing waits to be taken, and there was nothing since the last Counts. Then nothing was lost
+// either. It makes no system call.
 func (f *Feed) Quiet() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
-	at, empty := f.empty()
-	return empty && f.wasEmpty && at == f.emptyAt
+	return f.t.ring.Empty() && f.t.stacks.Empty() && len(f.pending) == 0 && len(f.pendingStacks) == 0 && !f.fresh && !f.mayHaveLost()
 }
 
-// empty reports whether nothing waits to be taken, and the place of the ring.
-func (f *Feed) empty() (at uint64, empty bool) {
-	at, empty = f.t.ring.Empty()
-	_, stacks := f.t.stacks.Empty()
-	return at, empty && stacks && len(f.pending) == 0 && len(f.pendingStacks) == 0
+// MayHaveLost reports whether records can have been lost between the last Counts and the last Drain. It makes no system
+// call: a ring that had room has lost none.
+func (f *Feed) MayHaveLost() bool {
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	return f.mayHaveLost()
 }
+
+func (f *Feed) mayHaveLost() bool { return f.counted != [2]uint64{f.t.filled, f.dropped} }
 
 // Counts reads what was counted.
 func (f *Feed) Counts() (Counts, error) {
 	f.t.mu.Lock()
-	f.emptyAt, f.wasEmpty = f.empty()
+	f.counted, f.fresh = [2]uint64{f.t.filled, f.dropped}, false
 	f.t.mu.Unlock()
 	b := make([]byte, targetSize)
 	if err := f.t.targets.Lookup(uint32(f.target.PID), &b); err != nil {

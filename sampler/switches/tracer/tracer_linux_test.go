@@ -165,3 +165,36 @@ func TestUnreadWords(t *testing.T) {
 		}
 	}
 }
+
+// TestFetch: records that are fetched for all wait for their own process's Drain, and a ring with room has lost none.
+func TestFetch(t *testing.T) {
+	if err := Check(); err != nil {
+		t.Skip(err)
+	}
+	f, err := Follow(Target{PID: os.Getpid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for deadline := time.Now().Add(10 * time.Second); !f.Waiting(); time.Sleep(time.Millisecond) {
+		if err := f.Fetch(); err != nil || time.Now().After(deadline) {
+			t.Fatal("no record in 10 s", err)
+		}
+	}
+	records := 0
+	if err := f.Drain(func(*switches.Record) { records++ }); err != nil || records == 0 || f.Waiting() {
+		t.Errorf("%d records, more wait: %v, %v", records, f.Waiting(), err)
+	}
+	if f.MayHaveLost() {
+		t.Error("MayHaveLost, and the ring had room")
+	}
+	f.t.mu.Lock()
+	f.t.filled++
+	f.t.mu.Unlock()
+	if !f.MayHaveLost() {
+		t.Error("MayHaveLost is false, and the ring was full")
+	}
+	if _, err := f.Counts(); err != nil || f.MayHaveLost() {
+		t.Errorf("losses are asked for once more after they were counted, %v", err)
+	}
+}

@@ -30,12 +30,11 @@ const (
 	EndParts = 4
 	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, with a CPU.
 	settleNS = 3_000_000
-	// ProcNS and selfNS are how often the process's counters and our own are read, selfCPUNS our own CPU time.
+	// ProcNS and SelfNS are how often the counters of the process and of ddtop are read.
 	ProcNS = 250_000_000
 	// listensNS is how often it is looked at whether a thread that waits at a connection asks or listens: 5 µs a time.
 	listensNS = 1_000_000_000
 	SelfNS    = 1_000_000_000
-	SelfCPUNS = 100_000_000
 )
 
 // freeCPUReads is the number of threads at work, or waiting since recently, whose CPU counters every stack tick reads.

@@ -18,13 +18,22 @@ func Monotonic() int64 { return int64(time.Since(samplingStart)) }
 type Sleeper struct{}
 
 // NewSleeper returns a Sleeper.
-func NewSleeper(_ bool) Sleeper { return Sleeper{} }
+func NewSleeper(_ bool) *Sleeper { return new(Sleeper) }
 
 // Close does nothing.
 func (*Sleeper) Close() {}
 
+// Wakes is false: Wake does nothing.
+func (*Sleeper) Wakes() bool { return false }
+
+// Wake does nothing.
+func (*Sleeper) Wake() {}
+
 // Until sleeps until a time of Monotonic.
-func (*Sleeper) Until(ns int64) { time.Sleep(time.Duration(ns - Monotonic())) }
+func (*Sleeper) Until(ns int64) (woken bool) {
+	time.Sleep(time.Duration(ns - Monotonic()))
+	return false
+}
 
 // RaisePriority does nothing.
 func RaisePriority() {}

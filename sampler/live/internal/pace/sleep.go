@@ -4,16 +4,23 @@ package pace
 // letGoAfter.
 const longestSleepNS = 100_000_000
 
-// Unless sleeps until CLOCK_MONOTONIC reaches ns, or over is true: a sleep longer than longestSleepNS asks.
+// longestWokenNS is the same for a sleeper that Wake wakes, in ns.
+const longestWokenNS = 400_000_000
+
+// Unless sleeps until CLOCK_MONOTONIC reaches ns, Wake is called, or over is true: a sleep that is longer than
+// longestSleepNS, or longestWokenNS, asks.
 func (z *Sleeper) Unless(ns int64, over func() bool) {
+	longest := int64(longestSleepNS)
+	if z.Wakes() {
+		longest = longestWokenNS
+	}
 	for {
 		now := Monotonic()
-		if ns-now <= longestSleepNS {
+		if ns-now <= longest {
 			z.Until(ns)
 			return
 		}
-		z.Until(now + longestSleepNS)
-		if over() {
+		if z.Until(now+longest) || over() {
 			return
 		}
 	}

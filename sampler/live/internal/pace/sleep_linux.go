@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -35,25 +36,27 @@ type Sleeper struct {
 	told  bool     // Go's scheduler knows of sleeps that are not short
 	timer *os.File // nil if there is none
 	fd    int
+	// woken is counted up by Wake, and is what long sleeps wait for.
+	woken atomic.Uint32
 }
 
 // NewSleeper returns a sleeper, after an attempt to slow the monitor thread down; not where timers have to be exact: a
 // thread that the monitor thread starts is as slow.
-func NewSleeper(exactTimers bool) Sleeper {
+func NewSleeper(exactTimers bool) *Sleeper {
 	if !exactTimers && slowMonitor() == nil {
-		return Sleeper{told: true}
+		return &Sleeper{told: true}
 	}
 	return newUntold()
 }
 
 // newUntold returns a sleeper for a monitor thread that looks every 20 µs; without a timer where the kernel gives none
 // (no descriptors left), which works as well and costs more.
-func newUntold() Sleeper {
+func newUntold() *Sleeper {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
-		return Sleeper{}
+		return &Sleeper{}
 	}
-	return Sleeper{timer: os.NewFile(uintptr(fd), "timer"), fd: fd}
+	return &Sleeper{timer: os.NewFile(uintptr(fd), "timer"), fd: fd}
 }
 
 // Close frees the timer.
@@ -63,17 +66,18 @@ func (z *Sleeper) Close() {
 	}
 }
 
-// Until sleeps until CLOCK_MONOTONIC reaches ns.
-func (z *Sleeper) Until(ns int64) {
+// Until sleeps until CLOCK_MONOTONIC reaches ns, or Wake is called. It reports whether that was so.
+func (z *Sleeper) Until(ns int64) (woken bool) {
 	d := ns - Monotonic()
 	switch {
 	case z.told && d > toldSleepNS:
-		sleepTold(ns)
+		return z.sleepTold(ns)
 	case z.told || d <= timerSleepNS:
 		sleepShort(ns)
 	case z.timer == nil || !z.wait(ns):
 		time.Sleep(time.Duration(d))
 	}
+	return false
 }
 
 // wait waits for the timer. It returns false if it cannot.
@@ -87,15 +91,33 @@ func (z *Sleeper) wait(ns int64) bool {
 	return err == nil
 }
 
-// sleepTold sleeps until CLOCK_MONOTONIC reaches ns. Go's processor is free for others when they want it.
-func sleepTold(ns int64) {
+// Wakes reports whether Wake ends a long sleep.
+func (z *Sleeper) Wakes() bool { return z.told }
+
+// Wake ends a long sleep, or has the next one not begin. It is for any goroutine.
+func (z *Sleeper) Wake() {
+	z.woken.Add(1)
+	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&z.woken)), futexWake|futexPrivate, 1) // how many slept
+}
+
+// The operations of futex(2), and its mask of all wakers (linux/futex.h).
+const (
+	futexWake, futexWaitBitset, futexPrivate = 1, 9, 128
+	futexAnyWaker                            = 1<<32 - 1
+)
+
+// sleepTold sleeps until CLOCK_MONOTONIC reaches ns, or Wake was called since the last time. Go's processor is free for
+// others when they want it.
+func (z *Sleeper) sleepTold(ns int64) (woken bool) {
 	ts := unix.NsecToTimespec(ns)
-	for {
-		err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil)
-		if err != unix.EINTR || Monotonic() >= ns {
-			return
+	for z.woken.Swap(0) == 0 {
+		_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&z.woken)), futexWaitBitset|futexPrivate, 0,
+			uintptr(unsafe.Pointer(&ts)), 0, futexAnyWaker)
+		if errno == unix.ETIMEDOUT || Monotonic() >= ns {
+			return false
 		}
 	}
+	return true
 }
 
 // sleepShort sleeps until CLOCK_MONOTONIC reaches ns, with Go's processor. Garbage collection does not wait for it,

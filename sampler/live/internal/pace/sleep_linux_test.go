@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-func newTold() Sleeper { return Sleeper{told: true} }
+func newTold() *Sleeper { return &Sleeper{told: true} }
 
 // TestMonitorThread: the thread that is slowed down runs no goroutine, and sleeps as the scheduler's monitor thread
 // does. (Others may sleep like that for a moment, when they look for work.)
@@ -36,7 +36,7 @@ func TestMonitorThread(t *testing.T) {
 			case <-over:
 				return
 			default:
-				sleepTold(Monotonic() + timerSleepNS)
+				newTold().sleepTold(Monotonic() + timerSleepNS)
 			}
 		}
 	}()
@@ -86,7 +86,7 @@ func workingThreads() (tids []int) {
 func TestSleepLetsTheCollectorGo(t *testing.T) {
 	rubytest.OftenEnough(t)
 	for name, c := range map[string]struct {
-		sleeper func() Sleeper
+		sleeper func() *Sleeper
 		ns      int64
 	}{"short": {newUntold, timerSleepNS}, "timer": {newUntold, 3 * timerSleepNS}, "told": {newTold, timerSleepNS}} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 func TestSleepWithoutATimer(t *testing.T) {
 	broken := newUntold()
 	broken.Close()
-	for _, sleep := range []Sleeper{{}, broken} {
+	for _, sleep := range []*Sleeper{{}, broken} {
 		at := Monotonic() + 2*timerSleepNS
 		sleep.Until(at)
 		if early := at - Monotonic(); early > 10_000 {
@@ -142,12 +142,12 @@ func TestSleepWithoutATimer(t *testing.T) {
 
 // TestSleepIsNotShort: a sleep that signals end goes on until its time.
 func TestSleepIsNotShort(t *testing.T) {
-	for name, sleeper := range map[string]func() Sleeper{"told": newTold, "untold": newUntold} {
+	for name, sleeper := range map[string]func() *Sleeper{"told": newTold, "untold": newUntold} {
 		t.Run(name, func(t *testing.T) { sleepsLongEnough(t, sleeper) })
 	}
 }
 
-func sleepsLongEnough(t *testing.T, sleeper func() Sleeper) {
+func sleepsLongEnough(t *testing.T, sleeper func() *Sleeper) {
 	t.Helper()
 	done := make(chan int64)
 	go func() {
@@ -177,7 +177,7 @@ func sleepsLongEnough(t *testing.T, sleeper func() Sleeper) {
 
 // TestSleepEnds: a long sleep ends when it is not wanted any more.
 func TestSleepEnds(t *testing.T) {
-	for name, sleeper := range map[string]func() Sleeper{"told": newTold, "untold": newUntold} {
+	for name, sleeper := range map[string]func() *Sleeper{"told": newTold, "untold": newUntold} {
 		t.Run(name, func(t *testing.T) {
 			sleep := sleeper()
 			defer sleep.Close()
@@ -189,5 +189,25 @@ func TestSleepEnds(t *testing.T) {
 				t.Errorf("woke up %v too early", time.Duration(early))
 			}
 		})
+	}
+}
+
+// TestWake: Wake ends a long sleep that goes on, or else the next one, and no later one.
+func TestWake(t *testing.T) {
+	sleep := newTold()
+	never := func() bool { return false }
+	woken := make(chan struct{})
+	go func() {
+		defer close(woken)
+		sleep.Unless(Monotonic()+int64(time.Hour), never)
+	}()
+	sleep.Wake()
+	<-woken
+	sleep.Wake()
+	sleep.Unless(Monotonic()+int64(time.Hour), never)
+	at := Monotonic() + timerSleepNS
+	sleep.Unless(at, never)
+	if early := at - Monotonic(); early > 10_000 {
+		t.Errorf("woke up %v too early", time.Duration(early))
 	}
 }

@@ -1,0 +1,112 @@
+package live
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+)
+
+const (
+	// quietNS is after how long without a record the fetcher looks less often.
+	quietNS = 1_000_000_000
+	// manyWorkEveryNS is how often it looks if there are more than manyRuns processes, in ns.
+	manyRuns, manyWorkEveryNS = 8, 25_000_000
+)
+
+// fetcher fetches the records of all processes that are followed, if there are several. It wakes the clocks of those
+// whose threads have begun something. So a process that does not run costs no wake-up of its clock.
+type fetcher struct {
+	mu      sync.Mutex
+	runs    []*switchRun
+	several atomic.Bool
+	// running is set while there is a goroutine that fetches.
+	running bool
+}
+
+// fetching is the fetcher of all Sources, because they share one ring.
+var fetching fetcher
+
+// is reports whether it fetches now, or soon will.
+func (f *fetcher) is() bool { return f.several.Load() }
+
+func (f *fetcher) join(x *switchRun) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !x.on() {
+		return // it has ended already
+	}
+	f.runs = append(f.runs, x)
+	f.several.Store(len(f.runs) > 1)
+	if f.is() && !f.running {
+		f.running = true
+		attach.OnOwnThread(f.run)
+	}
+}
+
+// leave is for any goroutine. The clocks that are left begin to fetch themselves at their next tick.
+func (f *fetcher) leave(x *switchRun) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// A copy, because run goes through the list that was.
+	f.runs = slices.DeleteFunc(slices.Clone(f.runs), func(o *switchRun) bool { return o == x })
+	f.several.Store(len(f.runs) > 1)
+}
+
+// of returns the processes. It returns nil if it is over.
+func (f *fetcher) of() []*switchRun {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.is() {
+		f.running = false
+		return nil
+	}
+	return f.runs
+}
+
+func (f *fetcher) run() {
+	pace.RaisePriority()
+	sleep := pace.NewSleeper(false)
+	defer sleep.Close()
+	last := pace.Monotonic()
+	for runs := f.of(); runs != nil; runs = f.of() {
+		now, emptied := pace.Monotonic(), false
+		for _, x := range runs {
+			if x.fetch(now, &emptied) {
+				last = now
+			}
+		}
+		every := int64(workEveryNS)
+		if len(runs) > manyRuns {
+			every = manyWorkEveryNS
+		}
+		if now-last > quietNS {
+			every = slowWorkEveryNS
+		}
+		sleep.Until(now + every)
+	}
+}
+
+// fetch takes what waits for it, and wakes the clock if a thread has begun something. It reports whether there were
+// records. Before that it takes what the ring has for all, unless that is done, which emptied says.
+func (x *switchRun) fetch(now int64, emptied *bool) bool {
+	if !x.mu.TryLock() {
+		return true // who has it fetches
+	}
+	defer x.mu.Unlock()
+	if x.closed || !x.on() {
+		return false
+	}
+	if !*emptied {
+		*emptied = x.programs.Fetch() == nil // else look says why
+	}
+	if !x.programs.Waiting() {
+		return false
+	}
+	if x.drain(now) == nil && len(x.works.entered) > 0 {
+		x.source.wakeClock()
+	}
+	return true
+}
