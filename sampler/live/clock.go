@@ -23,7 +23,7 @@ func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error 
 			cancel()
 		case <-wanted.Done():
 		}
-		s.wakeClock()
+		wakeClock(s)
 	}()
 	err := s.reading.apart(wanted, func() error {
 		return s.run(ctx, func(x *sampler.Sample) { out.emit(emit, x) })
@@ -94,7 +94,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
-		if s.fetchesItself(sleep) {
+		if fetchesItself(s, sleep) {
 			every := int64(workEveryNS)
 			if c.Slow {
 				every = slowWorkEveryNS
@@ -249,7 +249,7 @@ func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 }
 
 // fetchesItself reports whether the clock has to wake up between ticks to see which threads begin something.
-func (s *Source) fetchesItself(sleep *pace.Sleeper) bool {
+func fetchesItself(s *Source, sleep *pace.Sleeper) bool {
 	switch {
 	case !s.switches.is() || s.glances() != nil:
 		return false
@@ -260,7 +260,7 @@ func (s *Source) fetchesItself(sleep *pace.Sleeper) bool {
 }
 
 // wakeClock has the clock ask at once whether it is still wanted, and what threads have begun.
-func (s *Source) wakeClock() {
+func wakeClock(s *Source) {
 	if z := s.sleeper.Load(); z != nil {
 		z.Wake()
 	}

@@ -96,7 +96,7 @@ func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 			}
 		}
 	}
-	sample.Proc, sample.Self = s.procNow, ownCost.read(now, all)
+	sample.Proc, sample.Self = s.procNow, kernelview.OwnCost.Read(now, all)
 	sample.Proc.Frozen = s.view.Frozen
 	if slow := s.slowNow.Load(); slow != nil {
 		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches

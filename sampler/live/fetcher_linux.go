@@ -106,7 +106,7 @@ func (x *switchRun) fetch(now int64, emptied *bool) bool {
 		return false
 	}
 	if x.drain(now) == nil && len(x.works.entered) > 0 {
-		x.source.wakeClock()
+		wakeClock(x.source)
 	}
 	return true
 }

@@ -1,15 +1,14 @@
-package live
+package kernelview
 
 import (
 	"sync"
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
-	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
 )
 
-// ownCost is what ddtop itself takes, which all Sources share.
-var ownCost selfCost
+// OwnCost is what ddtop itself takes. All Sources share it.
+var OwnCost selfCost
 
 // selfCPUNS is how often ddtop's own CPU time is read, in ns. The kernel adds up all threads of ddtop: 2 µs with one
 // process, 40 µs with fifty.
@@ -23,12 +22,12 @@ type selfCost struct {
 	atNS, nextNS int64
 }
 
-// read returns it. With anew, all is read now.
-func (c *selfCost) read(now int64, anew bool) sampler.Self {
+// Read returns what ddtop takes. With anew, all of it is read now.
+func (c *selfCost) Read(now int64, anew bool) sampler.Self {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case anew || now-c.atNS > kernelview.SelfNS:
+	case anew || now-c.atNS > SelfNS:
 		c.atNS = now
 		if self, err := kernel.ReadSelf(); err == nil {
 			c.self = self
