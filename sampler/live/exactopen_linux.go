@@ -171,27 +171,31 @@ func (s *subject) probeCode(o probe.CodeOptions) (probe.Code, error) {
 
 // begin reads what state the threads are in that have not moved yet.
 func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
-	now, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
+	read, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
 		x.pending = append(x.pending, pendingRecord{Record: exact.Record{
 			NS: now, TID: t.TID, Kind: exact.Began, Thread: uint64(t.Addr), Owner: owner, Queued: t.Queued, Linked: t.Linked,
 			Before33: scheduler.Before33, DelayNS: delayNS,
 		}})
 	})
-	x.report.FromNS, x.fromNS = now, now
+	x.report.FromNS, x.fromNS = read, read
 	return err
 }
 
-// eachState calls fn with each thread's present state, the GVL's owner, and its time without a CPU so far.
+// eachState calls fn with each thread's present state, the GVL's owner, and its time without a CPU so far. It returns
+// when it had read the states. fn gets the time before that: what happened since then may be missing in the states, and
+// records of it must count as later. On a full machine the two times can be 20 ms apart.
 func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64)) (int64, error) {
 	var threads []ruby.SchedulerThread
+	var now int64
 	err := s.readThreads(ctx, func() (err error) {
+		now = rounded(pace.Monotonic())
 		threads, err = s.reader.SchedulerThreads(scheduler)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	now := rounded(pace.Monotonic())
+	read := rounded(pace.Monotonic())
 	var owner uint64
 	for _, t := range threads {
 		if t.Owner {
@@ -209,5 +213,5 @@ func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn fu
 		}
 		s.ticking.Unlock()
 	}
-	return now, nil
+	return read, nil
 }

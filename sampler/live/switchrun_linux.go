@@ -164,13 +164,13 @@ func statusBits(f layout.Field) (shift, bits uint) {
 
 // begin reads what state the threads are in that have not moved yet.
 func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
-	now, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
+	read, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
 		x.rules.Feed(&switches.Record{
 			Kind: switches.Began, NS: now, TID: t.TID, Thread: uint64(t.Addr), Owner: owner, Queued: t.Queued, Linked: t.Linked,
 			Region: true, Before33: scheduler.Before33, Syscall: -1, DelayNS: delayNS,
 		})
 	})
-	x.fromNS, x.moves.fromNS = now, now
+	x.fromNS, x.moves.fromNS = read, read
 	return err
 }
 
