@@ -70,6 +70,25 @@ func with(of ...func(*Record)) func(*Record) {
 	}
 }
 
+// TestJoinedWhileStatesWereRead: a thread whose state was read before another one put it into the queue waits from then
+// on, if the states count from before they were read.
+func TestJoinedWhileStatesWereRead(t *testing.T) {
+	k := told{tid: tid2}
+	to := exact.NewMachine(k.changed)
+	m := NewMachine(to)
+	for tid, thread := range map[int32]uint64{tid1: one, tid2: two} {
+		m.Feed(&Record{Kind: Began, NS: 100 * us, TID: tid, Thread: thread, Owner: one, Linked: thread == one, Region: true, Syscall: -1})
+	}
+	r := out(tid1, 0, 300, with(holds, computes))
+	r.Joined[0] = two
+	m.Feed(&r)
+	m.Advance(1000 * us)
+	k.does("", 1000*us)
+	if got := strings.Join(k.out, ", "); got != "released 100-200, waiting 200-1000" {
+		t.Error(got)
+	}
+}
+
 // TestRules: the states of a thread follow from records of it and of others, in µs. Each thread begins without the GVL
 // at 0.
 func TestRules(t *testing.T) {

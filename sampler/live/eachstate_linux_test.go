@@ -1,0 +1,42 @@
+package live
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+// TestStatesCountFromBeforeTheirReading: the time that states get is from before they were read, and what happened since
+// is known from after that. A record of a thread that joined the queue in between is later than the states.
+func TestStatesCountFromBeforeTheirReading(t *testing.T) {
+	p := rubytest.One(t).Start(t, `100.times { Thread.new { sleep } }; puts 1; $stdout.flush; $stdin.gets`, rubytest.Options{})
+	p.Line(t)
+	s, err := Open(t.Context(), p.PID, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var scheduler ruby.Scheduler
+	if err := s.readThreads(t.Context(), func() (err error) {
+		scheduler, err = s.reader.UnprobedScheduler()
+		return err
+	}); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	from, states := pace.Monotonic(), 0
+	var nows []int64
+	read, err := s.eachState(t.Context(), &scheduler, func(now int64, _ *ruby.SchedulerThread, _ uint64, _ int64) {
+		states++
+		nows = append(nows, now)
+	})
+	if err != nil || states < 100 {
+		t.Fatalf("%d states: %v", states, err)
+	}
+	for _, now := range nows {
+		if now < rounded(from) || now >= read {
+			t.Fatalf("a state of %d, asked for at %d, and read at %d", now, from, read)
+		}
+	}
+}
