@@ -2,7 +2,13 @@ package live
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/switches"
 )
 
 // TestFetcherRuns: there is one goroutine that fetches while several processes are followed, and none while there are
@@ -38,5 +44,117 @@ func TestFetcherRuns(t *testing.T) {
 	f.join(one)
 	if f.join(ended); f.is() {
 		t.Error("it fetches for one that has ended")
+	}
+}
+
+// seenFeed notes whether a thread's end was among the records, and when records came last.
+type seenFeed struct {
+	switchFeed
+	tid    int32
+	ended  atomic.Bool
+	lastNS atomic.Int64
+}
+
+func (f *seenFeed) Drain(emit func(*switches.Record)) error {
+	return f.switchFeed.Drain(func(r *switches.Record) {
+		if r.Kind == switches.Exited && r.TID == f.tid {
+			f.ended.Store(true)
+		}
+		f.lastNS.Store(max(f.lastNS.Load(), r.NS))
+		emit(r)
+	})
+}
+
+// fetchedTwo follows two processes that sleep all the time for a moment, and exit at the end of standard input. No
+// clock samples them.
+func fetchedTwo(t *testing.T) (p [2]*rubytest.Process, runs [2]*switchRun, feeds [2]*seenFeed) {
+	t.Helper()
+	if err := CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	for i := range p {
+		p[i] = rubytest.One(t).Start(t, `Thread.new { loop { sleep 0.001 } }; puts 1; $stdout.flush; $stdin.gets; exit!`, rubytest.Options{})
+		p[i].Line(t)
+		s, err := Open(t.Context(), p[i].PID, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		if err := s.Switches(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		x := s.switches.now.Load()
+		x.mu.Lock()
+		feeds[i] = &seenFeed{switchFeed: x.feed, tid: int32(p[i].PID)}
+		x.feed, runs[i] = feeds[i], x
+		x.mu.Unlock()
+	}
+	if !fetching.is() {
+		t.Fatal("two processes are followed, and no thread fetches for both")
+	}
+	return p, runs, feeds
+}
+
+// TestFetcherWaitsForNobody: while a goroutine keeps the records of one process to itself, those of another one are
+// fetched. The first process's records are there later.
+func TestFetcherWaitsForNobody(t *testing.T) {
+	_, runs, feeds := fetchedTwo(t)
+	later := func(i int, of int64) {
+		t.Helper()
+		for deadline := time.Now().Add(rubytest.Timeout); feeds[i].lastNS.Load() <= of; {
+			fetched := make(chan struct{})
+			go func() {
+				defer close(fetched)
+				emptied := false
+				for _, x := range runs {
+					x.fetch(pace.Monotonic(), &emptied)
+				}
+			}()
+			select {
+			case <-fetched:
+			case <-time.After(time.Until(deadline)):
+				t.Fatal("the fetcher waits for a process whose records another goroutine has")
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("no record of process %d came", i)
+			}
+		}
+	}
+	for range 3 {
+		runs[0].mu.Lock()
+		locked := pace.Monotonic()
+		before := feeds[0].lastNS.Load()
+		later(1, locked)
+		if feeds[0].lastNS.Load() != before {
+			t.Error("records of a process came while another goroutine had them")
+		}
+		unlocked := feeds[1].lastNS.Load()
+		runs[0].mu.Unlock()
+		later(0, unlocked)
+	}
+	for i, x := range runs {
+		if r, err := x.close(); err != nil || r.Lost != 0 {
+			t.Errorf("process %d: %+v, %v", i, r, err)
+		}
+	}
+}
+
+// TestFetcherEndOfAProcess: the record of a process's end is handed out before ddtop ends following it, and the other
+// process is followed on.
+func TestFetcherEndOfAProcess(t *testing.T) {
+	p, runs, feeds := fetchedTwo(t)
+	p[0].Send(t, "")
+	<-runs[0].done
+	if !feeds[0].ended.Load() {
+		t.Error("the process has ended, is followed no more, and no record says that it has ended")
+	}
+	at := pace.Monotonic()
+	for deadline := time.Now().Add(rubytest.Timeout); feeds[1].lastNS.Load() <= at; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("no record of the other process came")
+		}
+	}
+	if feeds[1].ended.Load() || !runs[1].on() || fetching.is() {
+		t.Errorf("the other process has ended: %v, is followed: %v, by the fetcher: %v", feeds[1].ended.Load(), runs[1].on(), fetching.is())
 	}
 }

@@ -1,0 +1,161 @@
+package accuracy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/switches/tracer"
+)
+
+// loggedPhase is a phase of a thread, as programs/phases.rb logs it.
+type loggedPhase struct {
+	kind         string
+	tid          int32
+	fromNS, toNS int64
+}
+
+// ownLog is a process of programs/phases.rb, and what ddtop says of it.
+type ownLog struct {
+	*rubytest.Process
+	source *live.Source
+	mu     sync.Mutex // guards kept
+	kept   kept
+	phases []loggedPhase
+	err    error
+}
+
+// know waits until the samples know what happened until a time. It returns false if they end before that.
+func (o *ownLog) know(ctx context.Context, ns int64, more <-chan struct{}) bool {
+	for {
+		o.mu.Lock()
+		to := o.kept.now.toNS
+		o.mu.Unlock()
+		if to > ns {
+			return true
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// TestFleetPhases: several processes are followed at once, by one thread that fetches the records of all. In the phases
+// that each one logs by the clock, its threads have the GVL if the log says so, and else have not. Some of the processes
+// fork, start threads and join them meanwhile. One exits and one calls exec while the others go on.
+func TestFleetPhases(t *testing.T) {
+	if err := live.CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	r := rubytest.One(t)
+	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+	defer cancel()
+	all := make([]*ownLog, 6)
+	more := make([]chan struct{}, len(all))
+	var runs sync.WaitGroup
+	defer runs.Wait()
+	defer cancel()
+	for i := range all {
+		o := &ownLog{Process: r.Start(t, script(t, "phases"), rubytest.Options{})}
+		all[i], more[i] = o, make(chan struct{}, 1)
+		var said struct{ TID int32 }
+		o.JSON(t, &said)
+		var err error
+		if o.source, err = live.Open(t.Context(), o.PID, live.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		defer o.source.Close()
+		if err := o.source.Switches(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o.kept.follow(o.source)
+		runs.Go(func() {
+			o.err = o.source.Run(ctx, func(x *sampler.Sample) {
+				o.mu.Lock()
+				o.kept.take(x)
+				o.mu.Unlock()
+				select {
+				case more[i] <- struct{}{}:
+				default:
+				}
+			})
+		})
+	}
+	for i, o := range all {
+		if !o.know(ctx, 0, more[i]) {
+			t.Fatal("no sample knows what the threads of a process did")
+		}
+	}
+	const rounds = 3
+	var left [rounds]string
+	left[1], left[2] = "exit", "exec" // before this round the process of its number leaves
+	for round := range rounds {
+		for i, o := range all {
+			switch {
+			case left[round] != "" && i == round:
+				o.Send(t, left[round])
+			case i == 0 || i > round || left[i] == "":
+				o.Send(t, fmt.Sprint(10*round+i))
+			}
+		}
+		for i, o := range all {
+			if !(i == 0 || i > round || left[min(i, rounds-1)] == "" || i >= rounds) {
+				continue
+			}
+			var log [][]any
+			o.JSON(t, &log)
+			for _, p := range log {
+				o.phases = append(o.phases, loggedPhase{p[0].(string), int32(p[1].(float64)), int64(p[2].(float64)), int64(p[3].(float64))})
+			}
+			if last := o.phases[len(o.phases)-1].toNS; !o.know(ctx, last, more[i]) {
+				t.Fatalf("process %d: the samples do not know of its last phase", o.PID)
+			}
+		}
+	}
+	cancel()
+	runs.Wait()
+	for i, o := range all {
+		report, err := o.source.EndSwitches()
+		if err != nil && left[min(i, rounds-1)] == "" || report.Lost != 0 {
+			t.Errorf("process %d: %v, %+v", o.PID, err, report)
+		}
+		if o.err != nil && !errors.Is(o.err, sampler.ErrEnded) {
+			t.Errorf("process %d: %v", o.PID, o.err)
+		}
+		o.check(t, fmt.Sprintf("process %d of %d", i, len(all)))
+	}
+}
+
+// check compares the phases with what samples say of them.
+func (o *ownLog) check(t *testing.T, name string) {
+	o.kept.measure.Stream().Finish()
+	var wrong, whole, most int64
+	n := 0
+	for _, p := range o.phases {
+		if p.fromNS < o.kept.longest.fromNS || p.toNS > o.kept.longest.toNS || p.kind == "run" && p.toNS-p.fromNS > rubyTurnNS {
+			continue
+		}
+		sums := o.kept.times(p.fromNS, p.toNS)[p.tid]
+		off := sums[holding]
+		if p.kind == "run" {
+			off = p.toNS - p.fromNS - sums[holding]
+		}
+		n++
+		wrong, whole, most = wrong+off, whole+p.toNS-p.fromNS, max(most, off)
+	}
+	rubytest.Report(t, "%s: %d phases of %d, %.3f of %.3f ms are wrong, at most %.3f of one", name, n, len(o.phases), float64(wrong)/1e6, float64(whole)/1e6, float64(most)/1e6)
+	if bound := tracer.ClockNS * int64(10+n) / 10; wrong > bound {
+		t.Errorf("%s: %.3f ms of its phases are wrong", name, float64(wrong)/1e6)
+	}
+}
+
+// rubyTurnNS is somewhat less than the time after which Ruby takes the GVL from a thread that another one waits for (TIME_QUANTUM_MSEC in
+// thread.c).
+const rubyTurnNS = 90_000_000
