@@ -72,7 +72,8 @@ func (r *Ring) Read(emit func([]byte) error) error {
 
 // Empty reports whether the ring has no entry, not even an unfinished one.
 func (r *Ring) Empty() bool {
-	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0]))) == atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.consumer[0])))
+	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))
+	return atomic.LoadUint64(end) == atomic.LoadUint64(at)
 }
 
 // Full reports whether there may have been no room for an entry of n bytes at some time between the last two calls of

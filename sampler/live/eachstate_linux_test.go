@@ -8,10 +8,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// TestStatesCountFromBeforeTheirReading: the time that states get is from before they were read, and what happened since
-// is known from after that. A record of a thread that joined the queue in between is later than the states.
+// TestStatesCountFromBeforeTheirReading: states count from before they were read, and changes are known from after that.
+// So the record of a thread that joins the queue in between is later than the states.
 func TestStatesCountFromBeforeTheirReading(t *testing.T) {
-	p := rubytest.One(t).Start(t, `100.times { Thread.new { sleep } }; puts 1; $stdout.flush; $stdin.gets`, rubytest.Options{})
+	p := rubytest.One(t).Start(t, `100.times { Thread.new { sleep } }; puts 1; $stdout.flush; gets`, rubytest.Options{})
 	p.Line(t)
 	s, err := Open(t.Context(), p.PID, Options{})
 	if err != nil {

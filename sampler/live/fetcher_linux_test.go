@@ -73,7 +73,8 @@ func fetchedTwo(t *testing.T) (p [2]*rubytest.Process, runs [2]*switchRun, feeds
 		rubytest.Skip(t, "%v", err)
 	}
 	for i := range p {
-		p[i] = rubytest.One(t).Start(t, `Thread.new { loop { sleep 0.001 } }; puts 1; $stdout.flush; $stdin.gets; exit!`, rubytest.Options{})
+		const sleeps = `Thread.new { loop { sleep 0.001 } }; puts 1; $stdout.flush; $stdin.gets; exit!`
+		p[i] = rubytest.One(t).Start(t, sleeps, rubytest.Options{})
 		p[i].Line(t)
 		s, err := Open(t.Context(), p[i].PID, Options{})
 		if err != nil {
@@ -155,6 +156,7 @@ func TestFetcherEndOfAProcess(t *testing.T) {
 		}
 	}
 	if feeds[1].ended.Load() || !runs[1].on() || fetching.is() {
-		t.Errorf("the other process has ended: %v, is followed: %v, by the fetcher: %v", feeds[1].ended.Load(), runs[1].on(), fetching.is())
+		t.Errorf("the other process has ended: %v, is followed: %v, by the fetcher: %v",
+			feeds[1].ended.Load(), runs[1].on(), fetching.is())
 	}
 }

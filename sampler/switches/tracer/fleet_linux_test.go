@@ -64,11 +64,16 @@ func threadSwitches(t *testing.T, pid int) map[int32]uint64 {
 	return of
 }
 
+// unread is a process of which no words can be read.
+func unread(pid int) Target { return Target{PID: pid, ExecutionContext: -1 << 46, Before33: true} }
+
 // obedient is a process, and what its Feed told of it.
 type obedient struct {
 	*rubytest.Process
-	feed   *Feed
-	before map[int32]uint64
+	feed *Feed
+	// before and begun are threadSwitches from before and after it is followed, after and end from before and after its
+	// Feed was drained for the last time. after and end are nil if the process has ended.
+	before, begun, after, end map[int32]uint64
 	// outs counts the records by thread of losing a CPU. ended are the threads with a record of their end. all counts
 	// all records.
 	outs  map[int32]uint64
@@ -107,7 +112,8 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 	r := rubytest.One(t)
 	orders := [][]string{
-		{"sleep 200"}, {"threads 8", "sleep 20", "threads 8"}, {"fork", "sleep 30", "fork"}, {"exec", "sleep 30"}, {}, {"sleep 100", "fork", "threads 4"},
+		{"sleep 200"}, {"threads 8", "sleep 20", "threads 8"}, {"fork", "sleep 30", "fork"}, {"exec", "sleep 30"}, {},
+		{"sleep 100", "fork", "threads 4"},
 		{"sleep 50", "exit"}, {"threads 6", "exit"},
 	}
 	all := make([]*obedient, len(orders))
@@ -119,10 +125,11 @@ func TestSeveralProcesses(t *testing.T) {
 	for _, o := range all {
 		o.before = settled(t, o.PID)
 		var err error
-		if o.feed, err = Follow(Target{PID: o.PID, ExecutionContext: -1 << 46, Before33: true}); err != nil { // words that cannot be read
+		if o.feed, err = Follow(unread(o.PID)); err != nil {
 			t.Fatal(err)
 		}
 		defer o.feed.Close()
+		o.begun = threadSwitches(t, o.PID)
 	}
 	// The last process's Feed is drained at the end alone.
 	var over atomic.Bool
@@ -160,28 +167,29 @@ func TestSeveralProcesses(t *testing.T) {
 			}
 		}
 	}
-	after := make([]map[int32]uint64, len(all))
 	for i, o := range all {
 		if len(orders[i]) == 0 || orders[i][len(orders[i])-1] != "exit" {
-			after[i] = settled(t, o.PID)
+			o.after = settled(t, o.PID)
 		}
 	}
 	over.Store(true)
 	fetching.Wait()
 	for i, o := range all {
-		o.drain(t)
 		counts, err := o.feed.Counts()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if counts.Lost != 0 || counts.Records != o.all {
-			t.Errorf("%q: %d records were handed out, the programs made %d, and %d had no room", orders[i], o.all, counts.Records, counts.Lost)
+		o.drain(t)
+		if o.after != nil {
+			o.end = threadSwitches(t, o.PID)
 		}
-		for tid, n := range after[i] {
-			before, old := o.before[tid]
-			// A thread that began meanwhile may be on its way to its end. Then it is not at rest, and has more records.
-			if got := o.outs[tid]; got < n-before || old && got > n-before {
-				t.Errorf("%q: %d records of thread %d, which lost its CPU %d times", orders[i], got, tid, n-before)
+		if counts.Lost != 0 || counts.Records > o.all {
+			t.Errorf("%q: %d records were handed out, the programs made %d, and %d had no room",
+				orders[i], o.all, counts.Records, counts.Lost)
+		}
+		for tid, n := range o.after {
+			if least, got := n-o.begun[tid], o.outs[tid]; got < least || !o.ended[tid] && got > o.end[tid]-o.before[tid] {
+				t.Errorf("%q: %d records of thread %d, which lost its CPU %d times", orders[i], got, tid, least)
 			}
 			delete(o.outs, tid)
 		}
@@ -191,14 +199,13 @@ func TestSeveralProcesses(t *testing.T) {
 				t.Errorf("%q: thread %d has records, is not there, and has no record of its end", orders[i], tid)
 			}
 		}
-		if after[i] == nil && !o.ended[int32(o.PID)] {
+		if o.after == nil && !o.ended[int32(o.PID)] {
 			t.Errorf("%q: the process has ended, and its Feed has no record of that", orders[i])
 		}
 	}
 }
 
-// settled returns threadSwitches of a process once no thread runs: all threads wait in a system call, and have not lost
-// their CPU any more often at the second look.
+// settled returns threadSwitches of a process once all its threads wait in a system call, and two readings are the same.
 func settled(t *testing.T, pid int) map[int32]uint64 {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); time.Now().Before(deadline); {
@@ -212,8 +219,8 @@ func settled(t *testing.T, pid int) map[int32]uint64 {
 	return nil
 }
 
-// allWait reports whether all threads of a process wait in a system call. The kernel answers when a thread that is about
-// to wait has lost its CPU (task_current_syscall in lib/syscall.c).
+// allWait reports whether all threads of a process wait in a system call. If a thread is about to wait, the kernel
+// answers when the thread has lost its CPU (task_current_syscall in lib/syscall.c).
 func allWait(pid int) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 	for _, name := range files {
@@ -248,7 +255,7 @@ func TestRingFullOfOne(t *testing.T) {
 	for i, p := range []*rubytest.Process{busy, calm} {
 		p.Expect(t, "ready")
 		var err error
-		if feeds[i], err = Follow(Target{PID: p.PID, ExecutionContext: -1 << 46, Before33: true}); err != nil { // words that cannot be read
+		if feeds[i], err = Follow(unread(p.PID)); err != nil {
 			t.Fatal(err)
 		}
 		defer feeds[i].Close()
@@ -287,6 +294,7 @@ func TestRingFullOfOne(t *testing.T) {
 		t.Error(err)
 	}
 	if c := counts(1); c.Lost != 0 || c.Records != records {
-		t.Errorf("the calm process has %d records, was given %d, and %d are lost; the busy one has lost %d in the ring", c.Records, records, c.Lost, inRing)
+		t.Errorf("the calm process has %d records, was given %d, and %d are lost. The busy one lost %d in the ring",
+			c.Records, records, c.Lost, inRing)
 	}
 }

@@ -274,7 +274,8 @@ func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 func (f *Feed) Quiet() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
-	return f.t.ring.Empty() && f.t.stacks.Empty() && len(f.pending) == 0 && len(f.pendingStacks) == 0 && !f.fresh && !f.mayHaveLost()
+	empty := f.t.ring.Empty() && f.t.stacks.Empty() && len(f.pending) == 0 && len(f.pendingStacks) == 0
+	return empty && !f.fresh && !f.mayHaveLost()
 }
 
 // MayHaveLost reports whether records can have been lost between the last Counts and the last Drain. It makes no system
