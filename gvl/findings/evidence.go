@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
 	"github.com/ddtop/ddtop/gvl/findings/internal/pauses"
 	"github.com/ddtop/ddtop/gvl/findings/internal/spin"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/gvl/findings/internal/usual"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
@@ -93,7 +94,7 @@ type watch struct {
 	state   gvl.State
 	idle    bool
 	group   uint32 // of its peer, or groupSleep
-	flags   stackFlags
+	flags   stackkind.Flags
 	sinceNS int64 // when the state began
 	stillNS int64 // for how long it lasts at least (ThreadState.stillNS)
 	stack   sampler.StackID
@@ -157,7 +158,7 @@ type collector struct {
 	lastNS   int64 // time of the last sample that counts
 	stops    []stop
 	sinceNS  int64 // no wait is followed further back
-	classes  *stackClasses
+	classes  *stackkind.Classes
 	threads  []watch // by Interval.Slot; those without a thread have no id
 	tallies  []tally // the same
 	keys     []sumKey
@@ -193,7 +194,7 @@ const (
 
 func newCollector(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, l *limits) *collector {
 	c := &collector{
-		stream: s, proc: p, dict: dict, limits: l, classes: newStackClasses(dict),
+		stream: s, proc: p, dict: dict, limits: l, classes: stackkind.New(dict),
 		peers: account.PeerGroups{Dict: dict}, gates: newGates(dict), takers: make(map[uint64]sampler.ThreadID),
 	}
 	for i := range c.ring {
@@ -344,10 +345,10 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 			c.turn(ts.Ractor).moved = true
 		}
 		w.stack, w.stackNS, w.runCPU = ts.Stack, at, 0
-		w.flags = withServing(c.classes.flagsOf(ts.Stack), t.Serving.Work)
+		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
 		changed = true
 	} else if fresh {
-		w.flags = withServing(c.classes.flagsOf(ts.Stack), t.Serving.Work)
+		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
 	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
 		// Another wait at the same place: what it did in between fell between two samples.
 		w.moved = w.moved || !w.idle
@@ -409,21 +410,21 @@ func (c *collector) takes(w *watch, ts *gvl.ThreadState) {
 
 // waitsForPool reports whether a thread waits for a connection of a pool.
 func (w *watch) waitsForPool(s gvl.State) bool {
-	return (w.flags&flagPool != 0 || w.gate != nil) && (s == gvl.Parked || s == gvl.Sleeping)
+	return (w.flags&stackkind.Pool != 0 || w.gate != nil) && (s == gvl.Parked || s == gvl.Sleeping)
 }
 
 // idle reports whether a thread rests: it waits for work, a client or a clock. A thread that serves a request or does a
 // job works, whatever it waits for.
-func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackFlags, group uint32) bool {
+func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, group uint32) bool {
 	serves := serves(flags)
 	switch s {
 	case gvl.Parked, gvl.Sleeping:
-		return flags&flagPool == 0 && !serves
+		return flags&stackkind.Pool == 0 && !serves
 	case gvl.IO:
 		switch {
 		case serves:
 			return false
-		case d.Op == gvl.OpAccept, d.Op == gvl.OpSelect, d.Op == gvl.OpPoll && d.FDs != 1, flags&flagIdle != 0:
+		case d.Op == gvl.OpAccept, d.Op == gvl.OpSelect, d.Op == gvl.OpPoll && d.FDs != 1, flags&stackkind.Idle != 0:
 			return true
 		case strings.HasPrefix(d.Syscall, "epoll_"):
 			return true // an event loop, which waits for all that its fibers or clients wait for

@@ -3,6 +3,7 @@ package findings
 import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/findings/internal/pauses"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 )
 
 // Collecting adds time inside the collector.
@@ -35,7 +36,7 @@ func (c *collector) gcTime(t *gvl.Tick) {
 // during the program's start. It is zero, too, if the program called GC.start and no thread waited: then it chose the
 // time well.
 func (c *collector) longFull(p *pauses.Pause) float64 {
-	if !p.Full() || p.FromNS < c.bootNS || !p.Waited && c.classes.flagsOf(p.Stack)&flagGCStart != 0 {
+	if !p.Full() || p.FromNS < c.bootNS || !p.Waited && c.classes.Of(p.Stack)&stackkind.GCStart != 0 {
 		return 0
 	}
 	return max(float64(p.RanNS)/c.limits.gcFull, float64(p.MarkNS)/c.limits.gcMark)

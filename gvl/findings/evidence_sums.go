@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -114,7 +115,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	if !i.Sampled() {
 		return nil
 	}
-	d, flags := &i.Detail, withServing(c.classes.flagsOf(i.Stack), i.Serving.Work)
+	d, flags := &i.Detail, withServing(c.classes.Of(i.Stack), i.Serving.Work)
 	group := c.peers.GroupOf(d.Peer)
 	gated := c.gates.closed(i.State, d, i.Stack) != nil
 	idle := !gated && c.idle(i.State, d, flags, group)
@@ -122,7 +123,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	if i.State == gvl.GC && i.Stack != 0 {
 		keys = append(keys, sumKey{dim: dimGC, id: uint64(i.Stack)})
 	}
-	if flags&flagRequire != 0 && (i.State.Held() || i.State == gvl.Waiting) {
+	if flags&stackkind.Require != 0 && (i.State.Held() || i.State == gvl.Waiting) {
 		keys = append(keys, sumKey{dim: dimLoad})
 	}
 	switch {
@@ -137,13 +138,13 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 		case inChild(i.State, d, flags):
 			keys = append(keys, sumKey{dim: dimOp, id: opChildren})
 		}
-		if f := flags & (flagDB | flagRedis); f != 0 {
+		if f := flags & (stackkind.DB | stackkind.Redis); f != 0 {
 			keys = append(keys, sumKey{dim: dimFlag, id: uint64(f)})
 		}
 	case i.State == gvl.Lock && d.Object != 0:
 		keys = append(keys, sumKey{dim: dimLock, id: d.Object})
-	case (i.State == gvl.Parked || i.State == gvl.Sleeping) && (gated || flags&flagPool != 0):
-		keys = append(keys, sumKey{dim: dimFlag, id: uint64(flagPool)})
+	case (i.State == gvl.Parked || i.State == gvl.Sleeping) && (gated || flags&stackkind.Pool != 0):
+		keys = append(keys, sumKey{dim: dimFlag, id: uint64(stackkind.Pool)})
 	case restsAtWork(i.State, flags):
 		keys = append(keys, sumKey{dim: dimRest, id: uint64(i.State)})
 	}

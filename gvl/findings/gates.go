@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -183,7 +184,7 @@ func (g *gates) look(now int64, states []gvl.ThreadState, slots []int, threads [
 	forgot := g.forget()
 	waiting := make(map[gateID]int)
 	for i := range states {
-		if w := watched(threads, slots[i]); w != nil && w.stack != 0 && w.flags&flagIdle == 0 && gvl.InQueue(states[i].State, &states[i].Detail) {
+		if w := watched(threads, slots[i]); w != nil && w.stack != 0 && w.flags&stackkind.Idle == 0 && gvl.InQueue(states[i].State, &states[i].Detail) {
 			for _, id := range g.gatesOf(w.stack).near {
 				waiting[id]++
 			}
@@ -229,7 +230,7 @@ func (g *gates) look(now int64, states []gvl.ThreadState, slots []int, threads [
 // forget drops all stacks and methods if there are too many, and reports whether a gate was among them. Methods get new
 // numbers then, so no number may be kept from one count to the next.
 func (g *gates) forget() bool {
-	if len(g.stacks) < maxClasses && len(g.ids) < maxClasses {
+	if len(g.stacks) < stackkind.MaxClasses && len(g.ids) < stackkind.MaxClasses {
 		return false
 	}
 	was := g.open > 0
@@ -273,7 +274,7 @@ func (g *gates) one(x *gate, now int64, states []gvl.ThreadState, slots []int, t
 		switch {
 		case waits:
 			l.waiting++
-			x.serving = x.serving && w.flags&(flagServer|flagServing) != 0
+			x.serving = x.serving && w.flags&(stackkind.Server|stackkind.Serving) != 0
 			x.nested = x.nested || through
 			waiters[ts.Thread] = true
 		case !near && !through:

@@ -3,6 +3,7 @@ package findings
 import (
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -114,7 +115,7 @@ func TestGatesForget(t *testing.T) {
 	g := newGates(s.dict)
 	old := g.gatesOf(s.stack("Pool#with", "Shop#order"))
 	g.list, g.open = []*gate{{id: old.near[0], open: true}}, 1
-	for i := range maxClasses {
+	for i := range stackkind.MaxClasses {
 		g.intern(gateKey{itoa(int64(i)), "app.rb"})
 	}
 	g.gatesOf(s.stack("Other#with", "Shop#order"))

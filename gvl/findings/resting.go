@@ -2,6 +2,7 @@ package findings
 
 import (
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -9,14 +10,14 @@ import (
 // concurrent use.
 type Resting struct {
 	dict    *sampler.Dictionary
-	classes *stackClasses
+	classes *stackkind.Classes
 	// gates are the gates of the findings of the same stream, or nil.
 	gates *gates
 }
 
 // NewResting returns a Resting for samples whose IDs point into dict.
 func NewResting(dict *sampler.Dictionary) *Resting {
-	return &Resting{dict: dict, classes: newStackClasses(dict)}
+	return &Resting{dict: dict, classes: stackkind.New(dict)}
 }
 
 // Resting returns a Resting that also knows the pools of these findings.
@@ -33,7 +34,7 @@ func (r *Resting) IdleIO(st gvl.State, d *gvl.Detail, stack sampler.StackID) boo
 	if st != gvl.IO {
 		return false
 	}
-	if d.Op == gvl.OpAccept || r.classes.flagsOf(stack)&flagIdle != 0 {
+	if d.Op == gvl.OpAccept || r.classes.Of(stack)&stackkind.Idle != 0 {
 		return true
 	}
 	return d.Peer != 0 && r.dict != nil && r.dict.Peer(d.Peer).Kind == sampler.PeerListener
@@ -57,9 +58,9 @@ func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work
 	if st != gvl.Parked && st != gvl.Sleeping {
 		return st
 	}
-	flags := withServing(r.classes.flagsOf(stack), work)
+	flags := withServing(r.classes.Of(stack), work)
 	switch atWork := restsAtWork(st, flags); {
-	case atWork && st == gvl.Parked, flags&flagPool != 0:
+	case atWork && st == gvl.Parked, flags&stackkind.Pool != 0:
 		return gvl.Lock
 	case atWork:
 		return gvl.Sleeping

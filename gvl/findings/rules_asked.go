@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -12,23 +13,25 @@ import (
 // Waits that the program itself asks for: for programs that it starts, for a time to pass, for other threads.
 
 // inChild reports whether a thread in input or output waits for a program that it started: for its end, or for what it prints.
-func inChild(s gvl.State, d *gvl.Detail, flags stackFlags) bool {
-	return s == gvl.IO && (d.Op == gvl.OpChild || flags&flagChild != 0)
+func inChild(s gvl.State, d *gvl.Detail, flags stackkind.Flags) bool {
+	return s == gvl.IO && (d.Op == gvl.OpChild || flags&stackkind.Child != 0)
 }
 
 // restsAtWork reports whether a thread sleeps, or waits for another thread, in the middle of a request or a job.
-func restsAtWork(s gvl.State, flags stackFlags) bool {
-	return (s == gvl.Sleeping || s == gvl.Parked) && serves(flags) && flags&flagPool == 0
+func restsAtWork(s gvl.State, flags stackkind.Flags) bool {
+	return (s == gvl.Sleeping || s == gvl.Parked) && serves(flags) && flags&stackkind.Pool == 0
 }
 
 // serves reports whether a thread is in the middle of a request or a job: it was read, or it is a worker of a server's
 // pool that is not idle.
-func serves(flags stackFlags) bool { return flags&(flagServer|flagServing) != 0 && flags&flagIdle == 0 }
+func serves(flags stackkind.Flags) bool {
+	return flags&(stackkind.Server|stackkind.Serving) != 0 && flags&stackkind.Idle == 0
+}
 
 // withServing adds to a stack's flags that its thread works for a request or a job.
-func withServing(flags stackFlags, work sampler.WorkID) stackFlags {
+func withServing(flags stackkind.Flags, work sampler.WorkID) stackkind.Flags {
 	if work != 0 {
-		flags |= flagServing
+		flags |= stackkind.Serving
 	}
 	return flags
 }
@@ -53,7 +56,7 @@ func evalChild(w *window) hit {
 			long++
 		}
 		switch t := w.threads[ts.Thread]; {
-		case x.flags&flagChild != 0 || !consumer(x): // who reads what a program prints is no supervisor
+		case x.flags&stackkind.Child != 0 || !consumer(x): // who reads what a program prints is no supervisor
 			reading++
 			if is {
 				workers++
@@ -81,7 +84,7 @@ func evalChild(w *window) hit {
 		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for child processes, the longest for "
 		ts := w.state(ids[0])
 		told := gvl.Bounded{NS: longest}
-		if x := w.watch(ids[0]); (x.flags&flagChild != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS { // it may have begun another one since
+		if x := w.watch(ids[0]); (x.flags&stackkind.Child != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS { // it may have begun another one since
 			if told = (gvl.Bounded{NS: ts.StillNS, Bound: gvl.AtLeast}); ts.StillNS == 0 {
 				told = gvl.Bounded{NS: longest, Bound: gvl.AtMost}
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -167,7 +168,7 @@ func evalGCPressure(w *window) hit {
 	h := hit{severity: SeverityWarn}
 	h.score = max(least(gc/w.limits.gcOfHeld, ran*w.share(held)/gcMinHeld), ran*wall/w.limits.gcOfWall)
 	stack, part := gvl.TopKey(w.gcStacks)
-	if stack != 0 && w.ev.classes.flagsOf(stack)&flagGCStart != 0 && w.total.ns[gvl.Waiting] == 0 {
+	if stack != 0 && w.ev.classes.Of(stack)&stackkind.GCStart != 0 && w.total.ns[gvl.Waiting] == 0 {
 		return hit{} // collected out of band, and nobody waited for it
 	}
 	if h.score < 1 {

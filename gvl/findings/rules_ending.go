@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -45,13 +46,13 @@ func (c *collector) exits(exception sampler.TextID) bool {
 }
 
 // endingOf returns how a thread shows that the program ends.
-func (c *collector) endingOf(t *sampler.Thread, ts *gvl.ThreadState, flags stackFlags) ending {
+func (c *collector) endingOf(t *sampler.Thread, ts *gvl.ThreadState, flags stackkind.Flags) ending {
 	switch {
 	case ts.Detail.Reason == gvl.ReasonWaitsForEnd:
 		return endingWaits
 	case ts.Detail.Reason == gvl.ReasonEnding:
 		return endingLast
-	case flags&flagEnding != 0:
+	case flags&stackkind.Ending != 0:
 		return endingServer
 	case t.Bits&sampler.BitMain != 0 && c.exits(t.Serving.Exception):
 		return endingUnwinds
@@ -127,7 +128,7 @@ func (w *moment) restsFor(ts *gvl.ThreadState, x *watch) int64 {
 // hookHangs reports whether a hook at the program's end hangs, and is not the program itself: test frameworks and small
 // servers run in such a hook. Either the program was seen to run before the hook, or no thread has moved since.
 func (w *moment) hookHangs(ts *gvl.ThreadState, x *watch, age int64) bool {
-	if x.flags&(flagServer|flagIdle) != 0 {
+	if x.flags&(stackkind.Server|stackkind.Idle) != 0 {
 		return false
 	}
 	for _, f := range code.Frames(w.dict, x.stack, code.MaxFrames) {
@@ -139,7 +140,7 @@ func (w *moment) hookHangs(ts *gvl.ThreadState, x *watch, age int64) bool {
 		}
 	}
 	serves := func(o *gvl.ThreadState, y *watch) bool {
-		return y.flags&flagServer != 0 || o.State == gvl.IO && y.idle
+		return y.flags&stackkind.Server != 0 || o.State == gvl.IO && y.idle
 	}
 	for i := range w.states {
 		o := &w.states[i]
@@ -174,7 +175,7 @@ func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 		h.next = "look at the native stack (gdb, dump --native); Process.exit! ends without such handlers"
 	case endingServer:
 		others = w.remaining(ts.Thread, func(_ *gvl.ThreadState, y *watch) bool {
-			return serves(y.flags) && y.flags&flagEnding == 0
+			return serves(y.flags) && y.flags&stackkind.Ending == 0
 		})
 		h.text = "it " + tense("has been", "was") + " shutting down for " + told
 		if len(others) == 0 {

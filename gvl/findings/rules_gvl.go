@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -249,7 +250,7 @@ func evalRegex(w *window) hit {
 	for i := range w.states {
 		ts := &w.states[i]
 		x := w.watch(ts.Thread)
-		if x == nil || x.flags&flagRegex == 0 || !ts.State.Held() && ts.State != gvl.Waiting {
+		if x == nil || x.flags&stackkind.Regex == 0 || !ts.State.Held() && ts.State != gvl.Waiting {
 			continue
 		}
 		ran := w.ev.heldNS(x)

@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/gvl/findings/internal/usual"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -68,7 +69,7 @@ func (w *window) pools() map[string]*workers {
 // traffic on the connection, that the thread was never seen doing anything else, or that it has waited at its usual
 // stack for longer than a call takes. A thread of a server's pool, or in a request, does not listen.
 func (w *moment) listens(x *watch) bool {
-	if x.flags&(flagServer|flagServing) != 0 {
+	if x.flags&(stackkind.Server|stackkind.Serving) != 0 {
 		return false
 	}
 	return x.listens || consumer(x) || x.usual.Matches(x.stack) && float64(x.usual.LongestNS) >= usual.Wait*w.limits.httpWait

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/findings/internal/contests"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -117,9 +118,9 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 // deadlockEnds says what ends a deadlock: an exception raised in one of its threads. A time limit in the program's code
 // raises one, unless the program puts it off (Thread.handle_interrupt).
 func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
-	left := maxLimitFrames
+	left := stackkind.MaxLimitFrames
 	for _, id := range cycle {
-		if ts := w.state(id); ts != nil && w.ev.classes.limited(ts.Stack, &left) {
+		if ts := w.state(id); ts != nil && w.ev.classes.Limited(ts.Stack, &left) {
 			return "the time limit (Timeout) around " + w.name(id) + " will end it: save the stacks (s) before it does"
 		}
 	}
@@ -271,10 +272,10 @@ func holderDoes(ts *gvl.ThreadState) string {
 }
 
 func (w *window) convoyNext(stack sampler.StackID) string {
-	switch flags := w.ev.classes.flagsOf(stack); {
-	case flags&flagLog != 0:
+	switch flags := w.ev.classes.Of(stack); {
+	case flags&stackkind.Log != 0:
 		return "the logger's own lock: log less, or to a faster destination"
-	case flags&flagRequire != 0:
+	case flags&stackkind.Require != 0:
 		return "code is loaded while requests run: eager_load it at the start"
 	}
 	return "do less while holding it: no I/O and no heavy work inside the lock"

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -17,7 +18,7 @@ func evalLoopBlocked(w *window) hit {
 	for i := range w.states {
 		ts := &w.states[i]
 		x := w.watch(ts.Thread)
-		if x == nil || x.loop.NS() == 0 || x.flags&flagRequire != 0 || waitsForEvents(ts) {
+		if x == nil || x.loop.NS() == 0 || x.flags&stackkind.Require != 0 || waitsForEvents(ts) {
 			continue
 		}
 		ns, behind := x.loop.NS(), w.fibersOf(ts.Thread)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // evalPoolWait: threads wait for a connection of a pool that is too small or whose connections are held too long.
 func evalPoolWait(w *window) hit {
-	share := w.ofBusy(w.flag(flagPool))
+	share := w.ofBusy(w.flag(stackkind.Pool))
 	if h := w.poolCycle(); h.score >= 1 {
 		return h
 	}
@@ -27,7 +28,7 @@ func evalPoolWait(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
-	h.explains = w.flag(flagPool)
+	h.explains = w.flag(stackkind.Pool)
 	h.title = "Connection pool empty"
 	h.text, h.stack = "threads waited for a connection", w.poolStack
 	if len(ids) > 0 {
@@ -62,7 +63,7 @@ func (w *window) gateWait(share float64) hit {
 	if len(ids) == 0 {
 		return hit{score: ClearShare} // in this moment
 	}
-	h.threads, h.stack, h.explains = ids, w.watch(ids[0]).stack, w.flag(flagPool)
+	h.threads, h.stack, h.explains = ids, w.watch(ids[0]).stack, w.flag(stackkind.Pool)
 	h.object = w.state(ids[0]).Detail.Object
 	h.title = "Pool empty"
 	name := PoolName(w.name(ids[0]))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -53,10 +54,10 @@ func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 		if ts.Detail.Op == gvl.OpChild {
 			return x.moved
 		}
-		if x.listens && x.flags&(flagServer|flagServing) == 0 {
+		if x.listens && x.flags&(stackkind.Server|stackkind.Serving) == 0 {
 			return false
 		}
-		if x.moved && (!x.usual.Matches(x.stack) || x.flags&(flagServer|flagServing) != 0) {
+		if x.moved && (!x.usual.Matches(x.stack) || x.flags&(stackkind.Server|stackkind.Serving) != 0) {
 			return !w.terminal(ts.Detail.Peer)
 		}
 		if x.group == 0 {
@@ -87,7 +88,7 @@ func evalThreadLeak(w *window) hit {
 	}
 	roots, unread := make(map[string]int64), false
 	for i := range w.states {
-		if w.ev.classes.flagsOf(w.states[i].Stack)&flagServer != 0 {
+		if w.ev.classes.Of(w.states[i].Stack)&stackkind.Server != 0 {
 			continue
 		}
 		if r := code.Root(w.dict, w.states[i].Stack); r != "" {
@@ -126,7 +127,7 @@ func evalAllBusy(w *window) hit {
 	for i := range w.states {
 		id := w.states[i].Thread
 		x, t := w.watch(id), w.threads[id]
-		if x == nil || t == nil || x.flags&flagServer == 0 {
+		if x == nil || t == nil || x.flags&stackkind.Server == 0 {
 			continue
 		}
 		name := code.Root(w.dict, x.stack)

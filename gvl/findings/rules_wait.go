@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -119,7 +120,7 @@ func (w *window) callsText(group uint32) string {
 // evalDB: most of the work waits for one database.
 func evalDB(w *window) hit {
 	group, ns := w.slowest(func(db, _, _ bool) bool { return db })
-	byStack := w.flag(flagDB)
+	byStack := w.flag(stackkind.DB)
 	if group == 0 || byStack > ns {
 		// A database on a port of its own choice is known by the adapter's methods only.
 		if g, n := w.slowest(func(_, _, other bool) bool { return other }); g != 0 && byStack >= n/2 {
@@ -181,7 +182,7 @@ func evalHTTP(w *window) hit {
 			least(w.ofBusy(ns)/w.limits.httpShare, w.share(ns)/w.limits.httpThreads, float64(w.callLength(group))/w.limits.httpCall)),
 		severity: SeverityWarn,
 	}
-	if w.flag(flagDB) > ns/2 || h.score < 1 {
+	if w.flag(stackkind.DB) > ns/2 || h.score < 1 {
 		return hit{} // the database rule speaks of it
 	}
 	h.title = "Another service " + tenseIs + " slow"
@@ -192,7 +193,7 @@ func evalHTTP(w *window) hit {
 
 // consumer reports whether a thread waits by nature: it was never seen doing anything else, and is not a worker of a
 // server's pool. A stream's reader is one, and a supervisor with its child.
-func consumer(x *watch) bool { return !x.moved && x.flags&(flagServer|flagServing) == 0 }
+func consumer(x *watch) bool { return !x.moved && x.flags&(stackkind.Server|stackkind.Serving) == 0 }
 
 // evalDNS: threads wait for names to be resolved.
 func evalDNS(w *window) hit {
@@ -234,7 +235,7 @@ func evalLogBlocked(w *window) hit {
 		if ts.State != gvl.IO || ts.Detail.Op != gvl.OpWrite {
 			return false
 		}
-		return x.flags&flagLog != 0 || (ts.Detail.FD == 1 || ts.Detail.FD == 2) && !w.terminal(ts.Detail.Peer)
+		return x.flags&stackkind.Log != 0 || (ts.Detail.FD == 1 || ts.Detail.FD == 2) && !w.terminal(ts.Detail.Peer)
 	})
 	h := hit{score: float64(w.known(ids)) / w.limits.logWrite, severity: SeverityCrit, threads: ids}
 	if len(ids) == 0 || h.score < 1 {

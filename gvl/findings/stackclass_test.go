@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
@@ -115,9 +116,9 @@ func TestBlockingPopsRest(t *testing.T) {
 		}},
 	} {
 		dict := sampler.NewDictionary()
-		flags := newStackClasses(dict).flagsOf(internOrigins(dict, c.labels))
-		if idle := flags&flagIdle != 0; idle != c.idle || flags&flagRedis == 0 {
-			t.Errorf("%v: idle %v, in a Redis client %v", c.labels, idle, flags&flagRedis != 0)
+		flags := stackkind.New(dict).Of(internOrigins(dict, c.labels))
+		if idle := flags&stackkind.Idle != 0; idle != c.idle || flags&stackkind.Redis == 0 {
+			t.Errorf("%v: idle %v, in a Redis client %v", c.labels, idle, flags&stackkind.Redis != 0)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -49,7 +50,7 @@ type past struct {
 	recentNS    int64
 	gcStacks    map[sampler.StackID]int64
 	allocs      map[sampler.StackID]allocs
-	flags       map[stackFlags]int64
+	flags       map[stackkind.Flags]int64
 	ops         [numOps]int64
 	resting     [gvl.NumStates]int64 // in the middle of a request or a job
 	spare       []*sums
@@ -79,7 +80,7 @@ func (w *window) init(ev *collector, b *account.Blame, q *account.Requests) {
 	w.recentLocks = make(map[uint64]int64)
 	w.gcStacks = make(map[sampler.StackID]int64)
 	w.allocs = make(map[sampler.StackID]allocs)
-	w.flags = make(map[stackFlags]int64)
+	w.flags = make(map[stackkind.Flags]int64)
 	w.threadOf = make(map[sampler.ThreadID]int)
 }
 
@@ -177,7 +178,7 @@ func (w *past) addSum(k sumKey, ns int64, recent bool) {
 			w.recentLocks[k.id] += ns
 		}
 	case dimFlag:
-		w.flags[stackFlags(k.id)] += ns
+		w.flags[stackkind.Flags(k.id)] += ns
 	case dimOp:
 		w.ops[k.id] += ns
 	case dimRest:
@@ -229,7 +230,7 @@ func (s *sums) add(k sumKey, ns int64) {
 }
 
 // flag sums the busy time of stacks with any of the flags.
-func (w *past) flag(f stackFlags) int64 {
+func (w *past) flag(f stackkind.Flags) int64 {
 	var sum int64
 	for k, ns := range w.flags {
 		if k&f != 0 {

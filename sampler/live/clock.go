@@ -134,7 +134,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
-		if n := s.learnMoves(); between && (n == 0 || !s.looks.may(now, s.budget.InForce())) {
+		if n := s.learnMoves(); between && (n == 0 || !s.looks.Allows(now, s.budget.InForce())) {
 			continue
 		}
 		depth, late := sampler.LockTick, uint64(0)
@@ -196,7 +196,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			sampleNS = spent
 		}
 		if between {
-			s.looks.spend(spent) // the budget finds that beside the ticks
+			s.looks.Spend(spent) // the budget finds that beside the ticks
 		} else {
 			all, stacks := s.budget.Spent(paid, spent, stackNS, pace.Monotonic(), pace.OwnCPU)
 			c.Wait(all)

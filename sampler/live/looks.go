@@ -7,26 +7,7 @@ const (
 	slowWorkEveryNS = 50_000_000
 	// maxBeginning bounds the threads that are read in one tick because they have begun something.
 	maxBeginning = 64
-	// workCostShare is the part of the budget for such readings between two ticks. workSaveNS bounds how long it is
-	// saved up, in ns.
-	workCostShare, workSaveNS = 0.4, 200_000_000
 )
-
-// lookCredit bounds the CPU time of glances between two ticks.
-type lookCredit struct {
-	ns   float64
-	atNS int64
-}
-
-// may reports whether there is time for a glance. share is the share of a CPU that ddtop may use. Zero means no
-// limit.
-func (c *lookCredit) may(now int64, share float64) bool {
-	c.ns = min(c.ns+float64(now-c.atNS)*share*workCostShare, workSaveNS*share)
-	c.atNS = now
-	return share == 0 || c.ns > 0
-}
-
-func (c *lookCredit) spend(ns int64) { c.ns -= float64(ns) }
 
 // Constants of followAgain. A process whose threads switched too often is followed again after they have switched
 // less often than againShare of the possible rate for againNS, in ns. That time doubles, up to mostAgainNS, if they

@@ -41,7 +41,7 @@ type Source struct {
 	switches switchMode
 	// beginning are threads that have begun something, and must be read. It belongs to the clock, as looks does.
 	beginning []ruby.Entered
-	looks     lookCredit
+	looks     pace.Credit
 	// sleeper is what the clock sleeps by. It is nil while there is no clock.
 	sleeper atomic.Pointer[pace.Sleeper]
 

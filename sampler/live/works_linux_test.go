@@ -59,23 +59,3 @@ func TestWorks(t *testing.T) {
 		t.Error("a thread that has ended is remembered")
 	}
 }
-
-// TestLookCredit: looks between two ticks take no more than their part of the budget, and what was not used is not
-// saved up for ever.
-func TestLookCredit(t *testing.T) {
-	var c lookCredit
-	const share, cost = 0.03, 200_000
-	spent := int64(0)
-	for now := int64(1e9); now < 11e9; now += workEveryNS {
-		if c.may(now, share) {
-			c.spend(cost)
-			spent += cost
-		}
-	}
-	if most := int64(10e9*share*workCostShare + workSaveNS*share + cost); spent > most || spent < most/2 {
-		t.Errorf("%d ns in 10 s, and %d are allowed", spent, most)
-	}
-	if !c.may(20e9, 0) {
-		t.Error("without a limit a look is put off")
-	}
-}

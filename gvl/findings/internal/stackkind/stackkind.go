@@ -1,0 +1,200 @@
+// Package stackkind says what kind of work a stack is, by the methods in it.
+package stackkind
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Flags say what kind of work a stack is, by the methods in it.
+type Flags uint16
+
+const (
+	// Idle: waits for work: a pool's worker without a job, a server's select loop, a poller.
+	Idle Flags = 1 << iota
+	// Pool: waits for a connection of a connection pool.
+	Pool
+	// DB: in a database adapter.
+	DB
+	// Redis is for a Redis client, Log for a logger, Require for loading code.
+	Redis
+	Log
+	Require
+	// Regex: the innermost frame matches a regular expression.
+	Regex
+	// Server: a worker of a server's or a job runner's pool.
+	Server
+	// GCStart: the program itself asked for the collection.
+	GCStart
+	// Child is for waiting for the output of a program that it started.
+	Child
+	// Ending is for a server or job runner that has been told to end, and waits for its work to end.
+	Ending
+	// Serving is for working on a request or a job, by the work that was read (sampler.Serving). No stack shows
+	// it.
+	Serving
+)
+
+const (
+	// innerFrames is the number of innermost frames that show what a thread waits for. Markers of whole stacks count
+	// at any depth up to maxClassFrames.
+	innerFrames = 6
+	// MaxClasses bounds the stacks whose flags are kept.
+	MaxClasses = 1 << 16
+)
+
+// marker is a method, or with prefix a group of methods, that gives a stack a flag.
+type marker struct {
+	label  string
+	prefix bool
+	flag   Flags
+	// depth is how many of the innermost frames count. Zero means all, up to code.MaxFrames.
+	depth int
+}
+
+// markers are the methods by which stacks are distinguished. The labels are Ruby 3.4's, without "block in".
+var markers = []marker{
+	{"Puma::ThreadPool#spawn_thread", false, Server, 0}, {"Puma::ThreadPool#worker", false, Server, 0},
+	{"Sidekiq::Processor#run", false, Server, 0}, {"GoodJob::Scheduler", true, Server, 0},
+	{"SolidQueue::Pool", true, Server, 0},
+	{"Puma::ThreadPool#spawn_thread", false, Idle, 4}, {"Puma::Reactor#select_loop", false, Idle, 4},
+	{"Puma::Server#handle_servers", false, Idle, 4}, {"Puma::Single#run", false, Idle, innerFrames},
+	{"Puma::Cluster", true, Idle, innerFrames}, {"Sidekiq::BasicFetch#retrieve_work", false, Idle, 60},
+	{"Sidekiq::Scheduled::Poller", true, Idle, 10}, {"Timeout.create_timeout_thread", false, Idle, innerFrames},
+	{"Timeout::Request", true, Idle, innerFrames}, {"PG::Connection#wait_for_notify", false, Idle, 4},
+	{"Redis::SubscribedClient", true, Idle, 20}, {"Redis#subscribe", false, Idle, 20},
+	// Blocking pops: of redis-client and redis 5, of redis 3 and 4.
+	{"RedisClient#blocking_call", true, Idle, 20}, {"RedisClient::PubSub", true, Idle, 20},
+	{"Redis::Client#call_with_timeout", false, Idle, 20}, {"Listen::", true, Idle, 10},
+	{"WEBrick::GenericServer#start", false, Idle, innerFrames},
+	// Waits for a client's next request on a connection that is kept: Puma 4 to 6 (client.rb), WEBrick (httprequest.rb).
+	{"Puma::Client#reset", false, Idle, 2}, {"WEBrick::HTTPRequest#read_request_line", false, Idle, 12},
+	// Main threads that wait for a signal, and event loops of fibers. A fiber that is served has a stack of its own.
+	{"Sidekiq::CLI#launch", false, Idle, 4}, {"GoodJob::CLI#start", false, Idle, 4},
+	{"Unicorn::HttpServer#master_sleep", false, Idle, 4},
+	{"Async::Reactor#run_once", true, Idle, 4}, {"Async::Scheduler#run_once", true, Idle, 4},
+	// Readers and pollers of message brokers, of a replica set's state, of a mailbox.
+	{"Bunny::ReaderLoop", true, Idle, 20}, {"Kafka::Fetcher", true, Idle, 40}, {"NATS::IO::Client#read_loop", false, Idle, 20},
+	{"Aws::SQS::Client#receive_message", false, Idle, 100}, {"Net::IMAP#receive_responses", false, Idle, 20},
+	{"Mongo::Server::Monitor", true, Idle, 60}, {"Mongo::Server::PushMonitor", true, Idle, 60},
+	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", false, Pool, 12},
+	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#poll", false, Pool, 12},
+	// Not TimedStack#pop, which Sidekiq's scheduler sleeps in.
+	{"ConnectionPool#checkout", false, Pool, 12}, {"Sequel::ThreadedConnectionPool", true, Pool, 12},
+	{"Sequel::TimedQueueConnectionPool", true, Pool, 12},
+	{"PG::", true, DB, 12}, {"Mysql2::", true, DB, 12}, {"Trilogy", true, DB, 12},
+	{"SQLite3::", true, DB, 12}, {"Mongo::", true, DB, 20}, {"TinyTds::", true, DB, 12},
+	{"ActiveRecord::ConnectionAdapters::", true, DB, 20}, {"Sequel::", true, DB, 20},
+	{"DB#", true, DB, innerFrames}, {"DB.", true, DB, innerFrames},
+	{"RedisClient", true, Redis, 12}, {"Redis::", true, Redis, 12}, {"Redis#", true, Redis, 12},
+	{"Logger::LogDevice#write", false, Log, 12}, {"Logger#", true, Log, 12},
+	{"Kernel#require", false, Require, 8}, {"Kernel#require_relative", false, Require, 8},
+	{"Module#autoload", false, Require, 8},
+	{"GC.start", false, GCStart, 4},
+	{"Puma::Server#graceful_shutdown", false, Ending, 0}, {"Puma::ThreadPool#shutdown", false, Ending, 0},
+	{"Puma::Single#stop_blocked", false, Ending, 0}, {"Puma::Cluster#stop_workers", false, Ending, 0},
+	{"Unicorn::HttpServer#stop", false, Ending, 0}, {"Sidekiq::Launcher#stop", false, Ending, 0},
+	{"Sidekiq::Manager#stop", false, Ending, 0}, {"GoodJob.shutdown", false, Ending, 0},
+	{"Shoryuken::Launcher#stop", false, Ending, 0}, {"Karafka::Server.stop", false, Ending, 0},
+	{"Kernel#`", false, Child, 1}, {"Open3.", true, Child, innerFrames},
+}
+
+// timeLimits are the methods that set a time limit, which another thread ends with an exception.
+var timeLimits = map[string]bool{"Timeout.timeout": true, "Timeout#timeout": true, "Rack::Timeout#call": true}
+
+// regexLabels are the C functions that match regular expressions.
+var regexLabels = map[string]bool{
+	"Regexp#match": true, "Regexp#match?": true, "Regexp#=~": true, "Regexp#===": true, "String#=~": true,
+	"String#match": true, "String#match?": true, "String#gsub": true, "String#gsub!": true, "String#sub": true,
+	"String#sub!": true, "String#scan": true, "String#split": true, "String#index": true, "String#rindex": true,
+	"String#[]": true, "String#slice": true, "String#slice!": true, "String#partition": true, "String#rpartition": true,
+	"String#start_with?": true, "Symbol#=~": true, "Symbol#match?": true, "StringScanner#scan": true,
+	"StringScanner#scan_until": true, "StringScanner#match?": true,
+}
+
+// Classes classifies stacks. It remembers the marks of frames and the flags of stacks.
+type Classes struct {
+	dict   *sampler.Dictionary
+	frames map[sampler.FrameID]frameMarks // not a slice, because IDs are never reused and it would grow forever
+	stacks map[sampler.StackID]Flags
+}
+
+type frameMarks struct {
+	regex bool
+	at    []marker
+}
+
+func New(dict *sampler.Dictionary) *Classes {
+	return &Classes{dict: dict, frames: make(map[sampler.FrameID]frameMarks), stacks: make(map[sampler.StackID]Flags)}
+}
+
+func (c *Classes) frame(id sampler.FrameID) frameMarks {
+	if f, ok := c.frames[id]; ok {
+		return f
+	}
+	var f frameMarks
+	label := code.Method(c.dict.Frame(id).Label)
+	f.regex = regexLabels[label]
+	for _, m := range markers {
+		if label == m.label || m.prefix && strings.HasPrefix(label, m.label) {
+			f.at = append(f.at, m)
+		}
+	}
+	if len(c.frames) >= MaxClasses {
+		clear(c.frames)
+	}
+	c.frames[id] = f
+	return f
+}
+
+// Of returns the flags of a stack.
+func (c *Classes) Of(stack sampler.StackID) Flags {
+	if stack == 0 || c.dict == nil {
+		return 0
+	}
+	if flags, ok := c.stacks[stack]; ok {
+		return flags
+	}
+	var flags Flags
+	at := stack
+	for depth := 0; at != 0 && depth < code.MaxFrames; depth++ {
+		caller, id := c.dict.Stack(at)
+		f := c.frame(id)
+		if depth == 0 && f.regex {
+			flags |= Regex
+		}
+		for _, m := range f.at {
+			if m.depth == 0 || depth < m.depth {
+				flags |= m.flag
+			}
+		}
+		at = caller
+	}
+	if len(c.stacks) >= MaxClasses {
+		clear(c.stacks)
+	}
+	c.stacks[stack] = flags
+	return flags
+}
+
+// MaxLimitFrames bounds the frames that are searched for a time limit around a deadlock, in all of its threads
+// together.
+const MaxLimitFrames = 1 << 16
+
+// Limited reports whether a stack is within a time limit that another thread keeps, however far out. It searches at
+// most left frames, and lowers left.
+func (c *Classes) Limited(stack sampler.StackID, left *int) bool {
+	if c.dict == nil {
+		return false
+	}
+	for ; stack != 0 && *left > 0; *left-- {
+		caller, id := c.dict.Stack(stack)
+		if timeLimits[code.Method(c.dict.Frame(id).Label)] {
+			return true
+		}
+		stack = caller
+	}
+	return false
+}

@@ -1,0 +1,22 @@
+package pace
+
+// creditShare is the part of the budget for readings between two ticks. creditSaveNS bounds how long it is saved up, in
+// ns.
+const creditShare, creditSaveNS = 0.4, 200_000_000
+
+// Credit bounds the CPU time of readings between two ticks.
+type Credit struct {
+	ns   float64
+	atNS int64
+}
+
+// Allows reports whether there is time for a reading at now, CLOCK_MONOTONIC in ns. share is the share of a CPU that
+// ddtop may use. Zero means no limit.
+func (c *Credit) Allows(now int64, share float64) bool {
+	c.ns = min(c.ns+float64(now-c.atNS)*share*creditShare, creditSaveNS*share)
+	c.atNS = now
+	return share == 0 || c.ns > 0
+}
+
+// Spend counts the CPU time of a reading, in ns.
+func (c *Credit) Spend(ns int64) { c.ns -= float64(ns) }
