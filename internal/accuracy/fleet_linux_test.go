@@ -11,7 +11,6 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
-	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
 // loggedPhase is a phase of a thread, as programs/phases.rb logs it.
@@ -139,7 +138,7 @@ func TestFleetPhases(t *testing.T) {
 func (o *ownLog) check(t *testing.T, name string) {
 	o.kept.measure.Stream().Finish()
 	var wrong, whole, most int64
-	n := 0
+	n, far := 0, 0
 	for _, p := range o.phases {
 		known := o.kept.longest
 		if p.fromNS < known.fromNS || p.toNS > known.toNS || p.kind == "run" && p.toNS-p.fromNS > rubyTurnNS {
@@ -150,20 +149,23 @@ func (o *ownLog) check(t *testing.T, name string) {
 		if p.kind == "run" {
 			off = p.toNS - p.fromNS - sums[holding]
 		}
-		n++
+		if n++; off > 1_000_000 {
+			far++
+		}
 		wrong, whole, most = wrong+off, whole+p.toNS-p.fromNS, max(most, off)
 	}
 	ms := func(ns int64) float64 { return float64(ns) / 1e6 }
-	rubytest.Report(t, "%s: %d phases of %d, %.3f of %.3f ms are wrong, at most %.3f of one",
-		name, n, len(o.phases), ms(wrong), ms(whole), ms(most))
-	// A thread that loses its CPU between the clock and the GVL is dated by the next tick, at few of the edges.
-	if bound := tracer.ClockNS * int64(10+n) / 10; wrong > bound {
-		t.Errorf("%s: %.3f ms of its phases are wrong", name, ms(wrong))
+	rubytest.Report(t, "%s: %d phases of %d, %d are off by more than 1 ms, %.3f of %.3f ms are wrong, at most %.3f of one",
+		name, n, len(o.phases), far, ms(wrong), ms(whole), ms(most))
+	// A thread can lose its CPU between the clock and the GVL, or its CPU can stand still. Then nothing dates the edge.
+	// This happens to few phases. Another process's records would be wrong for most.
+	if n < len(o.phases)/2 || far > n/4 {
+		t.Errorf("%s: %d of %d phases are off by more than a millisecond, of %d logged", name, far, n, len(o.phases))
 	}
 }
 
-// without returns how long a thread had no CPU in what it did between two times, and in what it still did at the second
-// one. A thread that has no CPU after it got the GVL reads the clock late.
+// without returns how long a thread had no CPU between two times. It includes the time without a CPU in what the thread
+// still did at the second one. A thread that has no CPU after it got the GVL reads the clock late.
 func (k *kept) without(tid int32, from, to int64) (sum int64) {
 	still := threadAt{tid, math.MaxInt64}
 	for at, ns := range k.noCPU {

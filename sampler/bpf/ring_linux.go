@@ -76,8 +76,8 @@ func (r *Ring) Empty() bool {
 	return atomic.LoadUint64(end) == atomic.LoadUint64(at)
 }
 
-// Full reports whether there may have been no room for an entry of n bytes at some time between the last two calls of
-// Read. The kernel keeps at least one byte of the ring free.
+// Full reports whether an entry of n bytes may have had no room between the last two calls of Read. The kernel keeps at
+// least one byte of the ring free.
 func (r *Ring) Full(n int) bool { return r.held+entryHead+(uint64(n)+7)&^7 >= r.size }
 
 // Close unmaps the ring.

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// TestStatesCountFromBeforeTheirReading: states count from before they were read, and changes are known from after that.
+// TestStatesCountFromBeforeTheirReading: states count from before they were read. Changes are known from after that.
 // So the record of a thread that joins the queue in between is later than the states.
 func TestStatesCountFromBeforeTheirReading(t *testing.T) {
 	p := rubytest.One(t).Start(t, `100.times { Thread.new { sleep } }; puts 1; $stdout.flush; gets`, rubytest.Options{})

@@ -96,8 +96,8 @@ func fetchedTwo(t *testing.T) (p [2]*rubytest.Process, runs [2]*switchRun, feeds
 	return p, runs, feeds
 }
 
-// TestFetcherWaitsForNobody: while a goroutine keeps the records of one process to itself, those of another one are
-// fetched. The first process's records are there later.
+// TestFetcherWaitsForNobody: while a goroutine keeps the records of one process to itself, another process's records
+// are fetched. The first process's records are there later.
 func TestFetcherWaitsForNobody(t *testing.T) {
 	_, runs, feeds := fetchedTwo(t)
 	later := func(i int, of int64) {

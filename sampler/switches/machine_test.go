@@ -70,8 +70,8 @@ func with(of ...func(*Record)) func(*Record) {
 	}
 }
 
-// TestJoinedWhileStatesWereRead: a thread whose state was read before another one put it into the queue waits from then
-// on, if the states count from before they were read.
+// TestJoinedWhileStatesWereRead: another thread puts a thread into the queue after its state was read. The thread waits
+// from then on, if the states count from before they were read.
 func TestJoinedWhileStatesWereRead(t *testing.T) {
 	k := told{tid: tid2}
 	to := exact.NewMachine(k.changed)

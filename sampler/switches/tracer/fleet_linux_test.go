@@ -71,8 +71,8 @@ func unread(pid int) Target { return Target{PID: pid, ExecutionContext: -1 << 46
 type obedient struct {
 	*rubytest.Process
 	feed *Feed
-	// before and begun are threadSwitches from before and after it is followed, after and end from before and after its
-	// Feed was drained for the last time. after and end are nil if the process has ended.
+	// before and begun are threadSwitches from before and after Follow. after and end are from before and after the
+	// last Drain. They are nil if the process has ended.
 	before, begun, after, end map[int32]uint64
 	// outs counts the records by thread of losing a CPU. ended are the threads with a record of their end. all counts
 	// all records.
@@ -102,8 +102,8 @@ func (o *obedient) drain(t *testing.T) {
 	}
 }
 
-// TestSeveralProcesses: while a goroutine fetches for all, the Feed of each process hands out one record for each time
-// that one of its threads lost its CPU, by the kernel's own count. None is missing, and none is another process's. Some
+// TestSeveralProcesses: a goroutine fetches for all. The Feed of each process hands out one record each time that one
+// of its threads loses its CPU, by the kernel's own count. None is missing, and none is another process's. Some
 // of the processes start threads and join them, fork, exec or exit meanwhile. A Feed that is drained late delays no
 // other one.
 func TestSeveralProcesses(t *testing.T) {
@@ -205,7 +205,7 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 }
 
-// settled returns threadSwitches of a process once all its threads wait in a system call, and two readings are the same.
+// settled returns threadSwitches of a process once all its threads wait in a system call and two readings are the same.
 func settled(t *testing.T, pid int) map[int32]uint64 {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); time.Now().Before(deadline); {
@@ -243,8 +243,8 @@ end
 sleep
 `
 
-// TestRingFullOfOne: records without room are counted at the process whose records they are, both without room in the
-// ring and without room among those that wait for their Feed. Another process loses none.
+// TestRingFullOfOne: records without room are counted at the process whose records they are. Some had no room in the
+// ring, others had none among the records that wait for their Feed. Another process loses none.
 func TestRingFullOfOne(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
