@@ -76,8 +76,8 @@ const (
 	// BitFiberTurn changes each time a thread with a fiber scheduler is seen to run another fiber. It is never set for
 	// other threads.
 	BitFiberTurn
-	// BitItems means that the thread has waited for a second or longer to take from a Queue or SizedQueue, and that
-	// there are items in it. It is read twice per second. No thread has the bit if the items cannot be read.
+	// BitItems means that the thread has waited for a second or longer to take from a Queue or SizedQueue that has
+	// items. It is read twice per second. No thread has the bit if the items cannot be read.
 	BitItems
 )
 

@@ -87,8 +87,8 @@ func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options,
 	}
 }
 
-// word is one of a screen that names something; laneText are the letters of states, which the timeline draws as long as
-// it is wide; holders is the row of the timeline with the signs of threads.
+// word is one of a screen that names something. laneText are the letters of states: the wider the timeline, the more it
+// draws. holders is the row of the timeline with the signs of threads.
 var (
 	holders  = regexp.MustCompile(`(?m)^ *GVL held by .*$`)
 	word     = regexp.MustCompile(`[A-Za-z#:_.]{4,}…?`)

@@ -27,8 +27,8 @@ func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
 	})
 }
 
-// TestKeptConnections: workers of a server that wait for their clients' next requests are not in I/O, and what io_busy
-// says of now is a thread that waits for the peer it names.
+// TestKeptConnections: workers of a server that wait for their clients' next requests are not in I/O. The place that
+// io_busy names is of a thread that waits for the peer it names.
 func TestKeptConnections(t *testing.T) {
 	server := []string{"Puma::Server#process_client", "block in Puma::Server#run", "block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
 	kept := append([]string{"c:IO#wait_readable", "Puma::Client#reset"}, server...)

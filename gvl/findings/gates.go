@@ -85,8 +85,8 @@ type gate struct {
 	// inside are the threads inside, since when. known are the threads that were seen waiting or inside.
 	inside map[sampler.ThreadID]int64
 	known  map[sampler.ThreadID]lastWait
-	// serving is set if all threads that waited in the last count were in requests or jobs, nested if a thread inside
-	// waited for a second turn, or for the end of a thread that waited.
+	// serving is set if all threads that waited in the last count were in requests or jobs. nested is set if a thread
+	// inside waited for a second turn, or for the end of a thread that waited.
 	serving, nested bool
 	lastNS          int64
 	// open is set if the method is known to be a gate. size is how many threads it lets in.

@@ -58,8 +58,8 @@ func (w *moment) loader(ts *gvl.ThreadState) sampler.ThreadID {
 	return 0
 }
 
-// loadCycle says at which lines the threads of a deadlock wait for each other's loads: "first.rb:1 ↔ second.rb:1". It is
-// empty if one of them waits for something else.
+// loadCycle says at which lines the threads of a deadlock wait for each other's loads: "first.rb:1 ↔ second.rb:1".
+// It is empty if one of them waits for something else.
 func (w *moment) loadCycle(cycle []sampler.ThreadID) string {
 	places := make([]string, 0, len(cycle)+1)
 	for _, id := range cycle {

@@ -86,8 +86,8 @@ func TestFastNameServer(t *testing.T) {
 	})
 }
 
-// TestLockInResolver: threads that wait for a lock in the resolver, while no thread asks a server, do not wait for a name
-// server.
+// TestLockInResolver: threads that wait for a lock in the resolver, while no thread asks a server, do not wait for a
+// name server.
 func TestLockInResolver(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

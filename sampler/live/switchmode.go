@@ -31,8 +31,8 @@ type switchMode struct {
 }
 
 // Switches follows the process by its thread switches until EndSwitches. Samples carry Changes, and everything is read
-// at the stack rate. It is for any goroutine. Errors are ruby.ErrNoScheduler, bpf.ErrKernel, bpf.ErrRights and those of
-// reading.
+// at the stack rate. It is for any goroutine. Errors are ruby.ErrNoScheduler, bpf.ErrKernel,
+// bpf.ErrRights, and errors of reading.
 func (s *Source) Switches(ctx context.Context) error {
 	m := &s.switches
 	return m.begin(ctx, s.info.PID, "thread switches", "its thread switches are followed", func(ctx context.Context) (*switchRun, error) {

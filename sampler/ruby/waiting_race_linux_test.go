@@ -251,8 +251,8 @@ func (m *rebornMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return calls, err
 }
 
-// TestRequestOfARebornFiber: between the reading of a fiber's stack and of its request, it can end, and another
-// thread's fiber can be born at its address and wait at the same place. Its request is not the first one's. The
+// TestRequestOfARebornFiber: a fiber can end between the reading of its stack and of its request. Another thread's
+// fiber can then be born at its address, and wait at the same place. Its request is not the first one's. The
 // collector and malloc do so rarely, so the test's memory does it.
 func TestRequestOfARebornFiber(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

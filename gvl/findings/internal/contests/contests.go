@@ -1,4 +1,5 @@
-// Package Contests follows the locks that threads wait for: which thread gets them, and whether others are woken in vain.
+// Package contests follows the locks that threads wait for: which thread gets them, and whether others are woken in
+// vain.
 package contests
 
 import (

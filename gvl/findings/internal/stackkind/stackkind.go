@@ -69,7 +69,7 @@ var markers = []marker{
 	{"RedisClient#blocking_call", true, Idle, 20}, {"RedisClient::PubSub", true, Idle, 20},
 	{"Redis::Client#call_with_timeout", false, Idle, 20}, {"Listen::", true, Idle, 10},
 	{"WEBrick::GenericServer#start", false, Idle, innerFrames},
-	// Waits for a client's next request on a connection that is kept: Puma 4 to 6 (client.rb), WEBrick (httprequest.rb).
+	// Waits for a client's next request on a kept connection: Puma 4 to 6 (client.rb), WEBrick (httprequest.rb).
 	{"Puma::Client#reset", false, Idle, 2}, {"WEBrick::HTTPRequest#read_request_line", false, Idle, 12},
 	// Main threads that wait for a signal, and event loops of fibers. A fiber that is served has a stack of its own.
 	{"Sidekiq::CLI#launch", false, Idle, 4}, {"GoodJob::CLI#start", false, Idle, 4},
