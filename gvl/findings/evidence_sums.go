@@ -15,6 +15,7 @@ type dim uint8
 const (
 	dimThread       dim = iota // id is a thread and its ractor; by state, with idle time apart
 	dimPeer                    // id: peer group; busy io
+	dimConnect                 // id: peer group; busy io of attempts to connect
 	dimLock                    // id: object
 	dimFlag                    // id: stack flag; busy time (pool waits count as busy)
 	dimOp                      // id: opResolves or opChildren; io
@@ -131,6 +132,9 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	case i.State == gvl.IO:
 		if group != 0 && d.Op != gvl.OpResolve { // a name server is dns_slow's, not another service
 			keys = append(keys, sumKey{dim: dimPeer, id: uint64(group)})
+			if d.Op == gvl.OpConnect || flags&stackkind.Connect != 0 {
+				keys = append(keys, sumKey{dim: dimConnect, id: uint64(group)})
+			}
 		}
 		switch {
 		case d.Op == gvl.OpResolve:

@@ -139,6 +139,33 @@ func TestCallsBetweenSamples(t *testing.T) {
 	}
 }
 
+// TestNotReachable: attempts to connect again and again are no slow answers, but a read after each connection is.
+func TestNotReachable(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		call   string
+		labels []string
+		title  string
+	}{
+		{"connects in C", "connect", []string{"c:TCPSocket#initialize", "Client#open"}, "Database not reachable"},
+		{"connects in Ruby", "ppoll", []string{"c:IO#wait_writable", "Addrinfo#connect_internal", "Client#open"}, "Database not reachable"},
+		{"reads", "read", []string{"c:IO#gets", "Client#ask"}, "Database slow"},
+		{"reads in a block of connect", "read", []string{"c:IO#gets", "block in Client#ask", "Addrinfo#connect_internal"}, "Database slow"},
+	} {
+		s := newScene(t)
+		peer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "1.2.3.4:5432", Local: "10.0.0.1", Service: "PostgreSQL"})
+		stack := s.stack(c.labels...)
+		s.play(8*gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
+			var list []sampler.Thread
+			for id := range sampler.ThreadID(3) {
+				list = append(list, s.at(gvltest.Answered(gvltest.Released(id+1), s.now, c.call, 9, peer), stack))
+			}
+			return 0, list
+		})
+		s.want(c.name, []string{"db_slow"}, c.title)
+	}
+}
+
 func TestOtherWaits(t *testing.T) {
 	s := newScene(t)
 	s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {

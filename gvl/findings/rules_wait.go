@@ -81,7 +81,11 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	})
 	g := w.ev.peers.Group(group)
 	h.peer, h.threads, h.explains = g.ID, ids, ns
-	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time " + tenseWaits + " for " + gvl.PeerName(g.Peer) + listener(g.Peer) + w.callsText(group) + "; " + tenseNow + " " +
+	verb := tenseWaits + " for "
+	if w.connecting(group, ns) {
+		verb = tense("goes", "went") + " into attempts to connect to "
+	}
+	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time " + verb + gvl.PeerName(g.Peer) + listener(g.Peer) + w.callsText(group) + "; " + tenseNow + " " +
 		units.Plural(len(ids), "thread", "threads")
 	if len(ids) > 0 {
 		h.text += w.longestText(", the longest ", ids)
@@ -128,14 +132,14 @@ func evalDB(w *window) hit {
 		}
 	}
 	return w.peerSlow(group, ns, w.limits.dbShare, w.limits.dbThreads, w.limits.dbCall,
-		"Database slow", "see what the calling method asks for; look at the database's own list of running queries")
+		"Database", "see what the calling method asks for; look at the database's own list of running queries")
 }
 
 // evalRedis: a store that should answer at once does not.
 func evalRedis(w *window) hit {
 	group, ns := w.slowest(func(_, redis, _ bool) bool { return redis })
 	return w.peerSlow(group, ns, w.limits.redisShare, w.limits.redisThreads, w.limits.redisCall,
-		"Redis slow", "SLOWLOG on the Redis, its CPU, the size of what is fetched")
+		"Redis", "SLOWLOG on the Redis, its CPU, the size of what is fetched")
 }
 
 // peerSlow is the hit about calls to one remote end, by the thresholds of its rule.
@@ -147,11 +151,21 @@ func (w *window) peerSlow(group uint32, ns int64, share, threads, call float64, 
 	if group == 0 || h.score < 1 {
 		return h
 	}
-	h.title = title
+	h.title = title + " slow"
 	w.onPeer(&h, group, ns)
 	h.next = next
+	if w.connecting(group, ns) {
+		h.title, h.next = title+" not reachable", unreachableAdvice
+	}
 	return h
 }
+
+// unreachableAdvice is for a service that accepts no connection.
+const unreachableAdvice = "see whether it runs, its accept queue, and what a firewall drops; wait longer before each retry"
+
+// connecting reports whether most of the time at a remote end goes into attempts to connect: it does not answer slowly,
+// but not at all.
+func (w *window) connecting(group uint32, ns int64) bool { return 2*w.connects[group] >= max(ns, 1) }
 
 // evalHTTP: another service keeps threads waiting.
 func evalHTTP(w *window) hit {
@@ -188,6 +202,9 @@ func evalHTTP(w *window) hit {
 	h.title = "Another service " + tenseIs + " slow"
 	w.onPeer(&h, group, ns)
 	h.next = "set timeouts, a circuit breaker, or move the call to a job"
+	if w.connecting(group, ns) {
+		h.title, h.next = "Another service not reachable", unreachableAdvice
+	}
 	return h
 }
 

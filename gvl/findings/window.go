@@ -44,6 +44,7 @@ type past struct {
 	threads     map[sampler.ThreadID]*sums
 	ractors     map[sampler.RactorID]*sums
 	peers       map[uint32]int64
+	connects    map[uint32]int64
 	calls       map[uint32]*calls // by peer group
 	locks       map[uint64]int64
 	recentLocks map[uint64]int64 // of the last full second and the current one, as recentNS
@@ -75,6 +76,7 @@ func (w *window) init(ev *collector, b *account.Blame, q *account.Requests) {
 	w.threads = make(map[sampler.ThreadID]*sums)
 	w.ractors = make(map[sampler.RactorID]*sums)
 	w.peers = make(map[uint32]int64)
+	w.connects = make(map[uint32]int64)
 	w.calls = make(map[uint32]*calls)
 	w.locks = make(map[uint64]int64)
 	w.recentLocks = make(map[uint64]int64)
@@ -109,6 +111,7 @@ func (w *window) collect(s *sampler.Sample, states []gvl.ThreadState, now, fromN
 	clear(w.threads)
 	clear(w.ractors)
 	clear(w.peers)
+	clear(w.connects)
 	clear(w.calls)
 	clear(w.locks)
 	clear(w.recentLocks)
@@ -172,6 +175,8 @@ func (w *past) addSum(k sumKey, ns int64, recent bool) {
 		w.addThread(k, ns)
 	case dimPeer:
 		w.peers[uint32(k.id)] += ns
+	case dimConnect:
+		w.connects[uint32(k.id)] += ns
 	case dimLock:
 		w.locks[k.id] += ns
 		if recent {

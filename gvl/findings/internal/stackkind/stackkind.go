@@ -32,6 +32,8 @@ const (
 	Child
 	// Ending is for a server or job runner that has been told to end, and waits for its work to end.
 	Ending
+	// Connect: waits until a connection is there, in code that does not call back a block with it.
+	Connect
 	// Serving is for working on a request or a job, by the work that was read (sampler.Serving). No stack shows
 	// it.
 	Serving
@@ -93,6 +95,7 @@ var markers = []marker{
 	{"Kernel#require", false, Require, 8}, {"Kernel#require_relative", false, Require, 8},
 	{"Module#autoload", false, Require, 8},
 	{"GC.start", false, GCStart, 4},
+	{"Addrinfo#connect_internal", false, Connect, 2}, {"PG::Connection::Pollable", true, Connect, 4},
 	{"Puma::Server#graceful_shutdown", false, Ending, 0}, {"Puma::ThreadPool#shutdown", false, Ending, 0},
 	{"Puma::Single#stop_blocked", false, Ending, 0}, {"Puma::Cluster#stop_workers", false, Ending, 0},
 	{"Unicorn::HttpServer#stop", false, Ending, 0}, {"Sidekiq::Launcher#stop", false, Ending, 0},

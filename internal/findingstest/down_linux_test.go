@@ -1,0 +1,30 @@
+package findingstest
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestNotReachable: a database that answers no attempt to connect is not reachable. One that answers late, to clients
+// that connect for each question, is slow.
+func TestNotReachable(t *testing.T) {
+	rubytest.OftenEnough(t)
+	t.Parallel()
+	for name, want := range map[string]raised{
+		"silent": {words: []string{"Database not reachable: ", " of the busy time goes into attempts to connect to ", ":5432 PostgreSQL"},
+			never: []string{"http_slow"}},
+		"again": {words: []string{"Database slow: ", " of the busy time waits for ", ":5432 PostgreSQL"}, never: []string{"http_slow"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, r rubytest.Ruby) {
+				t.Parallel()
+				p := start(t, r, "down/"+name)
+				defer p.Stop(t)
+				s := watch(t, p.PID, nil, raiseTime, is("db_slow"), nil)
+				checkRaised(t, s, "db_slow", want)
+			})
+		})
+	}
+}
