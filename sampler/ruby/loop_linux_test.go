@@ -32,7 +32,8 @@ start("turns", true) { loop { Fiber.schedule { select(nil, nil, nil, 0.02) } } }
 4.times { $entered.pop }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestLoopBits: a thread that runs a fiber of its scheduler has a bit that says so. Another bit changes with the fiber.
+// TestLoopBits: a thread that runs a fiber of its scheduler has a bit that says so. Another bit changes with the
+// fiber.
 func TestLoopBits(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

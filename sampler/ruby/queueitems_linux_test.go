@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// waitedQueues has threads, each named after the number of items in the Queue that it waits for: full ones, and one
-// that is empty.
+// waitedQueues has threads that wait for a full Queue, and one that waits for an empty one. A thread's name is the
+// number of items in its Queue.
 const waitedQueues = `
 def start(name)
   Thread.new { Thread.current.name = name.to_s; yield }
