@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +14,31 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
+// tornSource is a recording in which the stack of every eighth thread that was read is not there in full.
+type tornSource struct{ *recording.Reader }
+
+func (r tornSource) Run(ctx context.Context, emit func(*sampler.Sample)) error {
+	return r.Reader.Run(ctx, func(s *sampler.Sample) {
+		torn := *s
+		torn.Threads = slices.Clone(s.Threads)
+		for i := range torn.Threads {
+			if q := &torn.Threads[i].Quality; *q&sampler.StackFresh != 0 && (int(s.TimeNS/1e6)+i)%8 == 0 {
+				*q |= sampler.StackPartial
+			}
+		}
+		emit(&torn)
+	})
+}
+
 // TestReadsMadeAgainAreNoLoss: the header shows the share of stacks that are not there in full, counted here again from
 // the samples of a real process; reads that were torn and made again stand in the help.
 func TestReadsMadeAgainAreNoLoss(t *testing.T) {
-	r, err := recording.Open("../screenshots/recordings/hog.ddtop")
+	file, err := recording.Open("../screenshots/recordings/hog.ddtop")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	defer file.Close()
+	r := tornSource{file}
 	var read, lost float64
 	var last sampler.Reads
 	if err := r.Run(t.Context(), func(s *sampler.Sample) {
@@ -36,7 +55,7 @@ func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	}); !errors.Is(err, sampler.ErrEnded) {
 		t.Fatal(err)
 	}
-	if lost == 0 || last.Torn == 0 {
+	if lost/read < scene.ManyPartial || last.Torn == 0 {
 		t.Fatal("the recording has no such reads")
 	}
 	p, err := TakePicture(t.Context(), scene.Options{Source: r, Window: time.Minute}, 160, 45)
