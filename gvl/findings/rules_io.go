@@ -122,11 +122,8 @@ func evalIOBusy(w *window) hit {
 // waitsSo reports whether a thread waits now for what io_busy names: for a lock, or for the peers of a group, or for
 // any input or output if group is 0. A thread that rests does not.
 func (x *watch) waitsSo(lock bool, group uint32) bool {
-	switch {
-	case x.stack == 0:
-		return false
-	case lock:
-		return x.state == gvl.Lock
+	if lock {
+		return x.stack != 0 && x.state == gvl.Lock
 	}
-	return x.state == gvl.IO && !x.idle && (group == 0 || x.group == group)
+	return x.stack != 0 && x.state == gvl.IO && !x.idle && (group == 0 || x.group == group)
 }
