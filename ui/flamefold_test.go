@@ -99,6 +99,13 @@ Connection#exec`
 	if r.Folding != widget.FoldLibraries {
 		t.Errorf("it is folded by %d", r.Folding)
 	}
+	few := newRequests(t)
+	for i := range few.weights.Entries {
+		few.weights.Entries[i].Weights.Samples /= 50
+	}
+	if few.draw(); few.Folding != widget.FoldLibraries || few.Tree.Samples >= widget.FewSamples {
+		t.Errorf("of %d samples it is folded by %d", few.Tree.Samples, few.Folding)
+	}
 	deep := newRequests(t)
 	deep.Build(&deep.weights, deep.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, 40)
 	if deep.Folding != widget.FoldByItself {

@@ -149,14 +149,19 @@ func (v *Flame) change(n *flamegraph.Node) float64 {
 	return sum
 }
 
-// leastLabel is the width from which on a cell can be read.
-const leastLabel = 6
+const (
+	// leastLabel is the width from which on a cell can be read.
+	leastLabel = 6
+	// leastToFold is the number of samples from which on a picture shows whether it hides own code. A process with ten
+	// requests a second gives them in the first seconds.
+	leastToFold = 10
+)
 
 // hidesOwn reports whether less than half of the weight of the program's own methods can be read in the first rows of
 // the picture. Only the innermost own method counts: one that wraps all requests says nothing of their code.
 // The top of a file is none: bin/rails is one, too.
 func (v *Flame) hidesOwn(rows int) bool {
-	if v.Inverted || len(v.Zoom) > 0 || rows <= 0 || v.Whole.Samples < FewSamples {
+	if v.Inverted || len(v.Zoom) > 0 || rows <= 0 || v.Whole.Samples < leastToFold {
 		return false
 	}
 	readable := make(map[*flamegraph.Node]bool)
