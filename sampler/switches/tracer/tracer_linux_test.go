@@ -171,7 +171,7 @@ func TestFetch(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
 	}
-	f, err := Follow(Target{PID: os.Getpid()})
+	f, err := Follow(Target{PID: os.Getpid(), ExecutionContext: pointerOfThreads(t), ThreadOfEC: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
