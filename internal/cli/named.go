@@ -171,22 +171,26 @@ func countUnread(list []attach.Candidate) (n int) {
 
 // Error names the command that was probably meant, if the words are in the place of a command.
 func (e *noMatchError) Error() string {
-	if e.unread > 0 {
-		return fmt.Sprintf("no Ruby process has %q in its name or command line, of those whose names could be read; %d did not answer in time: "+
-			"try again, or give -p PID", e.typed, e.unread)
-	}
 	if e.command.HasParent() {
+		if e.unread > 0 {
+			return fmt.Sprintf("no Ruby process has %q in its name or command line, of those whose names could be read; "+
+				"%d did not answer in time: try again, or give -p PID", e.typed, e.unread)
+		}
 		return fmt.Sprintf("no Ruby process has %q in its name or command line; \"ddtop ps\" lists them", e.typed)
 	}
 	if does := habit(e.typed); does != "" {
 		return does
 	}
-	if near := e.command.SuggestionsFor(e.typed); len(near) > 0 {
-		return fmt.Sprintf("there is no command %q; did you mean %s? No Ruby process has that in its name or command line, either",
-			e.typed, strings.Join(near, " or "))
+	var unread string
+	if e.unread > 0 {
+		unread = fmt.Sprintf("; %d did not answer in time: try again if a process was meant", e.unread)
 	}
-	return fmt.Sprintf("there is no command %q, and no Ruby process has that in its name or command line; \"ddtop help\" lists the commands, "+
-		"\"ddtop ps\" the processes, \"ddtop -- %s\" starts a program", e.typed, e.typed)
+	if near := e.command.SuggestionsFor(e.typed); len(near) > 0 {
+		return fmt.Sprintf("there is no command %q; did you mean %s? No Ruby process has that in its name or command line, "+
+			"either", e.typed, strings.Join(near, " or ")) + unread
+	}
+	return fmt.Sprintf("there is no command %q, and no Ruby process has that in its name or command line; \"ddtop help\" lists "+
+		"the commands, \"ddtop ps\" the processes, \"ddtop -- %s\" starts a program", e.typed, e.typed) + unread
 }
 
 // Unwrap returns wrong use if the words may be meant as a command, otherwise a missing process.
