@@ -96,8 +96,9 @@ func (b *folder) place(c, parent *Node) {
 func (b *folder) fill(c *Node, nodes []*Node) {
 	for _, group := range childGroups(nodes) {
 		first := group[0]
-		stays := first.Own || first.Native || first.Kind != FrameNode || c.Own && first.Library == coreLibrary && !b.Tree.Options.Inverted ||
-			c.Parent == nil && b.Tree.Options.Inverted
+		inverted := b.Tree.Options.Inverted
+		stays := first.Own || first.Native || first.Kind != FrameNode ||
+			c.Own && first.Library == coreLibrary && !inverted || c.Parent == nil && inverted
 		if !stays && depthOfRun(group, minRun) >= minRun {
 			b.addRun(c, group)
 			continue

@@ -85,5 +85,5 @@ func (c *Collector) releaseAll() {
 	}
 }
 
-// late reports whether a request is among the older half of those that can still get another name.
+// late reports whether a request is among the older half of those whose name can still change.
 func (x *servedCharges) late(id EndpointID) bool { return id != 0 && x.last-id >= maxServed/2 }

@@ -18,7 +18,8 @@ import (
 func TestNativeFrames(t *testing.T) {
 	d := sampler.NewDictionary()
 	ruby := d.InternStackOf([]sampler.FrameID{
-		d.InternFrame(sampler.Frame{Label: "PG::Connection#sync_exec", Name: "sync_exec", C: true, Origin: sampler.OriginGem, Gem: "pg 1.5"}),
+		d.InternFrame(sampler.Frame{Label: "PG::Connection#sync_exec", Name: "sync_exec", C: true,
+			Origin: sampler.OriginGem, Gem: "pg 1.5"}),
 		d.InternFrame(sampler.Frame{Label: "<main>", Name: "<main>", Path: "a.rb", Line: 3, FirstLine: 1})})
 	const pq = "/usr/lib/libpq.so.5.15"
 	native := d.InternNative(ruby, &sampler.NativeStack{Frames: []sampler.NativeFrame{
@@ -58,7 +59,8 @@ func TestNativeFrames(t *testing.T) {
 					t.Errorf("%+v in %+v", l, m)
 				}
 			case "libpq (2 functions)":
-				if m.File != pq || m.BuildID != "bb" || m.HasFunctions || l.Address != 0x200f || m.Start != 0 || m.Limit != math.MaxUint64 ||
+				if m.File != pq || m.BuildID != "bb" || m.HasFunctions ||
+					l.Address != 0x200f || m.Start != 0 || m.Limit != math.MaxUint64 ||
 					l.Line[0].Function.SystemName != "libpq.so.5.15+0x200f,+0x300f" {
 					t.Errorf("%+v, %+v in %+v", l, l.Line[0].Function, m)
 				}
@@ -69,10 +71,12 @@ func TestNativeFrames(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"poll", "libpq (2 functions)", "PQgetResult", "PG::Connection#sync_exec", "<main>"}; !slices.Equal(got, want) {
+	want := []string{"poll", "libpq (2 functions)", "PQgetResult", "PG::Connection#sync_exec", "<main>"}
+	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if byFunction["PG::Connection#sync_exec"] != 100 || byFunction["poll"] != 70 || len(p.Mapping) != 4 /* two files, the gem, the program */ {
+	if byFunction["PG::Connection#sync_exec"] != 100 || byFunction["poll"] != 70 ||
+		len(p.Mapping) != 4 /* two files, the gem, the program */ {
 		t.Errorf("%v, %d mappings", byFunction, len(p.Mapping))
 	}
 }

@@ -194,7 +194,8 @@ func TestIntervals(t *testing.T) {
 				refers("thread", v["thread"])
 				refers("stack", v["stack"])
 				list := v["functions"].([]any)
-				if first := list[0].(map[string]any); len(list) != 2 || first["name"] != "poll" || fmt.Sprint(first["offset"]) != "5" ||
+				if first := list[0].(map[string]any); len(list) != 2 || first["name"] != "poll" ||
+					fmt.Sprint(first["offset"]) != "5" ||
 					number(t, v, "begin_ns") >= number(t, v, "end_ns") {
 					t.Errorf("line %d: %v", i, v)
 				}

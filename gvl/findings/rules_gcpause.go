@@ -45,7 +45,7 @@ func evalGCPause(w *window) hit {
 	return h
 }
 
-// fullText says what is known of the long full collections so far.
+// fullText describes the long full collections so far.
 func (w *window) fullText(p *pauses.Pause) string {
 	said := []string{""}
 	if cause := gcMajorCauses[sampler.GCMajorBy(p.Reason)]; cause != "" {

@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// loopState is what is known of the fibers of a thread with a fiber scheduler.
+// loopState says which fiber a thread with a fiber scheduler was last seen to run.
 type loopState struct {
 	ec   attach.Address // of the fiber that was seen last
 	turn sampler.ThreadBits

@@ -64,7 +64,7 @@ func threadSwitches(t *testing.T, pid int) map[int32]uint64 {
 	return of
 }
 
-// unread is a process of which no words can be read.
+// unread is a process whose words cannot be read.
 func unread(pid int) Target { return Target{PID: pid, ExecutionContext: -1 << 46, Before33: true} }
 
 // obedient is a process, and what its Feed told of it.

@@ -112,7 +112,7 @@ func (w *Watch) during(t *gvl.Tick) {
 		}
 		found = true
 		p.Stack = ts.Stack
-		// The kernel counts a wait for a CPU when it is over. So the collector's time on a CPU is what is known.
+		// The kernel counts a wait for a CPU only when it ends. The time on a CPU is known earlier.
 		k := &t.Threads[i].Kernel
 		if w.thread != ts.Thread {
 			w.thread, w.cpuNS = ts.Thread, 0
