@@ -59,6 +59,32 @@ var frameHints = map[string]hint{
 // variable.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
+// FitsLock reports whether a thread with the stack can wait for a lock of the kind ("Mutex" or "Monitor"). A thread's
+// last stack can be older than its wait, if the stack could not be read since. Ruby takes a Monitor only in Monitor's
+// own methods, and after a wait for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in these
+// ways, and in other C functions, which lock a Mutex of their own (io_binwrite in io.c, say).
+func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool {
+	if stack == 0 {
+		return false
+	}
+	_, id := dict.Stack(stack)
+	if f := dict.Frame(id); !f.C {
+		return false
+	}
+	switch h := (&hintTable{dict: dict}).hintOf(stack); h.state {
+	case Lock:
+		return h.kind == kind
+	case Parked:
+		return h.kind == "ConditionVariable"
+	case IO:
+		return kind == "Mutex" && h.op == OpWrite
+	case Sleeping:
+		return false
+	default:
+		return kind == "Mutex"
+	}
+}
+
 // hintTable finds the hint of a stack. It looks up each frame once.
 type hintTable struct {
 	dict *sampler.Dictionary

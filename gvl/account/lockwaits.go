@@ -32,7 +32,7 @@ type LockCost struct {
 	Object   uint64
 	Kind     string // as in Detail.Kind
 	WaitedNS int64
-	// Stack is the waiting thread's in the longest of the waits. It is zero if none was read.
+	// Stack is the waiting thread's in the longest of the waits whose stack fits. It is zero if there is none.
 	Stack     sampler.StackID
 	longestNS int64
 }
@@ -65,8 +65,9 @@ func (l *LockHolds) Interval(i *gvl.Interval) {
 	w.next = (w.next + 1) % len(w.ring)
 }
 
-// Costs returns what the locks cost between two times. A wait in progress counts until the last sample.
-func (l *LockHolds) Costs(fromNS, toNS int64) map[uint64]LockCost {
+// Costs returns what the locks cost between two times. A wait in progress counts until the last sample. The stack of a
+// wait can be older than the wait, so fits decides which stacks count for a kind of lock (gvl.FitsLock).
+func (l *LockHolds) Costs(fromNS, toNS int64, fits func(stack sampler.StackID, kind string) bool) map[uint64]LockCost {
 	out := make(map[uint64]LockCost)
 	for i := range l.waits.ring {
 		x := &l.waits.ring[i]
@@ -77,7 +78,7 @@ func (l *LockHolds) Costs(fromNS, toNS int64) map[uint64]LockCost {
 		c := out[x.object]
 		c.Object, c.Kind = x.object, x.kind
 		c.WaitedNS += ns
-		if x.stack != 0 && ns > c.longestNS {
+		if ns > c.longestNS && x.stack != 0 && fits(x.stack, x.kind) {
 			c.Stack, c.longestNS = x.stack, ns
 		}
 		out[x.object] = c

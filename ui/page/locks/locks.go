@@ -153,7 +153,9 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	recent := slices.DeleteFunc(r.Holds.Recent(sc.AtNS-sc.WindowNS, sc.AtNS), func(l account.Contended) bool {
 		return slices.ContainsFunc(all[:locks], func(x account.Contended) bool { return x.Object == l.Object })
 	})
-	costs := r.Holds.Costs(sc.AtNS-sc.WindowNS, sc.AtNS)
+	costs := r.Holds.Costs(sc.AtNS-sc.WindowNS, sc.AtNS, func(stack sampler.StackID, kind string) bool {
+		return gvl.FitsLock(sc.Dict, stack, kind)
+	})
 	all = slices.Insert(all, locks, recent...)
 	locks += len(recent)
 	for _, c := range costs { // no hold of it was seen to end
@@ -310,9 +312,12 @@ const maxLockFrames = 200
 func (l *lockRow) load(sc *scene.Scene, r *store.Reading) {
 	fromNS := max(sc.AtNS-sc.WindowNS, sc.OldestNS, r.Holds.FromNS())
 	l.use, l.overNS = r.Holds.Of(l.Object, fromNS, sc.AtNS), sc.AtNS-fromNS
-	l.taken = takenAt(sc.Dict, l.HolderStack, l.HolderState == gvl.Lock)
+	l.taken = takenAt(sc.Dict, l.HolderStack, l.Kind, l.HolderState == gvl.Lock)
 	for i := range sc.States {
-		if ts := &sc.States[i]; l.taken == (lockPlace{}) && len(l.Waiters) > 0 && ts.Thread == l.Waiters[0] {
+		if l.taken != (lockPlace{}) {
+			return
+		}
+		if ts := &sc.States[i]; slices.Contains(l.Waiters, ts.Thread) && gvl.FitsLock(sc.Dict, ts.Stack, l.Kind) {
 			l.taken = callOf(sc.Dict, sc.Dict.Frames(ts.Stack, nil))
 		}
 	}
@@ -328,27 +333,29 @@ func (l lockRow) matches(re *regexp.Regexp, dict *sampler.Dictionary) bool {
 		slices.ContainsFunc(l.Waiters, func(id sampler.ThreadID) bool { return re.MatchString(gvl.ThreadName(id, dict)) })
 }
 
-// takenAt returns where a thread took a lock that it holds: the caller of the innermost of Ruby's locking methods. If
-// waits is true, the thread waits for another lock in the innermost one, so the next one outward counts.
-func takenAt(dict *sampler.Dictionary, stack sampler.StackID, waits bool) lockPlace {
+// takenAt returns where a thread took a lock of the kind that it holds: the caller of the innermost of the kind's
+// methods that lock. If waits is true, the thread waits for another lock in the innermost frame, which does not count.
+// It is empty if several frames have taken locks of the kind, because any of them can have taken this one.
+func takenAt(dict *sampler.Dictionary, stack sampler.StackID, kind string, waits bool) (taken lockPlace) {
 	frames := dict.Frames(stack, nil)
 	frames = frames[:min(len(frames), maxLockFrames)]
 	for i, id := range frames {
-		if f := dict.Frame(id); !f.C || !takesLock(f.Label) {
+		f := dict.Frame(id)
+		if !f.C || waits && i == 0 || !takesLock(f.Label, kind) {
 			continue
 		}
-		if !waits {
-			return callOf(dict, frames[i+1:])
+		if taken != (lockPlace{}) {
+			return lockPlace{}
 		}
-		waits = false
+		taken = callOf(dict, frames[i+1:])
 	}
-	return lockPlace{}
+	return taken
 }
 
-// takesLock reports whether a method of Ruby's takes a Mutex or Monitor.
-func takesLock(label string) bool {
+// takesLock reports whether a method of Ruby's takes a lock of the kind, Mutex or Monitor.
+func takesLock(label, kind string) bool {
 	class, method, _ := strings.Cut(label, "#")
-	if !strings.HasSuffix(class, "Mutex") && !strings.HasSuffix(class, "Monitor") {
+	if !strings.HasSuffix(class, kind) {
 		return false
 	}
 	switch method {

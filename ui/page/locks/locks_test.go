@@ -1,6 +1,8 @@
 package locks
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/flamegraph"
@@ -46,4 +48,46 @@ func TestOneIdleThread(t *testing.T) {
 			t.Errorf("%d threads: %q", n, got)
 		}
 	}
+}
+
+// TestTakenAt: the place of a lock is the only one in the holder's stack that takes a lock of its kind. If two frames do,
+// the stack does not tell which of them took it.
+func TestTakenAt(t *testing.T) {
+	d := sampler.NewDictionary()
+	stack := func(labels ...string) sampler.StackID { // from outside
+		var frames []sampler.FrameID
+		for _, l := range labels {
+			f := sampler.Frame{Label: l, Path: l + ".rb"}
+			if strings.Contains(l, "#") {
+				f.C, f.Path = true, ""
+			}
+			frames = append([]sampler.FrameID{d.InternFrame(f)}, frames...)
+		}
+		return d.InternStackOf(frames)
+	}
+	for _, c := range []struct {
+		stack sampler.StackID
+		kind  string
+		waits bool
+		want  string
+	}{
+		{stack("main", "Thread::Mutex#synchronize", "inside"), "Mutex", false, "main"},
+		{stack("main", "Thread::Mutex#synchronize", "inside"), "Monitor", false, ""},
+		{stack("main", "Monitor#synchronize", "inside", "Thread::Mutex#lock", "deep"), "Monitor", false, "main"},
+		{stack("main", "Monitor#synchronize", "inside", "Thread::Mutex#lock", "deep"), "Mutex", false, "inside"},
+		{stack("main", "Thread::Mutex#synchronize", "inside", "Mutex#lock", "deep"), "Mutex", false, ""},
+		{stack("main", "Thread::Mutex#synchronize", "inside", "Thread::Mutex#lock"), "Mutex", true, "main"},
+		{stack("main"), "Mutex", false, ""},
+	} {
+		if got := takenAt(d, c.stack, c.kind, c.waits); got.label != c.want {
+			t.Errorf("%s by %s: taken at %q, want %q", c.kind, strings.Join(labels(d, c.stack), " → "), got.label, c.want)
+		}
+	}
+}
+
+func labels(d *sampler.Dictionary, stack sampler.StackID) (out []string) {
+	for _, id := range slices.Backward(d.Frames(stack, nil)) {
+		out = append(out, d.Frame(id).Label)
+	}
+	return out
 }
