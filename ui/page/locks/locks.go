@@ -365,19 +365,21 @@ func takesLock(label, kind string) bool {
 	return false
 }
 
-// callOf returns the innermost own frame of a list, or the innermost frame of any Ruby code if there is no own one.
-func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) lockPlace {
-	var out lockPlace
+// callOf returns the innermost own frame of a list. If there is none, it is the innermost frame of a gem, and then of any
+// Ruby code: monitor.rb of the standard library takes a lock for its callers.
+func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) (out lockPlace) {
+	inGem := false
 	for _, id := range frames[:min(len(frames), maxLockFrames)] {
 		f := dict.Frame(id)
 		if f.C || f.Path == "" || strings.HasPrefix(f.Path, "<internal:") {
 			continue
 		}
-		if own := f.Own(); own || out.path == "" {
-			out = lockPlace{f.Label, f.Path, f.Line, f.Uncertain}
-			if own {
-				return out
-			}
+		place := lockPlace{f.Label, f.Path, f.Line, f.Uncertain}
+		switch gem := f.From() == sampler.OriginGem; {
+		case f.Own():
+			return place
+		case out.path == "" || gem && !inGem:
+			out, inGem = place, gem
 		}
 	}
 	return out

@@ -85,6 +85,24 @@ func TestTakenAt(t *testing.T) {
 	}
 }
 
+// TestLockCall: own code comes before a gem's, and a gem's before the standard library's.
+func TestLockCall(t *testing.T) {
+	d := sampler.NewDictionary()
+	frame := func(label string, of sampler.Origin) sampler.FrameID {
+		return d.InternFrame(sampler.Frame{Label: label, Path: "/" + label + ".rb", Origin: of})
+	}
+	lib, gem, outer, own := frame("mon_synchronize", sampler.OriginStdlib), frame("exec", sampler.OriginGem),
+		frame("select_all", sampler.OriginGem), frame("Order#show", sampler.OriginApp)
+	for _, c := range []struct {
+		frames []sampler.FrameID
+		want   string
+	}{{[]sampler.FrameID{lib, gem, outer, own}, "Order#show"}, {[]sampler.FrameID{lib, gem, outer}, "exec"}, {[]sampler.FrameID{lib}, "mon_synchronize"}, {nil, ""}} {
+		if got := callOf(d, c.frames).label; got != c.want {
+			t.Errorf("%d frames: %q, want %q", len(c.frames), got, c.want)
+		}
+	}
+}
+
 func labels(d *sampler.Dictionary, stack sampler.StackID) (out []string) {
 	for _, id := range slices.Backward(d.Frames(stack, nil)) {
 		out = append(out, d.Frame(id).Label)
