@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,19 +34,23 @@ func tasksOf(t *testing.T, pid int) []string {
 	return tasks
 }
 
+// betweenTicks are the calls in which the sampling thread sleeps until its next tick: clock_nanosleep to an absolute
+// time, and, if the switch records can end the sleep, a futex with a mask and a time limit. Go's own futexes have no mask.
+var betweenTicks = regexp.MustCompile(fmt.Sprintf(`^(%d %#x %#x|%d 0x[0-9a-f]+ 0x89 0x0 0x[0-9a-f]+) `,
+	unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, unix.SYS_FUTEX))
+
 // awaitTicks waits until a run of ddtop has ticked some thirty times: so often its sampling thread was seen asleep
 // until its next tick. How often a thread has slept says nothing by itself: within the first tick alone it waits a
 // hundred times, on a machine with more to do than CPUs. What is sampled has to be busy, and there must be no budget:
 // at lower rates ddtop sleeps longer, and in another call.
 func awaitTicks(t *testing.T, pid int) {
 	t.Helper()
-	betweenTicks := fmt.Sprintf("%d %#x %#x ", unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME)
 	seen, last := make(map[string]int), make(map[string]int)
 	until(t, func() bool {
 		most := 0
 		for _, task := range tasksOf(t, pid) {
 			text, err := os.ReadFile(filepath.Join(task, "syscall"))
-			if n := slept(task); err == nil && strings.HasPrefix(string(text), betweenTicks) && n > last[task] {
+			if n := slept(task); err == nil && betweenTicks.Match(text) && n > last[task] {
 				last[task] = n
 				seen[task]++
 			}
