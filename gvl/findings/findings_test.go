@@ -322,6 +322,16 @@ func TestGarbageCollection(t *testing.T) {
 		return 1, []sampler.Thread{s.at(gvltest.Holder(1), build)}
 	})
 	s.want("pressure", []string{"gc_pressure"}, "25 % of the time", "Importer#import → Array#map", "minor")
+	// A server with little to do: it works for 12 % of the time, of which one full collection takes a quarter.
+	s = newScene(t)
+	s.play(10*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		s.gc.During = i%1000 < 30
+		if i%1000 < 120 {
+			return 1, []sampler.Thread{s.at(gvltest.Holder(1), build)}
+		}
+		return 0, []sampler.Thread{s.at(gvltest.Asleep(1, sampler.Stopped, sampler.BlockSleep), build)}
+	})
+	s.want("one collection of a quiet server", nil)
 	// A program that collects while it starts, for 4.5 s, and is calm then; and one that goes on collecting.
 	for _, c := range []struct {
 		boot, after int64

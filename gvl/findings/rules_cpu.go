@@ -11,8 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcMinHeld is the held share of a CPU under which the collector's part of it means little.
-const gcMinHeld = .10
+// gcMinHeld is the held share of a CPU under which the collector's part of it means little, and gcMinWall the same of its
+// own time. One full collection in ten seconds is a large part of the work of a quiet server.
+const gcMinHeld, gcMinWall = .10, .05
 
 // evalCPUStarved: threads that hold the GVL, or work without it, lack a CPU, or the container has used up its share.
 func evalCPUStarved(w *window) hit {
@@ -166,7 +167,7 @@ func evalGCPressure(w *window) hit {
 	// cpu_starved says it: to allocate less would not help.
 	ran := 1 - min(gvl.Ratio(w.holderWait, max(w.holderCPU+w.holderWait, held)), 1)
 	h := hit{severity: SeverityWarn}
-	h.score = max(least(gc/w.limits.gcOfHeld, ran*w.share(held)/gcMinHeld), ran*wall/w.limits.gcOfWall)
+	h.score = max(least(gc/w.limits.gcOfHeld, ran*w.share(held)/gcMinHeld, ran*wall/gcMinWall), ran*wall/w.limits.gcOfWall)
 	stack, part := gvl.TopKey(w.gcStacks)
 	if stack != 0 && w.ev.classes.Of(stack)&stackkind.GCStart != 0 && w.total.ns[gvl.Waiting] == 0 {
 		return hit{} // collected out of band, and nobody waited for it

@@ -50,8 +50,8 @@ func TestOneIdleThread(t *testing.T) {
 	}
 }
 
-// TestTakenAt: the place of a lock is the only one in the holder's stack that takes a lock of its kind. If two frames do,
-// the stack does not tell which of them took it.
+// TestTakenAt: the place of a lock is the only frame of the holder's stack that takes a lock of the kind. If two frames
+// do, either can have taken the lock.
 func TestTakenAt(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) sampler.StackID { // from outside
