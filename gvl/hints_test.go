@@ -16,7 +16,7 @@ func TestFitsLock(t *testing.T) {
 		{[]sampler.Frame{{Label: "Thread::Mutex#lock", C: true}}, true, false},
 		{[]sampler.Frame{{Label: "Mutex#synchronize", C: true}}, true, false},
 		{[]sampler.Frame{{Label: "Monitor#synchronize", C: true}}, false, true},
-		{[]sampler.Frame{{Label: "Thread::Mutex#sleep", C: true}, {Label: "Thread::ConditionVariable#wait", C: true}}, true, true},
+		{[]sampler.Frame{{Label: "Mutex#sleep", C: true}, {Label: "ConditionVariable#wait", C: true}}, true, true},
 		{[]sampler.Frame{{Label: "Thread::Mutex#sleep", C: true}}, false, false},
 		{[]sampler.Frame{{Label: "IO#write", C: true}}, true, false},
 		{[]sampler.Frame{{Label: "Kernel#require", C: true}}, true, false},
@@ -30,7 +30,8 @@ func TestFitsLock(t *testing.T) {
 			ids = append(ids, d.InternFrame(f))
 		}
 		stack := d.InternStackOf(append(ids, d.InternFrame(sampler.Frame{Label: "<main>", Path: "m.rb"})))
-		if mutex, monitor := FitsLock(d, stack, "Mutex"), FitsLock(d, stack, "Monitor"); mutex != c.mutex || monitor != c.monitor {
+		mutex, monitor := FitsLock(d, stack, "Mutex"), FitsLock(d, stack, "Monitor")
+		if mutex != c.mutex || monitor != c.monitor {
 			t.Errorf("%v fits a Mutex: %v, a Monitor: %v; want %v and %v", c.inner[0].Label, mutex, monitor, c.mutex, c.monitor)
 		}
 	}

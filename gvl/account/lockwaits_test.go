@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLockCosts: what a lock costs is the time that all threads waited for it in the period, with the stack of the
+// TestLockCosts: a lock costs the time in which threads waited for it, all threads together. Its stack is from the
 // longest wait whose stack fits a wait.
 func TestLockCosts(t *testing.T) {
 	var l LockHolds

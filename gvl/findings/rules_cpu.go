@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcMinHeld is the held share of a CPU under which the collector's part of it means little, and gcMinWall the same of its
+// gcMinHeld is the held share of a CPU under which the collector's part means little, and gcMinWall the same of its
 // own time. One full collection in ten seconds is a large part of the work of a quiet server.
 const gcMinHeld, gcMinWall = .10, .05
 

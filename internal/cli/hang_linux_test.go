@@ -34,8 +34,9 @@ func tasksOf(t *testing.T, pid int) []string {
 	return tasks
 }
 
-// betweenTicks are the calls in which the sampling thread sleeps until its next tick: clock_nanosleep to an absolute
-// time, and, if the switch records can end the sleep, a futex with a mask and a time limit. Go's own futexes have no mask.
+// betweenTicks are the calls in which the sampling thread sleeps until its next tick. These are clock_nanosleep to an
+// absolute time, and a futex with a mask and a time limit if switch records can end the sleep. Go's futexes have no
+// mask.
 var betweenTicks = regexp.MustCompile(fmt.Sprintf(`^(%d %#x %#x|%d 0x[0-9a-f]+ 0x89 0x0 0x[0-9a-f]+) `,
 	unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, unix.SYS_FUTEX))
 

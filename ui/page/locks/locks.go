@@ -365,8 +365,8 @@ func takesLock(label, kind string) bool {
 	return false
 }
 
-// callOf returns the innermost own frame of a list. If there is none, it is the innermost frame of a gem, and then of any
-// Ruby code: monitor.rb of the standard library takes a lock for its callers.
+// callOf returns the innermost own frame of a list. If there is none, it is the innermost frame of a gem. The last
+// choice is any Ruby code, because the standard library's monitor.rb takes locks for its callers.
 func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) (out lockPlace) {
 	inGem := false
 	for _, id := range frames[:min(len(frames), maxLockFrames)] {

@@ -96,7 +96,12 @@ func TestLockCall(t *testing.T) {
 	for _, c := range []struct {
 		frames []sampler.FrameID
 		want   string
-	}{{[]sampler.FrameID{lib, gem, outer, own}, "Order#show"}, {[]sampler.FrameID{lib, gem, outer}, "exec"}, {[]sampler.FrameID{lib}, "mon_synchronize"}, {nil, ""}} {
+	}{
+		{[]sampler.FrameID{lib, gem, outer, own}, "Order#show"},
+		{[]sampler.FrameID{lib, gem, outer}, "exec"},
+		{[]sampler.FrameID{lib}, "mon_synchronize"},
+		{nil, ""},
+	} {
 		if got := callOf(d, c.frames).label; got != c.want {
 			t.Errorf("%d frames: %q, want %q", len(c.frames), got, c.want)
 		}
