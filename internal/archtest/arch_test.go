@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io"
 	"os/exec"
 	"path/filepath"
@@ -409,6 +410,56 @@ func reads(f *ast.File) []reading {
 	return found
 }
 
+// TestELFIsReadWithinLimits: an ELF file can be a stranger's, and debug/elf trusts what it claims. So only
+// attach/mapped, which checks it first, makes one of debug/elf's files, and nothing calls the methods that unpack or
+// read tables whole.
+func TestELFIsReadWithinLimits(t *testing.T) {
+	made := 0
+	for _, p := range list(t, "linux") {
+		for _, file := range p.GoFiles {
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range elfCalls(f) {
+				if p.name() == "attach/mapped" && file == "elffile.go" && v.what == "elf.NewFile" {
+					made++
+					continue
+				}
+				t.Errorf("%s: %s reads an ELF file without limits: use attach/mapped", fset.Position(v.pos), v.what)
+			}
+		}
+	}
+	if made != 1 {
+		t.Errorf("attach/mapped makes a file of debug/elf at %d places, want 1", made)
+	}
+}
+
+// elfWhole are the methods of debug/elf's File that read or unpack as much as a file claims.
+var elfWhole = []string{"Symbols", "DynamicSymbols", "ImportedSymbols", "ImportedLibraries", "DynString", "DynValue", "DynamicVersions", "DWARF"}
+
+// elfCalls finds what a file that imports debug/elf uses of its functions that make files, and of such methods.
+func elfCalls(f *ast.File) []reading {
+	if !slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"debug/elf"` }) {
+		return nil
+	}
+	var found []reading
+	ast.Inspect(f, func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		x, of := s.X.(*ast.Ident)
+		made := of && x.Name == "elf" && (s.Sel.Name == "NewFile" || s.Sel.Name == "Open")
+		if made || slices.Contains(elfWhole, s.Sel.Name) {
+			found = append(found, reading{s.Pos(), types.ExprString(s)})
+		}
+		return true
+	})
+	return found
+}
+
 // The checks have to be able to fail.
 func TestViolationsAreFound(t *testing.T) {
 	for _, c := range []struct {
@@ -466,6 +517,17 @@ func TestViolationsAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := reads(f); len(got) != 2 {
+		t.Errorf("found %v", got)
+	}
+	f, err = parser.ParseFile(token.NewFileSet(), "x.go", `package x
+		import "debug/elf"
+		var a, _ = elf.NewFile(nil)
+		var b, _ = a.DynamicSymbols()
+		var c = a.Section(".text")`, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := elfCalls(f); len(got) != 2 || got[0].what != "elf.NewFile" || got[1].what != "a.DynamicSymbols" {
 		t.Errorf("found %v", got)
 	}
 }

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bufio"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,8 +32,15 @@ func TestExactTimeNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := strings.TrimSpace(line)
-	r := run(t, "stat", "-p", pid, "-d", "1s", "--exact")
+	r := run(t, "stat", "-p", pid, "-d", "300ms", "--exact")
 	if !strings.Contains(r.err+r.out, "another time namespace") {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+	// Now ddtop is the one whose clock is another.
+	p := rubytest.One(t).Start(t, "puts 'ready'; $stdout.flush; sleep", rubytest.Options{})
+	p.Expect(t, "ready")
+	moved, err := exec.Command(unshare[0], append(unshare[1:], ddtop, "stat", "-p", strconv.Itoa(p.PID), "-d", "300ms", "--exact")...).CombinedOutput()
+	if !strings.Contains(string(moved), "ddtop runs in a time namespace whose clock is not the machine's") {
+		t.Errorf("%v: %s", err, moved)
 	}
 }

@@ -39,6 +39,59 @@ func TestTranslated(t *testing.T) {
 	p.Expect(t, "on")
 }
 
+// TestKnownTranslators: a process is refused by the name of its program, or of a library that it has loaded, before any
+// thread is read.
+func TestKnownTranslators(t *testing.T) {
+	shell, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, want := range map[string]bool{
+		"drrun": true, "pinbin": true, "qemu-x86_64-static": true, "memcheck-amd64-linux": true, "valgrind.bin": true, "box64": true, "rr": true,
+		"ruby": false, "pinboard": false, "drrunner": false, "puma": false,
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, shell, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(file, "-c", "echo ready; read line")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 16)); err != nil {
+			t.Fatal(err)
+		}
+		p, err := attach.Open(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := knownTranslator(p, nil); errors.Is(err, ErrTranslated) != want {
+			t.Errorf("the program %s: %v", name, err)
+		}
+		for library, loaded := range map[string]bool{"libdynamorio.so": true, "libpinvm.so": true, "vgpreload_core-amd64-linux.so": true,
+			"librrpreload.so": true, "libc.so.6": false, "libruby.so.3.4": false} {
+			maps := []attach.Mapping{{Inode: 1, Path: "/usr/lib/" + library}}
+			if err := knownTranslator(p, maps); errors.Is(err, ErrTranslated) != (want || loaded) {
+				t.Errorf("%s with %s: %v", name, library, err)
+			}
+		}
+		p.Close()
+		in.Close() // its end
+		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() < 0 {
+			t.Error(err)
+		}
+	}
+}
+
 // TestNative: a process is not taken for a translated one while its threads sleep, while they compute, or while its one
 // thread does.
 func TestNative(t *testing.T) {
