@@ -3,10 +3,12 @@ package ui
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
 )
@@ -100,7 +102,30 @@ func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	return w
 }
 
-// drawDetail describes what is selected in the view.
+// hintsApart stands between the hints of a row. If they have no room, the last ones are left out.
+const hintsApart = "   "
+
+// drawNames draws the names of the other views at the right end of a row, and returns where they begin. The live view has
+// no rule with the names.
+func drawNames(m *Model, a canvas.Area) int {
+	others := slices.DeleteFunc(tabs(m.Offers), func(v page.View) bool { return v.ID == m.Page })
+	begin := a.W
+	for _, v := range others {
+		begin -= canvas.Width(v.Key+string(v.ID)) + 2
+	}
+	x := begin
+	for _, v := range others {
+		from := x
+		x = a.Put(x, 0, v.Key, m.Theme.Bold())
+		x = a.Put(x+1, 0, string(v.ID), m.Theme.Dimmed())
+		m.OnPress(a.Sub(from, 0, x-from, 1), func(h scene.Host, _, _ int) tea.Cmd { return h.Open(v.ID) })
+		x++
+	}
+	return begin
+}
+
+// drawDetail describes what is selected in the view. If nothing is, it draws what can be selected, and in the live view
+// the names of the other views.
 func drawDetail(m *Model, a canvas.Area, t *style.Theme) {
 	name, rest := m.current().Detail(&m.Scene)
 	if name == "" && m.Page == scene.PageLive && m.Regions.Legend == 0 && m.Regions.Detail != m.Regions.Footer {
@@ -108,7 +133,13 @@ func drawDetail(m *Model, a canvas.Area, t *style.Theme) {
 		return
 	}
 	if name == "" {
-		a.Put(1, 0, canvas.Cut(rest, a.W-2), t.Dimmed())
+		room := a.W - 2
+		if m.Page == scene.PageLive && a.W >= namesBeforeCaption {
+			for room = drawNames(m, a) - 4; canvas.Width(rest) > room && strings.Contains(rest, hintsApart); {
+				rest = rest[:strings.LastIndex(rest, hintsApart)]
+			}
+		}
+		a.Put(1, 0, canvas.Cut(rest, room), t.Dimmed())
 		return
 	}
 	name = canvas.Cut(name, max(a.W/2, a.W-4-canvas.Width(rest)))

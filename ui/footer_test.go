@@ -3,6 +3,11 @@ package ui
 import (
 	"strings"
 	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // TestFooterAlwaysNamesHelpAndQuit: whatever else there is to say, in every view and at every width, the way to the
@@ -28,5 +33,38 @@ func TestFooterAlwaysNamesHelpAndQuit(t *testing.T) {
 				s.press("esc")
 			}
 		}
+	}
+}
+
+// TestViewNamesAreOnEveryView: at 120 columns each view names the others, and a click on a name of the live view opens
+// that view.
+func TestViewNamesAreOnEveryView(t *testing.T) {
+	check := func(offers scene.Offers, press func(key string), text func() string) {
+		t.Helper()
+		offered := tabs(offers)
+		for _, v := range offered {
+			press(v.Key)
+			for _, other := range offered {
+				if name := " " + other.Key + " " + string(other.ID); other.ID != v.ID && !strings.Contains(text(), name) {
+					t.Errorf("%s has no%s:\n%s", v.ID, name, text())
+				}
+			}
+		}
+	}
+	of := clusterScreen(t, 120, 40, scene.Options{})
+	of.press("down", "enter")
+	check(of.fleet.screen().Offers, func(key string) { of.press(key) }, of.text)
+	s := serving(t, 120, 40, scene.Options{})
+	check(s.model.Offers, func(key string) { s.press(key) }, s.text)
+	s.press("1")
+	x, y := 0, 0
+	for i, l := range strings.Split(s.text(), "\n") {
+		if j := strings.Index(l, " 6 locks"); j >= 0 {
+			x, y = canvas.Width(l[:j])+3, i
+		}
+	}
+	s.model.Update(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft})
+	if s.model.Page != scene.PageLocks {
+		t.Errorf("a click at %d, %d opens %s", x, y, s.model.Page)
 	}
 }

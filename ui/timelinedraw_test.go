@@ -84,3 +84,31 @@ func TestFewSamplesAreSaid(t *testing.T) {
 		s.misses("only ")
 	}
 }
+
+// TestHeadWithoutSamples: the head of a flamegraph of waits, which are measured without samples, does not say that the
+// picture has no samples.
+func TestHeadWithoutSamples(t *testing.T) {
+	s := newScreen(t, 200, 50, demosource.Options{Length: 3 * time.Second}, scene.Options{})
+	for _, page := range []string{"1", "4"} {
+		s.press(page)
+		s.model.Flame.Tree.Samples = 0
+		draw(s.model)
+		if s.model.Flame.Tree.Root.Total == 0 {
+			t.Fatal("the picture is empty")
+		}
+		s.sees("── wall time")
+		s.misses(" samples")
+	}
+}
+
+// TestTimelineHasTwoThirds: the view of the timeline gives the cells two thirds of the width.
+func TestTimelineHasTwoThirds(t *testing.T) {
+	for _, width := range []int{80, 100, 120, 140, 160, 200, 300} {
+		for _, longest := range []int{8, 20, 60} {
+			r := scene.NewRegions(width, 40, scene.Demand{Rows: 20, Lanes: 1, Longest: longest, Timeline: true})
+			if r.CellsW < width*2/3 || r.NameW < 10 || r.NowW < 5 {
+				t.Errorf("of %d columns %d are cells, %d are names, %d say what is now", width, r.CellsW, r.NameW, r.NowW)
+			}
+		}
+	}
+}

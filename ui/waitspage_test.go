@@ -1,12 +1,14 @@
 package ui
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 	"github.com/ddtop/ddtop/ui/page/timeline"
 	"github.com/ddtop/ddtop/ui/page/waits"
@@ -169,5 +171,42 @@ func TestWaitChainsAddUp(t *testing.T) {
 		if sum != w.LenNS || len(c.Sum.Parts) == 0 {
 			t.Errorf("wait %d: parts of %d ns, it took %d; %d holders", i, sum, w.LenNS, len(c.Sum.Parts))
 		}
+	}
+}
+
+// TestNoColumnsOfModeThatEnded: after exact mode has ended, most waits are sampled, and the columns of exact waits go.
+// They are there while it is on, and another column sorts the list if theirs did.
+func TestNoColumnsOfModeThatEnded(t *testing.T) {
+	src := demosource.New(demosource.Options{Length: 12 * time.Second, Exact: true})
+	st, err := newStore(src, scene.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewModel(st, scene.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{t, m, st}
+	s.resize(120, 40)
+	begin, looked := int64(0), false
+	_ = src.Run(t.Context(), func(x *sampler.Sample) {
+		if begin = cmp.Or(begin, x.TimeNS); x.TimeNS-begin > 2e9 {
+			if !looked {
+				looked = true
+				s.press("0")
+				s.sees("hand-over", "no CPU")
+				for s.waitsPage().Table.By != "hand-over" {
+					s.press(">")
+				}
+			}
+			x.Changes = sampler.Changes{}
+		}
+		st.Feed(x)
+	})
+	s.model.Refresh()
+	s.press("0")
+	head := s.line("began ")
+	if !looked || strings.Contains(head, "hand-over") || strings.Contains(head, "no CPU") || !strings.Contains(head, "length▼") {
+		t.Errorf("the columns are %s", head)
 	}
 }

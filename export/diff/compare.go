@@ -53,8 +53,10 @@ func CompareMeasured(m weights.Measured, metric flamegraph.Metric) (Comparable, 
 	for _, e := range m.Ordered(false, false) {
 		frames = m.Dict.Frames(e.Key.Stack, frames[:0])
 		names := make([]string, 0, len(frames))
-		for _, f := range slices.Backward(frames) {
-			names = append(names, weights.CollapsedName(m.Dict.Frame(f).Label))
+		for _, id := range slices.Backward(frames) {
+			if f := m.Dict.Frame(id); !f.IsNative() || !chanceNative(e.Key.State.String()) {
+				names = append(names, weights.CollapsedName(f.Label))
+			}
 		}
 		c.add(names, e.Key.State.String(), value(e.Weights))
 	}
@@ -88,6 +90,10 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 	for _, s := range p.Sample {
 		var names []string
 		for _, l := range slices.Backward(s.Location) {
+			// Of the locations of ddtop's profiles, those of C functions alone have addresses.
+			if word := s.Label[weights.LabelDdtopState]; len(word) == 1 && l.Address != 0 && chanceNative(word[0]) {
+				continue
+			}
 			for _, line := range slices.Backward(l.Line) {
 				if line.Function != nil {
 					names = append(names, weights.CollapsedName(line.Function.Name))
@@ -106,6 +112,13 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 		c.add(names, state, s.Value[at])
 	}
 	return c, c.check()
+}
+
+// chanceNative reports whether C functions of time in a state are left out. Only some of the long waits have them, so
+// that they differ with the reading and not with the code.
+func chanceNative(state string) bool {
+	s, ok := gvl.ParseState(state)
+	return ok && s.InNative()
 }
 
 func (c *Comparable) add(names []string, state string, v int64) {

@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/exporttest"
 	"github.com/ddtop/ddtop/internal/golden"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 func measured(s exporttest.Shop) weights.Measured {
@@ -164,5 +165,40 @@ func TestDifferenceWithoutStacksComesLast(t *testing.T) {
 	}
 	if strings.Contains(functions, "×") || !strings.Contains(functions, "+902") {
 		t.Errorf("%s", functions)
+	}
+}
+
+// TestDifferenceOfNativeFrames: only some of the long waits have their C functions read. The same waits with and
+// without them do not differ, in recordings and in profiles.
+func TestDifferenceOfNativeFrames(t *testing.T) {
+	d := sampler.NewDictionary()
+	ruby := d.InternStackOf([]sampler.FrameID{d.InternFrame(sampler.Frame{Label: "IO.select", C: true}), d.InternFrame(sampler.Frame{Label: "<main>", Path: "a.rb"})})
+	native := d.InternNative(ruby, &sampler.NativeStack{Frames: []sampler.NativeFrame{{Name: "ppoll", Path: "/usr/lib/libc.so.6", Offset: 0x1010, Function: 0x1000}}})
+	var all []Comparable
+	for _, stack := range []sampler.StackID{ruby, native} {
+		m := weights.Measured{Dict: d, Weights: &flamegraph.Snapshot{ToNS: 1e9, Entries: []flamegraph.Entry{
+			{Key: flamegraph.Key{Thread: 1, Stack: stack, State: gvl.IO}, Weights: flamegraph.Weights{WallNS: 1e9, Samples: 100}}}}}
+		c, err := CompareMeasured(m, flamegraph.Wall)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file bytes.Buffer
+		if err := weights.WriteProfile(&file, m); err != nil {
+			t.Fatal(err)
+		}
+		p, err := profile.ParseData(file.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := CompareProfile(p, flamegraph.Wall)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c, read)
+	}
+	for i, c := range all {
+		if len(c.stacks) != 1 || c.stacks[comparedKey{"<main>;IO.select", "io"}] != 1e9 {
+			t.Errorf("%d is compared as %v", i, c.stacks)
+		}
 	}
 }

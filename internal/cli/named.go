@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -389,6 +390,29 @@ func (u userFlag) only() (func(pid int) bool, error) {
 	}, nil
 }
 
+// maxRubySearch bounds the time in which anyRuby looks into processes.
+const maxRubySearch = time.Second
+
+// anyRuby reports whether one of the processes can be a Ruby. A sudo or a shell that started ddtop is none, but has the
+// expression of --match in its command line.
+func anyRuby(pids []int) bool {
+	begun := time.Now()
+	return slices.ContainsFunc(pids, func(pid int) bool {
+		if time.Since(begun) > maxRubySearch {
+			return true
+		}
+		p, err := attach.Open(pid)
+		if err == nil {
+			var m *attach.Module
+			if m, err = attach.FindRuby(p); err == nil {
+				m.Close()
+			}
+			p.Close()
+		}
+		return !run.IsAny(err, attach.ErrNotRuby, attach.ErrKernelThread, attach.ErrNoProcess, attach.ErrGone, attach.ErrZombie)
+	})
+}
+
 // finder returns a search for processes that match. It is nil if none are searched. It reports if there is none now.
 func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(int) bool) []int, error) {
 	if m == "" {
@@ -411,8 +435,8 @@ func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(i
 	if err != nil {
 		return nil, err
 	}
-	if len(now) == 0 {
-		say("no process matches --match " + flamegraph.Printable(string(m)) + " now; those that come later are followed")
+	if !anyRuby(now) {
+		say("no Ruby process matches --match " + flamegraph.Printable(string(m)) + " now; those that come later are followed")
 	}
 	return func(known func(int) bool) []int {
 		found, _ := finder.Find(known) // it could be read at the start; the next time it may be again

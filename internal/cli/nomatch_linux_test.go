@@ -1,0 +1,47 @@
+package cli_test
+
+import (
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestMatchSaysThatNothingMatches: push says that no Ruby matches --match now. A shell or a sudo with the same words in
+// its command line is no Ruby. If a Ruby matches, push does not say that.
+func TestMatchSaysThatNothingMatches(t *testing.T) {
+	t.Parallel()
+	name := unlike(t, "wrapped")
+	shell := exec.Command("sh", "-c", "read line; : "+name)
+	keep, err := shell.StdinPipe()
+	if err == nil {
+		err = shell.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = io.WriteString(keep, "end\n") // it may have ended
+		_ = shell.Wait()
+	})
+	push := func() pusher {
+		p := startPush(t, "--match", name, "--to", "file://"+filepath.Join(t.TempDir(), "profiles"), "--period", "1s")
+		p.await(t, "its start", func() bool { return strings.Contains(p.log.String(), "msg=\"sending profiles\"") })
+		return p
+	}
+	const none = "no Ruby process matches --match "
+	p := push()
+	if text := p.log.String(); !strings.Contains(text, none+name+" now; those that come later are followed") {
+		t.Errorf("beside the shell it said:\n%s", text)
+	}
+	p.end(t)
+	ruby := rubytest.One(t).Start(t, "$0 = '"+name+"'; $stdout.sync = true; puts 'up'; STDIN.gets", rubytest.Options{})
+	ruby.Expect(t, "up")
+	if p = push(); strings.Contains(p.log.String(), none) {
+		t.Errorf("beside a Ruby it said:\n%s", p.log)
+	}
+	p.end(t)
+}
