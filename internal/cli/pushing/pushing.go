@@ -232,6 +232,27 @@ func (one *pushed) describe(given push.Tags) {
 	one.tags.Store(&tags)
 }
 
+// maxClockError is how far the clock may move against CLOCK_MONOTONIC before the time of the attach is moved. It is
+// longer than the time between two readings of both, so that a period begins exactly when the previous one ended.
+const maxClockError = time.Second
+
+// onClock returns a process whose attach is by the present clock. Processes are followed for weeks. If the clock is set,
+// or the machine suspended, their profiles would have wrong times until they end.
+func onClock(p sampler.Process) sampler.Process {
+	now := time.Now()
+	p.AttachedAt = attachedBy(p.AttachedAt, now, now.Sub(p.AttachedAt))
+	return p
+}
+
+// attachedBy returns the time of an attach by the clock that shows now. elapsed is the time since, by CLOCK_MONOTONIC.
+func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
+	by := now.Add(-elapsed)
+	if by.Round(0).Sub(at.Round(0)).Abs() < maxClockError {
+		return at
+	}
+	return by
+}
+
 func pushProcess(p sampler.Process) push.Process {
 	return push.Process{PID: p.PID, Title: flamegraph.Printable(p.Title), RubyVersion: p.RubyVersion, StartedAt: p.StartedAt}
 }
@@ -240,6 +261,7 @@ func pushProcess(p sampler.Process) push.Process {
 func (p *Pushing) encode() {
 	defer close(p.encoded)
 	for f := range p.finished {
+		f.m.Process = onClock(f.m.Process)
 		period := push.Period{Process: pushProcess(f.m.Process), From: f.m.Process.WallTime(f.m.Weights.FromNS), To: f.m.Process.WallTime(f.m.Weights.ToNS), Seq: f.of.seq}
 		f.of.seq++
 		period.Tags = *f.of.tags.Load()
