@@ -236,11 +236,15 @@ func (one *pushed) describe(given push.Tags) {
 // longer than the time between two readings of both, so that a period begins exactly when the previous one ended.
 const maxClockError = time.Second
 
-// onClock returns a process whose attach is by the present clock. Processes are followed for weeks. If the clock is set,
+// onClock returns a process whose start and attach are by the present clock. Processes are followed for weeks. If the clock is set,
 // or the machine suspended, their profiles would have wrong times until they end.
 func onClock(p sampler.Process) sampler.Process {
 	now := time.Now()
-	p.AttachedAt = attachedBy(p.AttachedAt, now, now.Sub(p.AttachedAt))
+	by := attachedBy(p.AttachedAt, now, now.Sub(p.AttachedAt))
+	if !p.StartedAt.IsZero() {
+		p.StartedAt = p.StartedAt.Add(by.Round(0).Sub(p.AttachedAt.Round(0)))
+	}
+	p.AttachedAt = by
 	return p
 }
 
