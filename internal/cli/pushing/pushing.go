@@ -258,7 +258,8 @@ func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
 }
 
 func pushProcess(p sampler.Process) push.Process {
-	return push.Process{PID: p.PID, Title: flamegraph.Printable(p.Title), RubyVersion: p.RubyVersion, StartedAt: p.StartedAt}
+	return push.Process{PID: p.PID, Title: flamegraph.Printable(p.Title), RubyVersion: p.RubyVersion, StartedAt: p.StartedAt,
+		StartTicks: p.StartTicks}
 }
 
 // encode passes on the measurements, one after the other.
