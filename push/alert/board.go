@@ -23,8 +23,8 @@ const (
 	perAlert   = 2
 	// forgetAfter is how long the count of a service's findings is kept after its last process ended.
 	forgetAfter = 15 * time.Minute
-	// maxAlerts and maxCounts bound the alerts and the counts that are kept.
-	maxAlerts, maxCounts = 4096, 4096
+	// maxAlerts and maxCounts bound the alerts and the counts that are kept, maxServices the services with counts.
+	maxAlerts, maxCounts, maxServices = 4096, 4096, 64
 )
 
 // Count is the figures of one rule in one service.
@@ -147,7 +147,7 @@ func (f *Followed) Leave(now time.Time, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clear(f, now, !ended)
-	f.left = true
+	f.left, f.capture = true, nil // an alert can keep f for days, but not what a capture needs
 	delete(b.processes, f)
 	for _, a := range b.alerts {
 		if a.had[f] {
@@ -202,7 +202,8 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	k := countKey{x.Rule, x.Severity, f.process.service()}
 	c := b.counts[k]
 	if c == nil && len(b.counts) < maxCounts {
-		c = new(count)
+		b.makeRoom(k.service)
+		c = &count{seen: now}
 		b.counts[k] = c
 	}
 	if old := f.has[x.Rule]; c != nil && (old == nil || old.Severity != x.Severity) {
@@ -230,6 +231,19 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	if a.worst.on == nil || worse(x, &a.worst.Finding) {
 		a.worst = worst{*x, f.process, f}
 	}
+}
+
+// makeRoom drops the counts of the service that has had no process for longest, if there is no room for another one.
+func (b *Board) makeRoom(service string) {
+	seen := make(map[string]time.Time)
+	for k, c := range b.counts {
+		seen[k.service] = c.seen
+	}
+	if _, ok := seen[service]; ok || len(seen) < maxServices {
+		return
+	}
+	first := slices.MinFunc(slices.Collect(maps.Keys(seen)), func(x, y string) int { return seen[x].Compare(seen[y]) })
+	maps.DeleteFunc(b.counts, func(k countKey, _ *count) bool { return k.service == first })
 }
 
 // worse reports whether a finding is worse than another: by its severity, then by the share that it explains.
@@ -382,7 +396,7 @@ func (b *Board) forget(now time.Time) {
 	}
 	for k, c := range b.counts {
 		switch {
-		case live[k.service] || c.seen.IsZero():
+		case live[k.service]:
 			c.seen = now
 		case now.Sub(c.seen) > forgetAfter:
 			delete(b.counts, k)
