@@ -55,7 +55,7 @@ type Followed struct {
 	left    bool // no capture can be made of it
 }
 
-// processKey names a process as long as it exists, also if it runs another program, or is followed a second time.
+// processKey names a process until it ends, also if it runs another program, or is followed a second time.
 type processKey struct {
 	pid        int
 	startTicks uint64

@@ -236,8 +236,8 @@ func (one *pushed) describe(given push.Tags) {
 // longer than the time between two readings of both, so that a period begins exactly when the previous one ended.
 const maxClockError = time.Second
 
-// onClock returns a process whose start and attach are by the present clock. Processes are followed for weeks. If the clock is set,
-// or the machine suspended, their profiles would have wrong times until they end.
+// onClock returns a process whose start and attach are by the present clock. Processes are followed for weeks. If the
+// clock is set, or the machine suspended, their profiles would have wrong times until they end.
 func onClock(p sampler.Process) sampler.Process {
 	now := time.Now()
 	by := attachedBy(p.AttachedAt, now, now.Sub(p.AttachedAt))
