@@ -67,7 +67,9 @@ type pushed struct {
 	// hasEnvironment is true if the environment was read. It belongs to the goroutine that describes.
 	hasEnvironment bool
 	tags           atomic.Pointer[push.Tags]
-	seq            int // of the goroutine that encodes
+	// attached is the time of the attach by the clock. It is nil until onClock is called.
+	attached atomic.Pointer[time.Time]
+	seq      int // of the goroutine that encodes
 }
 
 // New returns what sends through a Pusher.
@@ -238,9 +240,13 @@ const maxClockError = time.Second
 
 // onClock returns a process whose start and attach are by the present clock. Processes are followed for weeks. If the
 // clock is set, or the machine suspended, their profiles would have wrong times until they end.
-func onClock(p sampler.Process) sampler.Process {
-	now := time.Now()
-	by := attachedBy(p.AttachedAt, now, now.Sub(p.AttachedAt))
+func (one *pushed) onClock(p sampler.Process) sampler.Process {
+	now, last := time.Now(), p.AttachedAt
+	if at := one.attached.Load(); at != nil {
+		last = *at
+	}
+	by := attachedBy(last, now, now.Sub(p.AttachedAt))
+	one.attached.Store(&by)
 	if !p.StartedAt.IsZero() {
 		p.StartedAt = p.StartedAt.Add(by.Round(0).Sub(p.AttachedAt.Round(0)))
 	}
@@ -249,6 +255,7 @@ func onClock(p sampler.Process) sampler.Process {
 }
 
 // attachedBy returns the time of an attach by the clock that shows now. elapsed is the time since, by CLOCK_MONOTONIC.
+// at is the last answer. It stays until it is wrong by maxClockError.
 func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
 	by := now.Add(-elapsed)
 	if by.Round(0).Sub(at.Round(0)).Abs() < maxClockError {
@@ -266,7 +273,7 @@ func pushProcess(p sampler.Process) push.Process {
 func (p *Pushing) encode() {
 	defer close(p.encoded)
 	for f := range p.finished {
-		f.m.Process = onClock(f.m.Process)
+		f.m.Process = f.of.onClock(f.m.Process)
 		period := push.Period{Process: pushProcess(f.m.Process), From: f.m.Process.WallTime(f.m.Weights.FromNS), To: f.m.Process.WallTime(f.m.Weights.ToNS), Seq: f.of.seq}
 		f.of.seq++
 		period.Tags = *f.of.tags.Load()
