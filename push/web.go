@@ -119,7 +119,7 @@ func (w *Web) Request(ctx context.Context, method, to string, header http.Header
 	if err != nil {
 		return nil, err
 	}
-	if err := judge(resp, answer, header, w.hidden...); err != nil {
+	if err := judge(resp, answer, asked(w.client, req), w.hidden...); err != nil {
 		return nil, err
 	}
 	if readErr != nil {
@@ -163,7 +163,7 @@ func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...stri
 		if errors.As(err, &named) {
 			err = named.Err
 		}
-		text := conceal(err.Error(), req.Header, hidden)
+		text := conceal(err.Error(), asked(client, req), hidden)
 		return nil, nil, nil, &cleanError{strings.ToValidUTF8(text[:min(len(text), maxErrorSaid)], ""), err}
 	}
 	defer resp.Body.Close()
@@ -172,6 +172,22 @@ func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...stri
 	}
 	answer, readErr = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	return resp, answer, readErr, nil
+}
+
+// asked returns the headers of a request with the one for the proxy, which net/http makes of the proxy's URL.
+func asked(client *http.Client, req *http.Request) http.Header {
+	transport, ok := client.Transport.(*http.Transport)
+	if !ok || transport.Proxy == nil {
+		return req.Header
+	}
+	proxy, err := transport.Proxy(req)
+	if err != nil || proxy == nil || proxy.User == nil {
+		return req.Header
+	}
+	password, _ := proxy.User.Password()
+	all := req.Header.Clone()
+	all.Set("Proxy-Authorization", BasicAuth(proxy.User.Username(), password))
+	return all
 }
 
 // StatusError is an answer that was no success.
