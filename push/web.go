@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -185,7 +186,8 @@ func asked(client *http.Client, req *http.Request) http.Header {
 		return req.Header
 	}
 	password, _ := proxy.User.Password()
-	all := req.Header.Clone()
+	all := make(http.Header)
+	maps.Copy(all, req.Header)
 	all.Set("Proxy-Authorization", BasicAuth(proxy.User.Username(), password))
 	return all
 }
