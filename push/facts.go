@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Facts are the facts for tags. An unknown fact is "" or nil.
@@ -118,10 +119,11 @@ func setOf(names ...string) map[string]bool {
 	return set
 }
 
-// clean makes a value of untrusted text: no commas, which separate tags, no control characters, not too long.
+// clean makes a value of untrusted text. It has no commas, which separate tags, and no control or format characters,
+// which change what a person sees. It is not too long.
 func clean(value string) string {
 	value = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == ',' || r == '\ufffd' {
+		if r == ',' || r == '\ufffd' || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return '_'
 		}
 		return r

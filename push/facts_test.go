@@ -55,11 +55,15 @@ func TestTags(t *testing.T) {
 
 func TestHostileTags(t *testing.T) {
 	f := Facts{Process: Process{Title: "a,env:evil\n\x1b[31m"}, Environment: map[string]string{
-		"DD_ENV": strings.Repeat("é", 500), "DD_TAGS": ":x,a:,\xff:1,no colon,k\nk:v", "OTEL_RESOURCE_ATTRIBUTES": "=,a=%zz,,b"}}
+		"DD_ENV": strings.Repeat("é", 500), "DD_SERVICE": "shop\u009b31m\u202e\u2028x",
+		"DD_TAGS": ":x,a:,\xff:1,no colon,k\nk:v", "OTEL_RESOURCE_ATTRIBUTES": "=,a=%zz,,b"}}
 	for _, tag := range f.Tags() {
 		if again, err := ParseTag(tag.Key + ":" + tag.Value); err != nil || again != tag {
 			t.Errorf("%q: %v", tag, err)
 		}
+	}
+	if got := f.Tags().Get("service"); got != "shop_31m__x" {
+		t.Errorf("the service is %q", got)
 	}
 }
 

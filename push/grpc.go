@@ -127,7 +127,7 @@ func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Hea
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, judge(resp, answer, header)
+		return nil, judge(resp, answer, asked(g.client, req))
 	}
 	if readErr != nil {
 		g.client.CloseIdleConnections()

@@ -19,6 +19,8 @@ type Process struct {
 	Title       string // the program's name without its arguments
 	RubyVersion string // "3.4.11"
 	StartedAt   time.Time
+	// StartTicks is the start as the kernel counts it. It is the same also if the process runs another program.
+	StartTicks uint64
 }
 
 // Period is the profile of one process over one interval.

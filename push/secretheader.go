@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -36,6 +37,21 @@ func Conceal(answer string, header http.Header) string {
 	return answer
 }
 
+// conceal is Conceal that also replaces hidden parts of the request's URL.
+func conceal(text string, header http.Header, hidden []string) string {
+	text = Conceal(text, header)
+	for _, s := range hidden {
+		text = concealSecret(text, s)
+	}
+	return text
+}
+
+// concealSecret replaces a secret, also as Go quotes it.
+func concealSecret(text, secret string) string {
+	quoted := strconv.Quote(secret)
+	return strings.NewReplacer(secret, concealed, quoted[1:len(quoted)-1], concealed).Replace(text)
+}
+
 func concealValue(answer, value string) string {
 	secrets := []string{value}
 	if kind, rest, ok := strings.Cut(value, " "); ok {
@@ -47,7 +63,7 @@ func concealValue(answer, value string) string {
 	}
 	for _, s := range secrets {
 		if s != "" {
-			answer = strings.ReplaceAll(answer, s, concealed)
+			answer = concealSecret(answer, s)
 		}
 	}
 	return answer

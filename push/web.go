@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -66,10 +67,23 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Hide keeps the path and the query of a URL out of errors, because a server may repeat them.
+// minHidden is the length from which a single part of a URL is hidden, in bytes. Shorter ones are words or numbers.
+const minHidden = 6
+
+// Hide keeps the path and the query of a URL out of errors, because a server may repeat them, or a single part of them.
 func (w *Web) Hide(u *url.URL) *Web {
 	for _, s := range []string{u.RequestURI(), strings.Trim(u.EscapedPath(), "/"), strings.Trim(u.Path, "/"), u.RawQuery} {
 		if s != "" && s != "/" {
+			w.hidden = append(w.hidden, s)
+		}
+	}
+	separates := func(r rune) bool { return strings.ContainsRune("/&=", r) }
+	parts := strings.FieldsFunc(u.EscapedPath()+"/"+u.Path+"/"+u.RawQuery, separates)
+	for _, values := range u.Query() {
+		parts = append(parts, values...)
+	}
+	for _, s := range parts {
+		if len(s) >= minHidden {
 			w.hidden = append(w.hidden, s)
 		}
 	}
@@ -102,11 +116,11 @@ func (w *Web) Request(ctx context.Context, method, to string, header http.Header
 		return nil, &RefusedError{err}
 	}
 	req.Header = header
-	resp, answer, readErr, err := ask(w.client, req, w.statusOnly)
+	resp, answer, readErr, err := ask(w.client, req, w.statusOnly, w.hidden...)
 	if err != nil {
 		return nil, err
 	}
-	if err := judge(resp, answer, header, w.hidden...); err != nil {
+	if err := judge(resp, answer, asked(w.client, req), w.hidden...); err != nil {
 		return nil, err
 	}
 	if readErr != nil {
@@ -124,16 +138,34 @@ func (e *CutError) Error() string { return fmt.Sprintf("reading the answer: %v",
 // Unwrap returns the reason.
 func (e *CutError) Unwrap() error { return e.Err }
 
+// maxErrorSaid bounds the text of an error about an answer that is no HTTP, in bytes.
+const maxErrorSaid = 300
+
+// cleanError is an error of net/http without the secrets of the request. net/http quotes what it cannot parse, and a
+// server may repeat the request.
+type cleanError struct {
+	text string
+	err  error
+}
+
+// Error returns the text.
+func (e *cleanError) Error() string { return e.text }
+
+// Unwrap returns the error of net/http.
+func (e *cleanError) Unwrap() error { return e.err }
+
 // ask sends a request and reads the answer. readErr is why the answer has not come whole. With statusOnly a success has
-// none.
-func ask(client *http.Client, req *http.Request, statusOnly bool) (resp *http.Response, answer []byte, readErr, err error) {
+// none. The errors leave out secrets of the request's header, and hidden parts of its URL.
+func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...string) (resp *http.Response, answer []byte,
+	readErr, err error) {
 	resp, err = client.Do(req)
 	if err != nil {
 		var named *url.Error // its text has the URL, which the caller says
 		if errors.As(err, &named) {
 			err = named.Err
 		}
-		return nil, nil, nil, err
+		text := conceal(err.Error(), asked(client, req), hidden)
+		return nil, nil, nil, &cleanError{strings.ToValidUTF8(text[:min(len(text), maxErrorSaid)], ""), err}
 	}
 	defer resp.Body.Close()
 	if statusOnly && resp.StatusCode/100 == 2 {
@@ -141,6 +173,23 @@ func ask(client *http.Client, req *http.Request, statusOnly bool) (resp *http.Re
 	}
 	answer, readErr = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	return resp, answer, readErr, nil
+}
+
+// asked returns the headers of a request with the one for the proxy, which net/http makes of the proxy's URL.
+func asked(client *http.Client, req *http.Request) http.Header {
+	transport, ok := client.Transport.(*http.Transport)
+	if !ok || transport.Proxy == nil {
+		return req.Header
+	}
+	proxy, err := transport.Proxy(req)
+	if err != nil || proxy == nil || proxy.User == nil {
+		return req.Header
+	}
+	password, _ := proxy.User.Password()
+	all := make(http.Header)
+	maps.Copy(all, req.Header)
+	all.Set("Proxy-Authorization", BasicAuth(proxy.User.Username(), password))
+	return all
 }
 
 // StatusError is an answer that was no success.
@@ -177,21 +226,14 @@ func said(resp *http.Response, answer []byte) string {
 // judge turns an answer's status into an error. It leaves out secrets of the request's header, asked, and of its URL,
 // hidden.
 func judge(resp *http.Response, answer []byte, asked http.Header, hidden ...string) error {
-	conceal := func(text string) string {
-		text = Conceal(text, asked)
-		for _, secret := range hidden {
-			text = strings.ReplaceAll(text, secret, concealed)
-		}
-		return text
-	}
 	status := resp.StatusCode
 	if status/100 == 2 {
 		return nil
 	}
-	err := &StatusError{status, cut(strings.TrimSpace(conceal(said(resp, answer))))}
+	err := &StatusError{status, cut(strings.TrimSpace(conceal(said(resp, answer), asked, hidden)))}
 	switch {
 	case status/100 == 3:
-		location := cut(conceal(resp.Header.Get("Location")))
+		location := cut(conceal(resp.Header.Get("Location"), asked, hidden))
 		return &RefusedError{fmt.Errorf("%w: it redirects to %q, which is not followed", err, location)}
 	case status/100 == 5, status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
 		if after := retryAfter(resp.Header.Get("Retry-After"), time.Now()); after > 0 {

@@ -3,11 +3,13 @@ package push
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -207,6 +209,30 @@ func TestSecretsInAnswers(t *testing.T) {
 			if strings.Contains(err.Error(), secret) {
 				t.Errorf("%d: %q is in %v", status, secret, err)
 			}
+		}
+	}
+}
+
+// TestSecretsInAnswersOfProxies: a proxy that says what it was asked does not bring its password into an error.
+func TestSecretsInAnswersOfProxies(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			_, password, _ := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).BasicAuth()
+			said := r.Header.Get("Proxy-Authorization") + " is no key, nor is " + password
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 407 %s\r\n\r\n%s", said, said)
+			c.Close()
+		}
+	}))
+	defer proxy.Close()
+	w := NewWeb("")
+	w.client.Transport.(*http.Transport).Proxy = func(*http.Request) (*url.URL, error) {
+		return &url.URL{Scheme: "http", Host: proxy.Listener.Addr().String(), User: url.UserPassword("shop", "hunter2")}, nil
+	}
+	for _, to := range []string{"https://hooks.example/", "http://hooks.example/"} {
+		_, err := w.Post(t.Context(), to, http.Header{}, []byte("profile"))
+		text := fmt.Sprint(err)
+		if !strings.Contains(text, "is no key") || strings.Contains(text, "hunter") || strings.Contains(text, "c2hv") {
+			t.Errorf("%s: got %s", to, text)
 		}
 	}
 }

@@ -23,8 +23,8 @@ const (
 	perAlert   = 2
 	// forgetAfter is how long the count of a service's findings is kept after its last process ended.
 	forgetAfter = 15 * time.Minute
-	// maxAlerts and maxCounts bound the alerts and the counts that are kept.
-	maxAlerts, maxCounts = 4096, 4096
+	// maxAlerts and maxCounts bound the alerts and the counts that are kept, maxServices the services with counts.
+	maxAlerts, maxCounts, maxServices = 4096, 4096, 64
 )
 
 // Count is the figures of one rule in one service.
@@ -51,8 +51,14 @@ type Followed struct {
 	// Guarded by the board.
 	process Process
 	has     map[string]*Finding
-	quota   quota
+	quota   *quota
 	left    bool // no capture can be made of it
+}
+
+// processKey names a process until it ends, also if it runs another program, or is followed a second time.
+type processKey struct {
+	pid        int
+	startTicks uint64
 }
 
 // quota bounds the messages of an hour. It has the times of the messages that were sent, and of the others.
@@ -110,13 +116,15 @@ type Board struct {
 	alerts    map[alertKey]*active
 	counts    map[countKey]*count
 	quotas    map[alertKey]*quota
+	// ofProcess are the quotas of processes. A process keeps its quota for an hour after it was left.
+	ofProcess map[processKey]*quota
 	leftOut   int64
 }
 
 // NewBoard returns an empty Board.
 func NewBoard() *Board {
 	return &Board{processes: make(map[*Followed]bool), alerts: make(map[alertKey]*active), counts: make(map[countKey]*count),
-		quotas: make(map[alertKey]*quota)}
+		quotas: make(map[alertKey]*quota), ofProcess: make(map[processKey]*quota)}
 }
 
 // Join adds a process. capture begins a capture of it, and returns where it will be. It must not wait. It is nil if no
@@ -124,7 +132,11 @@ func NewBoard() *Board {
 func (b *Board) Join(p Process, capture func(*Finding) Capture) *Followed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f := &Followed{board: b, process: p, capture: capture, has: make(map[string]*Finding)}
+	key := processKey{p.PID, p.StartTicks}
+	if b.ofProcess[key] == nil {
+		b.ofProcess[key] = new(quota)
+	}
+	f := &Followed{board: b, process: p, capture: capture, quota: b.ofProcess[key], has: make(map[string]*Finding)}
 	b.processes[f] = true
 	return f
 }
@@ -135,7 +147,7 @@ func (f *Followed) Leave(now time.Time, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clear(f, now, !ended)
-	f.left = true
+	f.left, f.capture = true, nil // an alert can keep f for days, but not what a capture needs
 	delete(b.processes, f)
 	for _, a := range b.alerts {
 		if a.had[f] {
@@ -190,7 +202,8 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	k := countKey{x.Rule, x.Severity, f.process.service()}
 	c := b.counts[k]
 	if c == nil && len(b.counts) < maxCounts {
-		c = new(count)
+		b.makeRoom(k.service)
+		c = &count{seen: now}
 		b.counts[k] = c
 	}
 	if old := f.has[x.Rule]; c != nil && (old == nil || old.Severity != x.Severity) {
@@ -218,6 +231,19 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	if a.worst.on == nil || worse(x, &a.worst.Finding) {
 		a.worst = worst{*x, f.process, f}
 	}
+}
+
+// makeRoom drops the counts of the service that has had no process for longest, if there is no room for another one.
+func (b *Board) makeRoom(service string) {
+	seen := make(map[string]time.Time)
+	for k, c := range b.counts {
+		seen[k.service] = c.seen
+	}
+	if _, ok := seen[service]; ok || len(seen) < maxServices {
+		return
+	}
+	first := slices.MinFunc(slices.Collect(maps.Keys(seen)), func(x, y string) int { return seen[x].Compare(seen[y]) })
+	maps.DeleteFunc(b.counts, func(k countKey, _ *count) bool { return k.service == first })
 }
 
 // worse reports whether a finding is worse than another: by its severity, then by the share that it explains.
@@ -270,7 +296,7 @@ func (b *Board) decide(k alertKey, a *active, now time.Time) {
 		b.quotas[k] = same
 	}
 	on := a.named.on
-	both := []*quota{&on.quota, same}
+	both := []*quota{on.quota, same}
 	full := false
 	for _, q := range both {
 		q.forget(now)
@@ -304,7 +330,7 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	w, processes := &a.named, max(len(a.now), 1)
 	if what == End {
 		processes = len(a.had) + a.gone
-		if other := &a.worst.on.quota; a.worst.on != w.on {
+		if other := a.worst.on.quota; a.worst.on != w.on {
 			if other.forget(now); len(other.told) < mostAnHour { // else the process of the start stays the named one
 				w, other.told = &a.worst, append(other.told, now)
 			}
@@ -351,20 +377,26 @@ func (b *Board) Finish(now time.Time) {
 	}
 }
 
-// forget drops the counts of services that have had no process for a while, and the quotas without a message.
+// forget drops the counts of services that have had no process for a while, and the quotas without a message that no
+// process has.
 func (b *Board) forget(now time.Time) {
 	for k, q := range b.quotas {
 		if q.forget(now); len(q.told)+len(q.leftOut) == 0 {
 			delete(b.quotas, k)
 		}
 	}
-	live := make(map[string]bool)
+	live, held := make(map[string]bool), make(map[*quota]bool)
 	for f := range b.processes {
-		live[f.process.service()] = true
+		live[f.process.service()], held[f.quota] = true, true
+	}
+	for k, q := range b.ofProcess {
+		if q.forget(now); len(q.told)+len(q.leftOut) == 0 && !held[q] {
+			delete(b.ofProcess, k)
+		}
 	}
 	for k, c := range b.counts {
 		switch {
-		case live[k.service] || c.seen.IsZero():
+		case live[k.service]:
 			c.seen = now
 		case now.Sub(c.seen) > forgetAfter:
 			delete(b.counts, k)

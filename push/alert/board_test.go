@@ -153,6 +153,33 @@ func TestAtMostTenAnHour(tt *testing.T) {
 	t.want(tt, "of the other", "start db_slow 1/1 2")
 }
 
+// TestAtMostTenOfOneProcess: a process that is followed again and again, each time as another service (exec), has the
+// messages of one process. Another process with its PID has its own.
+func TestAtMostTenOfOneProcess(tt *testing.T) {
+	t := newTold()
+	follow := func(start uint64, service string) {
+		f := t.Join(Process{push.Process{PID: 1, StartTicks: start}, tagsOf(service)}, nil)
+		t.set(f, t.finding("deadlock", "crit", 1))
+		t.pass(gatherFor)
+		f.Leave(t.now, true)
+	}
+	for i := range 20 {
+		follow(5, fmt.Sprintf("shop%d", i))
+	}
+	t.pass(overFor)
+	if n := len(t.messages); n != mostAnHour || t.messages[n-1].Event != End {
+		tt.Errorf("%d messages: %+v", n, t.messages)
+	}
+	follow(6, "mail")
+	if n := len(t.messages); n != mostAnHour+1 {
+		tt.Errorf("%d messages with another process", n)
+	}
+	t.pass(2 * time.Hour)
+	if n := len(t.ofProcess); n != 0 {
+		tt.Errorf("%d processes are not forgotten", n)
+	}
+}
+
 // TestInformationIsNoAlarm: findings below a warning are counted, and no message is sent.
 func TestInformationIsNoAlarm(tt *testing.T) {
 	t := newTold()

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -119,9 +120,13 @@ func TestForksDoNotPileUp(tt *testing.T) {
 	const forks = 1000
 	for pid := range forks {
 		f := t.process(2+pid, "shop")
+		f.capture = func(*Finding) Capture { return Capture{} }
 		t.set(f, t.finding("deadlock", "warn", 0))
 		t.pass(time.Second)
 		f.Leave(t.now, true)
+		if f.capture != nil {
+			tt.Fatal("the alert keeps the samples of a process that was left")
+		}
 	}
 	for _, a := range t.alerts {
 		if len(a.had) != 1 || len(a.now) != 1 {
@@ -132,5 +137,29 @@ func TestForksDoNotPileUp(tt *testing.T) {
 	t.pass(overFor)
 	if m := t.messages[len(t.messages)-1]; m.Event != End || m.Processes != forks+1 {
 		tt.Errorf("%+v", m)
+	}
+}
+
+// TestServicesDoNotPileUp: services that come and go make room for each other in the figures. One that has a process
+// stays.
+func TestServicesDoNotPileUp(tt *testing.T) {
+	t := newTold()
+	stays := t.process(1, "shop")
+	t.set(stays, t.finding("deadlock", "crit", 1))
+	last := ""
+	for pid := range 3 * maxServices {
+		last = fmt.Sprint("job", pid)
+		f := t.process(2+pid, last)
+		t.set(f, t.finding("deadlock", "crit", 1))
+		t.pass(time.Second)
+		f.Leave(t.now, true)
+	}
+	names := make(map[string]int64)
+	list, _ := t.Counts()
+	for _, c := range list {
+		names[c.Service] = c.Raised
+	}
+	if len(names) > maxServices || names["shop"] != 1 || names[last] != 1 {
+		tt.Errorf("figures of %d services: %v", len(names), names)
 	}
 }

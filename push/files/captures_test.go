@@ -55,12 +55,15 @@ func TestCapturesInAFolder(t *testing.T) {
 // followed.
 func TestCapturesAtAURL(t *testing.T) {
 	var got []string
-	redirect := false
+	redirect, wrong := false, false
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		got = append(got, r.Method+" "+r.URL.String()+" "+r.Header.Get("X-Key")+" "+string(b))
 		if redirect {
 			http.Redirect(w, r, r.URL.String()+"&again=1", http.StatusTemporaryRedirect)
+		} else if wrong {
+			// S3 does so.
+			http.Error(w, "<SignatureProvided>"+r.URL.Query().Get("sig")+"</SignatureProvided>", http.StatusForbidden)
 		}
 	}))
 	defer s.Close()
@@ -80,7 +83,11 @@ func TestCapturesAtAURL(t *testing.T) {
 	if !errors.As(err, &refused) || strings.Contains(err.Error(), "hunter") {
 		t.Errorf("a redirect: %v", err)
 	}
-	if want := "PUT /a%20b/" + captureFile + "?sig=hunter2 hunter3 recording"; len(got) != 2 || got[0] != want || got[1] != want {
+	redirect, wrong = false, true
+	if err = d.Send(t.Context(), capturePayload(captureFile)); err == nil || strings.Contains(err.Error(), "hunter") {
+		t.Errorf("a wrong signature: %v", err)
+	}
+	if want := "PUT /a%20b/" + captureFile + "?sig=hunter2 hunter3 recording"; len(got) != 3 || got[0] != want || got[1] != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for _, text := range []string{"ftp://x/", "https:///x", "https://me:hunter2@x/"} {

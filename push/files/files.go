@@ -158,9 +158,19 @@ func (d *Folder) list(folder *os.Root, now time.Time) error {
 	return err
 }
 
-// rotate removes the oldest files until the limits hold. The newest always stays.
+// maxAhead is how far a file may be ahead of the clock. A file further ahead is from before the clock was set back.
+const maxAhead = time.Hour
+
+// rotate removes the oldest files until the limits hold. The newest always stays. Files that are ahead of the clock
+// count as the oldest: else they would stay, and each new file would be the one that is removed.
 func (d *Folder) rotate(folder *os.Root, now time.Time) {
-	slices.SortStableFunc(d.kept, func(a, b safefile.DatedFile) int { return a.At.Compare(b.At) })
+	order := func(f safefile.DatedFile) time.Time {
+		if f.At.Sub(now) > maxAhead {
+			return time.Time{}
+		}
+		return f.At
+	}
+	slices.SortStableFunc(d.kept, func(a, b safefile.DatedFile) int { return order(a).Compare(order(b)) })
 	n := 0
 	for n < len(d.kept)-1 && (d.bytes > d.maxBytes || now.Sub(d.kept[n].At) > d.maxAge) {
 		if err := folder.Remove(d.kept[n].Name); err != nil && !errors.Is(err, fs.ErrNotExist) {

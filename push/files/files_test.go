@@ -85,6 +85,22 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// TestClockSetBack: files of a time that is still to come are removed before new ones.
+func TestClockSetBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "profiles")
+	now := time.Now()
+	d := folder(t, "file://"+dir+"?max-size=10B")
+	send(t, d, "ahead", now.Add(20*24*time.Hour), "12345")
+	send(t, d, "ahead", now.Add(10*24*time.Hour), "12345")
+	send(t, d, "puma", now, "12345")
+	send(t, d, "puma", now.Add(time.Second), "12345")
+	for _, name := range names(t, dir) {
+		if !strings.HasPrefix(name, "puma") {
+			t.Errorf("there is %v", names(t, dir))
+		}
+	}
+}
+
 // TestHostileTitles: a program's name leads nowhere else.
 func TestHostileTitles(t *testing.T) {
 	dir := t.TempDir()

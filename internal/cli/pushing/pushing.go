@@ -67,7 +67,9 @@ type pushed struct {
 	// hasEnvironment is true if the environment was read. It belongs to the goroutine that describes.
 	hasEnvironment bool
 	tags           atomic.Pointer[push.Tags]
-	seq            int // of the goroutine that encodes
+	// attached is the time of the attach by the clock. It is nil until onClock is called.
+	attached atomic.Pointer[time.Time]
+	seq      int // of the goroutine that encodes
 }
 
 // New returns what sends through a Pusher.
@@ -232,14 +234,46 @@ func (one *pushed) describe(given push.Tags) {
 	one.tags.Store(&tags)
 }
 
+// maxClockError is how far the clock may move against CLOCK_MONOTONIC before the time of the attach is moved. It is
+// longer than the time between two readings of both, so that a period begins exactly when the previous one ended.
+const maxClockError = time.Second
+
+// onClock returns a process whose start and attach are by the present clock. Processes are followed for weeks. If the
+// clock is set, or the machine suspended, their profiles would have wrong times until they end.
+func (one *pushed) onClock(p sampler.Process) sampler.Process {
+	now, last := time.Now(), p.AttachedAt
+	if at := one.attached.Load(); at != nil {
+		last = *at
+	}
+	by := attachedBy(last, now, now.Sub(p.AttachedAt))
+	one.attached.Store(&by)
+	if !p.StartedAt.IsZero() {
+		p.StartedAt = p.StartedAt.Add(by.Round(0).Sub(p.AttachedAt.Round(0)))
+	}
+	p.AttachedAt = by
+	return p
+}
+
+// attachedBy returns the time of an attach by the clock that shows now. elapsed is the time since, by CLOCK_MONOTONIC.
+// at is the last answer. It stays until it is wrong by maxClockError.
+func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
+	by := now.Add(-elapsed)
+	if by.Round(0).Sub(at.Round(0)).Abs() < maxClockError {
+		return at
+	}
+	return by
+}
+
 func pushProcess(p sampler.Process) push.Process {
-	return push.Process{PID: p.PID, Title: flamegraph.Printable(p.Title), RubyVersion: p.RubyVersion, StartedAt: p.StartedAt}
+	return push.Process{PID: p.PID, Title: flamegraph.Printable(p.Title), RubyVersion: p.RubyVersion, StartedAt: p.StartedAt,
+		StartTicks: p.StartTicks}
 }
 
 // encode passes on the measurements, one after the other.
 func (p *Pushing) encode() {
 	defer close(p.encoded)
 	for f := range p.finished {
+		f.m.Process = f.of.onClock(f.m.Process)
 		period := push.Period{Process: pushProcess(f.m.Process), From: f.m.Process.WallTime(f.m.Weights.FromNS), To: f.m.Process.WallTime(f.m.Weights.ToNS), Seq: f.of.seq}
 		f.of.seq++
 		period.Tags = *f.of.tags.Load()

@@ -19,3 +19,17 @@ func TestFirstPeriodsLieApart(t *testing.T) {
 		t.Errorf("only %d different ones", len(seen))
 	}
 }
+
+// TestAttachedBy: the time of an attach follows a clock that was set. Small differences do not move it, so that periods
+// join.
+func TestAttachedBy(t *testing.T) {
+	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct{ set, want time.Duration }{
+		{0, 0}, {maxClockError - 1, 0}, {1 - maxClockError, 0}, {time.Hour, time.Hour}, {-time.Hour, -time.Hour},
+	} {
+		const elapsed = 5 * time.Hour
+		if got := attachedBy(at, at.Add(elapsed+c.set), elapsed); !got.Equal(at.Add(c.want)) {
+			t.Errorf("after the clock was set by %v it is %v", c.set, got)
+		}
+	}
+}

@@ -187,7 +187,7 @@ func (w *watched) told(x *findings.Finding, s *sampler.Sample) alert.Finding {
 	f := alert.Finding{
 		Rule: x.ID, Severity: x.Severity.String(), Title: flamegraph.Printable(x.Title), Text: flamegraph.Printable(x.Text),
 		Next: flamegraph.Printable(x.Next), Endpoint: flamegraph.Printable(x.Endpoint), Explains: x.Explains,
-		Since: w.one.src.Process().WallTime(x.SinceNS),
+		Since: w.one.onClock(w.one.src.Process()).WallTime(x.SinceNS),
 	}
 	for i := range s.Threads {
 		if t := &s.Threads[i]; len(x.Threads) > 0 && t.ID == x.Threads[0] {
@@ -232,7 +232,7 @@ func (w *watched) carryOut(nowNS int64, all bool) {
 func (w *watched) write(o order) {
 	w.capturing.Lock()
 	defer w.capturing.Unlock()
-	p, dict := w.one.src.Process(), w.one.src.Dictionary()
+	p, dict := w.one.onClock(w.one.src.Process()), w.one.src.Dictionary()
 	notes := []sampler.Note{{AtNS: o.toNS - captureNS, Text: o.note}}
 	var end *sampler.End
 	if e, ok := w.one.src.End(); ok {
