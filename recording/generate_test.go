@@ -31,6 +31,8 @@ type generator struct {
 	lock    *lockModel
 	// noNative leaves out the C functions in which threads stay, as versions before 11 did.
 	noNative bool
+	// noUse leaves out which processes used the CPUs, as versions before 12 did.
+	noUse bool
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
 	noTraces  bool // spans have none
@@ -171,6 +173,22 @@ func (g *generator) nativeLocks() {
 	}
 }
 
+// cpuUse makes which processes used the CPUs, every sixth time anew, without random numbers.
+func (g *generator) cpuUse() {
+	n := int64(g.looks)
+	if n%6 != 1 || g.noUse {
+		return
+	}
+	u := &sampler.CPUUse{FromNS: g.s.TimeNS - 5e9, AtNS: g.s.TimeNS - n, CPUs: 2, AllNS: 9e9 + n, UnseenNS: n, OthersNS: 8e9,
+		Contained: n%4 > 1, LimitMilli: 500 * (n % 3)}
+	for i := range n % (sampler.MaxCPUUsers + 1) {
+		u.Users = append(u.Users, sampler.CPUUser{PID: int32(4000 + i), Name: "cc1", NS: 4e9 - i})
+	}
+	if g.s.CPUUse = u; n%7 == 0 {
+		g.s.CPUUse = nil
+	}
+}
+
 // waiting makes the sample's reading of the fibers that wait, a new one every third time. It takes no random numbers
 // either.
 func (g *generator) waiting() {
@@ -259,6 +277,7 @@ func (g *generator) wild() *sampler.Sample {
 	g.waiting()
 	g.queues()
 	g.nativeLocks()
+	g.cpuUse()
 	g.wildChanges()
 	s.Reads.Ticks++
 	if s.Depth == sampler.StackTick {
