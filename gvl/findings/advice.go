@@ -3,6 +3,7 @@ package findings
 import (
 	"slices"
 
+	"github.com/ddtop/ddtop/gvl/findings/internal/tenses"
 	"github.com/ddtop/ddtop/internal/units"
 )
 
@@ -105,7 +106,7 @@ func (p *planned) choose(t *planning, i int) {
 		if a.does&others.against() != 0 || !t.allows(i, a) {
 			continue
 		}
-		f.Next = spoken(a.text, f.UntilNS != 0)
+		f.Next = tenses.Spoken(a.text, f.UntilNS != 0)
 		if p.of == nil {
 			p.of = make(map[string]effect)
 		}
@@ -149,6 +150,14 @@ func starvedAdvice() []advice {
 	return []advice{
 		{text: "fewer workers on this machine, or more CPUs", does: fewerProcesses | fewerThreads},
 		{text: "see what else uses the machine's CPUs"},
+	}
+}
+
+// takenAdvice is starvedAdvice if the finding names the processes that take the CPUs.
+func takenAdvice() []advice {
+	return []advice{
+		{text: "limit what takes the CPUs (nice, a cgroup), fewer workers on this machine, or more CPUs", does: fewerProcesses | fewerThreads},
+		{text: "limit what takes the CPUs (nice, a cgroup)"},
 	}
 }
 

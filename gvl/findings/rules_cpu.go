@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/cpuuse"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -60,8 +61,14 @@ func evalCPUStarved(w *window) hit {
 		said = append(said, "threads outside the GVL had no CPU for "+units.RoundPercent(delayOutside)+" of their work")
 	}
 	if throttled >= w.limits.throttled {
-		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods")
+		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods"+cpuuse.Limit(w.s.CPUUse))
 		next = throttledAdvice()
+	}
+	if who := cpuuse.Said(w.s.CPUUse, w.nowNS, container >= 1); len(who) > 0 {
+		said = append(said, who...)
+		if container < 1 {
+			next = takenAdvice()
+		}
 	}
 	if own := w.own(); own >= ownSaid {
 		said = append(said, "ddtop itself took "+units.RoundPercent(own)+" of a CPU")

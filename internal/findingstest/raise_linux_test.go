@@ -37,7 +37,7 @@ var raises = map[string]raised{
 	"ending":        {words: []string{"Program does not end", "its main thread ended", "waits for 1 other thread; stubborn: sleeping", "Spool#flush"}},
 	"gvl_stuck":     {words: []string{"device", "slept in the kernel", "kept the GVL"}, alone: true},
 	"log_blocked":   {words: []string{"write()", "3 threads wait behind it"}},
-	"cpu_starved":   {words: []string{"had no CPU for"}, never: []string{"gvl_stuck"}, alone: true},
+	"cpu_starved":   {words: []string{"had no CPU for", "; other processes take "}, never: []string{"gvl_stuck"}, alone: true},
 	"regex_runaway": {words: []string{"parser has been matching one at", "script.rb:"}, alone: true},
 	"spinning": {words: []string{"Spins without progress", "threads have been at one place each", "in Poller#run", "times per second"},
 		alone: true},
