@@ -207,8 +207,8 @@ func TestAdviceNamesACause(t *testing.T) {
 	for id, all := range variants {
 		for _, list := range all {
 			for _, a := range list {
-				if a.with != "" && !slices.ContainsFunc(causes[id], func(c cause) bool { return c.by == a.with }) {
-					t.Errorf("%s has advice for %s, which is none of its causes: %q", id, a.with, a.text)
+				if a.With != "" && !slices.ContainsFunc(causes[id], func(c cause) bool { return c.by == a.With }) {
+					t.Errorf("%s has advice for %s, which is none of its causes: %q", id, a.With, a.Text)
 				}
 			}
 		}
