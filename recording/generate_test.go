@@ -31,7 +31,7 @@ type generator struct {
 	lock    *lockModel
 	// noNative leaves out the C functions in which threads stay, as versions before 11 did.
 	noNative bool
-	// noUse leaves out which processes used the CPUs, as versions before 12 did.
+	// noUse leaves out which processes used the CPUs, and the program's Queues, as versions before 12 did.
 	noUse bool
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
@@ -146,6 +146,11 @@ func (g *generator) queues() {
 	for i := range n % 4 {
 		q.Accept.Listeners = append(q.Accept.Listeners, sampler.Listener{Inode: uint64(77 + i), Address: fmt.Sprintf("127.0.0.1:%d", 9290+i), Queued: n, Limit: 1024})
 		q.Pools = append(q.Pools, sampler.Pool{Kind: sampler.PoolPuma, Threads: 5, Busy: i, Max: 5, Queued: n, Clients: sampler.UnknownCount})
+	}
+	for i := range n % 3 {
+		if !g.noUse {
+			q.Lists = append(q.Lists, sampler.List{Object: uint64(0x7f00 + 8*i), Name: "@jobs", Length: 100 * n})
+		}
 	}
 	if g.s.Queues = q; n%7 == 0 {
 		g.s.Queues = nil

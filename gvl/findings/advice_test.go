@@ -22,6 +22,7 @@ var variants = map[string][][]advice{
 	"gvl_stuck":     {tips.Stuck(false, false), tips.Stuck(true, true), tips.Stuck(true, false)},
 	"io_busy":       {tips.IOBusy()},
 	"thread_leak":   {tips.ThreadLeak()},
+	"queue_grows":   {tips.QueueGrows(), tips.TakersEnded()},
 	"all_busy":      {tips.AllBusy()},
 }
 

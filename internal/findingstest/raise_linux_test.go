@@ -48,6 +48,8 @@ var raises = map[string]raised{
 	"lost_wakeup": {words: []string{"Lost wake-up", "2 threads wait for Queue 0x", "in Mailer#run → ", "Queue#pop"}},
 	"loop_blocked": {words: []string{"Event loop blocked", "reactor has run one fiber for", "in Ledger#book",
 		"10 other fibers"}},
+	"queue_grows": {words: []string{"Queue grows: the Queue @jobs has grown from ", " per second; 1 thread that took from it has ended (mailer-1)",
+		"; 1 thread takes from it: mailer-0 in "}, rules: []string{"queue_grows.time=4s"}},
 	"lock_convoy": {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
 	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of the samples with a holder, now in .*\(script\.rb:\d+\); it releases and takes it again ` +
 		`about [\d.]+ times per second, for about [\d.]+ \S+ each; [12] threads? waits?, woken in vain and not seen elsewhere for up to `},

@@ -119,7 +119,7 @@ func (s *sampling) readQueues(now int64, slow *kernel.SlowCounts, all bool) {
 		return
 	}
 	s.ticking.Lock()
-	pools := s.reader.Pools()
+	pools, lists := s.reader.Pools()
 	s.ticking.Unlock()
-	s.queuesNow = s.names.Queues(&sampler.Queues{AtNS: now, Accept: slow.Accept, Pools: pools})
+	s.queuesNow = s.names.Queues(&sampler.Queues{AtNS: now, Accept: slow.Accept, Pools: pools, Lists: lists})
 }

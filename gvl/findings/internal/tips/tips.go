@@ -147,6 +147,21 @@ func ThreadLeak() []Advice {
 	return []Advice{{Text: "see why those threads do not end; start them from a pool"}}
 }
 
+// QueueGrows is for a Queue that only grows.
+func QueueGrows() []Advice {
+	const less = "give each item less to do; a SizedQueue makes the threads wait that fill it"
+	return []Advice{
+		{Text: less, With: RuleStarved},
+		{Text: "add threads that take from it, or " + less, Does: MoreThreads},
+		{Text: less},
+	}
+}
+
+// TakersEnded is for a Queue that only grows since threads that took from it have ended.
+func TakersEnded() []Advice {
+	return []Advice{{Text: "see why threads that took from it ended (Thread#report_on_exception), and start them again"}}
+}
+
 // AllBusy is for a pool whose threads all have work.
 func AllBusy() []Advice {
 	return []Advice{
