@@ -11,7 +11,7 @@ import (
 
 const (
 	// listsNS is the interval between two searches of a thread's frames for Queues, in ns.
-	listsNS = int64(5e9)
+	listsNS = int64(10e9)
 	// maxListFrames bounds the frames of a thread that are searched, from the innermost, maxListVariables the
 	// variables of a frame and of its receiver.
 	maxListFrames, maxListVariables = 32, 16
@@ -25,10 +25,12 @@ const (
 
 // lists knows the Queues that variables of running code have, with the names of the variables.
 type lists struct {
-	names  map[uint64]string
-	values []uint64
-	types  []string
-	found  []string
+	names map[uint64]string
+	// scopes, selves, values, found and types are buffers of a search: its frames, their receivers, the values of their
+	// variables, and the names and types of these.
+	scopes         []code.Scope
+	selves, values []uint64
+	found, types   []string
 }
 
 // noteLists searches the frames of a thread for Queues, if the last search is old enough. What cannot be read is left
@@ -38,50 +40,13 @@ func (f *Finder) noteLists(s *State, fr *Frames) {
 		return
 	}
 	s.listedNS = fr.NowNS
-	_ = f.eachScope(fr, min(fr.count()-1, maxListFrames), func(scope *code.Scope) (bool, error) {
-		f.listsOf(scope)
-		return len(f.lists.names) >= sampler.MaxLists, nil
-	})
-}
-
-// listsOf notes the Queues among the variables of a frame, of the block around it, and of its receiver.
-func (f *Finder) listsOf(scope *code.Scope) {
 	l := &f.lists
-	if f.objects.Read(func() error {
-		l.values, l.found = l.values[:0], l.found[:0]
-		var missing error
-		add := func(name string, at attach.Address) {
-			v, err := f.objects.View.Word(at)
-			if err == view.ErrMissing {
-				missing = err
-			}
-			if err == nil && f.objects.IsObject(v) {
-				l.values, l.found = append(l.values, v), append(l.found, name)
-			}
-		}
-		names := scope.Locals.Names()
-		for i := range min(len(names), maxListVariables) {
-			add(names[i], scope.Locals.At(scope.EP, i))
-		}
-		if around, err := f.objects.View.Word(scope.EP - 8); err == view.ErrMissing {
-			missing = err
-		} else if err == nil && around&3 == 1 {
-			for i := range captured {
-				add("", attach.Address(around&^3)-attach.Address(envWords+i)*8)
-			}
-		}
-		err := f.objects.EachIvar(scope.Self, maxListVariables, func(id, v uint64) error {
-			name, err := f.objects.IDName(id)
-			if err == nil && f.objects.IsObject(v) {
-				l.values, l.found = append(l.values, v), append(l.found, name)
-			}
-			return err
-		})
-		if err == view.ErrMissing {
-			missing = err
-		}
-		return missing
-	}) != nil {
+	l.scopes = l.scopes[:0]
+	_ = f.eachScope(fr, min(fr.count()-1, maxListFrames), func(scope *code.Scope) (bool, error) {
+		l.scopes = append(l.scopes, *scope)
+		return false, nil
+	})
+	if f.objects.Read(f.variablesOfScopes) != nil {
 		return
 	}
 	l.types = slices.Grow(l.types[:0], len(l.values))[:len(l.values)]
@@ -97,6 +62,49 @@ func (f *Finder) listsOf(scope *code.Scope) {
 			l.names[l.values[i]] = l.found[i]
 		}
 	}
+}
+
+// variablesOfScopes collects the variables of all frames, of the blocks around them, and of their receivers. It asks
+// for all of them at once, so that few calls read them.
+func (f *Finder) variablesOfScopes() error {
+	l := &f.lists
+	l.values, l.found, l.selves = l.values[:0], l.found[:0], l.selves[:0]
+	var missing error
+	take := func(name string, v uint64, err error) {
+		switch {
+		case err == view.ErrMissing:
+			missing = err
+		case err == nil && f.objects.IsObject(v):
+			l.values, l.found = append(l.values, v), append(l.found, name)
+		}
+	}
+	for i := range l.scopes {
+		scope := &l.scopes[i]
+		names := scope.Locals.Names()
+		for k := range min(len(names), maxListVariables) {
+			v, err := f.objects.View.Word(scope.Locals.At(scope.EP, k))
+			take(names[k], v, err)
+		}
+		around, err := f.objects.View.Word(scope.EP - 8)
+		for k := range captured {
+			if err != nil || around&3 != 1 {
+				break
+			}
+			v, err := f.objects.View.Word(attach.Address(around&^3) - attach.Address(envWords+k)*8)
+			take("", v, err)
+		}
+		take("", 0, err)
+		if slices.Contains(l.selves, scope.Self) {
+			continue
+		}
+		l.selves = append(l.selves, scope.Self)
+		take("", 0, f.objects.EachIvar(scope.Self, maxListVariables, func(id, v uint64) error {
+			name, err := f.objects.IDName(id)
+			take(name, v, err)
+			return nil
+		}))
+	}
+	return missing
 }
 
 // Lists reads the lengths of the Queues that variables of running code have, or had. An object that has gone is
