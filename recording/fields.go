@@ -77,6 +77,9 @@ func (w *wire) fields(s *sampler.Sample, flags uint64) {
 	if flags&sampleNativeLocks != 0 {
 		p.NativeLocks = carryNativeLocks(w, s.NativeLocks)
 	}
+	if flags&sampleCPUUse != 0 {
+		p.CPUUse = carryCPUUse(w, s.CPUUse)
+	}
 	if flags&sampleChanges != 0 {
 		p.Changes = w.changes(&s.Changes)
 	} else {

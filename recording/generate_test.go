@@ -31,6 +31,8 @@ type generator struct {
 	lock    *lockModel
 	// noNative leaves out the C functions in which threads stay, as versions before 11 did.
 	noNative bool
+	// noUse leaves out which processes used the CPUs, and the program's Queues, as versions before 12 did.
+	noUse bool
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
 	noTraces  bool // spans have none
@@ -145,6 +147,11 @@ func (g *generator) queues() {
 		q.Accept.Listeners = append(q.Accept.Listeners, sampler.Listener{Inode: uint64(77 + i), Address: fmt.Sprintf("127.0.0.1:%d", 9290+i), Queued: n, Limit: 1024})
 		q.Pools = append(q.Pools, sampler.Pool{Kind: sampler.PoolPuma, Threads: 5, Busy: i, Max: 5, Queued: n, Clients: sampler.UnknownCount})
 	}
+	for i := range n % 3 {
+		if !g.noUse {
+			q.Lists = append(q.Lists, sampler.List{Object: uint64(0x7f00 + 8*i), Name: "@jobs", Length: 100 * n})
+		}
+	}
 	if g.s.Queues = q; n%7 == 0 {
 		g.s.Queues = nil
 	}
@@ -168,6 +175,22 @@ func (g *generator) nativeLocks() {
 	}
 	if g.s.NativeLocks = locks; n%7 == 0 {
 		g.s.NativeLocks = nil
+	}
+}
+
+// cpuUse makes which processes used the CPUs, every sixth time anew, without random numbers.
+func (g *generator) cpuUse() {
+	n := int64(g.looks)
+	if n%6 != 1 || g.noUse {
+		return
+	}
+	u := &sampler.CPUUse{FromNS: g.s.TimeNS - 5e9, AtNS: g.s.TimeNS - n, CPUs: 2, AllNS: 9e9 + n, UnseenNS: n, OthersNS: 8e9,
+		Contained: n%4 > 1, LimitMilli: 500 * (n % 3)}
+	for i := range n % (sampler.MaxCPUUsers + 1) {
+		u.Users = append(u.Users, sampler.CPUUser{PID: int32(4000 + i), Name: "cc1", NS: 4e9 - i})
+	}
+	if g.s.CPUUse = u; n%7 == 0 {
+		g.s.CPUUse = nil
 	}
 }
 
@@ -259,6 +282,7 @@ func (g *generator) wild() *sampler.Sample {
 	g.waiting()
 	g.queues()
 	g.nativeLocks()
+	g.cpuUse()
 	g.wildChanges()
 	s.Reads.Ticks++
 	if s.Depth == sampler.StackTick {

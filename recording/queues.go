@@ -10,12 +10,14 @@ import (
 const (
 	queuesKnown = 1 << iota
 	queuesCut
+	queuesLists // since version 12
 )
 
 // checkQueues refuses what could not be read again.
 func checkQueues(q *sampler.Queues) error {
-	if q != nil && (len(q.Accept.Listeners) > sampler.MaxListeners || len(q.Pools) > sampler.MaxPools) {
-		return fmt.Errorf("%w: %d listening sockets and %d pools in a sample", errLimit, len(q.Accept.Listeners), len(q.Pools))
+	if q != nil && (len(q.Accept.Listeners) > sampler.MaxListeners || len(q.Pools) > sampler.MaxPools || len(q.Lists) > sampler.MaxLists) {
+		return fmt.Errorf("%w: %d listening sockets, %d pools and %d Queues in a sample", errLimit, len(q.Accept.Listeners), len(q.Pools),
+			len(q.Lists))
 	}
 	return nil
 }
@@ -33,7 +35,7 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 	}
 	a := &next.Accept
 	next.AtNS = w.time(next.AtNS)
-	flags := w.uint(bit(a.Known, queuesKnown) | bit(a.Cut, queuesCut))
+	flags := w.uint(bit(a.Known, queuesKnown) | bit(a.Cut, queuesCut) | bit(len(next.Lists) > 0, queuesLists))
 	a.Known, a.Cut = flags&queuesKnown != 0, flags&queuesCut != 0
 	a.Why = w.text(a.Why)
 	a.Overflows, a.Drops = w.count(a.Overflows), w.count(a.Drops)
@@ -54,12 +56,20 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 		}
 		pools = append(pools, p)
 	}
+	var lists []sampler.List
+	if flags&queuesLists != 0 {
+		for i := range w.length(len(next.Lists), sampler.MaxLists, 1) {
+			l := at(next.Lists, i)
+			l.Object, l.Name, l.Length = uint64(w.count(int64(l.Object))), w.text(l.Name), w.int(l.Length)
+			lists = append(lists, l)
+		}
+	}
 	if !w.reading {
 		return q
 	}
 	if w.err() != nil {
 		return nil
 	}
-	a.Listeners, next.Pools = listeners, pools
+	a.Listeners, next.Pools, next.Lists = listeners, pools, lists
 	return w.names.Queues(&next)
 }

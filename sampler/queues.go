@@ -8,6 +8,8 @@ const (
 	MaxListeners = 64
 	// MaxPools bounds the pools of threads of a process that are read.
 	MaxPools = 64
+	// MaxLists bounds the Queues of a process that are read.
+	MaxLists = 64
 )
 
 // UnknownCount stands for a number in Queues that is not known.
@@ -22,7 +24,21 @@ type Queues struct {
 	Accept Accept
 	// Pools are the pools of threads that serve requests or jobs. It is empty if there is none known.
 	Pools []Pool
+	// Lists are the Queues (Thread::Queue) that variables of the threads' code have, in the order of Compare.
+	Lists []List
 }
+
+// List is a Queue of the program.
+type List struct {
+	// Object is its address.
+	Object uint64
+	// Name is the variable that has it, as "@jobs". It is empty if not known.
+	Name   string
+	Length int64
+}
+
+// Compare orders lists by their addresses.
+func (l List) Compare(o List) int { return cmp.Compare(l.Object, o.Object) }
 
 // Accept holds the kernel's queues of connections that a process has not accepted.
 type Accept struct {

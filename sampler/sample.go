@@ -403,6 +403,9 @@ type Sample struct {
 	// NativeLocks are the locks of C code that threads wait for. It is nil if none do, or in a recording without them.
 	// It is shared and must not be changed.
 	NativeLocks *NativeLocks
+	// CPUUse is which processes used the CPUs while the target lacked one. It is nil if the target lacked none lately,
+	// or in a recording without it. It is shared and must not be changed.
+	CPUUse *CPUUse
 	// Native has the native stacks of threads that stay at one place. It is nil if the samples are not of a live
 	// process. It is shared with other samples, and its stacks are not of this sample's time.
 	Native *NativeWatch

@@ -29,6 +29,8 @@ const (
 // Process describes a target. It does not change while it is sampled.
 type Process struct {
 	PID int
+	// Parent is the PID of the process's parent when it was attached to. It is zero if not known.
+	Parent int `json:",omitempty"`
 	// StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22): with PID it tells a
 	// re-used PID apart.
 	StartTicks uint64

@@ -8,19 +8,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
 )
 
 // variants are the pieces of advice that a rule can give, for the rules that have more than one sentence. All others advise something that goes
 // with anything.
 var variants = map[string][][]advice{
-	ruleStarved:     {starvedAdvice(), throttledAdvice(), takesLess(starvedAdvice())},
-	"memory_stall":  {memoryStallAdvice()},
-	"gvl_saturated": {saturatedAdvice(0), saturatedAdvice(.1), saturatedAdvice(.5)},
-	"gvl_hog":       {threadHogAdvice(), routeHogAdvice()},
-	"gvl_stuck":     {stuckAdvice(false, false), stuckAdvice(true, true), stuckAdvice(true, false)},
-	"io_busy":       {ioBusyAdvice()},
-	"thread_leak":   {threadLeakAdvice()},
-	"all_busy":      {allBusyAdvice()},
+	ruleStarved:     {tips.Starved(), tips.Throttled(), tips.TakesLess(tips.Starved())},
+	"memory_stall":  {tips.MemoryStall()},
+	"gvl_saturated": {tips.Saturated(0), tips.Saturated(.1), tips.Saturated(.5)},
+	"gvl_hog":       {tips.ThreadHog(), tips.RouteHog()},
+	"gvl_stuck":     {tips.Stuck(false, false), tips.Stuck(true, true), tips.Stuck(true, false)},
+	"io_busy":       {tips.IOBusy()},
+	"thread_leak":   {tips.ThreadLeak()},
+	"queue_grows":   {tips.QueueGrows(), tips.TakersEnded()},
+	"all_busy":      {tips.AllBusy()},
 }
 
 // contradictions are sentences that must not be told side by side, found by their words alone.
@@ -32,14 +35,14 @@ var contradictions = [][2]*regexp.Regexp{
 // TestAdviceOfPairs: what two findings advise never contradicts each other, in whatever order they are told, and the first finding does not point at
 // one above it.
 func TestAdviceOfPairs(t *testing.T) {
-	finding := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].text, advice: list} }
+	finding := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].Text, advice: list} }
 	var all []Finding
 	for _, r := range rules {
 		for _, list := range variants[r.id] {
 			all = append(all, finding(r.id, list))
 		}
 		if variants[r.id] == nil {
-			all = append(all, finding(r.id, []advice{{text: "what " + r.id + " says"}}))
+			all = append(all, finding(r.id, []advice{{Text: "what " + r.id + " says"}}))
 		}
 	}
 	check := func(list []Finding) {
@@ -51,7 +54,7 @@ func TestAdviceOfPairs(t *testing.T) {
 			said += fmt.Sprintf("\n  %s (until %d): %s", f.ID, f.UntilNS, f.Next)
 		}
 		for i, f := range list {
-			fits := slices.ContainsFunc(f.advice, func(a advice) bool { return a.text == f.Next })
+			fits := slices.ContainsFunc(f.advice, func(a advice) bool { return a.Text == f.Next })
 			if !fits || i == 0 && strings.Contains(f.Next, "above") {
 				t.Errorf("%s advises %q in%s", f.ID, f.Next, said)
 			}
@@ -87,8 +90,8 @@ func TestAdviceOfPairs(t *testing.T) {
 func TestAdviceHasAnEnd(t *testing.T) {
 	for id, all := range variants {
 		for _, list := range all {
-			if last := list[len(list)-1]; len(list) > 1 && (last.does != 0 || last.with != "" || last.below || last.alone) {
-				t.Errorf("%s: %q does not go with everything", id, last.text)
+			if last := list[len(list)-1]; len(list) > 1 && (last.Does != 0 || last.With != "" || last.Below || last.Alone) {
+				t.Errorf("%s: %q does not go with everything", id, last.Text)
 			}
 		}
 	}
@@ -117,8 +120,8 @@ func TestAdviceIsInThePlan(t *testing.T) {
 // TestAdviceOfOne: which advice is told beside which other finding.
 func TestAdviceOfOne(t *testing.T) {
 	f := func(id string, list []advice) Finding { return Finding{ID: id, advice: list} }
-	saturated, starved, busy := f("gvl_saturated", saturatedAdvice(.5)), f(ruleStarved, starvedAdvice()), f("all_busy", allBusyAdvice())
-	io, memory := f("io_busy", ioBusyAdvice()), f("memory_stall", memoryStallAdvice())
+	saturated, starved, busy := f("gvl_saturated", tips.Saturated(.5)), f(ruleStarved, tips.Starved()), f("all_busy", tips.AllBusy())
+	io, memory := f("io_busy", tips.IOBusy()), f("memory_stall", tips.MemoryStall())
 	past := starved
 	past.UntilNS = 1
 	for _, c := range []struct {
@@ -147,9 +150,9 @@ func TestAdviceOfOne(t *testing.T) {
 // TestAdviceOfSeveral: the advice of several processes is one plan. Processes of one program never get advice that
 // contradicts, in whatever order they come. Other programs only follow what holds for the whole machine.
 func TestAdviceOfSeveral(t *testing.T) {
-	f := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].text, advice: list} }
-	saturated, starved := f("gvl_saturated", saturatedAdvice(.5)), f(ruleStarved, starvedAdvice())
-	io, hog, busy := f("io_busy", ioBusyAdvice()), f("gvl_hog", threadHogAdvice()), f("all_busy", allBusyAdvice())
+	f := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].Text, advice: list} }
+	saturated, starved := f("gvl_saturated", tips.Saturated(.5)), f(ruleStarved, tips.Starved())
+	io, hog, busy := f("io_busy", tips.IOBusy()), f("gvl_hog", tips.ThreadHog()), f("all_busy", tips.AllBusy())
 	const (
 		fewer, see = "fewer workers on this machine", "see what else uses the machine's CPUs"
 		less, move = "do less in Ruby for each request", "move this work to another process"

@@ -38,8 +38,9 @@ var causes = map[string][]cause{
 		{by: "lock_starved", shared: true}, {by: "lock_convoy", shared: true}, {by: "dns_slow", shared: true}, {by: "child_wait", shared: true},
 		{by: "redis_slow", shared: true}, {by: "db_slow", shared: true}, {by: "http_slow", shared: true},
 	},
-	"io_busy":  {{by: ruleStarved}},
-	"all_busy": {{by: ruleStarved}},
+	ruleQueueGrows: {{by: ruleStarved}},
+	"io_busy":      {{by: ruleStarved}},
+	"all_busy":     {{by: ruleStarved}},
 }
 
 // explains reports whether an active finding explains another one.

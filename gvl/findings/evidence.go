@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings/internal/backlog"
 	"github.com/ddtop/ddtop/gvl/findings/internal/contests"
 	"github.com/ddtop/ddtop/gvl/findings/internal/loop"
 	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
@@ -169,6 +170,7 @@ type collector struct {
 	peers    account.PeerGroups
 	gates    *gates
 	contests contests.Contests
+	queues   backlog.Queues
 	// takers are the threads that were last seen waiting to take from a SizedQueue, for at most maxTakers queues.
 	takers map[uint64]sampler.ThreadID
 	growth memory.Growth
@@ -275,6 +277,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.growth.Add(s)
 	c.allocated(s, k.States)
 	c.contests.Add(k.ToNS, s, k.States, c.proc.Pauses)
+	c.queues.Add(s, k.States)
 	// Between two readings of all stacks, samples by thread switches have read few stacks. Their counts do not fit together.
 	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.look(k.ToNS, k.States, k.Slots, c.threads) {
 		for i, slot := range k.Slots {

@@ -332,7 +332,7 @@ func (f *Findings) finding(i int) Finding {
 	h := &st.last
 	list := h.advices()
 	return Finding{
-		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: list[0].text, advice: list, SinceNS: st.trueNS,
+		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: list[0].Text, advice: list, SinceNS: st.trueNS,
 		Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Endpoint: h.endpoint, Explains: st.lastExplains,
 		Evidence: st.lastEvidence, steady: st.explains,
 	}

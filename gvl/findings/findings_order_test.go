@@ -76,6 +76,7 @@ memory_stall: memory_grows 0
 gc_pause: memory_grows 0.5
 gc_pressure: memory_grows 0.5
 gc_majors: memory_grows 0.5
+queue_grows: cpu_starved 0
 gvl_hog: cpu_starved 0
 gvl_saturated: memory_stall 0.2, cpu_starved 0, regex_runaway 0.5, gc_pause 0.2, gc_pressure 0.2, gc_majors 0.2, spinning 0.5, gvl_hog 0.5
 pool_wait: cpu_starved 0.5, lock_starved 0.25, lock_convoy 0.25, gvl_hog 0.5, dns_slow 0.25, child_wait 0.25, sleep_wait 0.25, thread_wait 0.25, redis_slow 0.25, db_slow 0.25, http_slow 0.25, gvl_saturated 0.5
@@ -207,8 +208,8 @@ func TestAdviceNamesACause(t *testing.T) {
 	for id, all := range variants {
 		for _, list := range all {
 			for _, a := range list {
-				if a.with != "" && !slices.ContainsFunc(causes[id], func(c cause) bool { return c.by == a.with }) {
-					t.Errorf("%s has advice for %s, which is none of its causes: %q", id, a.with, a.text)
+				if a.With != "" && !slices.ContainsFunc(causes[id], func(c cause) bool { return c.by == a.With }) {
+					t.Errorf("%s has advice for %s, which is none of its causes: %q", id, a.With, a.Text)
 				}
 			}
 		}

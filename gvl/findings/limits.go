@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/gvl/findings/internal/threshold"
 )
 
 // limits are the thresholds of all rules: shares from 0 to 1, times in ns, numbers. docs/reference/findings.md has the
@@ -18,6 +18,7 @@ type limits struct {
 	stuckHold, stuckAsleep, stuckSum                          float64
 	logWrite                                                  float64
 	endingWait                                                float64
+	unbootedFork, unbootedHook                                float64
 	memoryFaults, memoryAsleep, memoryPressure                float64
 	growsTime, growsBy, growsMiB, growsMajors                 float64
 	starvedDelay, starvedDelayCrit, starvedTurns              float64
@@ -26,6 +27,7 @@ type limits struct {
 	spinTime, spinWakes, spinCPU                              float64
 	lostTime                                                  float64
 	loopTime, loopFibers                                      float64
+	queueTime, queueItems                                     float64
 	starveWait, starveShare, starveVain                       float64
 	loadWait                                                  float64
 	convoyWaiters, convoyShare, convoyMean                    float64
@@ -48,19 +50,13 @@ type limits struct {
 	poolBusy                                                  float64
 }
 
-// limitUnit says how a limit is written.
-type limitUnit uint8
-
-const (
-	unitNumber limitUnit = iota
-	unitShare
-	unitTime
-)
+// The ways in which thresholds are written.
+const unitNumber, unitShare, unitTime = threshold.Number, threshold.Share, threshold.Time
 
 // limitSpec is one threshold as data.
 type limitSpec struct {
 	rule, name string
-	unit       limitUnit
+	unit       threshold.Unit
 	value      float64
 	at         func(*limits) *float64
 }
@@ -78,6 +74,8 @@ var limitSpecs = [...]limitSpec{
 	{"gvl_stuck", "sum", unitTime, 300e6, func(l *limits) *float64 { return &l.stuckSum }},
 	{"log_blocked", "write", unitTime, 500e6, func(l *limits) *float64 { return &l.logWrite }},
 	{"ending", "wait", unitTime, 3e9, func(l *limits) *float64 { return &l.endingWait }},
+	{"never_booted", "fork", unitTime, 3e9, func(l *limits) *float64 { return &l.unbootedFork }},
+	{"never_booted", "hook", unitTime, 10e9, func(l *limits) *float64 { return &l.unbootedHook }},
 	{"memory_stall", "faults", unitNumber, 50, func(l *limits) *float64 { return &l.memoryFaults }},
 	{"memory_stall", "asleep", unitShare, .02, func(l *limits) *float64 { return &l.memoryAsleep }},
 	{"memory_stall", "pressure", unitShare, .05, func(l *limits) *float64 { return &l.memoryPressure }},
@@ -97,6 +95,8 @@ var limitSpecs = [...]limitSpec{
 	{"lost_wakeup", "time", unitTime, 2e9, func(l *limits) *float64 { return &l.lostTime }},
 	{"loop_blocked", "time", unitTime, 1e9, func(l *limits) *float64 { return &l.loopTime }},
 	{"loop_blocked", "fibers", unitNumber, 1, func(l *limits) *float64 { return &l.loopFibers }},
+	{"queue_grows", "time", unitTime, 20e9, func(l *limits) *float64 { return &l.queueTime }},
+	{"queue_grows", "items", unitNumber, 20, func(l *limits) *float64 { return &l.queueItems }},
 	{"lock_starved", "wait", unitTime, 2e9, func(l *limits) *float64 { return &l.starveWait }},
 	{"lock_starved", "share", unitShare, .90, func(l *limits) *float64 { return &l.starveShare }},
 	{"lock_starved", "vain", unitNumber, 10, func(l *limits) *float64 { return &l.starveVain }},
@@ -202,7 +202,7 @@ func (r *Rules) Set(text string) error {
 		return nil
 	}
 	if name == limitFor {
-		v, err := parseLimit(unitTime, value)
+		v, err := unitTime.Parse(value)
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
@@ -211,7 +211,7 @@ func (r *Rules) Set(text string) error {
 	}
 	for j := range limitSpecs {
 		if s := &limitSpecs[j]; s.rule == id && s.name == name {
-			v, err := parseLimit(s.unit, value)
+			v, err := s.unit.Parse(value)
 			if err != nil {
 				return fmt.Errorf("%s: %w", key, err)
 			}
@@ -239,12 +239,12 @@ func (r *Rules) Limits(id string) []Limit {
 	var out []Limit
 	for i := range limitSpecs {
 		if s := &limitSpecs[i]; s.rule == id {
-			out = append(out, Limit{s.rule + "." + s.name, s.unit.format(*s.at(&r.limits))})
+			out = append(out, Limit{s.rule + "." + s.name, s.unit.Format(*s.at(&r.limits))})
 		}
 	}
 	for i := range rules {
 		if rules[i].id == id {
-			out = append(out, Limit{id + "." + limitFor, unitTime.format(float64(r.raise[i]))})
+			out = append(out, Limit{id + "." + limitFor, unitTime.Format(float64(r.raise[i]))})
 		}
 	}
 	return out
@@ -260,32 +260,8 @@ func limitNames(id string) []string {
 	return append(out, limitFor)
 }
 
-func (u limitUnit) format(v float64) string {
-	switch u {
-	case unitShare:
-		return units.RoundPercent(v)
-	case unitTime:
-		return units.ProseDuration(int64(v))
-	}
-	return units.Number(v, 1)
-}
-
 // MaxLimitTime is the longest time that a threshold can be, in ns: a day.
-const MaxLimitTime = 86400e9
-
-func parseLimit(u limitUnit, text string) (float64, error) {
-	list, most, like := units.Numbers, 1e9, "3 or 1.5"
-	switch u {
-	case unitShare:
-		list, most, like = units.Shares, 1, "60% or 0.6"
-	case unitTime:
-		list, most, like = units.Times, MaxLimitTime, "80ms or 1.5s"
-	}
-	if v, ok := units.Parse(text, list); ok && v <= most {
-		return v, nil
-	}
-	return 0, fmt.Errorf("%q is not a value such as %s", text, like)
-}
+const MaxLimitTime = threshold.MaxTime
 
 // CauseAgoNS returns how long before a rule's condition came true the cause can lie, in ns: the window that the rule
 // sees, or longer if the rule is about how long something takes.

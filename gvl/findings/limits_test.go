@@ -68,7 +68,7 @@ func TestLimitsAreWhole(t *testing.T) {
 		if s.value <= 0 || !slices.Contains(RuleIDs(), s.rule) {
 			t.Errorf("%s: %v", name, s.value)
 		}
-		if want := "`" + s.name + "` " + s.unit.format(s.value); !documented(string(doc), s.rule, want) {
+		if want := "`" + s.name + "` " + s.unit.Format(s.value); !documented(string(doc), s.rule, want) {
 			t.Errorf("docs/reference/findings.md does not say %q of %s", want, s.rule)
 		}
 	}

@@ -3,6 +3,7 @@ package findings
 import (
 	"slices"
 
+	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -49,7 +50,7 @@ func (r *rule) lacks(w *window) bool {
 }
 
 // ruleStarved is the rule whose finding changes the advice of others.
-const ruleStarved = "cpu_starved"
+const ruleStarved = tips.RuleStarved
 
 // rules are listed causes before symptoms, which decides if rank, severity and share do not.
 var rules = [...]rule{
@@ -59,6 +60,7 @@ var rules = [...]rule{
 	{id: "gvl_stuck", rank: rankStandstill, eval: evalStuck},
 	{id: "log_blocked", rank: rankStandstill, boot: true, eval: evalLogBlocked},
 	{id: ruleEnding, rank: rankCause, boot: true, hiddenBy: []string{"deadlock"}, eval: evalEnding},
+	{id: ruleNeverBooted, rank: rankCause, boot: true, hiddenBy: []string{"deadlock", "lock_nobody_holds"}, eval: evalNeverBooted},
 	{id: "memory_stall", rank: rankCause, raise: raiseNS, eval: evalMemoryStall},
 	{id: "memory_grows", rank: rankCause, eval: evalMemoryGrows},
 	{id: ruleStarved, rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
@@ -66,6 +68,7 @@ var rules = [...]rule{
 	{id: ruleSpins, rank: rankCause, boot: true, eval: evalSpins},
 	{id: ruleLostWakeup, rank: rankCause, boot: true, eval: evalLostWakeup},
 	{id: ruleLoopBlocked, rank: rankCause, boot: true, eval: evalLoopBlocked},
+	{id: ruleQueueGrows, rank: rankCause, eval: evalQueueGrows},
 	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},
 	{id: "load_wait", rank: rankCause, boot: true, eval: evalLoadWait},
 	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked", "lock_starved", "load_wait"}, needs: needStates, eval: evalConvoy},

@@ -6,7 +6,9 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/cpuuse"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
+	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -48,7 +50,7 @@ func evalCPUStarved(w *window) hit {
 	}
 	h.explains = max(w.withWaiters(wait)+w.nativeWait, w.ofAll(min(stopped, 1)))
 	h.title = "Short of CPU"
-	next := starvedAdvice()
+	next := tips.Starved()
 	var said []string
 	switch {
 	case holders >= 1:
@@ -61,13 +63,19 @@ func evalCPUStarved(w *window) hit {
 		said = append(said, "threads outside the GVL had no CPU for "+units.RoundPercent(delayOutside)+" of their work")
 	}
 	if throttled >= w.limits.throttled {
-		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods")
-		next = throttledAdvice()
+		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods"+cpuuse.Limit(w.s.CPUUse))
+		next = tips.Throttled()
+	}
+	if who := cpuuse.Said(w.s.CPUUse, w.nowNS, container >= 1); len(who) > 0 {
+		said = append(said, who...)
+		if container < 1 {
+			next = tips.Taken()
+		}
 	}
 	if own := w.own(); own >= ownSaid {
 		said = append(said, "ddtop itself took "+units.RoundPercent(own)+" of a CPU")
 		if own >= ownMuch {
-			next = takesLess(next)
+			next = tips.TakesLess(next)
 		}
 	}
 	h.advise(next...)
@@ -154,7 +162,7 @@ func evalMemoryStall(w *window) hit {
 	if last.SwapBytes > 0 {
 		h.text += "; " + itoa(last.SwapBytes>>20) + " MiB swapped out"
 	}
-	h.advise(memoryStallAdvice()...)
+	h.advise(tips.MemoryStall()...)
 	return h
 }
 

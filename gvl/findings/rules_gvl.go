@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/code"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
+	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -37,7 +38,7 @@ func evalSaturated(w *window) hit {
 		h.tell = nil
 		w.blameText(&h)
 		h.then(w.whoTakesGVL)
-		h.advise(saturatedAdvice(gvl.Ratio(r.ns[gvl.IO], r.ns[gvl.IO]+r.held()))...)
+		h.advise(tips.Saturated(gvl.Ratio(r.ns[gvl.IO], r.ns[gvl.IO]+r.held()))...)
 	}
 	return h
 }
@@ -147,7 +148,7 @@ func (w *window) threadHogs() hit {
 			w.waits.Quantile(.95).Prose() + " (p95)"
 	}
 	h.then(w.whoTakesGVL)
-	h.advise(threadHogAdvice()...)
+	h.advise(tips.ThreadHog()...)
 	return h
 }
 
@@ -196,7 +197,7 @@ func (w *window) routeHogs() hit {
 	h.text = e.Name + " " + tense("causes", "caused") + " " + units.RoundPercent(share) + " of all waiting, on several threads; each hold " +
 		tense("costs", "cost") + " others " + w.waits.Quantile(.95).Prose() + " (p95)"
 	h.then(w.whoTakesGVL)
-	h.advise(routeHogAdvice()...)
+	h.advise(tips.RouteHog()...)
 	return h
 }
 
@@ -227,7 +228,7 @@ func evalStuck(w *window) hit {
 	h.text += ", " + units.Plural(int(l.waiters), "thread", "threads") + " waiting; " + units.ProseDuration(w.stuckNS) + " in " +
 		units.ProseDuration(w.sampledNS)
 	h.then(w.whoTakesGVL)
-	h.advise(stuckAdvice(w.innermost(l.stack))...)
+	h.advise(tips.Stuck(w.innermost(l.stack))...)
 	return h
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
+	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
 	"github.com/ddtop/ddtop/gvl/findings/internal/usual"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -99,7 +100,7 @@ func evalIOBusy(w *window) hit {
 	} else {
 		h.title = "Threads " + tenseWait + " for I/O"
 		h.text += "in I/O"
-		h.advise(ioBusyAdvice()...)
+		h.advise(tips.IOBusy()...)
 	}
 	group, _ := w.slowest(func(_, _, _ bool) bool { return true })
 	if most.lock > most.io {

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
+	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -113,7 +114,7 @@ func evalThreadLeak(w *window) hit {
 		h.text += "at least "
 	}
 	h.text += itoa(n) + " were started in " + name + code.RootLine(w.dict, h.stack)
-	h.advise(threadLeakAdvice()...)
+	h.advise(tips.ThreadLeak()...)
 	return h
 }
 
@@ -156,7 +157,7 @@ func evalAllBusy(w *window) hit {
 			kind, _, _ := strings.Cut(name, "::")
 			h.text = itoa(int64(len(p.ids))) + " " + kind + " threads " + tenseAre + " busy " + units.RoundPercent(share) + " of the time, mostly " +
 				w.mostly()
-			h.advise(allBusyAdvice()...)
+			h.advise(tips.AllBusy()...)
 		}
 	}
 	return h

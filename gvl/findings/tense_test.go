@@ -68,19 +68,3 @@ func TestGoingOnComesFirst(t *testing.T) {
 		t.Errorf("%v", rules)
 	}
 }
-
-// TestSpoken: the words of a text in both tenses, and what names of the process can do to it.
-func TestSpoken(t *testing.T) {
-	for _, c := range []struct{ text, present, past string }{
-		{"3 threads " + tenseWait + " for it, which " + tenseIs + " full", "3 threads wait for it, which is full", "3 threads waited for it, which was full"},
-		{"plain", "plain", "plain"},
-		{"cut \x01short", "cut short", "cut short"},
-		{"cut \x01a\x02b", "cut ab", "cut ab"},
-		{"\x03\x02", "\x03\x02", "\x03\x02"},
-		{"", "", ""},
-	} {
-		if a, b := spoken(c.text, false), spoken(c.text, true); a != c.present || b != c.past {
-			t.Errorf("%q: %q, %q", c.text, a, b)
-		}
-	}
-}

@@ -19,7 +19,7 @@ func TestNativeWithoutCPU(t *testing.T) {
 		words []string
 		limit func(t *testing.T, p *program)
 	}{
-		{"throttled", []string{outside, "the container was throttled in"}, limitCPU},
+		{"throttled", []string{outside, "the container was throttled in", " of its periods (limit: 0.2 CPUs)"}, limitCPU},
 		{"one CPU", []string{outside}, pinToOneCPU},
 	} {
 		t.Run(c.name, func(t *testing.T) {

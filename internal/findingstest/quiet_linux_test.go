@@ -45,7 +45,7 @@ func TestQuiet(t *testing.T) {
 				t.Parallel()
 				p := start(t, r, "quiet/"+name)
 				before := lackedCPU(t, p.PID)
-				s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s", "all_busy.for=3s"), max(quietTime, quietTimes[name]), nil, nil)
+				s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s", "all_busy.for=3s", "queue_grows.time=4s"), max(quietTime, quietTimes[name]), nil, nil)
 				checkQuiet(t, s, lackedCPU(t, p.PID)-before)
 			})
 		})
@@ -54,7 +54,7 @@ func TestQuiet(t *testing.T) {
 
 // late are the findings of which a machine that is full is reason enough, and which are then the truth: what somebody waits for
 // has no CPU.
-var late = []string{"gvl_hog", "gvl_saturated", "lock_convoy", "pool_wait", "redis_slow", "db_slow", "http_slow", "gc_pressure", "all_busy", "io_busy"}
+var late = []string{"queue_grows", "gvl_hog", "gvl_saturated", "lock_convoy", "pool_wait", "redis_slow", "db_slow", "http_slow", "gc_pressure", "all_busy", "io_busy"}
 
 // lackNS is how long the threads of a program and its servers have to have been ready without a CPU, all together, for that: the
 // shortest wait that a rule on load tells of (lock_convoy's, docs/reference/findings.md).

@@ -25,6 +25,8 @@ type raised struct {
 	never []string
 	// alone: it computes, so that others would disturb it and it would disturb others.
 	alone bool
+	// child: the finding is of the program's child.
+	child bool
 	// prepare, if not nil, makes the machine what it takes, or skips the test. The program has not begun.
 	prepare func(t *testing.T, p *program)
 }
@@ -34,16 +36,20 @@ var raises = map[string]raised{
 	"deadlock": {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
 	"lock_nobody_holds": {words: []string{"1 thread waits for ever for a lock of C code in libffi, held at fork", "; resolver in "},
 		never: []string{"lock_convoy"}},
-	"ending":        {words: []string{"Program does not end", "its main thread ended", "waits for 1 other thread; stubborn: sleeping", "Spool#flush"}},
+	"ending": {words: []string{"Program does not end", "its main thread ended", "waits for 1 other thread; stubborn: sleeping", "Spool#flush"}},
+	"never_booted": {words: []string{"Worker never booted: it has run no Ruby code since process ", " in Master#spawn_worker → "}, child: true,
+		never: []string{"gvl_stuck", "gvl_hog"}},
 	"gvl_stuck":     {words: []string{"device", "slept in the kernel", "kept the GVL"}, alone: true},
 	"log_blocked":   {words: []string{"write()", "3 threads wait behind it"}},
-	"cpu_starved":   {words: []string{"had no CPU for"}, never: []string{"gvl_stuck"}, alone: true},
+	"cpu_starved":   {words: []string{"had no CPU for", "; other processes take "}, never: []string{"gvl_stuck"}, alone: true},
 	"regex_runaway": {words: []string{"parser has been matching one at", "script.rb:"}, alone: true},
 	"spinning": {words: []string{"Spins without progress", "threads have been at one place each", "in Poller#run", "times per second"},
 		alone: true},
 	"lost_wakeup": {words: []string{"Lost wake-up", "2 threads wait for Queue 0x", "in Mailer#run → ", "Queue#pop"}},
 	"loop_blocked": {words: []string{"Event loop blocked", "reactor has run one fiber for", "in Ledger#book",
 		"10 other fibers"}},
+	"queue_grows": {words: []string{"Queue grows: the Queue @jobs has grown from ", " per second; 1 thread that took from it has ended (mailer-1)",
+		"; 1 thread takes from it: mailer-0 in "}, rules: []string{"queue_grows.time=4s"}},
 	"lock_convoy": {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
 	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of the samples with a holder, now in .*\(script\.rb:\d+\); it releases and takes it again ` +
 		`about [\d.]+ times per second, for about [\d.]+ \S+ each; [12] threads? waits?, woken in vain and not seen elsewhere for up to `},
@@ -146,8 +152,12 @@ func raise(t *testing.T, p *program, id string, want raised) {
 		want.prepare(t, p)
 	}
 	p.begin(t)
+	pid := p.PID
+	if want.child {
+		pid = forked(t, p, 1, isAny)[0]
+	}
 	// What it says of this instant ("now 4 threads") may be another thing in the first moment.
-	s := watch(t, p.PID, rulesWith(t, want.rules...), raiseTime, says(id, want.words), func(_ *live.Source, n int) {
+	s := watch(t, pid, rulesWith(t, want.rules...), raiseTime, says(id, want.words), func(_ *live.Source, n int) {
 		if n == seenSamples {
 			p.Send(t, "seen")
 		}

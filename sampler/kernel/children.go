@@ -116,10 +116,7 @@ func Identify(pid int) (Identity, error) {
 	if !ok || !found {
 		return Identity{}, &Error{"read", path + "/stat", fmt.Errorf("%w: %.200q", errFormat, b)}
 	}
-	id := Identity{PID: pid, Parent: int(s.ppid), StartTicks: s.startTicks}
-	if i, j := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')'); i >= 0 && j > i {
-		id.Comm = string(b[i+1 : j])
-	}
+	id := Identity{PID: pid, Parent: int(s.ppid), StartTicks: s.startTicks, Comm: commOf(b)}
 	exe := path
 	if rest[0] == 'Z' || rest[0] == 'X' {
 		fd, tid, err := attach.OpenLiving(dir, pid)

@@ -17,12 +17,24 @@ type CPULimit struct {
 // OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, if they are mounted here (cpu.max of
 // hierarchy v2, cpu.cfs_quota_us of v1). ok is false if no limit can keep ddtop from running: one as high as all CPUs
 // can't.
-func OwnCPULimit() (limit CPULimit, ok bool) {
+func OwnCPULimit() (limit CPULimit, ok bool) { return cpuLimit("/proc/self") }
+
+// cpuLimitMilli returns the tightest limit of the process of a folder in /proc, in thousandths of a CPU. It is zero if
+// there is none.
+func cpuLimitMilli(proc string) int64 {
+	l, ok := cpuLimit(proc)
+	if !ok {
+		return 0
+	}
+	return int64(1000 * l.share())
+}
+
+func cpuLimit(proc string) (limit CPULimit, ok bool) {
 	mounts, err := readFile("/proc/self/mountinfo")
 	if err != nil {
 		return limit, false
 	}
-	text, err := readFile("/proc/self/cgroup")
+	text, err := readFile(proc + "/cgroup")
 	if err != nil {
 		return limit, false
 	}

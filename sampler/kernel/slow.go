@@ -17,9 +17,9 @@ const (
 	rollupEveryNS = 10e9
 	// rollupRest times the length of a reading passes before the next: they take a thousandth of the time at most.
 	rollupRest = 1000
-	// switchesRest is the same for counting context switches, at about 7 µs a thread: half a percent of the time at
-	// most.
-	switchesRest = 200
+	// switchesRest is the same for counting context switches: half a percent of the time at most. switchTaskNS is what
+	// a thread takes, in ns. The time without a CPU does not count, which is long on a full machine.
+	switchesRest, switchTaskNS = 200, 7000
 	// maxSwitchTasks bounds the threads whose context switches are counted. The oldest threads are counted.
 	maxSwitchTasks = 2000
 )
@@ -34,6 +34,8 @@ type SlowCounts struct {
 	Switches int64
 	// Accept holds the queues of connections that the process has not accepted.
 	Accept sampler.Accept
+	// CPUUse is which other processes use the CPUs. It is nil if the process's threads have a CPU when they are ready.
+	CPUUse *sampler.CPUUse
 }
 
 // Slow reads counters of a process that take milliseconds and more: a walk over all of its pages, and a file of each
@@ -77,7 +79,15 @@ func (s *Slow) Close() error {
 // once per second. A counter keeps its value if its process has ended or it cannot be read.
 func (s *Slow) Read(nowNS int64) SlowCounts {
 	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, s.proc), Switches: s.switches.read(s.dir, nowNS, s.buf[:]),
-		Accept: s.accepts.read(s.proc, nowNS)}
+		Accept: s.accepts.read(s.proc, nowNS), CPUUse: s.use(nowNS)}
+}
+
+// use returns which other processes use the CPUs, if the process lacks one.
+func (s *Slow) use(nowNS int64) *sampler.CPUUse {
+	if s.switches.lacked < nearDelay {
+		return nil
+	}
+	return cpuUse.read(nowNS, s.pid)
 }
 
 // rollup reads /proc/PID/smaps_rollup.
@@ -140,10 +150,12 @@ func (r *rollup) read(pid int, nowNS int64, proc *living) int64 {
 // switches adds up how often the threads of a process got a CPU. The kernel counts by thread, and drops the count of
 // ended threads.
 type switches struct {
-	total  int64
-	nextNS int64
-	// last is the last count of each thread. seen is the spare map.
-	last, seen map[int32]int64
+	total        int64
+	atNS, nextNS int64
+	// last are the last counters of each thread. seen is the spare map.
+	last, seen map[int32]CPU
+	// lacked is for which part of the time between the last two readings threads were ready without a CPU, added up.
+	lacked float64
 }
 
 // read returns the sum since the first call. A thread that is older counts from then on.
@@ -151,15 +163,15 @@ func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
 	if nowNS < s.nextNS {
 		return s.total
 	}
-	began := time.Now()
-	defer func() { s.nextNS = nowNS + switchesRest*time.Since(began).Nanoseconds() }()
 	tids, err := listNumbers(dir, "task", "task", nil)
 	if err != nil {
 		return s.total // the process has ended
 	}
-	first := s.last == nil
+	tids = tids[:min(len(tids), maxSwitchTasks+1)]
+	s.nextNS = nowNS + switchesRest*switchTaskNS*int64(len(tids))
+	first, lackedNS := s.last == nil, int64(0)
 	if s.seen == nil {
-		s.seen = make(map[int32]int64)
+		s.seen = make(map[int32]CPU)
 	}
 	clear(s.seen)
 	for _, tid := range tids[:min(len(tids), maxSwitchTasks)] {
@@ -175,15 +187,21 @@ func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
 			continue
 		}
 		n := cpu.Turns
-		s.seen[tid] = n
+		s.seen[tid] = cpu
 		switch {
 		case first, !known && len(tids) > maxSwitchTasks: // what it did before is not part of it, or may not be
-		case n < before: // another thread has the number now
+		case n < before.Turns: // another thread has the number now
 			s.total += n
 		default:
-			s.total += n - before
+			s.total += n - before.Turns
+			lackedNS += cpu.DelayNS - before.DelayNS
 		}
 	}
+	s.lacked = 0
+	if !first && nowNS > s.atNS {
+		s.lacked = float64(lackedNS) / float64(nowNS-s.atNS)
+	}
+	s.atNS = nowNS
 	s.last, s.seen = s.seen, s.last
 	return s.total
 }

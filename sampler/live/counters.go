@@ -16,11 +16,10 @@ import (
 const (
 	besideEvery = time.Second
 	slowTurns   = 4
+	// queuesNS is the interval between reads of the queues in front of the process. The kernel's queues are read every
+	// besideEvery.
+	queuesNS = 1_000_000_000
 )
-
-// queuesNS is the interval between reads of the queues in front of the process. The kernel's queues are read every
-// besideEvery.
-const queuesNS = 1_000_000_000
 
 // beside names sockets and reads slow counters beside the sampling. The returned function ends it and waits.
 func (s *sampling) beside() func() {
@@ -56,6 +55,7 @@ func (s *sampling) beside() func() {
 
 func (s *sampling) readSlow() {
 	now := s.slow.Read(pace.Monotonic())
+	now.CPUUse = s.names.CPUUse(now.CPUUse)
 	s.slowNow.Store(&now)
 }
 
@@ -99,7 +99,7 @@ func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 	sample.Proc, sample.Self = s.procNow, kernelview.OwnCost.Read(now, all)
 	sample.Proc.Frozen = s.view.Frozen
 	if slow := s.slowNow.Load(); slow != nil {
-		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
+		sample.Proc.PSSBytes, sample.Proc.Switches, sample.CPUUse = slow.PSSBytes, slow.Switches, slow.CPUUse
 		s.readQueues(now, slow, all)
 	}
 	sample.Queues = s.queuesNow
@@ -119,7 +119,7 @@ func (s *sampling) readQueues(now int64, slow *kernel.SlowCounts, all bool) {
 		return
 	}
 	s.ticking.Lock()
-	pools := s.reader.Pools()
+	pools, lists := s.reader.Pools()
 	s.ticking.Unlock()
-	s.queuesNow = s.names.Queues(&sampler.Queues{AtNS: now, Accept: slow.Accept, Pools: pools})
+	s.queuesNow = s.names.Queues(&sampler.Queues{AtNS: now, Accept: slow.Accept, Pools: pools, Lists: lists})
 }

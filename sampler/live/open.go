@@ -326,7 +326,7 @@ func waitForRuby(ctx context.Context, p *attach.Process, wait time.Duration) ([]
 func (s *subject) describe(pid int, version, description string, found ruby.Found, opts Options) sampler.Process {
 	host, _ := os.Hostname() // shown only
 	info := sampler.Process{
-		PID: pid, StartTicks: s.proc.StartTicks(), Title: s.proc.Title(), User: s.proc.User(), Host: host,
+		PID: pid, Parent: s.proc.Parent(), StartTicks: s.proc.StartTicks(), Title: s.proc.Title(), User: s.proc.User(), Host: host,
 		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: s.reader.Era(),
 		Machine: found.VM.Table.Machine, Layout: found.VM.Table.Name, LayoutNote: found.Note, CPUs: runtime.NumCPU(),
 		StackRate: opts.StackRate, LockRate: opts.LockRate, Overhead: opts.Overhead, OverheadMost: opts.OverheadMost,

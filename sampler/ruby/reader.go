@@ -163,8 +163,11 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
 
-// Pools returns the pools of threads that serve requests or jobs, as memory has them now. Call it behind a Read.
-func (r *Reader) Pools() []sampler.Pool { return r.serving.finder.Pools() }
+// Pools returns the pools of threads that serve requests or jobs, and the program's Queues, as memory has them now.
+// Call it behind a Read.
+func (r *Reader) Pools() ([]sampler.Pool, []sampler.List) {
+	return r.serving.finder.Pools(), r.serving.finder.Lists()
+}
 
 // FollowFibers goes on reading the fibers that wait, while its allowance lasts, and returns the last whole result, or
 // nil. Call it behind a Read of a stack tick. nowNS is CLOCK_MONOTONIC in ns. What cannot be read is left out.

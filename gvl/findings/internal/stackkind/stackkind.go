@@ -34,6 +34,10 @@ const (
 	Ending
 	// Connect: waits until a connection is there, in code that does not call back a block with it.
 	Connect
+	// Fork: the innermost frame is a fork.
+	Fork
+	// Boot is for a worker that runs a hook at its start.
+	Boot
 	// Serving is for working on a request or a job, by the work that was read (sampler.Serving). No stack shows
 	// it.
 	Serving
@@ -101,6 +105,9 @@ var markers = []marker{
 	{"Unicorn::HttpServer#stop", false, Ending, 0}, {"Sidekiq::Launcher#stop", false, Ending, 0},
 	{"Sidekiq::Manager#stop", false, Ending, 0}, {"GoodJob.shutdown", false, Ending, 0},
 	{"Shoryuken::Launcher#stop", false, Ending, 0}, {"Karafka::Server.stop", false, Ending, 0},
+	{"Kernel#fork", false, Fork, 1}, {"Process.fork", false, Fork, 1}, {"Process._fork", false, Fork, 1},
+	// Puma calls other hooks of a worker when the worker ends.
+	{"Puma::Configuration#run_hooks", false, Boot, 0}, {"Unicorn::HttpServer#init_worker_process", false, Boot, 0},
 	{"Kernel#`", false, Child, 1}, {"Open3.", true, Child, innerFrames},
 }
 

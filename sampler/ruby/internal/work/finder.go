@@ -41,6 +41,7 @@ type Finder struct {
 	describer
 	allowance
 	pools      pools
+	lists      lists
 	tasks      map[taskKey]*task
 	lastNumber sampler.WorkNumber
 }
@@ -118,6 +119,7 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	}
 	askErr := f.onCredit(func() error { return f.lookForStatement(s, fr) })
 	handledErr := f.lookForException(s, fr)
+	_ = f.onCredit(func() error { f.noteLists(s, fr); return nil })
 	if taskErr == nil && handledErr == nil {
 		f.notFound(s, fr.NowNS)
 	}

@@ -61,6 +61,8 @@ type State struct {
 	// ec is the execution context of the last search, which was not before lookedNS. It is zero if there was none.
 	ec       attach.Address
 	lookedNS int64
+	// listedNS is when the frames were last searched for Queues. It is zero if never.
+	listedNS int64
 
 	// task is the thread's work. It is nil if it is not known. outer are the frames outward of the task's frame.
 	// words are the words of that frame that stay the same while it runs.

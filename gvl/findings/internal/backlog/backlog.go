@@ -1,0 +1,114 @@
+// Package backlog follows the lengths of a program's Queues, and the threads that were seen to wait for them.
+package backlog
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxReadings bounds the readings of a Queue that are kept, one per second.
+	maxReadings = 128
+	// maxTakers bounds the threads of a Queue that are known.
+	maxTakers = 16
+	// parts is the number of parts of the time. In each the Queue must be longer than in the one before.
+	parts = 4
+	// leastPart is the least growth, as a part of the length at the begin.
+	leastPart = .05
+)
+
+type reading struct{ atNS, length int64 }
+
+// Queue is a Queue of the program.
+type Queue struct {
+	sampler.List
+	// Takers are the threads that were seen to wait for its items.
+	Takers   []sampler.ThreadID
+	readings []reading
+}
+
+// Queues are the Queues of a program, by address.
+type Queues struct {
+	of   map[uint64]*Queue
+	last *sampler.Queues
+}
+
+// Add adds a sample.
+func (b *Queues) Add(s *sampler.Sample, states []gvl.ThreadState) {
+	if s.Queues != nil && s.Queues != b.last {
+		b.last = s.Queues
+		b.read(s.Queues)
+	}
+	if len(b.of) == 0 || s.Depth != sampler.StackTick {
+		return
+	}
+	for i := range states {
+		ts := &states[i]
+		if ts.State != gvl.Parked || ts.Detail.Kind != "Queue" {
+			continue
+		}
+		if q := b.of[ts.Detail.Object]; q != nil && len(q.Takers) < maxTakers && !slices.Contains(q.Takers, ts.Thread) {
+			q.Takers = append(q.Takers, ts.Thread)
+		}
+	}
+}
+
+// read adds the lengths of all Queues. A Queue that is not among them has gone, or could not be read.
+func (b *Queues) read(s *sampler.Queues) {
+	next := make(map[uint64]*Queue, len(s.Lists))
+	for _, l := range s.Lists {
+		q := b.of[l.Object]
+		if q == nil {
+			q = new(Queue)
+		}
+		if q.List = l; len(q.readings) >= maxReadings {
+			q.readings = slices.Delete(q.readings, 0, 1)
+		}
+		q.readings = append(q.readings, reading{s.AtNS, l.Length})
+		next[l.Object] = q
+	}
+	b.of = next
+}
+
+// Growing returns the Queue that has grown most without a pause in a time, and its length at the begin. It returns nil
+// if none has.
+func (b *Queues) Growing(overNS int64) (best *Queue, from int64) {
+	most := int64(0)
+	for _, q := range b.of {
+		first, ok := q.grown(overNS)
+		if n := q.Length - first; ok && (n > most || n == most && best != nil && q.Object < best.Object) {
+			best, from, most = q, first, n
+		}
+	}
+	return best, from
+}
+
+// grown returns the length at the begin of a time in which the Queue has only grown: in each part of it the Queue was
+// longer than at any moment of the part before.
+func (q *Queue) grown(overNS int64) (from int64, ok bool) {
+	last := q.readings[len(q.readings)-1].atNS
+	if q.readings[0].atNS > last-overNS {
+		return 0, false
+	}
+	var least, most [parts]int64
+	var n [parts]int
+	for _, r := range q.readings {
+		ago := last - r.atNS
+		if ago > overNS {
+			continue
+		}
+		i := parts - 1 - min(int(ago*parts/max(overNS, 1)), parts-1)
+		if n[i]++; n[i] == 1 {
+			least[i], most[i] = r.length, r.length
+		}
+		least[i], most[i] = min(least[i], r.length), max(most[i], r.length)
+	}
+	for i := range parts {
+		if n[i] == 0 || i > 0 && least[i] <= most[i-1] {
+			return 0, false
+		}
+	}
+	return least[0], float64(q.Length-least[0]) >= leastPart*float64(least[0])
+}

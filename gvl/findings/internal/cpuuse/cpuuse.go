@@ -1,0 +1,73 @@
+// Package cpuuse says which processes take the CPUs that a target lacks.
+package cpuuse
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/tenses"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxAgeNS is the largest age of a reading that is about the present, in ns. Of very many processes it is the time
+	// between two readings.
+	maxAgeNS = 10e9
+	// These are the least numbers of CPUs. leastUser is for a process that is named. least is for all others together,
+	// and for a hypervisor. leastUnseen is for processes that ddtop does not see: it is a difference.
+	leastUser, least, leastUnseen = .05, .10, .25
+	// fullShare is the part of the machine's CPUs from which on it is full.
+	fullShare = .8
+)
+
+// Said returns who takes the CPUs, in parts of a sentence. It is empty if that is not known. limited is true if the
+// target is kept from a CPU by a limit of its own. Then other processes matter only if they fill the machine.
+func Said(u *sampler.CPUUse, nowNS int64, limited bool) (out []string) {
+	if u == nil || u.AtNS <= u.FromNS || nowNS-u.AtNS > max(maxAgeNS, u.AtNS-u.FromNS) {
+		return nil
+	}
+	cpus := func(ns int64) float64 { return gvl.Ratio(ns, u.AtNS-u.FromNS) }
+	if limited && cpus(u.AllNS) < fullShare*float64(u.CPUs) {
+		return nil
+	}
+	of := " of the machine's " + units.Plural(int(u.CPUs), "CPU", "CPUs")
+	if cpus(u.OthersNS) >= least {
+		text := "other processes " + tenses.Take + " " + units.Number(cpus(u.OthersNS), 1) + of
+		var users []string
+		for _, x := range u.Users {
+			if part := cpus(x.NS); part >= leastUser {
+				users = append(users, x.Name+" (PID "+strconv.Itoa(int(x.PID))+") "+units.RoundPercent(part))
+			}
+		}
+		if len(users) > 0 {
+			text += ": " + strings.Join(users, ", ")
+		}
+		out = append(out, text)
+	}
+	if cpus(u.UnseenNS) >= leastUnseen {
+		who := "processes that ended within seconds, or that ddtop may not see, "
+		if u.Contained {
+			who = "processes outside ddtop's container "
+		}
+		out = append(out, who+tenses.Take+" "+units.Number(cpus(u.UnseenNS), 1)+of)
+	}
+	if cpus(u.StolenNS) >= least {
+		out = append(out, "the hypervisor "+tenses.Of("gives", "gave")+" "+units.Number(cpus(u.StolenNS), 1)+of+
+			" to other machines")
+	}
+	return out
+}
+
+// Limit returns the CPU limit of the target's container, as " (limit: 0.5 CPUs)". It is empty if that is not known.
+func Limit(u *sampler.CPUUse) string {
+	if u == nil || u.LimitMilli == 0 {
+		return ""
+	}
+	n := units.Number(float64(u.LimitMilli)/1000, 2)
+	if n == "1" {
+		return " (limit: 1 CPU)"
+	}
+	return " (limit: " + n + " CPUs)"
+}

@@ -1,0 +1,173 @@
+// Package tips has advice that changes the number of processes or threads, with what fits if that does not.
+package tips
+
+import "github.com/ddtop/ddtop/internal/units"
+
+// Effect is how advice changes the number of processes and threads.
+type Effect uint8
+
+// The changes.
+const (
+	MoreProcesses Effect = 1 << iota
+	FewerProcesses
+	MoreThreads
+	FewerThreads
+)
+
+// Against returns the effects that contradict c.
+func (c Effect) Against() (x Effect) {
+	for _, pair := range [...][2]Effect{{MoreProcesses, FewerProcesses}, {MoreThreads, FewerThreads}} {
+		if c&pair[0] != 0 {
+			x |= pair[1]
+		}
+		if c&pair[1] != 0 {
+			x |= pair[0]
+		}
+	}
+	return x
+}
+
+// Advice is something to do about a finding.
+type Advice struct {
+	Text string
+	Does Effect
+	// With names the rule whose finding must explain this one (causes). It is empty if the advice always holds.
+	With string
+	// Below is set if another finding must come before this one, alone if there must be no other active one.
+	Below, Alone bool
+}
+
+// RuleStarved is the rule whose finding changes the advice of others.
+const RuleStarved = "cpu_starved"
+
+// Starved is for a process without a CPU.
+func Starved() []Advice {
+	return []Advice{
+		{Text: "fewer workers on this machine, or more CPUs", Does: FewerProcesses | FewerThreads},
+		{Text: "see what else uses the machine's CPUs"},
+	}
+}
+
+// Taken is Starved if the finding names the processes that take the CPUs.
+func Taken() []Advice {
+	return []Advice{
+		{Text: "limit what takes the CPUs (nice, a cgroup), fewer workers on this machine, or more CPUs", Does: FewerProcesses | FewerThreads},
+		{Text: "limit what takes the CPUs (nice, a cgroup)"},
+	}
+}
+
+// Throttled is for a container that has used up its share of the CPUs.
+func Throttled() []Advice {
+	return []Advice{
+		{Text: "raise the container's CPU limit, or run fewer workers in it", Does: FewerProcesses | FewerThreads},
+		{Text: "raise the container's CPU limit"},
+	}
+}
+
+// TakesLess begins advice with how to make ddtop use less.
+func TakesLess(list []Advice) []Advice {
+	for i := range list {
+		list[i].Text = "let ddtop take less (--overhead 1%); then " + list[i].Text
+	}
+	return list
+}
+
+// MemoryStall is for a process that lacks memory.
+func MemoryStall() []Advice {
+	return []Advice{
+		{Text: "fewer threads or processes on this machine, jemalloc or MALLOC_ARENA_MAX=2, more memory", Does: FewerProcesses | FewerThreads},
+		{Text: "jemalloc or MALLOC_ARENA_MAX=2, more memory"},
+	}
+}
+
+// Saturated says how many threads fill a process: 1/(1-io) if a share io of the time is outside the GVL.
+func Saturated(io float64) []Advice {
+	starved := Advice{Text: "give the process more CPU first: it keeps the GVL longer because it has none", With: RuleStarved}
+	collects := Advice{Text: "allocate less first: the collector runs with the GVL while they wait", With: "gc_pressure"}
+	less := Advice{Text: "do less in Ruby for each request: see what holds the GVL most"}
+	if io <= 0 || io > .95 {
+		return []Advice{starved, collects, {Text: "move CPU work to other processes; more threads only wait longer", Does: MoreProcesses}, less}
+	}
+	fill := "one thread fills"
+	if n := 1 / (1 - io); n >= 1.25 {
+		fill = "about " + units.Number(n, 1) + " threads fill"
+	}
+	return []Advice{starved, collects, {
+		Text: "I/O is " + units.RoundPercent(io) + " of the work: " + fill + " a process; use fewer threads and more processes",
+		Does: FewerThreads | MoreProcesses,
+	}, less}
+}
+
+// ThreadHog is for a thread that hogs the GVL.
+func ThreadHog() []Advice {
+	return []Advice{
+		{Text: "move this work to another process, lower its Thread#priority, or call Thread.pass in it", Does: MoreProcesses},
+		{Text: "give the process more CPU first; then lower this thread's Thread#priority, or call Thread.pass in it", With: RuleStarved},
+		{Text: "lower this thread's Thread#priority, or call Thread.pass in it"},
+	}
+}
+
+// RouteHog is for a route or job that hogs the GVL.
+func RouteHog() []Advice {
+	return []Advice{
+		{Text: "move this work to another process or to a job, or call Thread.pass in it", Does: MoreProcesses},
+		{Text: "give the process more CPU first; then call Thread.pass in this work", With: RuleStarved},
+		{Text: "move this work to a job, or call Thread.pass in it"},
+	}
+}
+
+// Stuck is for a holder. known is true if its innermost frame is known, c if that is a C function.
+func Stuck(known, c bool) []Advice {
+	switch {
+	case !known:
+		return []Advice{{Text: "look at its stack and at what it waits for: a C function that does not release the GVL, or a page from the disk"}}
+	case c:
+		return []Advice{
+			{Text: "this C function does not release the GVL: upgrade its gem, do it in smaller parts, or in another process", Does: MoreProcesses},
+			{Text: "this C function does not release the GVL: upgrade its gem, or do it in smaller parts"},
+		}
+	}
+	return []Advice{
+		{Text: "one step of this Ruby code takes that long: do it in smaller parts, or in another process", Does: MoreProcesses},
+		{Text: "one step of this Ruby code takes that long: do it in smaller parts"},
+	}
+}
+
+// IOBusy is for threads that wait for I/O most of their time.
+func IOBusy() []Advice {
+	return []Advice{
+		{Text: "ask less often or for more at once; the GVL is free meanwhile, so more threads would do more at a time", Does: MoreThreads},
+		{Text: "ask less often or for more at once; more threads would share the same CPUs", With: RuleStarved},
+		{Text: "ask less often or for more at once"},
+	}
+}
+
+// ThreadLeak is for threads that grow in number.
+func ThreadLeak() []Advice {
+	return []Advice{{Text: "see why those threads do not end; start them from a pool"}}
+}
+
+// QueueGrows is for a Queue that only grows.
+func QueueGrows() []Advice {
+	const less = "give each item less to do; a SizedQueue makes the threads wait that fill it"
+	return []Advice{
+		{Text: less, With: RuleStarved},
+		{Text: "add threads that take from it, or " + less, Does: MoreThreads},
+		{Text: less},
+	}
+}
+
+// TakersEnded is for a Queue that only grows since threads that took from it have ended.
+func TakersEnded() []Advice {
+	return []Advice{{Text: "see why threads that took from it ended (Thread#report_on_exception), and start them again"}}
+}
+
+// AllBusy is for a pool whose threads all have work.
+func AllBusy() []Advice {
+	return []Advice{
+		{Text: "give the process more CPU first: more workers would share the same CPUs", With: RuleStarved},
+		{Text: "follow the advice above first; then check whether more workers are needed", Below: true},
+		{Text: "no other cause was found: add worker processes", Does: MoreProcesses, Alone: true},
+		{Text: "see where they spend most of their time"},
+	}
+}

@@ -1,0 +1,57 @@
+package findings
+
+import (
+	"github.com/ddtop/ddtop/gvl/findings/internal/backlog"
+	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// ruleQueueGrows is the rule of a Queue that gets more items than threads take from it.
+const ruleQueueGrows = "queue_grows"
+
+// evalQueueGrows: a Queue has only grown for a while.
+func evalQueueGrows(w *window) hit {
+	q, from := w.ev.queues.Growing(int64(w.limits.queueTime))
+	if q == nil {
+		return hit{}
+	}
+	h := hit{score: float64(q.Length-from) / w.limits.queueItems, severity: SeverityWarn, object: q.Object}
+	if h.score >= 1 {
+		w.queueText(&h, q, from)
+	}
+	return h
+}
+
+// queueText says how fast a Queue grows, and what the threads do that were seen to take from it.
+func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
+	name := "a Queue"
+	if q.Name != "" {
+		name = "the Queue " + q.Name
+	}
+	over := w.limits.queueTime
+	h.title = "Queue grows"
+	h.text = name + " " + tense("has grown", "grew") + " from " + units.Count(from) + " to " + units.Count(q.Length) + " items in " +
+		units.ProseDuration(int64(over)) + ", by " + number(float64(q.Length-from)*1e9/over) + " per second"
+	h.advise(tips.QueueGrows()...)
+	var ended []sampler.ThreadID
+	for _, id := range q.Takers {
+		if w.state(id) == nil {
+			ended = append(ended, id)
+		} else {
+			h.threads = append(h.threads, id)
+		}
+	}
+	if len(ended) > 0 {
+		h.text += "; " + units.Plural(len(ended), "thread that took from it "+tense("has", "had"),
+			"threads that took from it "+tense("have", "had")) + " ended (" + w.name(ended[0]) + ")"
+		h.advise(tips.TakersEnded()...)
+	}
+	if len(h.threads) > 0 {
+		ts := w.state(h.threads[0])
+		h.stack = ts.Stack
+		h.text += "; " + units.Plural(len(h.threads), "thread "+tense("takes", "took"), "threads "+tense("take", "took")) + " from it: " + w.name(ts.Thread) + w.in(ts.Stack)
+	} else if len(ended) == 0 {
+		h.text += "; no thread was seen to wait for it"
+	}
+}

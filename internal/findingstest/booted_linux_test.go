@@ -1,0 +1,74 @@
+package findingstest
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// forked returns the children of a program with a wanted command line, once there are as many as wanted.
+func forked(t *testing.T, p *program, want int, ok func(line string) bool) (pids []int) {
+	t.Helper()
+	for deadline := time.Now().Add(rubytest.Timeout); len(pids) != want; time.Sleep(time.Millisecond) {
+		pids = nil
+		for _, pid := range rubytest.Children(t, p.PID) {
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if err == nil && ok(string(line)) {
+				pids = append(pids, pid)
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("children %v, want %d", pids, want)
+		}
+	}
+	return pids
+}
+
+// isWorker reports whether a command line is a worker's of Puma. isAny is true of each.
+func isWorker(line string) bool { return strings.HasPrefix(line, "puma: cluster worker") }
+
+func isAny(string) bool { return true }
+
+// TestWorkerInHook: a worker that waits in a hook at its start is found, with its parent and what it waits for.
+func TestWorkerInHook(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	t.Parallel()
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel()
+		p := start(t, r, "booted/hook")
+		defer p.Stop(t)
+		worker := forked(t, p, 1, isWorker)[0]
+		want := raised{words: []string{fmt.Sprintf("Worker never booted: process %d forked it ", p.PID), "main has waited for ",
+			"Puma::Configuration#run_hooks", ":5432"}}
+		checkRaised(t, watch(t, worker, rulesWith(t, "never_booted.hook=2s"), raiseTime, says("never_booted", want.words), nil), "never_booted", want)
+	})
+}
+
+// TestBootedWorkers: workers that have booted raise nothing, whatever they wait for.
+func TestBootedWorkers(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	t.Parallel()
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel()
+		p := start(t, r, "booted/workers")
+		t.Cleanup(func() { p.Stop(t) }) // the children are watched side by side
+		for _, pid := range append(forked(t, p, 3, isAny), p.PID) {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				s := watch(t, pid, rulesWith(t, "never_booted.hook=2s", "never_booted.fork=1s"), 6*time.Second, nil, nil)
+				if f, ok := s.finding("never_booted"); ok {
+					t.Errorf("raised: %s", f.Text)
+				}
+				if s.stat.Samples < 20 {
+					rubytest.TooSeldom(t, "only %d samples", s.stat.Samples)
+				}
+			})
+		}
+	})
+}

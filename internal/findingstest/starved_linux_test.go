@@ -1,0 +1,85 @@
+package findingstest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
+)
+
+// burnerNice is the priority of burn's processes. They get three times the share of others, so that they lead.
+const burnerNice = -5
+
+// burn has one process for each CPU compute until the test ends, and returns their PIDs. Each is called burner.
+func burn(t *testing.T) (pids []int) {
+	t.Helper()
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	burner := filepath.Join(t.TempDir(), "burner")
+	if err := os.Symlink(shell, burner); err != nil {
+		t.Fatal(err)
+	}
+	for range runtime.NumCPU() {
+		cmd := exec.Command(burner, "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill() // it has not ended by itself
+			_ = cmd.Wait()         // killed
+		})
+		if err := unix.Setpriority(unix.PRIO_PROCESS, cmd.Process.Pid, burnerNice); err != nil {
+			rubytest.Skip(t, "a higher priority: %v", err)
+		}
+		pids = append(pids, cmd.Process.Pid)
+	}
+	return pids
+}
+
+// taker is a process in the text of a finding, with its share of a CPU.
+var taker = regexp.MustCompile(`burner \(PID (\d+)\) (\d+) %`)
+
+// TestCPUTakers: the finding of a process without a CPU names the processes that have it, with about as much as the
+// kernel counts. It names neither the process itself nor ddtop.
+func TestCPUTakers(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := load(t, r, "starved/worker")
+		defer p.Stop(t)
+		pids := burn(t)
+		p.begin(t)
+		used, began := make(map[int]time.Duration), time.Now()
+		for _, pid := range pids {
+			used[pid] = rubytest.CPUTime(t, pid)
+		}
+		named := func(f report.StatFinding) bool { return f.ID == "cpu_starved" && taker.MatchString(f.Text) }
+		s := watch(t, p.PID, nil, raiseTime, named, nil)
+		checkRaised(t, s, "cpu_starved", raised{words: []string{"; other processes take ", " of the machine's " + strconv.Itoa(runtime.NumCPU()) + " CPU"}})
+		f, _ := s.finding("cpu_starved")
+		for _, m := range taker.FindAllStringSubmatch(f.Text, -1) {
+			pid, _ := strconv.Atoi(m[1])
+			percent, _ := strconv.Atoi(m[2])
+			had := 100 * (rubytest.CPUTime(t, pid) - used[pid]).Seconds() / time.Since(began).Seconds()
+			if used[pid] == 0 || float64(percent) < had/3 {
+				t.Errorf("%s: burner %d had %.0f %% of a CPU", f.Text, pid, had)
+			}
+		}
+		if strings.Contains(f.Text, fmt.Sprintf("(PID %d)", p.PID)) || strings.Contains(f.Text, fmt.Sprintf("(PID %d)", os.Getpid())) {
+			t.Errorf("%s: it names the process itself, or ddtop", f.Text)
+		}
+	})
+}

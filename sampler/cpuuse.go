@@ -1,0 +1,35 @@
+package sampler
+
+// MaxCPUUsers bounds the processes that a CPUUse names.
+const MaxCPUUsers = 3
+
+// CPUUse is which other processes used the machine's CPUs between two readings. It is read every few seconds while the
+// target lacks a CPU.
+type CPUUse struct {
+	// FromNS and AtNS are when the two readings were taken, CLOCK_MONOTONIC in ns.
+	FromNS, AtNS int64
+	// CPUs is how many CPUs the machine has.
+	CPUs int64
+	// AllNS is the CPU time of all processes of the machine. UnseenNS is the part of it that belongs to no process
+	// that ddtop saw at both readings or at the second one: to one that has ended, or that ddtop may not see.
+	AllNS, UnseenNS int64
+	// OthersNS is the CPU time of all processes that ddtop saw, but the target and ddtop.
+	OthersNS int64
+	// StolenNS is the time in which a CPU had work, and the hypervisor ran another machine on it.
+	StolenNS int64
+	// Contained is true if ddtop runs in a PID namespace of its own, as in a container. It sees no process outside it.
+	Contained bool
+	// LimitMilli is the tightest CPU limit of the target's cgroups, in thousandths of a CPU. It is zero if there is
+	// none, or if it cannot be read.
+	LimitMilli int64
+	// Users are the processes with the largest parts of OthersNS, the largest first. There are at most MaxCPUUsers.
+	Users []CPUUser
+}
+
+// CPUUser is a process with its CPU time between the two readings of a CPUUse.
+type CPUUser struct {
+	PID int32
+	// Name is the kernel's name of it, 15 bytes at most (/proc/PID/stat).
+	Name string
+	NS   int64
+}

@@ -1,0 +1,189 @@
+package kernel
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// nearDelay is for which part of the time a process's threads must be ready without a CPU, all together. Otherwise
+	// the processes of the machine are not read. It is the least part with which cpu_starved can be raised.
+	nearDelay = .01
+	// firstUseNS is the interval between the first two readings of all processes, in ns. /proc counts in 10 ms.
+	firstUseNS = 1e9
+	// useNS is the interval between later ones, in ns. useProcessNS is what a process takes, in ns. useRest times as
+	// long passes before the next one, so that readings take a quarter of a percent of a CPU at most.
+	useNS, useProcessNS, useRest = 4e9, 20_000, 400
+	// maxUseProcesses bounds the processes that are read. The time of all others is counted as not seen.
+	maxUseProcesses = 3000
+	// firstPIDNamespace is the inode of the machine's first PID namespace (PROC_PID_INIT_INO of
+	// include/linux/proc_ns.h).
+	firstPIDNamespace = "pid:[4026531836]"
+)
+
+// cpuUse finds which processes use the machine's CPUs. All targets share one, because each reading is of all processes.
+var cpuUse cpuUses
+
+// cpuUses keeps the last reading of all processes.
+type cpuUses struct {
+	mu             sync.Mutex
+	atNS, nextNS   int64
+	all            machineTimes
+	of, spare      map[int32]processTimes
+	now            sampler.CPUUse // without LimitMilli and Users
+	users          []sampler.CPUUser
+	contained, any bool
+	buf            [1024]byte
+}
+
+// processTimes are the CPU time of a process in ns, and when it began, in ticks.
+type processTimes struct {
+	ns    int64
+	start uint64
+}
+
+// machineTimes are the times of all CPUs in ns: of processes, and stolen.
+type machineTimes struct{ used, stolen, cpus int64 }
+
+// read returns which processes used the CPUs besides the one with a PID. It reads all processes if the last reading is
+// old enough. It returns nil if there is no second reading.
+func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if nowNS >= u.nextNS {
+		u.look(nowNS)
+	}
+	if !u.any {
+		return nil
+	}
+	out := u.now
+	for _, x := range u.users {
+		switch {
+		case x.PID == int32(pid):
+			out.OthersNS -= x.NS
+		case len(out.Users) < sampler.MaxCPUUsers:
+			out.Users = append(out.Users, x)
+		}
+	}
+	out.LimitMilli = cpuLimitMilli(fmt.Sprintf("/proc/%d", pid))
+	return &out
+}
+
+// look reads all processes, and compares them with the last reading unless that is too old.
+func (u *cpuUses) look(nowNS int64) {
+	before, last, first := u.all, u.atNS, u.atNS == 0 || nowNS > u.nextNS+useNS
+	if first {
+		clear(u.of)
+		ns, err := os.Readlink("/proc/self/ns/pid")
+		u.contained = err == nil && ns != firstPIDNamespace
+	}
+	u.any = false
+	if err := u.processes(!first); err != nil {
+		u.atNS, u.nextNS = 0, nowNS+useNS
+		return
+	}
+	u.atNS, u.nextNS = nowNS, nowNS+useNS
+	if first {
+		u.nextNS = nowNS + firstUseNS
+		return
+	}
+	u.nextNS = max(u.nextNS, nowNS+useRest*useProcessNS*int64(len(u.of)))
+	seen := int64(0)
+	for _, x := range u.users {
+		seen += x.NS
+	}
+	used := u.all.used - before.used
+	own := int32(os.Getpid())
+	u.now = sampler.CPUUse{FromNS: last, AtNS: nowNS, CPUs: u.all.cpus, AllNS: used, UnseenNS: max(used-seen, 0),
+		StolenNS: u.all.stolen - before.stolen, Contained: u.contained}
+	u.users = slices.DeleteFunc(u.users, func(x sampler.CPUUser) bool { return x.PID == own })
+	for _, x := range u.users {
+		u.now.OthersNS += x.NS
+	}
+	slices.SortFunc(u.users, func(a, b sampler.CPUUser) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.PID, b.PID)) })
+	u.any = true
+}
+
+// processes reads the CPU times of the machine and of each process. If compare is true, it sets users to the processes
+// with their times since the last reading.
+func (u *cpuUses) processes(compare bool) error {
+	pids, err := processes()
+	if err != nil {
+		return err
+	}
+	if u.spare == nil {
+		u.spare = make(map[int32]processTimes)
+	}
+	clear(u.spare)
+	u.users = u.users[:0]
+	for _, pid := range pids[:min(len(pids), maxUseProcesses)] {
+		name := "/proc/" + strconv.Itoa(pid) + "/stat"
+		b, err := readWhole(noFD, name, name, u.buf[:])
+		s, ok := parseStat(b)
+		if err != nil || !ok {
+			continue // it has ended since, or hides (hidepid)
+		}
+		const nsPerTick = 1e9 / ticksPerSecond
+		x := processTimes{int64(s.userTicks+s.systemTicks) * nsPerTick, s.startTicks}
+		u.spare[int32(pid)] = x
+		before := u.of[int32(pid)]
+		if before.start != x.start {
+			before.ns = 0 // it is new
+		}
+		if ns := x.ns - before.ns; compare && ns > 0 {
+			u.users = append(u.users, sampler.CPUUser{PID: int32(pid), Name: commOf(b), NS: ns})
+		}
+	}
+	u.of, u.spare = u.spare, u.of
+	b, err := readFile("/proc/stat")
+	if err != nil {
+		return err
+	}
+	u.all = parseMachineStat(b)
+	return nil
+}
+
+// commOf returns the name in a stat file.
+func commOf(b []byte) string {
+	if i, j := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')'); i >= 0 && j > i {
+		return string(b[i+1 : j])
+	}
+	return ""
+}
+
+// parseMachineStat reads /proc/stat (proc_stat(5)): the line "cpu" with the ticks of all CPUs in user, nice, system,
+// idle, iowait, irq, softirq and steal, and a line for each CPU. Time in interrupts belongs to no process.
+func parseMachineStat(b []byte) (m machineTimes) {
+	const nsPerTick = 1e9 / ticksPerSecond
+	for line := range bytes.Lines(b) {
+		rest, ok := bytes.CutPrefix(line, []byte("cpu"))
+		if !ok || len(rest) == 0 {
+			break
+		}
+		if rest[0] != ' ' {
+			m.cpus++
+			continue
+		}
+		for field := range 8 {
+			n, after, ok := takeUint(skipSpaces(rest))
+			if !ok {
+				break
+			}
+			rest = after
+			switch field {
+			case 0, 1, 2:
+				m.used += int64(n) * nsPerTick
+			case 7:
+				m.stolen = int64(n) * nsPerTick
+			}
+		}
+	}
+	return m
+}

@@ -1,0 +1,93 @@
+package kernel
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestCPUUse: a process that computes is named with the CPU time that its CPU clock shows (clock_getcpuclockid(3)). The
+// target itself is left out.
+func TestCPUUse(t *testing.T) {
+	cmd, _ := startHelper(t, "spin", nil)
+	pid := int32(cmd.Process.Pid)
+	used := func() int64 {
+		var ts unix.Timespec
+		if err := unix.ClockGettime(^pid<<3|2, &ts); err != nil {
+			t.Fatal(err)
+		}
+		return ts.Nano()
+	}
+	var u cpuUses
+	before := used()
+	if u.read(1e9, 0) != nil {
+		t.Fatal("one reading says what was used since another one")
+	}
+	after := used()
+	for deadline := time.Now().Add(time.Minute); used() < after+300e6; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Skip("the helper had no CPU for a minute")
+		}
+	}
+	// Both its user and its system time are counted in ticks of 10 ms.
+	least := used() - after - 20e6
+	began := time.Now()
+	x := u.read(3e9, 0)
+	t.Logf("a reading of %d processes takes %v", len(u.of), time.Since(began))
+	most := used() - before + 20e6
+	i := slices.IndexFunc(u.users, func(y sampler.CPUUser) bool { return y.PID == pid })
+	if i < 0 || u.users[i].NS < least || u.users[i].NS > most || u.users[i].Name != filepath.Base(os.Args[0]) {
+		t.Fatalf("%+v, want the helper %d with %d to %d ns", u.users, pid, least, most)
+	}
+	if len(x.Users) > sampler.MaxCPUUsers || x.Users[0] != u.users[0] || x.CPUs < 1 || x.OthersNS < u.users[i].NS || x.AllNS == 0 {
+		t.Errorf("%+v", x)
+	}
+	of := u.read(u.nextNS-1, int(pid)) // from the same reading
+	if slices.Contains(of.Users, u.users[i]) || of.OthersNS != x.OthersNS-u.users[i].NS || of.AtNS != x.AtNS {
+		t.Errorf("asked for the helper itself: %+v, before %+v", of, x)
+	}
+}
+
+// TestCPUUseTurns: a new process with an old number is not compared with the old process. A reading that is too old is
+// not used.
+func TestCPUUseTurns(t *testing.T) {
+	own := int32(os.Getpid())
+	var u cpuUses
+	u.read(1e9, 0)
+	if u.nextNS != 1e9+firstUseNS {
+		t.Errorf("the second reading is due at %d", u.nextNS)
+	}
+	u.of[own] = processTimes{ns: 1 << 60, start: 1} // an older process with this number
+	x := u.read(u.nextNS, 0)
+	if x == nil || u.nextNS < 2e9+useNS || x.FromNS != 1e9 || x.AtNS != 2e9 {
+		t.Fatalf("%+v, the next one at %d", x, u.nextNS)
+	}
+	for _, y := range u.users {
+		if y.NS <= 0 || y.PID == own {
+			t.Errorf("%+v", y)
+		}
+	}
+	if again := u.read(3e9, 0); again.AtNS != 2e9 {
+		t.Errorf("%+v before the next reading is due", again)
+	}
+	if u.read(u.nextNS+useNS+1, 0) != nil {
+		t.Error("compared with a reading that is too old")
+	}
+}
+
+// TestMachineStat: what the kernel's line says.
+func TestMachineStat(t *testing.T) {
+	const text = "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 5 6\n"
+	if got := parseMachineStat([]byte(text)); got != (machineTimes{600e6, 800e6, 2}) {
+		t.Errorf("%+v", got)
+	}
+	if got := parseMachineStat([]byte("cpu  10 x")); got.cpus != 0 || got.stolen != 0 {
+		t.Errorf("%+v of a line that is cut", got)
+	}
+}

@@ -1,0 +1,128 @@
+package work
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// listsNS is the interval between two searches of a thread's frames for Queues, in ns.
+	listsNS = int64(10e9)
+	// maxListFrames bounds the frames of a thread that are searched, from the innermost, maxListVariables the
+	// variables of a frame and of its receiver.
+	maxListFrames, maxListVariables = 32, 16
+	// captured is how many variables around a block are searched if their code has ended. Their names are not known.
+	captured = 8
+	// envWords is the distance from an environment's pointer to its last variable, in words. The word before the
+	// pointer leads to the environment around a block. Its lowest two bits are then 1 (VM_ENV_DATA_INDEX_SPECVAL and
+	// GC_GUARDED_PTR of vm_core.h, 2.5 to 4.0).
+	envWords = 3
+)
+
+// lists knows the Queues that variables of running code have, with the names of the variables.
+type lists struct {
+	names map[uint64]string
+	// scopes, selves, values, found and types are buffers of a search: its frames, their receivers, the values of their
+	// variables, and the names and types of these.
+	scopes         []code.Scope
+	selves, values []uint64
+	found, types   []string
+}
+
+// noteLists searches the frames of a thread for Queues, if the last search is old enough. What cannot be read is left
+// out: a later search may find it.
+func (f *Finder) noteLists(s *State, fr *Frames) {
+	if fr.Partial || fr.NowNS-s.listedNS < listsNS && s.listedNS != 0 || len(f.lists.names) >= sampler.MaxLists {
+		return
+	}
+	s.listedNS = fr.NowNS
+	l := &f.lists
+	l.scopes = l.scopes[:0]
+	_ = f.eachScope(fr, min(fr.count()-1, maxListFrames), func(scope *code.Scope) (bool, error) {
+		l.scopes = append(l.scopes, *scope)
+		return false, nil
+	})
+	if f.objects.Read(f.variablesOfScopes) != nil {
+		return
+	}
+	l.types = slices.Grow(l.types[:0], len(l.values))[:len(l.values)]
+	f.objects.DataTypeNames(l.values, l.types)
+	for i, typ := range l.types {
+		if typ != "queue" || len(l.names) >= sampler.MaxLists {
+			continue
+		}
+		if l.names == nil {
+			l.names = make(map[uint64]string)
+		}
+		if l.names[l.values[i]] == "" {
+			l.names[l.values[i]] = l.found[i]
+		}
+	}
+}
+
+// variablesOfScopes collects the variables of all frames, of the blocks around them, and of their receivers. It asks
+// for all of them at once, so that few calls read them.
+func (f *Finder) variablesOfScopes() error {
+	l := &f.lists
+	l.values, l.found, l.selves = l.values[:0], l.found[:0], l.selves[:0]
+	var missing error
+	take := func(name string, v uint64, err error) {
+		switch {
+		case err == view.ErrMissing:
+			missing = err
+		case err == nil && f.objects.IsObject(v):
+			l.values, l.found = append(l.values, v), append(l.found, name)
+		}
+	}
+	for i := range l.scopes {
+		scope := &l.scopes[i]
+		names := scope.Locals.Names()
+		for k := range min(len(names), maxListVariables) {
+			v, err := f.objects.View.Word(scope.Locals.At(scope.EP, k))
+			take(names[k], v, err)
+		}
+		around, err := f.objects.View.Word(scope.EP - 8)
+		for k := range captured {
+			if err != nil || around&3 != 1 {
+				break
+			}
+			v, err := f.objects.View.Word(attach.Address(around&^3) - attach.Address(envWords+k)*8)
+			take("", v, err)
+		}
+		take("", 0, err)
+		if slices.Contains(l.selves, scope.Self) {
+			continue
+		}
+		l.selves = append(l.selves, scope.Self)
+		take("", 0, f.objects.EachIvar(scope.Self, maxListVariables, func(id, v uint64) error {
+			name, err := f.objects.IDName(id)
+			take(name, v, err)
+			return nil
+		}))
+	}
+	return missing
+}
+
+// Lists reads the lengths of the Queues that variables of running code have, or had. An object that has gone is
+// forgotten.
+func (f *Finder) Lists() []sampler.List {
+	var out []sampler.List
+	for v, name := range f.lists.names {
+		var n int64
+		err := f.objects.Read(func() (err error) {
+			n, err = f.objects.Length(v)
+			return err
+		})
+		if err != nil {
+			delete(f.lists.names, v)
+			continue
+		}
+		out = append(out, sampler.List{Object: v, Name: name, Length: n})
+	}
+	slices.SortFunc(out, sampler.List.Compare)
+	return out
+}
