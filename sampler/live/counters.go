@@ -55,7 +55,7 @@ func (s *sampling) beside() func() {
 }
 
 func (s *sampling) readSlow() {
-	now := s.slow.Read(pace.Monotonic())
+	now := s.slow.Read(pace.Monotonic(), int(s.sharers.Load()))
 	s.slowNow.Store(&now)
 }
 
