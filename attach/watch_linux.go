@@ -14,8 +14,8 @@ const watchPeriod = 250 * time.Millisecond
 
 // Check returns nil if the process is still the one that was opened. Otherwise the error is ErrGone (all its threads
 // have ended) or ErrReplaced (exec: everything learned about its memory is void). Any other error means that the
-// kernel did not answer, and says nothing about the process. It costs two system calls, about 3 µs. If the kernel has no
-// pidfd, it costs 10 µs. Once or twice per second is enough.
+// kernel did not answer, and says nothing about the process. It costs two system calls, about 3 µs, or 10 µs if the
+// kernel has no pidfd. Once or twice per second is enough.
 func (p *procFolder) Check() error {
 	if err := p.stillThere(); err != nil {
 		return err

@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// maxBirths bounds the tasks whose parents are asked for at a time, at 10 µs each. If there are more, each process
-	// is asked for its children.
+	// maxBirths bounds the tasks whose parents Since reads, at 10 µs each. If there are more, the caller asks each
+	// process for its children.
 	maxBirths = 128
-	// birthsNS is the interval at which each process is asked for its children although nothing says that it has new
-	// ones, in ns. A process gets a child that is old if the child's parent ends (PR_SET_CHILD_SUBREAPER).
+	// birthsNS is the interval at which the caller asks each process for its children in any case, in ns. A process
+	// gets a child that is old if the child's parent ends (PR_SET_CHILD_SUBREAPER).
 	birthsNS = 5e9
 )
 
@@ -57,7 +57,7 @@ func lastTask() (int64, bool) {
 	return int64(n), ok && n < 1<<31 && len(bytes.TrimSpace(rest)) == 0
 }
 
-// parentOf returns the parent of a process. ok is false if the number is a thread's, or no task's any more.
+// parentOf returns the parent of a process. ok is false if the number belongs to a thread, or to no task.
 func parentOf(pid int) (parent int, ok bool) {
 	var buf [4096]byte
 	name := fmt.Sprintf("/proc/%d/status", pid)

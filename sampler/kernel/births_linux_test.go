@@ -17,7 +17,7 @@ func TestBirths(t *testing.T) {
 			t.Error("the first two calls know new processes")
 		}
 	}
-	// A machine that starts very many tasks is asked for all, so it is tried again.
+	// If the machine starts very many tasks at once, Since returns all, and the test tries again.
 	until(t, "a child to be found", func() bool {
 		b.Since(now) // the numbers of the tests' own threads
 		cmd := exec.Command("sleep", "3600")
