@@ -25,10 +25,11 @@ type liveMemory struct {
 	pid int
 
 	mu     sync.Mutex
-	local  [maxRangesPerCall]unix.Iovec
-	remote [maxRangesPerCall]unix.RemoteIovec
+	// local and remote are the ranges of the call. They have room for the most ranges that a call had so far.
+	local  []unix.Iovec
+	remote []unix.RemoteIovec
 	// index[i] is the place in the caller's slice of the i-th range of the call.
-	index [maxRangesPerCall]int
+	index []int
 	mem   *os.File
 	// another opens the memory of a task that lives. It is nil if there is no other task. triedAt is when that was
 	// last tried.
@@ -99,7 +100,7 @@ func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 				continue
 			}
 			m.put(n, r.Addr, r.Buf)
-			m.index[n] = next
+			m.index = append(m.index[:n], next)
 			n++
 		}
 		c, err := m.transfer(ranges, n)
@@ -144,10 +145,10 @@ func (m *liveMemory) transfer(ranges []Range, n int) (calls int, err error) {
 }
 
 func (m *liveMemory) put(i int, addr Address, buf []byte) {
-	m.local[i].Base = unsafe.SliceData(buf)
-	m.local[i].SetLen(len(buf))
-	m.remote[i].Base = uintptr(addr)
-	m.remote[i].Len = len(buf)
+	local := unix.Iovec{Base: unsafe.SliceData(buf)}
+	local.SetLen(len(buf))
+	m.local = append(m.local[:i], local)
+	m.remote = append(m.remote[:i], unix.RemoteIovec{Base: uintptr(addr), Len: len(buf)})
 }
 
 // call reads the ranges [from, to) that were put. It allocates nothing: x/sys's wrapper would box the error.

@@ -14,8 +14,8 @@ const watchPeriod = 250 * time.Millisecond
 
 // Check returns nil if the process is still the one that was opened. Otherwise the error is ErrGone (all its threads
 // have ended) or ErrReplaced (exec: everything learned about its memory is void). Any other error means that the
-// kernel did not answer, and says nothing about the process. It costs two system calls, about 10 µs. Once or twice
-// per second is enough.
+// kernel did not answer, and says nothing about the process. It costs two system calls, about 3 µs, or 10 µs if the
+// kernel has no pidfd. Once or twice per second is enough.
 func (p *procFolder) Check() error {
 	if err := p.stillThere(); err != nil {
 		return err
@@ -68,6 +68,9 @@ func (p *procFolder) Alive() bool {
 // read of /proc that fails for another reason can mean that ddtop has no descriptors left, or that the machine has no
 // memory. kill(2) needs neither.
 func (p *procFolder) stillThere() error {
+	if p.Alive() {
+		return nil
+	}
 	gone := &TargetError{PID: p.pid, Kind: ErrGone}
 	first, err := statIn(int(p.dir.Fd()), "stat")
 	switch {

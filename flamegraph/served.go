@@ -7,6 +7,8 @@ import (
 )
 
 const (
+	// firstServed is the number of requests and jobs that there is room for at first. It is a power of two.
+	firstServed = 1 << 4
 	// maxServed bounds the requests and jobs whose weights can still get another name. It is a power of two.
 	maxServed = 1 << 10
 	// maxCharges bounds their weights, 7 MB. Past it, the oldest keep the name that is known then. maxNowCharges is the
@@ -54,15 +56,32 @@ type servedCharges struct {
 }
 
 func (x *servedCharges) begin() {
-	x.ring, x.ids, x.oldest, x.limit = make([]servedWork, maxServed), make(map[servedKey]EndpointID), 1, maxCharges
+	x.ring, x.ids, x.oldest, x.limit = make([]servedWork, firstServed), make(map[servedKey]EndpointID), 1, maxCharges
 }
 
 // get returns the request of an id. It returns nil if the request is forgotten.
 func (x *servedCharges) get(id EndpointID) *servedWork {
-	if id == 0 || x.ring[id%maxServed].id != id {
+	if id == 0 || x.at(id).id != id {
 		return nil
 	}
-	return &x.ring[id%maxServed]
+	return x.at(id)
+}
+
+// at returns the place of an id, which can have another request.
+func (x *servedCharges) at(id EndpointID) *servedWork { return &x.ring[id%EndpointID(len(x.ring))] }
+
+// grow doubles the ring, up to maxServed requests.
+func (x *servedCharges) grow() {
+	if len(x.ring) >= maxServed {
+		return
+	}
+	old := x.ring
+	x.ring = make([]servedWork, 2*len(old))
+	for _, w := range old {
+		if w.id != 0 {
+			*x.at(w.id) = w
+		}
+	}
 }
 
 // request returns the id of a thread's work, and stores its name.
@@ -83,7 +102,10 @@ func (c *Collector) request(s *sampler.Serving) EndpointID {
 	if id == 0 {
 		x.last++
 		id = x.last
-		old := &x.ring[id%maxServed]
+		if x.at(id).id != 0 {
+			x.grow()
+		}
+		old := x.at(id)
 		if old.id != 0 {
 			c.settle(old)
 			delete(x.ids, old.servedKey)

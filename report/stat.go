@@ -293,8 +293,8 @@ type StatProcess struct {
 	// is too short. A thread that ended counts up to some moment in the last second before its end.
 	Switches       int64 `json:"context_switches"`
 	SwitchesSpanNS int64 `json:"switches_span_ns"`
-	// PSSBytes is the proportional memory as it was read last, up to ten seconds before the end. It is zero if it is
-	// not known.
+	// PSSBytes is the proportional memory as it was read last, up to ten seconds before the end. That is half a minute
+	// for fifty processes. It is zero if it is not known.
 	PSSBytes    int64 `json:"pss_bytes"`
 	CPUNS       int64 `json:"cpu_ns"`
 	ThrottledNS int64 `json:"throttled_ns"`

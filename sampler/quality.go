@@ -9,7 +9,7 @@ import (
 // Figure is a kind of figure that needs evidence of its own.
 type Figure uint8
 
-// The kinds of figures.
+// The kinds of figures, the ones that need less before the ones that need more.
 const (
 	// FigureStates are shares of time by state, and the shares of a CPU and of the collector that follow from them.
 	FigureStates Figure = iota
@@ -25,9 +25,9 @@ const (
 // QualityWindow is the time that most figures cover: the window of the screen and of findings.
 const QualityWindow = 10 * time.Second
 
-// qualityMargin is how many times the least quality a budget aims at. Twice as much keeps a figure from coming and
+// QualityMargin is how many times the least quality a budget aims at. Twice as much keeps a figure from coming and
 // going with each change of the rates.
-const qualityMargin = 2
+const QualityMargin = 2
 
 // LeastQuality is what a kind of figure needs. A figure with less is not shown. A zero field means that the kind does
 // not need it.
@@ -67,18 +67,19 @@ func (f Figure) String() string {
 	return "unknown"
 }
 
-// LeastRates returns the rates, in Hz, at which figures of a window have their least quality, with some margin. exact
-// is set for a process whose changes are known without samples. A window shorter than QualityWindow has no figures of
+// LeastRates returns the rates, in Hz, at which figures of a window have their least quality, with some margin. kinds
+// is how many kinds of figures count, in their order: NumFigures is all. exact is set for a process whose changes are
+// known without samples. A window shorter than QualityWindow has no figures of
 // stacks, so it does not raise stackHz.
-func LeastRates(window time.Duration, exact bool) (lockHz, stackHz float64) {
+func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz float64) {
 	per := func(n int64, of, apart time.Duration) float64 {
 		hz := float64(n) / of.Seconds()
 		if apart > 0 {
 			hz = max(hz, 1/apart.Seconds())
 		}
-		return qualityMargin * hz
+		return QualityMargin * hz
 	}
-	for i := range LeastQualities {
+	for i := range kinds {
 		q := &LeastQualities[i]
 		if !exact {
 			lockHz = max(lockHz, per(q.Samples, window, q.Apart))

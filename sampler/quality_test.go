@@ -58,7 +58,7 @@ func TestLacks(t *testing.T) {
 func TestLeastRates(t *testing.T) {
 	for _, window := range []time.Duration{time.Second, QualityWindow, time.Minute} {
 		for _, exact := range []bool{false, true} {
-			lockHz, stackHz := LeastRates(window, exact)
+			lockHz, stackHz := LeastRates(window, exact, NumFigures)
 			of := max(window, QualityWindow)
 			for _, part := range []float64{1, 0.5} {
 				span := of
@@ -78,10 +78,10 @@ func TestLeastRates(t *testing.T) {
 			}
 		}
 	}
-	if a, _ := LeastRates(QualityWindow, false); a != 20 {
+	if a, _ := LeastRates(QualityWindow, false, NumFigures); a != 20 {
 		t.Errorf("it aims at %g samples a second, and docs/reference/cli.md says 20", a)
 	}
-	if _, b := LeastRates(QualityWindow, false); b != 8 {
+	if _, b := LeastRates(QualityWindow, false, NumFigures); b != 8 {
 		t.Errorf("it aims at %g readings of stacks a second, and docs/reference/cli.md says 8", b)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -18,6 +19,8 @@ const (
 	// acceptRest times the length of a reading is the rest behind it, so that readings take half a percent of the time
 	// at most.
 	acceptRest = 200
+	// dropsNS is how old the counters of a network namespace may be if another process of it has read them, in ns.
+	dropsNS = 500e6
 )
 
 // accepts reads the accept queues of a process's listening sockets. It is for one goroutine.
@@ -50,7 +53,7 @@ func (a *accepts) read(proc *living, nowNS int64) sampler.Accept {
 		return a.last
 	}
 	a.last.Known, a.last.Cut = true, a.cut
-	if overflows, drops, ok := listenDrops(proc); ok {
+	if overflows, drops, ok := sharedDrops(proc); ok {
 		a.last.Overflows, a.last.Drops = overflows, drops
 	}
 	return a.last
@@ -127,6 +130,31 @@ func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 		}
 	}
 	return inodes, len(fds) <= maxAcceptLinks, nil
+}
+
+// lastDrops are the counters of a network namespace, which all of its processes share: each reading has the kernel
+// write a hundred others. namespace is the inode number of the namespace. It is zero if nothing was read.
+var lastDrops struct {
+	sync.Mutex
+	namespace        uint64
+	atNS             int64
+	overflows, drops int64
+}
+
+// sharedDrops is listenDrops, or what it returned less than dropsNS ago for another process of the namespace.
+func sharedDrops(proc *living) (overflows, drops int64, ok bool) {
+	last, now := &lastDrops, monotonic()
+	namespace := proc.namespace("ns/net")
+	last.Lock()
+	defer last.Unlock()
+	if namespace != 0 && namespace == last.namespace && now-last.atNS < dropsNS {
+		return last.overflows, last.drops, true
+	}
+	overflows, drops, ok = listenDrops(proc)
+	if last.namespace = 0; ok {
+		last.namespace, last.atNS, last.overflows, last.drops = namespace, now, overflows, drops
+	}
+	return overflows, drops, ok
 }
 
 // listenDrops reads ListenOverflows and ListenDrops of the process's network namespace.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func TestAcceptQueues(t *testing.T) {
 			}
 		}
 	}
-	accept := openSlow(t, os.Getpid()).Read(monotonic()).Accept
+	accept := openSlow(t, os.Getpid()).Read(monotonic(), 1).Accept
 	if !accept.Known || accept.Why != "" {
 		t.Fatalf("not known: %s", accept.Why)
 	}
@@ -135,11 +136,11 @@ func TestAcceptQueueGoes(t *testing.T) {
 		return false
 	}
 	slow := openSlow(t, os.Getpid())
-	if a := slow.Read(0).Accept; !listed(a) {
+	if a := slow.Read(0, 1).Accept; !listed(a) {
 		t.Fatalf("not listed: %+v", a)
 	}
 	l.Close()
-	if a := slow.Read(time.Minute.Nanoseconds()).Accept; !a.Known || listed(a) {
+	if a := slow.Read(time.Minute.Nanoseconds(), 1).Accept; !a.Known || listed(a) {
 		t.Errorf("still listed: %+v", a)
 	}
 }
@@ -176,7 +177,7 @@ func TestAcceptQueueOfNamespace(t *testing.T) {
 	if n, err := out.Read(make([]byte, 16)); n == 0 {
 		t.Fatal(err)
 	}
-	a := openSlow(t, cmd.Process.Pid).Read(monotonic()).Accept
+	a := openSlow(t, cmd.Process.Pid).Read(monotonic(), 1).Accept
 	if !a.Known || len(a.Listeners) != 1 || a.Listeners[0].Queued != 4 {
 		t.Errorf("%+v; four clients wait at port %d", a, port)
 	}
@@ -192,5 +193,35 @@ func TestAcceptDrops(t *testing.T) {
 		if _, _, ok := parseListenDrops([]byte(lacking)); ok {
 			t.Errorf("%q", lacking)
 		}
+	}
+}
+
+// TestDropsAreShared: the counters of a network namespace are read once for several of its processes.
+func TestDropsAreShared(t *testing.T) {
+	dir, err := openDir("/proc/self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFD(dir)
+	proc := newLiving(os.Getpid(), dir)
+	defer proc.close()
+	last := &lastDrops
+	*last = struct {
+		sync.Mutex
+		namespace        uint64
+		atNS             int64
+		overflows, drops int64
+	}{}
+	before, _, ok := listenDrops(proc)
+	if overflows, _, known := sharedDrops(proc); known != ok || overflows < before {
+		t.Errorf("%d overflows, %v; the table had %d, %v", overflows, known, before, ok)
+	}
+	last.drops = 1 << 40
+	if _, drops, _ := sharedDrops(proc); ok && drops != 1<<40 {
+		t.Errorf("it was read again at once: %d", drops)
+	}
+	last.atNS -= dropsNS
+	if _, drops, _ := sharedDrops(proc); drops == 1<<40 {
+		t.Error("it was not read again")
 	}
 }

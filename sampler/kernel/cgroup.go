@@ -11,13 +11,9 @@ import (
 // maxCgroupDepth bounds the levels of a cgroup path that are read.
 const maxCgroupDepth = 16
 
-// cgroup reads the CPU throttling of the cgroups that a process is in, of hierarchy v2 or v1.
+// cgroup reads the CPU throttling of a cgroup and of its ancestors, of hierarchy v2 or v1.
 type cgroup struct {
-	text   string    // /proc/PID/cgroup as read last
 	levels []cpuStat // innermost first
-	mounts []cgroupMount
-	fd     int
-	file   string // the path of what fd is: /proc/PID/cgroup
 }
 
 type cpuStat struct {
@@ -27,39 +23,16 @@ type cpuStat struct {
 
 type throttling struct{ periods, throttled, throttledNS int64 }
 
-// open finds the cgroups that are mounted here. That there are none is not an error.
-func (c *cgroup) open(procPath string) error {
-	c.fd, c.file = noFD, procPath+"/cgroup"
-	mounts, err := readFile("/proc/self/mountinfo")
-	if err != nil {
-		return err
-	}
-	c.mounts = cgroupMounts(mounts)
-	return nil
-}
-
 func (c *cgroup) close() {
 	for _, l := range c.levels {
 		closeFD(l.fd)
 	}
 	c.levels = nil
-	closeFD(c.fd)
-	c.fd = noFD
 }
 
 // read returns the throttling of the innermost level that has had a CPU limit. It returns zeros if there is none,
-// because a level without a limit counts no periods. It follows a process that was moved to another cgroup.
-func (c *cgroup) read(buf []byte) (throttling, error) {
-	if c.fd < 0 {
-		return throttling{}, nil
-	}
-	n, err := pread(c.fd, buf)
-	if err != nil {
-		return throttling{}, &Error{"read", c.file, err}
-	}
-	if string(buf[:n]) != c.text {
-		c.moved(string(buf[:n]))
-	}
+// because a level without a limit counts no periods.
+func (c *cgroup) read(buf []byte) throttling {
 	for _, l := range c.levels {
 		n, err := pread(l.fd, buf)
 		if err != nil {
@@ -67,19 +40,16 @@ func (c *cgroup) read(buf []byte) (throttling, error) {
 			continue
 		}
 		if t := parseCPUStat(buf[:n]); t.periods > 0 {
-			return t, nil
+			return t
 		}
 	}
-	return throttling{}, nil
+	return throttling{}
 }
 
-// moved opens the cpu.stat files of a new cgroup path and of its ancestors, whose limits apply too.
-func (c *cgroup) moved(text string) {
-	for _, l := range c.levels {
-		closeFD(l.fd)
-	}
-	c.levels, c.text = nil, text
-	m, cgPath, ok := findCPUCgroup(c.mounts, text)
+// open opens the cpu.stat files of a cgroup and of its ancestors, whose limits apply too. text is /proc/PID/cgroup. It
+// opens none if the cgroup is not mounted here.
+func (c *cgroup) open(mounts []cgroupMount, text string) {
+	m, cgPath, ok := findCPUCgroup(mounts, text)
 	if !ok {
 		return // no hierarchy with the CPU controller is mounted here
 	}

@@ -26,7 +26,7 @@ func TestFreezerHidden(t *testing.T) {
 		defer p.Close()
 		for _, hidden := range []bool{false, true} {
 			if hidden {
-				p.cgroup.mounts = nil
+				p.mounts = nil
 				p.freezer.text = ""
 			}
 			for _, want := range []bool{false, true, false} {

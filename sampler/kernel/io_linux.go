@@ -67,6 +67,15 @@ func fileType(dir int, name string) (mode uint32, major uint32, err error) {
 	return uint32(st.Mode) & unix.S_IFMT, st.Rdev_major, err
 }
 
+// inodeOf returns the inode number of a file below a folder. It is zero if it cannot be read.
+func inodeOf(dir int, name string) uint64 {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, 0) != nil {
+		return 0
+	}
+	return st.Ino
+}
+
 // openFileLimit returns the number of descriptors that ddtop may have open.
 func openFileLimit() int {
 	var lim unix.Rlimit

@@ -82,6 +82,13 @@ func (l *living) move() bool {
 	return true
 }
 
+// namespace returns the inode number of a namespace, as ns/net. It is zero if it cannot be read.
+func (l *living) namespace(name string) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return inodeOf(l.at(), name)
+}
+
 // task is the task that the folder is of.
 func (l *living) task() int {
 	l.mu.Lock()

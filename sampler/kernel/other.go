@@ -25,6 +25,8 @@ func fileType(int, string) (mode, major uint32, err error) { return 0, 0, ErrUns
 func openFileLimit() int                                   { return 0 }
 func machine() string                                      { return "" }
 func monotonic() int64                                     { return 0 }
+func inodeOf(int, string) uint64                           { return 0 }
+func hasSwap() bool                                        { return false }
 func listNumbers(_ int, _, path string, buf []int32) ([]int32, error) {
 	return buf, &Error{"open", path, ErrUnsupported}
 }

@@ -221,7 +221,13 @@ func field(b []byte, name string) ([]byte, bool) {
 
 // memoryField returns a field "N kB" of a file with a line for each field (status, smaps_rollup), in bytes.
 func memoryField(b []byte, name string) (int64, bool) {
+	kB, ok := statusNumber(b, name)
+	return kB << 10, ok && kB < 1<<50
+}
+
+// statusNumber reads a line "Name: number" of a status file, which is not the first one.
+func statusNumber(b []byte, name string) (int64, bool) {
 	_, rest, ok := bytes.Cut(b, []byte("\n"+name+":"))
-	kB, _, isNumber := takeUint(skipSpaces(rest))
-	return int64(kB) << 10, ok && isNumber && kB < 1<<50
+	n, _, isNumber := takeUint(skipSpaces(rest))
+	return int64(n), ok && isNumber && n < 1<<62
 }

@@ -36,8 +36,8 @@ func TestPressure(t *testing.T) {
 	switch first.Pressure.Source {
 	case sampler.PressureCgroup:
 		var ok bool
-		if dir, ok = unifiedCgroup(p.cgroup.mounts, p.cgroup.text); !ok {
-			t.Fatalf("a cgroup's pressure without a cgroup: %q", p.cgroup.text)
+		if dir, ok = unifiedCgroup(p.mounts, p.group.text); !ok {
+			t.Fatalf("a cgroup's pressure without a cgroup: %q", p.group.text)
 		}
 		suffix = ".pressure"
 	case sampler.PressureMachine:
@@ -75,5 +75,43 @@ func TestPressure(t *testing.T) {
 	}
 	if want, ok := memoryField(status, "VmSwap"); !ok && strings.Contains(string(status), "VmSwap") || want != read.SwapBytes {
 		t.Errorf("swapped %d, status says %d", read.SwapBytes, want)
+	}
+}
+
+// TestFiguresOfSharedCgroup: the processes of a cgroup open its files once. Several of them read them again after
+// sharedNS, and one alone reads them each time.
+func TestFiguresOfSharedCgroup(t *testing.T) {
+	open := func() *ProcReader {
+		p, err := OpenProc(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	one, other := open(), open()
+	readAt := func(p *ProcReader, ns, want int64) {
+		t.Helper()
+		if _, err := p.Read(ns); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.group.atNS; got != want {
+			t.Errorf("at %d ns it has the figures of %d ns, not of %d", ns, got, want)
+		}
+	}
+	const began = 1e9
+	readAt(one, began, began)
+	readAt(one, began+1, began+1) // it is alone
+	readAt(other, began+2, began+1)
+	readAt(one, began+sharedNS, began+1)
+	readAt(other, began+1+sharedNS, began+1+sharedNS)
+	if one.group != other.group || len(allFigures.of) != 1 {
+		t.Errorf("the files of one cgroup are open %d times", len(allFigures.of))
+	}
+	one.Close()
+	readAt(other, began+2+sharedNS, began+2+sharedNS)
+	other.Close()
+	if len(allFigures.of) != 0 {
+		t.Errorf("%d cgroups are left open", len(allFigures.of))
 	}
 }

@@ -219,8 +219,8 @@ func TestThrottling(t *testing.T) {
 			t.Errorf("%s: %d, cpu.stat says %d to %d", c.name, c.got, c.lo, c.hi)
 		}
 	}
-	if len(p.cgroup.levels) == 0 || !strings.HasSuffix(p.cgroup.levels[0].path, "/inner/cpu.stat") {
-		t.Errorf("the levels of its cgroup are %v", p.cgroup.levels)
+	if levels := p.group.cgroup.levels; len(levels) == 0 || !strings.HasSuffix(levels[0].path, "/inner/cpu.stat") {
+		t.Errorf("the levels of its cgroup are %v", levels)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -40,8 +41,11 @@ const maxDiagParts = 1024
 type sockDiag struct {
 	fd  int
 	seq uint32
-	buf []byte
 }
+
+// diagBuffers hold answers while they are read. Each process that is followed has a sockDiag, and few are in use at a
+// time.
+var diagBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // errNoSuchSocket means that no socket matches the request.
 var errNoSuchSocket = errors.New("no such socket")
@@ -74,7 +78,7 @@ func openSockDiag(proc *living) (*sockDiag, error) {
 	if err != nil {
 		return nil, &Error{"sock_diag", fmt.Sprintf("process %d", proc.pid), err}
 	}
-	return &sockDiag{fd: fd, buf: make([]byte, 64<<10)}, nil
+	return &sockDiag{fd: fd}, nil
 }
 
 func diagSocket() (int, error) {
@@ -227,15 +231,17 @@ func (d *sockDiag) ask(request []byte, list bool, take func(answer []byte)) erro
 	if err := unix.Sendto(d.fd, append(m, request...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
+	buf := diagBuffers.Get().(*[64 << 10]byte)
+	defer diagBuffers.Put(buf)
 	for range maxDiagParts {
-		n, _, err := unix.Recvfrom(d.fd, d.buf, 0)
+		n, _, err := unix.Recvfrom(d.fd, buf[:], 0)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		over, err := d.part(d.buf[:n], list, take)
+		over, err := d.part(buf[:n], list, take)
 		if over || err != nil {
 			return err
 		}

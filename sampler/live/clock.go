@@ -99,6 +99,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			if c.Slow {
 				every = slowWorkEveryNS
 			}
+			if len(s.beginning) > 0 {
+				every = max(every, s.looks.Rest(s.budget.InForce()))
+			}
 			due = min(due, pace.Monotonic()+every)
 		}
 		sleep.Unless(due, over)
@@ -164,7 +167,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 				s.ticking.Unlock()
 				all, stacks := s.budget.Spent(depth, cost.Since(), stackNS, pace.Monotonic(), pace.OwnCPU)
 				c.Wait(all)
-				c.Rest(max(s.rests(), stacks))
+				c.Rest(s.rests(), stacks)
 				s.note(c, now, moving)
 				continue
 			}
@@ -200,7 +203,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		} else {
 			all, stacks := s.budget.Spent(paid, spent, stackNS, pace.Monotonic(), pace.OwnCPU)
 			c.Wait(all)
-			c.Rest(max(s.rests(), stacks))
+			c.Rest(s.rests(), stacks)
 		}
 		if cause := err; err != nil {
 			if now-s.lastCheck > failCheckNS {

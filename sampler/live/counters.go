@@ -54,7 +54,7 @@ func (s *sampling) beside() func() {
 }
 
 func (s *sampling) readSlow() {
-	now := s.slow.Read(pace.Monotonic())
+	now := s.slow.Read(pace.Monotonic(), int(s.sharers.Load()))
 	now.CPUUse = s.names.CPUUse(now.CPUUse)
 	s.slowNow.Store(&now)
 }

@@ -72,11 +72,9 @@ func (f *fetcher) run() {
 	defer sleep.Close()
 	last := pace.Monotonic()
 	for runs := f.of(); runs != nil; runs = f.of() {
-		now, emptied := pace.Monotonic(), false
-		for _, x := range runs {
-			if x.fetch(now, &emptied) {
-				last = now
-			}
+		now := pace.Monotonic()
+		if fetchEach(runs, now) {
+			last = now
 		}
 		every := int64(workEveryNS)
 		if len(runs) > manyRuns {
@@ -89,9 +87,28 @@ func (f *fetcher) run() {
 	}
 }
 
-// fetch takes what waits for it, and wakes the clock if a thread has begun something. It reports whether there were
-// records. Before that it takes what the ring has for all, unless that is done, which emptied says.
-func (x *switchRun) fetch(now int64, emptied *bool) bool {
+// fetchEach fetches the records of processes. It reports whether there were any.
+func fetchEach(runs []*switchRun, now int64) (had bool) {
+	for i := 0; i < len(runs) && !runs[i].empty(); i++ { // another one has to do that
+	}
+	for _, x := range runs {
+		had = x.programs.Waiting() && x.fetch(now) || had
+	}
+	return had
+}
+
+// empty takes what the ring has for all processes. It returns false if that is for another one to do.
+func (x *switchRun) empty() bool {
+	if !x.mu.TryLock() {
+		return false
+	}
+	defer x.mu.Unlock()
+	return !x.closed && x.on() && x.programs.Fetch() == nil // after an error look says why
+}
+
+// fetch takes what waits for it, and wakes the clock if a thread has begun something. It returns false if there is
+// nothing to do any longer.
+func (x *switchRun) fetch(now int64) bool {
 	if !x.mu.TryLock() {
 		return true // who has it fetches
 	}
@@ -99,13 +116,7 @@ func (x *switchRun) fetch(now int64, emptied *bool) bool {
 	if x.closed || !x.on() {
 		return false
 	}
-	if !*emptied {
-		*emptied = x.programs.Fetch() == nil // else look says why
-	}
-	if !x.programs.Waiting() {
-		return false
-	}
-	if x.drain(now) == nil && len(x.works.entered) > 0 {
+	if x.drain(now) == nil && x.works.Begun() {
 		wakeClock(x.source)
 	}
 	return true

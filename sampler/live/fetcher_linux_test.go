@@ -106,10 +106,7 @@ func TestFetcherWaitsForNobody(t *testing.T) {
 			fetched := make(chan struct{})
 			go func() {
 				defer close(fetched)
-				emptied := false
-				for _, x := range runs {
-					x.fetch(pace.Monotonic(), &emptied)
-				}
+				fetchEach(runs[:], pace.Monotonic())
 			}()
 			select {
 			case <-fetched:

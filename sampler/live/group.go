@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
 const (
@@ -58,6 +59,8 @@ type Group struct {
 	findAfter time.Duration
 	// unsettled is the time until all processes that the last search skipped are old enough. Zero means none.
 	unsettled time.Duration
+	// births finds new processes. It belongs to the searching goroutine.
+	births kernel.Births
 	// unseen is true if one of roots could not be read yet. It belongs to the searching goroutine.
 	unseen bool
 }

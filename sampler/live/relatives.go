@@ -12,13 +12,13 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
 const (
 	// lookEvery is the interval at which ddtop searches for processes that have started, ended or called exec. If a
 	// search takes more than one part in lookRest of the time, the interval is longer, up to longestRest. A search
-	// asks the kernel for the children of each thread of each process. For fifty workers that was a quarter of
-	// ddtop's CPU time.
+	// that asks the kernel for the children of each thread of each process is the expensive one (kernel.Births).
 	lookEvery   = 250 * time.Millisecond
 	longestRest = time.Second
 	lookRest    = 200
@@ -58,6 +58,8 @@ type relative struct {
 	userRead bool
 	// silentAt is when it last did not answer.
 	silentAt time.Time
+	// walked is true if the kernel was asked for its children. Later ones are found by Births.
+	walked bool
 	// named: it was named when the Group was opened, so that it keeps its place.
 	named bool
 	// heldSince is when it got its place. leaving is true if its Source was told to end. yielded is true if it gave
@@ -164,6 +166,11 @@ func (g *Group) lookForEnds() []*relative {
 	for _, r := range g.alive() {
 		// Asked before the kernel is: a process that is there after its Source has ended has called exec.
 		end, ended := g.endOf(r)
+		if !ended && g.lives(r) {
+			g.doubt(r, nil)
+			living = append(living, r)
+			continue
+		}
 		id, err := kernel.Identify(r.PID)
 		gone := errors.Is(err, kernel.ErrGone) || err == nil && (id.Ended || id.StartTicks != r.StartTicks)
 		g.doubt(r, err)
@@ -236,6 +243,14 @@ func (g *Group) endOf(r *relative) (sampler.End, bool) {
 		return r.src.End()
 	}
 	return r.ending, r.ended
+}
+
+// lives reports whether a process has a Source and has not ended. Its Source finds an exec. It makes one short system
+// call, where the files of /proc take six.
+func (g *Group) lives(r *relative) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return r.src != nil && !r.done && r.src.proc.Alive()
 }
 
 // alive returns the processes that are not known to have ended.
@@ -312,10 +327,15 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 	if !g.opts.Children {
 		return living
 	}
+	born, all := g.births.Since(pace.Monotonic())
 	for i := 0; i < len(living); i++ { // it grows by what is found
-		below, err := kernel.Children(living[i].PID)
-		if err != nil {
-			continue // it has ended since
+		below := childrenAmong(born, living[i].PID)
+		if all || !living[i].walked {
+			var err error
+			if below, err = kernel.Children(living[i].PID); err != nil {
+				continue // it has ended since
+			}
+			living[i].walked = true
 		}
 		var fresh []*relative
 		for _, pid := range below {
@@ -340,6 +360,16 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 		living = append(living, fresh...)
 	}
 	return living
+}
+
+// childrenAmong returns the children of a process among new processes.
+func childrenAmong(born []kernel.Born, pid int) (below []int) {
+	for _, b := range born {
+		if b.Parent == pid {
+			below = append(below, b.PID)
+		}
+	}
+	return below
 }
 
 // findMore adds the processes that Find finds.

@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/live/internal/works"
 	"github.com/ddtop/ddtop/sampler/ruby"
 	"github.com/ddtop/ddtop/sampler/switches"
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
@@ -32,8 +33,9 @@ const (
 )
 
 // countEveryNS is the interval between two readings of what the programs have counted, in ns. Each takes a system call.
-// It is quietCountNS while the process does nothing.
-const countEveryNS, quietCountNS = 100_000_000, 1_000_000_000
+// If there are more than manyRuns processes it is manyCountEveryNS, because losses are seen without a call. It is
+// quietCountNS while the process does nothing.
+const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 500_000_000, 1_000_000_000
 
 // leastFetch is the shortest time between two looks for records, in ns.
 const leastFetch = 20e6
@@ -72,7 +74,7 @@ type switchRun struct {
 	to       *exact.Machine
 	changes  *exact.Collector
 	stacks   *waitStacks
-	works    works
+	works    *works.Works
 	// taken are the stacks of the drain under way.
 	taken  map[instant]takenStack
 	counts tracer.Counts
@@ -117,7 +119,7 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	})
 	x.stacks, x.taken = newWaitStacks(), make(map[instant]takenStack)
 	x.rules = switches.NewMachine(x.to)
-	x.works.threads = make(map[int32]*working)
+	x.works = works.New()
 	if moves {
 		x.moved, err = s.openMoved(ctx, &scheduler)
 		x.feed = x.moved
@@ -281,13 +283,13 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	if x.closed || !x.on() || x.drain(now) != nil || now-x.gapToNS < lostNS {
 		return nil, nil // look says so
 	}
-	return x.moves.last, x.works.take()
+	return x.moves.last, x.works.Take()
 }
 
 // sampled applies the work of threads in a sample. The clock calls it.
 func (x *switchRun) sampled(s *sampler.Sample) {
 	if x.moved == nil && x.on() && x.mu.TryLock() {
-		x.works.saw(s)
+		x.works.Saw(s)
 		x.mu.Unlock()
 	}
 }
@@ -298,7 +300,11 @@ func (x *switchRun) drain(now int64) error {
 		if x.programs.Quiet() {
 			return nil
 		}
-		if since < countEveryNS {
+		every := int64(countEveryNS)
+		if x.source.sharers.Load() > manyRuns {
+			every = manyCountEveryNS
+		}
+		if since < every {
 			if err := x.take(now); err != nil || !x.programs.MayHaveLost() {
 				return err
 			}
@@ -329,7 +335,7 @@ func (x *switchRun) take(now int64) error {
 		}
 		if x.moved == nil {
 			x.moves.note(r.TID, r.NS)
-			x.works.note(r)
+			x.works.Note(r)
 			r.Name, r.Descriptor = kernel.CallName(r.Syscall)
 		}
 		x.rules.Feed(r)

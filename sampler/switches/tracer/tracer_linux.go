@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -53,6 +54,8 @@ type Tracer struct {
 	feeds    map[uint32]*Feed
 	// filled counts the reads before which the ring for records may have been full.
 	filled uint64
+	// record is the entry that read decodes. Nothing keeps it.
+	record switches.Record
 }
 
 // license is the license that programs must state to be allowed to read memory.
@@ -73,7 +76,9 @@ type Feed struct {
 	pending []switches.Record
 	// pendingStacks are copies that another process's Feed took from the ring.
 	pendingStacks []bpf.Stack
-	dropped       uint64
+	// waits is set while pending or pendingStacks have something.
+	waits   atomic.Bool
+	dropped uint64
 	// counted is what losses were known by at the last Counts: Tracer.filled and dropped.
 	counted [2]uint64
 	// fresh is set if the ring had something of the process since the last Counts, and at first.
@@ -180,6 +185,7 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 		emit(&f.pending[i])
 	}
 	f.pending = f.pending[:0]
+	f.waits.Store(len(f.pendingStacks) > 0)
 	return t.read(f, emit)
 }
 
@@ -191,15 +197,11 @@ func (f *Feed) Fetch() error {
 }
 
 // Waiting reports whether records or stacks wait that Fetch, or another Feed, took from its ring.
-func (f *Feed) Waiting() bool {
-	f.t.mu.Lock()
-	defer f.t.mu.Unlock()
-	return len(f.pending) > 0 || len(f.pendingStacks) > 0
-}
+func (f *Feed) Waiting() bool { return f.waits.Load() }
 
 // read takes what is in the ring, and calls emit with the records of f. All others wait. f may be nil.
 func (t *Tracer) read(f *Feed, emit func(*switches.Record)) error {
-	var r switches.Record
+	r := &t.record
 	err := t.ring.Read(func(b []byte) error {
 		if len(b) < recordSize {
 			return fmt.Errorf("an entry of %d bytes", len(b))
@@ -208,15 +210,16 @@ func (t *Tracer) read(f *Feed, emit func(*switches.Record)) error {
 		if of == nil {
 			return nil // ddtop has stopped following it
 		}
-		if err := of.target.decode(b, &r); err != nil {
+		if err := of.target.decode(b, r); err != nil {
 			return err
 		}
 		of.fresh = true
 		switch {
 		case of == f:
-			emit(&r)
+			emit(r)
 		case len(of.pending) < t.room():
-			of.pending = append(of.pending, r)
+			of.pending = append(of.pending, *r)
+			of.waits.Store(true)
 		default:
 			of.dropped++
 		}
@@ -241,6 +244,7 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 		emit(&f.pendingStacks[i])
 	}
 	f.pendingStacks = f.pendingStacks[:0]
+	f.waits.Store(len(f.pending) > 0)
 	err := t.stacks.Read(func(b []byte) error {
 		s, err := bpf.DecodeStack(b)
 		if err != nil {
@@ -256,6 +260,7 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 		case of != nil && len(of.pendingStacks) < maxPendingStacks/max(len(t.feeds), 1):
 			s.Frames, s.Values = bytes.Clone(s.Frames), bytes.Clone(s.Values)
 			of.pendingStacks = append(of.pendingStacks, s)
+			of.waits.Store(true)
 		}
 		return nil
 	})

@@ -37,6 +37,9 @@ const (
 	// leastLockHz and leastStackHz are the lowest rates of a Source, whatever a tick costs. With jitter two lock
 	// ticks are never further apart than 0.6 s. From 1 s on the time between would be unknown (stream.Reach).
 	leastLockHz, leastStackHz = 2.5, 0.2
+	// leastExactHz is the lowest rate of lock ticks of a Source whose changes are known without them. They read
+	// counters, and hand the changes on. Their jitter is a quarter, so that two are never further apart than 0.9 s.
+	leastExactHz = 1.4
 	// enoughShare is the part of the limit below which the least quality's need must fall before the limit holds
 	// again.
 	enoughShare = 0.8
@@ -79,7 +82,9 @@ type Budget struct {
 	// that share must not be exceeded.
 	mostShare float64
 	window    time.Duration
-	// needs is the share of one CPU that the least quality needs. extended is true if that is more than the limit,
+	// kinds is how many kinds of figures, in their order, can have their least quality.
+	kinds sampler.Figure
+	// needs is the share of one CPU that their least quality needs. extended is true if that is more than the limit,
 	// and is used.
 	needs    float64
 	extended bool
@@ -120,7 +125,7 @@ func (c *tickCost) settle() {
 
 // NewBudget returns a budget of a share of one CPU.
 func NewBudget(share float64) *Budget {
-	return &Budget{Share: share, stretch: stretch{1, 1, 1}}
+	return &Budget{Share: share, stretch: stretch{1, 1, 1}, kinds: sampler.NumFigures}
 }
 
 // Ask sets the requested rates of each Source, in Hz.
@@ -164,15 +169,15 @@ func (b *Budget) Extend(most float64, window time.Duration) {
 	b.mostShare, b.window = most, window
 }
 
-// leastRates returns the rates of lock ticks and of stack ticks that the least quality needs, as the mean of the
-// awake Sources. They are zero if the limit must not be exceeded.
-func (b *Budget) leastRates() (lockHz, stackHz float64) {
+// leastRates returns the rates of lock ticks and of stack ticks that the least quality of the first kinds of figures
+// needs, as the mean of the awake Sources. They are zero if the limit must not be exceeded.
+func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	if b.mostShare == 0 {
 		return 0, 0
 	}
 	e := min(float64(b.exact)/float64(max(b.awake, 1)), 1)
-	lock, stack := sampler.LeastRates(b.window, false)
-	exactLock, _ := sampler.LeastRates(b.window, true)
+	lock, stack := sampler.LeastRates(b.window, false, kinds)
+	exactLock, _ := sampler.LeastRates(b.window, true, kinds)
 	return min((1-e)*lock+e*exactLock, b.lockRate()), min(stack, b.stackHz)
 }
 
@@ -243,9 +248,13 @@ func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 		b.mu.Unlock()
 	}
 	longer := func(ns, by, least float64) float64 { return max(ns, min(ns*by, 1e9/least)) }
-	c.lockNS = longer(lockNS, now.lock, leastLockHz)
+	leastLock := leastLockHz
+	if c.Exact {
+		leastLock = leastExactHz
+	}
+	c.lockNS = longer(lockNS, now.lock, leastLock)
 	c.stackNS = max(longer(stackNS, now.stack, leastStackHz), c.lockNS)
-	c.slowLockNS = longer(max(lockNS, slowIntervalNS), now.idle, leastLockHz)
+	c.slowLockNS = longer(max(lockNS, slowIntervalNS), now.idle, leastLock)
 	c.slowStackNS = longer(max(stackNS, 2*slowIntervalNS), now.idle, leastStackHz)
 }
 
@@ -308,6 +317,26 @@ func (b *Budget) income() float64 {
 	return limit - min(b.beside, besideShare*limit)
 }
 
+// least returns the shares of a CPU that lock ticks and the rest of stack ticks need for the least quality of the kinds
+// of figures that can have it. It leaves out a kind that would not have it even if ddtop took the most. So fifty workers
+// do not cost twice as much for requests that are not shown in any case. lock and stack are the CPU times of a tick and
+// of its stacks, in seconds.
+func (b *Budget) least(lock, stack float64) (leastLock, leastStack float64) {
+	most := sampler.QualityMargin * (b.mostShare - min(b.beside, besideShare*b.mostShare))
+	before := b.kinds
+	for b.kinds = sampler.NumFigures; ; b.kinds-- {
+		lockHz, stackHz := b.leastRates(b.kinds)
+		leastLock, leastStack = float64(b.awake)*lockHz*lock, float64(b.awake)*stackHz*stack
+		enough := most
+		if b.kinds > before {
+			enough *= enoughShare
+		}
+		if leastLock+leastStack <= enough || b.kinds == 0 {
+			return leastLock, leastStack
+		}
+	}
+}
+
 func (b *Budget) tune(now, own int64) {
 	d := float64(now - b.tunedNS)
 	beside := max(float64(own-b.ownNS-(b.ticksNS-b.tunedTicksNS)), 0) / d
@@ -318,8 +347,7 @@ func (b *Budget) tune(now, own int64) {
 	b.lock.settle()
 	b.stack.settle()
 	lock, stack := b.lock.mean/1e9, max(b.stack.mean-b.lock.mean, 0)/1e9
-	leastLock, leastStack := b.leastRates()
-	leastLock, leastStack = float64(b.awake)*leastLock*lock, float64(b.awake)*leastStack*stack
+	leastLock, leastStack := b.least(lock, stack)
 	least := leastLock + leastStack
 	b.needs = least + min(b.beside, besideShare/(1-besideShare)*least)
 	switch usual := b.usual(); {

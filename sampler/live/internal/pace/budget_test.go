@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/sampler"
@@ -88,7 +89,7 @@ func (s *spender) run(until int64) {
 		}
 		wait, stacks := s.b.Spent(depth, int64(cost), s.last[at], now+int64(cost), func() int64 { return int64(all) })
 		c.Wait(wait)
-		c.Rest(stacks)
+		c.Rest(0, stacks)
 	}
 }
 
@@ -528,10 +529,42 @@ func TestBudgetInExactMode(t *testing.T) {
 	}
 }
 
+// TestBudgetForFiguresThatCanBe: more is taken only for kinds of figures that have their least quality then. Fifty
+// processes whose changes are known can't have enough stacks in ten seconds, so the limit holds. They can in a minute.
+// Sixteen can have enough stacks in ten seconds, and not enough for requests. Each has stacks at the lowest rate.
+func TestBudgetForFiguresThatCanBe(t *testing.T) {
+	for _, c := range []struct {
+		sources int
+		window  time.Duration
+		more    bool
+		kinds   sampler.Figure
+	}{
+		{sources: 1, window: sampler.QualityWindow, kinds: sampler.NumFigures},
+		{sources: 50, window: sampler.QualityWindow, kinds: sampler.FigureStacks},
+		{sources: 16, window: sampler.QualityWindow, more: true, kinds: sampler.FigureRequests},
+		{sources: 50, window: time.Minute, more: true, kinds: sampler.FigureRequests},
+	} {
+		s := newSpender(0.015, c.sources)
+		s.b.Extend(0.06, c.window)
+		s.exact = true
+		for range c.sources {
+			s.b.CountExact(true)
+		}
+		s.lock, s.stack = func(int, int64) float64 { return 100e3 }, func(int, int64) float64 { return 1.5e6 }
+		s.run(30e9)
+		if got := s.b.TakesMore(); got != c.more || s.b.kinds != c.kinds {
+			t.Errorf("%d processes, a window of %v: it takes more: %v, for %d kinds of figures", c.sources, c.window, got, s.b.kinds)
+		}
+		if float64(s.stk) < leastStackHz*20 {
+			t.Errorf("%d processes, a window of %v: %d stacks of the first one in 30 s", c.sources, c.window, s.stk)
+		}
+	}
+}
+
 // TestBudgetForQuality: figures have their least quality where the most that may be taken is enough for that, and no
 // more than it takes is taken. A limit that was asked for holds in any case.
 func TestBudgetForQuality(t *testing.T) {
-	lockHz, stackHz := sampler.LeastRates(sampler.QualityWindow, false)
+	lockHz, stackHz := sampler.LeastRates(sampler.QualityWindow, false, sampler.NumFigures)
 	for _, c := range []struct {
 		name         string
 		most         float64

@@ -51,8 +51,9 @@ type Clock struct {
 	// slowLockNS and slowStackNS are the intervals while nothing runs or waits.
 	slowLockNS, slowStackNS float64
 	Next, nextStack         int64
-	// restNS is the time before which no stacks are read.
-	restNS   int64
+	// restNS is the time before which no stacks are read. lastStack is when they were read last.
+	restNS, lastStack int64
+
 	lastBusy int64
 	Slow     bool
 	// Exact: each change of the GVL is known.
@@ -67,13 +68,22 @@ func NewClock(stackRate, lockRate float64, now int64) *Clock {
 	return &Clock{
 		lockNS: 1e9 / lockRate, stackNS: 1e9 / stackRate,
 		slowLockNS: slowIntervalNS, slowStackNS: 2 * slowIntervalNS,
-		Next: now, nextStack: now, lastBusy: now,
+		Next: now, nextStack: now, lastStack: now, lastBusy: now,
 		rng: rand.New(rand.NewPCG(uint64(now), 0x9e3779b97f4a7c15)),
 	}
 }
 
 // jitter draws an interval between half and one and a half times the nominal one.
 func (c *Clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float64())) }
+
+// lockJitter is jitter for lock ticks. While each change is known the ticks sample no states, so half of the jitter
+// does.
+func (c *Clock) lockJitter(ns float64) int64 {
+	if c.Exact {
+		return (c.jitter(ns) + int64(ns)) / 2
+	}
+	return c.jitter(ns)
+}
 
 // Tick is called when the clock woke up at now: it says what to read, and how many ticks it was too late for.
 func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
@@ -91,21 +101,25 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 		late = uint64(behind / interval)
 	}
 	if now >= c.nextStack {
-		depth = sampler.StackTick
+		depth, c.lastStack = sampler.StackTick, now
 		c.nextStack += c.jitter(stack)
 		if c.nextStack <= now {
 			c.nextStack = now + c.jitter(stack)
 		}
 	}
-	c.Next += c.jitter(interval)
+	c.Next += c.lockJitter(interval)
 	if c.Next <= now {
-		c.Next = now + c.jitter(interval)
+		c.Next = now + c.lockJitter(interval)
 	}
 	return depth, late
 }
 
-// Rest puts the next reading of stacks off until a time at least.
-func (c *Clock) Rest(until int64) { c.restNS, c.nextStack = until, max(c.nextStack, until) }
+// Rest puts the next reading of stacks off until a time at least, and for the budget until owed. The budget does not put
+// it off again and again: it leaves leastStackHz in any case.
+func (c *Clock) Rest(until, owed int64) {
+	c.restNS = max(until, min(owed, c.lastStack+1e9/leastStackHz))
+	c.nextStack = max(c.nextStack, c.restNS)
+}
 
 // Wait puts the next tick off until a time at least.
 func (c *Clock) Wait(until int64) { c.Next = max(c.Next, until) }

@@ -18,5 +18,13 @@ func (c *Credit) Allows(now int64, share float64) bool {
 	return share == 0 || c.ns > 0
 }
 
+// Rest returns how long there is no time for a reading, in ns. share is as for Allows.
+func (c *Credit) Rest(share float64) int64 {
+	if share == 0 || c.ns > 0 {
+		return 0
+	}
+	return int64(-c.ns / (share * creditShare))
+}
+
 // Spend counts the CPU time of a reading, in ns.
 func (c *Credit) Spend(ns int64) { c.ns -= float64(ns) }

@@ -24,7 +24,7 @@ const (
 // monitorSlackNS is how late Go's monitor thread may wake up, in ns. It asks for 20 µs at a time while a system call
 // lasts, but its work may take 10 ms and more. With 100 readings per second it woke up 140 times per second with a
 // slack of 4 ms, for 0.25 % of a CPU. With 20 ms it woke up 35 times, for 0.08 %.
-const monitorSlackNS = 10_000_000
+const monitorSlackNS = 25_000_000
 
 // Sleeper sleeps for one goroutine that has a thread of its own. docs/internals/reading.md#what-it-costs has the
 // reasons for its two ways, with figures.

@@ -32,7 +32,7 @@ const (
 	maxCheckedBytes = 8 << 20
 )
 
-// Sizes of the direct-mapped tables in front of the maps; powers of two.
+// The most slots of the direct-mapped tables in front of the maps; powers of two.
 const (
 	frontSize      = 2048
 	frameCacheSize = 1 << 13
@@ -64,8 +64,8 @@ type cache struct {
 	generations uint32
 	iseqFront   [frontSize]*iseq
 	methodFront [frontSize]*methodEntry
-	frameCache  [frameCacheSize]frameSlot
-	stackCache  [stackCacheSize]stackSlot
+	frameCache  heap.Recent[frameSlot]
+	stackCache  heap.Recent[stackSlot]
 
 	// waiting maps an address that lacks memory to the pass in which it was met. Without it, a recursion of a
 	// thousand frames would try it a thousand times.
@@ -116,8 +116,8 @@ func (d *loader) begin() {
 		d.interned = g
 		d.losses++
 		clear(d.frameIDs)
-		clear(d.frameCache[:])
-		clear(d.stackCache[:])
+		d.frameCache.Clear()
+		d.stackCache.Clear()
 		if d.generations++; d.generations%forgetGenerations == 0 {
 			// Code that the program has dropped does not come again. Code in use is read again when it comes next.
 			d.forgetAll()
@@ -293,7 +293,7 @@ func (d *loader) forgetAll() {
 	d.losses++
 	clear(d.iseqs)
 	clear(d.iseqFront[:])
-	clear(d.frameCache[:])
+	d.frameCache.Clear()
 	clear(d.frameIDs)
 	clear(d.methodEntries)
 	clear(d.methodFront[:])

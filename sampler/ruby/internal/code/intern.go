@@ -116,12 +116,16 @@ func (d *Decoder) internFrame(raw *Stack, i int, all *outerFrames) error {
 
 // frameID returns the ID of a frame, out of the cache or made and interned.
 func (d *Decoder) frameID(key frameKey, failed bool) (sampler.FrameID, error) {
-	slot := &d.frameCache[key.hash()%frameCacheSize]
+	hash := key.hash()
 	if !failed {
+		slot := d.frameCache.At(hash)
 		if slot.key == key && slot.id != 0 {
 			return slot.id, nil
 		}
 		if id, ok := d.frameIDs[key]; ok {
+			if slot.id != 0 {
+				slot = d.frameCache.Lose(hash, frameCacheSize)
+			}
 			*slot = frameSlot{key, id}
 			return id, nil
 		}
@@ -138,6 +142,10 @@ func (d *Decoder) frameID(key frameKey, failed bool) (sampler.FrameID, error) {
 	if complete {
 		if len(d.frameIDs) >= maxFrameIDs {
 			clear(d.frameIDs)
+		}
+		slot := d.frameCache.At(hash)
+		if slot.id != 0 && slot.key != key {
+			slot = d.frameCache.Lose(hash, frameCacheSize)
 		}
 		*slot = frameSlot{key, id}
 		d.frameIDs[key] = id
@@ -192,8 +200,12 @@ func (d *Decoder) makeFrame(key frameKey) (f sampler.Frame, complete bool, err e
 }
 
 func (d *Decoder) internStack(outer sampler.StackID, f sampler.FrameID) sampler.StackID {
-	slot := &d.stackCache[stackHash(outer, f)%stackCacheSize]
+	hash := uint64(stackHash(outer, f))
+	slot := d.stackCache.At(hash)
 	if slot.id == 0 || slot.caller != outer || slot.frame != f {
+		if slot.id != 0 {
+			slot = d.stackCache.Lose(hash, stackCacheSize)
+		}
 		*slot = stackSlot{outer, f, d.dict.InternStack(outer, f)}
 	}
 	return slot.id

@@ -50,7 +50,7 @@ func (d *validator) refreshLoadPath(nowNS int64) {
 	s.entries = words
 	s.version++
 	s.origins = newOrigins(list, fmt.Sprintf("%d.%d.", d.target.Release.Major, d.target.Release.Minor))
-	clear(d.frameCache[:])
+	d.frameCache.Clear()
 	clear(d.frameIDs)
 }
 

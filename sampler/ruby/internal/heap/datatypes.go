@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// typeCacheSize is the number of slots of the direct-mapped table of values with known types. It is a power of two.
+// typeCacheSize is the most slots of the table of values with known types. It is a power of two.
 const typeCacheSize = 1 << 12
 
 // typeSlot holds the type that a value had while some thread's stack held it.
@@ -32,14 +32,14 @@ func typeCycle(gc *sampler.GC) uint64 {
 // collection.
 func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	cycle := typeCycle(&o.gc)
-	slot := func(v uint64) *typeSlot { return &o.typeCache[(v>>3^v>>15)%typeCacheSize] }
+	hash := func(v uint64) uint64 { return v>>3 ^ v>>15 }
 	known := true
 	for i, v := range values {
 		names[i] = ""
 		if !o.IsObject(v) {
 			continue
 		}
-		if s := slot(v); cycle != 0 && s.value == v && s.cycle == cycle {
+		if s := o.typeCache.At(hash(v)); cycle != 0 && s.value == v && s.cycle == cycle {
 			names[i] = s.name
 			continue
 		}
@@ -65,7 +65,11 @@ func (o *Objects) DataTypeNames(values []uint64, names []string) {
 				names[i] = name
 			}
 			if _, other := err.(*wrongTypeError); cycle != 0 && (err == nil || other) {
-				*slot(v) = typeSlot{v, cycle, names[i]}
+				s := o.typeCache.At(hash(v))
+				if s.cycle == cycle && s.value != v {
+					s = o.typeCache.Lose(hash(v), typeCacheSize)
+				}
+				*s = typeSlot{v, cycle, names[i]}
 			}
 		}
 		return missing

@@ -33,7 +33,7 @@ const (
 type Objects struct {
 	variables
 	typeNames map[attach.Address]string
-	typeCache [typeCacheSize]typeSlot
+	typeCache Recent[typeSlot]
 	keys      keyCache
 }
 

@@ -3,9 +3,9 @@ package heap
 import "slices"
 
 const (
-	// keyCacheSize is the number of slots of the direct-mapped table of objects that are keys; a power of two.
+	// keyCacheSize is the most slots of the table of objects that are keys; a power of two.
 	keyCacheSize = 1 << 11
-	// hashCacheSize is the number of slots of the table of hashes of keys; a power of two.
+	// hashCacheSize is the same for the table of hashes of keys.
 	hashCacheSize = 1 << 8
 	// maxKeptKey bounds the text of a kept key, in bytes.
 	maxKeptKey = 64
@@ -23,8 +23,8 @@ type keyHash struct{ hash, typ uint64 }
 // believed only until the next collection. If hashes are made of addresses, no address has two hashes, and no hash
 // two addresses. This shows which kind a table is.
 type keyCache struct {
-	slots  [keyCacheSize]keySlot
-	hashes [hashCacheSize]hashSlot
+	slots  Recent[keySlot]
+	hashes Recent[hashSlot]
 	// byText is the type of tables whose hashes are made of texts. It is zero while that type is not known.
 	byText uint64
 }
@@ -49,15 +49,22 @@ type hashSlot struct {
 	text  string
 }
 
-func (c *keyCache) slot(key uint64) *keySlot { return &c.slots[(key>>3^key>>13)%keyCacheSize] }
+func keyPlace(key uint64) uint64 { return key>>3 ^ key>>13 }
 
 func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol bool) {
-	s := c.slot(key)
+	s := c.slots.At(keyPlace(key))
+	if s.value != 0 && s.value != key {
+		s = c.slots.Lose(keyPlace(key), keyCacheSize)
+	}
 	if h.typ != 0 && !symbol {
-		same := &c.hashes[(h.hash^h.hash>>13)%hashCacheSize]
+		place := h.hash ^ h.hash>>13
+		same := c.hashes.At(place)
 		if s.value == key && s.typ == h.typ && s.hash != h.hash && !s.symbol ||
 			same.keyHash == h && same.value != key && same.text == text {
 			c.byText = h.typ
+		}
+		if same.typ != 0 && same.keyHash != h {
+			same = c.hashes.Lose(place, hashCacheSize)
 		}
 		*same = hashSlot{h, key, text}
 	}
@@ -66,7 +73,7 @@ func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol
 
 // knownKey is keyAmong for a key that is kept. known is false if it is not kept. Then i and symbol mean nothing.
 func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol, known bool) {
-	s := o.keys.slot(key)
+	s := o.keys.slots.At(keyPlace(key))
 	if s.value != key || len(names) == 0 {
 		return 0, false, false
 	}

@@ -1,4 +1,5 @@
-package live
+// Package works finds the threads that begin work, by the records of thread switches.
+package works
 
 import (
 	"github.com/ddtop/ddtop/sampler"
@@ -14,9 +15,9 @@ const (
 	maxWorks = 4096
 )
 
-// works finds threads that begin or end work, by how deep in their stacks they are when they lose their CPU. A thread
+// Works finds threads that begin or end work, by how deep in their stacks they are when they lose their CPU. A thread
 // of a server waits for work in a certain frame, and works further in.
-type works struct {
+type Works struct {
 	threads map[int32]*working
 	entered []ruby.Entered
 }
@@ -35,8 +36,11 @@ type working struct {
 	lookedNS     int64
 }
 
-// note adds a record, and marks it if the thread has come back to the place where it waits for work.
-func (w *works) note(r *switches.Record) {
+// New returns a Works that knows no thread yet.
+func New() *Works { return &Works{threads: make(map[int32]*working)} }
+
+// Note adds a record, and marks it if the thread has come back to the place where it waits for work.
+func (w *Works) Note(r *switches.Record) {
 	t := w.threads[r.TID]
 	switch {
 	case r.Kind == switches.Exited:
@@ -67,8 +71,8 @@ func (w *works) note(r *switches.Record) {
 	t.cfp, t.ns, t.asleep = r.CFP, r.NS, asleep
 }
 
-// saw adds a sample's evidence for threads that have not moved since their last records.
-func (w *works) saw(s *sampler.Sample) {
+// Saw adds a sample's evidence for threads that have not moved since their last records.
+func (w *Works) Saw(s *sampler.Sample) {
 	for i := range s.Threads {
 		x := &s.Threads[i]
 		t := w.threads[x.TID]
@@ -90,9 +94,12 @@ func (w *works) saw(s *sampler.Sample) {
 	}
 }
 
-// take returns the threads that have begun something since the last call. The slice is valid until the next record.
-func (w *works) take() []ruby.Entered {
+// Take returns the threads that have begun something since the last call. The slice is valid until the next record.
+func (w *Works) Take() []ruby.Entered {
 	list := w.entered
 	w.entered = w.entered[:0]
 	return list
 }
+
+// Begun reports whether Take has threads to return.
+func (w *Works) Begun() bool { return len(w.entered) > 0 }

@@ -1,4 +1,4 @@
-package live
+package works
 
 import (
 	"testing"
@@ -11,34 +11,34 @@ import (
 // records; one that comes back has left it. A thread whose looks find nothing is looked at no more.
 func TestWorks(t *testing.T) {
 	const us = 1000
-	w := works{threads: make(map[int32]*working)}
+	w := New()
 	record := func(from, to int64, cfp uint64, asleep bool) (left bool) {
 		r := switches.Record{Kind: switches.Out, TID: 7, InNS: from * us, NS: to * us, Thread: 1, CFP: cfp, Asleep: asleep}
-		w.note(&r)
+		w.Note(&r)
 		return r.Left
 	}
 	sample := func(at int64, work sampler.WorkID) {
 		s := sampler.Sample{TimeNS: at * us, Threads: []sampler.Thread{{ID: 1, TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: work}}}}
-		w.saw(&s)
+		w.Saw(&s)
 	}
 	record(0, 10, 800, true)
 	record(20, 30, 500, false)
-	if list := w.take(); len(list) != 0 {
+	if list := w.Take(); len(list) != 0 {
 		t.Errorf("before it is known where it waits: %+v", list)
 	}
 	record(40, 50, 800, true)
 	sample(60, 0)
 	record(70, 80, 900, true) // further out
-	if list := w.take(); len(list) != 0 {
+	if list := w.Take(); len(list) != 0 {
 		t.Errorf("it has begun nothing: %+v", list)
 	}
 	record(90, 100, 500, false)
-	list := w.take()
+	list := w.Take()
 	if len(list) != 1 || list[0].TID != 7 || list[0].FromNS != 90*us || list[0].ByNS != 100*us {
 		t.Fatalf("it has begun something: %+v", list)
 	}
 	sample(110, 3)
-	if record(120, 130, 600, true) || record(140, 150, 300, true) || len(w.take()) != 0 {
+	if record(120, 130, 600, true) || record(140, 150, 300, true) || len(w.Take()) != 0 {
 		t.Error("it goes on with it")
 	}
 	if !record(160, 170, 800, true) {
@@ -47,7 +47,7 @@ func TestWorks(t *testing.T) {
 	looks := 0
 	for at := int64(200); at < 2000; at += 100 {
 		record(at, at+10, 500, false)
-		looks += len(w.take())
+		looks += len(w.Take())
 		sample(at+20, 0)
 		record(at+30, at+40, 800, true)
 	}
@@ -55,7 +55,7 @@ func TestWorks(t *testing.T) {
 		t.Errorf("it was looked at %d times for nothing", looks)
 	}
 	r := switches.Record{Kind: switches.Exited, TID: 7}
-	if w.note(&r); len(w.threads) != 0 {
+	if w.Note(&r); len(w.threads) != 0 {
 		t.Error("a thread that has ended is remembered")
 	}
 }

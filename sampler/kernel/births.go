@@ -1,0 +1,71 @@
+package kernel
+
+import (
+	"bytes"
+	"fmt"
+)
+
+const (
+	// maxBirths bounds the tasks whose parents Since reads, at 10 µs each. If there are more, the caller asks each
+	// process for its children.
+	maxBirths = 128
+	// birthsNS is the interval at which the caller asks each process for its children in any case, in ns. A process
+	// gets a child that is old if the child's parent ends (PR_SET_CHILD_SUBREAPER).
+	birthsNS = 5e9
+)
+
+// Births finds new processes by their numbers, which the kernel hands out in ascending order. So a machine that starts
+// no task costs one small file, however many threads are followed. It is for one goroutine.
+type Births struct {
+	// last is the number given last at the last call, and before the same at the call before that one.
+	before, last int64
+	// allNS is when the last call returned all.
+	allNS int64
+}
+
+// Since returns the living processes that were started since the call before the last one, and their parents. Each is
+// returned twice, because a number is given before its task can be found. all is true if new processes are not known,
+// so that the caller has to ask each process for its children. It is at first, if the numbers have begun anew, if there
+// are too many new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
+func (b *Births) Since(nowNS int64) (born []Born, all bool) {
+	from := b.before
+	last, ok := lastTask()
+	b.before, b.last = b.last, last
+	if !ok || from == 0 || nowNS-b.allNS >= birthsNS || last < from || last-from > maxBirths {
+		b.allNS = nowNS
+		return nil, true
+	}
+	for pid := from + 1; pid <= last; pid++ {
+		if parent, ok := parentOf(int(pid)); ok {
+			born = append(born, Born{PID: int(pid), Parent: parent})
+		}
+	}
+	return born, false
+}
+
+// Born is a new process.
+type Born struct{ PID, Parent int }
+
+// lastTask returns the number that a task was given last: the last field of /proc/loadavg (proc_loadavg(5)).
+func lastTask() (int64, bool) {
+	var buf [128]byte
+	b, err := readWhole(noFD, "/proc/loadavg", "/proc/loadavg", buf[:])
+	if err != nil {
+		return 0, false
+	}
+	n, rest, ok := takeUint(b[bytes.LastIndexByte(b, ' ')+1:])
+	return int64(n), ok && n < 1<<31 && len(bytes.TrimSpace(rest)) == 0
+}
+
+// parentOf returns the parent of a process. ok is false if the number belongs to a thread, or to no task.
+func parentOf(pid int) (parent int, ok bool) {
+	var buf [4096]byte
+	name := fmt.Sprintf("/proc/%d/status", pid)
+	b, err := readWhole(noFD, name, name, buf[:])
+	if err != nil {
+		return 0, false
+	}
+	group, _ := statusNumber(b, "Tgid")
+	parent64, known := statusNumber(b, "PPid")
+	return int(parent64), known && group == int64(pid)
+}

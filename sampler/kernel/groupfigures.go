@@ -1,0 +1,88 @@
+package kernel
+
+import (
+	"sync"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// sharedNS is how old the figures of a cgroup may be if another process of it has read them, in ns. Fifty workers of
+// one cgroup read its four files ten times a second together, and not fifty times.
+const sharedNS = 100e6
+
+// groupFigures are the figures that all processes of a cgroup have in common: its throttling and its pressure. Any
+// goroutine may use them.
+type groupFigures struct {
+	text string // /proc/PID/cgroup of its processes
+
+	mu       sync.Mutex
+	cgroup   cgroup
+	pressure pressure
+	// throttled and pressed were read at atNS. It is zero before that.
+	throttled throttling
+	pressed   sampler.Pressure
+	atNS      int64
+	// processes is the number of ProcReaders that use it. allFigures guards it.
+	processes int
+}
+
+// allFigures has the figures of each cgroup with a ProcReader, by the text of /proc/PID/cgroup.
+var allFigures struct {
+	sync.Mutex
+	of map[string]*groupFigures
+}
+
+// figuresOf returns the figures of the cgroup that /proc/PID/cgroup names. The caller calls leave after the last use.
+func figuresOf(mounts []cgroupMount, text string) *groupFigures {
+	allFigures.Lock()
+	defer allFigures.Unlock()
+	g := allFigures.of[text]
+	if g == nil {
+		g = &groupFigures{text: text}
+		g.cgroup.open(mounts, text)
+		g.pressure.init()
+		g.pressure.follow(mounts, text)
+		if allFigures.of == nil {
+			allFigures.of = make(map[string]*groupFigures)
+		}
+		allFigures.of[text] = g
+	}
+	g.processes++
+	return g
+}
+
+// leave ends a ProcReader's use. The last one closes the files.
+func (g *groupFigures) leave() {
+	allFigures.Lock()
+	defer allFigures.Unlock()
+	if g.processes--; g.processes > 0 {
+		return
+	}
+	delete(allFigures.of, g.text)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cgroup.close()
+	g.pressure.close()
+}
+
+// shared reports whether several processes use it.
+func (g *groupFigures) shared() bool {
+	allFigures.Lock()
+	defer allFigures.Unlock()
+	return g.processes > 1
+}
+
+// read returns the figures. nowNS is CLOCK_MONOTONIC. What another process has read less than sharedNS ago is not read
+// again. One process alone always reads.
+func (g *groupFigures) read(mounts []cgroupMount, nowNS int64, buf []byte) (throttling, sampler.Pressure) {
+	shared := g.shared()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if age := nowNS - g.atNS; !shared || g.atNS == 0 || age < 0 || age >= sharedNS {
+		g.throttled = g.cgroup.read(buf)
+		g.pressure.follow(mounts, g.text)
+		g.pressed = g.pressure.read(buf)
+		g.atNS = nowNS
+	}
+	return g.throttled, g.pressed
+}
