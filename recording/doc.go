@@ -39,8 +39,9 @@ import (
 // listen at a connection. Version 3 added what threads work for, with tables. Version 4 added the fibers that wait, and
 // version 5 the ids of traces. Version 6 added the changes of the GVL, and version 7 what threads do between these.
 // Version 8 added the queues in front of the process, and version 9 the locks of C code. Version 10 added the patterns
-// of requests' paths. Version 11 added the C functions in which threads stay.
-const Version = 11
+// of requests' paths. Version 11 added the C functions in which threads stay, and version 12 stacks of threads
+// that ran, with their C functions.
+const Version = 12
 
 // unit is the unit of most times, in ns: of kernel reads, CPU times and ReadNS.
 const unit = 1000

@@ -31,6 +31,8 @@ type generator struct {
 	lock    *lockModel
 	// noNative leaves out the C functions in which threads stay, as versions before 11 did.
 	noNative bool
+	// noRuns leaves out the stacks of running threads, as versions before 12 did.
+	noRuns bool
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
 	noTraces  bool // spans have none
@@ -128,6 +130,20 @@ func (g *generator) native(id sampler.StackID) sampler.StackID {
 		stack.Missing = "libpq finds its frames by register rbp"
 	}
 	return g.d.InternNative(id, &stack)
+}
+
+// runs makes the stacks of running threads of a sample, for two in five samples. It takes no random numbers.
+func (g *generator) runs() {
+	if g.s.Runs = nil; g.noRuns || g.looks%5 > 1 {
+		return
+	}
+	for i, t := range g.s.Threads[:min(len(g.s.Threads), g.looks%4)] {
+		r := sampler.NativeRun{AtNS: g.s.TimeNS - int64(1e7*(i+1)), Thread: t.ID, Stack: t.Stack, Holds: i%2 == 0, Collects: i%3 == 0}
+		if with := g.native(t.Stack); with != 0 {
+			r.Stack = with
+		}
+		g.s.Runs = append(g.s.Runs, r)
+	}
 }
 
 // queues makes the queues of a sample, every fifth time other ones. It takes no random numbers, so that what older
@@ -259,6 +275,7 @@ func (g *generator) wild() *sampler.Sample {
 	g.waiting()
 	g.queues()
 	g.nativeLocks()
+	g.runs()
 	g.wildChanges()
 	s.Reads.Ticks++
 	if s.Depth == sampler.StackTick {

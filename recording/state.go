@@ -64,6 +64,7 @@ const (
 	sampleExtended
 	sampleQueues      // since version 8
 	sampleNativeLocks // since version 9
+	sampleRuns        // since version 12
 )
 
 // Bits of a thread's mask: what changed. The first seven fit one byte.

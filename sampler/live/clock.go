@@ -177,7 +177,13 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			}
 			s.view.Fill(&sample, false)
 			s.followFibers(&sample)
-			s.listThreads(c.Exact)
+			running := s.Running.now.Load()
+			s.listThreads(c.Exact || running != nil)
+			sample.Runs = sample.Runs[:0]
+			if running != nil {
+				running.NameStacks()
+				running.Fill(&sample, s.listing.list)
+			}
 			if x := s.exact.now.Load(); x != nil && c.Exact {
 				x.nameStacks()
 			}
@@ -279,6 +285,7 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	if sample.TimeNS == 0 {
 		return // there is no sample to end with
 	}
+	sample.Runs = nil // the sample before has them
 	s.reader.Resume()
 	s.ticking.Lock()
 	err := s.reader.Read(sampler.LockTick, sample)
