@@ -48,6 +48,12 @@ func (m *Running) End() error {
 // On reports whether stacks are taken.
 func (m *Running) On() bool { return m.is() }
 
+// Failed returns why no stacks can be taken. It is empty if they can, or if that was not tried.
+func (m *Running) Failed() string {
+	_, why := m.source.watch.Running()
+	return why
+}
+
 // begins takes stacks from now on if that is wanted. The returned function ends it.
 func (m *Running) begins(ctx context.Context) (end func()) {
 	ctx, stop := context.WithCancel(ctx)

@@ -3,6 +3,7 @@ package running
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -39,8 +40,11 @@ type Run struct {
 	unnamed []stack
 	counts  sampler.RunningCounts
 	mapped  time.Time // when it was last read what the process has mapped
-	// lostBefore is what the kernel had lost at the last count.
-	lostBefore uint64
+	// uncopied is how many stacks the kernel could not copy.
+	uncopied uint64
+
+	// lost counts the stacks that were copied and are in no sample.
+	lost atomic.Uint64
 
 	mu sync.Mutex // guards named
 	// named are the stacks that the clock has not taken yet.
@@ -138,14 +142,14 @@ func (x *Run) look() error {
 			return err
 		}
 		x.counts.BusyNS = counted.BusyNS
-		x.counts.Lost += counted.Ticks - counted.Copied - x.lostBefore
-		x.lostBefore = counted.Ticks - counted.Copied
+		x.uncopied = counted.Ticks - counted.Copied
 	}
 	now := pace.Monotonic()
 	if err := x.feed.Drain(func(s *clock.Sample) { x.take(s, now) }); err != nil {
 		return err
 	}
 	x.handOn(now)
+	x.counts.Lost = x.uncopied + x.lost.Load()
 	x.of.Counts.CountRunning(x.counts, "")
 	return nil
 }
@@ -153,7 +157,7 @@ func (x *Run) look() error {
 // take unwinds a stack and asks for the name of its Ruby frames.
 func (x *Run) take(s *clock.Sample, now int64) {
 	if len(x.unnamed) >= maxRunning {
-		x.counts.Lost++
+		x.lost.Add(1)
 		return
 	}
 	r := stack{tid: s.TID, ns: s.NS, address: s.Thread, holds: s.Holds, collects: s.Collects}
@@ -194,7 +198,7 @@ func (x *Run) handOn(now int64) {
 			r.name = x.stacks.NameOf(r.taken.Unnamed)
 		}
 		if r.name.ID == 0 || len(x.named) >= maxRunning {
-			x.counts.Lost++
+			x.lost.Add(1)
 			continue
 		}
 		x.named = append(x.named, r)
@@ -215,7 +219,8 @@ func (x *Run) Fill(s *sampler.Sample, list *exact.List) {
 	for i := range x.named[:min(len(x.named), sampler.MaxNativeRuns)] {
 		r := &x.named[i]
 		id := list.Thread(r.address, r.tid)
-		if id == 0 || x.stacks.Void(&r.name) {
+		if id == 0 || !r.name.In(x.of.Dictionary.Generation()) {
+			x.lost.Add(1) // its thread has ended, or its name
 			continue
 		}
 		stack := r.name.ID

@@ -40,8 +40,9 @@ type Name struct {
 	proof       ruby.StackProof
 	// partly: names that belong to it could not be read, and may be the next time.
 	partly bool
-	// revision counts the times at which a proof may have ceased to hold.
-	revision uint64
+	// revision counts the times at which a proof may have ceased to hold. generation is the Dictionary's.
+	revision   uint64
+	generation sampler.Generation
 }
 
 // Stacks names stacks. One goroutine requests names, the clock gives them, and neither waits.
@@ -73,8 +74,11 @@ func (w *Stacks) End() { w.ended = true }
 // WithoutClock says that no stack gets a name until the clock calls Give again.
 func (w *Stacks) WithoutClock() { w.over.Store(true) }
 
-// Void reports whether a name is of before the Dictionary was emptied.
+// Void reports whether the code may have changed since a stack was named.
 func (w *Stacks) Void(name *Name) bool { return name.revision != w.revision.Load() }
+
+// In reports whether a stack was named in a generation of the Dictionary, so that its IDs hold.
+func (n *Name) In(g sampler.Generation) bool { return n.generation == g }
 
 // Taken is the stack of a record, with its name or with what will have the name.
 type Taken struct {
@@ -171,7 +175,7 @@ func (w *Stacks) Give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 					x.name = Name{ID: id, Resumes: resumes(dict, id), proof: proof, partly: !whole}
 				}
 			}
-			x.name.revision = w.revision.Load()
+			x.name.revision, x.name.generation = w.revision.Load(), dict.Generation()
 			x.named.Store(true)
 		default:
 			return
