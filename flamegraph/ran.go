@@ -46,8 +46,8 @@ type ranPart struct {
 	n     int64
 }
 
-// newRan returns the Ran of the entries with Key.Ran. It is nil if there are none.
-func newRan(dict *sampler.Dictionary, entries []Entry) *Ran {
+// NewRan returns the Ran of the entries with Key.Ran. It is nil if there are none.
+func NewRan(dict *sampler.Dictionary, entries []Entry) *Ran {
 	var r *Ran
 	for i := range entries {
 		e := &entries[i]
@@ -122,7 +122,7 @@ func (s *Snapshot) divide(dict *sampler.Dictionary) {
 		return
 	}
 	if dict != nil {
-		s.Ran = newRan(dict, s.Entries)
+		s.Ran = NewRan(dict, s.Entries)
 	}
 	out := make([]Entry, 0, len(s.Entries))
 	for _, e := range s.Entries {
