@@ -9,7 +9,8 @@ import (
 )
 
 // TestRanDivides: the time of a Ruby stack goes to the C functions in which the thread ran, in proportion to the stacks
-// that were taken. The totals of Ruby frames stay the same to the ns. Other threads, states and stacks stay whole.
+// that were taken. A stack of which none was taken is divided as its innermost method. The totals of Ruby frames stay
+// the same to the ns. Other states and methods stay whole.
 func TestRanDivides(t *testing.T) {
 	d := sampler.NewDictionary()
 	ruby := d.InternStack(0, d.InternFrame(sampler.Frame{Label: "Zlib.deflate", C: true}))
@@ -42,7 +43,7 @@ func TestRanDivides(t *testing.T) {
 	for _, e := range s.Entries {
 		got[e.Key] = got[e.Key].Plus(e.Weights)
 	}
-	for _, k := range keys[1:] {
+	for _, k := range []Key{keys[1], keys[3]} {
 		if got[k] != w {
 			t.Errorf("%+v has %+v", k, got[k])
 		}
@@ -61,6 +62,11 @@ func TestRanDivides(t *testing.T) {
 		if k.Ran {
 			t.Errorf("%+v", k)
 		}
+	}
+	// The other thread has the same method with other callers, of which nothing was taken.
+	_, frame := d.Stack(slow)
+	if n := got[Key{Thread: 2, Stack: slow, State: gvl.Running}]; n.WallNS != 600_000_004 || d.Frame(frame).Label != "longest_match" {
+		t.Errorf("by its method: %+v", n)
 	}
 	tree := NewBuilder(d).Build(&s, Options{Metric: CPU})
 	for _, n := range tree.Root.Children {

@@ -118,6 +118,10 @@ func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, contr
 		return out, err
 	}
 	out.Frames = r.names(frames)
+	// The instruction that is executed differs each time, and there would be as many stacks.
+	if len(out.Frames) > 0 && out.Frames[0].Function != 0 {
+		out.Frames[0].Offset = out.Frames[0].Function
+	}
 	return out, nil
 }
 
