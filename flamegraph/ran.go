@@ -29,8 +29,8 @@ func (c *Collector) runs(s *sampler.Sample) {
 }
 
 // Ran says in which C functions threads ran, by their Ruby stacks. It divides the time of a Ruby stack among the C
-// functions in proportion to the stacks that were taken while the thread ran in it. If none was, the stacks of its
-// innermost method count, of any thread and caller. A nil Ran divides nothing.
+// functions, in proportion to the stacks that were taken. If none was taken in a Ruby stack, the stacks of its innermost
+// method count, of any thread and caller. A nil Ran divides nothing.
 type Ran struct {
 	dict *sampler.Dictionary
 	// places have whole stacks, and methods have only the C functions.
@@ -192,7 +192,7 @@ func (w Weights) timesOf(n, total int64) Weights {
 		Samples: part(w.Samples)}
 }
 
-// divide divides the entries of a Snapshot, and removes those of Key.Ran.
+// divide divides the entries of a Snapshot, and removes the entries with Key.Ran.
 func (s *Snapshot) divide(dict *sampler.Dictionary) {
 	if s.Ran = nil; !slices.ContainsFunc(s.Entries, func(e Entry) bool { return e.Key.Ran }) {
 		return

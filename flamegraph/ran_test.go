@@ -65,7 +65,8 @@ func TestRanDivides(t *testing.T) {
 	}
 	// The other thread has the same method with other callers, of which nothing was taken.
 	_, frame := d.Stack(slow)
-	if n := got[Key{Thread: 2, Stack: slow, State: gvl.Running}]; n.WallNS != 600_000_004 || d.Frame(frame).Label != "longest_match" {
+	n := got[Key{Thread: 2, Stack: slow, State: gvl.Running}]
+	if n.WallNS != 600_000_004 || d.Frame(frame).Label != "longest_match" {
 		t.Errorf("by its method: %+v", n)
 	}
 	tree := NewBuilder(d).Build(&s, Options{Metric: CPU})

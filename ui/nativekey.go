@@ -51,7 +51,7 @@ func (k *nativeKey) press(m *Model) tea.Cmd {
 		k.busy = true
 		return func() tea.Msg { return nativeMsg{off: true, err: with.End()} }
 	case m.Source.Done:
-		m.message.Fail("C functions of running threads need a running process, and no samples come any more")
+		m.message.Fail("C functions of running threads need a running process, and this one has ended")
 	default:
 		k.busy = true
 		m.message.Say("taking C functions of running threads …")

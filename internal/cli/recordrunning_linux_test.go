@@ -22,8 +22,8 @@ import (
 )
 
 // TestRecordingHasFunctionsOfRunningThreads: a recording made with --native says in which C functions a thread ran, and
-// so does each file made of it. In a profile the CPU time of a Ruby method is divided among its C functions as the
-// kernel's clock of the thread divides it, and no function is below another method.
+// so does each file made of it. In a profile, the CPU time of a Ruby method is divided among its C functions. The shares
+// equal the shares by the kernel's clock, and no function is below another method.
 func TestRecordingHasFunctionsOfRunningThreads(t *testing.T) {
 	rubytest.Long(t)
 	if err := live.MayRun(); err != nil {
@@ -98,7 +98,8 @@ func countRuns(t *testing.T, file, method string) (n int) {
 	d := r.Dictionary()
 	_ = r.Run(context.Background(), func(s *sampler.Sample) { // its end is no error
 		for i := range s.Runs {
-			if slices.ContainsFunc(d.Frames(s.Runs[i].Stack, nil), func(id sampler.FrameID) bool { return d.Frame(id).Label == method }) {
+			is := func(id sampler.FrameID) bool { return d.Frame(id).Label == method }
+			if slices.ContainsFunc(d.Frames(s.Runs[i].Stack, nil), is) {
 				n++
 			}
 		}
@@ -119,14 +120,16 @@ func TestNativeWithoutRights(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, setpriv, "--reuid=65532", "--regid=65532", "--clear-groups", "--inh-caps="+rights,
-		"--ambient-caps="+rights, "--", ddtop, "record", "--native", "-d", "500ms", "-o", "-", "--format", "collapsed", strconv.Itoa(p.PID))
+		"--ambient-caps="+rights, "--", ddtop, "record", "--native", "-d", "500ms", "-o", "-", "--format", "collapsed",
+		strconv.Itoa(p.PID))
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil || len(out) == 0 {
 		t.Fatalf("%v: %s", err, &said)
 	}
-	if n := strings.Count(said.String(), "no C functions of running threads: "); n != 1 || !strings.Contains(said.String(), "lacks CAP_BPF and CAP_PERFMON") {
+	n := strings.Count(said.String(), "no C functions of running threads: ")
+	if n != 1 || !strings.Contains(said.String(), "lacks CAP_BPF and CAP_PERFMON") {
 		t.Errorf("it said %q", &said)
 	}
 }

@@ -28,8 +28,8 @@ func SayNote(std Streams, note string) {
 	}
 }
 
-// SayNotes prints why the measurement of a process ended early, and the failures of its exact mode and of --native if there
-// were some.
+// SayNotes prints why the measurement of a process ended early. It prints the failures of exact mode and of --native,
+// too.
 func SayNotes(std Streams, src sampler.Source, note string) {
 	SayNote(std, note)
 	if what, why := exact.Note(src); what != "" {

@@ -74,8 +74,8 @@ type Options struct {
 	Counts *sampler.NativeWatch
 }
 
-// Open has the kernel take stacks of a process's running threads. Errors are bpf.ErrKernel, bpf.ErrRights, and errors of
-// cstacks.
+// Open has the kernel take stacks of a process's running threads. Errors are bpf.ErrKernel, bpf.ErrRights, and errors
+// of cstacks.
 func Open(o Options) (*Run, error) {
 	x := &Run{of: o, quit: make(chan struct{}), done: make(chan struct{}), stacks: stacknames.New()}
 	err := x.reader.Prepare(o.Subject)
