@@ -50,7 +50,7 @@ var shared struct {
 type Feed struct {
 	t      *timer
 	target Target
-	// pending are stacks that another process's Feed took from the ring.
+	// pending are stacks that were taken from the ring, also by another process's Feed.
 	pending []Sample
 }
 
@@ -116,40 +116,41 @@ func (f *Feed) Close() error {
 	return err
 }
 
-// Drain hands out the stacks that were copied since the last time. A Sample is valid during the call.
+// Drain hands out the stacks that were copied since the last time. A Sample is valid during the call. Other Feeds go on
+// meanwhile, because emit may read the process's memory, which can hang.
 func (f *Feed) Drain(emit func(*Sample)) error {
+	list, err := f.take()
+	for i := range list {
+		emit(&list[i])
+	}
+	if err != nil {
+		return fmt.Errorf("reading the ring of running threads' stacks: %w", err)
+	}
+	return nil
+}
+
+// take takes what the ring has for all Feeds, and returns the stacks of f.
+func (f *Feed) take() ([]Sample, error) {
 	t := f.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i := range f.pending {
-		emit(&f.pending[i])
-	}
-	f.pending = nil
-	var s Sample
 	err := t.ring.Read(func(b []byte) error {
 		tgid, err := tgidOf(b)
 		of := t.feeds[tgid]
-		if err != nil || of == nil {
+		if err != nil || of == nil || of != f && len(of.pending) >= maxPending/len(t.feeds) {
 			return err
 		}
-		if of != f && len(of.pending) >= maxPending/len(t.feeds) {
-			return nil
-		}
+		var s Sample
 		if err := of.target.decode(b, &s); err != nil {
 			return err
-		}
-		if of == f {
-			emit(&s)
-			return nil
 		}
 		s.Frames, s.Values, s.Native = bytes.Clone(s.Frames), bytes.Clone(s.Values), bytes.Clone(s.Native)
 		of.pending = append(of.pending, s)
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("reading the ring of running threads' stacks: %w", err)
-	}
-	return nil
+	list := f.pending
+	f.pending = nil
+	return list, err
 }
 
 func tgidOf(b []byte) (uint32, error) {

@@ -17,11 +17,12 @@ import (
 )
 
 const (
-	// lookEvery is the interval between two reads of the ring. 64 busy CPUs fill a third of the
-	// ring in it.
+	// lookEvery is the interval between two reads of the ring. Eight busy CPUs fill a seventh of the ring in it.
 	lookEvery = 50 * time.Millisecond
 	// mapsEvery is the interval between two readings of what the process has mapped.
 	mapsEvery = time.Second
+	// mostCPUs bounds the stacks that are unwound, as many as this number of busy CPUs gives. Each takes 10 to 35 µs.
+	mostCPUs = 8
 	// maxRunning bounds the stacks that wait for their names, or for the clock.
 	maxRunning = 1024
 )
@@ -39,7 +40,10 @@ type Run struct {
 	stacks  *stacknames.Stacks
 	unnamed []stack
 	counts  sampler.RunningCounts
-	mapped  time.Time // when it was last read what the process has mapped
+	// looked is when the ring was last read. room is how many stacks may be unwound.
+	looked time.Time
+	room   float64
+	mapped time.Time // when it was last read what the process has mapped
 	// uncopied is how many stacks the kernel could not copy.
 	uncopied uint64
 
@@ -126,7 +130,9 @@ func (x *Run) run() {
 		}
 	}
 	x.err = errors.Join(x.err, x.feed.Close())
-	x.of.Counts.CountRunning(x.counts, x.of.Subject.Names.Error(x.err))
+	if x.of.Subject.Process.Alive() {
+		x.of.Counts.CountRunning(x.counts, x.of.Subject.Names.Error(x.err))
+	}
 	x.End()
 }
 
@@ -144,6 +150,9 @@ func (x *Run) look() error {
 		x.counts.BusyNS = counted.BusyNS
 		x.uncopied = counted.Ticks - counted.Copied
 	}
+	second := float64(mostCPUs * x.of.Hz)
+	x.room = min(x.room+second*time.Since(x.looked).Seconds(), second)
+	x.looked = time.Now()
 	now := pace.Monotonic()
 	if err := x.feed.Drain(func(s *clock.Sample) { x.take(s, now) }); err != nil {
 		return err
@@ -156,10 +165,11 @@ func (x *Run) look() error {
 
 // take unwinds a stack and asks for the name of its Ruby frames.
 func (x *Run) take(s *clock.Sample, now int64) {
-	if len(x.unnamed) >= maxRunning {
+	if len(x.unnamed) >= maxRunning || x.room < 1 {
 		x.lost.Add(1)
 		return
 	}
+	x.room--
 	r := stack{tid: s.TID, ns: s.NS, address: s.Thread, holds: s.Holds, collects: s.Collects}
 	frames, whole, ok := x.of.Reader.CopiedControls(x.of.Subject.Process,
 		&ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values})
