@@ -177,12 +177,12 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			}
 			s.view.Fill(&sample, false)
 			s.followFibers(&sample)
-			running := s.Running.now.Load()
-			s.listThreads(c.Exact || running != nil)
+			running := s.Running.is()
+			s.listThreads(c.Exact || running)
 			sample.Runs = sample.Runs[:0]
-			if running != nil {
-				running.NameStacks()
-				running.Fill(&sample, s.listing.list)
+			if x := s.Running.now.Load(); running {
+				x.NameStacks()
+				x.Fill(&sample, s.listing.list)
 			}
 			if x := s.exact.now.Load(); x != nil && c.Exact {
 				x.nameStacks()

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 
@@ -109,5 +110,54 @@ func spendsInTheseFunctions(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 		if math.Abs(got-want) > odds.Within(n) {
 			t.Errorf("%s: %.4f of %g stacks, and %.4f of the time", name, got, n, want)
 		}
+	}
+}
+
+// TestRunningBeginsAndEnds: C stacks of running threads can be switched on and off again and again. The end of the
+// process is no failure. Nothing is left in the kernel.
+func TestRunningBeginsAndEnds(t *testing.T) {
+	if err := MayRun(); err != nil {
+		t.Skip(err)
+	}
+	p := rubytest.One(t).Start(t, "$stdout.sync = true\nThread.new { loop { 1000.times { } } }\nputs 'ready'\n$stdin.gets", rubytest.Options{})
+	p.Expect(t, "ready")
+	s, err := Open(t.Context(), p.PID, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+	defer cancel()
+	turns, off, offNS := 0, 0, int64(0)
+	err = s.Run(ctx, func(x *sampler.Sample) {
+		switch {
+		case turns == 3 && s.Running.On():
+			p.CloseStdin(t) // the process ends while they are taken
+			turns++
+		case len(x.Runs) > 0 && s.Running.On():
+			if err := s.Running.Start(ctx); err == nil {
+				t.Error("they were begun twice")
+			}
+			if err := s.Running.End(); err != nil {
+				t.Error(err)
+			}
+			turns, offNS = turns+1, x.TimeNS
+		case !s.Running.On() && turns < 4:
+			if len(x.Runs) > 0 && x.TimeNS > offNS+4e8 { // earlier samples were on their way
+				off++
+			}
+			if x.TimeNS > offNS+4e8 {
+				if err := s.Running.Start(ctx); err != nil {
+					t.Error(err)
+					cancel()
+				}
+			}
+		}
+	})
+	if !errors.Is(err, sampler.ErrEnded) || turns != 4 || off > 0 || s.Running.Failed() != "" {
+		t.Errorf("%v, %d turns, %d samples with stacks while it was off, failed: %s", err, turns, off, s.Running.Failed())
+	}
+	if err := s.Running.End(); err != nil || s.Running.On() {
+		t.Error(err)
 	}
 }
