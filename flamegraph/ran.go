@@ -29,8 +29,8 @@ func (c *Collector) runs(s *sampler.Sample) {
 }
 
 // Ran says in which C functions threads ran, by their Ruby stacks. It divides the time of a Ruby stack among the C
-// functions, in proportion to the stacks that were taken. If none was taken in a Ruby stack, the stacks of its innermost
-// method count, of any thread and caller. A nil Ran divides nothing.
+// functions, in proportion to the stacks that were taken. If none was taken in a Ruby stack, the stacks of its
+// innermost method count, of any thread and caller. A nil Ran divides nothing.
 type Ran struct {
 	dict *sampler.Dictionary
 	// places have whole stacks, and methods have only the C functions.

@@ -77,7 +77,8 @@ func TestRanDivides(t *testing.T) {
 	}
 }
 
-// TestRanKeepsSums: with any stacks the sums by thread, state and Ruby frame are the same with and without the division.
+// TestRanKeepsSums: with any stacks the sums by thread, state and Ruby frame are the same with and without the
+// division.
 func TestRanKeepsSums(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	d := sampler.NewDictionary()

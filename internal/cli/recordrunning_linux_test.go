@@ -22,8 +22,8 @@ import (
 )
 
 // TestRecordingHasFunctionsOfRunningThreads: a recording made with --native says in which C functions a thread ran, and
-// so does each file made of it. In a profile, the CPU time of a Ruby method is divided among its C functions. The shares
-// equal the shares by the kernel's clock, and no function is below another method.
+// so does each file made of it. In a profile, the CPU time of a Ruby method is divided among its C functions. The
+// shares equal the shares by the kernel's clock, and no function is below another method.
 func TestRecordingHasFunctionsOfRunningThreads(t *testing.T) {
 	rubytest.Long(t)
 	if err := live.MayRun(); err != nil {
