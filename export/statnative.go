@@ -35,8 +35,16 @@ func statNativeWaits(b *strings.Builder, s *report.Stat) {
 
 // statNativeReads writes how many native stacks were read and refused, if any were.
 func statNativeReads(b *strings.Builder, r *report.StatNativeReads) {
+	if r == nil {
+		return
+	}
+	if x := r.Running; x != nil && x.Missing != nil {
+		fmt.Fprintf(b, "no native stacks of running threads: %s\n", flamegraph.Printable(*x.Missing))
+	} else if x != nil {
+		fmt.Fprintf(b, "native stacks of running threads: read %d, refused %d, too short %d, lost %d\n", x.Read, x.Refused,
+			x.Short, x.Lost)
+	}
 	switch {
-	case r == nil:
 	case r.Missing != nil:
 		fmt.Fprintf(b, "no native stacks: %s\n", flamegraph.Printable(*r.Missing))
 	case r.Read+r.Moved+r.Refused > 0:

@@ -41,6 +41,7 @@ type Sink interface {
 //   - A thread's CPU time is known from schedstat, at a lower rate. It is divided among the stacks seen since then, by
 //     their time in states that can use a CPU. If there was no such state, their time in any state counts.
 //   - BlameNS is the time that others of the same ractor wait, charged to the holder's stack.
+//   - Stacks of running threads with their C functions are counted by keys of their own (Key.Ran).
 //   - AllocSeen is what was allocated just before a stack was read (sampler.AllocPair).
 //
 // It allocates nothing in the steady state. It is not safe for concurrent use. Rollings are.
@@ -174,6 +175,7 @@ func (c *Collector) Ended(slot int, _ int64) {
 // Tick charges the values that are counted by sample.
 func (c *Collector) Tick(t *gvl.Tick) {
 	c.nativeTick(t)
+	c.runs(t.Sample)
 	for i := range t.States {
 		slot, ts := t.Slots[i], &t.States[i]
 		if slot < 0 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
 const (
@@ -66,6 +68,7 @@ type Rolling struct {
 	overflow uint64
 	dropped  Weights
 	as       []EndpointID // which stands for each, or nil
+	dict     *sampler.Dictionary
 }
 
 // NewRolling returns a Rolling over the last windowNS ns, which drops data in steps of slotNS ns. If slotNS is 0, it
@@ -92,6 +95,10 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	}
 	return r, nil
 }
+
+// DivideBy makes Snapshots divide the time of running threads among the C functions in which they ran. dict names the
+// stacks.
+func (r *Rolling) DivideBy(dict *sampler.Dictionary) { r.dict = dict }
 
 // rename gives the weights of each EndpointID to the one that stands for it.
 func (r *Rolling) rename(as []EndpointID) {
@@ -257,11 +264,13 @@ type Snapshot struct {
 	// FromNS and ToNS are the period of Entries, CLOCK_MONOTONIC in ns. Both are 0 if it is empty.
 	FromNS, ToNS int64
 	// Entries are in no particular order, each Key once. A Key whose request became known by another name can come
-	// twice.
+	// twice, and so can one that Ran has divided.
 	Entries []Entry
 	// Overflow counts additions whose stack was dropped at MaxKeys, Dropped the weights that came too late.
 	Overflow uint64
 	Dropped  Weights
+	// Ran has divided Entries among C functions. It is nil if no stacks of running threads were taken.
+	Ran *Ran
 
 	merge []int32 // scratch of SnapshotRange: 1 + index in Entries, by index in Rolling.entries
 }
@@ -288,6 +297,7 @@ func (r *Rolling) Snapshot(s *Snapshot) {
 		s.Entries = append(s.Entries, Entry{r.key(e), e.total})
 	}
 	r.describe(s)
+	s.divide(r.dict)
 }
 
 func (r *Rolling) describe(s *Snapshot) {
@@ -314,6 +324,7 @@ func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	first, last := r.each(fromNS, toNS, func(_ int64, d delta) { s.merged(r, d) })
 	// The request of an empty entry got another name.
 	s.Entries = slices.DeleteFunc(s.Entries, func(e Entry) bool { return e.Weights == Weights{} })
+	s.divide(r.dict)
 	s.FromNS = max(s.FromNS, first*r.slotNS)
 	s.ToNS = max(s.FromNS, min(s.ToNS, (last+1)*r.slotNS))
 }

@@ -14,6 +14,9 @@ func (r *Rolling) Spread(fromNS, toNS int64, chosen func(Key) bool, visit func(f
 	answers := make([]uint8, len(r.entries))
 	see := func(n int64, d delta) {
 		k := r.key(&r.entries[d.entry])
+		if k.Ran {
+			return
+		}
 		if answers[d.entry] == unasked {
 			answers[d.entry] = no
 			if chosen(k) {

@@ -35,14 +35,18 @@ type Key struct {
 	// reasons (Collector.ByGC).
 	GC uint16
 	// Rests is whether the thread had nothing to do, of a Collector that knows (Collector.ByRest).
-	Rests    bool
+	Rests bool
+	// Ran marks a stack with C functions that was taken while the thread ran. Weights.Samples counts such stacks, and
+	// there are no other weights. A Collector gives such keys to its Sinks, and no Snapshot has them.
+	Ran      bool
 	Endpoint EndpointID
 }
 
-// Compare orders keys by thread, stack, state, endpoint, reason of a collection, and rest after work.
+// Compare orders keys by thread, stack, state, endpoint, reason of a collection, rest after work, and Ran.
 func (k *Key) Compare(o *Key) int {
 	return cmp.Or(cmp.Compare(k.Thread, o.Thread), cmp.Compare(k.Stack, o.Stack), cmp.Compare(k.State, o.State),
-		cmp.Compare(k.Endpoint, o.Endpoint), cmp.Compare(k.GC, o.GC), compareBools(k.Rests, o.Rests))
+		cmp.Compare(k.Endpoint, o.Endpoint), cmp.Compare(k.GC, o.GC), compareBools(k.Rests, o.Rests),
+		compareBools(k.Ran, o.Ran))
 }
 
 func compareBools(x, y bool) int {

@@ -95,6 +95,16 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 			}
 		}
 	}
+	for i := range out.sample.Runs {
+		stack(out.sample.Runs[i].Stack)
+		info, _ := d.Thread(out.sample.Runs[i].Thread)
+		info.GoneNS = 0
+		out.threads = append(out.threads, info)
+		out.sample.Runs[i].Stack = 0
+	}
+	if len(out.sample.Runs) == 0 {
+		out.sample.Runs = nil
+	}
 	if len(out.sample.Changes.List) == 0 {
 		out.sample.Changes.List = nil
 	}

@@ -99,7 +99,7 @@ func (e *encoder) add(s *sampler.Sample) error {
 		}
 	}
 	if err := cmp.Or(checkClasses(s.Classes), checkFibers(s.Fibers), checkQueues(s.Queues), checkNativeLocks(s.NativeLocks),
-		checkCPUUse(s.CPUUse), checkChanges(&s.Changes)); err != nil {
+		checkCPUUse(s.CPUUse), checkChanges(&s.Changes), checkRuns(s.Runs)); err != nil {
 		return err
 	}
 	if e.samples == 0 {
@@ -124,6 +124,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 		bit(s.Queues != p.Queues, sampleQueues) | bit(s.NativeLocks != p.NativeLocks, sampleNativeLocks) |
 		bit(s.CPUUse != p.CPUUse, sampleCPUUse) |
 		bit(s.Changes.ToNS != 0 || s.Changes.FromNS != 0 || s.Changes.Fresh || len(s.Changes.List) > 0, sampleChanges) |
+		bit(len(s.Runs) > 0, sampleRuns) |
 		bit(!sameThreads(p.Threads, s.Threads), sampleThreadList) | bit(newRactors, sampleRactorList) |
 		bit(newRactors || !slices.EqualFunc(p.Ractors, s.Ractors, sameRactor), sampleRactors)
 }

@@ -86,6 +86,11 @@ func (w *wire) fields(s *sampler.Sample, flags uint64) {
 		p.Changes = sampler.Changes{}
 		w.changed.noChanges()
 	}
+	if flags&sampleRuns != 0 {
+		p.Runs = carryRuns(w, s.Runs)
+	} else {
+		p.Runs = nil
+	}
 }
 
 // timeScale is the unit in ns of the difference between the times of two samples.

@@ -28,6 +28,9 @@ func TestEveryField(t *testing.T) {
 		f.Stack = g.stacks[5+i]
 		f.Serving.Work, f.Serving.Statement, f.Serving.Exception = g.works[5+i], g.texts[7+i], g.texts[9+i]
 	}
+	for i := range s.Runs {
+		s.Runs[i].Stack = g.stacks[30+i]
+	}
 	s.Changes.FromNS, s.Changes.ToNS = 1e15-10, 1e15
 	for i := range s.Changes.List {
 		x := &s.Changes.List[i]

@@ -33,6 +33,8 @@ type generator struct {
 	noNative bool
 	// noUse leaves out which processes used the CPUs, and the program's Queues, as versions before 12 did.
 	noUse bool
+	// noRuns leaves out the stacks of running threads, as versions before 12 did.
+	noRuns bool
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
 	noTraces  bool // spans have none
@@ -130,6 +132,20 @@ func (g *generator) native(id sampler.StackID) sampler.StackID {
 		stack.Missing = "libpq finds its frames by register rbp"
 	}
 	return g.d.InternNative(id, &stack)
+}
+
+// runs makes the stacks of running threads of a sample, for two in five samples. It takes no random numbers.
+func (g *generator) runs() {
+	if g.s.Runs = nil; g.noRuns || g.looks%5 > 1 {
+		return
+	}
+	for i, t := range g.s.Threads[:min(len(g.s.Threads), g.looks%4)] {
+		r := sampler.NativeRun{AtNS: g.s.TimeNS - int64(1e7*(i+1)), Thread: t.ID, Stack: t.Stack, Holds: i%2 == 0, Collects: i%3 == 0}
+		if with := g.native(t.Stack); with != 0 {
+			r.Stack = with
+		}
+		g.s.Runs = append(g.s.Runs, r)
+	}
 }
 
 // queues makes the queues of a sample, every fifth time other ones. It takes no random numbers, so that what older
@@ -283,6 +299,7 @@ func (g *generator) wild() *sampler.Sample {
 	g.queues()
 	g.nativeLocks()
 	g.cpuUse()
+	g.runs()
 	g.wildChanges()
 	s.Reads.Ticks++
 	if s.Depth == sampler.StackTick {

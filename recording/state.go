@@ -65,6 +65,7 @@ const (
 	sampleQueues      // since version 8
 	sampleNativeLocks // since version 9
 	sampleCPUUse      // since version 12
+	sampleRuns        // since version 12
 )
 
 // Bits of a thread's mask: what changed. The first seven fit one byte.

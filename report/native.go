@@ -89,4 +89,20 @@ type StatNativeReads struct {
 	Refused uint64 `json:"refused"`
 	// Missing says why no stack can be read. It is null if stacks can be read.
 	Missing *string `json:"missing"`
+	// Running counts the stacks of running threads. It is null if none were asked for (--native).
+	Running *StatRunningReads `json:"running"`
+}
+
+// StatRunningReads counts the C stacks of running threads that were taken.
+type StatRunningReads struct {
+	// Read counts the stacks that fit Ruby's frames, and Refused the ones that do not. Short counts the stacks that
+	// were not copied far enough to compare them. Lost counts the stacks that could not be copied or named.
+	Read    uint64 `json:"read"`
+	Refused uint64 `json:"refused"`
+	Short   uint64 `json:"short"`
+	Lost    uint64 `json:"lost"`
+	// BusyNS is how long taking them took the kernel.
+	BusyNS int64 `json:"busy_ns"`
+	// Missing says why no stack can be taken. It is null if stacks can be taken.
+	Missing *string `json:"missing"`
 }

@@ -49,6 +49,9 @@ func (d *Dictionary) useSample(s *Sample) {
 			d.stacks.use(uint32(r), now)
 		}
 	}
+	for i := range s.Runs {
+		d.stacks.use(uint32(s.Runs[i].Stack), now)
+	}
 	if s.Fibers != nil {
 		for i := range s.Fibers.List {
 			d.stacks.use(uint32(s.Fibers.List[i].Stack), now)

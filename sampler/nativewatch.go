@@ -41,6 +41,9 @@ type NativeWatch struct {
 	stays   map[ThreadID]NativeStay
 	counts  NativeCounts
 	failed  string
+	// running and runningFailed are of threads that run.
+	running       RunningCounts
+	runningFailed string
 }
 
 // Want asks for the native stack of a thread for the next ten seconds. nowNS is the time of a sample.

@@ -411,6 +411,9 @@ type Sample struct {
 	Native *NativeWatch
 	// Changes are the changes of the GVL since the sample before, in exact mode.
 	Changes Changes
+	// Runs are stacks of threads that ran, taken since the sample before. They are not in the order of time. It is nil
+	// if none were taken.
+	Runs []NativeRun
 }
 
 // Clone returns a deep copy that may be kept.
@@ -425,9 +428,9 @@ func (s *Sample) Clone() *Sample {
 func (s *Sample) CopyFrom(from *Sample) {
 	ractors := slices.Grow(s.Ractors[:0], len(from.Ractors))[:len(from.Ractors)]
 	threads := slices.Grow(s.Threads[:0], len(from.Threads))[:len(from.Threads)]
-	changes := copyInto(s.Changes.List, from.Changes.List)
+	changes, runs := copyInto(s.Changes.List, from.Changes.List), copyInto(s.Runs, from.Runs)
 	*s = *from
-	s.Ractors, s.Threads, s.Changes.List = ractors, threads, changes
+	s.Ractors, s.Threads, s.Changes.List, s.Runs = ractors, threads, changes, runs
 	for i := range ractors {
 		queue := ractors[i].Queue
 		ractors[i] = from.Ractors[i]

@@ -14,6 +14,8 @@ type (
 	Against = scene.Against
 	// ExactSwitch switches exact mode on and off.
 	ExactSwitch = scene.ExactSwitch
+	// NativeSwitch switches C stacks of running threads on and off.
+	NativeSwitch = scene.NativeSwitch
 )
 
 // The defaults of Options and the bound of the history.

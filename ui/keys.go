@@ -92,6 +92,8 @@ func weightKeys() scene.KeyMap {
 			Do: on(func(m *Model) tea.Cmd { m.Flame.NextColouring(); m.Refresh(); return nil })},
 		{Keys: []string{"c"}, Show: "c", Help: "show own code, with gems and Ruby as one row (⋯), fold long runs only, or show every frame",
 			Do: on(func(m *Model) tea.Cmd { m.Flame.NextFolding(); m.Refresh(); return nil })},
+		{Keys: []string{"C", "shift+c"}, Show: "C", Help: "show in which C functions running threads spend their time, or stop it. It needs root",
+			When: onlyIf(func(m *Model) bool { return m.Opt.Native != nil }), Do: on(func(m *Model) tea.Cmd { return m.nativeKey.press(m) })},
 		{Keys: []string{"esc"}, Show: "esc", Short: "back", Always: true, Help: "go back one step: zoom, what is hidden, selected thread, search, selected frame", When: onlyIf(canGoBack),
 			Do: on(func(m *Model) tea.Cmd { back(m); return nil })},
 	}}

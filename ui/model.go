@@ -41,6 +41,7 @@ type Model struct {
 	pressed   pressedKeys
 	recordKey recordKey
 	exactKey  exactKey
+	nativeKey nativeKey
 	moreKey   moreKey
 	prompt    *prompt // nil: nothing is being typed
 	message   scene.Message
@@ -173,6 +174,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case exactMsg:
 		m.exactKey.done(msg, &m.Scene, &m.message)
+		m.Refresh()
+	case nativeMsg:
+		m.nativeKey.done(msg, &m.Scene, &m.message)
 		m.Refresh()
 	case recordingMsg:
 		cmd := m.recordKey.done(msg, m.store, &m.Scene, &m.message)

@@ -23,6 +23,7 @@ func tickOn(m *Model) {
 	state := m.store.State()
 	last, slow := m.store.Newest()
 	changed := m.exactKey.update(&m.Scene, &m.message)
+	changed = m.nativeKey.update(&m.Scene, &m.message) || changed
 	changed = m.LookAtSwitches() || changed || m.fleet != nil || m.Playing || state.Done != m.Source.Done || state.Ended != m.Source.Ended ||
 		state.Silent != m.Source.Silent || state.FailingNS != m.Source.FailingNS
 	if slow && !changed && last > m.LastNS && last-m.LastNS < idleEachNS {

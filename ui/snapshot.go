@@ -95,6 +95,7 @@ func profileOf(history *recording.History, process sampler.Process, dict *sample
 		return nil, err
 	}
 	class, stream := gvl.NewClassifier(process, dict), stream.New(process)
+	rolling.DivideBy(dict)
 	collector := flamegraph.NewCollector(stream, nil, rolling)
 	collector.BySpan(dict, rolling.Crowded)
 	collector.ByGC()

@@ -79,5 +79,6 @@ func (n *Incident) Finish() {
 	n.longest = n.measure.LongestRequests(maxIncidentRequests)
 	n.measure.Stream().Finish()
 	n.collector.Finish()
+	n.weights.divide()
 	n.dumps.finish()
 }

@@ -44,10 +44,13 @@ type incidentWeights struct {
 	allNS int64
 	// limit is how many entries are kept.
 	limit int
+	// ran counts the stacks of running threads with their C functions, by keys with Key.Ran.
+	ran map[flamegraph.Key]int64
 }
 
 func (x *incidentWeights) init(d *sampler.Dictionary) {
 	x.dict, x.sliceNS, x.limit = d, incidentSliceNS, maxIncidentWeights
+	x.ran = make(map[flamegraph.Key]int64)
 }
 
 // begin tells when the first sample was.
@@ -59,6 +62,12 @@ func (x *incidentWeights) begin(atNS int64) {
 
 // Add adds weights that end at a time.
 func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
+	if k.Ran {
+		if _, known := x.ran[k]; known || len(x.ran) < maxIncidentWeights {
+			x.ran[k] += w.Samples
+		}
+		return
+	}
 	add := incidentWeight{w.WallNS, w.CPUNS, w.BlameNS}
 	if add == (incidentWeight{}) {
 		return
@@ -88,6 +97,31 @@ func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights
 	}
 	if x.entries++; x.entries > x.limit {
 		x.shrink(x.limit)
+	}
+}
+
+// divide divides the time of running threads among the C functions in which they ran.
+func (x *incidentWeights) divide() {
+	var list []flamegraph.Entry
+	for k, n := range x.ran {
+		list = append(list, flamegraph.Entry{Key: k, Weights: flamegraph.Weights{Samples: n}})
+	}
+	ran := flamegraph.NewRan(x.dict, list)
+	if ran == nil {
+		return
+	}
+	x.entries = 0
+	for i, s := range x.slices {
+		parts := make(map[flamegraph.Key]incidentWeight, len(s))
+		for k, w := range s {
+			whole := flamegraph.Entry{Key: k, Weights: flamegraph.Weights{WallNS: w.wallNS, CPUNS: w.cpuNS, BlameNS: w.blameNS}}
+			ran.Divide(whole, func(e flamegraph.Entry) {
+				part := incidentWeight{e.Weights.WallNS, e.Weights.CPUNS, e.Weights.BlameNS}
+				parts[e.Key] = parts[e.Key].plus(part)
+			})
+		}
+		x.slices[i] = parts
+		x.entries += len(parts)
 	}
 }
 

@@ -148,7 +148,9 @@ func Profile(m Measured) (*profile.Profile, error) {
 	entries := m.Ordered(m.Served != nil, true)
 	b.starts = threadStarts(m.Dict, entries)
 	if m.Timeline != nil {
-		m.Timeline.each(b.add)
+		m.Timeline.each(func(e flamegraph.Entry, endNS int64) {
+			m.Weights.Ran.Divide(e, func(e flamegraph.Entry) { b.add(e, endNS) })
+		})
 	} else {
 		for _, e := range entries {
 			b.add(e, 0)

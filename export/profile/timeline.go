@@ -55,6 +55,9 @@ func (t *Timeline) CutNS() int64 { return t.cutNS }
 
 // Add adds weights from a Collector. Elapsed time ends at atNS.
 func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
+	if k.Ran {
+		return // the Rolling beside it divides (flamegraph.Ran)
+	}
 	t.lastNS = max(t.lastNS, atNS)
 	at, known := t.last[k.Thread]
 	if !known {

@@ -118,8 +118,13 @@ func (w *nativeWaits) stat() ([]report.StatNativeWait, *report.StatNativeReads) 
 		return out[:min(len(out), maxNativePlaces)], nil
 	}
 	counts, failed := w.watch.Counts()
-	return out[:min(len(out), maxNativePlaces)], &report.StatNativeReads{Read: counts.Read, Cut: counts.Cut,
-		Moved: counts.Moved, Refused: counts.Refused, Missing: report.TextOrNil(failed)}
+	reads := &report.StatNativeReads{Read: counts.Read, Cut: counts.Cut, Moved: counts.Moved, Refused: counts.Refused,
+		Missing: report.TextOrNil(failed)}
+	if r, failed := w.watch.Running(); r != (sampler.RunningCounts{}) || failed != "" {
+		reads.Running = &report.StatRunningReads{Read: r.Read, Refused: r.Refused, Short: r.Short, Lost: r.Lost,
+			BusyNS: r.BusyNS, Missing: report.TextOrNil(failed)}
+	}
+	return out[:min(len(out), maxNativePlaces)], reads
 }
 
 func sortedStays(stays map[stayOf]*nativeWait) []stayOf {

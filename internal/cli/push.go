@@ -147,6 +147,7 @@ If --exact ends by itself, ddtop tries again after a minute, then after twice as
 	addFinding(cmd, f.rules.flag)
 	f.addRates(cmd)
 	f.addExact(cmd)
+	f.addNative(cmd)
 	std.Own.AddTo(cmd)
 	std.Redact.AddTo(cmd)
 	return cmd
@@ -184,7 +185,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 		defer listener.Close() // a second time, where it was served
 	}
 	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
-		From: f.from(), StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, Redactor: f.names.Redactor(), OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}})
+		From: f.from(), Running: f.native, StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, Redactor: f.names.Redactor(), OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}})
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,8 @@ type shown struct {
 	replay bool
 	// exact switches exact mode on and off. It is nil if there is none here.
 	exact ui.ExactSwitch
+	// native switches C stacks of running threads on and off. It is nil if there are none here.
+	native ui.NativeSwitch
 	// below reports that the caller shows the processes below the source, too, if show returns ui.ErrBelow.
 	below bool
 	// against is another recording that it is compared with. It is nil if there is none.
@@ -136,7 +138,7 @@ func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, s
 	if err != nil {
 		return notWaitedFor(err)
 	}
-	err = errors.Join(f.show(ctx, src, std, shown{exact: t.exactSwitch(src), below: true}), src.Close())
+	err = errors.Join(f.show(ctx, src, std, shown{exact: t.exactSwitch(src), native: &src.Running, below: true}), src.Close())
 	if !errors.Is(err, ui.ErrBelow) {
 		return err
 	}
@@ -168,7 +170,7 @@ func (f *screenFlags) options(std run.Streams, s shown) ui.Options {
 	return ui.Options{
 		Window: f.window.Value, History: f.history.Value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.Redactor(), Args: f.args, Rules: f.findings.rules,
 		WaitThreshold: f.wait.Value,
-		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Below: s.below,
+		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Native: s.native, Below: s.below,
 		Input: std.In, Output: std.Out,
 		Suspend: canSuspend(),
 	}

@@ -36,6 +36,8 @@ type target struct {
 	figuresOf time.Duration
 	exact     exact.Flags
 	source    sourceFlag
+	// native is true if C stacks of running threads are taken.
+	native bool
 	// values is true if paths, arguments, literals and messages are read, unless names are left out.
 	values bool
 	// noRequests is true if the work of threads is not read. It serves to measure the cost of that reading.
@@ -66,7 +68,7 @@ func addValues(cmd *cobra.Command, on *bool) {
 // attaching returns the options for attaching. progress receives the progress of reading debug information.
 func (t *target) attaching(progress func(path string, done, total int)) live.Options {
 	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: t.overhead.Share, OverheadMost: t.overheadMost(), Window: t.figuresOf, Pause: t.pause,
-		Redactor: t.names.Redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), OwnCode: t.ownCode.Rules(), Progress: progress}
+		Redactor: t.names.Redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), Running: t.native, OwnCode: t.ownCode.Rules(), Progress: progress}
 }
 
 // several reports whether the command is about more than one process, now or later.
@@ -128,6 +130,7 @@ func (m *measurement) addFlags(cmd *cobra.Command) {
 	m.addRates(cmd)
 	m.addPause(cmd)
 	m.addExact(cmd)
+	m.addNative(cmd)
 	cmd.Flags().VarP(&m.length, "duration", "d", "how long to measure: 10s, 1m30s, or a number of seconds")
 }
 
@@ -183,6 +186,17 @@ const exactHelp = `
 keeps breakpoints in the process's memory, in the code of libruby. If they cost the process more than --exact-cost of
 its CPU time, ddtop removes them, reports that, and goes on sampling. --exact needs root or capabilities, and a kernel
 and a Ruby that support it. "ddtop doctor" checks that. See docs/reference/exact.md.`
+
+const nativeHelp = `
+--native takes the C stacks of running threads, 49 times a second on each CPU. Flamegraphs, profiles and recordings then
+show in which C functions a method spends its time. It needs root or capabilities, as --source switches does. Without
+them ddtop says what is missing, and goes on. See docs/reference/native.md.`
+
+// addNative adds --native, and its description to the command's help.
+func (t *target) addNative(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&t.native, "native", false, "take C stacks of running threads")
+	cmd.Long += "\n" + nativeHelp
+}
 
 // addExact adds --exact, and its description to the command's help.
 func (t *target) addExact(cmd *cobra.Command) {

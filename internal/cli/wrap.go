@@ -186,7 +186,7 @@ func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std 
 	if err := f.exact.Begin(ctx, src); err != nil {
 		return err
 	}
-	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.Output, exact: f.exactSwitch(src)})
+	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running})
 	if errors.Is(err, sampler.ErrEnded) {
 		return nil
 	}
@@ -210,14 +210,14 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	c.Shown = true
 	letGo := src.Close
 	defer func() { letGo() }()
-	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src)}
+	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running}
 	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
 	if f.children {
 		// That there is a VM shows that there is something to see; the group finds it again.
 		if err := src.Close(); err != nil {
 			return err
 		}
-		letGo, notice.exact = func() error { return nil }, nil
+		letGo, notice.exact, notice.native = func() error { return nil }, nil, nil
 		f.pids = flags.PIDs{c.PID()}
 		later := new(saidLater)
 		defer later.say(std)

@@ -48,6 +48,10 @@ type StackPlaces struct {
 	NS, TID, TGID, Context, SP, Frames, Values int16
 	// Running is true if the thread was interrupted while it ran. The copy records it.
 	Running bool
+	// More is the number of bytes behind the copy in its entry of the ring, and Also the program that fills them. R8 is
+	// the entry, and Also must keep it. Both are empty if there is nothing more.
+	More int32
+	Also asm.Instructions
 }
 
 // CopyStack copies the Ruby stack of the current thread, whose execution context is at the address in R3. If it
@@ -84,7 +88,7 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 		asm.StoreMem(asm.RFP, at.Values, asm.R1, asm.DWord).WithSymbol("values fit"),
 		// Into the ring at once: a buffer of the CPU's would be another thread's as soon as this one loses it.
 		asm.LoadMapPtr(asm.R1, at.Ring),
-		asm.Mov.Imm(asm.R2, StackSize),
+		asm.Mov.Imm(asm.R2, StackSize+at.More),
 		asm.Mov.Imm(asm.R3, 0),
 		asm.FnRingbufReserve.Call(),
 		asm.JEq.Imm(asm.R0, 0, or),
@@ -119,7 +123,9 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 		asm.Mov.Reg(asm.R1, asm.R8), asm.Add.Imm(asm.R1, stackHead+maxFrames),
 		asm.Mov.Reg(asm.R3, asm.R6),
 		asm.FnProbeReadUser.Call(),
-		asm.JNE.Imm(asm.R0, 0, "discard"),
+		asm.JNE.Imm(asm.R0, 0, "discard"))
+	ins = append(ins, at.Also...)
+	ins = append(ins,
 		asm.Mov.Reg(asm.R1, asm.R8), asm.Mov.Imm(asm.R2, NoWakeup),
 		asm.FnRingbufSubmit.Call(),
 		asm.Ja.Label(or),

@@ -26,6 +26,17 @@ func (l *List) Add(address uint64, id sampler.ThreadID, tid int32) {
 	l.byAddress[address] = listed{id, tid}
 }
 
+// Thread returns the thread at an address. It is zero if there is none, or none with that native thread.
+func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
+	if l == nil {
+		return 0
+	}
+	if x := l.byAddress[address]; x.tid == tid {
+		return x.id
+	}
+	return 0
+}
+
 // Collector makes the Changes of samples from the reports of a Machine (Watch). One goroutine uses it.
 type Collector struct {
 	// queue are the changes after doneNS, in order of time. The first head of them have been taken.

@@ -180,7 +180,13 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			}
 			s.view.Fill(&sample, false)
 			s.followFibers(&sample)
-			s.listThreads(c.Exact)
+			running := s.Running.is()
+			s.listThreads(c.Exact || running)
+			sample.Runs = sample.Runs[:0]
+			if x := s.Running.now.Load(); running {
+				x.NameStacks()
+				x.Fill(&sample, s.listing.list)
+			}
 			if x := s.exact.now.Load(); x != nil && c.Exact {
 				x.nameStacks()
 			}
@@ -282,6 +288,7 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	if sample.TimeNS == 0 {
 		return // there is no sample to end with
 	}
+	sample.Runs = nil // the sample before has them
 	s.reader.Resume()
 	s.ticking.Lock()
 	err := s.reader.Read(sampler.LockTick, sample)

@@ -16,6 +16,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
 )
 
 const (
@@ -70,7 +71,7 @@ type exactRun struct {
 	closed     bool
 	// pending are records that wait for earlier ones, or for the name of their stack.
 	pending []pendingRecord
-	stacks  *waitStacks
+	stacks  *stacknames.Stacks
 	counts  probe.Counts
 	lostNS  int64 // the time up to which records were lost, until ended threads are checked; zero if none were lost
 	beganNS int64 // CPU time of the process at the start
@@ -81,7 +82,7 @@ type exactRun struct {
 // pendingRecord is a record. If it is the record of a wait's end, stack is the wait's stack until it has a name.
 type pendingRecord struct {
 	exact.Record
-	stack *waitStack
+	stack *stacknames.Unnamed
 }
 
 // seen is a sample's evidence: the holder of the GVL at a time.
@@ -220,13 +221,13 @@ func (x *exactRun) look() {
 
 func (x *exactRun) drain(now int64) error {
 	// The stacks first: the record of each is in its ring before.
-	if err := x.probes.DrainStacks(func(s *probe.Stack) { x.stacks.take(x.source.reader, s, false, now) }); err != nil {
+	if err := x.probes.DrainStacks(func(s *probe.Stack) { x.stacks.Take(x.source.reader, s, false, now) }); err != nil {
 		return err
 	}
 	if err := x.probes.Drain(func(r *exact.Record) { x.pending = append(x.pending, pendingRecord{Record: *r}) }); err != nil {
 		return err
 	}
-	x.stacks.each(x.stacked)
+	x.stacks.Each(x.stacked)
 	counts, err := x.probes.Counts()
 	if err != nil {
 		return err
@@ -240,10 +241,10 @@ func (x *exactRun) drain(now int64) error {
 }
 
 // stacked adds a stack to its record, which is one of the last. It drops a stack whose record was lost.
-func (x *exactRun) stacked(s *takenStack) {
-	for i := len(x.pending) - 1; i >= 0 && x.pending[i].NS >= s.ns-exactBehindNS; i-- {
-		if r := &x.pending[i]; r.NS == s.ns && r.TID == s.tid && r.Kind == exact.Unlocked {
-			r.Stack, r.Resumes, r.stack = s.name.id, s.name.resumes, s.unnamed
+func (x *exactRun) stacked(s *stacknames.Taken) {
+	for i := len(x.pending) - 1; i >= 0 && x.pending[i].NS >= s.NS-exactBehindNS; i-- {
+		if r := &x.pending[i]; r.NS == s.NS && r.TID == s.TID && r.Kind == exact.Unlocked {
+			r.Stack, r.Resumes, r.stack = s.Name.ID, s.Name.Resumes, s.Unnamed
 			return
 		}
 	}
@@ -262,12 +263,12 @@ func (x *exactRun) feed(untilNS int64) {
 		if r.stack == nil {
 			continue
 		}
-		if len(x.pending)-n < maxHeld && !x.stacks.ready(r.stack, now) {
+		if len(x.pending)-n < maxHeld && !x.stacks.Ready(r.stack, now) {
 			untilNS = rounded(r.NS) - changeUnit
 			break
 		}
-		name := x.stacks.nameOf(r.stack)
-		r.Stack, r.Resumes, r.stack = name.id, name.resumes, nil
+		name := x.stacks.NameOf(r.stack)
+		r.Stack, r.Resumes, r.stack = name.ID, name.Resumes, nil
 	}
 	if untilNS <= x.fedNS.Load() {
 		return
@@ -401,7 +402,7 @@ func (x *exactRun) finish() {
 	detached := x.probes.Detach()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.stacks.ended = true
+	x.stacks.End()
 	r := &x.report
 	errs := []error{x.err, detached, x.drain(r.ToNS)}
 	x.feed(r.ToNS)
@@ -448,3 +449,12 @@ func (x *exactRun) stop() error {
 	_, err := x.close()
 	return err
 }
+
+// nameStacks names stacks of waits. The clock calls it between two readings.
+func (x *exactRun) nameStacks() { x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic()) }
+
+// withoutClock lets records continue without names until the clock names stacks again.
+func (x *exactRun) withoutClock() { x.stacks.WithoutClock() }
+
+// maxHeld bounds the records that wait for a name. More would not fit into a sample.
+const maxHeld = 1 << 13

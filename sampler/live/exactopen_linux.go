@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -89,7 +90,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 		x.changed++
 		x.changes.Changed(c)
 	})
-	x.stacks = newWaitStacks()
+	x.stacks = stacknames.New()
 	if x.beganNS, err = x.cpu(); err != nil {
 		return nil, err
 	}

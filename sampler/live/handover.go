@@ -185,7 +185,10 @@ func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 			<-ended
 		}
 	}()
-	d := delivery{mode: &s.exact, switched: &s.switches, emit: emit, first: func() { end = s.startSwitches(ctx) }}
+	d := delivery{mode: &s.exact, switched: &s.switches, emit: emit, first: func() {
+		endSwitches, endRunning := s.startSwitches(ctx), s.Running.begins(ctx)
+		end = func() { endRunning(); endSwitches() }
+	}}
 	for {
 		select {
 		case <-h.wake:

@@ -62,6 +62,10 @@ type Options struct {
 	Dictionary *sampler.Dictionary
 	// From says how it is learned what threads do.
 	From From
+	// Running takes C stacks of running threads, if the machine allows it (Source.Running). RunningRate is how
+	// often, in Hz on each CPU. Zero means clock.Hz.
+	Running     bool
+	RunningRate int
 	// Redactor removes identifying names from everything that the Source returns. If it is nil, nothing is removed.
 	Redactor *redact.Redactor
 	// Values also reads paths with their query, arguments, literals and messages, unless there is a Redactor.
@@ -177,6 +181,8 @@ func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Sour
 	s.exact.opening, s.exact.closing = newLane(pid), make(chan struct{})
 	s.switches.from = opts.From
 	s.switches.opening, s.switches.closing = newLane(pid), make(chan struct{})
+	s.Running.source, s.Running.wanted, s.Running.rate = s, opts.Running, opts.RunningRate
+	s.Running.opening, s.Running.closing = newLane(pid), make(chan struct{})
 	s.shown = opts.OwnCode.View(s.names.View(s.dict))
 	s.rates.Set(opts.StackRate, opts.LockRate)
 	opened := false

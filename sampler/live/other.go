@@ -66,6 +66,22 @@ func (*switchRun) stop() error                             { return nil }
 func (*switchRun) status() (none sampler.SwitchStatus)     { return none }
 func (*switchRun) close() (SwitchReport, error)            { return SwitchReport{}, nil }
 
+// runningRun is never made: it works on Linux only.
+type runningRun struct{}
+
+func openRunning(context.Context, *Source) (*runningRun, error) {
+	return nil, attach.ErrLinuxOnly
+}
+
+func (*runningRun) on() bool                          { return false }
+func (*runningRun) end(string)                        {}
+func (*runningRun) stop() error                       { return nil }
+func (*runningRun) NameStacks()                       {}
+func (*runningRun) Fill(*sampler.Sample, *exact.List) {}
+
+// MayRun fails: it works on Linux only.
+func MayRun() error { return attach.ErrLinuxOnly }
+
 // MaySwitch fails: it works on Linux only.
 func MaySwitch() error { return attach.ErrLinuxOnly }
 

@@ -39,6 +39,8 @@ type Source struct {
 	exact exactMode
 	// switches is whether it is followed by thread switches.
 	switches switchMode
+	// Running switches C stacks of running threads on and off.
+	Running Running
 	// beginning are threads that have begun something, and must be read. It belongs to the clock, as looks does.
 	beginning []ruby.Entered
 	looks     pace.Credit
@@ -163,11 +165,13 @@ func (s *Source) share(n int) {
 	s.reader.Share(n)
 }
 
-// Close ends exact mode and following by thread switches, and closes the target. A hanging read closes what it uses
+// Close ends exact mode, following by thread switches and taking stacks of running threads, and closes the target. A hanging read closes what it uses
 // later.
 func (s *Source) Close() error {
 	return s.exact.close(func() error {
-		return s.switches.close(func() error { return s.reading.close(s.release) })
+		return s.switches.close(func() error {
+			return s.Running.close(func() error { return s.reading.close(s.release) })
+		})
 	})
 }
 
@@ -213,6 +217,7 @@ func (s *Source) finish(reason string) error {
 		s.end, s.ended = sampler.End{AtNS: pace.Monotonic(), Reason: reason}, true
 		s.exact.over("the process " + reason)
 		s.switches.over("the process " + reason)
+		s.Running.over("the process " + reason)
 	}
 	return sampler.ErrEnded
 }

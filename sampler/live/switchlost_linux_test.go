@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
 	"github.com/ddtop/ddtop/sampler/live/internal/works"
 	"github.com/ddtop/ddtop/sampler/switches"
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
@@ -34,7 +35,7 @@ func (w *written) Close() error                       { return nil }
 
 // writtenRun follows a process by what a test has written.
 func writtenRun(w *written) *switchRun {
-	x := &switchRun{source: &Source{sampling: sampling{budget: pace.NewBudget(0)}}, feed: w, stacks: newWaitStacks(), taken: make(map[instant]takenStack)}
+	x := &switchRun{source: &Source{sampling: sampling{budget: pace.NewBudget(0)}}, feed: w, stacks: stacknames.New(), taken: make(map[instant]stacknames.Taken)}
 	x.to = exact.NewMachine(func(c *exact.Change) { x.changes.Changed(c) })
 	x.rules, x.changes = switches.NewMachine(x.to), exact.NewCollector(0)
 	x.works = works.New()

@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
 	"github.com/ddtop/ddtop/sampler/live/internal/works"
 	"github.com/ddtop/ddtop/sampler/ruby"
 	"github.com/ddtop/ddtop/sampler/switches"
@@ -73,10 +74,10 @@ type switchRun struct {
 	rules    *switches.Machine
 	to       *exact.Machine
 	changes  *exact.Collector
-	stacks   *waitStacks
+	stacks   *stacknames.Stacks
 	works    *works.Works
 	// taken are the stacks of the drain under way.
-	taken  map[instant]takenStack
+	taken  map[instant]stacknames.Taken
 	counts tracer.Counts
 	witness
 	// countedNS is when counts was read, spanNS when spanCounts was. busy is the kernel's cost in the last
@@ -117,7 +118,7 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 		x.changed++
 		x.changes.Changed(c)
 	})
-	x.stacks, x.taken = newWaitStacks(), make(map[instant]takenStack)
+	x.stacks, x.taken = stacknames.New(), make(map[instant]stacknames.Taken)
 	x.rules = switches.NewMachine(x.to)
 	x.works = works.New()
 	if moves {
@@ -324,11 +325,11 @@ func (x *switchRun) drain(now int64) error {
 // take takes the records and stacks of the ring.
 func (x *switchRun) take(now int64) error {
 	// The stacks first: the record of each is in its ring before. If it was drained before, the stack goes nowhere.
-	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.take(x.source.reader, s, s.Running, now) }); err != nil {
+	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.Take(x.source.reader, s, s.Running, now) }); err != nil {
 		return err
 	}
 	clear(x.taken)
-	x.stacks.each(func(s *takenStack) { x.taken[instant{s.tid, s.ns}] = *s })
+	x.stacks.Each(func(s *stacknames.Taken) { x.taken[instant{s.TID, s.NS}] = *s })
 	return x.feed.Drain(func(r *switches.Record) {
 		if s, ok := x.taken[instant{r.TID, r.NS}]; ok {
 			r.Stack = &stackOnItsWay{x, s}
@@ -394,31 +395,31 @@ type instant struct {
 // stackOnItsWay is a stack that the clock names.
 type stackOnItsWay struct {
 	run   *switchRun
-	taken takenStack
+	taken stacknames.Taken
 }
 
 // Ready reports whether it has its name, or is not to be waited for any longer.
 func (s *stackOnItsWay) Ready() bool {
-	return s.taken.unnamed == nil || s.run.stacks.ready(s.taken.unnamed, pace.Monotonic())
+	return s.taken.Unnamed == nil || s.run.stacks.Ready(s.taken.Unnamed, pace.Monotonic())
 }
 
 // Name returns its name. A name of before the Dictionary was emptied is none.
 func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
-	name := s.taken.name
-	if s.taken.unnamed != nil {
-		name = s.run.stacks.nameOf(s.taken.unnamed)
+	name := s.taken.Name
+	if s.taken.Unnamed != nil {
+		name = s.run.stacks.NameOf(s.taken.Unnamed)
 	}
-	if name.revision != s.run.stacks.revision.Load() {
+	if s.run.stacks.Void(&name) {
 		return 0, 0
 	}
-	return name.id, name.resumes
+	return name.ID, name.Resumes
 }
 
 // nameStacks names stacks. The clock calls it between two readings.
-func (x *switchRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, pace.Monotonic()) }
+func (x *switchRun) nameStacks() { x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
 // withoutClock lets changes continue without names until the clock names stacks again.
-func (x *switchRun) withoutClock() { x.stacks.over.Store(true) }
+func (x *switchRun) withoutClock() { x.stacks.WithoutClock() }
 
 // judge ends it if its results cannot be true.
 func (x *switchRun) judge() {
@@ -462,7 +463,7 @@ func (x *switchRun) finish() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	to := x.toNS.Load()
-	x.stacks.ended = true
+	x.stacks.End()
 	x.err = errors.Join(x.err, x.drain(to))
 	x.advance(to)
 	if err := x.feed.Close(); err != nil {

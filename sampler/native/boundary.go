@@ -228,6 +228,25 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 	return nil, ErrMisfit
 }
 
+// ErrShort means that a copied native stack does not reach the interpreter, so that it cannot be compared.
+var ErrShort = errors.New("the copy does not reach the interpreter")
+
+// BelowCopied is Below for the native stack of a thread that ran (UnwindCopied). It returns no frames of a stack that
+// does not reach the interpreter, because such a stack was not compared with Ruby's frames.
+func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
+	frames, err := r.Below(stack, control, whole, jit)
+	if err != nil {
+		return nil, err
+	}
+	if stack.Stopped == nil || jit && errors.Is(stack.Stopped, errJIT) {
+		return frames, nil
+	}
+	if marks, _ := r.marks(&stack, max(r.loop, 0)); !slices.Contains(marks, markEnter) {
+		return nil, ErrShort
+	}
+	return frames, nil
+}
+
 // fits reports whether a native stack has the same marks as the control frames, as far outward as both were read.
 // jit: the native stack was read up to code that a JIT made, which calls a C function without one of the callers.
 func fits(marks, want []mark, jit, toTheEnd, whole bool) bool {

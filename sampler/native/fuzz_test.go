@@ -21,6 +21,9 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
+// redBelow is how far below the stack pointer the copy of a stack begins.
+const redBelow = 128
+
 // FuzzProgram: any program ends, and so does unwinding by its rows, over a stack of anything.
 func FuzzProgram(f *testing.F) {
 	f.Add([]byte{cfaAdvance | 1, cfaDefineOffset, 16, cfaOffset | regRBP, 2}, []byte{1, 2, 3}, uint64(testStack),
@@ -33,6 +36,9 @@ func FuzzProgram(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var all [NumRegisters]uint64
+		all[StackPointer], all[regRBP], all[NumRegisters-1] = sp, addr, testBias+addr
+		_ = newFake(t, table, nil).UnwindCopied(AllRegisters(all), sp-redBelow, stack)
 		got := newFake(t, table, stack).Unwind(At(sp, testBias+addr))
 		if len(got.Frames) > maxFrames {
 			t.Errorf("%d frames", len(got.Frames))

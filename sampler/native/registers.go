@@ -31,6 +31,15 @@ func At(sp, pc uint64) Registers {
 func (r *Registers) SP() uint64 { return r.values[regRSP] }
 func (r *Registers) PC() uint64 { return r.values[regReturn] }
 
+// NumRegisters is the number of registers, and StackPointer the place of the stack pointer among them. The program
+// counter is the last one.
+const NumRegisters, StackPointer = numRegisters, regRSP
+
+// AllRegisters returns the registers of a thread of which all are known.
+func AllRegisters(values [NumRegisters]uint64) Registers {
+	return Registers{values, 1<<numRegisters - 1}
+}
+
 func (r *Registers) set(n int, value uint64) {
 	r.values[n] = value
 	r.known |= 1 << n

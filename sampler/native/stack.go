@@ -20,6 +20,9 @@ const (
 // errStack means that a stack is not where its registers say.
 var errStack = errors.New("its memory cannot be read")
 
+// errCopied means that not enough of a stack was copied.
+var errCopied = errors.New("its memory was not copied so far")
+
 // errWork means that the tables of a file ask for far more work than a compiler.
 var errWork = errors.New("its unwind tables take too long")
 
@@ -28,6 +31,8 @@ type stackMemory struct {
 	space  *Space
 	pieces []stackPart
 	words  int // how many were looked at
+	// copied is true if pieces are all that was copied of the stack, because the thread has run on since.
+	copied bool
 }
 
 type stackPart struct {
@@ -45,6 +50,9 @@ func (s *stackMemory) word(at uint64) (uint64, error) {
 		if n := uint64(len(p.bytes)); at >= p.from && at-p.from < n && n-(at-p.from) >= 8 {
 			return binary.LittleEndian.Uint64(p.bytes[at-p.from:]), nil
 		}
+	}
+	if s.copied {
+		return 0, errCopied
 	}
 	// A stack is never a file's memory. A read of such memory could wait for a file system that hangs.
 	where, ok := s.space.mappingAt(at)

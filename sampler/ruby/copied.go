@@ -90,3 +90,12 @@ type Revision struct {
 	dictionary sampler.Generation
 	code       uint64
 }
+
+// CopiedControls is Controls of a copied stack. It reads environments on the heap from mem. ok is false if it cannot.
+// Any goroutine may call it.
+func (r *copier) CopiedControls(mem attach.Memory, s *CopiedStack) (frames []code.Control, whole, ok bool) {
+	n := len(s.Frames) / r.o.Code.FrameSize
+	copied := code.Copied{Memory: mem, Low: s.Low, End: s.End, Values: s.Values}
+	frames, ok = r.dec.Controls(copied, s.Frames[:min(n, maxControlFrames)*r.o.Code.FrameSize])
+	return frames, n <= maxControlFrames, ok
+}

@@ -30,6 +30,17 @@ type ExactSwitch interface {
 	ExactStatus() sampler.ExactStatus
 }
 
+// A NativeSwitch switches C stacks of running threads (docs/reference/native.md) on and off. The screen calls Start and
+// End in the background, one at a time. On and Failed must not wait for them.
+type NativeSwitch interface {
+	// Start fails with a sentence that has the reason and what to do.
+	Start(ctx context.Context) error
+	End() error
+	On() bool
+	// Failed returns why no stacks can be taken. It is empty if they can, or if that was not tried.
+	Failed() string
+}
+
 // The defaults of Options.
 const (
 	DefaultWindow  = 30 * time.Second
@@ -78,6 +89,8 @@ type Options struct {
 	// Exact switches exact mode on and off. It is nil if this is impossible: for a recording, and for several
 	// processes.
 	Exact ExactSwitch
+	// Native switches C stacks of running threads on and off. It is nil if this is impossible, as Exact is.
+	Native NativeSwitch
 	// Below reports that the caller shows the processes below the target, too, when Run returns ErrBelow.
 	Below bool
 	// Replay reports that the Source is a recording, so its end is not the end of a process.

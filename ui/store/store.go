@@ -110,6 +110,7 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
+	s.rolling.DivideBy(s.Dict)
 	s.History, err = recording.NewHistory(s.KeepNS, historyBytes*min(max(s.KeepNS, int64(DefaultHistory))/int64(DefaultHistory), 2))
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)

@@ -155,7 +155,12 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 	}
 	watched := p.Watch.join(one, log)
 	cut.Beside = watched.feed
+	said := false
 	err := one.src.Run(running, func(s *sampler.Sample) {
+		if why := one.src.Running.Failed(); why != "" && !said {
+			said = true
+			log.Warn("no C functions of running threads", "why", why)
+		}
 		if err := cut.Feed(s); err != nil {
 			stop(err)
 		}

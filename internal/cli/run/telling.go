@@ -3,6 +3,7 @@ package run
 import (
 	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
 )
 
 // TellExact returns a Told that prints sentences.
@@ -27,24 +28,28 @@ func SayNote(std Streams, note string) {
 	}
 }
 
-// SayNotes prints why the measurement of a process ended early, and the failure of its exact mode if there was one.
+// SayNotes prints why the measurement of a process ended early. It prints the failures of exact mode and of --native,
+// too.
 func SayNotes(std Streams, src sampler.Source, note string) {
 	SayNote(std, note)
 	if what, why := exact.Note(src); what != "" {
 		TellExact(std.Say).Note(src.Process(), what, why)
+	}
+	if x, ok := src.(*live.Source); ok && x.Running.Failed() != "" {
+		std.Say("no C functions of running threads: %s", x.Running.Failed())
 	}
 	SayBelow(std, src)
 }
 
 // SayBelow prints that processes below the measured one were not measured.
 func SayBelow(std Streams, src sampler.Source) {
-	live, ok := src.(interface {
+	family, ok := src.(interface {
 		Family() (sampler.Family, error)
 	})
 	if !ok {
 		return
 	}
-	if f, err := live.Family(); err == nil && f.Below > 0 {
+	if f, err := family.Family(); err == nil && f.Below > 0 {
 		p := src.Process()
 		std.Say("process %d (%s) runs the same program in %d more below it: --children measures them, too",
 			p.PID, ShortName(p.Name()), f.Below)

@@ -37,6 +37,7 @@ func newWeighing(src sampler.Source, of Needs) (*weighing, error) {
 	if err != nil {
 		return nil, err
 	}
+	rolling.DivideBy(src.Dictionary())
 	w := &weighing{src: src, rolling: rolling, stream: stream.New(src.Process())}
 	sinks := []flamegraph.Sink{rolling}
 	if of.Trace {

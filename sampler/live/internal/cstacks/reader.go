@@ -109,6 +109,31 @@ func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.
 	})
 }
 
+// Copied unwinds the native stack of a thread that ran while its registers and its stack were copied, down to Ruby's
+// own frames. control are its Ruby frames of the same instant. The error says why there is nothing.
+func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, control []native.Control,
+	whole bool) (out sampler.NativeStack, err error) {
+	frames, err := r.ruby.BelowCopied(r.space.UnwindCopied(regs, from, copied), control, whole, r.of.JIT)
+	if err != nil {
+		return out, err
+	}
+	out.Frames = r.names(frames)
+	// The instruction that is executed differs each time, and there would be as many stacks.
+	if len(out.Frames) > 0 && out.Frames[0].Function != 0 {
+		out.Frames[0].Offset = out.Frames[0].Function
+	}
+	return out, nil
+}
+
+// names turns frames into what is shown of them.
+func (r *Reader) names(frames []native.Frame) []sampler.NativeFrame {
+	out := r.space.Names(frames)
+	for i := range out {
+		out[i] = r.of.Names.NativeFrame(out[i])
+	}
+	return out
+}
+
 // read reads a native stack. What choose reads counts only if the thread has not moved until then.
 func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.NativeStack, ok bool, err error) {
 	var registers native.Source = standing{r.tasks}
@@ -129,10 +154,7 @@ func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.Nativ
 		if out.Kernel = inside; errors.Is(insideErr, kernel.ErrInside) {
 			out.KernelMissing = insideErr.Error()
 		}
-		out.Frames = r.space.Names(frames)
-		for i := range out.Frames {
-			out.Frames[i] = r.of.Names.NativeFrame(out.Frames[i])
-		}
+		out.Frames = r.names(frames)
 		var stop *native.Stop
 		if errors.As(missing, &stop) {
 			missing = &native.Stop{Library: r.of.Names.NativeFrame(sampler.NativeFrame{Library: stop.Library}).Library,

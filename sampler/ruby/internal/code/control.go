@@ -43,3 +43,36 @@ func ReadAll(mem attach.Memory, ranges ...attach.Range) bool {
 	_, err := mem.ReadBatch(ranges)
 	return err == nil && !slices.ContainsFunc(ranges, func(x attach.Range) bool { return x.Failed })
 }
+
+// Copied is a process's memory with the values of a stack as they were when the stack was copied.
+type Copied struct {
+	attach.Memory
+	// Low and End are the ends of the VM's stack. Values has the bytes from Low on.
+	Low, End attach.Address
+	Values   []byte
+}
+
+// ReadBatch fills the ranges of the stack from the copy. What was not copied of the stack counts as Failed.
+func (m Copied) ReadBatch(ranges []attach.Range) (calls int, err error) {
+	var rest []attach.Range
+	var at []int
+	for i := range ranges {
+		x := &ranges[i]
+		switch from, n := uint64(x.Addr-m.Low), uint64(len(m.Values)); { // from is huge for an address below Low
+		case from <= n && n-from >= uint64(len(x.Buf)):
+			copy(x.Buf, m.Values[from:])
+		case x.Addr >= m.Low && x.Addr < m.End:
+			x.Failed = true
+		default:
+			rest, at = append(rest, *x), append(at, i)
+		}
+	}
+	if len(rest) == 0 {
+		return 0, nil
+	}
+	calls, err = m.Memory.ReadBatch(rest)
+	for i, x := range rest {
+		ranges[at[i]].Failed = x.Failed
+	}
+	return calls, err
+}

@@ -1,0 +1,88 @@
+// Package spend runs a program that spends known CPU time in known C functions. It compiles a Ruby extension (ext) for
+// this. Every Ruby from 2.5 on can load it.
+package spend
+
+import (
+	_ "embed" // the extension and the program
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+//go:embed ext/spend.c
+var source string
+
+//go:embed spend.rb
+var program string
+
+// Function is the kind of code that the program spends time in.
+type Function int
+
+// The functions: two of the extension below one Ruby method, one without the GVL, libz's deflate, and Ruby code. All is
+// everything that the program's thread did.
+const (
+	First Function = iota
+	Second
+	Outside
+	Deflate
+	Ruby
+	All
+	NumFunctions
+)
+
+// Names are the symbols of the C functions, and the label of the Ruby method.
+var Names = [All]string{"spend_first", "spend_second", "spend_outside", "deflate", "Object#ruby"}
+
+// Start starts the program. It spends nothing before Go. The test is skipped if there is no compiler.
+func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubytest.Process {
+	t.Helper()
+	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
+	dir := t.TempDir()
+	src, out := filepath.Join(dir, "spend.c"), filepath.Join(dir, "spend.so")
+	if err := os.WriteFile(src, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-std=gnu11", "-O2", "-w", "-fPIC", "-shared", "-fvisibility=hidden", "-o", out, src}
+	if text, err := exec.Command(gcc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("compiling the extension: %v: %s", err, text)
+	}
+	so, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Start(t, program, o)
+	p.Expect(t, "start")
+	if err := os.WriteFile(filepath.Join(p.HostDir, "spend.so"), so, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.Send(t, "load")
+	p.Expect(t, "ready")
+	return p
+}
+
+// Go begins to spend time.
+func Go(t *testing.T, p *rubytest.Process) {
+	t.Helper()
+	p.Send(t, "go")
+	p.Expect(t, "going")
+}
+
+// Stop ends it, and returns the CPU time that was spent by function, in ns.
+func Stop(t *testing.T, p *rubytest.Process) (ns [NumFunctions]int64) {
+	t.Helper()
+	p.Send(t, "stop")
+	line := p.Line(t)
+	var to []any
+	for i := range ns {
+		to = append(to, &ns[i])
+	}
+	if _, err := fmt.Sscan(line, to...); err != nil || strings.TrimSpace(line) == "" {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return ns
+}

@@ -1,0 +1,244 @@
+package running
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
+	"github.com/ddtop/ddtop/sampler/native"
+	"github.com/ddtop/ddtop/sampler/native/clock"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+const (
+	// lookEvery is the interval between two reads of the ring. Eight busy CPUs fill a seventh of the ring in it.
+	lookEvery = 50 * time.Millisecond
+	// mapsEvery is the interval between two readings of what the process has mapped.
+	mapsEvery = time.Second
+	// mostCPUs bounds the stacks that are unwound, as many as this number of busy CPUs gives. Each takes 10 to 35 µs.
+	mostCPUs = 8
+	// maxRunning bounds the stacks that wait for their names, or for the clock.
+	maxRunning = 1024
+)
+
+// Run takes stacks of the running threads of a process, beside the sampling.
+type Run struct {
+	of         Options
+	feed       *clock.Feed
+	quit, done chan struct{}
+	once       sync.Once
+	err        error
+
+	// The goroutine of run owns the following fields.
+	reader  cstacks.Reader
+	stacks  *stacknames.Stacks
+	unnamed []stack
+	counts  sampler.RunningCounts
+	// looked is when the ring was last read. room is how many stacks may be unwound.
+	looked time.Time
+	room   float64
+	mapped time.Time // when it was last read what the process has mapped
+	// uncopied is how many stacks the kernel could not copy.
+	uncopied uint64
+
+	// lost counts the stacks that were copied and are in no sample.
+	lost atomic.Uint64
+
+	mu sync.Mutex // guards named
+	// named are the stacks that the clock has not taken yet.
+	named []stack
+}
+
+// stack is the stack of a thread that ran.
+type stack struct {
+	tid             int32
+	ns              int64
+	address         uint64
+	holds, collects bool
+	native          sampler.NativeStack
+	taken           stacknames.Taken
+	name            stacknames.Name
+}
+
+// Options say of which process stacks are taken.
+type Options struct {
+	Target  clock.Target
+	Subject cstacks.Subject
+	// Hz is how often the stack of each running thread is taken.
+	Hz         int
+	Reader     *ruby.Reader
+	Dictionary *sampler.Dictionary
+	// Counts gets the counts, and the reason if no more stacks can be taken.
+	Counts *sampler.NativeWatch
+}
+
+// Open has the kernel take stacks of a process's running threads. Errors are bpf.ErrKernel, bpf.ErrRights, and errors
+// of cstacks.
+func Open(o Options) (*Run, error) {
+	x := &Run{of: o, quit: make(chan struct{}), done: make(chan struct{}), stacks: stacknames.New()}
+	err := x.reader.Prepare(o.Subject)
+	if err == nil {
+		x.feed, err = clock.Follow(o.Target, o.Hz)
+	}
+	if err != nil {
+		x.reader.Close()
+		return nil, err
+	}
+	go x.run()
+	return x, nil
+}
+
+// On reports whether stacks are taken.
+func (x *Run) On() bool {
+	select {
+	case <-x.quit:
+		return false
+	default:
+		return true
+	}
+}
+
+// End ends it, unless it has ended.
+func (x *Run) End() { x.once.Do(func() { close(x.quit) }) }
+
+// Stop ends it, and waits until nothing more is done.
+func (x *Run) Stop() error {
+	x.End()
+	<-x.done
+	return x.err
+}
+
+// run takes stacks until it is stopped.
+func (x *Run) run() {
+	defer close(x.done)
+	defer x.reader.Close()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for x.err == nil {
+		select {
+		case <-x.quit:
+			x.err = x.feed.Close()
+			return
+		case <-tick.C:
+			x.err = x.look()
+		}
+	}
+	x.err = errors.Join(x.err, x.feed.Close())
+	if x.of.Subject.Process.Alive() {
+		x.of.Counts.CountRunning(x.counts, x.of.Subject.Names.Error(x.err))
+	}
+	x.End()
+}
+
+// look unwinds the stacks that were copied, and hands on those that have their names.
+func (x *Run) look() error {
+	if now := time.Now(); now.Sub(x.mapped) >= mapsEvery {
+		x.mapped = now
+		if err := x.reader.Prepare(x.of.Subject); err != nil {
+			return err
+		}
+		counted, err := x.feed.Counts()
+		if err != nil {
+			return err
+		}
+		x.counts.BusyNS = counted.BusyNS
+		x.uncopied = counted.Ticks - counted.Copied
+	}
+	second := float64(mostCPUs * x.of.Hz)
+	x.room = min(x.room+second*time.Since(x.looked).Seconds(), second)
+	x.looked = time.Now()
+	now := pace.Monotonic()
+	if err := x.feed.Drain(func(s *clock.Sample) { x.take(s, now) }); err != nil {
+		return err
+	}
+	x.handOn(now)
+	x.counts.Lost = x.uncopied + x.lost.Load()
+	x.of.Counts.CountRunning(x.counts, "")
+	return nil
+}
+
+// take unwinds a stack and asks for the name of its Ruby frames.
+func (x *Run) take(s *clock.Sample, now int64) {
+	if len(x.unnamed) >= maxRunning || x.room < 1 {
+		x.lost.Add(1)
+		return
+	}
+	x.room--
+	r := stack{tid: s.TID, ns: s.NS, address: s.Thread, holds: s.Holds, collects: s.Collects}
+	frames, whole, ok := x.of.Reader.CopiedControls(x.of.Subject.Process,
+		&ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values})
+	control := make([]native.Control, len(frames))
+	for i, f := range frames {
+		control[i] = native.Control(f)
+	}
+	err := native.ErrMisfit
+	if ok {
+		r.native, err = x.reader.Copied(s.Registers, s.NativeAt, s.Native, control, whole)
+	}
+	switch {
+	case err == nil:
+		x.counts.Read++
+	case errors.Is(err, native.ErrMisfit):
+		x.counts.Refused++
+	default:
+		x.counts.Short++
+	}
+	x.stacks.Take(x.of.Reader, &s.Stack, true, now)
+	x.stacks.Each(func(t *stacknames.Taken) { r.taken = *t })
+	x.unnamed = append(x.unnamed, r)
+}
+
+// handOn gives the clock the stacks that have their names.
+func (x *Run) handOn(now int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	left := x.unnamed[:0]
+	for _, r := range x.unnamed {
+		if r.name = r.taken.Name; r.taken.Unnamed != nil {
+			if !x.stacks.Ready(r.taken.Unnamed, now) {
+				left = append(left, r)
+				continue
+			}
+			r.name = x.stacks.NameOf(r.taken.Unnamed)
+		}
+		if r.name.ID == 0 || len(x.named) >= maxRunning {
+			x.lost.Add(1)
+			continue
+		}
+		x.named = append(x.named, r)
+	}
+	clear(x.unnamed[len(left):])
+	x.unnamed = left
+}
+
+// NameStacks names stacks. The clock calls it between two readings.
+func (x *Run) NameStacks() { x.stacks.Give(x.of.Reader, x.of.Dictionary, pace.Monotonic()) }
+
+// Fill adds the stacks that were taken to a sample. The clock calls it. It does not wait.
+func (x *Run) Fill(s *sampler.Sample, list *exact.List) {
+	if !x.mu.TryLock() {
+		return
+	}
+	defer x.mu.Unlock()
+	for i := range x.named[:min(len(x.named), sampler.MaxNativeRuns)] {
+		r := &x.named[i]
+		id := list.Thread(r.address, r.tid)
+		if id == 0 || !r.name.In(x.of.Dictionary.Generation()) {
+			x.lost.Add(1) // its thread has ended, or its name
+			continue
+		}
+		stack := r.name.ID
+		if with := x.of.Dictionary.InternNative(stack, &r.native); with != 0 {
+			stack = with
+		}
+		s.Runs = append(s.Runs, sampler.NativeRun{AtNS: r.ns, Thread: id, Stack: stack, Holds: r.holds, Collects: r.collects})
+	}
+	clear(x.named)
+	x.named = x.named[:0]
+}

@@ -1,0 +1,84 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+// Running switches C stacks of running threads on and off. Samples carry them as Runs.
+type Running struct {
+	mode[runningRun, *runningRun]
+	source *Source
+	// wanted is true if they are taken from the start on. rate is Options.RunningRate.
+	wanted bool
+	rate   int
+}
+
+// ErrNoRunning means that stacks of this process's running threads cannot be taken.
+var ErrNoRunning = errors.New("C stacks of running threads cannot be taken")
+
+// Start takes stacks until End. It is for any goroutine. Errors are ErrNoRunning, ruby.ErrNoScheduler, bpf.ErrKernel,
+// bpf.ErrRights, errors of sampler/native and of reading.
+func (m *Running) Start(ctx context.Context) error {
+	s := m.source
+	err := m.begin(ctx, s.info.PID, "C stacks of running threads", "they are taken",
+		func(ctx context.Context) (*runningRun, error) {
+			open := func() (*runningRun, error) { return openRunning(ctx, s) }
+			return result(ctx, &m.opening, open, func(x *runningRun) { _ = x.stop() })
+		})
+	if err != nil {
+		c, _ := s.watch.Running()
+		s.watch.CountRunning(c, s.names.Error(err))
+	}
+	return err
+}
+
+// End ends it.
+func (m *Running) End() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stop()
+}
+
+// On reports whether stacks are taken.
+func (m *Running) On() bool { return m.is() }
+
+// Failed returns why no stacks can be taken. It is empty if they can, or if that was not tried.
+func (m *Running) Failed() string {
+	_, why := m.source.watch.Running()
+	return why
+}
+
+// begins takes stacks from now on if that is wanted. The returned function ends it.
+func (m *Running) begins(ctx context.Context) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range switchTries {
+			if !m.wanted || m.is() {
+				return
+			}
+			err := m.Start(ctx)
+			if err == nil || errors.Is(err, bpf.ErrKernel) || errors.Is(err, bpf.ErrRights) || errors.Is(err, ErrNoRunning) ||
+				errors.Is(err, attach.ErrGone) || errors.Is(err, ruby.ErrNoScheduler) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(switchAgain):
+			}
+		}
+	}()
+	return func() {
+		stop()
+		<-done
+		_ = m.End() // nothing depends on how the program left the kernel
+	}
+}

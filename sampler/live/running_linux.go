@@ -1,0 +1,52 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/ddtop/ddtop/sampler/live/internal/running"
+	"github.com/ddtop/ddtop/sampler/native/clock"
+	"github.com/ddtop/ddtop/sampler/ruby"
+)
+
+// runningRun takes stacks of running threads of a process.
+type runningRun struct{ *running.Run }
+
+func (x *runningRun) on() bool    { return x.On() }
+func (x *runningRun) end(string)  { x.End() }
+func (x *runningRun) stop() error { return x.Stop() }
+
+// MayRun returns why stacks of running threads cannot be taken on this machine, as ddtop knows without trying.
+func MayRun() error { return clock.Check() }
+
+// openRunning has the kernel take stacks of the process's running threads.
+func openRunning(ctx context.Context, s *Source) (*runningRun, error) {
+	if err := MayRun(); err != nil {
+		return nil, err
+	}
+	if _, ok := s.reader.Contexts(); !ok {
+		return nil, fmt.Errorf("process %d: %w: parts of its Ruby stacks are elsewhere (ZJIT)", s.proc.PID(), ErrNoRunning)
+	}
+	if err := s.ownThreads(ctx, ErrNoRunning); err != nil {
+		return nil, err
+	}
+	var scheduler ruby.Scheduler
+	err := s.readThreads(ctx, func() (err error) {
+		scheduler, err = s.reader.UnprobedScheduler()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	shift, bits := statusBits(scheduler.Collects)
+	x, err := running.Open(running.Options{Target: clock.Target{
+		PID: s.proc.PID(), ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC,
+		ContextOfThread: scheduler.Context, Owner: uint64(scheduler.Owner), Collector: uint64(scheduler.Collector),
+		CollectsShift: shift, CollectsBits: bits,
+	}, Subject: s.nativeSubject(), Hz: cmp.Or(s.Running.rate, clock.Hz), Reader: s.reader, Dictionary: s.dict, Counts: s.watch})
+	if err != nil {
+		return nil, err
+	}
+	return &runningRun{x}, nil
+}

@@ -1,0 +1,71 @@
+package clock
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler/bpf"
+)
+
+// TestFollow: the program passes the kernel's check. All Feeds share it, and a process is not followed twice at once.
+func TestFollow(t *testing.T) {
+	if err := Check(); err != nil {
+		t.Skip(err)
+	}
+	const none = 1 << 22 // there is no process of this number, or of a larger one (PID_MAX_LIMIT)
+	a, err := Follow(Target{PID: none}, Hz)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Follow(Target{PID: none + 1}, Hz)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Follow(Target{PID: none + 1}, Hz); err == nil {
+		t.Error("a process is followed twice")
+	}
+	if a.t != b.t {
+		t.Error("two processes have programs of their own")
+	}
+	for _, f := range []*Feed{a, b} {
+		if err := f.Drain(func(s *Sample) { t.Errorf("a stack of no process: %+v", s) }); err != nil {
+			t.Error(err)
+		}
+		if c, err := f.Counts(); err != nil || c.Ticks != 0 {
+			t.Errorf("%+v, %v", c, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Errorf("a second time: %v", err)
+		}
+	}
+	if shared.t != nil || shared.n != 0 {
+		t.Errorf("%d Feeds are left", shared.n)
+	}
+}
+
+// FuzzSample: whatever stands in the ring, a Sample has no more bytes than were copied.
+func FuzzSample(f *testing.F) {
+	entry := make([]byte, entrySize)
+	binary.LittleEndian.PutUint64(entry[bpf.StackSize+morePieces:], 1<<40)
+	f.Add(entry[:64], uint64(1<<40))
+	f.Add([]byte{}, uint64(3))
+	f.Fuzz(func(t *testing.T, head []byte, pieces uint64) {
+		b := make([]byte, entrySize)
+		copy(b, head)
+		binary.LittleEndian.PutUint64(b[bpf.StackSize+morePieces:], pieces)
+		var s Sample
+		target := Target{CollectsBits: 1}
+		if err := target.decode(b, &s); err != nil {
+			return
+		}
+		if len(s.Native) > maxPieces*pieceBytes || len(s.Frames)+len(s.Values) > bpf.StackSize {
+			t.Errorf("%d, %d and %d bytes", len(s.Native), len(s.Frames), len(s.Values))
+		}
+		if target.decode(b[:entrySize-1], &s) == nil {
+			t.Error("a short entry")
+		}
+	})
+}

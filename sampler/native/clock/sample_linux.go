@@ -1,0 +1,112 @@
+package clock
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/native"
+)
+
+// Hz is how often the stack of a running thread is copied by default. It is no divisor of the kernel's own ticks.
+const Hz = 49
+
+// Target is a process with the places of the data that the program reads.
+type Target struct {
+	// PID is the process's number, which must be the same for ddtop and for the kernel.
+	PID int
+	// ExecutionContext, ThreadOfEC, ContextOfThread, Owner, Collector, CollectsShift and CollectsBits are as in
+	// tracer.Target.
+	ExecutionContext            int64
+	ThreadOfEC, ContextOfThread int
+	Owner, Collector            uint64
+	CollectsShift, CollectsBits uint
+}
+
+// The value of the map of targets: these words, then what the program counts of the process.
+const (
+	targetContext = 8 * iota
+	targetThreadOfEC
+	targetContextOfThread
+	targetOwner
+	targetCollector
+	targetTicks
+	targetCopied
+	targetBusyNS
+	targetSize
+)
+
+func (t *Target) encode() []byte {
+	b := make([]byte, targetSize)
+	for place, v := range map[int]int64{targetContext: t.ExecutionContext, targetThreadOfEC: int64(t.ThreadOfEC),
+		targetContextOfThread: int64(t.ContextOfThread), targetOwner: int64(t.Owner), targetCollector: int64(t.Collector)} {
+		binary.LittleEndian.PutUint64(b[place:], uint64(v))
+	}
+	return b
+}
+
+const (
+	// maxPieces and pieceBytes bound the bytes of a C stack that are copied: 16 KB. On Rails 8 KB reach the
+	// interpreter's loop in all but one of a thousand stacks.
+	maxPieces, pieceBytes = 16, 1024
+	// redZone is how many bytes below the stack pointer a function may use (psABI, "The Stack Frame").
+	redZone = 128
+)
+
+// What follows the copy of a Ruby stack in its entry of the ring: the registers, these words, and the C stack.
+const (
+	moreThread = 8 * (native.NumRegisters + iota)
+	moreOwner
+	moreCollector
+	morePieces
+	moreHead
+	moreSize = moreHead + maxPieces*pieceBytes
+	// entrySize is the size of an entry.
+	entrySize = bpf.StackSize + moreSize
+)
+
+// Sample is a thread at an instant at which it ran.
+type Sample struct {
+	// Stack is its Ruby stack. It is valid while the bytes are, as Native is.
+	bpf.Stack
+	Registers native.Registers
+	// Native has the bytes of the C stack from the address NativeAt on.
+	Native   []byte
+	NativeAt uint64
+	// Thread is the address of the rb_thread_t. Holds is true if the thread owned the GVL, and Collects if the
+	// collector worked.
+	Thread          uint64
+	Holds, Collects bool
+}
+
+// decode makes a Sample of the bytes that the program has put into the ring.
+func (t *Target) decode(b []byte, s *Sample) (err error) {
+	if len(b) < entrySize {
+		return fmt.Errorf("a stack of %d bytes, not %d", len(b), entrySize)
+	}
+	if s.Stack, err = bpf.DecodeStack(b); err != nil {
+		return err
+	}
+	b = b[bpf.StackSize:]
+	at := func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }
+	var registers [native.NumRegisters]uint64
+	for i := range registers {
+		registers[i] = at(8 * i)
+	}
+	s.Registers = native.AllRegisters(registers)
+	s.NativeAt = s.Registers.SP() - redZone
+	s.Native = b[moreHead:][:min(at(morePieces), maxPieces)*pieceBytes]
+	s.Thread = at(moreThread)
+	s.Holds = at(moreOwner) == s.Thread
+	s.Collects = t.CollectsBits != 0 && at(moreCollector)>>t.CollectsShift&(1<<t.CollectsBits-1) != 0
+	return nil
+}
+
+// Counts are the program's counters for a process.
+type Counts struct {
+	// Ticks counts how often a thread of Ruby's ran. Copied counts the stacks that were copied then. The others had no
+	// room in the ring, or were too large.
+	Ticks, Copied uint64
+	// BusyNS is how long this took the kernel, in ns.
+	BusyNS int64
+}

@@ -1,0 +1,67 @@
+package native
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+)
+
+// TestUnwindCopied: a copied stack is unwound from the copy alone, with all registers. It ends where the copy ends, and
+// live memory, which has changed since, is never read.
+func TestUnwindCopied(t *testing.T) {
+	const pc = testBias + testFunction + 0x10
+	table, err := newTestTable(testTable(cfaDefine, regRBP, 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := slices.Repeat(le(8, pc), 64) // it would lead on
+	s := newFake(t, table, live)
+	var registers [NumRegisters]uint64
+	registers[StackPointer], registers[regRBP], registers[NumRegisters-1] = testStack+0x100, testStack+0x110, pc
+	const from = testStack + 0x100 - 128
+	copied := make([]byte, 128+0x20+8)
+	copy(copied[128+0x18:], le(8, pc+1)) // the return address, below the frame's address
+	got := s.UnwindCopied(AllRegisters(registers), from, copied)
+	if len(got.Frames) != 2 || got.Frames[1].PC != pc+1 || got.Frames[0].PC != pc {
+		t.Errorf("%+v", got)
+	}
+	for _, short := range [][]byte{copied[:128+0x18], nil} {
+		got := s.UnwindCopied(AllRegisters(registers), from, short)
+		if len(got.Frames) != 1 || !errors.Is(got.Stopped, errCopied) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestBelowCopied: C functions of a copied stack count only if the copy reaches the interpreter, because the stack is
+// compared with Ruby's frames no further than it was copied.
+func TestBelowCopied(t *testing.T) {
+	ruby, other := new(module), new(module)
+	r := &Ruby{module: ruby, callers: map[uint64]bool{0x100: true}, loops: []map[uint64]bool{{0x204: true}}, loop: -1}
+	ruby.Module = &attach.Module{Bias: testBias}
+	deflate := Frame{PC: 0x9000, module: other, function: 0x8000}
+	caller := Frame{PC: testBias + 0x120, module: ruby, function: 0x100}
+	loop := Frame{PC: testBias + 0x180, module: ruby, function: 0x180}
+	exec := Frame{PC: testBias + 0x204, module: ruby, function: 0x200}
+	control := []Control{{C: true}, {Finish: true}}
+	for name, c := range map[string]struct {
+		frames  []Frame
+		stopped error
+		jit     bool
+		want    int
+		err     error
+	}{
+		"to the interpreter":     {[]Frame{deflate, caller, loop, exec}, errCopied, false, 1, nil},
+		"not to the interpreter": {[]Frame{deflate, caller}, errCopied, false, 0, ErrShort},
+		"not to Ruby":            {[]Frame{deflate}, errCopied, false, 0, errCopied},
+		"a call half done":       {[]Frame{deflate, loop, exec}, errCopied, false, 0, ErrMisfit},
+		"up to a JIT's code":     {[]Frame{deflate}, errJIT, true, 1, nil},
+	} {
+		got, err := r.BelowCopied(Stack{Frames: c.frames, Stopped: c.stopped}, control, true, c.jit)
+		if len(got) != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: %d frames, %v", name, len(got), err)
+		}
+	}
+}
