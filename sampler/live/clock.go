@@ -298,7 +298,7 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	emit(sample)
 }
 
-// learnMoves returns when threads moved, for the next tick, and notes those that have begun something.
+// learnMoves returns when threads moved, which the next tick needs, and notes the threads that have begun something.
 func (s *Source) learnMoves() (moves ruby.Moves) {
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
 		var list []ruby.Entered
