@@ -137,15 +137,14 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
-		if n := s.learnMoves(); between && (n == 0 || !s.looks.Allows(now, s.budget.InForce())) {
+		moves := s.learnMoves()
+		if between && (len(s.beginning) == 0 || !s.looks.Allows(now, s.budget.InForce())) {
 			continue
 		}
 		depth, late := sampler.LockTick, uint64(0)
 		if !between {
 			depth, late = c.Tick(now)
 		}
-		s.reader.LookAt(s.beginning)
-		s.beginning = s.beginning[:0]
 		paid := depth // what the budget takes the tick for
 		if now-s.lastCheck > checkNS {
 			s.lastCheck = now
@@ -154,6 +153,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			}
 		}
 		s.ticking.Lock()
+		s.reader.SetMoves(moves)
+		s.reader.LookAt(s.beginning)
+		s.beginning = s.beginning[:0]
 		s.reader.Reads().Late += late
 		if glances != nil {
 			glances.catchUp()
@@ -306,15 +308,13 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	emit(sample)
 }
 
-// learnMoves tells the next tick which threads have not moved, and returns how many have begun something.
-func (s *Source) learnMoves() (entered int) {
-	var moves ruby.Moves
+// learnMoves returns when threads moved, which the next tick needs, and notes the threads that have begun something.
+func (s *Source) learnMoves() (moves ruby.Moves) {
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
 		var list []ruby.Entered
 		moves, list = x.whoMoved()
 		s.beginning = append(s.beginning, list...)
 		s.beginning = s.beginning[max(len(s.beginning)-maxBeginning, 0):] // the last ones are those still to be seen
 	}
-	s.reader.SetMoves(moves)
-	return len(s.beginning)
+	return moves
 }
