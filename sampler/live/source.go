@@ -165,8 +165,8 @@ func (s *Source) share(n int) {
 	s.reader.Share(n)
 }
 
-// Close ends exact mode, following by thread switches and taking stacks of running threads, and closes the target. A hanging read closes what it uses
-// later.
+// Close ends exact mode, following by thread switches and taking stacks of running threads. Then it closes the target.
+// A hanging read closes what it uses later.
 func (s *Source) Close() error {
 	return s.exact.close(func() error {
 		return s.switches.close(func() error {

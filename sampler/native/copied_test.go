@@ -35,8 +35,8 @@ func TestUnwindCopied(t *testing.T) {
 	}
 }
 
-// TestBelowCopied: C functions of a copied stack count only if the copy reaches the interpreter, because the stack is
-// compared with Ruby's frames no further than it was copied.
+// TestBelowCopied: C functions of a copied stack count only if the copy reaches the interpreter. The rest of the stack
+// cannot be compared with Ruby's frames.
 func TestBelowCopied(t *testing.T) {
 	ruby, other := new(module), new(module)
 	r := &Ruby{module: ruby, callers: map[uint64]bool{0x100: true}, loops: []map[uint64]bool{{0x204: true}}, loop: -1}

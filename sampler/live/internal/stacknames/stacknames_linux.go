@@ -166,7 +166,7 @@ func (w *Stacks) Give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 		select {
 		case x := <-w.toName:
 			if nowNS-x.takenNS >= WithinNS {
-				continue // nobody waits for it any more, and what it names can be gone
+				continue // no caller waits for it, and what it names can be gone
 			}
 			n++
 			if x.name = x.before; x.name.ID == 0 || !r.Holds(x.name.proof) {
