@@ -9,7 +9,8 @@ import (
 )
 
 // heldQueues has threads at work. Their code has a Queue in an instance variable, in a local variable, and in a
-// variable around a block whose method has returned. A thread's name does not matter. No thread waits for any of the Queues.
+// variable around a block whose method has returned. A thread's name does not matter. No thread waits for any of the
+// Queues.
 const heldQueues = `
 class Mailer
   def initialize
