@@ -105,8 +105,8 @@ func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 // hintsApart stands between the hints of a row. If they have no room, the last ones are left out.
 const hintsApart = "   "
 
-// drawNames draws the names of the other views at the right end of a row, and returns where they begin. The live view has
-// no rule with the names.
+// drawNames draws the names of the other views at the right end of a row, and returns where they begin. The live view
+// has no rule with the names.
 func drawNames(m *Model, a canvas.Area) int {
 	others := slices.DeleteFunc(tabs(m.Offers), func(v page.View) bool { return v.ID == m.Page })
 	begin := a.W
