@@ -90,7 +90,7 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 	for _, s := range p.Sample {
 		var names []string
 		for _, l := range slices.Backward(s.Location) {
-			// In ddtop's profiles only the locations of C functions have addresses.
+			// Only the locations of C functions have addresses in profiles of ddtop.
 			if word := s.Label[weights.LabelDdtopState]; len(word) == 1 && l.Address != 0 && chanceNative(word[0]) {
 				continue
 			}

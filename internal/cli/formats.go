@@ -434,7 +434,11 @@ func foundEndpoint(f *flags.Endpoint, seen []string) error {
 	for _, name := range seen[:min(len(seen), maxNearNames)] {
 		near = append(near, flamegraph.Printable(name))
 	}
-	return fmt.Errorf("--endpoint %s matches none of the %s that were seen; nearest: %s", f, units.Plural(len(seen), "route or class", "routes and classes"), strings.Join(near, ", "))
+	if len(near) == 1 {
+		return fmt.Errorf("--endpoint %s matches nothing; the only route or class that was seen is %s", f, near[0])
+	}
+	return fmt.Errorf("--endpoint %s matches none of the %s routes and classes that were seen; nearest: %s", f, units.Count(int64(len(seen))),
+		strings.Join(near, ", "))
 }
 
 // likeness counts the pairs of consecutive letters that two texts share.

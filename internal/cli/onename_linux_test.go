@@ -170,7 +170,7 @@ func oneName(t *testing.T, file string) {
 		t.Errorf("the page offers %v", names)
 	}
 	for _, format := range []string{"collapsed", "speedscope"} {
-		run(t, "report", file, "--format", format, "--endpoint", "mixed$", "-o", filepath.Join(t.TempDir(), "out")).want(t, 1)
+		run(t, "report", file, "--format", format, "--endpoint", "mixed$", "-o", filepath.Join(t.TempDir(), "out")).want(t, 1, "the only route or class that was seen is GET mixed#show")
 		if a, b := report("--format", format), report("--format", format, "--endpoint", "mixed#show"); !bytes.Equal(a, b) {
 			t.Errorf("%s has other time of the route:\n%s\n%s", format, a, b)
 		}

@@ -1,16 +1,21 @@
 package pushtest
 
 import (
+	"bytes"
 	"errors"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/DataDog/datadog-go/v5/statsd"
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/pdata/plog"
 
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/alert"
+	"github.com/ddtop/ddtop/push/datadog"
 )
 
 // TestAlertsAsLogs: the collector's own receiver takes a message as a log record, by HTTP and by gRPC, with severity,
@@ -69,5 +74,61 @@ func TestAlertsAsLogs(t *testing.T) {
 			t.Errorf("%s: a refusal for good is %v", to, err)
 		}
 		c.set(nil)
+	}
+}
+
+// datagrams keeps what Datadog's client sends to the agent.
+type datagrams struct{ bytes.Buffer }
+
+// Close does nothing.
+func (*datagrams) Close() error { return nil }
+
+// TestEventsAreThoseOfTheClient: the event of a message is what Datadog's own client sends for the same words, but for
+// the order of its fields.
+func TestEventsAreThoseOfTheClient(t *testing.T) {
+	for _, name := range []string{"DD_ENTITY_ID", "DD_ENV", "DD_SERVICE", "DD_VERSION", "DD_EXTERNAL_ENV"} {
+		t.Setenv(name, "")
+	}
+	d, err := datadog.New(&url.URL{Scheme: "unix", Path: "/run/datadog/apm.socket"}, "", "0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Date(2026, 11, 23, 8, 1, 0, 0, time.UTC)
+	start := alert.Message{
+		ID: "x7", Event: alert.Start, Rule: "deadlock", Severity: "crit", Title: "Deadlock", Text: "thread 1 waits,\nand grün is #2", Service: "shop", PID: 4242,
+		Program: "puma", Host: "web-1", Processes: 3, Followed: 4, Since: until.Add(-time.Minute), Recording: "/captures/x.ddtop",
+		Tags: push.Tags{{Key: "service", Value: "shop"}, {Key: "env", Value: "prod"}},
+	}
+	warns, over := start, start
+	warns.Severity, over.Event, over.Until = "warn", alert.End, &until
+	for m, kind := range map[*alert.Message]statsd.EventAlertType{&start: statsd.Error, &warns: statsd.Warning, &over: statsd.Success} {
+		var out datagrams
+		client, err := statsd.NewWithWriter(&out, statsd.WithoutTelemetry(), statsd.WithoutOriginDetection(), statsd.WithoutClientSideAggregation())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &statsd.Event{
+			Title: m.Headline(), Text: m.Body(), Timestamp: m.At(), Hostname: "web-1", AggregationKey: "x7", Priority: statsd.Normal, SourceTypeName: "ddtop",
+			AlertType: kind, Tags: []string{"rule:deadlock", "severity:" + m.Severity, "service:shop", "env:prod"},
+		}
+		for _, err := range []error{client.Event(e), client.Close()} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		payload, err := d.Alerts().EncodeAlert(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := func(text string) (head string, rest []string) {
+			all := strings.Split(strings.TrimSuffix(text, "\n"), "|")
+			rest = all[min(2, len(all)):]
+			slices.Sort(rest)
+			return strings.Join(all[:len(all)-len(rest)], "|"), rest
+		}
+		head, rest := fields(string(payload.Body))
+		if want, others := fields(out.String()); head != want || !slices.Equal(rest, others) {
+			t.Errorf("ddtop sends %q %q, the client %q %q", head, rest, want, others)
+		}
 	}
 }
