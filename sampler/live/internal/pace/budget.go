@@ -169,8 +169,8 @@ func (b *Budget) Extend(most float64, window time.Duration) {
 	b.mostShare, b.window = most, window
 }
 
-// leastRates returns the rates of lock ticks and of stack ticks that the least quality of the first kinds of figures
-// needs, as the mean of the awake Sources. They are zero if the limit must not be exceeded.
+// leastRates returns the rates of lock ticks and of stack ticks that the first kinds of figures need for their least
+// quality. They are the mean of the awake Sources, and zero if the limit must not be exceeded.
 func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	if b.mostShare == 0 {
 		return 0, 0
@@ -317,10 +317,10 @@ func (b *Budget) income() float64 {
 	return limit - min(b.beside, besideShare*limit)
 }
 
-// least returns the shares of a CPU that lock ticks and the rest of stack ticks need for the least quality of the kinds
-// of figures that can have it. It leaves out a kind that would not have it even if ddtop took the most. So fifty workers
-// do not cost twice as much for requests that are not shown in any case. lock and stack are the CPU times of a tick and
-// of its stacks, in seconds.
+// least returns the shares of a CPU that lock ticks, and the stacks of stack ticks, need for the least quality of
+// figures. It leaves out a kind of figure that would not have its least quality even if ddtop took the most. So fifty
+// workers do not cost twice as much for requests that are not shown in any case. lock and stack are the CPU times of a
+// tick and of its stacks, in seconds.
 func (b *Budget) least(lock, stack float64) (leastLock, leastStack float64) {
 	most := sampler.QualityMargin * (b.mostShare - min(b.beside, besideShare*b.mostShare))
 	before := b.kinds

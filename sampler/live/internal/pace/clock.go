@@ -118,8 +118,8 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	return depth, late
 }
 
-// Rest puts the next reading of stacks off until a time at least, and for the budget until owed. The budget does not put
-// it off again and again: it leaves leastStackHz in any case.
+// Rest puts the next reading of stacks off until a time at least, and for the budget until owed. The budget leaves
+// leastStackHz in any case.
 func (c *Clock) Rest(until, owed int64) {
 	c.restNS = max(until, min(owed, c.lastStack+1e9/leastStackHz))
 	c.nextStack = max(c.nextStack, c.restNS)
