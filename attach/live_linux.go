@@ -24,7 +24,7 @@ const maxRangesPerCall = 1024
 type liveMemory struct {
 	pid int
 
-	mu     sync.Mutex
+	mu sync.Mutex
 	// local and remote are the ranges of the call. They have room for the most ranges that a call had so far.
 	local  []unix.Iovec
 	remote []unix.RemoteIovec

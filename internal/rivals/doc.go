@@ -39,6 +39,7 @@
 //	BenchmarkExactRails  the same for a Rails application under load: requests a second, latencies and CPU time a
 //	                     request
 //	BenchmarkChildren    a cluster of eight Rails workers watched at once, beside one of them
+//	BenchmarkFleet       `push --children` beside fifty workers: its own CPU time, memory and descriptors
 //
 // Metrics are medians. If a metric has a -low and a -high, they are the median's 95 % interval. The program costtable
 // makes the table of docs/cost.md (`make bench-cost`), and the tables of docs/reference/exact.md (`make bench-exact`).

@@ -94,7 +94,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
-		if fetchesItself(s, sleep) {
+		if fetchesItself(s, sleep, c.Slow) {
 			every := int64(workEveryNS)
 			if c.Slow {
 				every = slowWorkEveryNS
@@ -259,13 +259,16 @@ func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	}
 }
 
-// fetchesItself reports whether the clock has to wake up between ticks to see which threads begin something.
-func fetchesItself(s *Source, sleep *pace.Sleeper) bool {
-	switch {
-	case !s.switches.is() || s.glances() != nil:
+// fetchesItself reports whether the clock has to wake up between ticks to see which threads begin something. While a process
+// is idle and was not seen to serve anything, ticks are enough for that. They are a third of the wake-ups.
+func fetchesItself(s *Source, sleep *pace.Sleeper, slow bool) bool {
+	switch x := s.switches.now.Load(); {
+	case x == nil || !x.on() || x.glances():
 		return false
 	case len(s.beginning) > 0: // there was no time for them yet
 		return true
+	case slow && !x.served() && (s.queuesNow == nil || len(s.queuesNow.Pools) == 0):
+		return false
 	}
 	return !sleep.Wakes() || !fetching.is()
 }

@@ -121,3 +121,6 @@ func (x *switchRun) fetch(now int64) bool {
 	}
 	return true
 }
+
+// served reports whether a thread of the process was seen to serve a request or a job. The clock calls it.
+func (x *switchRun) served() bool { return x.works.Served() }

@@ -49,6 +49,7 @@ func (*Source) openSwitches(context.Context) (*switchRun, error) {
 	return nil, attach.ErrLinuxOnly
 }
 
+func (*switchRun) served() bool                            { return false }
 func (*switchRun) glances() bool                           { return false }
 func (*switchRun) catchUp()                                {}
 func (*switchRun) glance() bool                            { return false }

@@ -170,7 +170,7 @@ func (b *Budget) Extend(most float64, window time.Duration) {
 }
 
 // leastRates returns the rates of lock ticks and of stack ticks that the first kinds of figures need for their least
-// quality. It is the mean of the awake Sources. They are zero if the limit must not be exceeded.
+// quality. They are the mean of the awake Sources, and zero if the limit must not be exceeded.
 func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	if b.mostShare == 0 {
 		return 0, 0
@@ -317,8 +317,8 @@ func (b *Budget) income() float64 {
 	return limit - min(b.beside, besideShare*limit)
 }
 
-// least returns the shares of a CPU that lock ticks and the rest of stack ticks need. They are for the least quality of
-// figures. It leaves out a kind of figures that cannot have its least quality even if ddtop takes the most. So fifty
+// least returns the shares of a CPU that lock ticks, and the stacks of stack ticks, need for the least quality of
+// figures. It leaves out a kind of figure that would not have its least quality even if ddtop took the most. So fifty
 // workers do not cost twice as much for requests that are not shown in any case. lock and stack are the CPU times of a
 // tick and of its stacks, in seconds.
 func (b *Budget) least(lock, stack float64) (leastLock, leastStack float64) {

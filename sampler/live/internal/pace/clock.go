@@ -23,6 +23,8 @@ const (
 	slowestAfterNS    = 10_000_000_000
 	// slowExactNS is the time between ticks while nothing runs or waits and changes are known without them.
 	slowExactNS = 125_000_000
+	// slowestExactNS is the same when nothing has run or waited for slowestAfterNS.
+	slowestExactNS = 250_000_000
 	// GlanceNS is the time between two glances at the words of threads that move (moved_linux.go). 90 % of the time
 	// that threads of Rails are without a CPU is in intervals of 10 ms and more. glanceGapNS is the longest time
 	// between two samples, whatever glances say. leastGlanceGapNS is the same while something runs and samples cost
@@ -90,11 +92,13 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	interval, stack := c.lockNS, c.stackNS
 	if c.Slow {
 		interval, stack = max(interval, c.slowLockNS), max(stack, c.slowStackNS)
+		exact := float64(slowExactNS)
 		if now-c.lastBusy > slowestAfterNS {
 			interval, stack = max(interval, slowestIntervalNS), max(stack, 2*slowestIntervalNS)
+			exact = slowestExactNS
 		}
 		if c.Exact {
-			interval, stack = max(interval, slowExactNS), max(stack, 2*slowExactNS)
+			interval, stack = max(interval, exact), max(stack, 2*exact)
 		}
 	}
 	if behind := float64(now - c.Next); behind > interval {
@@ -114,8 +118,8 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	return depth, late
 }
 
-// Rest puts the next reading of stacks off until a time at least, and for the budget until owed. The budget does not
-// put it off again and again: it leaves leastStackHz in any case.
+// Rest puts the next reading of stacks off until a time at least, and for the budget until owed. The budget leaves
+// leastStackHz in any case.
 func (c *Clock) Rest(until, owed int64) {
 	c.restNS = max(until, min(owed, c.lastStack+1e9/leastStackHz))
 	c.nextStack = max(c.nextStack, c.restNS)

@@ -127,3 +127,30 @@ func TestGlanceGap(t *testing.T) {
 		}
 	}
 }
+
+// TestIdleClockOfKnownChanges: while each change is known, an idle clock ticks eight times a second, and four times once
+// nothing has run for ten seconds. A sign of life brings the full rate back.
+func TestIdleClockOfKnownChanges(t *testing.T) {
+	c := NewClock(100, 100, 0)
+	c.Exact, c.Slow = true, true
+	ticks := func(from, to int64) (n int64) {
+		for c.Next < to {
+			if now := c.Next; now >= from {
+				n++
+			}
+			c.Tick(c.Next)
+		}
+		return n
+	}
+	for _, x := range []struct{ from, to, want int64 }{
+		{from: 2e9, to: slowestAfterNS, want: (slowestAfterNS - 2e9) / slowExactNS},
+		{from: slowestAfterNS + 1e9, to: 60e9, want: (60e9 - slowestAfterNS - 1e9) / slowestExactNS},
+	} {
+		if n := ticks(x.from, x.to); n < x.want*9/10 || n > x.want*11/10 {
+			t.Errorf("%d ticks from %d to %d ns, want about %d", n, x.from, x.to, x.want)
+		}
+	}
+	if c.Note(60e9, true); c.Slow || c.Next > 60e9+2*int64(c.lockNS) {
+		t.Errorf("something runs at 60 s, and the next tick is at %d ns", c.Next)
+	}
+}

@@ -20,6 +20,7 @@ const (
 type Works struct {
 	threads map[int32]*working
 	entered []ruby.Entered
+	served  bool
 }
 
 // working is the state of a thread.
@@ -82,7 +83,7 @@ func (w *Works) Saw(s *sampler.Sample) {
 		read := x.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh
 		switch {
 		case read && x.Serving.Work != 0:
-			t.deep, t.misses = true, 0
+			t.deep, t.misses, w.served = true, 0, true
 		case t.looked:
 			// It could not be read, or is on its way to where it works: its next record has it looked at again.
 			t.misses++
@@ -103,3 +104,6 @@ func (w *Works) Take() []ruby.Entered {
 
 // Begun reports whether Take has threads to return.
 func (w *Works) Begun() bool { return len(w.entered) > 0 }
+
+// Served reports whether a sample had work. It is for the goroutine that calls Saw.
+func (w *Works) Served() bool { return w.served }

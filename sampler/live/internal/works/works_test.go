@@ -37,7 +37,12 @@ func TestWorks(t *testing.T) {
 	if len(list) != 1 || list[0].TID != 7 || list[0].FromNS != 90*us || list[0].ByNS != 100*us {
 		t.Fatalf("it has begun something: %+v", list)
 	}
-	sample(110, 3)
+	if w.Served() {
+		t.Error("no sample had work yet")
+	}
+	if sample(110, 3); !w.Served() {
+		t.Error("a sample had work")
+	}
 	if record(120, 130, 600, true) || record(140, 150, 300, true) || len(w.Take()) != 0 {
 		t.Error("it goes on with it")
 	}

@@ -20,7 +20,7 @@ func (r *Recent[S]) At(hash uint64) *S {
 }
 
 // Lose returns the slot of a hash that is about to lose its key to another. If that happened as often as there are
-// slots, it first doubles their number, up to most, a power of two. All slots are empty then.
+// slots, Lose first doubles their number, up to most, a power of two. All slots are empty then.
 func (r *Recent[S]) Lose(hash uint64, most int) *S {
 	if r.lost++; r.lost > len(r.slots) && len(r.slots) < most {
 		r.slots, r.lost = make([]S, 2*len(r.slots)), 0
