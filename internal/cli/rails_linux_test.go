@@ -10,9 +10,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/servertest"
 	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/ui"
 )
 
@@ -44,9 +47,13 @@ func TestRailsShowsItsOwnCode(t *testing.T) {
 		})
 	}
 	file := filepath.Join(t.TempDir(), "rails.ddtop")
-	run(t, "record", "-p", strconv.Itoa(app.Workers[0]), "-d", "15s", "--overhead", "off", "--format", "ddtop", "-o", file).want(t, 0)
+	run(t, "record", "-p", strconv.Itoa(app.Workers[0]), "-d", "15s", "--overhead", "off",
+		"--native", "--format", "ddtop", "-o", file).want(t, 0)
 	close(stop)
 	clients.Wait()
+	if live.MayRun() == nil {
+		extensionsFit(t, file)
+	}
 	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}} {
 		src, err := recording.Open(file)
 		if err != nil {
@@ -70,5 +77,48 @@ func TestRailsShowsItsOwnCode(t *testing.T) {
 		if err := src.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// extensions are classes whose methods are C functions of an extension, by the beginnings of labels.
+var extensions = map[string]string{"PG::": "pg_ext", "StringIO": "stringio", "StringScanner": "strscan", "Monitor#": "monitor",
+	"JSON::Ext::Generator": "generator", "JSON::Ext::Parser": "parser", "Puma::HttpParser#": "puma_http11", "NIO::": "nio4r_ext"}
+
+// extensionsFit checks the stacks of running threads of a recording. The C functions below a method of an extension
+// begin in that extension, or in Ruby itself, which does other work while the method's frame still stands.
+func extensionsFit(t *testing.T, file string) {
+	t.Helper()
+	r, err := recording.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	d := r.Dictionary()
+	all, fit := 0, 0
+	_ = r.Run(t.Context(), func(s *sampler.Sample) { // its end is no error
+		for i := range s.Runs {
+			all++
+			var outermost sampler.Frame
+			for _, id := range d.Frames(s.Runs[i].Stack, nil) {
+				f := d.Frame(id)
+				if f.IsNative() {
+					outermost = f
+					continue
+				}
+				for begin, library := range extensions {
+					if !f.C || !strings.HasPrefix(f.Label, begin) || !outermost.IsNative() {
+						continue
+					}
+					if got := outermost.Native.Library; got != library && !strings.HasPrefix(got, "libruby") {
+						t.Errorf("%s has called %s of %s", f.Label, outermost.Label, got)
+					}
+					fit++
+				}
+				break
+			}
+		}
+	})
+	if t.Logf("%d stacks, %d of extensions", all, fit); all == 0 || fit < odds.AtLeast(all, 0.02) {
+		t.Errorf("%d stacks of running threads, %d of extensions", all, fit)
 	}
 }

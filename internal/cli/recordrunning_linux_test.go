@@ -117,19 +117,22 @@ func TestNativeWithoutRights(t *testing.T) {
 	p := rubytest.One(t).Start(t, blockedScript, rubytest.Options{})
 	p.Expect(t, "ready")
 	const rights = "+sys_ptrace,+dac_read_search"
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, setpriv, "--reuid=65532", "--regid=65532", "--clear-groups", "--inh-caps="+rights,
-		"--ambient-caps="+rights, "--", ddtop, "record", "--native", "-d", "500ms", "-o", "-", "--format", "collapsed",
-		strconv.Itoa(p.PID))
-	var said strings.Builder
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil || len(out) == 0 {
-		t.Fatalf("%v: %s", err, &said)
-	}
-	n := strings.Count(said.String(), "no C functions of running threads: ")
-	if n != 1 || !strings.Contains(said.String(), "lacks CAP_BPF and CAP_PERFMON") {
-		t.Errorf("it said %q", &said)
+	for _, more := range [][]string{nil, {"--children"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, setpriv, "--reuid=65532", "--regid=65532", "--clear-groups", "--inh-caps="+rights,
+			"--ambient-caps="+rights, "--", ddtop, "record", "--native", "-d", "500ms", "-o", "-", "--format", "collapsed",
+			"-p", strconv.Itoa(p.PID))
+		cmd.Args = append(cmd.Args, more...)
+		var said strings.Builder
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil || len(out) == 0 {
+			t.Fatalf("%v: %s", err, &said)
+		}
+		n := strings.Count(said.String(), "no C functions of running threads: ")
+		if n != 1 || !strings.Contains(said.String(), "lacks CAP_BPF and CAP_PERFMON") {
+			t.Errorf("%q: it said %q", more, &said)
+		}
 	}
 }

@@ -174,6 +174,11 @@ func (t *target) openGroupTelling(ctx context.Context, pending bool, say func(fo
 	if t.pause {
 		exact.StayAwake()
 	}
+	if t.native {
+		if err := live.MayRun(); err != nil {
+			say("no C functions of running threads: %v", err)
+		}
+	}
 	g, err := live.OpenGroup(ctx, t.pids, live.GroupOptions{Children: t.children, Pending: pending, Options: t.attaching(progress)})
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func (m *Running) Start(ctx context.Context) error {
 			open := func() (*runningRun, error) { return openRunning(ctx, s) }
 			return result(ctx, &m.opening, open, func(x *runningRun) { _ = x.stop() })
 		})
-	if err != nil {
+	if err != nil && !m.is() {
 		c, _ := s.watch.Running()
 		s.watch.CountRunning(c, s.names.Error(err))
 	}

@@ -1,7 +1,6 @@
 package clock
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,10 +16,11 @@ import (
 )
 
 const (
-	// ringBytes is the size of the ring: 145 stacks, of which each busy CPU makes 49 a second.
-	ringBytes = 8 << 20
-	// maxPending bounds the stacks of all processes that another process's Feed took from the ring.
-	maxPending = ringBytes / entrySize
+	// ringBytes is the size of the ring for 49 stacks a second of each CPU. It has 36 stacks, which 14 busy CPUs make
+	// between two reads. A faster clock has fastRingBytes.
+	ringBytes, fastRingBytes = 2 << 20, 8 << 20
+	// maxPending bounds the stacks of all processes that wait to be taken.
+	maxPending = fastRingBytes / entrySize
 	// maxTargets bounds the processes that are followed at once.
 	maxTargets = 4096
 	// leastMajor.leastMinor is the first kernel with bpf_task_pt_regs.
@@ -50,8 +50,8 @@ var shared struct {
 type Feed struct {
 	t      *timer
 	target Target
-	// pending are stacks that were taken from the ring, also by another process's Feed.
-	pending []Sample
+	// pending are stacks that were taken from the ring, also by another process's Feed. spare is memory for them.
+	pending, spare []Sample
 }
 
 // Check returns why stacks of running threads cannot be copied on this machine with ddtop's rights. It returns nil if
@@ -140,17 +140,29 @@ func (f *Feed) take() ([]Sample, error) {
 		if err != nil || of == nil || of != f && len(of.pending) >= maxPending/len(t.feeds) {
 			return err
 		}
-		var s Sample
-		if err := of.target.decode(b, &s); err != nil {
-			return err
-		}
-		s.Frames, s.Values, s.Native = bytes.Clone(s.Frames), bytes.Clone(s.Values), bytes.Clone(s.Native)
-		of.pending = append(of.pending, s)
-		return nil
+		return of.keep(b)
 	})
 	list := f.pending
-	f.pending = nil
+	f.pending, f.spare = f.spare[:0], list
 	return list, err
+}
+
+// keep keeps a copy of a stack in the ring until Drain.
+func (f *Feed) keep(b []byte) error {
+	if n := len(f.pending); n < cap(f.pending) {
+		f.pending = f.pending[:n+1]
+	} else {
+		f.pending = append(f.pending, Sample{})
+	}
+	s := &f.pending[len(f.pending)-1]
+	frames, values, stack := s.Frames, s.Values, s.Native
+	if err := f.target.decode(b, s); err != nil {
+		f.pending = f.pending[:len(f.pending)-1]
+		return err
+	}
+	s.Frames, s.Values = append(frames[:0], s.Frames...), append(values[:0], s.Values...)
+	s.Native = append(stack[:0], s.Native...)
+	return nil
 }
 
 func tgidOf(b []byte) (uint32, error) {
@@ -179,6 +191,10 @@ func open(hz int) (_ *timer, err error) {
 			err = errors.Join(err, t.close())
 		}
 	}()
+	size := uint32(ringBytes)
+	if hz > 2*Hz {
+		size = fastRingBytes
+	}
 	places, err := placesOfKernel()
 	if err != nil {
 		return nil, err
@@ -189,7 +205,7 @@ func open(hz int) (_ *timer, err error) {
 	}{
 		{&t.targets, ebpf.MapSpec{Name: "ddtop_running", Type: ebpf.Hash, KeySize: 4, ValueSize: targetSize,
 			MaxEntries: maxTargets, Flags: unix.BPF_F_NO_PREALLOC}},
-		{&t.ringMap, ebpf.MapSpec{Name: "ddtop_cstacks", Type: ebpf.RingBuf, MaxEntries: ringBytes}},
+		{&t.ringMap, ebpf.MapSpec{Name: "ddtop_cstacks", Type: ebpf.RingBuf, MaxEntries: size}},
 	} {
 		if *m.to, err = ebpf.NewMap(&m.spec); err != nil {
 			return nil, bpf.Explain("making the map "+m.spec.Name, err)

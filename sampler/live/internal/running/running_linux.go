@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// lookEvery is the interval between two reads of the ring. Eight busy CPUs fill a seventh of the ring in it.
+	// lookEvery is the interval between two reads of the ring. Eight busy CPUs fill half of the ring in it.
 	lookEvery = 50 * time.Millisecond
 	// mapsEvery is the interval between two readings of what the process has mapped.
 	mapsEvery = time.Second
