@@ -33,6 +33,7 @@ func carryCPUUse(w *wire, u *sampler.CPUUse) *sampler.CPUUse {
 	for i := range w.length(len(next.Users), sampler.MaxCPUUsers, 1) {
 		x := at(next.Users, i)
 		w.signed(&x.PID, x.PID)
+		x.Processes = w.int(x.Processes)
 		x.Name, x.NS = w.text(x.Name), w.int(x.NS)
 		users = append(users, x)
 	}

@@ -203,7 +203,7 @@ func (g *generator) cpuUse() {
 	u := &sampler.CPUUse{FromNS: g.s.TimeNS - 5e9, AtNS: g.s.TimeNS - n, CPUs: 2, AllNS: 9e9 + n, UnseenNS: n, OthersNS: 8e9,
 		Contained: n%4 > 1, LimitMilli: 500 * (n % 3)}
 	for i := range n % (sampler.MaxCPUUsers + 1) {
-		u.Users = append(u.Users, sampler.CPUUser{PID: int32(4000 + i), Name: "cc1", NS: 4e9 - i})
+		u.Users = append(u.Users, sampler.CPUUser{PID: int32(4000 + i), Processes: 1 + i, Name: "cc1", NS: 4e9 - i})
 	}
 	if g.s.CPUUse = u; n%7 == 0 {
 		g.s.CPUUse = nil

@@ -1,6 +1,6 @@
 package sampler
 
-// MaxCPUUsers bounds the processes that a CPUUse names.
+// MaxCPUUsers bounds the programs that a CPUUse names.
 const MaxCPUUsers = 3
 
 // CPUUse is which other processes used the machine's CPUs between two readings. It is read every few seconds while the
@@ -22,14 +22,16 @@ type CPUUse struct {
 	// LimitMilli is the tightest CPU limit of the target's cgroups, in thousandths of a CPU. It is zero if there is
 	// none, or if it cannot be read.
 	LimitMilli int64
-	// Users are the processes with the largest parts of OthersNS, the largest first. There are at most MaxCPUUsers.
+	// Users are the programs with the largest parts of OthersNS, the largest first. There are at most MaxCPUUsers.
 	Users []CPUUser
 }
 
-// CPUUser is a process with its CPU time between the two readings of a CPUUse.
+// CPUUser is all processes of one name, with their CPU time between the two readings of a CPUUse.
 type CPUUser struct {
-	PID int32
-	// Name is the kernel's name of it, 15 bytes at most (/proc/PID/stat).
+	// PID is the process with most of the time, Processes how many there are.
+	PID       int32
+	Processes int64
+	// Name is the kernel's name of them, 15 bytes at most (/proc/PID/stat).
 	Name string
 	NS   int64
 }

@@ -37,8 +37,8 @@ type cpuUses struct {
 	atNS, nextNS   int64
 	all            machineTimes
 	of, spare      map[int32]processTimes
-	now            sampler.CPUUse // without LimitMilli and Users
-	users          []sampler.CPUUser
+	now            sampler.CPUUse    // without LimitMilli and Users
+	users          []sampler.CPUUser // each process
 	contained, any bool
 	buf            [1024]byte
 }
@@ -64,14 +64,23 @@ func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
 		return nil
 	}
 	out := u.now
+	named := make(map[string]int)
 	for _, x := range u.users {
-		switch {
-		case x.PID == int32(pid):
+		if x.PID == int32(pid) {
 			out.OthersNS -= x.NS
-		case len(out.Users) < sampler.MaxCPUUsers:
-			out.Users = append(out.Users, x)
+			continue
 		}
+		i, ok := named[x.Name]
+		if !ok {
+			i, named[x.Name] = len(out.Users), len(out.Users)
+			out.Users = append(out.Users, x)
+			continue
+		}
+		out.Users[i].NS += x.NS
+		out.Users[i].Processes++
 	}
+	sortUsers(out.Users)
+	out.Users = slices.Clip(out.Users[:min(len(out.Users), sampler.MaxCPUUsers)])
 	out.LimitMilli = cpuLimitMilli(fmt.Sprintf("/proc/%d", pid))
 	return &out
 }
@@ -107,8 +116,13 @@ func (u *cpuUses) look(nowNS int64) {
 	for _, x := range u.users {
 		u.now.OthersNS += x.NS
 	}
-	slices.SortFunc(u.users, func(a, b sampler.CPUUser) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.PID, b.PID)) })
+	sortUsers(u.users)
 	u.any = true
+}
+
+// sortUsers puts those with most CPU time first.
+func sortUsers(list []sampler.CPUUser) {
+	slices.SortFunc(list, func(a, b sampler.CPUUser) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.PID, b.PID)) })
 }
 
 // processes reads the CPU times of the machine and of each process. If compare is true, it sets users to the processes
@@ -138,7 +152,7 @@ func (u *cpuUses) processes(compare bool) error {
 			before.ns = 0 // it is new
 		}
 		if ns := x.ns - before.ns; compare && ns > 0 {
-			u.users = append(u.users, sampler.CPUUser{PID: int32(pid), Name: commOf(b), NS: ns})
+			u.users = append(u.users, sampler.CPUUser{PID: int32(pid), Processes: 1, Name: commOf(b), NS: ns})
 		}
 	}
 	u.of, u.spare = u.spare, u.of

@@ -45,12 +45,27 @@ func TestCPUUse(t *testing.T) {
 	if i < 0 || u.users[i].NS < least || u.users[i].NS > most || u.users[i].Name != filepath.Base(os.Args[0]) {
 		t.Fatalf("%+v, want the helper %d with %d to %d ns", u.users, pid, least, most)
 	}
-	if len(x.Users) > sampler.MaxCPUUsers || x.Users[0] != u.users[0] || x.CPUs < 1 || x.OthersNS < u.users[i].NS || x.AllNS == 0 {
+	if len(x.Users) > sampler.MaxCPUUsers || x.Users[0].NS < u.users[0].NS || x.CPUs < 1 || x.OthersNS < u.users[i].NS || x.AllNS == 0 {
 		t.Errorf("%+v", x)
 	}
 	of := u.read(u.nextNS-1, int(pid)) // from the same reading
 	if slices.Contains(of.Users, u.users[i]) || of.OthersNS != x.OthersNS-u.users[i].NS || of.AtNS != x.AtNS {
 		t.Errorf("asked for the helper itself: %+v, before %+v", of, x)
+	}
+}
+
+// TestCPUUseByName: processes of one name are one user, without the target. The one with most CPU time is named.
+func TestCPUUseByName(t *testing.T) {
+	user := func(pid int32, name string, ns int64) sampler.CPUUser {
+		return sampler.CPUUser{PID: pid, Processes: 1, Name: name, NS: ns}
+	}
+	u := cpuUses{any: true, nextNS: 2, now: sampler.CPUUse{AtNS: 1, OthersNS: 120}, users: []sampler.CPUUser{
+		user(1, "stress", 50), user(2, "ruby", 30), user(3, "ruby", 25), user(-4, "ruby", 8), user(5, "sh", 4), user(6, "cc1", 3),
+	}}
+	got := u.read(1, -4)
+	want := []sampler.CPUUser{{PID: 2, Processes: 2, Name: "ruby", NS: 55}, user(1, "stress", 50), user(5, "sh", 4)}
+	if !slices.Equal(got.Users, want) || got.OthersNS != 112 {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

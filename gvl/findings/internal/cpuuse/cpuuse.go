@@ -15,7 +15,7 @@ const (
 	// maxAgeNS is the largest age of a reading that is about the present, in ns. Of very many processes it is the time
 	// between two readings.
 	maxAgeNS = 10e9
-	// These are the least numbers of CPUs. leastUser is for a process that is named. least is for all others together,
+	// These are the least numbers of CPUs. leastUser is for a program that is named. least is for all others together,
 	// and for a hypervisor. leastUnseen is for processes that ddtop does not see: it is a difference.
 	leastUser, least, leastUnseen = .05, .10, .25
 	// fullShare is the part of the machine's CPUs from which on it is full.
@@ -38,7 +38,11 @@ func Said(u *sampler.CPUUse, nowNS int64, limited bool) (out []string) {
 		var users []string
 		for _, x := range u.Users {
 			if part := cpus(x.NS); part >= leastUser {
-				users = append(users, x.Name+" (PID "+strconv.Itoa(int(x.PID))+") "+units.RoundPercent(part))
+				pid := "PID " + strconv.Itoa(int(x.PID))
+				if x.Processes > 1 {
+					pid = strconv.FormatInt(x.Processes, 10) + " processes, most of it " + pid
+				}
+				users = append(users, x.Name+" ("+pid+") "+units.RoundPercent(part))
 			}
 		}
 		if len(users) > 0 {

@@ -13,14 +13,14 @@ func TestSaid(t *testing.T) {
 	const sec = int64(1e9)
 	use := func(change func(u *sampler.CPUUse)) *sampler.CPUUse {
 		u := &sampler.CPUUse{FromNS: 100 * sec, AtNS: 104 * sec, CPUs: 2, AllNS: 8 * sec, UnseenNS: sec / 2, OthersNS: 7 * sec, Users: []sampler.CPUUser{
-			{PID: 42, Name: "stress", NS: 4 * sec}, {PID: 43, Name: "cc1", NS: 2 * sec}, {PID: 44, Name: "sh", NS: sec / 10},
+			{PID: 42, Name: "stress", NS: 4 * sec}, {PID: 43, Processes: 3, Name: "cc1", NS: 2 * sec}, {PID: 44, Name: "sh", NS: sec / 10},
 		}}
 		if change != nil {
 			change(u)
 		}
 		return u
 	}
-	const others = "other processes take 1.8 of the machine's 2 CPUs: stress (PID 42) 100 %, cc1 (PID 43) 50 %"
+	const others = "other processes take 1.8 of the machine's 2 CPUs: stress (PID 42) 100 %, cc1 (3 processes, most of it PID 43) 50 %"
 	alone := func(u *sampler.CPUUse) { u.OthersNS, u.Users = sec/10, nil }
 	for _, c := range []struct {
 		name    string
