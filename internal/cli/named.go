@@ -413,8 +413,8 @@ func anyRuby(pids []int) bool {
 	})
 }
 
-// finder returns a search for processes that match. It is nil if none are searched. After the first search that had time
-// for all processes it says if none of them matches.
+// finder returns a search for processes that match. It is nil if none are searched. After the first search that had
+// time for all processes, it says if none of them matches.
 func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(int) bool) []int, error) {
 	if m == "" {
 		if of != "" {
