@@ -67,3 +67,24 @@ func TestFinderReads(t *testing.T) {
 		t.Errorf("the title of another user's process was read")
 	}
 }
+
+// TestFinderRunsOutOfTime: a search that has no time for all processes says so, and the next one looks at the others.
+func TestFinderRunsOutOfTime(t *testing.T) {
+	f := NewFinder(func(title string) bool { return title == "5" })
+	now := time.Unix(1e9, 0)
+	f.now = func() time.Time { return now }
+	f.list = func() ([]string, error) { return []string{"1", "2", "3", "4", "5"}, nil }
+	f.read = func(pid int) (string, time.Duration, error) {
+		now = now.Add(400 * time.Millisecond)
+		return strconv.Itoa(pid), time.Hour, nil
+	}
+	for _, want := range []struct {
+		found []int
+		whole bool
+	}{{nil, false}, {[]int{5}, true}} {
+		found, err := f.Find(func(int) bool { return false })
+		if err != nil || !slices.Equal(found, want.found) || f.Whole() != want.whole {
+			t.Errorf("found %v, the whole: %v, %v", found, f.Whole(), err)
+		}
+	}
+}

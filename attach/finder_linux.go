@@ -32,6 +32,9 @@ type Finder struct {
 	match func(title string) bool
 	seen  map[int]sighting
 	round int
+	// left is set if the last Find ran out of time.
+	left bool
+	now  func() time.Time
 	// list returns the names in /proc, and read a process's title and age.
 	list func() ([]string, error)
 	read func(pid int) (title string, age time.Duration, err error)
@@ -46,7 +49,7 @@ type sighting struct {
 // NewFinder returns a Finder of the processes whose titles match. A title is the command line with spaces between the
 // words, or the text that the process has put there instead.
 func NewFinder(match func(title string) bool) *Finder {
-	return &Finder{match: match, seen: make(map[int]sighting), list: processNames, read: titleText}
+	return &Finder{match: match, seen: make(map[int]sighting), now: time.Now, list: processNames, read: titleText}
 }
 
 // Find returns the PIDs of the processes that match and are not known yet. It does not check that they are Rubies.
@@ -57,12 +60,14 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 		return nil, fmt.Errorf("looking for processes: %w", err)
 	}
 	f.round++
-	self, begun := os.Getpid(), time.Now()
+	self, begun := os.Getpid(), f.now()
+	f.left = false
 	var found, again []int
 	look := func(pid int) {
-		now := time.Now()
+		now := f.now()
 		s := f.seen[pid]
 		if now.Sub(begun) > maxFinding {
+			f.left = true
 			return
 		}
 		if f.Only != nil && !f.Only(pid) {
@@ -107,6 +112,9 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 	}
 	return found, nil
 }
+
+// Whole reports whether the last Find had time for all processes.
+func (f *Finder) Whole() bool { return !f.left }
 
 // processNames lists /proc.
 func processNames() ([]string, error) {

@@ -37,6 +37,9 @@ type Finder struct {
 // NewFinder returns a Finder that finds nothing.
 func NewFinder(func(title string) bool) *Finder { return new(Finder) }
 
+// Whole returns true on this system.
+func (*Finder) Whole() bool { return true }
+
 // Find fails with ErrLinuxOnly.
 func (f *Finder) Find(func(pid int) bool) ([]int, error) { return nil, ErrLinuxOnly }
 

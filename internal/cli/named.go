@@ -413,7 +413,8 @@ func anyRuby(pids []int) bool {
 	})
 }
 
-// finder returns a search for processes that match. It is nil if none are searched. It reports if there is none now.
+// finder returns a search for processes that match. It is nil if none are searched. After the first search that had
+// time for all processes, it says if none of them matches.
 func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(int) bool) []int, error) {
 	if m == "" {
 		if of != "" {
@@ -431,15 +432,25 @@ func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(i
 	}
 	finder := attach.NewFinder(re.MatchString)
 	finder.Only = only
-	now, err := finder.Find(func(int) bool { return false })
+	var all []int // found until the first whole search
+	told := false
+	tell := func(found []int) {
+		if told {
+			return
+		}
+		all, told = append(all, found...), finder.Whole()
+		if told && !anyRuby(all) {
+			say("no Ruby process matches --match " + flamegraph.Printable(string(m)) + " now; those that come later are followed")
+		}
+	}
+	found, err := finder.Find(func(int) bool { return false })
 	if err != nil {
 		return nil, err
 	}
-	if !anyRuby(now) {
-		say("no Ruby process matches --match " + flamegraph.Printable(string(m)) + " now; those that come later are followed")
-	}
+	tell(found)
 	return func(known func(int) bool) []int {
 		found, _ := finder.Find(known) // it could be read at the start; the next time it may be again
+		tell(found)
 		return found
 	}, nil
 }

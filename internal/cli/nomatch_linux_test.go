@@ -4,6 +4,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,21 +28,19 @@ func TestMatchSaysThatNothingMatches(t *testing.T) {
 		_, _ = io.WriteString(keep, "end\n") // it may have ended
 		_ = shell.Wait()
 	})
-	push := func() pusher {
+	push := func(says string) pusher {
+		t.Helper()
 		p := startPush(t, "--match", name, "--to", "file://"+filepath.Join(t.TempDir(), "profiles"), "--period", "1s")
-		p.await(t, "its start", func() bool { return strings.Contains(p.log.String(), "msg=\"sending profiles\"") })
+		p.await(t, says, func() bool { return strings.Contains(p.log.String(), says) })
 		return p
 	}
 	const none = "no Ruby process matches --match "
-	p := push()
-	if text := p.log.String(); !strings.Contains(text, none+name+" now; those that come later are followed") {
-		t.Errorf("beside the shell it said:\n%s", text)
-	}
-	p.end(t)
+	push(none + name + " now; those that come later are followed").end(t)
 	ruby := rubytest.One(t).Start(t, "$0 = '"+name+"'; $stdout.sync = true; puts 'up'; STDIN.gets", rubytest.Options{})
 	ruby.Expect(t, "up")
-	if p = push(); strings.Contains(p.log.String(), none) {
+	p := push("msg=following pid=" + strconv.Itoa(ruby.PID))
+	p.end(t)
+	if strings.Contains(p.log.String(), none) {
 		t.Errorf("beside a Ruby it said:\n%s", p.log)
 	}
-	p.end(t)
 }
