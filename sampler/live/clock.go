@@ -251,8 +251,8 @@ func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	}
 }
 
-// fetchesItself reports whether the clock has to wake up between ticks to see which threads begin something. While a process
-// is idle and was not seen to serve anything, ticks are enough for that. They are a third of the wake-ups.
+// fetchesItself reports whether the clock has to wake up between ticks to see which threads begin something. While a
+// process is idle and was not seen to serve anything, ticks are enough for that. They are a third of the wake-ups.
 func fetchesItself(s *Source, sleep *pace.Sleeper, slow bool) bool {
 	switch x := s.switches.now.Load(); {
 	case x == nil || !x.on() || x.glances():
