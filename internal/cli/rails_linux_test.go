@@ -85,7 +85,7 @@ var extensions = map[string]string{"PG::": "pg_ext", "StringIO": "stringio", "St
 	"JSON::Ext::Generator": "generator", "JSON::Ext::Parser": "parser", "Puma::HttpParser#": "puma_http11", "NIO::": "nio4r_ext"}
 
 // extensionsFit checks the stacks of running threads of a recording. The C functions below a method of an extension
-// begin in that extension, or in Ruby itself, which does other work while the method's frame still stands.
+// begin in that extension or in Ruby itself. Ruby does other work while the method's frame still stands.
 func extensionsFit(t *testing.T, file string) {
 	t.Helper()
 	r, err := recording.Open(file)
