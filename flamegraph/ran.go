@@ -30,9 +30,10 @@ func (c *Collector) runs(s *sampler.Sample) {
 
 // Ran says in which C functions threads ran, by their Ruby stacks. It divides the time of a Ruby stack among the C
 // functions, in proportion to the stacks that were taken. If none was taken in a Ruby stack, the stacks of its
-// innermost method count, of any thread and caller. A nil Ran divides nothing.
+// innermost method count, of any thread and caller. A nil Ran divides nothing. It is for one goroutine at a time, and
+// so are all that a Rolling has made.
 type Ran struct {
-	dict *sampler.Dictionary
+	known *ranStacks
 	// places have whole stacks, and methods have only the C functions.
 	places  map[ranPlace][]ranPart
 	methods map[ranMethod]*ranPool
@@ -45,23 +46,23 @@ type ranPlace struct {
 	state  gvl.State
 }
 
-// ranMethod is the innermost Ruby frame of stacks, in one state.
+// ranMethod is the innermost Ruby frame of stacks, by its number, in one state.
 type ranMethod struct {
-	FuncKey
-	state gvl.State
+	number int32
+	state  gvl.State
 }
 
 // ranPart is a stack, or the C functions of some stacks, and how often it was taken.
 type ranPart struct {
-	// stack is a Ruby stack with C functions, or without any. If it is 0, below are the C functions, innermost first.
+	// stack is a Ruby stack with C functions, or without any. If it is 0, chain is the number of the C functions.
 	stack sampler.StackID
-	below []sampler.FrameID
+	chain int32
 	n     int64
 }
 
 // ranPool are the parts of a method, by their C functions. total counts also the stacks without any.
 type ranPool struct {
-	parts map[string]*ranPart
+	parts map[int32]int64
 	list  []ranPart
 	total int64
 }
@@ -72,6 +73,11 @@ const maxRanParts = 16
 
 // NewRan returns the Ran of the entries with Key.Ran. It is nil if there are none.
 func NewRan(dict *sampler.Dictionary, entries []Entry) *Ran {
+	return (&ranStacks{dict: dict}).ran(entries)
+}
+
+func (x *ranStacks) ran(entries []Entry) *Ran {
+	x.forget()
 	var r *Ran
 	for i := range entries {
 		e := &entries[i]
@@ -79,7 +85,7 @@ func NewRan(dict *sampler.Dictionary, entries []Entry) *Ran {
 			continue
 		}
 		if r == nil {
-			r = &Ran{dict: dict, places: make(map[ranPlace][]ranPart), methods: make(map[ranMethod]*ranPool)}
+			r = &Ran{known: x, places: make(map[ranPlace][]ranPart), methods: make(map[ranMethod]*ranPool)}
 		}
 		r.add(&e.Key, e.Weights.Samples)
 	}
@@ -90,10 +96,12 @@ func NewRan(dict *sampler.Dictionary, entries []Entry) *Ran {
 		slices.SortFunc(list, func(a, b ranPart) int { return cmp.Compare(a.stack, b.stack) })
 	}
 	for _, pool := range r.methods {
-		for _, p := range pool.parts {
-			pool.list = append(pool.list, *p)
+		for chain, n := range pool.parts {
+			pool.list = append(pool.list, ranPart{chain: chain, n: n})
 		}
-		slices.SortFunc(pool.list, func(a, b ranPart) int { return cmp.Or(cmp.Compare(b.n, a.n), slices.Compare(a.below, b.below)) })
+		slices.SortFunc(pool.list, func(a, b ranPart) int {
+			return cmp.Or(cmp.Compare(b.n, a.n), slices.Compare(x.chains[a.chain], x.chains[b.chain]))
+		})
 		pool.list = pool.list[:min(len(pool.list), maxRanParts)]
 	}
 	return r
@@ -101,37 +109,18 @@ func NewRan(dict *sampler.Dictionary, entries []Entry) *Ran {
 
 // add adds a stack that was taken n times.
 func (r *Ran) add(k *Key, n int64) {
-	ruby, below := k.Stack, []sampler.FrameID(nil)
-	var innermost sampler.Frame
-	for ruby != 0 {
-		caller, id := r.dict.Stack(ruby)
-		if innermost = r.dict.Frame(id); !innermost.IsNative() {
-			break
-		}
-		ruby, below = caller, append(below, id)
-	}
-	at := ranPlace{k.Thread, ruby, k.State}
+	s := r.known.of(k.Stack)
+	at := ranPlace{k.Thread, s.ruby, k.State}
 	r.places[at] = append(r.places[at], ranPart{stack: k.Stack, n: n})
-	method := ranMethod{frameKey(&innermost, false), k.State}
+	method := ranMethod{s.method, k.State}
 	pool := r.methods[method]
 	if pool == nil {
-		pool = &ranPool{parts: make(map[string]*ranPart)}
+		pool = &ranPool{parts: make(map[int32]int64)}
 		r.methods[method] = pool
 	}
-	pool.total += n
-	if len(below) == 0 {
-		return
+	if pool.total += n; s.chain != 0 {
+		pool.parts[s.chain] += n
 	}
-	var key []byte
-	for _, id := range below {
-		key = binary.LittleEndian.AppendUint32(key, uint32(id))
-	}
-	p := pool.parts[string(key)]
-	if p == nil {
-		p = &ranPart{below: below}
-		pool.parts[string(key)] = p
-	}
-	p.n += n
 }
 
 // of returns the parts of a stack, and the sum of what was taken. It returns nil if nothing is known.
@@ -143,13 +132,11 @@ func (r *Ran) of(k *Key) (list []ranPart, total int64) {
 	if len(list) > 0 || k.Stack == 0 {
 		return list, total
 	}
-	_, id := r.dict.Stack(k.Stack)
-	f := r.dict.Frame(id)
-	pool := r.methods[ranMethod{frameKey(&f, false), k.State}]
-	if f.IsNative() || pool == nil {
-		return nil, 0
+	s := r.known.of(k.Stack)
+	if pool := r.methods[ranMethod{s.method, k.State}]; pool != nil && s.chain == 0 {
+		return pool.list, pool.total
 	}
-	return pool.list, pool.total
+	return nil, 0
 }
 
 // Divide calls emit with the parts of an entry, whose sum is the entry. Objects stay with the Ruby stack, because they
@@ -170,10 +157,7 @@ func (r *Ran) Divide(e Entry, emit func(Entry)) {
 			continue
 		}
 		if part.Key.Stack = p.stack; p.stack == 0 {
-			part.Key.Stack = e.Key.Stack
-			for _, id := range slices.Backward(p.below) {
-				part.Key.Stack = r.dict.InternStack(part.Key.Stack, id)
-			}
+			part.Key.Stack = r.known.join(e.Key.Stack, p.chain)
 		}
 		left.Weights = left.Weights.minus(part.Weights)
 		emit(part)
@@ -182,6 +166,87 @@ func (r *Ran) Divide(e Entry, emit func(Entry)) {
 	if left.Weights != (Weights{}) || len(list) == 0 {
 		emit(left)
 	}
+}
+
+// maxRanStacks bounds the stacks that are remembered between two Snapshots.
+const maxRanStacks = 1 << 16
+
+// ranStacks remembers what stacks consist of, because a screen makes a Snapshot several times a second.
+type ranStacks struct {
+	dict *sampler.Dictionary
+	// in is the generation of the Dictionary that the IDs are of.
+	in      sampler.Generation
+	stacks  map[sampler.StackID]ranStack
+	joined  map[ranJoin]sampler.StackID
+	methods map[FuncKey]int32
+	// chains are the C functions of stacks, innermost first. The first one has none.
+	chains  [][]sampler.FrameID
+	numbers map[string]int32
+}
+
+// ranStack is a stack: its Ruby stack, the number of its innermost method, and the number of its C functions.
+type ranStack struct {
+	ruby          sampler.StackID
+	method, chain int32
+}
+
+type ranJoin struct {
+	stack sampler.StackID
+	chain int32
+}
+
+// forget drops everything if the Dictionary may have evicted some of it, or if it is too much.
+func (x *ranStacks) forget() {
+	if g := x.dict.Generation(); x.stacks == nil || g != x.in || len(x.stacks)+len(x.joined) > maxRanStacks {
+		*x = ranStacks{dict: x.dict, in: g, stacks: make(map[sampler.StackID]ranStack), joined: make(map[ranJoin]sampler.StackID),
+			methods: make(map[FuncKey]int32), chains: make([][]sampler.FrameID, 1), numbers: make(map[string]int32)}
+	}
+}
+
+// of returns what a stack consists of.
+func (x *ranStacks) of(id sampler.StackID) ranStack {
+	if s, ok := x.stacks[id]; ok {
+		return s
+	}
+	s := ranStack{ruby: id}
+	var chain []sampler.FrameID
+	var key []byte
+	var innermost sampler.Frame
+	for s.ruby != 0 {
+		caller, frame := x.dict.Stack(s.ruby)
+		if innermost = x.dict.Frame(frame); !innermost.IsNative() {
+			break
+		}
+		s.ruby, chain = caller, append(chain, frame)
+		key = binary.LittleEndian.AppendUint32(key, uint32(frame))
+	}
+	method := frameKey(&innermost, false)
+	if s.method = x.methods[method]; s.method == 0 {
+		s.method = int32(len(x.methods) + 1)
+		x.methods[method] = s.method
+	}
+	if len(chain) > 0 {
+		if s.chain = x.numbers[string(key)]; s.chain == 0 {
+			s.chain = int32(len(x.chains))
+			x.chains, x.numbers[string(key)] = append(x.chains, chain), s.chain
+		}
+	}
+	x.stacks[id] = s
+	return s
+}
+
+// join returns a Ruby stack with C functions below it.
+func (x *ranStacks) join(ruby sampler.StackID, chain int32) sampler.StackID {
+	at := ranJoin{ruby, chain}
+	id, ok := x.joined[at]
+	if !ok {
+		id = ruby
+		for _, frame := range slices.Backward(x.chains[chain]) {
+			id = x.dict.InternStack(id, frame)
+		}
+		x.joined[at] = id
+	}
+	return id
 }
 
 // timesOf returns the part n of total of all times, rounded down. A time that is negative, because it went to another
@@ -193,12 +258,12 @@ func (w Weights) timesOf(n, total int64) Weights {
 }
 
 // divide divides the entries of a Snapshot, and removes the entries with Key.Ran.
-func (s *Snapshot) divide(dict *sampler.Dictionary) {
+func (s *Snapshot) divide(known *ranStacks) {
 	if s.Ran = nil; !slices.ContainsFunc(s.Entries, func(e Entry) bool { return e.Key.Ran }) {
 		return
 	}
-	if dict != nil {
-		s.Ran = NewRan(dict, s.Entries)
+	if known != nil {
+		s.Ran = known.ran(s.Entries)
 	}
 	out := make([]Entry, 0, len(s.Entries))
 	for _, e := range s.Entries {

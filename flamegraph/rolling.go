@@ -68,7 +68,7 @@ type Rolling struct {
 	overflow uint64
 	dropped  Weights
 	as       []EndpointID // which stands for each, or nil
-	dict     *sampler.Dictionary
+	stacks   *ranStacks   // what divides Snapshots, or nil
 }
 
 // NewRolling returns a Rolling over the last windowNS ns, which drops data in steps of slotNS ns. If slotNS is 0, it
@@ -98,7 +98,7 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 
 // DivideBy makes Snapshots divide the time of running threads among the C functions in which they ran. dict names the
 // stacks.
-func (r *Rolling) DivideBy(dict *sampler.Dictionary) { r.dict = dict }
+func (r *Rolling) DivideBy(dict *sampler.Dictionary) { r.stacks = &ranStacks{dict: dict} }
 
 // rename gives the weights of each EndpointID to the one that stands for it.
 func (r *Rolling) rename(as []EndpointID) {
@@ -297,7 +297,7 @@ func (r *Rolling) Snapshot(s *Snapshot) {
 		s.Entries = append(s.Entries, Entry{r.key(e), e.total})
 	}
 	r.describe(s)
-	s.divide(r.dict)
+	s.divide(r.stacks)
 }
 
 func (r *Rolling) describe(s *Snapshot) {
@@ -324,7 +324,7 @@ func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	first, last := r.each(fromNS, toNS, func(_ int64, d delta) { s.merged(r, d) })
 	// The request of an empty entry got another name.
 	s.Entries = slices.DeleteFunc(s.Entries, func(e Entry) bool { return e.Weights == Weights{} })
-	s.divide(r.dict)
+	s.divide(r.stacks)
 	s.FromNS = max(s.FromNS, first*r.slotNS)
 	s.ToNS = max(s.FromNS, min(s.ToNS, (last+1)*r.slotNS))
 }
