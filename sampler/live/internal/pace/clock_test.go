@@ -128,8 +128,8 @@ func TestGlanceGap(t *testing.T) {
 	}
 }
 
-// TestIdleClockOfKnownChanges: while each change is known, an idle clock ticks eight times a second. Once nothing has run
-// for ten seconds, it ticks four times. A sign of life brings the full rate back.
+// TestIdleClockOfKnownChanges: while each change is known, an idle clock ticks eight times a second. Once nothing has
+// run for ten seconds, it ticks four times. A sign of life brings the full rate back.
 func TestIdleClockOfKnownChanges(t *testing.T) {
 	c := NewClock(100, 100, 0)
 	c.Exact, c.Slow = true, true
