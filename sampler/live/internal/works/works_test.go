@@ -8,7 +8,7 @@ import (
 )
 
 // TestWorks: a thread that goes further in than where it waits for work has begun something, by the time between two
-// records. A thread that comes back has left it. A thread whose looks find nothing is not looked at again.
+// records. One that comes back has left it. A thread whose looks find nothing is looked at no more.
 func TestWorks(t *testing.T) {
 	const us = 1000
 	w := New()
