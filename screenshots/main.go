@@ -49,6 +49,7 @@ var shots = []shot{
 	{name: "top", recording: "hog", width: 120, height: 36, keys: []string{"5", ">", ">"}},
 	{name: "locks", recording: "mutex", width: 120, height: 36, keys: []string{"6", "down"}},
 	{name: "memory", recording: "gc", width: 120, height: 40, keys: []string{"7"}},
+	{name: "native", recording: "native", width: 120, height: 40, keys: []string{"4", "w"}},
 	{name: "help", recording: "hog", width: 120, height: 50, keys: []string{"?"}},
 	{name: "small", recording: "hog", width: 80, height: 24},
 	{name: "large", recording: "hog", width: 200, height: 50},
