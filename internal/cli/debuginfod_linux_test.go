@@ -1,0 +1,85 @@
+package cli_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestDumpAsksDebuginfod: with --debuginfod a dump names functions of a stripped library by the debug file of a server,
+// and says which files no server has. Without the flag ddtop asks no server.
+func TestDumpAsksDebuginfod(t *testing.T) {
+	dir := t.TempDir()
+	const code = "#include <pthread.h>\n#include <unistd.h>\n" +
+		"static void *hidden_worker(void *x) { for (;;) pause(); }\n" +
+		"int start(void) { pthread_t id; return pthread_create(&id, 0, hidden_worker, 0); }\n"
+	if err := os.WriteFile(filepath.Join(dir, "own.c"), []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{
+		{"gcc", "-g", "-shared", "-fPIC", "-pthread", "-Wl,--build-id=0x0123456789abcdef", "-o", "whole", "own.c"},
+		{"objcopy", "--only-keep-debug", "whole", "debug"},
+		{"objcopy", "--strip-all", "whole", "own.so"},
+	} {
+		cmd := exec.Command(rubytest.Program(t, command[0], "gcc libc6-dev binutils"), command[1:]...)
+		cmd.Dir = dir
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", command, err, text)
+		}
+	}
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.URL.Path != "/buildid/0123456789abcdef/debuginfo" {
+			http.NotFound(w, r)
+			return
+		}
+		http.ServeFile(w, r, filepath.Join(dir, "debug"))
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("DEBUGINFOD_URLS", server.URL+"/?token=secret")
+	t.Setenv("DEBUGINFOD_CACHE_PATH", filepath.Join(dir, "cache"))
+	p := rubytest.One(t).Start(t, `
+		require "fiddle"
+		Fiddle::Function.new(Fiddle.dlopen(ENV["OWN"])["start"], [], Fiddle::TYPE_INT).call
+		puts "ready"
+		$stdout.flush
+		$stdin.gets
+	`, rubytest.Options{Env: []string{"OWN=" + filepath.Join(dir, "own.so")}})
+	p.Expect(t, "ready")
+	dump := func(want string, more ...string) result {
+		t.Helper()
+		for until := time.Now().Add(rubytest.Timeout); ; {
+			r := run(t, append([]string{"dump", "-p", strconv.Itoa(p.PID)}, more...)...)
+			r.want(t, 0)
+			if strings.Contains(r.out, want) {
+				return r
+			}
+			if time.Now().After(until) {
+				t.Fatalf("no %q in\n%s%s", want, r.out, r.err)
+			}
+		}
+	}
+	dump("at own (1 function)")
+	if asked.Load() != 0 {
+		t.Error("a server was asked without --debuginfod")
+	}
+	r := dump("at hidden_worker [own]", "--debuginfod")
+	if asked.Load() == 0 || strings.Contains(r.err, "secret") || strings.Contains(r.err, "as own ") {
+		t.Errorf("asked %d times: %s", asked.Load(), r.err)
+	}
+	t.Setenv("DEBUGINFOD_URLS", "ftp://secret@host")
+	refused := run(t, "dump", "-p", strconv.Itoa(p.PID), "--debuginfod")
+	if refused.want(t, 2, "DEBUGINFOD_URLS"); strings.Contains(refused.err, "secret") {
+		t.Error(refused.err)
+	}
+}
