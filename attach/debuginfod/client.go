@@ -1,6 +1,6 @@
 // Package debuginfod gets separate debug files by build id from servers that the user has named. It keeps them in the
-// cache folder of elfutils' client, in the same way (https://sourceware.org/elfutils/Debuginfod.html). Servers, files and
-// build ids are strangers' data.
+// cache folder of elfutils' client, in the same way (https://sourceware.org/elfutils/Debuginfod.html). Servers, files
+// and build ids are strangers' data.
 package debuginfod
 
 import (
@@ -112,8 +112,8 @@ func newClient(urls, folder string, l limits) (*Client, error) {
 		servers = append(servers, u)
 	}
 	if len(servers) == 0 || len(servers) > maxServers {
-		return nil, fmt.Errorf("%s names %d servers: name 1 to %d, with spaces between them (sudo keeps it with --preserve-env=%[1]s)",
-			URLs, len(servers), maxServers)
+		return nil, fmt.Errorf("%s names %d servers. Name 1 to %d, with spaces between them. sudo --preserve-env=%[1]s "+
+			"keeps it", URLs, len(servers), maxServers)
 	}
 	c := &Client{servers: servers, folder: folder, http: newHTTP(l.answer), limits: l,
 		slots: make(chan struct{}, maxAtOnce), files: make(map[string]*file)}

@@ -50,11 +50,20 @@ func TestDumpAsksDebuginfod(t *testing.T) {
 	t.Setenv("DEBUGINFOD_CACHE_PATH", filepath.Join(dir, "cache"))
 	p := rubytest.One(t).Start(t, `
 		require "fiddle"
-		Fiddle::Function.new(Fiddle.dlopen(ENV["OWN"])["start"], [], Fiddle::TYPE_INT).call
+		$stdin.gets
+		Fiddle::Function.new(Fiddle.dlopen(File.expand_path("own.so"))["start"], [], Fiddle::TYPE_INT).call
 		puts "ready"
 		$stdout.flush
 		$stdin.gets
-	`, rubytest.Options{Env: []string{"OWN=" + filepath.Join(dir, "own.so")}})
+	`, rubytest.Options{})
+	library, err := os.ReadFile(filepath.Join(dir, "own.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.HostDir, "own.so"), library, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.Send(t, "go on")
 	p.Expect(t, "ready")
 	dump := func(want string, more ...string) result {
 		t.Helper()
