@@ -76,6 +76,8 @@ type Client struct {
 	files   map[string]*file
 	order   []*file
 	refused int
+	// waitEnd is when Wait waits no longer. It is zero before the first call.
+	waitEnd time.Time
 }
 
 // file is one debug file. err is set before done is closed.
@@ -188,10 +190,20 @@ func (c *Client) Came() int64 {
 	return c.came.Load()
 }
 
-// Wait waits until no file is pending, at most for some time.
+// Wait waits until no file is pending, at most for some time since the first call. So several processes together wait
+// no longer than one.
 func (c *Client) Wait(ctx context.Context, most time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, most)
+	c.mu.Lock()
+	if c.waitEnd.IsZero() {
+		c.waitEnd = time.Now().Add(most)
+	}
+	ctx, cancel := context.WithDeadline(ctx, c.waitEnd)
+	c.mu.Unlock()
 	defer cancel()
+	c.wait(ctx)
+}
+
+func (c *Client) wait(ctx context.Context) {
 	for _, x := range c.wanted() {
 		select {
 		case <-x.done:
@@ -246,7 +258,9 @@ const closeTime = time.Second
 // Close gives up what has not come yet.
 func (c *Client) Close() {
 	c.cancel()
-	c.Wait(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	c.wait(ctx)
 	c.http.CloseIdleConnections()
 }
 
