@@ -76,7 +76,7 @@ type Client struct {
 	files   map[string]*file
 	order   []*file
 	refused int
-	// waitEnd is when Wait waits no longer. It is zero before the first call.
+	// waitEnd is when Wait gives up. It is zero before the first call.
 	waitEnd time.Time
 }
 
@@ -190,8 +190,7 @@ func (c *Client) Came() int64 {
 	return c.came.Load()
 }
 
-// Wait waits until no file is pending, at most for some time since the first call. So several processes together wait
-// no longer than one.
+// Wait waits until no file is pending, at most for some time since the first call. Several processes share this time.
 func (c *Client) Wait(ctx context.Context, most time.Duration) {
 	c.mu.Lock()
 	if c.waitEnd.IsZero() {
