@@ -63,6 +63,38 @@ func (m *Module) separate() (*DebugFile, error) {
 	return m.debug, m.debugErr
 }
 
+// LacksSymbols reports whether a separate debug file would name functions: the file has a build id but no .symtab, and
+// no debug file of it was found.
+func LacksSymbols(m *Module) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.File == nil || m.BuildID == "" || m.static != nil {
+		return false
+	}
+	_, err := m.separate()
+	return err != nil
+}
+
+// UseDebugFile makes a file the module's separate debug file. It must have the module's build id. The module closes it,
+// also after an error.
+func UseDebugFile(m *Module, f *safefile.File) error {
+	e, err := OpenELF(f)
+	if err == nil && (m.BuildID == "" || BuildIDOfSections(e) != m.BuildID || e.Machine != machineNumber(m.Machine)) {
+		err = fmt.Errorf("%w: %s is of another build", ErrNoDebugFile, f.Name())
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil || m.debug != nil {
+		return errors.Join(err, f.Close())
+	}
+	m.debug, m.debugErr, m.debugCloser = separateFile(e, f.Name()), nil, f
+	return nil
+}
+
+func separateFile(e *elf.File, path string) *DebugFile {
+	return &DebugFile{ELF: e, Path: path, Separate: true, symbols: symbolsOf(e, elf.SHT_SYMTAB)}
+}
+
 // DebugRoot is a folder below which separate debug files are.
 type DebugRoot struct {
 	Name string
@@ -95,7 +127,7 @@ func (m *Module) findSeparate() (*DebugFile, error) {
 				(m.BuildID != "" && m.BuildID == BuildIDOfSections(e) || hasLink && sameChecksum(f, crc, &budget)) {
 				m.debugCloser = f
 				dir.Close()
-				return &DebugFile{ELF: e, Path: f.Name(), Separate: true, symbols: symbolsOf(e, elf.SHT_SYMTAB)}, nil
+				return separateFile(e, f.Name()), nil
 			}
 			f.Close()
 		}

@@ -33,7 +33,9 @@ type nativeWait struct {
 	place, chain string
 	// sinceNS is since when the thread is known to be there, ns for how long.
 	sinceNS, ns, toNS int64
-	frames            []sampler.NativeFrame
+	// native is the stack that chain and frames are of. A stack that is read again can have more names.
+	native sampler.StackID
+	frames []sampler.NativeFrame
 }
 
 // WatchNative makes the Measure collect the C functions that blocked threads wait in, for Stat.
@@ -59,11 +61,10 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 		key := stayOf{th.ID, th.Kernel.Turns}
 		x := w.stays[key]
 		if x == nil {
-			native := dict.NativeStack(th)
-			if len(w.stays) >= maxNativeWaits || len(native.Frames) == 0 {
+			if len(w.stays) >= maxNativeWaits || len(dict.NativeStack(th).Frames) == 0 {
 				continue
 			}
-			x = &nativeWait{chain: gvl.NativeChain(native.Frames), frames: native.Frames, sinceNS: s.TimeNS}
+			x = &nativeWait{sinceNS: s.TimeNS}
 			if stay, ok := s.Native.Of(th); ok {
 				x.sinceNS = stay.SinceNS
 			}
@@ -74,6 +75,10 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 				}
 			}
 			w.stays[key] = x
+		}
+		if x.native != th.Native {
+			x.native, x.frames = th.Native, dict.NativeStack(th).Frames
+			x.chain = gvl.NativeChain(x.frames)
 		}
 		x.ns, x.toNS = s.TimeNS-max(x.sinceNS, w.firstNS), s.TimeNS
 	}

@@ -82,6 +82,7 @@ a living thread, such as its system call and its CPU time.`,
 	f.addOverhead(cmd)
 	f.addPause(cmd)
 	f.addExact(cmd)
+	f.debug.AddTo(cmd, std)
 	f.coreFlags.addFlags(cmd)
 	f.addRules(cmd)
 	std.Redact.AddTo(cmd)
@@ -137,6 +138,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		ctx, cancel = run.Afterwards(ctx)
 		defer cancel()
 	}
+	f.debug.Fetch(ctx, src)
 	// Listed before the sample: a thread of Ruby's own that is in the list is in the sample too.
 	native, nativeErr := src.NativeThreads()
 	s, err := src.Once(ctx)
@@ -219,6 +221,8 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 		return false, flags.Usagef("--core takes the path of a core file")
 	case core && cmd.Flags().Changed("duration"):
 		return false, flags.Usagef("a core file holds one instant: -d measures a process")
+	case core && cmd.Flags().Changed("debuginfod"):
+		return false, flags.Usagef("a dump of a core file has no C functions to name: --debuginfod goes with a process")
 	case !core && (len(f.files) > 0 || f.root != ""):
 		return false, flags.Usagef("--exe and --root go with --core FILE")
 	}

@@ -148,6 +148,7 @@ If --exact ends by itself, ddtop tries again after a minute, then after twice as
 	f.addRates(cmd)
 	f.addExact(cmd)
 	f.addNative(cmd)
+	f.debug.AddTo(cmd, std)
 	std.Own.AddTo(cmd)
 	std.Redact.AddTo(cmd)
 	return cmd
@@ -185,7 +186,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 		defer listener.Close() // a second time, where it was served
 	}
 	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
-		From: f.from(), Running: f.native, StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, Redactor: f.names.Redactor(), OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}})
+		From: f.from(), Running: f.native, Debug: f.debug.Client, StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, Redactor: f.names.Redactor(), OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}})
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ come. If FILE exists, the new file is FILE.partial until it is complete.
 			return f.run(cmd, args, std)
 		},
 	}
-	f.addFlags(cmd)
+	f.addFlags(cmd, std)
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the `FILE` to write; - is standard output")
 	addFormat(cmd, &f.format, profileFormats()[0].name)
 	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(),

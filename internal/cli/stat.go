@@ -71,7 +71,7 @@ and waits are exact. It then also prints how often threads got the GVL and what 
 			return export.WriteStat(std.Results(cmd.Context()), stat)
 		},
 	}
-	m.addFlags(cmd)
+	m.addFlags(cmd, std)
 	std.Redact.AddTo(cmd)
 	std.Own.AddTo(cmd)
 	j.addRules(cmd)

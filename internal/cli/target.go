@@ -38,6 +38,7 @@ type target struct {
 	source    sourceFlag
 	// native is true if C stacks of running threads are taken.
 	native bool
+	debug  run.Debuginfod
 	// values is true if paths, arguments, literals and messages are read, unless names are left out.
 	values bool
 	// noRequests is true if the work of threads is not read. It serves to measure the cost of that reading.
@@ -68,7 +69,7 @@ func addValues(cmd *cobra.Command, on *bool) {
 // attaching returns the options for attaching. progress receives the progress of reading debug information.
 func (t *target) attaching(progress func(path string, done, total int)) live.Options {
 	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: t.overhead.Share, OverheadMost: t.overheadMost(), Window: t.figuresOf, Pause: t.pause,
-		Redactor: t.names.Redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), Running: t.native, OwnCode: t.ownCode.Rules(), Progress: progress}
+		Redactor: t.names.Redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), Running: t.native, Debug: t.debug.Client, OwnCode: t.ownCode.Rules(), Progress: progress}
 }
 
 // several reports whether the command is about more than one process, now or later.
@@ -125,12 +126,13 @@ func newMeasurement(std run.Streams) measurement {
 	return measurement{target: target{names: std.Redact, ownCode: std.Own}, length: flags.Duration{Value: defaultMeasure, Min: 10 * time.Millisecond, Max: 24 * time.Hour}}
 }
 
-func (m *measurement) addFlags(cmd *cobra.Command) {
+func (m *measurement) addFlags(cmd *cobra.Command, std run.Streams) {
 	m.addPID(cmd)
 	m.addRates(cmd)
 	m.addPause(cmd)
 	m.addExact(cmd)
 	m.addNative(cmd)
+	m.debug.AddTo(cmd, std)
 	cmd.Flags().VarP(&m.length, "duration", "d", "how long to measure: 10s, 1m30s, or a number of seconds")
 }
 

@@ -43,6 +43,22 @@ func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
+// ReadOwn is OpenOwn for reading a file of at most limit bytes. The error is ErrTooLarge for a larger file.
+func ReadOwn(folder *os.Root, name string, limit int64, gate *Gate) (*File, error) {
+	f, err := OpenOwn(folder, name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() > limit {
+		err = fmt.Errorf("%s: %w: %d bytes, and %d are the most", name, ErrTooLarge, info.Size(), limit)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &File{file: f, name: name, info: info, gate: gate}, nil
+}
+
 // OwnFile returns why ddtop has not written a file: ErrNotRegular or ErrUntrusted.
 func OwnFile(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)

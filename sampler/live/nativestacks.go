@@ -76,7 +76,7 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 // nativeSubject is the process for readers of native stacks.
 func (s *sampling) nativeSubject() cstacks.Subject {
 	return cstacks.Subject{Process: s.proc, VMPath: s.vmPath, Machine: s.info.Machine, JIT: s.info.JIT != "",
-		Names: s.names, Controls: func(id sampler.ThreadID) ([]native.Control, bool, bool) {
+		Names: s.names, Debug: s.debug, Controls: func(id sampler.ThreadID) ([]native.Control, bool, bool) {
 			s.ticking.Lock()
 			frames, whole, same := s.reader.Controls(id)
 			s.ticking.Unlock()
@@ -132,6 +132,7 @@ type nativeStay struct {
 	id            sampler.ThreadID
 	stack, native sampler.StackID
 	turns         int64
+	readNS        int64 // when native was read
 }
 
 // nativeFrames gives the threads of a sample the C functions in which they stay.
@@ -167,8 +168,8 @@ func (x *nativeStays) read(watch *sampler.NativeWatch, dict *sampler.Dictionary)
 	was := x.at
 	x.at, x.order = make(map[sampler.ThreadID]nativeStay), x.order[:0]
 	watch.Stays(func(id sampler.ThreadID, stay *sampler.NativeStay) {
-		now := nativeStay{id: id, stack: stay.Stack, turns: stay.Turns}
-		if old := was[id]; old.stack == now.stack && old.turns == now.turns {
+		now := nativeStay{id: id, stack: stay.Stack, turns: stay.Turns, readNS: stay.AtNS}
+		if old := was[id]; old.stack == now.stack && old.turns == now.turns && old.readNS == now.readNS {
 			now.native = old.native
 		} else {
 			now.native = dict.InternNative(stay.Stack, &stay.NativeStack)

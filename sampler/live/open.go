@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/debuginfod"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
@@ -66,6 +67,8 @@ type Options struct {
 	// often, in Hz on each CPU. Zero means clock.Hz.
 	Running     bool
 	RunningRate int
+	// Debug gets debug files for the names of C functions. If it is nil, ddtop opens no connection.
+	Debug *debuginfod.Client
 	// Redactor removes identifying names from everything that the Source returns. If it is nil, nothing is removed.
 	Redactor *redact.Redactor
 	// Values also reads paths with their query, arguments, literals and messages, unless there is a Redactor.
@@ -175,7 +178,7 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Source, error) {
 	pid := proc.PID()
 	s := &Source{left: make(chan struct{})}
-	s.proc, s.dict, s.names = proc, opts.Dictionary, opts.Redactor
+	s.proc, s.dict, s.names, s.debug = proc, opts.Dictionary, opts.Redactor, opts.Debug
 	s.watch = new(sampler.NativeWatch)
 	s.procs, s.budget, s.reading = opts.procs, opts.budget, newLane(pid)
 	s.exact.opening, s.exact.closing = newLane(pid), make(chan struct{})

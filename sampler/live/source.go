@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/debuginfod"
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
@@ -66,6 +67,7 @@ type subject struct {
 	dict   *sampler.Dictionary
 	shown  *sampler.Dictionary // dict, as names and Options.OwnCode leave it
 	names  *redact.Redactor
+	debug  *debuginfod.Client
 	reader *ruby.Reader
 	spaces *kernel.Namespace
 	// published belongs to the goroutine of beside while that runs.

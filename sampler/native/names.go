@@ -1,9 +1,13 @@
 package native
 
 import (
+	"slices"
+
 	"github.com/ianlancetaylor/demangle"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/mapped"
+	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -27,6 +31,9 @@ func readable(symbol string) string {
 func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 	wanted := make(map[*module][]Frame)
 	for _, f := range frames {
+		if s.fetched(f.module) {
+			clear(f.module.names)
+		}
 		if _, known := f.module.names[f.key()]; !known && f.module.Module != nil {
 			wanted[f.module] = append(wanted[f.module], f)
 		}
@@ -39,7 +46,11 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 		if len(m.names) >= maxNames {
 			clear(m.names)
 		}
-		for i, symbol := range m.FunctionsAt(at) {
+		symbols := m.FunctionsAt(at)
+		if s.fetch(m, symbols) {
+			symbols = m.FunctionsAt(at)
+		}
+		for i, symbol := range symbols {
 			// A symbol of another function has no size, or a wrong one.
 			if name := symbol.Name; list[i].function == 0 || uint64(symbol.Addr-m.Bias) >= list[i].function {
 				m.names[list[i].key()] = readable(name)
@@ -58,6 +69,27 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 		out = append(out, n)
 	}
 	return out
+}
+
+// fetch asks for a module's debug file if functions have no names, and reports whether it is here already.
+func (s *Space) fetch(m *module, symbols []attach.Symbol) bool {
+	nameless := func(symbol attach.Symbol) bool { return symbol.Name == "" }
+	if s.Debug == nil || m.asked || !slices.ContainsFunc(symbols, nameless) || !mapped.LacksSymbols(m.Module) {
+		return false
+	}
+	m.asked, m.awaits = true, true
+	s.Debug.Want(m.BuildID, m.short)
+	return s.fetched(m)
+}
+
+// fetched reports whether a module has got its debug file by this call.
+func (s *Space) fetched(m *module) bool {
+	if !m.awaits {
+		return false
+	}
+	var f *safefile.File
+	f, m.awaits = s.Debug.File(m.BuildID)
+	return f != nil && mapped.UseDebugFile(m.Module, f) == nil
 }
 
 // key is what the name of a frame's function is kept by.

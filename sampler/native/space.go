@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/debuginfod"
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
@@ -31,6 +32,9 @@ type Process interface {
 
 // Space is what a process has mapped: its files with their unwind tables and names. It is for one goroutine.
 type Space struct {
+	// Debug gets debug files that the machine lacks. It is nil if the user does not want that.
+	Debug *debuginfod.Client
+
 	process  Process
 	mappings []attach.Mapping
 	modules  map[fileID]*module
@@ -57,6 +61,8 @@ type module struct {
 	err   error // why there is no table
 	short string
 	names map[uint64]string // by the address of the function
+	// asked is true if a debug file was asked for, and awaits if it may still come.
+	asked, awaits bool
 }
 
 // NewSpace reads the mappings of a process. Files are opened when a stack leads into them.

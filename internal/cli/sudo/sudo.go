@@ -69,9 +69,10 @@ func positionals(args []string, cmd *cobra.Command) []int {
 	return at
 }
 
-// kept are environment variables that decide the appearance of the screen and the place of the settings. sudo
-// would remove them.
-var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE"}
+// kept are environment variables that decide the appearance of the screen, the place of the settings, and what
+// --debuginfod asks. sudo would remove them.
+var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE",
+	"DEBUGINFOD_URLS", "DEBUGINFOD_CACHE_PATH"}
 
 // NameCommand puts the very command into an error that says how root may read or follow a process; nil if root may
 // not.

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/debuginfod"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/native"
@@ -31,6 +32,8 @@ type Subject struct {
 	VMPath, Machine string
 	JIT             bool
 	Names           *redact.Redactor
+	// Debug gets debug files that the machine lacks. It is nil if the user does not want that.
+	Debug *debuginfod.Client
 	// Controls reads the control frames of a thread again. See ruby.Reader.Controls.
 	Controls func(id sampler.ThreadID) (frames []native.Control, whole, same bool)
 }
@@ -70,6 +73,7 @@ func (r *Reader) Prepare(of Subject) (err error) {
 	if err != nil {
 		return err
 	}
+	space.Debug = of.Debug
 	if r.ruby, err = space.FindRuby(of.VMPath); err != nil {
 		space.Close()
 		return err

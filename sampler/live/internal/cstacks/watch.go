@@ -34,6 +34,8 @@ type Watch struct {
 	counts sampler.NativeCounts
 	// againNS is when stacks are read again after an error. It is zero if there was none.
 	againNS int64
+	// debugFiles is how many debug files had come when stacks were last read.
+	debugFiles int64
 }
 
 // stay is a time during which a thread did not move.
@@ -50,6 +52,8 @@ func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.Thread
 		return
 	}
 	var due []sampler.ThreadID
+	more := of.Debug.Came() != w.debugFiles // stacks get more names when they are read again
+	w.debugFiles = of.Debug.Came()
 	now := make(map[sampler.ThreadID]stay, len(places))
 	for id, place := range places {
 		x, ok := w.known[id]
@@ -57,6 +61,7 @@ func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.Thread
 			x = stay{Place: place, sinceNS: nowNS}
 			to.Keep(id, nil)
 		}
+		x.read = x.read && !more
 		if now[id] = x; !x.read && x.Turns != 0 && x.TID != 0 && nowNS-x.sinceNS >= stayNS {
 			due = append(due, id)
 		}

@@ -1,0 +1,317 @@
+// Package debuginfod gets separate debug files by build id from servers that the user has named. It keeps them in the
+// cache folder of elfutils' client, in the same way (https://sourceware.org/elfutils/Debuginfod.html). Servers, files
+// and build ids are strangers' data.
+package debuginfod
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ddtop/ddtop/attach/mapped"
+	"github.com/ddtop/ddtop/internal/safefile"
+)
+
+// Variables of the environment that elfutils defines.
+const (
+	URLs  = "DEBUGINFOD_URLS"
+	Cache = "DEBUGINFOD_CACHE_PATH"
+)
+
+const (
+	// maxAllBytes bounds the bytes that are fetched of all files together. One file has at most mapped.MaxDebugFile.
+	maxAllBytes = 2 << 30
+	// answerTime is how long a server may take to begin its answer. It may have to unpack a package first.
+	answerTime = 30 * time.Second
+	// fileTime is how long one server may take for one file, and allTime how long all fetching may take together.
+	fileTime, allTime = 2 * time.Minute, 20 * time.Minute
+	// maxAtOnce bounds the files that are fetched at once.
+	maxAtOnce = 2
+	// maxFiles bounds the files that are asked for. A Rails application has some hundred libraries, most with names.
+	maxFiles = 256
+	// maxServers bounds the servers that are asked for one file.
+	maxServers = 8
+	// minBuildID and maxBuildID bound the bytes of a build id. Linkers write 8 to 20, elfutils takes up to 64.
+	minBuildID, maxBuildID = 4, 64
+	// cachedName is the name of a debug file in the folder of its build id.
+	cachedName = "debuginfo"
+)
+
+// Reasons why there is no debug file.
+var (
+	errBuildID = errors.New("it has no usual build id")
+	errPending = errors.New("it has not come yet")
+	errBudget  = errors.New("fetching has taken all of its time or bytes")
+)
+
+// limits are what the constants say. Tests make them smaller.
+type limits struct {
+	file, bytes               int64
+	answer, fileTime, allTime time.Duration
+}
+
+// Client gets debug files in the background. A nil Client has none. Any goroutine may use it.
+type Client struct {
+	servers []*url.URL
+	folder  string
+	http    *http.Client
+	limits  limits // mu guards bytes and allTime, which are what is left
+	ctx     context.Context
+	cancel  context.CancelFunc
+	slots   chan struct{}
+	gate    safefile.Gate
+	came    atomic.Int64
+
+	mu sync.Mutex
+	// files are by build id, and order in the order of the calls. refused is how many were too many.
+	files   map[string]*file
+	order   []*file
+	refused int
+	// waitEnd is when Wait gives up. It is zero before the first call.
+	waitEnd time.Time
+}
+
+// file is one debug file. err is set before done is closed.
+type file struct {
+	buildID, library string
+	done             chan struct{}
+	err              error
+}
+
+// Open returns a Client for what the environment says: servers and, unless it is elfutils' usual one, the cache folder.
+// Its errors contain no part of a URL.
+func Open() (*Client, error) {
+	folder := os.Getenv(Cache)
+	if folder == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("no folder for debug files: %w: set %s", err, Cache)
+		}
+		folder = filepath.Join(dir, "debuginfod_client")
+	}
+	return newClient(os.Getenv(URLs), folder, limits{mapped.MaxDebugFile, maxAllBytes, answerTime, fileTime, allTime})
+}
+
+func newClient(urls, folder string, l limits) (*Client, error) {
+	var servers []*url.URL
+	for i, word := range strings.Fields(urls) {
+		if strings.HasPrefix(word, "ima:") {
+			continue // elfutils' rule for signatures of the servers that follow
+		}
+		u, err := url.Parse(word)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return nil, fmt.Errorf("word %d of %s is no http or https URL", i+1, URLs)
+		}
+		servers = append(servers, u)
+	}
+	if len(servers) == 0 || len(servers) > maxServers {
+		return nil, fmt.Errorf("%s names %d servers. Name 1 to %d, with spaces between them. sudo --preserve-env=%[1]s "+
+			"keeps it", URLs, len(servers), maxServers)
+	}
+	c := &Client{servers: servers, folder: folder, http: newHTTP(l.answer), limits: l,
+		slots: make(chan struct{}, maxAtOnce), files: make(map[string]*file)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Want begins to get the debug file of a build id, unless it has begun before. library is what people call the file.
+// It never waits.
+func (c *Client) Want(buildID, library string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.files[buildID] != nil {
+		return
+	}
+	if len(c.files) >= maxFiles {
+		c.refused++
+		return
+	}
+	x := &file{buildID: buildID, library: library, done: make(chan struct{})}
+	c.files[buildID] = x
+	c.order = append(c.order, x)
+	go func() {
+		defer close(x.done)
+		select {
+		case c.slots <- struct{}{}:
+			defer func() { <-c.slots }()
+		case <-c.ctx.Done():
+			x.err = errPending
+			return
+		}
+		if x.err = c.get(buildID); x.err == nil {
+			c.came.Add(1)
+		}
+	}()
+}
+
+// File opens the debug file of a build id that was wanted. pending is true if the file may still come. The caller
+// closes the file, which is nil if there is none.
+func (c *Client) File(buildID string) (f *safefile.File, pending bool) {
+	c.mu.Lock()
+	x := c.files[buildID]
+	c.mu.Unlock()
+	if x == nil {
+		return nil, false
+	}
+	select {
+	case <-x.done:
+	default:
+		return nil, true
+	}
+	if x.err != nil {
+		return nil, false
+	}
+	folder, err := safefile.OwnFolder(filepath.Join(c.folder, buildID))
+	if err != nil {
+		return nil, false
+	}
+	defer folder.Close()
+	f, err = safefile.ReadOwn(folder, cachedName, c.limits.file, &c.gate)
+	if err != nil {
+		return nil, false
+	}
+	return f, false
+}
+
+// Came returns how many files have come so far.
+func (c *Client) Came() int64 {
+	if c == nil {
+		return 0
+	}
+	return c.came.Load()
+}
+
+// Wait waits until no file is pending, at most for some time since the first call. Several processes share this time.
+func (c *Client) Wait(ctx context.Context, most time.Duration) {
+	c.mu.Lock()
+	if c.waitEnd.IsZero() {
+		c.waitEnd = time.Now().Add(most)
+	}
+	ctx, cancel := context.WithDeadline(ctx, c.waitEnd)
+	c.mu.Unlock()
+	defer cancel()
+	c.wait(ctx)
+}
+
+func (c *Client) wait(ctx context.Context) {
+	for _, x := range c.wanted() {
+		select {
+		case <-x.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Client) wanted() []*file {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*file(nil), c.order...)
+}
+
+// Missing says in one line which files are missing, and why the first one is. name returns what is shown of a library.
+// It is empty if none is missing.
+func (c *Client) Missing(name func(library string) string) string {
+	var first *file
+	var why error
+	list := c.wanted()
+	c.mu.Lock()
+	missing, all := c.refused, c.refused+len(list)
+	c.mu.Unlock()
+	for _, x := range list {
+		err := errPending
+		select {
+		case <-x.done:
+			err = x.err
+		default:
+		}
+		if err == nil {
+			continue
+		}
+		if missing++; first == nil {
+			first, why = x, err
+		}
+	}
+	switch {
+	case first != nil:
+		return fmt.Sprintf("no debug file for %d of %d files with C functions, as %s (build id %.12s): %v", missing, all,
+			name(first.library), first.buildID, why)
+	case missing > 0:
+		return fmt.Sprintf("no debug file for %d of %d files with C functions: %d are the most", missing, all, maxFiles)
+	}
+	return ""
+}
+
+// closeTime is how long Close waits for the files that are being fetched.
+const closeTime = time.Second
+
+// Close gives up what has not come yet.
+func (c *Client) Close() {
+	c.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	c.wait(ctx)
+	c.http.CloseIdleConnections()
+}
+
+// get makes sure that a file is in the cache: it is there already, or a server has it.
+func (c *Client) get(buildID string) error {
+	if id, err := hex.DecodeString(buildID); err != nil || len(id) < minBuildID || len(id) > maxBuildID {
+		return errBuildID
+	}
+	cache, err := safefile.OwnFolder(c.folder)
+	if err != nil {
+		return err
+	}
+	defer cache.Close()
+	path := filepath.Join(c.folder, buildID)
+	folder, err := safefile.OwnFolder(path)
+	if err != nil {
+		return err
+	}
+	to := safefile.At(folder, filepath.Join(path, cachedName))
+	defer to.Close()
+	if c.check(folder, cachedName, buildID) == nil {
+		return nil
+	}
+	var why error
+	for _, server := range c.servers {
+		err := c.fetch(server, buildID, folder, to)
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("%s: %w", server.Host, err)
+		if why != nil {
+			err = fmt.Errorf("%w; %w", why, err)
+		}
+		why = err
+	}
+	_ = cache.Remove(buildID) // it stays if it has other files
+	return why
+}
+
+// check returns why a file of the cache is not the debug file of a build id.
+func (c *Client) check(folder *os.Root, name, buildID string) error {
+	f, err := safefile.ReadOwn(folder, name, c.limits.file, &c.gate)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	e, err := mapped.OpenELF(f)
+	switch {
+	case err != nil:
+		return errGarbage
+	case mapped.BuildIDOfSections(e) != buildID:
+		return errOther
+	}
+	return nil
+}

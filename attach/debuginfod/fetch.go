@@ -1,0 +1,143 @@
+package debuginfod
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/safefile"
+)
+
+const (
+	// maxRedirects bounds the redirects that are followed for one file.
+	maxRedirects = 3
+	// maxHeader bounds the header of an answer, in bytes.
+	maxHeader = 64 << 10
+	// connectTime is how long a connection, and the handshake of TLS, may take.
+	connectTime = 10 * time.Second
+)
+
+// What a server does wrong.
+var (
+	errGarbage  = errors.New("what it sent is no ELF file that can be read")
+	errOther    = errors.New("what it sent has another build id")
+	errLarge    = errors.New("what it sent is too large")
+	errNone     = errors.New("it has none")
+	errTime     = errors.New("it did not answer in time")
+	errRedirect = errors.New("it redirects too often, or not to https or http")
+	errAnswer   = errors.New("it sent no complete answer")
+)
+
+func newHTTP(answer time.Duration) *http.Client {
+	dialer := &net.Dialer{Timeout: connectTime}
+	return &http.Client{CheckRedirect: follow, Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: connectTime, ResponseHeaderTimeout: answer, MaxResponseHeaderBytes: maxHeader,
+	}}
+}
+
+// follow allows a redirect to https, or from http to http. The next server does not learn the URL of this one, which
+// can have a secret.
+func follow(next *http.Request, via []*http.Request) error {
+	next.Header.Del("Referer")
+	before := via[len(via)-1].URL.Scheme
+	if len(via) > maxRedirects || next.URL.Scheme != "https" && (next.URL.Scheme != "http" || before != "http") {
+		return errRedirect
+	}
+	return nil
+}
+
+// fetch gets a file from one server into the cache. The errors contain nothing that the server has sent, because it may
+// repeat secrets of the URL.
+func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *safefile.Destination) error {
+	c.mu.Lock()
+	most, within := min(c.limits.file, c.limits.bytes), min(c.limits.fileTime, c.limits.allTime)
+	c.mu.Unlock()
+	if most <= 0 || within <= 0 {
+		return errBudget
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, within)
+	defer cancel()
+	began, got := time.Now(), int64(0)
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.limits.allTime -= time.Since(began)
+		c.limits.bytes -= got
+	}()
+	from := server.JoinPath("buildid", buildID, "debuginfo").String()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return errAnswer
+	}
+	req.Header.Set("User-Agent", "ddtop")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return reason(err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotFound:
+		return errNone
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("HTTP status %d", resp.StatusCode)
+	case resp.ContentLength > most:
+		return errLarge
+	}
+	f, err := to.Begin()
+	if err != nil {
+		return err
+	}
+	name := filepath.Base(f.Path())
+	if got, err = io.Copy(f, io.LimitReader(resp.Body, most+1)); err != nil {
+		err = reason(err)
+	} else if got > most {
+		err = errLarge
+	} else {
+		err = c.check(folder, name, buildID)
+	}
+	if err != nil {
+		_ = f.Abort() // err is what matters, and a line has room for one
+		return err
+	}
+	if err = f.Commit(); err != nil {
+		_ = folder.Remove(name)
+	}
+	return err
+}
+
+// reason turns an error of net/http, or of writing, into words that contain nothing of the request or the answer.
+func reason(err error) error {
+	var written *fs.PathError
+	var name *net.DNSError
+	var untrusted *tls.CertificateVerificationError
+	var code syscall.Errno
+	var slow interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &written):
+		return written
+	case errors.Is(err, errRedirect):
+		return errRedirect
+	case errors.Is(err, context.Canceled):
+		return errPending
+	case errors.As(err, &slow) && slow.Timeout():
+		return errTime
+	case errors.As(err, &name):
+		return errors.New("its name cannot be resolved")
+	case errors.As(err, &untrusted):
+		return errors.New("its certificate is not trusted")
+	case errors.As(err, &code):
+		return code
+	}
+	return errAnswer
+}

@@ -1,0 +1,67 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/attach/debuginfod"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+const debuginfodHelp = `
+--debuginfod gets missing names of C functions from the servers in DEBUGINFOD_URLS. They learn the build ids of the
+process's libraries. Without it ddtop asks no server. See docs/reference/native.md.`
+
+// debugWait is how long a dump waits for debug files.
+const debugWait = 5 * time.Second
+
+// Debuginfod is --debuginfod. Client is nil without the flag.
+type Debuginfod struct{ Client *debuginfod.Client }
+
+// AddTo adds --debuginfod to a command that has its RunE. When the command is done, it prints which files are missing.
+func (d *Debuginfod) AddTo(cmd *cobra.Command, std Streams) {
+	on, body := false, cmd.RunE
+	cmd.Flags().BoolVar(&on, "debuginfod", false, "get names of C functions from DEBUGINFOD_URLS")
+	cmd.Long += "\n" + debuginfodHelp
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !on {
+			return body(cmd, args)
+		}
+		client, err := debuginfod.Open()
+		if err != nil {
+			return flags.Usagef("--debuginfod: %w", err)
+		}
+		defer client.Close()
+		d.Client = client
+		err = body(cmd, args)
+		missing := client.Missing(func(library string) string {
+			return std.Redact.Redactor().NativeFrame(sampler.NativeFrame{Library: library}).Library
+		})
+		if missing != "" {
+			std.Say("%s", missing)
+		}
+		return err
+	}
+}
+
+// Fetch begins to get the debug files for the C functions on native stacks, and waits for them. What it reads of the
+// process is not shown.
+func (d *Debuginfod) Fetch(ctx context.Context, src *live.Source) {
+	if d.Client == nil {
+		return
+	}
+	var tids []int32
+	// Errors are ignored: the dump reads the same again.
+	threads, _ := src.NativeThreads()
+	for _, thread := range threads {
+		tids = append(tids, thread.TID)
+	}
+	if s, err := src.Once(ctx); err == nil {
+		_, _ = src.NativeStacks(ctx, s, tids)
+	}
+	d.Client.Wait(ctx, debugWait)
+}
