@@ -70,14 +70,13 @@ func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
 			out.OthersNS -= x.NS
 			continue
 		}
-		i, ok := named[x.Name]
-		if !ok {
-			i, named[x.Name] = len(out.Users), len(out.Users)
-			out.Users = append(out.Users, x)
+		if i, ok := named[x.Name]; ok {
+			out.Users[i].NS += x.NS
+			out.Users[i].Processes++
 			continue
 		}
-		out.Users[i].NS += x.NS
-		out.Users[i].Processes++
+		named[x.Name] = len(out.Users)
+		out.Users = append(out.Users, x)
 	}
 	sortUsers(out.Users)
 	out.Users = slices.Clip(out.Users[:min(len(out.Users), sampler.MaxCPUUsers)])

@@ -20,7 +20,7 @@ type Running struct {
 }
 
 // ErrNoRunning means that stacks of this process's running threads cannot be taken.
-var ErrNoRunning = errors.New("C stacks of running threads cannot be taken")
+var ErrNoRunning = errors.New("the C stacks of running threads cannot be taken")
 
 // Start takes stacks until End. It is for any goroutine. Errors are ErrNoRunning, ruby.ErrNoScheduler, bpf.ErrKernel,
 // bpf.ErrRights, errors of sampler/native and of reading.
