@@ -355,7 +355,7 @@ func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err
 	return l, loopback, nil
 }
 
-// openRoutes is routes while ctx lasts: a disk that hangs may never answer.
+// openRoutes is routes until it is overdue, because a disk that hangs may never answer.
 func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 	type opened struct {
 		routes []push.Route
@@ -370,7 +370,7 @@ func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 	select {
 	case o := <-done:
 		return o.routes, o.err
-	case <-ctx.Done():
+	case <-pushing.Overdue(ctx):
 		return nil, fmt.Errorf("opening the destinations and their spools has not come back: does the disk of %s answer?",
 			cmp.Or(f.spool, strings.Join(f.to, ", ")))
 	}

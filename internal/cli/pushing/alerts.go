@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/gvl/findings"
@@ -115,7 +116,18 @@ func (f *Alerts) destinations(profiles []push.Route, version string) (list []ale
 	return list, nil
 }
 
-// openCaptures opens the destination of captures while ctx lasts: a disk that hangs may never answer.
+// openWithin is how long folders may take to open after ddtop was told to end.
+const openWithin = time.Second
+
+// Overdue returns a channel that is closed openWithin after ctx has ended. A folder that has not opened by then is on a
+// disk that hangs.
+func Overdue(ctx context.Context) <-chan struct{} {
+	over := make(chan struct{})
+	context.AfterFunc(ctx, func() { time.AfterFunc(openWithin, func() { close(over) }) })
+	return over
+}
+
+// openCaptures opens the destination of captures until it is overdue, because a disk that hangs may never answer.
 func openCaptures(ctx context.Context, text, version string) (files.Captures, error) {
 	type opened struct {
 		to  files.Captures
@@ -132,7 +144,7 @@ func openCaptures(ctx context.Context, text, version string) (files.Captures, er
 			return nil, fmt.Errorf("--capture: %w", o.err)
 		}
 		return o.to, nil
-	case <-ctx.Done():
+	case <-Overdue(ctx):
 		return nil, errors.New("--capture: opening the folder has not come back: does its disk answer?")
 	}
 }
