@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestOverdue: a folder that opens soon after ddtop was told to end is not said to be on a disk that hangs.
+// TestOverdue: a folder has a second to open after ddtop was told to end. Then its disk hangs.
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
