@@ -32,7 +32,8 @@ type raised struct {
 }
 
 var raises = map[string]raised{
-	"frozen":   {words: []string{"Process is stopped", "a signal (SIGSTOP, ctrl-z) or a debugger keeps all of its threads from running for 1."}},
+	"frozen": {words: []string{"Process is stopped", "a signal (SIGSTOP, ctrl-z) or a debugger keeps all of its threads from running for "},
+		pattern: ` for \d[\d.]* s`},
 	"deadlock": {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
 	"lock_nobody_holds": {words: []string{"1 thread waits for ever for a lock of C code in libffi, held at fork", "; resolver in "},
 		never: []string{"lock_convoy"}},
