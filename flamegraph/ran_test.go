@@ -9,7 +9,7 @@ import (
 )
 
 // TestRanDivides: the time of a Ruby stack goes to the C functions in which the thread ran, in proportion to the stacks
-// that were taken. A stack of which none was taken is divided as its innermost method. The totals of Ruby frames stay
+// that were taken. A stack without a taken one is divided as its innermost method. The totals of Ruby frames stay
 // the same to the ns. Other states and methods stay whole.
 func TestRanDivides(t *testing.T) {
 	d := sampler.NewDictionary()
@@ -63,7 +63,7 @@ func TestRanDivides(t *testing.T) {
 			t.Errorf("%+v", k)
 		}
 	}
-	// The other thread has the same method with other callers, of which nothing was taken.
+	// The other thread has the same method with other callers. None of its stacks was taken.
 	_, frame := d.Stack(slow)
 	n := got[Key{Thread: 2, Stack: slow, State: gvl.Running}]
 	if n.WallNS != 600_000_004 || d.Frame(frame).Label != "longest_match" {

@@ -322,7 +322,7 @@ func TestGarbageCollection(t *testing.T) {
 		return 1, []sampler.Thread{s.at(gvltest.Holder(1), build)}
 	})
 	s.want("pressure", []string{"gc_pressure"}, "25 % of the time", "Importer#import → Array#map", "minor")
-	// A server with little to do: it works for 12 % of the time, of which one full collection takes a quarter.
+	// A server with little to do works for 12 % of the time. One full collection takes a quarter of its work.
 	s = newScene(t)
 	s.play(10*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		s.gc.During = i%1000 < 30

@@ -30,7 +30,7 @@ import (
 // watchedFor is how long the servers are watched. Their troubles end after half of it.
 const watchedFor = 10 * time.Minute
 
-// lackOf is the part of the time, one in so many, in which the Pumas may lack a CPU and have no troubles of it.
+// lackOf limits the time without a CPU: a fifteenth of the whole. The Pumas show no other troubles below it.
 const lackOf = 15
 
 // watchedApp answers /slow with what another server answers, and everything else at once.

@@ -35,7 +35,7 @@ func (r *Registers) PC() uint64 { return r.values[regReturn] }
 // counter is the last one.
 const NumRegisters, StackPointer = numRegisters, regRSP
 
-// AllRegisters returns the registers of a thread of which all are known.
+// AllRegisters returns the registers of a thread if all of them are known.
 func AllRegisters(values [NumRegisters]uint64) Registers {
 	return Registers{values, 1<<numRegisters - 1}
 }

@@ -66,7 +66,7 @@ type stack struct {
 	name            stacknames.Name
 }
 
-// Options say of which process stacks are taken.
+// Options name the process whose stacks are taken.
 type Options struct {
 	Target  clock.Target
 	Subject cstacks.Subject
@@ -136,7 +136,7 @@ func (x *Run) run() {
 	x.End()
 }
 
-// look unwinds the stacks that were copied, and hands on those that have their names.
+// look unwinds the stacks that were copied, and hands on the stacks that have their names.
 func (x *Run) look() error {
 	if now := time.Now(); now.Sub(x.mapped) >= mapsEvery {
 		x.mapped = now
