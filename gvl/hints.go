@@ -85,6 +85,11 @@ func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool
 	}
 }
 
+// WaitsIn reports whether the innermost frames of a stack are of a method in which threads wait.
+func WaitsIn(dict *sampler.Dictionary, stack sampler.StackID) bool {
+	return (&hintTable{dict: dict}).hintOf(stack) != hint{}
+}
+
 // hintTable finds the hint of a stack. It looks up each frame once.
 type hintTable struct {
 	dict *sampler.Dictionary

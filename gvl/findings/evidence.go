@@ -104,8 +104,8 @@ type watch struct {
 	moved bool
 	// listens is true if it is at a connection on which it waits for no answer (sampler.Kernel.Listens).
 	listens bool
-	// began is set if the begin of its state was seen.
-	began bool
+	// began is set if the begin of its state was seen, timed if its wait has a time limit.
+	began, timed bool
 	// runCPU is its CPU time with this stack, once its counters were read.
 	runCPU int64
 	usual  usual.Stack
@@ -375,7 +375,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	w.loop.Add(t, ts, fresh)
 	w.vainly(t, ts, at)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
-	w.listens = ts.State == gvl.IO && t.Kernel.Listens
+	w.listens, w.timed = ts.State == gvl.IO && t.Kernel.Listens, t.Status == sampler.Stopped
 	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait
 		// Its stack says since when it waits for this: it may have rested before without having been seen to run.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {

@@ -71,7 +71,7 @@ var raises = map[string]raised{
 	"sleep_wait": {words: []string{"Mailer#deliver"}, pattern: `^requests or jobs spend \d+ % of the busy time in sleep; now [1-4] threads?, ` +
 		`the longest for [≤≥]?[\d.]+ \S+ in Mailer#deliver → Kernel#sleep \(script\.rb:\d+\)$`},
 	"thread_wait": {words: []string{"AuditLog#<<"}, never: []string{"deadlock", "io_busy"}, pattern: `^requests or jobs spend \d+ % of the busy ` +
-		`time waiting for another thread; now [1-4] threads?, the longest for [≤≥]?[\d.]+ \S+ in AuditLog#<< → .*SizedQueue#push \(script\.rb:\d+\): the queue is full; audit` +
+		`time waiting at a full queue; now [1-4] threads?, the longest for [≤≥]?[\d.]+ \S+ in AuditLog#<< → .*SizedQueue#push \(script\.rb:\d+\): audit` +
 		`(, the other thread in AuditLog, is| takes from it and is) .* in .*AuditLog#initialize.*\(script\.rb:\d+\)$`},
 	"redis_slow": {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
 	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
