@@ -195,8 +195,8 @@ func TestOtherCodeAtTheSamePlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"first", "second"} {
-		cmd := exec.Command(rubytest.Program(t, "gcc", "gcc libc6-dev"), "-O1", "-shared", "-fPIC", "-nostdlib", "-DNAME=spin_"+name,
-			"-o", filepath.Join(p.HostDir, name+".so"), source)
+		cmd := exec.Command(rubytest.Program(t, "gcc", "gcc libc6-dev"), "-O1", "-shared", "-fPIC", "-nostdlib",
+			"-DNAME=spin_"+name, "-o", filepath.Join(p.HostDir, name+".so"), source)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}

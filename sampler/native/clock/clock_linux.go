@@ -244,7 +244,8 @@ func (t *timer) start(hz int) error {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Size: uint32(unix.PERF_ATTR_SIZE_VER5),
 		Sample: uint64(1_000_000_000 / hz), Sample_type: unix.PERF_SAMPLE_TIME, Clockid: unix.CLOCK_MONOTONIC,
-		Bits: unix.PerfBitDisabled | unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID,
+		Bits: unix.PerfBitDisabled | unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitSampleIDAll |
+			unix.PerfBitUseClockID,
 	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {

@@ -67,7 +67,7 @@ func TestSteady(t *testing.T) {
 	steady(f, before, after, false)
 	steady(f, after, timeNS(t), true)
 	steady(other, began, timeNS(t), true)
-	// More than the kernel has room for: no time since is steady, for no process.
+	// These are more than the kernel has room for. So no process is known to be steady.
 	for range recordPages * os.Getpagesize() / leastMapped {
 		mapCode(int(program.Fd()), 0)
 	}
@@ -98,7 +98,8 @@ func FuzzRecords(f *testing.F) {
 		return b
 	}
 	whole := slices.Concat(record(unix.PERF_RECORD_MMAP2, leastMapped, 7), record(unix.PERF_RECORD_MMAP2, leastMapped, 0),
-		record(unix.PERF_RECORD_THROTTLE, 32, 0), record(unix.PERF_RECORD_LOST, 24, 0), record(unix.PERF_RECORD_MMAP2, 64, 0))
+		record(unix.PERF_RECORD_THROTTLE, 32, 0), record(unix.PERF_RECORD_LOST, 24, 0),
+		record(unix.PERF_RECORD_MMAP2, 64, 0))
 	f.Add(whole)
 	f.Add(whole[:len(whole)-1])
 	f.Add(make([]byte, 8))
