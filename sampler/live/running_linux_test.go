@@ -166,7 +166,7 @@ func TestRunningBeginsAndEnds(t *testing.T) {
 }
 
 // TestOtherCodeAtTheSamePlace: a program loads two libraries in turns, each at the place of the other. No C function of
-// one is shown below the method that calls the other. It takes 5 s on a full machine. TestSteady of sampler/native/clock
+// one is shown below the method that calls the other. It takes 5 s on a full machine. TestSteady (sampler/native/clock)
 // is the quick test of the same promise.
 func TestOtherCodeAtTheSamePlace(t *testing.T) {
 	rubytest.Long(t)

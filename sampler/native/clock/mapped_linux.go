@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// recordPages is the number of pages, a power of two, for the records of one CPU. They have room for more than 100
+	// recordPages is the number of pages for the records of one CPU. The kernel wants a power of two. They have room for more than 100
 	// mappings between two reads, as many as a program with 100 libraries makes when it starts.
 	recordPages = 4
 	// maxChanges bounds the times that are kept of one process. If there are more, the first two become one.

@@ -97,7 +97,8 @@ func FuzzRecords(f *testing.F) {
 		}
 		return b
 	}
-	whole := slices.Concat(record(unix.PERF_RECORD_MMAP2, leastMapped, 7), record(unix.PERF_RECORD_MMAP2, leastMapped, 0),
+	whole := slices.Concat(
+		record(unix.PERF_RECORD_MMAP2, leastMapped, 7), record(unix.PERF_RECORD_MMAP2, leastMapped, 0),
 		record(unix.PERF_RECORD_THROTTLE, 32, 0), record(unix.PERF_RECORD_LOST, 24, 0),
 		record(unix.PERF_RECORD_MMAP2, 64, 0))
 	f.Add(whole)
