@@ -27,6 +27,8 @@ const (
 	changedEvery, silentEvery = 200 * time.Millisecond, 10 * time.Second
 	// mostCPUs bounds the stacks that are unwound, as many as this number of busy CPUs gives. Each takes 10 to 35 µs.
 	mostCPUs = 8
+	// letGoAfter is how long Stop waits for a read of the process's memory. Such a read lasts until the page is there.
+	letGoAfter = 2 * time.Second
 	// maxRunning bounds the stacks that wait for their names, or for the clock.
 	maxRunning = 1024
 )
@@ -60,6 +62,9 @@ type Run struct {
 	// named are the stacks that the clock has not taken yet.
 	named []stack
 }
+
+// errHangs means that a read of the process's memory has not come back.
+var errHangs = errors.New("a read of the process's memory has not come back")
 
 // span is from the beginning of something to its end, in ns.
 type span struct{ from, to int64 }
@@ -116,11 +121,16 @@ func (x *Run) On() bool {
 // End ends it, unless it has ended.
 func (x *Run) End() { x.once.Do(func() { close(x.quit) }) }
 
-// Stop ends it, and waits until nothing more is done.
+// Stop ends it, and waits until nothing more is done. If a read of the process's memory hangs, Stop leaves it alone and
+// returns errHangs.
 func (x *Run) Stop() error {
 	x.End()
-	<-x.done
-	return x.err
+	select {
+	case <-x.done:
+		return x.err
+	case <-time.After(letGoAfter):
+		return errHangs
+	}
 }
 
 // run takes stacks until it is stopped.
