@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/rubytest/spend"
@@ -166,8 +167,8 @@ func TestRunningBeginsAndEnds(t *testing.T) {
 }
 
 // TestOtherCodeAtTheSamePlace: a program loads two libraries in turns, each at the place of the other. No C function of
-// one is shown below the method that calls the other. It takes 5 s on a full machine. TestSteady (sampler/native/clock)
-// is the quick test of the same promise.
+// one is shown below the method that calls the other. It takes 5 s on a full machine. TestSteady of clock is the
+// quick test of the same promise.
 func TestOtherCodeAtTheSamePlace(t *testing.T) {
 	rubytest.Long(t)
 	if err := MayRun(); err != nil {
@@ -241,5 +242,21 @@ func TestOtherCodeAtTheSamePlace(t *testing.T) {
 	}
 	if t.Logf("%v, %+v", seen, counts); len(seen) != 2 || counts.Refused == 0 || ctx.Err() == nil {
 		t.Errorf("%v, and %d were refused", seen, counts.Refused)
+	}
+}
+
+// TestNotBegun: if ddtop stops before the stacks have begun, it does not say that the process's memory hangs.
+func TestNotBegun(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	hangs := NoAnswer(4711, nil)
+	if err := notBegun(ctx, 4711, hangs); !errors.Is(err, attach.ErrNoAnswer) {
+		t.Error(err)
+	}
+	stop()
+	if err := notBegun(ctx, 4711, hangs); errors.Is(err, attach.ErrNoAnswer) || !errors.Is(err, ErrNoRunning) {
+		t.Error(err)
+	}
+	if err := notBegun(ctx, 4711, nil); err != nil {
+		t.Error(err)
 	}
 }

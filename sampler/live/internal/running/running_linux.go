@@ -28,7 +28,7 @@ const (
 	// mostCPUs bounds the stacks that are unwound, as many as this number of busy CPUs gives. Each takes 10 to 35 µs.
 	mostCPUs = 8
 	// letGoAfter is how long Stop waits for a read of the process's memory. Such a read lasts until the page is there.
-	letGoAfter = 2 * time.Second
+	letGoAfter = time.Second
 	// maxRunning bounds the stacks that wait for their names, or for the clock.
 	maxRunning = 1024
 )
