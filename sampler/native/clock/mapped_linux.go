@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// recordPages is the number of pages for the records of one CPU. The kernel wants a power of two. They have room for
-	// more than 100 mappings between two reads, as many as a program with 100 libraries makes when it starts.
+	// recordPages is the number of pages for the records of one CPU. The kernel wants a power of two. There is room
+	// for more than 70 mappings between two reads. A program makes about as many when it starts with 70 libraries.
 	recordPages = 4
 	// maxChanges bounds the times that are kept of one process. If there are more, the first two become one.
 	maxChanges = 64
