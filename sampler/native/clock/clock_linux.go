@@ -151,8 +151,7 @@ func (f *Feed) take() ([]Sample, error) {
 		if err != nil || of == nil {
 			return err
 		}
-		if of != f && len(of.pending) >= maxPending/len(t.feeds) {
-			of.dropped++
+		if of != f && !of.hasRoom(len(t.feeds)) {
 			return nil
 		}
 		return of.keep(b)
@@ -160,6 +159,15 @@ func (f *Feed) take() ([]Sample, error) {
 	list := f.pending
 	f.pending, f.spare = f.spare[:0], list
 	return list, err
+}
+
+// hasRoom reports whether one more stack may wait until Drain. If not, it counts the stack as dropped.
+func (f *Feed) hasRoom(feeds int) bool {
+	if len(f.pending) < maxPending/feeds {
+		return true
+	}
+	f.dropped++
+	return false
 }
 
 // keep keeps a copy of a stack in the ring until Drain.

@@ -3,6 +3,12 @@ package running
 import (
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
+	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
+	"github.com/ddtop/ddtop/sampler/native/clock"
 )
 
 // TestStopWhileAReadHangs: if a read of the process's memory never comes back, Stop gives up, again and again.
@@ -14,5 +20,25 @@ func TestStopWhileAReadHangs(t *testing.T) {
 	close(x.done)
 	if err := x.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMappingsThatCannotBeRead do not end it: they are read again later, because the error can pass.
+func TestMappingsThatCannotBeRead(t *testing.T) {
+	if err := clock.Check(); err != nil {
+		t.Skip(err)
+	}
+	const none = 1 << 22 // there is no process of this number (PID_MAX_LIMIT)
+	feed, err := clock.Follow(clock.Target{PID: none}, clock.Hz)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	x := &Run{feed: feed, stacks: stacknames.New(), of: Options{Hz: clock.Hz, Counts: new(sampler.NativeWatch),
+		Subject: cstacks.Subject{Machine: "unknown"}}}
+	for range 2 {
+		if err := x.look(); err != nil || time.Until(x.mapsAgain) < silentEvery/2 {
+			t.Errorf("%v, again in %v", err, time.Until(x.mapsAgain))
+		}
 	}
 }
