@@ -46,7 +46,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestDroppedStacksAreCounted: stacks of a process that nobody drains are bounded, and each one beyond is counted.
+// TestDroppedStacksAreCounted: the stacks of a process that wait are bounded, and each stack beyond is counted.
 func TestDroppedStacksAreCounted(t *testing.T) {
 	f := &Feed{pending: make([]Sample, maxPending/2-1)}
 	if !f.hasRoom(2) || f.dropped != 0 {

@@ -27,6 +27,9 @@ const (
 	changedEvery, silentEvery = 200 * time.Millisecond, 10 * time.Second
 	// mostCPUs bounds the stacks that are unwound, as many as this number of busy CPUs gives. Each takes 10 to 35 µs.
 	mostCPUs = 8
+	// stackTime is how long unwinding and naming one stack may take. A stack that takes longer counts as several, so
+	// that a file with a million symbols costs 8 % of a CPU at most, rather than all of it.
+	stackTime = 200 * time.Microsecond
 	// letGoAfter is how long Stop waits for a read of the process's memory. Such a read lasts until the page is there.
 	letGoAfter = time.Second
 	// maxRunning bounds the stacks that wait for their names, or for the clock.
@@ -229,13 +232,19 @@ func (x *Run) unwind(s *clock.Sample, control []native.Control, whole bool) (out
 	return out, nil
 }
 
+// spend takes a stack's share of the room. A debt is bounded, because one stack can wait for a disk.
+func (x *Run) spend(took time.Duration) {
+	most := float64(mostCPUs * x.of.Hz)
+	x.room = max(x.room-max(1, float64(took)/float64(stackTime)), -most)
+}
+
 // take unwinds a stack and asks for the name of its Ruby frames.
 func (x *Run) take(s *clock.Sample, now int64) {
 	if len(x.unnamed) >= maxRunning || x.room < 1 {
 		x.lost.Add(1)
 		return
 	}
-	x.room--
+	defer func(began time.Time) { x.spend(time.Since(began)) }(time.Now())
 	r := stack{tid: s.TID, ns: s.NS, address: s.Thread, holds: s.Holds, collects: s.Collects}
 	frames, whole, ok := x.of.Reader.CopiedControls(x.of.Subject.Process,
 		&ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values})

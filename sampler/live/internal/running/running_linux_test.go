@@ -23,6 +23,20 @@ func TestStopWhileAReadHangs(t *testing.T) {
 	}
 }
 
+// TestExpensiveStacks: a stack that takes long leaves less room for others, and one that takes very long does not end
+// the taking of stacks for more than two seconds.
+func TestExpensiveStacks(t *testing.T) {
+	x := &Run{of: Options{Hz: clock.Hz}, room: 100}
+	for _, c := range []struct {
+		took time.Duration
+		left float64
+	}{{stackTime / 10, 99}, {stackTime, 98}, {9 * stackTime, 89}, {time.Hour, -mostCPUs * clock.Hz}} {
+		if x.spend(c.took); x.room != c.left {
+			t.Errorf("room for %g after %v, want %g", x.room, c.took, c.left)
+		}
+	}
+}
+
 // TestMappingsThatCannotBeRead do not end it: they are read again later, because the error can pass.
 func TestMappingsThatCannotBeRead(t *testing.T) {
 	if err := clock.Check(); err != nil {
