@@ -27,8 +27,8 @@ const (
 	changedEvery, silentEvery = 200 * time.Millisecond, 10 * time.Second
 	// mostCPUs bounds the stacks that are unwound, as many as this number of busy CPUs gives. Each takes 10 to 35 µs.
 	mostCPUs = 8
-	// stackTime is how long unwinding and naming one stack may take. A stack that takes longer counts as several, so
-	// that a file with a million symbols costs 8 % of a CPU at most, rather than all of it.
+	// stackTime is how long unwinding and naming one stack may take. A stack that takes longer counts as several.
+	// Otherwise a file with a million symbols would cost a whole CPU. With this limit it costs 8 % at most.
 	stackTime = 200 * time.Microsecond
 	// letGoAfter is how long Stop waits for a read of the process's memory. Such a read lasts until the page is there.
 	letGoAfter = time.Second

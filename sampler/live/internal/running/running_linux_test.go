@@ -23,8 +23,8 @@ func TestStopWhileAReadHangs(t *testing.T) {
 	}
 }
 
-// TestExpensiveStacks: a stack that takes long leaves less room for others, and one that takes very long does not end
-// the taking of stacks for more than two seconds.
+// TestExpensiveStacks: a stack that takes long leaves less room for others. After a stack that takes very long, stacks
+// are taken again within two seconds.
 func TestExpensiveStacks(t *testing.T) {
 	x := &Run{of: Options{Hz: clock.Hz}, room: 100}
 	for _, c := range []struct {
