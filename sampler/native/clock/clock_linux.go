@@ -36,7 +36,10 @@ type timer struct {
 	ring    *bpf.Ring
 	program *ebpf.Program
 	clocks  []int
-	feeds   map[uint32]*Feed
+	// records are of each clock's CPU, and recordsNS is when they were last read.
+	records   []records
+	recordsNS int64
+	feeds     map[uint32]*Feed
 }
 
 // shared is the timer of all Feeds, and how many there are.
@@ -52,6 +55,10 @@ type Feed struct {
 	target Target
 	// pending are stacks that were taken from the ring, also by another process's Feed. spare is memory for them.
 	pending, spare []Sample
+	// dropped is how many stacks had no room in pending.
+	dropped uint64
+	// changes are the times in which the process has mapped code of files, in the order in which they became known.
+	changes []change
 }
 
 // Check returns why stacks of running threads cannot be copied on this machine with ddtop's rights. It returns nil if
@@ -83,14 +90,18 @@ func Follow(target Target, hz int) (*Feed, error) {
 	t := shared.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.targets.Update(uint32(target.PID), target.encode(), ebpf.UpdateNoExist); err != nil {
+	began, err := monotonic()
+	if err == nil {
+		err = t.targets.Update(uint32(target.PID), target.encode(), ebpf.UpdateNoExist)
+	}
+	if err != nil {
 		if shared.n == 0 {
 			shared.t = nil
 			err = errors.Join(err, t.close())
 		}
 		return nil, bpf.Explain(fmt.Sprintf("copying stacks of process %d", target.PID), err)
 	}
-	f := &Feed{t: t, target: target}
+	f := &Feed{t: t, target: target, changes: []change{{0, began}}}
 	t.feeds[uint32(target.PID)] = f
 	shared.n++
 	return f, nil
@@ -137,14 +148,26 @@ func (f *Feed) take() ([]Sample, error) {
 	err := t.ring.Read(func(b []byte) error {
 		tgid, err := tgidOf(b)
 		of := t.feeds[tgid]
-		if err != nil || of == nil || of != f && len(of.pending) >= maxPending/len(t.feeds) {
+		if err != nil || of == nil {
 			return err
+		}
+		if of != f && !of.hasRoom(len(t.feeds)) {
+			return nil
 		}
 		return of.keep(b)
 	})
 	list := f.pending
 	f.pending, f.spare = f.spare[:0], list
 	return list, err
+}
+
+// hasRoom reports whether one more stack may wait until Drain. If not, it counts the stack as dropped.
+func (f *Feed) hasRoom(feeds int) bool {
+	if len(f.pending) < maxPending/feeds {
+		return true
+	}
+	f.dropped++
+	return false
 }
 
 // keep keeps a copy of a stack in the ring until Drain.
@@ -177,7 +200,9 @@ func (f *Feed) Counts() (Counts, error) {
 		return Counts{}, fmt.Errorf("reading what was counted of process %d: %w", f.target.PID, err)
 	}
 	at := func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }
-	return Counts{Ticks: at(targetTicks), Copied: at(targetCopied), BusyNS: int64(at(targetBusyNS))}, nil
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	return Counts{Ticks: at(targetTicks), Copied: at(targetCopied) - f.dropped, BusyNS: int64(at(targetBusyNS))}, nil
 }
 
 // open loads the program and starts a clock on each CPU.
@@ -222,11 +247,13 @@ func open(hz int) (_ *timer, err error) {
 	return t, t.start(hz)
 }
 
-// start starts a clock on each CPU.
+// start starts a clock on each CPU. The kernel also tells there which processes map code.
 func (t *timer) start(hz int) error {
 	attr := unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Size: uint32(unix.PERF_ATTR_SIZE_VER1),
-		Sample: uint64(1_000_000_000 / hz), Bits: unix.PerfBitDisabled,
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Size: uint32(unix.PERF_ATTR_SIZE_VER5),
+		Sample: uint64(1_000_000_000 / hz), Sample_type: unix.PERF_SAMPLE_TIME, Clockid: unix.CLOCK_MONOTONIC,
+		Bits: unix.PerfBitDisabled | unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitSampleIDAll |
+			unix.PerfBitUseClockID,
 	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -241,6 +268,11 @@ func (t *timer) start(hz int) error {
 			return bpf.Explain(fmt.Sprintf("opening the clock of CPU %d", cpu), err)
 		}
 		t.clocks = append(t.clocks, fd)
+		told, err := openRecords(fd)
+		if err != nil {
+			return bpf.Explain(fmt.Sprintf("following what is mapped on CPU %d", cpu), err)
+		}
+		t.records = append(t.records, told)
 		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, t.program.FD()); err != nil {
 			return bpf.Explain(fmt.Sprintf("attaching to the clock of CPU %d", cpu), err)
 		}
@@ -254,6 +286,9 @@ func (t *timer) start(hz int) error {
 // close removes everything from the kernel.
 func (t *timer) close() error {
 	var errs []error
+	for i := range t.records {
+		errs = append(errs, t.records[i].close())
+	}
 	for _, fd := range t.clocks {
 		errs = append(errs, unix.Close(fd))
 	}

@@ -46,6 +46,18 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestDroppedStacksAreCounted: the stacks of a process that wait are bounded, and each stack beyond is counted.
+func TestDroppedStacksAreCounted(t *testing.T) {
+	f := &Feed{pending: make([]Sample, maxPending/2-1)}
+	if !f.hasRoom(2) || f.dropped != 0 {
+		t.Errorf("no room, %d dropped", f.dropped)
+	}
+	f.pending = append(f.pending, Sample{})
+	if f.hasRoom(2) || f.hasRoom(2) || f.dropped != 2 {
+		t.Errorf("%d of 2 dropped", f.dropped)
+	}
+}
+
 // FuzzSample: whatever stands in the ring, a Sample has no more bytes than were copied.
 func FuzzSample(f *testing.F) {
 	entry := make([]byte, entrySize)

@@ -82,6 +82,14 @@ func (r *Reader) Prepare(of Subject) (err error) {
 	return nil
 }
 
+// Readings is how often the mappings were read: by Prepare, and by others when an address was in no mapping.
+func (r *Reader) Readings() uint64 {
+	if r.space == nil {
+		return 0
+	}
+	return r.space.Readings()
+}
+
 // Close closes what Prepare has opened. The process stays open.
 func (r *Reader) Close() {
 	if r.space != nil {
