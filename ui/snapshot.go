@@ -19,6 +19,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/page/memory"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
@@ -62,6 +64,9 @@ func save(m *Model) tea.Cmd {
 	dict := m.Dict.View()
 	if sample := m.Moment; sample != nil && (!m.Frozen || m.AtNS == m.HeldNS) {
 		s.Dump = export.NewDump(m.Shareable(), dict, sample, m.States)
+	}
+	if p, ok := m.pages[scene.PageMemory].(*memory.Page); ok {
+		s.Heap = p.Counts.Last
 	}
 	history, process, notes := m.store.History, m.Shareable(), slices.Clone(m.Notes)
 	var end *sampler.End

@@ -77,7 +77,7 @@ var rules = map[string][]string{
 	"recording":                        {"sampler", "sampler/own", "sampler/redact"},
 	"push":                             {"internal/units", "push/protobuf", "push/spool"},
 	"ui":                               {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "gvl/timeline", "flamegraph", "export", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page", "ui/scene", "ui/store", "ui/style", "ui/widget", "export/profile", "export/snapshot"},
-	"ui/page":                          {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style", "ui/widget", "report"},
+	"ui/page":                          {"sampler", "sampler/growth", "sampler/redact", "export", "gvl", "gvl/account", "gvl/findings", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style", "ui/widget", "report"},
 	"ui/widget":                        {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style"},
 	"ui/scene":                         {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas", "ui/store", "ui/style"},
 	"ui/internal/canvas":               {},
@@ -138,11 +138,11 @@ var rules = map[string][]string{
 	"internal/cli/exact":               {"attach", "gvl/account", "internal/cli/flags", "push/status", "sampler", "sampler/exact/probe", "sampler/live", "report"},
 	"internal/cli/flags":               {"internal/units", "sampler/live", "sampler/own", "sampler/redact"},
 	"internal/cli/program":             {"attach", "attach/layout", "internal/cli/exact", "internal/cli/run", "internal/units", "sampler/kernel", "sampler/live"},
-	"internal/cli/pushing": {"attach", "export/page", "export/profile", "flamegraph", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "internal/cli/flags", "internal/cli/run", "internal/safefile",
+	"internal/cli/pushing": {"attach", "export", "export/page", "export/profile", "flamegraph", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "internal/cli/flags", "internal/cli/heaps", "internal/cli/run", "internal/safefile",
 		"push/datadog", "push/otlp", "push/spool",
 		"push", "push/alert", "push/files", "push/status", "recording", "sampler", "sampler/kernel", "sampler/live"},
 	"internal/cli/tools": {},
-	"internal/cli/heaps": {"export", "internal/cli/flags", "internal/cli/run", "internal/safefile", "sampler", "sampler/heapgraph"},
+	"internal/cli/heaps": {"export", "export/profile", "internal/cli/flags", "internal/cli/run", "internal/safefile", "sampler", "sampler/growth", "sampler/heapgraph", "sampler/live"},
 	"internal/cli/watch": {"export", "gvl/account", "gvl/findings", "gvl/measure", "internal/cli/flags", "internal/cli/run", "internal/safefile", "internal/units", "recording", "sampler", "report"},
 }
 

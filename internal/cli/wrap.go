@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/cli/program"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
@@ -186,7 +187,9 @@ func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std 
 	if err := f.exact.Begin(ctx, src); err != nil {
 		return err
 	}
-	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running})
+	counts := heaps.NewReaders(f.attaching(nil))
+	defer counts.Close()
+	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running, heap: screenHeap(counts)})
 	if errors.Is(err, sampler.ErrEnded) {
 		return nil
 	}
@@ -210,7 +213,9 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	c.Shown = true
 	letGo := src.Close
 	defer func() { letGo() }()
-	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running}
+	counts := heaps.NewReaders(f.attaching(nil))
+	defer counts.Close()
+	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running, heap: screenHeap(counts)}
 	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
 	if f.children {
 		// That there is a VM shows that there is something to see; the group finds it again.
