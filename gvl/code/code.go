@@ -70,9 +70,9 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return Join("", ruby, c)
 }
 
-// IsOwn reports whether a frame is a method of the program itself, or a block in the body of a class. label is Method of
-// its label. The top of a file is not: a server's bin/puma is such a file, too. A recording without origins has no own
-// frames.
+// IsOwn reports whether a frame is a method of the program itself, or a block in the body of a class. label is what
+// Method makes of its label. The top of a file is not: a server's bin/puma is such a file, too. A recording without
+// origins has no own frames.
 func IsOwn(f *sampler.Frame, label string) bool {
 	body := strings.HasPrefix(label, "<")
 	if body && f.Label != label {
@@ -141,8 +141,8 @@ func Line(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return ""
 }
 
-// OwnLine names the place of the code that Where names: "order.rb:39", of the innermost own method. If there is none, it
-// is that of the innermost frame in a file of the program, or else of the innermost frame written in Ruby.
+// OwnLine names the place of the code that Where names: "order.rb:39", in the innermost own method. Without one it
+// names the innermost frame in a file of the program, or else the innermost frame written in Ruby.
 func OwnLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	file, ruby := "", ""
 	for _, f := range Frames(dict, stack, MaxFrames) {

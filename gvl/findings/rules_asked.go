@@ -166,7 +166,7 @@ func evalThreadWait(w *window) hit {
 	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
 	if full {
 		h.text += ": " + w.taker(ts)
-		h.next = "see what takes from the queue and why it is slower, or whether it still runs: a fork does not copy threads"
+		h.next = "see what takes from the queue and why it is slower, or whether it still runs; a fork copies no threads"
 	}
 	return h
 }
