@@ -53,8 +53,10 @@ func TestDroppedStacksAreCounted(t *testing.T) {
 		t.Errorf("no room, %d dropped", f.dropped)
 	}
 	f.pending = append(f.pending, Sample{})
-	if f.hasRoom(2) || f.hasRoom(2) || f.dropped != 2 {
-		t.Errorf("%d of 2 dropped", f.dropped)
+	for n := uint64(1); n <= 2; n++ {
+		if f.hasRoom(2) || f.dropped != n {
+			t.Errorf("%d of %d dropped", f.dropped, n)
+		}
 	}
 }
 
