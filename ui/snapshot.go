@@ -19,8 +19,6 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/ui/page/memory"
-	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
@@ -65,8 +63,10 @@ func save(m *Model) tea.Cmd {
 	if sample := m.Moment; sample != nil && (!m.Frozen || m.AtNS == m.HeldNS) {
 		s.Dump = export.NewDump(m.Shareable(), dict, sample, m.States)
 	}
-	if p, ok := m.pages[scene.PageMemory].(*memory.Page); ok {
-		s.Heap = p.Counts.Last
+	for _, p := range m.pages {
+		if p, ok := p.(interface{ LastCount() *export.Heap }); ok {
+			s.Heap = p.LastCount()
+		}
 	}
 	history, process, notes := m.store.History, m.Shareable(), slices.Clone(m.Notes)
 	var end *sampler.End

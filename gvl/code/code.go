@@ -141,22 +141,19 @@ func Line(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return ""
 }
 
-// OwnLine names the place of the code that Where names: "order.rb:39", in the innermost own method. Without one it
-// names the innermost frame in a file of the program, or else the innermost frame written in Ruby.
+// OwnLine names the place of the innermost own frame, "order.rb:39", or of the innermost frame written in Ruby.
 func OwnLine(dict *sampler.Dictionary, stack sampler.StackID) string {
-	file, ruby := "", ""
+	ruby := ""
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		switch {
 		case f.C || f.Path == "":
-		case IsOwn(&f, Method(f.Label)):
+		case f.Own():
 			return at(path.Base(f.Path), &f)
-		case file == "" && f.Own():
-			file = at(path.Base(f.Path), &f)
 		case ruby == "":
 			ruby = at(path.Base(f.Path), &f)
 		}
 	}
-	return cmp.Or(file, ruby)
+	return ruby
 }
 
 // RootLine names the place of the outermost frame in its method: " (order.rb:39)".

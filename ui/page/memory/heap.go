@@ -112,6 +112,9 @@ type (
 func (countMsg) ForPage()  {}
 func (answerMsg) ForPage() {}
 
+// LastCount returns the last count of the live objects. It is nil before the first.
+func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
+
 // Fetch returns the command that counts the heap, if a count is due and the page shows counts.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	sc, c := h.Showing(), &p.Counts
