@@ -118,7 +118,8 @@ func (h *Heap) WriteText(w io.Writer) error {
 func (h *Heap) Read() (how string, doubts []string) {
 	var b strings.Builder
 	h.doubts(&b)
-	return fmt.Sprintf("%s objects, %s. %s", units.Count(int64(h.Objects)), units.FineBytes(int64(h.Bytes)), h.how()), linesOf(&b)
+	objects, bytes := units.Count(int64(h.Objects)), units.FineBytes(int64(h.Bytes))
+	return fmt.Sprintf("%s objects, %s. %s", objects, bytes, h.how()), linesOf(&b)
 }
 
 // MemoryLines says what the memory consists of. There are no lines if that was not read.

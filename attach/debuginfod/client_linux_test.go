@@ -336,7 +336,7 @@ func TestRedirectIntoTheNetwork(t *testing.T) {
 		return c.Missing(same)
 	}
 	for _, to := range []string{s.URL, "http://localhost" + port, "http://[::ffff:127.0.0.2]" + port, "http://10.0.0.1",
-		"http://0.0.0.0" + port, "http://169.254.169.254", "http://[fe80::1]", "http://[fd00:ec2::254]",
+		"http://0.0.0.0" + port, "http://169.254.169.254", "http://100.100.100.200", "http://[fe80::1]", "http://[fd00:ec2::254]",
 		"http://[::1]"} {
 		if got := try(to); !strings.HasSuffix(got, errInside.Error()) {
 			t.Errorf("%s: %q", to, got)

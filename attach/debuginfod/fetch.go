@@ -93,10 +93,13 @@ func (n *named) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return dialer.DialContext(ctx, network, addr)
 }
 
+// shared are addresses within the networks of providers (RFC 6598). Some clouds give credentials at one of them.
+var shared = netip.MustParsePrefix("100.64.0.0/10")
+
 // outside returns errInside for an address, with its port, that is not on the Internet.
 func outside(address string) error {
 	at, err := netip.ParseAddrPort(address)
-	if ip := at.Addr().Unmap(); err != nil || !ip.IsGlobalUnicast() || ip.IsPrivate() {
+	if ip := at.Addr().Unmap(); err != nil || !ip.IsGlobalUnicast() || ip.IsPrivate() || shared.Contains(ip) {
 		return errInside
 	}
 	return nil

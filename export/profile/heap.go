@@ -46,7 +46,10 @@ func addHeap(p *profile.Profile, program *profile.Mapping, h *export.Heap) {
 		f := &profile.Function{ID: uint64(len(p.Function) + 1), Name: name, SystemName: name}
 		l := &profile.Location{ID: uint64(len(p.Location) + 1), Mapping: program, Line: []profile.Line{{Function: f}}}
 		p.Function, p.Location = append(p.Function, f), append(p.Location, l)
-		p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{l}, Value: append(make([]int64, had), int64(k.Objects), int64(k.Bytes)),
-			Label: map[string][]string{"allocation class": {name}}})
+		p.Sample = append(p.Sample, &profile.Sample{
+			Location: []*profile.Location{l},
+			Value:    append(make([]int64, had), int64(k.Objects), int64(k.Bytes)),
+			Label:    map[string][]string{"allocation class": {name}},
+		})
 	}
 }

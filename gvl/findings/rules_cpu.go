@@ -192,8 +192,8 @@ func evalGCPressure(w *window) hit {
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
 	// Where collections begin in a library's own threads, they name whose object was the last straw, not whose objects keep them busy.
-	// A thread that collects does not wait: a stack with a wait is from before.
-	waits := gvl.WaitsIn(w.dict, stack)
+	// A method that only waits makes no objects. A stack with one is older than the collection.
+	waits := gvl.OnlyWaits(w.dict, stack)
 	h.next = "allocate less there; then tune the heap (the autotuner gem)"
 	if maker, made := w.maker(); maker != 0 && (waits || !code.HasOwn(w.dict, stack)) {
 		h.stack = maker

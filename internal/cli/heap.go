@@ -47,7 +47,8 @@ and shows the shortest path to the objects of the class, and how much memory the
 the largest objects.
 
 With -o FILE ddtop writes all objects as ObjectSpace.dump_all does, but without their values. It reads such files, its
-own and Ruby's: "ddtop heap a.json" shows the same tables, "ddtop heap a.json b.json" what grew. With --core FILE ddtop reads a core file that the kernel or gcore wrote.
+own and Ruby's: "ddtop heap a.json" shows the same tables, "ddtop heap a.json b.json" what grew. With --core FILE
+ddtop reads a core file that the kernel or gcore wrote.
 
 ddtop shows the sizes and classes of objects, and never what they hold.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

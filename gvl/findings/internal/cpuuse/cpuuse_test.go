@@ -20,7 +20,8 @@ func TestSaid(t *testing.T) {
 		}
 		return u
 	}
-	const others = "other processes take 1.8 of the machine's 2 CPUs: stress (PID 42) 1, cc1 (3 processes, most of it PID 43) 0.5"
+	const others = "other processes take 1.8 of the machine's 2 CPUs: stress (PID 42) 1, " +
+		"cc1 (3 processes, most of it PID 43) 0.5"
 	alone := func(u *sampler.CPUUse) { u.OthersNS, u.Users = sec/10, nil }
 	for _, c := range []struct {
 		name    string
