@@ -127,7 +127,8 @@ func New(c *widget.Parts) *Page {
 			Do: func(h scene.Host) tea.Cmd { p.flame.Colour = widget.ColourByState; return h.Open(scene.PageFlame) }},
 	}, parts...)}
 	p.listKeys = scene.KeyMap{Title: "memory: objects", Bindings: slices.Concat([]scene.Binding{
-		{Keys: []string{"h", "enter"}, Show: "h enter", Short: "holders", Help: "copy the heap, and show what holds the objects of the class", Do: p.ask(false)},
+		{Keys: []string{"h", "enter"}, Show: "h enter", Short: "holders", Help: "copy the heap, and show what holds the objects of the class",
+			When: func(scene.Host) bool { return p.part == classesPart }, Do: p.ask(false)},
 		{Keys: []string{"b"}, Show: "b", Short: "biggest", Help: "copy the heap, and show the largest Strings, Arrays and Hashes, and equal Strings", Do: p.ask(true)},
 	}, parts, widget.SortKeys("sort by the previous, the next column", func() widget.Sorter { return &p.Table }),
 		widget.CursorKeys("", "select a class", p.move))}
