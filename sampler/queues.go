@@ -77,26 +77,32 @@ type PoolKind uint8
 const (
 	PoolPuma PoolKind = iota + 1
 	PoolSidekiq
+	PoolGoodJob
+	PoolSolidQueue
+	PoolQue
 )
 
-// String is the word used in JSON: puma, sidekiq.
-func (k PoolKind) String() string { return wordOf(k, "unknown", "unknown", "puma", "sidekiq") }
+// String is the word used in JSON: puma, sidekiq, good_job, solid_queue, que.
+func (k PoolKind) String() string {
+	return wordOf(k, "unknown", "unknown", "puma", "sidekiq", "good_job", "solid_queue", "que")
+}
 
 // Pool is a pool of threads that serve requests or jobs, as the target's memory has it. Each number is UnknownCount if
 // it is not known.
 type Pool struct {
 	Kind PoolKind
 	// Threads is how many threads the pool has, Busy how many of them have a request or job, and Max how many there
-	// may be. A busy thread of Sidekiq has one job reserved.
+	// may be. A busy thread of Sidekiq or GoodJob has one job reserved.
 	Threads, Busy, Max int64
-	// Queued is how many requests wait for a thread within the process (Puma's @todo).
+	// Queued is how many requests wait for a thread within the process (Puma's @todo), or jobs that Solid Queue or Que
+	// have reserved and no thread has taken.
 	Queued int64
 	// Clients is how many connections Puma's reactor watches. Their clients have not sent a whole request.
 	Clients int64
 }
 
-// Backlog is how many connections and requests wait for a thread of the process: those in the kernel's queues and those
-// in the process. known is false if the kernel's are not known, or if the process has neither listening sockets nor
+// Backlog is how many connections, requests and jobs wait for a thread of the process: those in the kernel's queues and
+// those in the process. known is false if the kernel's are not known, or if the process has neither listening sockets nor
 // pools with a queue.
 func (q *Queues) Backlog() (n int64, known bool) {
 	if q == nil || !q.Accept.Known {

@@ -66,8 +66,11 @@ func Of(s *report.Stat) *report.StatCapacity {
 
 // serverThreads are words in the names of threads that serve, by the kind of their pool: "puma srv tp 001" and "puma
 // reactor" (Puma 4 to 8, lib/puma/thread_pool.rb and reactor.rb), "processor" (Sidekiq 5 to 8,
-// lib/sidekiq/processor.rb).
-var serverThreads = map[string]string{sampler.PoolPuma.String(): "puma", sampler.PoolSidekiq.String(): "processor"}
+// lib/sidekiq/processor.rb), "GoodJob::Scheduler(queues=* max_threads=5)-thread-1" (GoodJob 2 to 4,
+// lib/good_job/scheduler.rb), "worker-1" (concurrent-ruby 1.1.10 to 1.3, which names threads after a pool without a
+// name so, as Solid Queue's is). Que's pool has no size that is known.
+var serverThreads = map[string]string{sampler.PoolPuma.String(): "puma", sampler.PoolSidekiq.String(): "processor",
+	sampler.PoolGoodJob.String(): "GoodJob::Scheduler", sampler.PoolSolidQueue.String(): "worker-"}
 
 // poolTime is the time of a server's threads, in ns.
 type poolTime struct{ held, waiting int64 }
