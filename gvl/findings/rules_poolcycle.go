@@ -103,7 +103,7 @@ func (w *window) poolCycleText(h *hit, g *gate, ends map[sampler.ThreadID]sample
 func (w *moment) callerOf(g *gate, stack sampler.StackID) sampler.StackID {
 	called := false
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
-		is := !f.C && w.ev.gates.ids[gateKey{code.Method(f.Label), f.Path}] == g.id
+		is := w.ev.gates.Is(&f, g.id)
 		if called && !is {
 			return at
 		}
