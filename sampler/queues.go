@@ -10,6 +10,8 @@ const (
 	MaxPools = 64
 	// MaxLists bounds the Queues of a process that are read.
 	MaxLists = 64
+	// MaxLeases bounds the pools of Active Record that are read, MaxOwners the connections of a pool.
+	MaxLeases, MaxOwners = 16, 256
 )
 
 // UnknownCount stands for a number in Queues that is not known.
@@ -26,6 +28,18 @@ type Queues struct {
 	Pools []Pool
 	// Lists are the Queues (Thread::Queue) that variables of the threads' code have, in the order of Compare.
 	Lists []List
+	// Leases are the pools of Active Record's connections in which threads were seen.
+	Leases []Lease
+}
+
+// Lease is a pool of Active Record's connections, and which threads have them.
+type Lease struct {
+	// Queue is the ConditionVariable in which threads wait for a connection.
+	Queue uint64
+	// Size is how many connections there may be.
+	Size int64
+	// Owners are the threads that have one. A connection that no living thread has is not among them.
+	Owners []ThreadID
 }
 
 // List is a Queue of the program.

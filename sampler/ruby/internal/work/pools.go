@@ -35,6 +35,8 @@ const (
 	roleQue
 	// roleQueWaiting is where the workers of Que wait that take jobs of one priority.
 	roleQueWaiting
+	// roleActiveRecord is a pool of connections, not of threads.
+	roleActiveRecord
 )
 
 // poolFiles are the files whose methods have such an object as receiver, and its class. No frame leads to GoodJob's
@@ -52,6 +54,7 @@ var poolFiles = [...]struct {
 	{roleSolidPool, "/solid_queue/pool.rb", "SolidQueue::Pool"},
 	{roleQue, "/que/worker.rb", "Que::Worker"},
 	{roleQueWaiting, "/que/job_buffer.rb", "Que::JobBuffer::PriorityQueue"},
+	{roleActiveRecord, "/active_record/connection_adapters/abstract/connection_pool.rb", "ActiveRecord::ConnectionAdapters::ConnectionPool"},
 }
 
 func poolRoleOf(path string) poolRole {
