@@ -66,9 +66,9 @@ func Of(s *report.Stat) *report.StatCapacity {
 
 // serverThreads are words in the names of threads that serve, by the kind of their pool: "puma srv tp 001" and "puma
 // reactor" (Puma 4 to 8, lib/puma/thread_pool.rb and reactor.rb), "processor" (Sidekiq 5 to 8,
-// lib/sidekiq/processor.rb), "GoodJob::Scheduler(queues=* max_threads=5)-thread-1" (GoodJob 2 to 4,
-// lib/good_job/scheduler.rb), "worker-1" (concurrent-ruby 1.1.10 to 1.3, which names threads after a pool without a
-// name so, as Solid Queue's is). Que's pool has no size that is known.
+// lib/sidekiq/processor.rb). GoodJob 2 to 4 has "GoodJob::Scheduler(queues=* max_threads=5)-thread-1"
+// (lib/good_job/scheduler.rb). The pool of Solid Queue has no name, and concurrent-ruby then names threads "worker-1".
+// The size of Que's pool is not known.
 var serverThreads = map[string]string{sampler.PoolPuma.String(): "puma", sampler.PoolSidekiq.String(): "processor",
 	sampler.PoolGoodJob.String(): "GoodJob::Scheduler", sampler.PoolSolidQueue.String(): "worker-"}
 

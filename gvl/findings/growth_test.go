@@ -87,8 +87,8 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 	}
 }
 
-// TestMemoryOfC: growth that Ruby's own count of malloc'ed bytes does not have is memory of C code. The count begins anew
-// at a full collection.
+// TestMemoryOfC: growth that Ruby's own count of malloc'ed bytes does not have is memory of C code. The count begins
+// anew at a full collection.
 func TestMemoryOfC(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {

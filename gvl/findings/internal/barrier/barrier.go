@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxStepNS is the longest time between two readings, in ns. In a longer one the barrier may have ended, and another
-	// one may have begun.
+	// maxStepNS is the longest time between two readings, in ns. In a longer one the barrier may have ended, and
+	// another one may have begun.
 	maxStepNS = int64(250e6)
 	// leastReadings is the least number of readings of one barrier. Between two barriers the thread runs other code,
 	// which is then likely to be seen.
@@ -19,7 +19,8 @@ const (
 type Stay struct {
 	// sinceNS is the first reading, lastNS the last one. Both are zero if no barrier waits for the thread.
 	sinceNS, lastNS int64
-	// delay is its time without a CPU since its start, in ns, by the last reading at sinceNS and by the last one at lastNS.
+	// delay is its time without a CPU since its start, in ns, by the last reading at sinceNS and by the last one at
+	// lastNS.
 	delay    [2]int64
 	readings int
 	stack    sampler.StackID

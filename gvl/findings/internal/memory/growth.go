@@ -50,8 +50,8 @@ type mallocs struct {
 	majors                uint64
 }
 
-// add adds a reading of the count. A full collection begins it anew. What was added before that, since the last reading,
-// is not known, and taken for as much as between the two readings before.
+// add adds a reading of the count. A full collection begins it anew. What was added before that, since the last
+// reading, is not known, and taken for as much as between the two readings before.
 func (m *mallocs) add(s *sampler.Sample) {
 	d := &s.GCDetail
 	if d.AtNS == 0 || d.AtNS == m.atNS || d.OldMallocIncrease == sampler.GCUnknown {
