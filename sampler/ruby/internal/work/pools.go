@@ -82,7 +82,7 @@ func (p *pools) note(self uint64, role poolRole) {
 }
 
 // member reads an object of a server, if it still has the class of its role. An object that has gone, or is of another
-// class, is forgotten. It returns false if read has not read all that it asked for.
+// class, is forgotten. It returns false if some memory could not be read.
 func (f *Finder) member(v uint64, read func(role poolRole)) bool {
 	role, class := f.pools.members[v], ""
 	err := f.objects.Read(func() error {
