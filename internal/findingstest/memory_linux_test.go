@@ -9,7 +9,7 @@ import (
 // growsSoon lets memory_grows judge growth of 30 MB in 9 s.
 var growsSoon = []string{"memory_grows.time=9s", "memory_grows.mib=30", "memory_grows.growth=30%"}
 
-// TestMemoryOfC: the finding distinguishes memory that C code keeps from memory of Ruby's objects, by Ruby's own counts.
+// TestMemoryOfC: the finding distinguishes memory that C code keeps from memory of Ruby's objects, by Ruby's counts.
 // Memory that C code frees again raises nothing.
 func TestMemoryOfC(t *testing.T) {
 	rubytest.OftenEnough(t)

@@ -32,8 +32,8 @@ end
 
 // jobServers have the classes and variables of three gems that hold threads and jobs: GoodJob 4
 // (lib/good_job/scheduler.rb), Solid Queue 1 (lib/solid_queue/pool.rb and processes/poller.rb) and Que 2
-// (lib/que/worker.rb and job_buffer.rb). The gems are not packages of Debian's. Their executors are concurrent-ruby's own code, which the
-// test puts before it.
+// (lib/que/worker.rb and job_buffer.rb). The gems are not packages of Debian's. Their executors are concurrent-ruby's
+// own code, which the test puts before it.
 const jobServers = `
 require "monitor"
 Dir.mkdir("solid_queue"); Dir.mkdir("solid_queue/processes"); Dir.mkdir("que")
