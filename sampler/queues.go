@@ -108,16 +108,15 @@ type Pool struct {
 	// Threads is how many threads the pool has, Busy how many of them have a request or job, and Max how many there
 	// may be. A busy thread of Sidekiq or GoodJob has one job reserved.
 	Threads, Busy, Max int64
-	// Queued is how many requests wait for a thread within the process (Puma's @todo). For Solid Queue and Que it is how
-	// many jobs are reserved and have no thread yet.
+	// Queued is how many requests wait for a thread within the process (Puma's @todo). For Solid Queue and Que it is
+	// how many jobs are reserved and have no thread yet.
 	Queued int64
 	// Clients is how many connections Puma's reactor watches. Their clients have not sent a whole request.
 	Clients int64
 }
 
-// Backlog is how many connections, requests and jobs wait for a thread, in the kernel's queues and in the process. known
-// is false if the kernel's are not known, or if the process has neither listening sockets nor pools
-// with a queue.
+// Backlog is how many connections, requests and jobs wait for a thread, in the kernel's queues and in the process.
+// known is false if the kernel's are not known, or if the process has neither listening sockets nor pools with a queue.
 func (q *Queues) Backlog() (n int64, known bool) {
 	if q == nil || !q.Accept.Known {
 		return 0, false
