@@ -25,13 +25,13 @@ func evalBarrier(w *window) hit {
 		h = hit{score: score, severity: SeverityCrit, threads: []sampler.ThreadID{ts.Thread}, stack: x.stack}
 	}
 	if h.score >= 1 {
-		w.barrierText(&h)
+		barrierText(w, &h)
 	}
 	return h
 }
 
 // barrierText says which thread does not stop, since when, and how many ractors wait for it.
-func (w *window) barrierText(h *hit) {
+func barrierText(w *window, h *hit) {
 	id := h.threads[0]
 	ns := w.watch(id).barrier.NS()
 	waiting := make(map[sampler.RactorID]bool)

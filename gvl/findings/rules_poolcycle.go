@@ -28,7 +28,7 @@ func (p *poolUse) waits(ts *gvl.ThreadState, x *watch) bool {
 }
 
 // fullPools returns the pools all of which is held by threads.
-func (w *window) fullPools() (out []poolUse) {
+func fullPools(w *window) (out []poolUse) {
 	for _, g := range w.ev.gates.list {
 		if holders := w.insideOf(g); g.open && len(holders) >= max(g.size, 1) {
 			out = append(out, poolUse{gate: g, holders: holders})
@@ -53,7 +53,7 @@ func (w *window) fullPools() (out []poolUse) {
 // poolCycle: all threads that have something of a pool wait for threads that wait for the same pool.
 func (w *window) poolCycle() hit {
 	var h hit
-	for _, p := range w.fullPools() {
+	for _, p := range fullPools(w) {
 		age, ends := w.nowNS, make(map[sampler.ThreadID]sampler.ThreadID)
 		for _, id := range p.holders {
 			if ts := w.state(id); p.gate != nil {

@@ -163,12 +163,10 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
 
-// Pools reads the pools of threads that serve requests or jobs, the program's Queues, and the pools of connections, as
-// memory has them now. Call it behind a Read.
+// Pools reads the pools of threads, the program's Queues, and the pools of connections. Call it behind a Read.
 func (r *Reader) Pools(q *sampler.Queues) {
-	f := r.serving.finder
-	q.Pools, q.Lists = f.Pools(), f.Lists()
-	for _, l := range f.Leases() {
+	q.Pools, q.Lists = r.serving.finder.Pools(), r.serving.finder.Lists()
+	for _, l := range r.serving.finder.Leases() {
 		lease := sampler.Lease{Queue: l.Queue, Size: l.Size}
 		for _, owner := range l.Owners {
 			if t := r.list.threadOf(owner); t != nil {
