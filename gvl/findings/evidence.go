@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings/internal/backlog"
+	"github.com/ddtop/ddtop/gvl/findings/internal/barrier"
 	"github.com/ddtop/ddtop/gvl/findings/internal/contests"
 	"github.com/ddtop/ddtop/gvl/findings/internal/loop"
 	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
@@ -111,6 +112,8 @@ type watch struct {
 	usual  usual.Stack
 	spin   spin.Stay
 	loop   loop.Stay
+	// barrier is how long it has kept other ractors waiting.
+	barrier barrier.Stay
 	// vainNS is since when it waits for a Queue that has items. It is zero if it does not.
 	vainNS int64
 	// endingNS is since when it shows that the program ends (ending). courseNS is when it last ran the program's code
@@ -373,6 +376,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	}
 	w.spin.Add(t, ts)
 	w.loop.Add(t, ts, fresh)
+	w.barrier.Add(t, ts, fresh)
 	w.vainly(t, ts, at)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens, w.timed = ts.State == gvl.IO && t.Kernel.Listens, t.Status == sampler.Stopped

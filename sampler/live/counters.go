@@ -118,8 +118,9 @@ func (s *sampling) readQueues(now int64, slow *kernel.SlowCounts, all bool) {
 	if !all && s.queuesNow != nil && now-s.queuesNow.AtNS < queuesNS {
 		return
 	}
+	q := &sampler.Queues{AtNS: now, Accept: slow.Accept}
 	s.ticking.Lock()
-	pools, lists := s.reader.Pools()
+	s.reader.Pools(q)
 	s.ticking.Unlock()
-	s.queuesNow = s.names.Queues(&sampler.Queues{AtNS: now, Accept: slow.Accept, Pools: pools, Lists: lists})
+	s.queuesNow = s.names.Queues(q)
 }

@@ -163,10 +163,18 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
 
-// Pools returns the pools of threads that serve requests or jobs, and the program's Queues, as memory has them now.
-// Call it behind a Read.
-func (r *Reader) Pools() ([]sampler.Pool, []sampler.List) {
-	return r.serving.finder.Pools(), r.serving.finder.Lists()
+// Pools reads the pools of threads, the program's Queues, and the pools of connections. Call it behind a Read.
+func (r *Reader) Pools(q *sampler.Queues) {
+	q.Pools, q.Lists = r.serving.finder.Pools(), r.serving.finder.Lists()
+	for _, l := range r.serving.finder.Leases() {
+		lease := sampler.Lease{Queue: l.Queue, Size: l.Size}
+		for _, owner := range l.Owners {
+			if t := r.list.threadOf(owner); t != nil {
+				lease.Owners = append(lease.Owners, t.id)
+			}
+		}
+		q.Leases = append(q.Leases, lease)
+	}
 }
 
 // FollowFibers goes on reading the fibers that wait, while its allowance lasts, and returns the last whole result, or
