@@ -170,6 +170,12 @@ func (x *Run) take(s *clock.Sample, now int64) {
 		return
 	}
 	x.room--
+	if s.Alone {
+		native := x.reader.CopiedWhole(s.Registers, s.NativeAt, s.Native)
+		x.of.Counts.KeepAlone(s.TID, &native)
+		x.counts.Alone++
+		return
+	}
 	r := stack{tid: s.TID, ns: s.NS, address: s.Thread, holds: s.Holds, collects: s.Collects}
 	frames, whole, ok := x.of.Reader.CopiedControls(x.of.Subject.Process,
 		&ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values})
