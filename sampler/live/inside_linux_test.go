@@ -61,7 +61,7 @@ puts "removed"`, rubytest.Options{})
 }
 
 // TestSamplesHaveTheKernelsWords: a thread in state D has the kernel's words below its Ruby frame in samples, and so in
-// recordings. Here it reads a file of a file system that hangs, and waits for the file's page.
+// recordings. Here it waits for a page of a file that another thread reads, on a file system that hangs.
 func TestSamplesHaveTheKernelsWords(t *testing.T) {
 	if _, err := os.ReadFile("/proc/self/stack"); err != nil {
 		rubytest.Skip(t, "the kernel does not name its functions: %v", err)
@@ -72,7 +72,7 @@ $stdin.gets
 file = File.open("disk/zeros", "rb")
 puts "opened"
 $stdin.gets
-Thread.new { Thread.current.name = "reader"; file.read }
+2.times { Thread.new { Thread.current.name = "reader"; file.pread(10, 0) } }
 puts "ready"
 $stdin.gets`, rubytest.Options{})
 	dir := filepath.Join(p.HostDir, "disk")
@@ -100,8 +100,10 @@ $stdin.gets`, rubytest.Options{})
 		x.Native.WantAll(x.TimeNS)
 		for i := range x.Threads {
 			th := &x.Threads[i]
-			if info, _ := s.Dictionary().Thread(th.ID); info.Name == "reader" && th.Native != 0 {
-				got = s.Dictionary().NativeStack(th)
+			if info, _ := s.Dictionary().Thread(th.ID); info.Name != "reader" || th.Native == 0 || got.Kernel != "" {
+				continue
+			}
+			if got = s.Dictionary().NativeStack(th); got.Kernel != "" {
 				b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", p.PID, th.TID))
 				if err != nil {
 					t.Error(err)
