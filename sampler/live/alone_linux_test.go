@@ -76,7 +76,7 @@ func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	var counts sampler.RunningCounts
 	err = s.Run(ctx, func(x *sampler.Sample) {
 		for i := range threads {
-			if of := s.RunsOf(threads[i].TID); of.Taken >= enough {
+			if of := s.Running.Alone(threads[i].TID); of.Taken >= enough {
 				busiest, runs = threads[i], of
 				counts, _ = x.Native.Running()
 				cancel()

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// BenchmarkNativeStacks reads the native stacks of all threads of a program in which some 70 wait, as if each had moved
+// BenchmarkNativeStacks reads the native stacks of all threads of a program in which about 70 wait, as if each had moved
 // since the last time. The metric is CPU time. At ten looks a second, 1 ms for a look is 1 % of a CPU. Without
 // CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN the registers come from /proc:
 //

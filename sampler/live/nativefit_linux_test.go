@@ -63,11 +63,15 @@ func nativeStacksFit(t *testing.T, pid, enough int) (accepted int) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	cut, moved, misfits := 0, 0, 0
+	cut, moved, misfits, said := 0, 0, 0, 0
 	for began := time.Now(); accepted < enough; {
 		if time.Since(began) > fitWithin {
 			t.Errorf("only %d stacks in %v", accepted, fitWithin)
 			break
+		}
+		if accepted >= said+1000 {
+			said = accepted
+			t.Logf("%d stacks accepted, %d misfits", accepted, misfits)
 		}
 		sample, err := s.Once(t.Context())
 		if err != nil {

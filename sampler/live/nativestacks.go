@@ -73,9 +73,6 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 	return out, nil
 }
 
-// RunsOf returns the stacks of a running thread that Ruby does not know, since they are taken (Running).
-func (s *Source) RunsOf(tid int32) sampler.AloneRuns { return s.watch.Alone(tid) }
-
 // nativeSubject is the process for readers of native stacks.
 func (s *sampling) nativeSubject() cstacks.Subject {
 	return cstacks.Subject{Process: s.proc, VMPath: s.vmPath, Machine: s.info.Machine, JIT: s.info.JIT != "",

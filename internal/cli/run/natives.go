@@ -53,7 +53,7 @@ func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []repo
 	}
 	out := UnknownOf(list, s, known, n.before)
 	for i := range out {
-		runs := n.src.RunsOf(out[i].TID)
+		runs := n.src.Running.Alone(out[i].TID)
 		out[i].Taken = runs.Taken
 		for _, r := range runs.Stacks[:min(len(runs.Stacks), maxAlone)] {
 			out[i].Ran = append(out[i].Ran, report.StatAlone{Chain: gvl.NativePlace(&r.NativeStack),

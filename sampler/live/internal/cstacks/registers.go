@@ -101,7 +101,7 @@ func (r *Registers) Stays(tid int32, at native.Moment) (bool, error) {
 	return ok && err == nil && at == native.Moment{Turns: x.Turns, Call: x.Line}, err
 }
 
-// hint says who can read the frames that are missing for an unknown register. It is empty if nobody can.
+// hint says who can read the frames that are missing for an unknown register. It is empty if no user can.
 func (r *Registers) hint() string {
 	switch {
 	case errors.Is(r.err, bpf.ErrRights):
