@@ -177,7 +177,8 @@ func (d *doctor) examine(ctx context.Context) {
 		d.say(checkGood, "exact", "", "this machine lets ddtop put probes into processes (--exact)")
 	}
 	d.examineSwitches()
-	d.say(checkNote, "perf, BPF", "", "used for --exact and to follow thread switches")
+	d.examineNative()
+	d.say(checkNote, "perf, BPF", "", "used for --exact, to follow thread switches, and for C stacks")
 }
 
 // sayNoExact says why there is no --exact here. That is no mistake unless the user wants it.

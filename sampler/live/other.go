@@ -83,6 +83,9 @@ func (*runningRun) Fill(*sampler.Sample, *exact.List) {}
 // MayRun fails: it works on Linux only.
 func MayRun() error { return attach.ErrLinuxOnly }
 
+// CheckNative fails: it works on Linux only.
+func CheckNative() (running, registers error) { return attach.ErrLinuxOnly, attach.ErrLinuxOnly }
+
 // MaySwitch fails: it works on Linux only.
 func MaySwitch() error { return attach.ErrLinuxOnly }
 

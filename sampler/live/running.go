@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
@@ -65,6 +66,9 @@ func (m *Running) Failed() string {
 	_, why := m.source.watch.Running()
 	return why
 }
+
+// Alone returns the stacks of a running thread that Ruby does not know.
+func (m *Running) Alone(tid int32) sampler.AloneRuns { return m.source.watch.Alone(tid) }
 
 // begins takes stacks from now on if that is wanted. The returned function ends it.
 func (m *Running) begins(ctx context.Context) (end func()) {

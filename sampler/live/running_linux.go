@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler/live/internal/running"
 	"github.com/ddtop/ddtop/sampler/native/clock"
+	"github.com/ddtop/ddtop/sampler/native/iterator"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -19,6 +20,10 @@ func (x *runningRun) stop() error { return x.Stop() }
 
 // MayRun returns why stacks of running threads cannot be taken on this machine, as ddtop knows without trying.
 func MayRun() error { return clock.Check() }
+
+// CheckNative returns why stacks of running threads cannot be taken on this machine, and why not all registers of
+// blocked threads can be read. It tries both.
+func CheckNative() (running, registers error) { return clock.Try(), iterator.Try() }
 
 // openRunning has the kernel take stacks of the process's running threads.
 func openRunning(ctx context.Context, s *Source) (*runningRun, error) {

@@ -74,6 +74,17 @@ func Check() error {
 	return m.Check(leastMajor, leastMinor)
 }
 
+// Try loads the program, starts its clock and ends both again. This shows what the kernel, a container or a security
+// module forbids. The errors are the same as Follow's.
+func Try() error {
+	const none = 1 << 22 // no process has this number, nor a larger one (PID_MAX_LIMIT)
+	f, err := Follow(Target{PID: none}, Hz)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // Follow copies the stacks of a process's running threads until Close, hz times a second on each CPU. If other
 // processes are followed, their rate holds for all. The error is bpf.ErrKernel or bpf.ErrRights, or
 // the error of a full map.
@@ -312,11 +323,6 @@ type places struct {
 	registers     [native.NumRegisters]int16
 }
 
-// registerNames are the kernel's names of the registers, in the order of DWARF (struct pt_regs,
-// arch/x86/include/asm/ptrace.h).
-var registerNames = [native.NumRegisters]string{"ax", "dx", "cx", "bx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11",
-	"r12", "r13", "r14", "r15", "ip"}
-
 func placesOfKernel() (p places, err error) {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -325,7 +331,7 @@ func placesOfKernel() (p places, err error) {
 	if p.threadPointer, err = bpf.MemberAt(spec, "task_struct", []string{"thread", "fsbase"}, 8); err != nil {
 		return p, fmt.Errorf("%w: %w", bpf.ErrKernel, err)
 	}
-	for i, name := range registerNames {
+	for i, name := range native.KernelNames {
 		if p.registers[i], err = bpf.MemberAt(spec, "pt_regs", []string{name}, 8); err != nil {
 			return p, fmt.Errorf("%w: %w", bpf.ErrKernel, err)
 		}
@@ -365,6 +371,7 @@ func (p *places) program(targets, ring int) asm.Instructions {
 		asm.StoreMem(asm.RFP, nsAt, asm.R0, asm.DWord),
 		asm.Mov.Imm(asm.R1, 0),
 		asm.StoreMem(asm.RFP, ownerAt, asm.R1, asm.DWord), asm.StoreMem(asm.RFP, collectAt, asm.R1, asm.DWord),
+		asm.StoreMem(asm.RFP, threadAt, asm.R1, asm.DWord),
 		asm.FnGetCurrentTaskBtf.Call(),
 		asm.LoadMem(asm.R7, asm.R0, p.threadPointer, asm.DWord),
 	}
@@ -375,7 +382,7 @@ func (p *places) program(targets, ring int) asm.Instructions {
 	}
 	plus(targetContext, ecAt)
 	ins = append(ins,
-		asm.LoadMem(asm.R7, asm.RFP, ecAt, asm.DWord), asm.JEq.Imm(asm.R7, 0, "done"), // none of Ruby's threads
+		asm.LoadMem(asm.R7, asm.RFP, ecAt, asm.DWord), asm.JEq.Imm(asm.R7, 0, "not Ruby's"),
 		asm.LoadMem(asm.R1, asm.R9, targetThreadOfEC, asm.DWord), asm.JSLT.Imm(asm.R1, 0, "thread itself"))
 	plus(targetThreadOfEC, threadAt)
 	ins = append(ins, asm.Ja.Label("have both"),
@@ -387,8 +394,14 @@ func (p *places) program(targets, ring int) asm.Instructions {
 	ins = append(ins, bpf.ReadTo(collectAt, 8)...)
 	ins = append(ins, count(targetTicks, "no collector")...)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, ecAt, asm.DWord))
-	ins = append(ins, bpf.CopyStack(bpf.StackPlaces{Ring: ring, NS: nsAt, TID: tidAt, TGID: tgidAt, Context: contextAt,
-		SP: spAt, Frames: framesAt, Values: valuesAt, Running: true, More: moreSize, Also: p.also()}, "done")...)
+	places := bpf.StackPlaces{Ring: ring, NS: nsAt, TID: tidAt, TGID: tgidAt, Context: contextAt,
+		SP: spAt, Frames: framesAt, Values: valuesAt, Running: true, More: moreSize}
+	places.Also = append(p.also("copied"), count(targetCopied, "copied")...)
+	ins = append(ins, bpf.CopyStack(places, "done")...)
+	places.Also = append(p.also("copied alone"), asm.Mov.Imm(asm.R1, 0).WithSymbol("copied alone"))
+	alone := bpf.NoStack(places, "done")
+	alone[0] = alone[0].WithSymbol("not Ruby's")
+	ins = append(ins, alone...)
 	return append(ins,
 		asm.FnKtimeGetNs.Call().WithSymbol("done"), asm.LoadMem(asm.R1, asm.RFP, nsAt, asm.DWord),
 		asm.Sub.Reg(asm.R0, asm.R1), asm.Mov.Reg(asm.R2, asm.R9), asm.Add.Imm(asm.R2, targetBusyNS),
@@ -402,8 +415,9 @@ func count(place int32, symbol string) asm.Instructions {
 		asm.Add.Imm(asm.R2, place), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord)}
 }
 
-// also copies the registers and the C stack behind the Ruby stack in R8.
-func (p *places) also() asm.Instructions {
+// also copies the registers and the C stack behind the Ruby stack in R8. It jumps to the label end at the first page that
+// is not there.
+func (p *places) also(end string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R7, asm.R8), asm.Add.Imm(asm.R7, bpf.StackSize),
 		asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R1, asm.R0), asm.FnTaskPtRegs.Call(),
@@ -421,7 +435,7 @@ func (p *places) also() asm.Instructions {
 		ins = append(ins,
 			asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Imm(asm.R1, moreHead+i*pieceBytes), asm.Mov.Imm(asm.R2, pieceBytes),
 			asm.Mov.Reg(asm.R3, asm.R6), asm.Add.Imm(asm.R3, i*pieceBytes), asm.FnProbeReadUser.Call(),
-			asm.JNE.Imm(asm.R0, 0, "copied"), asm.StoreImm(asm.R7, morePieces, int64(i+1), asm.Word))
+			asm.JNE.Imm(asm.R0, 0, end), asm.StoreImm(asm.R7, morePieces, int64(i+1), asm.Word))
 	}
-	return append(ins, count(targetCopied, "copied")...)
+	return ins
 }

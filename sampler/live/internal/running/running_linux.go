@@ -212,11 +212,11 @@ func (x *Run) readMaps(read func() error) error {
 // errMapped means that the process mapped other code between a stack and the reading of its mappings.
 var errMapped = fmt.Errorf("%w: the process has mapped other code", native.ErrMisfit)
 
-// unwind unwinds a stack by the mappings of its time.
-func (x *Run) unwind(s *clock.Sample, control []native.Control, whole bool) (out sampler.NativeStack, err error) {
+// unwind has read unwind a stack by the mappings of its time.
+func (x *Run) unwind(s *clock.Sample, read func() (sampler.NativeStack, error)) (out sampler.NativeStack, err error) {
 	from := min(s.NS, x.mapsNS.from)
 	err = x.readMaps(func() (err error) {
-		out, err = x.reader.Copied(s.Registers, s.NativeAt, s.Native, control, whole)
+		out, err = read()
 		return err
 	})
 	if err != nil {
@@ -238,6 +238,19 @@ func (x *Run) spend(took time.Duration) {
 	x.room = max(x.room-max(1, float64(took)/float64(stackTime)), -most)
 }
 
+// takeAlone unwinds the stack of a thread that Ruby does not know.
+func (x *Run) takeAlone(s *clock.Sample) {
+	stack, err := x.unwind(s, func() (sampler.NativeStack, error) {
+		return x.reader.CopiedWhole(s.Registers, s.NativeAt, s.Native), nil
+	})
+	if err != nil {
+		x.counts.Refused++
+		return
+	}
+	x.of.Counts.KeepAlone(s.TID, &stack)
+	x.counts.Alone++
+}
+
 // take unwinds a stack and asks for the name of its Ruby frames.
 func (x *Run) take(s *clock.Sample, now int64) {
 	if len(x.unnamed) >= maxRunning || x.room < 1 {
@@ -245,6 +258,10 @@ func (x *Run) take(s *clock.Sample, now int64) {
 		return
 	}
 	defer func(began time.Time) { x.spend(time.Since(began)) }(time.Now())
+	if s.Alone {
+		x.takeAlone(s)
+		return
+	}
 	r := stack{tid: s.TID, ns: s.NS, address: s.Thread, holds: s.Holds, collects: s.Collects}
 	frames, whole, ok := x.of.Reader.CopiedControls(x.of.Subject.Process,
 		&ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values})
@@ -254,7 +271,9 @@ func (x *Run) take(s *clock.Sample, now int64) {
 	}
 	err := native.ErrMisfit
 	if ok {
-		r.native, err = x.unwind(s, control, whole)
+		r.native, err = x.unwind(s, func() (sampler.NativeStack, error) {
+			return x.reader.Copied(s.Registers, s.NativeAt, s.Native, control, whole)
+		})
 	}
 	switch {
 	case err == nil:
