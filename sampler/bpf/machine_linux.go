@@ -132,6 +132,15 @@ func (m *Machine) Check(major, minor int) error {
 	return nil
 }
 
+// CheckRegisters is Check for programs that read the registers of a thread (bpf_task_pt_regs, Linux 5.15). Their places
+// are known for x86_64.
+func (m *Machine) CheckRegisters() error {
+	if m.Arch != "amd64" {
+		return fmt.Errorf("%w: they are for x86_64 as yet, and not for %s", ErrKernel, m.Arch)
+	}
+	return m.Check(5, 15)
+}
+
 // Explain describes the meaning of a refusal by the kernel.
 func Explain(doing string, err error) error {
 	switch {

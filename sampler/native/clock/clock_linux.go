@@ -1,7 +1,6 @@
 package clock
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,7 +8,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
-	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/native"
@@ -21,30 +19,19 @@ const (
 	ringBytes, fastRingBytes = 2 << 20, 8 << 20
 	// maxPending bounds the stacks of all processes that wait to be taken.
 	maxPending = fastRingBytes / entrySize
-	// maxTargets bounds the processes that are followed at once.
-	maxTargets = 4096
-	// leastMajor.leastMinor is the first kernel with bpf_task_pt_regs.
-	leastMajor, leastMinor = 5, 15
-	license                = "Dual MIT/GPL"
 )
 
 // timer has the program in the kernel. There is one for all processes that ddtop follows.
 type timer struct {
+	bpf.Programs
 	mu      sync.Mutex
 	targets *ebpf.Map
-	ringMap *ebpf.Map
 	ring    *bpf.Ring
-	program *ebpf.Program
-	clocks  []int
 	feeds   map[uint32]*Feed
 }
 
-// shared is the timer of all Feeds, and how many there are.
-var shared struct {
-	sync.Mutex
-	t *timer
-	n int
-}
+// shared is the timer of all Feeds.
+var shared bpf.Shared[*timer]
 
 // Feed has the stacks of one process. It is for one goroutine at a time.
 type Feed struct {
@@ -61,59 +48,43 @@ func Check() error {
 	if err != nil {
 		return err
 	}
-	if m.Arch != "amd64" {
-		return fmt.Errorf("%w: they are for x86_64 as yet, and not for %s", bpf.ErrKernel, m.Arch)
-	}
-	return m.Check(leastMajor, leastMinor)
+	return m.CheckRegisters()
 }
 
 // Follow copies the stacks of a process's running threads until Close, hz times a second on each CPU. If other
 // processes are followed, their rate holds for all. The error is bpf.ErrKernel or bpf.ErrRights, or
 // the error of a full map.
 func Follow(target Target, hz int) (*Feed, error) {
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.t == nil {
-		t, err := open(hz)
-		if err != nil {
-			return nil, err
-		}
-		shared.t = t
+	f := &Feed{target: target}
+	if err := shared.Join(func() (*timer, error) { return open(hz) }, f.join); err != nil {
+		return nil, err
 	}
-	t := shared.t
+	return f, nil
+}
+
+func (f *Feed) join(t *timer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.targets.Update(uint32(target.PID), target.encode(), ebpf.UpdateNoExist); err != nil {
-		if shared.n == 0 {
-			shared.t = nil
-			err = errors.Join(err, t.close())
-		}
-		return nil, bpf.Explain(fmt.Sprintf("copying stacks of process %d", target.PID), err)
+	if err := t.targets.Update(uint32(f.target.PID), f.target.encode(), ebpf.UpdateNoExist); err != nil {
+		return bpf.Explain(fmt.Sprintf("copying stacks of process %d", f.target.PID), err)
 	}
-	f := &Feed{t: t, target: target}
-	t.feeds[uint32(target.PID)] = f
-	shared.n++
-	return f, nil
+	f.t = t
+	t.feeds[uint32(f.target.PID)] = f
+	return nil
 }
 
 // Close ends it. With the last Feed the program leaves the kernel.
 func (f *Feed) Close() error {
-	shared.Lock()
-	defer shared.Unlock()
-	t := f.t
-	if t == nil {
+	if f.t == nil {
 		return nil
 	}
 	f.t = nil
-	t.mu.Lock()
-	err := t.targets.Delete(uint32(f.target.PID))
-	delete(t.feeds, uint32(f.target.PID))
-	t.mu.Unlock()
-	if shared.n--; shared.n == 0 {
-		shared.t = nil
-		err = errors.Join(err, t.close())
-	}
-	return err
+	return shared.Leave(func(t *timer) error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.feeds, uint32(f.target.PID))
+		return t.targets.Delete(uint32(f.target.PID))
+	})
 }
 
 // Drain hands out the stacks that were copied since the last time. A Sample is valid during the call. Other Feeds go on
@@ -172,11 +143,10 @@ func tgidOf(b []byte) (uint32, error) {
 
 // Counts reads what was counted.
 func (f *Feed) Counts() (Counts, error) {
-	b := make([]byte, targetSize)
-	if err := f.t.targets.Lookup(uint32(f.target.PID), &b); err != nil {
-		return Counts{}, fmt.Errorf("reading what was counted of process %d: %w", f.target.PID, err)
+	at, err := bpf.CountersOf(f.t.targets, f.target.PID)
+	if err != nil {
+		return Counts{}, err
 	}
-	at := func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }
 	return Counts{Ticks: at(targetTicks), Copied: at(targetCopied), BusyNS: int64(at(targetBusyNS))}, nil
 }
 
@@ -188,7 +158,7 @@ func open(hz int) (_ *timer, err error) {
 	t := &timer{feeds: make(map[uint32]*Feed)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, t.close())
+			err = errors.Join(err, t.Programs.Close())
 		}
 	}()
 	size := uint32(ringBytes)
@@ -199,76 +169,21 @@ func open(hz int) (_ *timer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range []struct {
-		to   **ebpf.Map
-		spec ebpf.MapSpec
-	}{
-		{&t.targets, ebpf.MapSpec{Name: "ddtop_running", Type: ebpf.Hash, KeySize: 4, ValueSize: targetSize,
-			MaxEntries: maxTargets, Flags: unix.BPF_F_NO_PREALLOC}},
-		{&t.ringMap, ebpf.MapSpec{Name: "ddtop_cstacks", Type: ebpf.RingBuf, MaxEntries: size}},
-	} {
-		if *m.to, err = ebpf.NewMap(&m.spec); err != nil {
-			return nil, bpf.Explain("making the map "+m.spec.Name, err)
-		}
-	}
-	if t.ring, err = bpf.NewRing(t.ringMap); err != nil {
+	if t.targets, err = t.Targets("ddtop_running", targetSize); err != nil {
 		return nil, err
 	}
-	t.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "ddtop_running", Type: ebpf.PerfEvent, License: license,
-		Instructions: places.program(t.targets.FD(), t.ringMap.FD())})
+	ringFD, ring, err := t.Ring("ddtop_cstacks", size)
 	if err != nil {
-		return nil, bpf.Explain("loading the program", err)
+		return nil, err
 	}
-	return t, t.start(hz)
-}
-
-// start starts a clock on each CPU.
-func (t *timer) start(hz int) error {
-	attr := unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Size: uint32(unix.PERF_ATTR_SIZE_VER1),
-		Sample: uint64(1_000_000_000 / hz), Bits: unix.PerfBitDisabled,
-	}
-	cpus, err := ebpf.PossibleCPU()
+	t.ring = ring
+	const name = "running"
+	loaded, err := t.Load(map[string]*ebpf.ProgramSpec{name: {Name: "ddtop_running", Type: ebpf.PerfEvent, License: bpf.License,
+		Instructions: places.program(t.targets.FD(), ringFD)}})
 	if err != nil {
-		return fmt.Errorf("%w: counting its CPUs: %w", bpf.ErrKernel, err)
+		return nil, err
 	}
-	for cpu := range cpus {
-		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		if errors.Is(err, unix.ENODEV) {
-			continue // it is offline
-		}
-		if err != nil {
-			return bpf.Explain(fmt.Sprintf("opening the clock of CPU %d", cpu), err)
-		}
-		t.clocks = append(t.clocks, fd)
-		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, t.program.FD()); err != nil {
-			return bpf.Explain(fmt.Sprintf("attaching to the clock of CPU %d", cpu), err)
-		}
-		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
-			return bpf.Explain(fmt.Sprintf("starting the clock of CPU %d", cpu), err)
-		}
-	}
-	return nil
-}
-
-// close removes everything from the kernel.
-func (t *timer) close() error {
-	var errs []error
-	for _, fd := range t.clocks {
-		errs = append(errs, unix.Close(fd))
-	}
-	if t.program != nil {
-		errs = append(errs, t.program.Close())
-	}
-	if t.ring != nil {
-		errs = append(errs, t.ring.Close())
-	}
-	for _, m := range []*ebpf.Map{t.targets, t.ringMap} {
-		if m != nil {
-			errs = append(errs, m.Close())
-		}
-	}
-	return errors.Join(errs...)
+	return t, t.StartClocks(loaded[name], uint64(1_000_000_000/hz))
 }
 
 // places are the places in this kernel of the fields that the program reads, in bytes from the start of their struct.
