@@ -49,7 +49,7 @@ func Check(untried bool) error {
 
 // checkMachine is Check. many is true if links of many probes may be used.
 func checkMachine(untried bool) (many bool, err error) {
-	m, err := thisMachine(runtime.GOARCH)
+	m, err := thisMachine()
 	if err != nil {
 		return false, err
 	}
