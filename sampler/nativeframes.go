@@ -84,7 +84,7 @@ func (s *NativeStack) framesOf() (out []Frame) {
 	return out
 }
 
-// InternNative returns the ID of a Ruby stack with the C functions that its innermost frame has called, and with what
+// InternNative returns the ID of a Ruby stack with the C functions that its innermost frame called, and with what
 // the kernel does for them. It is zero if there is neither.
 func (d *Dictionary) InternNative(ruby StackID, native *NativeStack) StackID {
 	frames := native.framesOf()

@@ -26,7 +26,8 @@ var rules = map[string][]string{
 	"attach":                           {"internal/safefile", "attach/mapped"},
 	"attach/layout":                    {},
 	"attach/processcontext":            {"attach"},
-	"sampler":                          {},
+	"sampler":                          {"sampler/intern"},
+	"sampler/intern":                   {},
 	"sampler/growth":                   {"sampler"},
 	"sampler/heapgraph":                {},
 	"sampler/ruby/internal/holders":    {"attach", "sampler", "sampler/heapgraph", "sampler/ruby/internal/gc", "sampler/ruby/internal/heap", "sampler/ruby/internal/view"},
@@ -151,7 +152,7 @@ var rules = map[string][]string{
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
 // they run at: each is tested without a process, and a recording gives the same answer anywhere.
-var pure = []string{"sampler", "sampler/growth", "sampler/heapgraph", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
+var pure = []string{"sampler", "sampler/growth", "sampler/intern", "sampler/heapgraph", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
 	"gvl/capacity", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "report", "export", "export/diff", "export/page", "export/profile", "export/snapshot", "export/trace", "recording", "internal/units"}
 
 // forbiddenInPure are packages that no pure package may depend on, however indirectly.

@@ -232,7 +232,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 }
 
 // ptraceRemedy returns the remedy if Yama restricts the reading of processes (kernel.yama.ptrace_scope is 1 or 2) and
-// CAP_SYS_PTRACE is missing. Where there is no root and no way to give capabilities, a change of the program itself
+// CAP_SYS_PTRACE is missing. Without root, and without a way to give capabilities, a change of the program itself
 // helps, if Yama is at 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"

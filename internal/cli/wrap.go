@@ -23,8 +23,8 @@ func wrap(ctx context.Context, args []string, f *rootFlags, std run.Streams) err
 	return wrapWithoutScreen(ctx, args, f, std)
 }
 
-// wrapWithoutScreen starts a program, measures each Ruby VM that it starts, prints stat's table of each to standard
-// error, and passes the program's exit code on.
+// wrapWithoutScreen starts a program and measures each Ruby VM that it starts. It prints stat's table of each to
+// standard error, and passes the program's exit code on.
 func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	c, err := program.Start(args, std, false)
 	if err != nil {
@@ -50,7 +50,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 		}
 	}
 	exit := c.Exit()
-	for ; ctx.Err() == nil; measured++ { // what is in the background obeys nobody at the terminal: signals end ddtop
+	for ; ctx.Err() == nil; measured++ { // the terminal does not reach programs in the background: signals end ddtop
 		found, err := measureBackground(ctx, c, f, std, measured > 0 || f.children)
 		if err != nil {
 			std.SayErr(err)

@@ -8,7 +8,6 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/running"
 	"github.com/ddtop/ddtop/sampler/native/clock"
 	"github.com/ddtop/ddtop/sampler/native/iterator"
-	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
 // runningRun takes stacks of running threads of a process.
@@ -33,14 +32,7 @@ func openRunning(ctx context.Context, s *Source) (*runningRun, error) {
 	if _, ok := s.reader.Contexts(); !ok {
 		return nil, fmt.Errorf("process %d: %w: parts of its Ruby stacks are elsewhere (ZJIT)", s.proc.PID(), ErrNoRunning)
 	}
-	if err := s.ownThreads(ctx, ErrNoRunning); err != nil {
-		return nil, err
-	}
-	var scheduler ruby.Scheduler
-	err := s.readThreads(ctx, func() (err error) {
-		scheduler, err = s.reader.UnprobedScheduler()
-		return err
-	})
+	scheduler, err := unprobedScheduler(ctx, s, ErrNoRunning)
 	if err != nil {
 		return nil, err
 	}

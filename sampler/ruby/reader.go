@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/census"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/trace"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
@@ -104,7 +105,8 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 		r.gvl.currentEC = sym.Addr
 	}
 	if objspace := r.addressAt(vm.Addr + attach.Address(o.VMObjspace)); objspace != 0 {
-		r.gc = newGCReader(vm, objspace, r.dec.Objects, r.now, &r.reads)
+		r.gc = gc.New(gc.Target{Mem: vm.Mem, Table: vm.Table, Release: vm.Release, VM: vm.Addr, Objspace: objspace,
+			ZJITFrames: vm.ZJITFrames, Objects: r.dec.Objects, Now: r.now, Reads: &r.reads})
 	}
 	return r, nil
 }

@@ -26,7 +26,7 @@ func WatchNative(src sampler.Source) nativeThreads {
 	n := nativeThreads{src: s, before: make(map[int32]int64)}
 	list, err := s.NativeThreads()
 	if err != nil {
-		return nativeThreads{} // what is said of Ruby's own threads stays true without them
+		return nativeThreads{} // the figures of Ruby's own threads stay true without them
 	}
 	for _, t := range list {
 		n.before[t.TID] = t.CPUNS

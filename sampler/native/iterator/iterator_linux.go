@@ -15,13 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-const (
-	// leastMajor.leastMinor is the first kernel with bpf_task_pt_regs, of which each has iterators over tasks.
-	leastMajor, leastMinor = 5, 15
-	license                = "Dual MIT/GPL"
-	// readBytes is how much is read at once. The kernel's own buffer has 32 KB (kernel/bpf/bpf_iter.c).
-	readBytes = 64 << 10
-)
+// readBytes is how much is read at once. The kernel's own buffer has 32 KB (kernel/bpf/bpf_iter.c).
+const readBytes = 64 << 10
 
 // Iterator reads the registers of a process's threads. It is for one goroutine at a time.
 type Iterator struct {
@@ -37,10 +32,7 @@ func Check() error {
 	if err != nil {
 		return err
 	}
-	if m.Arch != "amd64" {
-		return fmt.Errorf("%w: they are for x86_64 as yet, and not for %s", bpf.ErrKernel, m.Arch)
-	}
-	return m.Check(leastMajor, leastMinor)
+	return m.CheckRegisters()
 }
 
 // Try loads the program and removes it again. This shows what the kernel, a container or a security module forbids.
@@ -64,7 +56,7 @@ func Open(pid int) (_ *Iterator, err error) {
 	}
 	x := &Iterator{link: -1, buf: make([]byte, readBytes)}
 	x.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "ddtop_registers", Type: ebpf.Tracing,
-		AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: license, Instructions: places.visit(int32(pid))})
+		AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: bpf.License, Instructions: places.visit(int32(pid))})
 	if err != nil {
 		return nil, bpf.Explain("loading the program", err)
 	}

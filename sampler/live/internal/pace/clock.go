@@ -10,9 +10,9 @@ import (
 const (
 	// slowAfterNS is how long nothing may run or wait before the clock slows down, in ns.
 	slowAfterNS = 1_000_000_000
-	// firstSlowNS is slowAfterNS at the start, while nothing has run or waited yet. It is a tenth of it, because a
-	// process that is idle at first usually stays so, and a second at the full rate costs as much as half a minute at
-	// the slow one.
+	// firstSlowNS is slowAfterNS at the start, while nothing has run or waited yet. It is a tenth of slowAfterNS,
+	// because a process that is idle at first usually stays idle. A second at the full rate costs as much as half a
+	// minute at the slow rate.
 	firstSlowNS = 100_000_000
 	// firstTicks is the least number of ticks that the verdict at the start is made from.
 	firstTicks = 50
