@@ -123,6 +123,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		stackEvery, lockEvery := s.rates.Intervals()
 		if exact := s.exact.is() || s.switches.is(); exact != c.Exact {
 			c.Exact = exact
+			c.Hurry(now)
 			s.budget.CountExact(exact)
 		}
 		if had := glances != nil; had != (s.glances() != nil) {
@@ -138,6 +139,12 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
 		moves := s.learnMoves()
+		if x := s.switches.now.Load(); between && x != nil && c.Next-now > namesLateNS && x.stacks.Asked() && s.looks.Allows(now, s.budget.InForce()) {
+			s.ticking.Lock()
+			x.nameStacks()
+			s.ticking.Unlock()
+			s.looks.Spend(cost.Since())
+		}
 		if between && (len(s.beginning) == 0 || !s.looks.Allows(now, s.budget.InForce())) {
 			continue
 		}

@@ -5,6 +5,9 @@ const (
 	workEveryNS = 12_000_000
 	// slowWorkEveryNS is workEveryNS while nothing runs or waits.
 	slowWorkEveryNS = 50_000_000
+	// namesLateNS is how long copied stacks wait for the next tick to be named, in ns. Records wait for a name for
+	// stacknames.WithinNS. A fleet's ticks are seconds apart.
+	namesLateNS = 100_000_000
 	// maxBeginning bounds the threads that are read in one tick because they have begun something.
 	maxBeginning = 64
 )

@@ -36,7 +36,7 @@ const (
 // countEveryNS is the interval between two readings of what the programs have counted, in ns. Each takes a system call.
 // If there are more than manyRuns processes it is manyCountEveryNS, because losses are seen without a call. It is
 // quietCountNS while the process does nothing.
-const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 500_000_000, 1_000_000_000
+const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 1_000_000_000, 1_000_000_000
 
 // leastFetch is the shortest time between two looks for records, in ns.
 const leastFetch = 20e6
@@ -454,6 +454,7 @@ func (x *switchRun) endAt(now int64, why string) {
 	x.source.budget.Records.Leave(&x.load)
 	x.toNS.Store(now)
 	fetching.leave(x)
+	wakeClock(x.source) // it samples again what changes have told
 	close(x.quit)
 }
 

@@ -196,6 +196,13 @@ func (f *Feed) Fetch() error {
 	return f.t.read(nil, nil)
 }
 
+// Crowded reports whether an eighth of a ring is in use, by all processes.
+func (f *Feed) Crowded() bool {
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	return f.t.ring.Crowded() || f.t.stacks.Crowded()
+}
+
 // Waiting reports whether records or stacks wait that Fetch, or another Feed, took from its ring.
 func (f *Feed) Waiting() bool { return f.waits.Load() }
 

@@ -64,3 +64,43 @@ func TestWorks(t *testing.T) {
 		t.Error("a thread that has ended is remembered")
 	}
 }
+
+// TestRest: a thread that is read for nothing is read ever less often, down to once in mostMissNS. Once it has had work,
+// it is read once in missNS.
+func TestRest(t *testing.T) {
+	const ms = int64(1e6)
+	w, at := New(), int64(0)
+	turn := func(work sampler.WorkID) (looked bool) {
+		at += 10 * ms
+		w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: at - ms, NS: at, Thread: 1, CFP: 500})
+		looked = len(w.Take()) > 0
+		w.Saw(&sampler.Sample{TimeNS: at + ms, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: work}}}})
+		w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: at + 2*ms, NS: at + 3*ms, Thread: 1, CFP: 800, Asleep: true})
+		w.Saw(&sampler.Sample{TimeNS: at + 4*ms, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh}}})
+		return looked
+	}
+	// apart returns the time between the next two readings.
+	apart := func() int64 {
+		for !turn(0) {
+		}
+		from := at
+		for !turn(0) {
+		}
+		return at - from
+	}
+	for range 2 + maxMisses {
+		turn(0)
+	}
+	for _, rest := range []int64{2 * missNS, 8 * missNS, mostMissNS, mostMissNS} {
+		if got := apart(); got < rest || got > rest+20*ms {
+			t.Errorf("it is read after %d ms, want %d", got/ms, rest/ms)
+		}
+	}
+	turn(3)
+	for range maxMisses {
+		turn(0)
+	}
+	if got := apart(); got < missNS || got > missNS+20*ms {
+		t.Errorf("a thread that has had work is read after %d ms", got/ms)
+	}
+}
