@@ -5,6 +5,12 @@ const (
 	workEveryNS = 12_000_000
 	// slowWorkEveryNS is workEveryNS while nothing runs or waits.
 	slowWorkEveryNS = 50_000_000
+	// stillEveryNS is the interval between samples of an idle process in which no thread has had a CPU, in ns. They
+	// have what other threads than Ruby's change.
+	stillEveryNS = 1_000_000_000
+	// mostBells is how often in a row a record of an idle process wakes the clock at once, and bellsPerSecond how often
+	// on average. A request makes some four records.
+	mostBells, bellsPerSecond = 10, 20
 	// namesLateNS is how long copied stacks wait for the next tick to be named, in ns. Records wait for a name for
 	// stacknames.WithinNS. A fleet's ticks are seconds apart.
 	namesLateNS = 100_000_000
@@ -19,6 +25,23 @@ const (
 	againShare                     = 0.8
 	againNS, mostAgainNS, steadyNS = 30_000_000_000, 480_000_000_000, 300_000_000_000
 )
+
+// bells bounds how often the records of an idle process wake its clock.
+type bells struct {
+	left float64
+	atNS int64
+}
+
+// take reports whether the next record may wake the clock.
+func (b *bells) take(now int64) bool {
+	b.left = min(b.left+float64(now-b.atNS)*bellsPerSecond/1e9, mostBells)
+	b.atNS = now
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
 
 // followAgain says when to follow a process again whose threads had switched too often. Times are CLOCK_MONOTONIC in
 // ns.

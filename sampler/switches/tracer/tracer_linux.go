@@ -56,6 +56,7 @@ type Tracer struct {
 	filled uint64
 	// record is the entry that read decodes. Nothing keeps it.
 	record switches.Record
+	bell   bell
 }
 
 // license is the license that programs must state to be allowed to read memory.
@@ -194,6 +195,18 @@ func (f *Feed) Fetch() error {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	return f.t.read(nil, nil)
+}
+
+// Ring has the next record of any process call rung, once, from another goroutine. It calls rung itself if there is a
+// record already.
+func (f *Feed) Ring(rung func()) {
+	f.t.bell.set(rung)
+	f.t.mu.Lock()
+	waits := !f.t.ring.Empty() || len(f.pending) > 0
+	f.t.mu.Unlock()
+	if waits { // the kernel may not say that again
+		f.t.bell.ring()
+	}
 }
 
 // Crowded reports whether an eighth of a ring is in use, by all processes.
@@ -341,6 +354,7 @@ func open() (_ *Tracer, err error) {
 		}},
 		{&t.ringMap, ebpf.MapSpec{Name: "ddtop_switches", Type: ebpf.RingBuf, MaxEntries: ringBytes}},
 		{&t.stackMap, ebpf.MapSpec{Name: "ddtop_stacks", Type: ebpf.RingBuf, MaxEntries: stackRingBytes}},
+		{&t.bell.flags, ebpf.MapSpec{Name: "ddtop_bell", Type: ebpf.Array, KeySize: 4, ValueSize: bellSize, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE}},
 	} {
 		if *m.to, err = ebpf.NewMap(&m.spec); err != nil {
 			return nil, bpf.Explain("making the map "+m.spec.Name, err)
@@ -352,7 +366,12 @@ func open() (_ *Tracer, err error) {
 	if t.stacks, err = bpf.NewRing(t.stackMap); err != nil {
 		return nil, err
 	}
-	b := builder{kernel: kernel, targets: t.targets.FD(), threads: t.threads.FD(), ring: t.ringMap.FD(), stacks: t.stackMap.FD()}
+	if err := t.bell.open(t.ringMap); err != nil {
+		return nil, err
+	}
+	b := builder{
+		kernel: kernel, targets: t.targets.FD(), threads: t.threads.FD(), ring: t.ringMap.FD(), stacks: t.stackMap.FD(), bell: t.bell.flags.FD(),
+	}
 	// All at once: what the kernel says of its tracepoints is then read once.
 	const clock = "clock"
 	all := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{
@@ -429,12 +448,13 @@ func (t *Tracer) close() error {
 	for _, p := range t.programs {
 		errs = append(errs, p.Close())
 	}
+	errs = append(errs, t.bell.close())
 	for _, r := range []*bpf.Ring{t.ring, t.stacks} {
 		if r != nil {
 			errs = append(errs, r.Close())
 		}
 	}
-	for _, m := range []*ebpf.Map{t.targets, t.threads, t.ringMap, t.stackMap} {
+	for _, m := range []*ebpf.Map{t.targets, t.threads, t.ringMap, t.stackMap, t.bell.flags} {
 		if m != nil {
 			errs = append(errs, m.Close())
 		}

@@ -37,6 +37,8 @@ type working struct {
 	lookedNS     int64
 	// served is true if it has had work.
 	served bool
+	// unmoved is true if a sample has shown it without work, and it has had no record yet.
+	unmoved bool
 }
 
 // restNS is how long the thread is not read after it was.
@@ -69,6 +71,10 @@ func (w *Works) Note(r *switches.Record) {
 		t = new(working)
 		w.threads[r.TID] = t
 	}
+	if t.unmoved {
+		t.unmoved, t.looked, t.lookedNS = false, true, r.NS
+		w.entered = append(w.entered, ruby.Entered{TID: r.TID, FromNS: r.InNS, ByNS: r.NS})
+	}
 	asleep := r.Kind == switches.Out && r.Asleep
 	if t.idle != 0 {
 		switch deeper := r.CFP < t.idle; {
@@ -90,10 +96,13 @@ func (w *Works) Saw(s *sampler.Sample) {
 	for i := range s.Threads {
 		x := &s.Threads[i]
 		t := w.threads[x.TID]
+		read := x.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh
 		if t == nil {
+			if read && x.TID != 0 && x.Serving.Work == 0 && len(w.threads) < maxWorks {
+				w.threads[x.TID] = &working{unmoved: true}
+			}
 			continue
 		}
-		read := x.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh
 		switch {
 		case read && x.Serving.Work != 0:
 			t.deep, t.misses, t.served, w.served = true, 0, true, true

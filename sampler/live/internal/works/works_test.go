@@ -104,3 +104,21 @@ func TestRest(t *testing.T) {
 		t.Errorf("a thread that has had work is read after %d ms", got/ms)
 	}
 }
+
+// TestFirstRecord: the first record of a thread that a sample has shown without work has it looked at. That of a thread
+// that no sample has shown does not.
+func TestFirstRecord(t *testing.T) {
+	w := New()
+	w.Saw(&sampler.Sample{TimeNS: 1, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh}, {TID: 8}}})
+	for _, tid := range []int32{7, 8, 9} {
+		w.Note(&switches.Record{Kind: switches.Out, TID: tid, InNS: 10, NS: 20, Thread: 1, CFP: 500})
+	}
+	if list := w.Take(); len(list) != 1 || list[0].TID != 7 || list[0].FromNS != 10 || list[0].ByNS != 20 {
+		t.Errorf("%+v, want the thread that a sample has shown", list)
+	}
+	w.Saw(&sampler.Sample{TimeNS: 30, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: 3}}}})
+	w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: 40, NS: 50, Thread: 1, CFP: 400})
+	if list := w.Take(); len(list) != 0 || !w.Served() {
+		t.Errorf("it works already, and is looked at: %+v", list)
+	}
+}
