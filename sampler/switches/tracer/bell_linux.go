@@ -16,11 +16,11 @@ import (
 // bellSize is the size of the word in the map of a bell, in bytes.
 const bellSize = 8
 
-// wakesIfRead are the flags of bpf_ringbuf_output that wake who polls the ring if all earlier entries were read
-// (linux/bpf.h).
+// wakesIfRead are the flags of bpf_ringbuf_output with which a record wakes the poller of the ring, if all earlier
+// entries were read (linux/bpf.h).
 const wakesIfRead = 0
 
-// bell wakes a goroutine when the next record is made. So an idle process takes no look at the ring, and its first
+// bell wakes a goroutine when the next record is made. So the ring of an idle process needs no polling, and its first
 // record is read at once.
 type bell struct {
 	// flags is a map of one word: the flags with which the programs add records to the ring. word is the word.

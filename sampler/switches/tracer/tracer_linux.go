@@ -197,8 +197,8 @@ func (f *Feed) Fetch() error {
 	return f.t.read(nil, nil)
 }
 
-// Ring has the next record of any process call rung, once, from another goroutine. It calls rung itself if there is a
-// record already.
+// Ring makes the next record of any process call rung once, from another goroutine. If a record waits already, Ring
+// calls rung itself.
 func (f *Feed) Ring(rung func()) {
 	f.t.bell.set(rung)
 	f.t.mu.Lock()

@@ -189,8 +189,8 @@ func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	return min((1-e)*lock+e*exactLock, b.lockRate()), min(stack, b.stackHz)
 }
 
-// fleet reports whether so many Sources have changes that are known without ticks that all ticks of such a Source read
-// stacks. Ticks for counters alone would cost more than the stacks.
+// fleet reports whether more than fewExact Sources have changes that are known without ticks. All ticks of such a Source
+// read stacks then, because a tick for counters alone costs nearly as much.
 func (b *Budget) fleet() bool { return b.exact > fewExact }
 
 // lockRate is the rate asked for of lock ticks, in Hz, the mean of the Sources that are awake.
