@@ -91,13 +91,13 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var stackNS int64      // CPU time of the last reading of stacks
 	var sampleNS int64     // the same of the last sample beside looks that read none
 	var glances *switchRun
-	var bells bells
+	var bells pace.Bells
 	var after int64 // CPU time of what came after the last reading: it is none of a look's
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
-		switch {
-		case s.rings(sleep, c.Slow, &bells):
+		switch x := s.switches.now.Load(); {
+		case c.Slow && x != nil && len(s.beginning) == 0 && x.ring(sleep, &bells):
 		case fetchesItself(s, sleep, c.Slow):
 			every := int64(workEveryNS)
 			if c.Slow {
@@ -143,7 +143,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
 		moves := s.learnMoves()
-		if x := s.switches.now.Load(); between && x != nil && c.Next-now > namesLateNS && x.stacks.Asked() && s.looks.Allows(now, s.budget.InForce()) {
+		if x := s.switches.now.Load(); between && x != nil && c.Next-now > namesLateNS && x.unnamed() &&
+			s.looks.Allows(now, s.budget.InForce()) {
 			s.ticking.Lock()
 			x.nameStacks()
 			s.ticking.Unlock()
@@ -155,7 +156,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		depth, late := sampler.LockTick, uint64(0)
 		if !between {
 			depth, late = c.Tick(now)
-			if c.Slow && now-seen < stillEveryNS && s.still(moves, seenStacks) {
+			if x := s.switches.now.Load(); c.Slow && now-seen < stillEveryNS && moves != nil && x.still(seenStacks) {
 				s.note(c, now, false)
 				continue // the last sample still holds
 			}
@@ -288,31 +289,6 @@ func fetchesItself(s *Source, sleep *pace.Sleeper, slow bool) bool {
 		return false
 	}
 	return !sleep.Wakes() || !fetching.is()
-}
-
-// rings has the next record of an idle process wake the clock, so that the clock need not look for records. It returns
-// false if the clock has to look.
-func (s *Source) rings(sleep *pace.Sleeper, slow bool, limit *bells) bool {
-	x := s.switches.now.Load()
-	if !slow || !sleep.Wakes() || len(s.beginning) > 0 || fetching.is() || x == nil || x.programs == nil || !x.on() {
-		return false
-	}
-	if !x.mu.TryLock() {
-		return false
-	}
-	defer x.mu.Unlock()
-	if x.closed || !limit.take(pace.Monotonic()) {
-		return false
-	}
-	x.programs.Ring(sleep.Wake)
-	return true
-}
-
-// still reports whether no thread of the process has had a CPU since a time, by records up to now. The clock calls it
-// after learnMoves, which returned moves.
-func (s *Source) still(moves ruby.Moves, sinceNS int64) bool {
-	x := s.switches.now.Load()
-	return moves != nil && x != nil && x.on() && x.moves.newest.Load() < sinceNS
 }
 
 // wakeClock has the clock ask at once whether it is still wanted, and what threads have begun.

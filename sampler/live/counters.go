@@ -27,8 +27,8 @@ func (s *sampling) beside() func() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// The turns of all processes are at the same time, because each time that ddtop wakes up costs as much as a turn.
-		tick := time.NewTimer(untilTurn(pace.Monotonic(), 0))
+		// The turns of all processes are at the same time, because to wake up costs as much as a turn.
+		tick := time.NewTimer(pace.UntilTurn(besideEvery, 0))
 		defer tick.Stop()
 		var locks lockWatch
 		defer locks.close()
@@ -40,7 +40,7 @@ func (s *sampling) beside() func() {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				tick.Reset(untilTurn(pace.Monotonic(), besideEvery/2))
+				tick.Reset(pace.UntilTurn(besideEvery, besideEvery/2))
 				// A failure leaves sockets without a name, which shows.
 				_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 				if turn%min(max(s.sharers.Load()/procSharers, 1), slowTurns) == 0 {
@@ -53,16 +53,6 @@ func (s *sampling) beside() func() {
 		}
 	}()
 	return func() { stop(); <-done }
-}
-
-// untilTurn returns the time from now, CLOCK_MONOTONIC in ns, until the next full besideEvery that is at least as far
-// away.
-func untilTurn(now int64, least time.Duration) time.Duration {
-	d := besideEvery - time.Duration(now)%besideEvery
-	if d < least {
-		d += besideEvery
-	}
-	return d
 }
 
 func (s *sampling) readSlow() {

@@ -185,13 +185,13 @@ func (x *switchRun) again(f *followAgain) bool {
 	}
 	if f.of != x {
 		f.of = x
-		f.ended(to, to-x.fromNS)
+		f.Ended(to, to-x.fromNS)
 	}
 	var switches int64
 	if slow := x.source.slowNow.Load(); slow != nil {
 		switches = slow.Switches
 	}
-	return f.is(pace.Monotonic(), switches, budget.Records.Room(budget.InForce()))
+	return f.Is(pace.Monotonic(), switches, budget.Records.Room(budget.InForce()))
 }
 
 // on reports whether what happens now is followed.
@@ -414,6 +414,26 @@ func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	}
 	return name.ID, name.Resumes
 }
+
+// ring wakes the clock's sleeper when the next record is made, so that the clock need not look for records. It returns
+// false if the clock has to look.
+func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
+	if x.programs == nil || !sleep.Wakes() || fetching.is() || !x.mu.TryLock() {
+		return false
+	}
+	defer x.mu.Unlock()
+	if x.closed || !x.on() || !limit.Take(pace.Monotonic()) {
+		return false
+	}
+	x.programs.Ring(sleep.Wake)
+	return true
+}
+
+// still reports whether no thread has had a CPU since a time, by the records that were taken.
+func (x *switchRun) still(sinceNS int64) bool { return x.on() && x.moves.newest.Load() < sinceNS }
+
+// unnamed reports whether stacks wait for names.
+func (x *switchRun) unnamed() bool { return x.stacks.Asked() }
 
 // nameStacks names stacks. The clock calls it between two readings.
 func (x *switchRun) nameStacks() { x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic()) }

@@ -28,8 +28,8 @@ const (
 	// change of a rate, as a ratio, that is applied.
 	rise   = 1.05
 	steady = 1.1
-	// mostStretch is the longest stretch. At the highest rate of stacks it is beyond leastStackHz. A stretch without an
-	// end would stay as it is, also if there is enough again.
+	// mostStretch is the largest factor by which intervals get longer. It takes the highest rate of stacks below
+	// leastStackHz. An infinite one would stay so, also if there is enough again.
 	mostStretch = 1000
 	// jump is the factor of the usual cost that the ticks of one tuneNS must reach to become the new usual cost.
 	// There must be at least jumpTicks of them.
@@ -189,8 +189,8 @@ func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	return min((1-e)*lock+e*exactLock, b.lockRate()), min(stack, b.stackHz)
 }
 
-// fleet reports whether more than fewExact Sources have changes that are known without ticks. All ticks of such a Source
-// read stacks then, because a tick for counters alone costs nearly as much.
+// fleet reports whether more than fewExact Sources have changes that are known without ticks. All their ticks read
+// stacks then, because a tick for counters alone costs nearly as much.
 func (b *Budget) fleet() bool { return b.exact > fewExact }
 
 // lockRate is the rate asked for of lock ticks, in Hz, the mean of the Sources that are awake.

@@ -4,7 +4,7 @@ package pace
 // letGoAfter.
 const longestSleepNS = 100_000_000
 
-// longestWokenNS is the same for a sleeper that Wake wakes, in ns. Its owner calls Wake if it is not wanted any more.
+// longestWokenNS is the same for a sleeper that Wake wakes, in ns. Whoever ends its owner's work calls Wake.
 const longestWokenNS = 3_000_000_000
 
 // Unless sleeps until CLOCK_MONOTONIC reaches ns, Wake is called, or over is true: a sleep that is longer than

@@ -74,7 +74,8 @@ func TestRest(t *testing.T) {
 		at += 10 * ms
 		w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: at - ms, NS: at, Thread: 1, CFP: 500})
 		looked = len(w.Take()) > 0
-		w.Saw(&sampler.Sample{TimeNS: at + ms, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: work}}}})
+		x := sampler.Thread{TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: work}}
+		w.Saw(&sampler.Sample{TimeNS: at + ms, Threads: []sampler.Thread{x}})
 		w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: at + 2*ms, NS: at + 3*ms, Thread: 1, CFP: 800, Asleep: true})
 		w.Saw(&sampler.Sample{TimeNS: at + 4*ms, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh}}})
 		return looked
@@ -105,8 +106,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestFirstRecord: the first record of a thread that a sample has shown without work has it looked at. That of a thread
-// that no sample has shown does not.
+// TestFirstRecord: the first record of a thread that a sample has shown without work has it looked at. A thread that no
+// sample has shown is not looked at.
 func TestFirstRecord(t *testing.T) {
 	w := New()
 	w.Saw(&sampler.Sample{TimeNS: 1, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh}, {TID: 8}}})
@@ -116,7 +117,8 @@ func TestFirstRecord(t *testing.T) {
 	if list := w.Take(); len(list) != 1 || list[0].TID != 7 || list[0].FromNS != 10 || list[0].ByNS != 20 {
 		t.Errorf("%+v, want the thread that a sample has shown", list)
 	}
-	w.Saw(&sampler.Sample{TimeNS: 30, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: 3}}}})
+	x := sampler.Thread{TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: 3}}
+	w.Saw(&sampler.Sample{TimeNS: 30, Threads: []sampler.Thread{x}})
 	w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: 40, NS: 50, Thread: 1, CFP: 400})
 	if list := w.Take(); len(list) != 0 || !w.Served() {
 		t.Errorf("it works already, and is looked at: %+v", list)

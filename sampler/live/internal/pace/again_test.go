@@ -1,10 +1,6 @@
-package live
+package pace
 
-import (
-	"testing"
-
-	"github.com/ddtop/ddtop/sampler/live/internal/pace"
-)
+import "testing"
 
 // TestLoadAroundTheLimit: a process whose threads switch about as often as may be followed is not followed and let go
 // of again and again, however its load goes up and down. One that has become quiet is followed again within a minute or
@@ -32,9 +28,9 @@ func TestLoadAroundTheLimit(t *testing.T) {
 		}, 1, 3400},
 	} {
 		var (
-			l             pace.RecordLoad
-			own           pace.OwnLoad
-			again         followAgain
+			l             RecordLoad
+			own           OwnLoad
+			again         Again
 			now, switches int64
 			ends, on      int64
 		)
@@ -49,39 +45,14 @@ func TestLoadAroundTheLimit(t *testing.T) {
 					following = false
 					ends++
 					l.Leave(&own)
-					again.ended(now, now-began)
+					again.Ended(now, now-began)
 				}
-			} else if again.is(now, switches, l.Room(0.03)) {
+			} else if again.Is(now, switches, l.Room(0.03)) {
 				following, began = true, now
 			}
 		}
 		if ends > c.most || on < c.followed {
 			t.Errorf("%s: let go of %d times in an hour, followed for %d s of it", c.name, ends, on)
 		}
-	}
-}
-
-// TestBells: a process whose threads seldom move has each record wake the clock. One whose threads move all the time
-// does so at a bounded rate.
-func TestBells(t *testing.T) {
-	const second = int64(1e9)
-	var b bells
-	now := 10 * second
-	for range 20 {
-		for range 4 {
-			if now += 3e6; !b.take(now) {
-				t.Fatal("a record of a request each second does not ring")
-			}
-		}
-		now += second
-	}
-	rang := 0
-	for end := now + 10*second; now < end; now += 1e6 {
-		if b.take(now) {
-			rang++
-		}
-	}
-	if most := 10*bellsPerSecond + mostBells; rang > most || rang < most-mostBells {
-		t.Errorf("%d of 10,000 records in 10 s ring, want %d", rang, most)
 	}
 }
