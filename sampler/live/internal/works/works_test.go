@@ -65,8 +65,8 @@ func TestWorks(t *testing.T) {
 	}
 }
 
-// TestRest: a thread that is read for nothing is read ever less often, down to once in mostMissNS. Once it has had work,
-// it is read once in missNS.
+// TestRest: a thread that is read for nothing is read ever less often, down to once in mostMissNS. Once it has had
+// work, it is read once in missNS.
 func TestRest(t *testing.T) {
 	const ms = int64(1e6)
 	w, at := New(), int64(0)
