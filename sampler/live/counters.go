@@ -27,18 +27,20 @@ func (s *sampling) beside() func() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(besideEvery)
+		// The turns of all processes are at the same time, because to wake up costs as much as a turn.
+		tick := time.NewTimer(pace.UntilTurn(besideEvery, 0))
 		defer tick.Stop()
 		var locks lockWatch
 		defer locks.close()
 		var native cstacks.Watch
 		defer native.Close()
 		s.readSlow()
-		for turn := int32(1); ; turn++ {
+		for turn := int32(s.info.PID % slowTurns); ; turn++ {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
+				tick.Reset(pace.UntilTurn(besideEvery, besideEvery/2))
 				// A failure leaves sockets without a name, which shows.
 				_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 				if turn%min(max(s.sharers.Load()/procSharers, 1), slowTurns) == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// BenchmarkNativeStacks reads the native stacks of all threads of a program in which about 70 wait, as if each had moved
-// since the last time. The metric is CPU time. At ten reads a second, 1 ms for a read is 1 % of a CPU. Without
+// BenchmarkNativeStacks reads the native stacks of all threads of a program in which about 70 wait, as if each had
+// moved since the last time. The metric is CPU time. At ten reads a second, 1 ms for a read is 1 % of a CPU. Without
 // CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN the registers come from /proc:
 //
 //	setpriv --bounding-set=-sys_admin,-bpf,-perfmon go test -run=- -bench=NativeStacks ./sampler/live

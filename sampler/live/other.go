@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -60,6 +61,9 @@ func (*switchRun) sampled(*sampler.Sample)                 {}
 func (*switchRun) look()                                   {}
 func (*switchRun) behind(int64) int64                      { return 0 }
 func (*switchRun) fill(*sampler.Sample, *exact.List, bool) {}
+func (*switchRun) ring(*pace.Sleeper, *pace.Bells) bool    { return false }
+func (*switchRun) still(int64) bool                        { return false }
+func (*switchRun) unnamed() bool                           { return false }
 func (*switchRun) nameStacks()                             {}
 func (*switchRun) withoutClock()                           {}
 func (*switchRun) end(string)                              {}

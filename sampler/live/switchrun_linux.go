@@ -34,7 +34,7 @@ const (
 // countEveryNS is the interval between two readings of what the programs have counted, in ns. Each takes a system call.
 // If there are more than manyRuns processes it is manyCountEveryNS, because losses are seen without a call. It is
 // quietCountNS while the process does nothing.
-const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 500_000_000, 1_000_000_000
+const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 1_000_000_000, 1_000_000_000
 
 // leastFetch is the shortest time between two looks for records, in ns.
 const leastFetch = 20e6
@@ -101,13 +101,13 @@ func (x *switchRun) again(f *followAgain) bool {
 	}
 	if f.of != x {
 		f.of = x
-		f.ended(to, to-x.fromNS)
+		f.Ended(to, to-x.fromNS)
 	}
 	var switches int64
 	if slow := x.source.slowNow.Load(); slow != nil {
 		switches = slow.Switches
 	}
-	return f.is(pace.Monotonic(), switches, budget.Records.Room(budget.InForce()))
+	return f.Is(pace.Monotonic(), switches, budget.Records.Room(budget.InForce()))
 }
 
 // on reports whether what happens now is followed.
@@ -332,6 +332,26 @@ func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	return name.ID, name.Resumes
 }
 
+// ring wakes the clock's sleeper when the next record is made, so that the clock need not look for records. It returns
+// false if the clock has to look.
+func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
+	if x.programs == nil || !sleep.Wakes() || fetching.is() || !x.mu.TryLock() {
+		return false
+	}
+	defer x.mu.Unlock()
+	if x.closed || !x.on() || !limit.Take(pace.Monotonic()) {
+		return false
+	}
+	x.programs.Ring(sleep.Wake)
+	return true
+}
+
+// still reports whether no thread has had a CPU since a time, by the records that were taken.
+func (x *switchRun) still(sinceNS int64) bool { return x.on() && x.moves.newest.Load() < sinceNS }
+
+// unnamed reports whether stacks wait for names.
+func (x *switchRun) unnamed() bool { return x.stacks.Asked() }
+
 // nameStacks names stacks. The clock calls it between two readings.
 func (x *switchRun) nameStacks() { x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
@@ -371,6 +391,7 @@ func (x *switchRun) endAt(now int64, why string) {
 	x.source.budget.Records.Leave(&x.load)
 	x.toNS.Store(now)
 	fetching.leave(x)
+	wakeClock(x.source) // it samples again what changes have told
 	close(x.quit)
 }
 

@@ -46,6 +46,7 @@ type Tracer struct {
 	filled uint64
 	// record is the entry that read decodes. Nothing keeps it.
 	record switches.Record
+	bell   bell
 }
 
 // shared is the Tracer of all Feeds.
@@ -146,6 +147,25 @@ func (f *Feed) Fetch() error {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	return f.t.read(nil, nil)
+}
+
+// Ring makes the next record of any process call rung once, from another goroutine. If a record waits already, Ring
+// calls rung itself.
+func (f *Feed) Ring(rung func()) {
+	f.t.bell.set(rung)
+	f.t.mu.Lock()
+	waits := !f.t.ring.Empty() || len(f.pending) > 0
+	f.t.mu.Unlock()
+	if waits { // the kernel may not say that again
+		f.t.bell.ring()
+	}
+}
+
+// Crowded reports whether an eighth of a ring is in use, by all processes.
+func (f *Feed) Crowded() bool {
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	return f.t.ring.Crowded() || f.t.stacks.Crowded()
 }
 
 // Waiting reports whether records or stacks wait that Fetch, or another Feed, took from its ring.
@@ -291,6 +311,16 @@ func open() (_ *Tracer, err error) {
 	if b.stacks, t.stacks, err = t.Ring("ddtop_stacks", stackRingBytes); err != nil {
 		return nil, err
 	}
+	flags, err := t.Map(ebpf.MapSpec{Name: "ddtop_bell", Type: ebpf.Array, KeySize: 4, ValueSize: bellSize, MaxEntries: 1,
+		Flags: unix.BPF_F_MMAPABLE})
+	if err != nil {
+		return nil, err
+	}
+	t.Closes(t.bell.close)
+	if err := t.bell.open(flags, b.ring); err != nil {
+		return nil, err
+	}
+	b.bell = flags.FD()
 	const clock = "clock"
 	all := map[string]*ebpf.ProgramSpec{
 		clock: {Name: "ddtop_clock", Type: ebpf.PerfEvent, Instructions: b.ticked(), License: bpf.License},
