@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPure checks the design: of this module, gvl and the packages below it import only the vocabulary and its numbered
+// TestPure checks the design. Of this module, gvl and the packages below it import only the vocabulary, its numbered
 // names, the types of reports, and how figures are written. They cannot touch a process, memory, a file or a clock.
 func TestPure(t *testing.T) {
 	list := func(args ...string) []string {
