@@ -70,7 +70,7 @@ func Open(pid int) (_ *Iterator, err error) {
 // the program leaves the others out.
 func attach(program, pid int) (fd int, err error) {
 	// The kernel's union bpf_attr for BPF_LINK_CREATE, and its bpf_iter_link_info.task (linux/bpf.h).
-	type taskInfo struct{ tid, pid, pidFD uint32 }
+	type taskInfo struct{ _, pid, _ uint32 } // tid, pid, pid_fd
 	type linkCreate struct {
 		program, target, kind, flags uint32
 		info                         *taskInfo
