@@ -13,7 +13,7 @@ import (
 )
 
 // TestExactForgets: no ended thread stays in the samples. Threads end by themselves, are killed wherever they are, end by
-// an exception of another thread, or are those of children.
+// an exception of another thread, or belong to a child process.
 func TestExactForgets(t *testing.T) {
 	const program = `$stdout.sync = true
 Thread.report_on_exception = false
