@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 //go:embed tables/*.json
@@ -184,7 +186,7 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 			*of = file
 		}
 	}
-	slices.SortFunc(index, func(a, b entry) int {
+	sorting.By(index, func(a, b entry) int {
 		return cmp.Or(slices.Compare(a.version[:], b.version[:]), strings.Compare(a.machine, b.machine))
 	})
 	return index, nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
@@ -161,7 +162,7 @@ func takeTurns(list []*relative, taken map[int]int) []*relative {
 		turns[i] = turn{r, taken[r.user]}
 		taken[r.user]++
 	}
-	slices.SortStableFunc(turns, func(a, b turn) int { return a.n - b.n })
+	sorting.StableBy(turns, func(a, b turn) int { return a.n - b.n })
 	out := make([]*relative, len(turns))
 	for i, t := range turns {
 		out[i] = t.r
