@@ -2,7 +2,8 @@ package sampler
 
 import (
 	"cmp"
-	"slices"
+
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 // Bounds of a HeapCount.
@@ -67,7 +68,7 @@ func (k *HeapKind) Bytes() uint64 { return k.SlotBytes + k.OtherBytes }
 
 // SortHeapKinds puts the kind with most bytes first.
 func SortHeapKinds(list []HeapKind) {
-	slices.SortFunc(list, func(a, b HeapKind) int {
+	sorting.By(list, func(a, b HeapKind) int {
 		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(a.Name, b.Name))
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -264,7 +265,7 @@ func (x *incidentWeights) heaviest() (list []keptStack, ns map[keptStack]int64, 
 			}
 		}
 	}
-	list = slices.SortedFunc(maps.Keys(sums), func(a, b keptStack) int {
+	list = sorting.Sorted(maps.Keys(sums), func(a, b keptStack) int {
 		order := cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a.id, b.id))
 		if order == 0 && a.cut != b.cut {
 			order = 1

@@ -8,8 +8,8 @@ package growth
 
 import (
 	"cmp"
-	"slices"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -120,7 +120,7 @@ func (w *Watch) Classes() []Class {
 		list = append(list, Class{Name: k.Name, From: grown.values[0], To: grown.values[len(grown.values)-1], PerSecond: rate,
 			BytesPerSecond: rate * float64(k.Bytes()) / float64(k.Objects), Confirmed: sure})
 	}
-	slices.SortFunc(list, func(a, b Class) int {
+	sorting.By(list, func(a, b Class) int {
 		return cmp.Or(cmp.Compare(b.BytesPerSecond, a.BytesPerSecond), cmp.Compare(a.Name, b.Name))
 	})
 	return list
