@@ -88,8 +88,9 @@ func (s *Stay) begin(next Stay, nowNS int64) {
 	*s = next
 }
 
-// Often returns how long the thread has run single fibers for a tenth of a second or longer each, in ns, in the OverNS
-// up to its last reading. It returns the longest of these stays, in ns, their number, and the stack of the last one.
+// Often returns for how long, in ns, the thread has run single fibers for a tenth of a second or longer each. It covers
+// the OverNS up to the last reading. It also returns the longest of these stays, in ns, their number, and the stack of the
+// last one.
 func (s *Stay) Often() (sum, longest int64, n int, stack sampler.StackID) {
 	add := func(ns int64, of sampler.StackID) {
 		sum, longest, n, stack = sum+ns, max(longest, ns), n+1, of
