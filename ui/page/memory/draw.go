@@ -28,6 +28,12 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		a.Put(3, a.H/2, "nothing measured yet", t.Dimmed())
 		return
 	}
+	if p.Counts.Last != nil {
+		if text := p.Counts.Last.GrownText(); text != "" {
+			n := putWrapped(a, 0, text, canvas.Style{FG: t.Warn})
+			a = a.Sub(0, n, a.W, a.H-n)
+		}
+	}
 	figures := p.Figures(sc)
 	columns := 1
 	if a.W >= scene.WideWidth {
