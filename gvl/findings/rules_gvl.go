@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -18,7 +19,7 @@ func evalSaturated(w *window) hit {
 	for id, r := range w.ractors {
 		held, waiters, lost := w.share(r.held()), w.share(r.ns[gvl.Waiting]), gvl.Ratio(r.ns[gvl.Waiting], r.busy)
 		score := least(held/w.limits.fullHeld, waiters/w.limits.fullWaiters, lost/w.limits.fullLost)
-		if score <= h.score {
+		if score <= h.score || score >= 1 && w.onlyComputes() {
 			continue
 		}
 		h.score, h.severity = score, SeverityWarn
@@ -41,6 +42,28 @@ func evalSaturated(w *window) hit {
 		h.advise(tips.Saturated(gvl.Ratio(r.ns[gvl.IO], r.ns[gvl.IO]+r.held()))...)
 	}
 	return h
+}
+
+// soleShare is the least share of the waiting that is behind the one thread of a program that only computes.
+// soleWaits is the largest share of its time that this thread waits itself.
+const soleShare, soleWaits = .9, .1
+
+// onlyComputes reports whether one thread computes for a program that serves nothing: it has no listening socket, and
+// no request or job was seen. Threads that wait for the GVL then bring work to the thread, and delay nobody.
+func (w *window) onlyComputes() bool {
+	q := w.s.Queues
+	if q == nil || !q.Accept.Known || len(q.Accept.Listeners)+len(q.Pools) > 0 {
+		return false
+	}
+	if list, _ := w.endpoints(); slices.ContainsFunc(list, func(e account.Endpoint) bool { return e.Name != "" }) {
+		return false
+	}
+	by := w.blame.Top(1, account.ByThread, w.blamed())
+	if len(by.Entries) == 0 || by.Entries[0].Share < soleShare {
+		return false
+	}
+	t := w.threads[by.Entries[0].Thread]
+	return t != nil && w.share(t.ns[gvl.Waiting]) < soleWaits
 }
 
 // blameText adds the largest cause of the waiting, if one is large enough.
