@@ -214,6 +214,20 @@ func TestOtherWaits(t *testing.T) {
 	})
 	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection", "longest wait 5.75 s in")
 
+	// The thread that has the connection asks another service meanwhile.
+	s = newScene(t)
+	s.named(3, "worker-3", false)
+	checkout := s.stack("c:Thread::ConditionVariable#wait", "ConnectionPool::TimedStack#pop", "ConnectionPool#checkout", "ConnectionPool#with",
+		"Job#perform")
+	renders := s.stack("c:IO#wait_readable", "Renderer.render", "block in Job#perform", "block (2 levels) in ConnectionPool#with", "Job#perform")
+	s.play(6*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 0, []sampler.Thread{s.at(gvltest.Asleep(1, sampler.Stopped, sampler.BlockConditionVariable), checkout),
+			s.at(gvltest.Asleep(2, sampler.Stopped, sampler.BlockConditionVariable), checkout),
+			s.at(gvltest.Answered(gvltest.Released(3), s.now, "read", 9, 0), renders)}
+	})
+	s.want("holders of a pool", []string{"pool_wait"}, "2 threads wait for a connection",
+		"; 1 thread has one: worker-3 in Renderer.render → IO#wait_readable")
+
 	// Waits of 1.2 s now and then, of one in nine threads: a fifth is over whenever one asks, and all are in the window.
 	for _, c := range []struct {
 		what   string

@@ -19,7 +19,7 @@ func evalSaturated(w *window) hit {
 	for id, r := range w.ractors {
 		held, waiters, lost := w.share(r.held()), w.share(r.ns[gvl.Waiting]), gvl.Ratio(r.ns[gvl.Waiting], r.busy)
 		score := least(held/w.limits.fullHeld, waiters/w.limits.fullWaiters, lost/w.limits.fullLost)
-		if score <= h.score || score >= 1 && w.onlyComputes() {
+		if score <= h.score || score >= 1 && onlyComputes(w) {
 			continue
 		}
 		h.score, h.severity = score, SeverityWarn
@@ -49,8 +49,8 @@ func evalSaturated(w *window) hit {
 const soleShare, soleWaits = .9, .1
 
 // onlyComputes reports whether one thread computes for a program that serves nothing: it has no listening socket, and
-// no request or job was seen. Threads that wait for the GVL then bring work to the thread, and delay nobody.
-func (w *window) onlyComputes() bool {
+// no request or job was seen. Threads that wait for the GVL then bring work to the thread, and delay no client.
+func onlyComputes(w *window) bool {
 	q := w.s.Queues
 	if q == nil || !q.Accept.Known || len(q.Accept.Listeners)+len(q.Pools) > 0 {
 		return false

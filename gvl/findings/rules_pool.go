@@ -3,6 +3,7 @@ package findings
 import (
 	"math"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -37,8 +38,54 @@ func evalPoolWait(w *window) hit {
 		h.text += ", longest wait " + w.poolTold.Prose()
 	}
 	h.text += w.in(h.stack) + "; " + units.RoundPercent(share) + " of the busy time"
+	if holders := poolHolders(w, ids); len(holders) > 0 {
+		h.text += "; " + units.Plural(len(holders), "thread has one: ", "threads have one: ") + w.namedIn(holders)
+	}
 	h.next = "make the pool as large as the number of threads; see what threads with a connection do"
 	return h
+}
+
+// pooled are the methods of libraries that lend a connection to a block.
+var pooled = []string{"ConnectionPool#with", "Sequel::ThreadedConnectionPool#hold", "Sequel::TimedQueueConnectionPool#hold"}
+
+// poolHolders returns the threads that have a connection of a library's pool. Active Record has a list of them. Other
+// libraries call a thread's code back while it has one.
+func poolHolders(w *window, waiting []sampler.ThreadID) (holders []sampler.ThreadID) {
+	if len(waiting) > 0 && w.s.Queues != nil {
+		queue := w.state(waiting[0]).Detail.Object
+		for _, l := range w.s.Queues.Leases {
+			if l.Queue == queue {
+				holders = append(holders, l.Owners...)
+			}
+		}
+	}
+	for i := range w.states {
+		x := w.watch(w.states[i].Thread)
+		if x == nil || x.idle || x.flags&stackkind.Pool != 0 {
+			continue
+		}
+		for _, f := range code.Frames(w.dict, x.stack, code.MaxFrames) {
+			if slices.Contains(pooled, code.Method(f.Label)) {
+				holders = append(holders, w.states[i].Thread)
+				break
+			}
+		}
+	}
+	holders = slices.DeleteFunc(holders, func(id sampler.ThreadID) bool { return w.watch(id) == nil })
+	slices.Sort(holders)
+	return slices.Compact(holders)
+}
+
+// namedIn names a few threads, and where each is.
+func (w *moment) namedIn(ids []sampler.ThreadID) string {
+	var said []string
+	for _, id := range ids[:min(len(ids), maxInside)] {
+		said = append(said, w.name(id)+w.in(w.watch(id).stack))
+	}
+	if more := len(ids) - len(said); more > 0 {
+		said = append(said, itoa(int64(more))+" more")
+	}
+	return strings.Join(said, ", ")
 }
 
 // gateWait: most of the threads that use something wait in the program's own method that hands it out.
