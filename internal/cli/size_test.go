@@ -2,9 +2,37 @@ package cli_test
 
 import (
 	"bytes"
+	"debug/elf"
 	"os"
+	"runtime"
 	"testing"
 )
+
+// releasedBytes is the size of the released file for x86_64. docs/internals/contributing.md says what it consists of.
+const releasedBytes = 27_320_000
+
+// TestReleasedSize: ddtop is at most 3 % larger than the documented size. A stripped file has the sections that
+// the kernel loads, and less than 0.1 % more. So the test need not link another file.
+func TestReleasedSize(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("the documented size is that of Linux on x86_64")
+	}
+	f, err := elf.Open(ddtop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var size uint64
+	for _, s := range f.Sections {
+		if s.Flags&elf.SHF_ALLOC != 0 && s.Type != elf.SHT_NOBITS {
+			size += s.FileSize
+		}
+	}
+	if most := uint64(releasedBytes / 100 * 103); size > most || size < releasedBytes/2 {
+		t.Errorf("ddtop has %d bytes, at most %d are allowed: make it smaller, or document the new size and why", size, most)
+	}
+}
 
 // TestNoTemplates: ddtop runs no text/template. A template can call any exported method by its name, so the linker
 // would keep all methods of all types, 4 MB of them. A stripped binary has the names of its functions, too.
