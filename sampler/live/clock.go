@@ -90,7 +90,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var stackNS int64  // CPU time of the last reading of stacks
 	var sampleNS int64 // the same of the last sample beside looks that read none
 	var glances *switchRun
-	var after int64 // CPU time of what came after the last reading: it is none of a look's
+	var after int64 // CPU time of what came after the last reading: looks do not pay for it
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
@@ -137,7 +137,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
-		moves := s.learnMoves()
+		moves, other := s.learnMoves(cost)
+		after += other
 		if between && (len(s.beginning) == 0 || !s.looks.Allows(now, s.budget.InForce())) {
 			continue
 		}
@@ -311,13 +312,15 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	emit(sample)
 }
 
-// learnMoves returns when threads moved, which the next tick needs, and notes the threads that have begun something.
-func (s *Source) learnMoves() (moves ruby.Moves) {
+// learnMoves returns when threads moved, which the next tick needs, and notes the threads that have begun something. It
+// also finds requests that were copied. ns is the CPU time before that.
+func (s *Source) learnMoves(cost *pace.Meter) (moves ruby.Moves, ns int64) {
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
 		var list []ruby.Entered
 		moves, list = x.whoMoved()
 		s.beginning = append(s.beginning, list...)
 		s.beginning = s.beginning[max(len(s.beginning)-maxBeginning, 0):] // the last ones are those still to be seen
+		ns = x.findRequests(cost)
 	}
-	return moves
+	return moves, ns
 }

@@ -116,7 +116,7 @@ func (x *switchRun) fetch(now int64) bool {
 	if x.closed || !x.on() {
 		return false
 	}
-	if x.drain(now) == nil && x.works.Begun() {
+	if x.drain(now) == nil && (x.works.Begun() || x.requests.Begun()) {
 		wakeClock(x.source)
 	}
 	return true

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -63,6 +64,7 @@ func (*switchRun) fill(*sampler.Sample, *exact.List, bool) {}
 func (*switchRun) nameStacks()                             {}
 func (*switchRun) withoutClock()                           {}
 func (*switchRun) end(string)                              {}
+func (*switchRun) findRequests(*pace.Meter) int64          { return 0 }
 func (*switchRun) stop() error                             { return nil }
 func (*switchRun) status() (none sampler.SwitchStatus)     { return none }
 func (*switchRun) close() (SwitchReport, error)            { return SwitchReport{}, nil }

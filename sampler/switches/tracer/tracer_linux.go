@@ -48,10 +48,13 @@ type Tracer struct {
 	ring     *bpf.Ring
 	stackMap *ebpf.Map
 	stacks   *bpf.Ring
-	programs map[string]*ebpf.Program // by the event that they are attached to
-	links    []link.Link
-	clocks   []int
-	feeds    map[uint32]*Feed
+	// works are the places of work by process, workRing has the copies.
+	works, workMap *ebpf.Map
+	workRing       *bpf.Ring
+	programs       map[string]*ebpf.Program // by the event that they are attached to
+	links          []link.Link
+	clocks         []int
+	feeds          map[uint32]*Feed
 	// filled counts the reads before which the ring for records may have been full.
 	filled uint64
 	// record is the entry that read decodes. Nothing keeps it.
@@ -76,7 +79,8 @@ type Feed struct {
 	pending []switches.Record
 	// pendingStacks are copies that another process's Feed took from the ring.
 	pendingStacks []bpf.Stack
-	// waits is set while pending or pendingStacks have something.
+	pendingWorks  []Work
+	// waits is set while pending, pendingStacks or pendingWorks have something.
 	waits   atomic.Bool
 	dropped uint64
 	// counted is what losses were known by at the last Counts: Tracer.filled and dropped.
@@ -167,6 +171,9 @@ func (f *Feed) Close() error {
 	f.t = nil
 	t.mu.Lock()
 	err := t.targets.Delete(uint32(f.target.PID))
+	if e := t.works.Delete(uint32(f.target.PID)); !errors.Is(e, ebpf.ErrKeyNotExist) {
+		err = errors.Join(err, e)
+	}
 	delete(t.feeds, uint32(f.target.PID))
 	t.mu.Unlock()
 	if shared.n--; shared.n == 0 {
@@ -185,7 +192,7 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 		emit(&f.pending[i])
 	}
 	f.pending = f.pending[:0]
-	f.waits.Store(len(f.pendingStacks) > 0)
+	f.waits.Store(len(f.pendingStacks)+len(f.pendingWorks) > 0)
 	return t.read(f, emit)
 }
 
@@ -244,7 +251,7 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 		emit(&f.pendingStacks[i])
 	}
 	f.pendingStacks = f.pendingStacks[:0]
-	f.waits.Store(len(f.pending) > 0)
+	f.waits.Store(len(f.pending)+len(f.pendingWorks) > 0)
 	err := t.stacks.Read(func(b []byte) error {
 		s, err := bpf.DecodeStack(b)
 		if err != nil {
@@ -279,7 +286,7 @@ func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 func (f *Feed) Quiet() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
-	empty := f.t.ring.Empty() && f.t.stacks.Empty() && len(f.pending) == 0 && len(f.pendingStacks) == 0
+	empty := f.t.ring.Empty() && f.t.stacks.Empty() && f.t.workRing.Empty() && len(f.pending)+len(f.pendingStacks)+len(f.pendingWorks) == 0
 	return empty && !f.fresh && !f.mayHaveLost()
 }
 
@@ -334,6 +341,8 @@ func open() (_ *Tracer, err error) {
 		}},
 		{&t.ringMap, ebpf.MapSpec{Name: "ddtop_switches", Type: ebpf.RingBuf, MaxEntries: ringBytes}},
 		{&t.stackMap, ebpf.MapSpec{Name: "ddtop_stacks", Type: ebpf.RingBuf, MaxEntries: stackRingBytes}},
+		{&t.works, ebpf.MapSpec{Name: "ddtop_works", Type: ebpf.Hash, KeySize: 4, ValueSize: placeSize, MaxEntries: maxTargets, Flags: unix.BPF_F_NO_PREALLOC}},
+		{&t.workMap, ebpf.MapSpec{Name: "ddtop_work", Type: ebpf.RingBuf, MaxEntries: workRingBytes}},
 	} {
 		if *m.to, err = ebpf.NewMap(&m.spec); err != nil {
 			return nil, bpf.Explain("making the map "+m.spec.Name, err)
@@ -345,7 +354,11 @@ func open() (_ *Tracer, err error) {
 	if t.stacks, err = bpf.NewRing(t.stackMap); err != nil {
 		return nil, err
 	}
-	b := builder{kernel: kernel, targets: t.targets.FD(), threads: t.threads.FD(), ring: t.ringMap.FD(), stacks: t.stackMap.FD()}
+	if t.workRing, err = bpf.NewRing(t.workMap); err != nil {
+		return nil, err
+	}
+	b := builder{kernel: kernel, targets: t.targets.FD(), threads: t.threads.FD(), ring: t.ringMap.FD(), stacks: t.stackMap.FD(),
+		works: t.works.FD(), workRing: t.workMap.FD()}
 	// All at once: what the kernel says of its tracepoints is then read once.
 	const clock = "clock"
 	all := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{
@@ -422,12 +435,12 @@ func (t *Tracer) close() error {
 	for _, p := range t.programs {
 		errs = append(errs, p.Close())
 	}
-	for _, r := range []*bpf.Ring{t.ring, t.stacks} {
+	for _, r := range []*bpf.Ring{t.ring, t.stacks, t.workRing} {
 		if r != nil {
 			errs = append(errs, r.Close())
 		}
 	}
-	for _, m := range []*ebpf.Map{t.targets, t.threads, t.ringMap, t.stackMap} {
+	for _, m := range []*ebpf.Map{t.targets, t.threads, t.ringMap, t.stackMap, t.works, t.workMap} {
 		if m != nil {
 			errs = append(errs, m.Close())
 		}
