@@ -168,7 +168,7 @@ func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) 
 	if t.Quality&sampler.StackUncertainTop != 0 && len(out.Frames) > 0 {
 		out.Frames[0].Uncertain = true
 	}
-	if native := dict.NativeStack(t); len(native.Frames) > 0 {
+	if native := dict.NativeStack(t); !native.Empty() {
 		out.Native = report.NewDumpNative(native)
 	}
 	for _, f := range t.Resumers {

@@ -114,6 +114,25 @@ func (h *Heap) WriteText(w io.Writer) error {
 	return err
 }
 
+// Read says in lines how the heap was read, and why the figures may be wrong.
+func (h *Heap) Read() (how string, doubts []string) {
+	var b strings.Builder
+	h.doubts(&b)
+	objects, bytes := units.Count(int64(h.Objects)), units.FineBytes(int64(h.Bytes))
+	return fmt.Sprintf("%s objects, %s. %s", objects, bytes, h.how()), linesOf(&b)
+}
+
+// MemoryLines says what the memory consists of. There are no lines if that was not read.
+func (h *Heap) MemoryLines() []string {
+	var b strings.Builder
+	h.memory(&b)
+	return linesOf(&b)
+}
+
+func linesOf(b *strings.Builder) []string {
+	return strings.FieldsFunc(b.String(), func(r rune) bool { return r == '\n' })
+}
+
 // how says how the heap was read.
 func (h *Heap) how() string {
 	text := fmt.Sprintf("%s read in %s", units.Plural(h.Pages, "page", "pages"), units.ProseDuration(h.ReadNS))

@@ -92,8 +92,9 @@ func demoStat() report.Stat {
 			{Place: ptr("PG::Connection#sync_exec [C]"), Chain: "PQgetResult → poll", NS: 9_300e6, Stays: 3, Threads: 2},
 			{Chain: "li\x1bb (2 functions)", NS: 1_000e6, Stays: 1, Threads: 1},
 		},
-		NativeReads:   &report.StatNativeReads{Read: 4, Cut: 1, Moved: 2},
-		NativeThreads: []report.StatNative{{TID: 4100, Name: "grpc_global", CPUNS: 1_200e6}, {TID: 4001, Name: "ruby-timer\n"}},
+		NativeReads: &report.StatNativeReads{Read: 4, Cut: 1, Moved: 2},
+		NativeThreads: []report.StatNative{{TID: 4100, Name: "grpc_global", CPUNS: 1_200e6, Taken: 60,
+			Ran: []report.StatAlone{{Chain: "start_thread → inflate", Taken: 45}}}, {TID: 4001, Name: "ruby-timer\n"}},
 	}
 }
 

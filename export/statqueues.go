@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // statQueues says what waits in front of the process: "backlog 6: 4 connections not accepted at 127.0.0.1:9292 (limit
@@ -40,7 +41,11 @@ func statQueues(b *strings.Builder, q *report.StatQueues) {
 	}
 	for _, p := range q.Pools {
 		if p.Queued != nil && *p.Queued > 0 {
-			parts = append(parts, fmt.Sprintf("%s in %s", units.Plural(int(*p.Queued), "request", "requests"), p.Kind))
+			one, many := "job", "jobs"
+			if p.Kind == sampler.PoolPuma.String() {
+				one, many = "request", "requests"
+			}
+			parts = append(parts, fmt.Sprintf("%s in %s", units.Plural(int(*p.Queued), one, many), p.Kind))
 		}
 	}
 	if len(parts) > 0 {

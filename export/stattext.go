@@ -228,7 +228,10 @@ func beforeText(w *report.StatBefore) string {
 	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))
 }
 
-// statNative writes the threads that Ruby does not know.
+// maxAloneRows bounds the C stacks that the text has of a thread that Ruby does not know.
+const maxAloneRows = 3
+
+// statNative writes the threads that Ruby does not know, and where in C code they ran.
 func statNative(b *strings.Builder, s report.Stat) {
 	if len(s.NativeThreads) == 0 {
 		return
@@ -244,5 +247,12 @@ func statNative(b *strings.Builder, s report.Stat) {
 		}
 		fmt.Fprintf(b, "%s (tid %d) %s of a CPU", flamegraph.Printable(n.Name), n.TID, Share(n.CPUNS, s.DurationNS))
 	}
-	fmt.Fprint(b, "\n\n")
+	fmt.Fprint(b, "\n")
+	for _, n := range s.NativeThreads[:min(len(s.NativeThreads), maxNativeRows)] {
+		for _, r := range n.Ran[:min(len(n.Ran), maxAloneRows)] {
+			fmt.Fprintf(b, "  %5s of %s (tid %d) in %s\n", Share(int64(r.Taken), int64(n.Taken)), flamegraph.Printable(n.Name), n.TID,
+				flamegraph.Printable(r.Chain))
+		}
+	}
+	fmt.Fprint(b, "\n")
 }

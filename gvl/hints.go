@@ -85,6 +85,23 @@ func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool
 	}
 }
 
+// OnlyWaits reports whether the innermost frames of a stack are of a method that waits and makes no objects. A method
+// that reads, such as IO#gets, makes some.
+func OnlyWaits(dict *sampler.Dictionary, stack sampler.StackID) bool {
+	if dict == nil || stack == 0 {
+		return false
+	}
+	_, id := dict.Stack(stack)
+	switch h := (&hintTable{dict: dict}).hintOf(stack); h.state {
+	case Lock, Parked, Sleeping:
+		return true
+	case IO:
+		label := dict.Frame(id).Label
+		return h.op == OpSelect || label == "IO#wait_readable" || label == "IO#wait_writable"
+	}
+	return false
+}
+
 // hintTable finds the hint of a stack. It looks up each frame once.
 type hintTable struct {
 	dict *sampler.Dictionary

@@ -48,3 +48,13 @@ func NativeChain(frames []sampler.NativeFrame) string {
 	}
 	return strings.Join(names, " → ")
 }
+
+// NativePlace is the NativeChain of a native stack, and what the kernel does for it: "fsync → waits for the disk to
+// flush".
+func NativePlace(s *sampler.NativeStack) string {
+	chain := NativeChain(s.Frames)
+	if chain != "" && s.Kernel != "" {
+		chain += " → "
+	}
+	return chain + s.Kernel
+}

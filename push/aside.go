@@ -12,8 +12,8 @@ import (
 // The limits that distinguish a payload that a destination refuses from a destination that accepts nothing. The
 // oldest payload is tried first. After it has failed a few times, others are tried right after it. If one of them is
 // accepted, the destination works: the oldest is set aside, and with it the payloads of its service. If none is, the
-// destination is out of reach, and the next round begins with the oldest again, so that all arrive in order when it
-// is back.
+// destination is out of reach. Then the next round begins with the oldest again, so that all arrive in order when the
+// destination is back.
 const (
 	// headTries is the number of failed tries of the oldest payload before others are tried, too. With the pauses
 	// between them, that is three seconds.

@@ -116,10 +116,5 @@ func (e *RemarkError) Error() string { return e.Err.Error() }
 // Unwrap returns the remark.
 func (e *RemarkError) Unwrap() error { return e.Err }
 
-func (p *Payload) fill(period *Period) {
-	p.PID, p.Title, p.From, p.To = period.Process.PID, period.Process.Title, period.From, period.To
-	p.Service = period.Tags.Get("service")
-}
-
 // errFormat: what the spool holds is no payload.
 var errFormat = errors.New("it is not a payload of this ddtop's")

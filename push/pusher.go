@@ -89,7 +89,8 @@ func NewOf(kind Kind, routes []Route, log *slog.Logger) *Pusher {
 func (p *Pusher) Add(period *Period) {
 	p.Offer(period.Process.PID, func(d Destination) (Payload, error) {
 		payload, err := d.Encode(period)
-		payload.fill(period)
+		payload.PID, payload.Title, payload.From, payload.To = period.Process.PID, period.Process.Title, period.From, period.To
+		payload.Service = period.Tags.Get("service")
 		return payload, err
 	})
 }

@@ -334,8 +334,9 @@ func looksRandom(key, value string) bool {
 // isHex reports whether a value is hexadecimal digits, with "-" as in a UUID.
 func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "0123456789abcdef-") == "" }
 
-// mixed reports whether a text has a random mix of letters and digits. It is hexadecimal digits alone, or has a part
-// without "-" and "_" of 20 characters or more in which every third is of another kind than the one before.
+// mixed reports whether a text has a random mix of letters and digits. Such a text is hexadecimal digits alone, or has
+// a part of 20 characters or more without "-" and "_". In this part every third character is of another kind than the
+// one before.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && isHex(plain) {

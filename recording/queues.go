@@ -10,14 +10,16 @@ import (
 const (
 	queuesKnown = 1 << iota
 	queuesCut
-	queuesLists // since version 12
+	queuesLists  // since version 12
+	queuesLeases // since version 12
 )
 
 // checkQueues refuses what could not be read again.
 func checkQueues(q *sampler.Queues) error {
-	if q != nil && (len(q.Accept.Listeners) > sampler.MaxListeners || len(q.Pools) > sampler.MaxPools || len(q.Lists) > sampler.MaxLists) {
-		return fmt.Errorf("%w: %d listening sockets, %d pools and %d Queues in a sample", errLimit, len(q.Accept.Listeners), len(q.Pools),
-			len(q.Lists))
+	if q != nil && (len(q.Accept.Listeners) > sampler.MaxListeners || len(q.Pools) > sampler.MaxPools || len(q.Lists) > sampler.MaxLists ||
+		len(q.Leases) > sampler.MaxLeases) {
+		return fmt.Errorf("%w: %d listening sockets, %d pools, %d Queues and %d pools of connections in a sample", errLimit,
+			len(q.Accept.Listeners), len(q.Pools), len(q.Lists), len(q.Leases))
 	}
 	return nil
 }
@@ -35,7 +37,8 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 	}
 	a := &next.Accept
 	next.AtNS = w.time(next.AtNS)
-	flags := w.uint(bit(a.Known, queuesKnown) | bit(a.Cut, queuesCut) | bit(len(next.Lists) > 0, queuesLists))
+	flags := w.uint(bit(a.Known, queuesKnown) | bit(a.Cut, queuesCut) | bit(len(next.Lists) > 0, queuesLists) |
+		bit(len(next.Leases) > 0, queuesLeases))
 	a.Known, a.Cut = flags&queuesKnown != 0, flags&queuesCut != 0
 	a.Why = w.text(a.Why)
 	a.Overflows, a.Drops = w.count(a.Overflows), w.count(a.Drops)
@@ -64,12 +67,25 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 			lists = append(lists, l)
 		}
 	}
+	var leases []sampler.Lease
+	if flags&queuesLeases != 0 {
+		for i := range w.length(len(next.Leases), sampler.MaxLeases, 1) {
+			l := at(next.Leases, i)
+			l.Queue, l.Size = uint64(w.count(int64(l.Queue))), w.int(l.Size)
+			var owners []sampler.ThreadID
+			for j := range w.length(len(l.Owners), sampler.MaxOwners, 1) {
+				owners = append(owners, sampler.ThreadID(w.uint(uint64(at(l.Owners, j)))))
+			}
+			l.Owners = owners
+			leases = append(leases, l)
+		}
+	}
 	if !w.reading {
 		return q
 	}
 	if w.err() != nil {
 		return nil
 	}
-	a.Listeners, next.Pools, next.Lists = listeners, pools, lists
+	a.Listeners, next.Pools, next.Lists, next.Leases = listeners, pools, lists, leases
 	return w.names.Queues(&next)
 }

@@ -12,7 +12,8 @@ import (
 func TestQueuesRead(t *testing.T) {
 	q := &sampler.Queues{AtNS: 5, Accept: sampler.Accept{Known: true, Cut: true, Overflows: 3, Drops: sampler.UnknownCount,
 		Listeners: []sampler.Listener{{Inode: 1 << 40, Address: "/srv/acme/app.sock", Queued: 7, Limit: sampler.UnknownCount}}},
-		Pools: []sampler.Pool{{Kind: sampler.PoolSidekiq, Threads: 5, Busy: 4, Max: -1, Queued: -1, Clients: -1}}}
+		Pools:  []sampler.Pool{{Kind: sampler.PoolSidekiq, Threads: 5, Busy: 4, Max: -1, Queued: -1, Clients: -1}},
+		Leases: []sampler.Lease{{Queue: 1 << 40, Size: 2, Owners: []sampler.ThreadID{3, 7}}}}
 	e := newEncoder(false)
 	e.begin(streams{})
 	samples := []sampler.Sample{{TimeNS: 10, Queues: q}, {TimeNS: 20, Queues: q}, {TimeNS: 30}}

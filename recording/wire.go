@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"encoding/binary"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -86,13 +87,7 @@ func (x *ids[ID]) carry(w *wire, id ID) ID {
 }
 
 func (w *wire) err() error {
-	switch {
-	case w.c.err != nil:
-		return w.c.err
-	case w.times.err != nil:
-		return w.times.err
-	}
-	return w.counts.err
+	return cmp.Or(w.c.err, w.times.err, w.counts.err)
 }
 
 // put writes a number of the structure.

@@ -3,7 +3,7 @@ package report
 // Heap is the JSON of `ddtop heap`: the objects of a process by type and class. Only names and sizes are in it, never
 // what objects hold.
 type Heap struct {
-	// File was read instead of a process. It is null for a process. A file has no PID and no times.
+	// File was read instead of a process. It is null for a process. Only a core file has a PID and a time.
 	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`

@@ -3,7 +3,7 @@ package report
 // HeapGraph is the JSON of `ddtop heap` with --holders or --biggest: who holds objects of a process. Only names and
 // sizes are in it, never what objects hold.
 type HeapGraph struct {
-	// File was read instead of a process. It is null for a process. A file has no PID and no times.
+	// File was read instead of a process. It is null for a process. Only a core file has a PID and a time.
 	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`

@@ -143,6 +143,17 @@ type StatNative struct {
 	TID   int32  `json:"tid"`
 	Name  string `json:"name"`
 	CPUNS int64  `json:"cpu_ns"`
+	// Taken is how many of its C stacks were taken while it ran, and Ran where, the most frequent first. Ran is null if
+	// none were taken.
+	Taken int         `json:"taken"`
+	Ran   []StatAlone `json:"ran"`
+}
+
+// StatAlone is a C stack in which a thread ran, and how often it was taken. Chain and Frames are as in StatNativeWait.
+type StatAlone struct {
+	Chain  string            `json:"chain"`
+	Frames []DumpNativeFrame `json:"frames"`
+	Taken  int               `json:"taken"`
 }
 
 // FillNative sets the native threads that Ruby does not know, the busiest first.

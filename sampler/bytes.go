@@ -111,10 +111,10 @@ func (t ThreadInfo) cost() int64 { // its name is counted in a map, too
 
 // leftOutFrame returns the frame for the ones left out. There is always room for it.
 func (d *entries) leftOutFrame() FrameID {
-	return intern(d, &d.frames, d.frameIDs, Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}, true)
+	return internIn(d, &d.frames, Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}, true)
 }
 
 func (d *entries) leftOutStack() StackID {
-	d.leftOut = intern(d, &d.stacks, d.stackIDs, stackNode{0, d.leftOutFrame(), 1}, true)
+	d.leftOut = internIn(d, &d.stacks, stackNode{0, d.leftOutFrame(), 1}, true)
 	return d.leftOut
 }

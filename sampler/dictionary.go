@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/ddtop/ddtop/sampler/intern"
 )
 
 // FrameID names a Frame in a Dictionary; 0 means "no frame".
@@ -131,22 +133,17 @@ type Dictionary struct {
 
 // entries are shared by all views of a Dictionary.
 type entries struct {
-	mu       sync.RWMutex
-	frames   table[Frame]
-	frameIDs map[Frame]FrameID
-	stacks   table[stackNode]
-	stackIDs map[stackNode]StackID
-	peers    table[Peer]
-	peerIDs  map[Peer]PeerID
-	works    table[Work]
-	workIDs  map[Work]WorkID
+	mu     sync.RWMutex
+	frames intern.Table[Frame, FrameID]
+	stacks intern.Table[stackNode, StackID]
+	peers  intern.Table[Peer, PeerID]
+	works  intern.Table[Work, WorkID]
 	// named is the newest Work of each number.
 	named map[WorkNumber]WorkID
 	// routes has the only route of requests by Work.Path. It is empty if there are several. renames counts its changes.
 	routes   map[string]string
 	renames  atomic.Uint64
-	texts    table[text]
-	textIDs  map[text]TextID
+	texts    intern.Table[text, TextID]
 	threads  map[ThreadID]ThreadInfo
 	twins    map[string]twins // by name
 	overflow uint64
@@ -165,13 +162,13 @@ type entries struct {
 // NewDictionary returns an empty Dictionary.
 func NewDictionary() *Dictionary {
 	d := &Dictionary{entries: &entries{
-		frameIDs: make(map[Frame]FrameID),
-		stackIDs: make(map[stackNode]StackID),
-		peerIDs:  make(map[Peer]PeerID),
-		workIDs:  make(map[Work]WorkID),
+		frames:   intern.New[Frame, FrameID](Frame.cost),
+		stacks:   intern.New[stackNode, StackID](stackNode.cost),
+		peers:    intern.New[Peer, PeerID](Peer.cost),
+		works:    intern.New[Work, WorkID](Work.cost),
 		named:    make(map[WorkNumber]WorkID),
 		routes:   make(map[string]string),
-		textIDs:  make(map[text]TextID),
+		texts:    intern.New[text, TextID](text.cost),
 		threads:  make(map[ThreadID]ThreadInfo),
 		twins:    make(map[string]twins),
 		maxBytes: MaxDictionaryBytes,
@@ -238,7 +235,7 @@ func (d *Dictionary) InternFrame(f Frame) FrameID {
 	n.Library, n.BuildID, n.Places = CutName(n.Library), CutName(n.BuildID), CutName(n.Places)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if id := intern(d.entries, &d.frames, d.frameIDs, f, false); id != 0 {
+	if id := internIn(d.entries, &d.frames, f, false); id != 0 {
 		return id
 	}
 	return d.leftOutFrame()
@@ -266,7 +263,7 @@ func (d *Dictionary) InternStackOf(frames []FrameID) StackID {
 func (d *entries) internStack(caller StackID, frame FrameID) StackID {
 	depth := uint32(1)
 	if caller != 0 {
-		n := d.stacks.at(uint32(caller))
+		n := d.stacks.At(caller)
 		if n == nil {
 			return 0
 		}
@@ -276,7 +273,7 @@ func (d *entries) internStack(caller StackID, frame FrameID) StackID {
 		depth += n.depth
 	}
 	n := stackNode{caller, frame, depth}
-	if id := intern(d, &d.stacks, d.stackIDs, n, false); id != 0 {
+	if id := internIn(d, &d.stacks, n, false); id != 0 {
 		return id
 	}
 	return d.leftOutStack()
@@ -288,41 +285,34 @@ func (d *Dictionary) InternPeer(p Peer) PeerID {
 	p.Process = CutName(p.Process)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return intern(d.entries, &d.peers, d.peerIDs, p, false)
+	return internIn(d.entries, &d.peers, p, false)
 }
 
-// entry is an entry of a Dictionary's table. cost is its memory without its page, in bytes.
-type entry interface {
-	comparable
-	cost() int64
-}
-
-// intern returns the ID of a table's entry, giving it one at its first sight. It returns zero if there is no room,
+// internIn returns the ID of a table's entry, giving it one at its first sight. It returns zero if there is no room,
 // unless always is set, or if all IDs were given.
-func intern[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T, always bool) ID {
+func internIn[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T, always bool) ID {
 	now := Generation(d.generation.Load())
-	if id, ok := ids[v]; ok {
-		t.use(uint32(id), now)
+	if id := t.Find(v, now); id != 0 {
 		return id
 	}
-	if !always && !d.fits(v.cost()+t.next()) {
+	bytes := t.Needs(v)
+	if !always && !d.fits(bytes) {
 		return 0
 	}
-	id, bytes := t.add(v, now)
+	id := t.Add(v, now)
 	if id == 0 {
 		d.overflow++
 		return 0
 	}
-	d.takes(bytes + v.cost())
-	ids[v] = ID(id)
-	return ID(id)
+	d.takes(bytes)
+	return id
 }
 
 // held returns an entry of a table. It is the zero value if its ID is zero, unknown or evicted.
-func held[T any](d *entries, t *table[T], id uint32) (v T) {
+func held[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], id ID) (v T) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if at := t.at(id); at != nil {
+	if at := t.At(id); at != nil {
 		v = *at
 	}
 	return v
@@ -376,7 +366,7 @@ func (d *entries) leaveTwins(name string) {
 
 // Frame returns a frame; the zero Frame for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Frame(id FrameID) Frame {
-	f := held(d.entries, &d.frames, uint32(id))
+	f := held(d.entries, &d.frames, id)
 	if d.own != nil {
 		f = d.own(f)
 	}
@@ -391,19 +381,19 @@ func (d *Dictionary) Frame(id FrameID) Frame {
 
 // Stack returns a stack's innermost frame and its caller; 0, 0 for the empty stack or an ID that is unknown or evicted.
 func (d *Dictionary) Stack(id StackID) (caller StackID, frame FrameID) {
-	n := held(d.entries, &d.stacks, uint32(id))
+	n := held(d.entries, &d.stacks, id)
 	return n.parent, n.frame
 }
 
 // Depth returns the number of frames of a stack.
-func (d *Dictionary) Depth(id StackID) int { return int(held(d.entries, &d.stacks, uint32(id)).depth) }
+func (d *Dictionary) Depth(id StackID) int { return int(held(d.entries, &d.stacks, id).depth) }
 
 // Frames appends the frame IDs of a stack to buf, innermost first.
 func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for id != 0 {
-		n := d.stacks.at(uint32(id))
+		n := d.stacks.At(id)
 		if n == nil {
 			break
 		}
@@ -415,7 +405,7 @@ func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
 
 // Peer returns a peer; the zero Peer for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Peer(id PeerID) Peer {
-	p := held(d.entries, &d.peers, uint32(id))
+	p := held(d.entries, &d.peers, id)
 	if n := d.filter(); n != nil {
 		return n.Peer(p)
 	}
@@ -441,5 +431,5 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return int(d.frames.last), int(d.stacks.last), int(d.peers.last), len(d.threads), d.overflow
+	return int(d.frames.Last()), int(d.stacks.Last()), int(d.peers.Last()), len(d.threads), d.overflow
 }

@@ -16,6 +16,8 @@ type HolderOptions struct {
 	Facts bool
 	// ThreadName returns what may be shown of a thread's name. Nil shows all.
 	ThreadName func(name string) string
+	// Hurry reports whether the rest is to be copied at once, whatever it costs. It may be nil.
+	Hurry func() bool
 	// Progress is called now and then. It may be nil.
 	Progress func(stage string, done, total int)
 }

@@ -1,7 +1,9 @@
 package sampler
 
+import "github.com/ddtop/ddtop/sampler/intern"
+
 // Generation numbers the intervals of a Dictionary's use, from 1 on. A Keeper begins them, and many new requests do.
-type Generation uint32
+type Generation = intern.Generation
 
 // Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
 // drop them when it changes. Otherwise they may hand out an ID whose entry was evicted: requests and texts one
@@ -12,21 +14,21 @@ func (d *Dictionary) Generation() Generation { return Generation(d.generation.Lo
 func (d *Dictionary) Held() (frames, stacks int) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.frames.live, d.stacks.live
+	return d.frames.Len(), d.stacks.Len()
 }
 
 // HeldPeers returns how many peers there are that have not been evicted.
 func (d *Dictionary) HeldPeers() int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.peers.live
+	return d.peers.Len()
 }
 
 // HoldsPeer reports whether an ID's peer has not been evicted.
 func (d *Dictionary) HoldsPeer(id PeerID) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.peers.at(uint32(id)) != nil
+	return d.peers.At(id) != nil
 }
 
 // useSample notes that all stacks, peers, requests and texts of a sample are in use.
@@ -35,26 +37,26 @@ func (d *Dictionary) useSample(s *Sample) {
 	defer d.mu.Unlock()
 	now := d.Generation()
 	serving := func(s *Serving) {
-		d.works.use(uint32(s.Work), now)
-		d.texts.use(uint32(s.Statement), now)
-		d.texts.use(uint32(s.Exception), now)
+		d.works.Use(s.Work, now)
+		d.texts.Use(s.Statement, now)
+		d.texts.Use(s.Exception, now)
 	}
 	for i := range s.Threads {
 		t := &s.Threads[i]
-		d.stacks.use(uint32(t.Stack), now)
-		d.stacks.use(uint32(t.Native), now)
-		d.peers.use(uint32(t.Kernel.Peer), now)
+		d.stacks.Use(t.Stack, now)
+		d.stacks.Use(t.Native, now)
+		d.peers.Use(t.Kernel.Peer, now)
 		serving(&t.Serving)
 		for _, r := range t.Resumers {
-			d.stacks.use(uint32(r), now)
+			d.stacks.Use(r, now)
 		}
 	}
 	for i := range s.Runs {
-		d.stacks.use(uint32(s.Runs[i].Stack), now)
+		d.stacks.Use(s.Runs[i].Stack, now)
 	}
 	if s.Fibers != nil {
 		for i := range s.Fibers.List {
-			d.stacks.use(uint32(s.Fibers.List[i].Stack), now)
+			d.stacks.Use(s.Fibers.List[i].Stack, now)
 			serving(&s.Fibers.List[i].Serving)
 		}
 	}
@@ -66,11 +68,11 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// A stack's caller has a lower ID, so it is reached later, with what its callees have said.
-	freed := evict(&d.stacks, d.stackIDs, before, func(n *stackNode, used Generation) {
-		d.stacks.use(uint32(n.parent), used)
-		d.frames.use(uint32(n.frame), used)
+	freed := d.stacks.Evict(before, func(n *stackNode, used Generation) {
+		d.stacks.Use(n.parent, used)
+		d.frames.Use(n.frame, used)
 	})
-	freed += evict(&d.frames, d.frameIDs, before, nil) + evict(&d.peers, d.peerIDs, before, nil) + d.evictTold(before)
+	freed += d.frames.Evict(before, nil) + d.peers.Evict(before, nil) + d.evictTold(before)
 	for id, t := range d.threads {
 		if t.GoneNS != 0 && t.GoneNS < goneNS {
 			freed += t.cost()
@@ -79,16 +81,6 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 		}
 	}
 	d.takes(-freed)
-}
-
-// evict takes away a table's entries that were not used since a generation, and returns their memory. Unless keep is
-// nil, it is called for each entry that stays, with the generation of its last use.
-func evict[T entry, ID ~uint32](t *table[T], ids map[T]ID, before Generation, keep func(v *T, used Generation)) (bytes int64) {
-	pages := t.evict(before, keep, func(v *T) {
-		bytes += (*v).cost()
-		delete(ids, *v)
-	})
-	return bytes + pages
 }
 
 const (

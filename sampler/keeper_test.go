@@ -287,7 +287,7 @@ func TestKeeperWorks(t *testing.T) {
 		}}
 		all = append(all, kept{s.TimeNS, of, tick + 1})
 		k.Feed(&s, false)
-		most = max(most, d.works.live)
+		most = max(most, d.works.Len())
 		if tick%100 != 0 {
 			continue
 		}

@@ -22,3 +22,6 @@ type NativeStack struct {
 	// not known. KernelMissing then says why, if the words would help.
 	Kernel, KernelMissing string
 }
+
+// Empty reports whether nothing is known of the stack.
+func (s NativeStack) Empty() bool { return len(s.Frames) == 0 && s.Kernel == "" }

@@ -11,6 +11,8 @@ const (
 	maxNativeRun = 32
 	// MissingNative is the label of the frame for C functions that could not be read. Functions further in were read.
 	MissingNative = "C functions that could not be read"
+	// kernelPart is the Library of the frame that says in words what the kernel does for the innermost C function.
+	kernelPart = "kernel"
 )
 
 // NativeCode says which C functions a Frame of a native stack stands for. It is empty for other frames.
@@ -52,6 +54,10 @@ func nativeRunLabel(library string, n int) string {
 
 // framesOf returns the frames of a native stack, innermost first.
 func (s *NativeStack) framesOf() (out []Frame) {
+	if s.Kernel != "" {
+		out = append(out, Frame{Label: s.Kernel, Name: s.Kernel, C: true, Origin: OriginCore,
+			Native: NativeCode{Library: kernelPart}})
+	}
 	for i := 0; i < len(s.Frames); {
 		f := &s.Frames[i]
 		var places []string
@@ -71,15 +77,15 @@ func (s *NativeStack) framesOf() (out []Frame) {
 		out = append(out, Frame{Label: label, Name: label, Path: f.Path, C: true, Origin: OriginCore,
 			Native: NativeCode{f.Library, f.BuildID, strings.Join(places, " ")}})
 	}
-	if len(out) > 0 && s.Missing != "" {
+	if len(s.Frames) > 0 && s.Missing != "" {
 		out = append(out, Frame{Label: MissingNative, Name: MissingNative, C: true, Origin: OriginCore,
 			Native: NativeCode{Library: "C"}})
 	}
 	return out
 }
 
-// InternNative returns the ID of a Ruby stack with the C functions that its innermost frame has called. It is zero if
-// there are none.
+// InternNative returns the ID of a Ruby stack with the C functions that its innermost frame called, and with what
+// the kernel does for them. It is zero if there is neither.
 func (d *Dictionary) InternNative(ruby StackID, native *NativeStack) StackID {
 	frames := native.framesOf()
 	if len(frames) == 0 {
@@ -100,7 +106,11 @@ func (d *Dictionary) NativeStack(t *Thread) (out NativeStack) {
 		if !f.IsNative() || len(out.Frames) > maxNativeFrames {
 			break
 		}
-		if f.Native.Places == "" {
+		switch {
+		case f.Native.Places != "":
+		case f.Native.Library == kernelPart:
+			out.Kernel = f.Label
+		default:
 			out.Missing = f.Label
 		}
 		out.Frames, id = append(out.Frames, f.NativeFrames()...), caller

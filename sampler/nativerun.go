@@ -1,5 +1,10 @@
 package sampler
 
+import (
+	"cmp"
+	"slices"
+)
+
 // MaxNativeRuns bounds Sample.Runs.
 const MaxNativeRuns = 4096
 
@@ -23,8 +28,67 @@ type RunningCounts struct {
 	Read, Refused, Short uint64
 	// Lost counts the stacks that could not be copied, or that got no name of Ruby's in time.
 	Lost uint64
+	// Alone counts the stacks of threads that Ruby does not know.
+	Alone uint64
 	// BusyNS is how long taking them took the kernel, in ns.
 	BusyNS int64
+}
+
+const (
+	// maxAlone bounds the threads that Ruby does not know whose stacks are kept, and maxAloneStacks the stacks of each.
+	// Of more, only their number is kept.
+	maxAlone, maxAloneStacks = 256, 256
+)
+
+// AloneRuns are the stacks of a running thread that Ruby does not know.
+type AloneRuns struct {
+	// Taken is how many stacks were taken. Stacks has the different ones that are kept.
+	Taken  int
+	Stacks []AloneRun
+}
+
+// AloneRun is a stack, and how often it was taken.
+type AloneRun struct {
+	NativeStack
+	Taken int
+}
+
+// KeepAlone keeps a stack of a running thread that Ruby does not know.
+func (w *NativeWatch) KeepAlone(tid int32, stack *NativeStack) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x := w.alone[tid]
+	if x == nil {
+		if len(w.alone) >= maxAlone {
+			return
+		}
+		if w.alone == nil {
+			w.alone = make(map[int32]*AloneRuns)
+		}
+		x = new(AloneRuns)
+		w.alone[tid] = x
+	}
+	x.Taken++
+	same := func(r AloneRun) bool { return r.Missing == stack.Missing && slices.Equal(r.Frames, stack.Frames) }
+	if i := slices.IndexFunc(x.Stacks, same); i >= 0 {
+		x.Stacks[i].Taken++
+	} else if len(x.Stacks) < maxAloneStacks {
+		x.Stacks = append(x.Stacks, AloneRun{*stack, 1})
+	}
+}
+
+// Alone returns the stacks of a running thread that Ruby does not know, the most frequent first.
+func (w *NativeWatch) Alone(tid int32) (out AloneRuns) {
+	if w == nil {
+		return out
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if x := w.alone[tid]; x != nil {
+		out = AloneRuns{x.Taken, slices.Clone(x.Stacks)}
+		slices.SortStableFunc(out.Stacks, func(a, b AloneRun) int { return cmp.Compare(b.Taken, a.Taken) })
+	}
+	return out
 }
 
 // CountRunning sets what Running returns.

@@ -44,6 +44,8 @@ type NativeWatch struct {
 	// running and runningFailed are of threads that run.
 	running       RunningCounts
 	runningFailed string
+	// alone are stacks of running threads that Ruby does not know, by TID.
+	alone map[int32]*AloneRuns
 }
 
 // Want asks for the native stack of a thread for the next ten seconds. nowNS is the time of a sample.

@@ -1,6 +1,9 @@
 package sampler
 
-import "testing"
+import (
+	"reflect"
+	"testing"
+)
 
 // TestNativeStayIsOfOneStay: a native stack is not shown of a thread that has had a CPU since, or has another Ruby
 // stack.
@@ -38,5 +41,26 @@ func TestNativeStayIsOfOneStay(t *testing.T) {
 	s.Native.Want(1, 0)
 	if _, ok := s.NativeStay(1); ok {
 		t.Error("a stack of a recording")
+	}
+}
+
+// TestNativeStackOfDictionary: a Dictionary gives back the C functions of a stack, why some are missing, and what the
+// kernel does. The kernel's words alone are a stack, too.
+func TestNativeStackOfDictionary(t *testing.T) {
+	d := NewDictionary()
+	ruby := d.InternStack(0, d.InternFrame(Frame{Label: "IO#fsync", C: true}))
+	frames := []NativeFrame{{Name: "fsync", Library: "libc", Path: "/lib/libc.so.6", Offset: 0x20, Function: 0x10},
+		{Library: "libruby", Path: "/lib/libruby.so", Offset: 0x40, Function: 0x30}}
+	for _, want := range []NativeStack{
+		{Frames: frames}, {Frames: frames, Kernel: "waits for the disk to flush"}, {Kernel: "waits for the disk to flush"},
+		{Frames: frames[:1], Missing: MissingNative}, {Frames: frames, Kernel: "waits", Missing: MissingNative},
+	} {
+		x := Thread{Stack: ruby, Native: d.InternNative(ruby, &want)}
+		if got := d.NativeStack(&x); !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	}
+	if id := d.InternNative(ruby, &NativeStack{Missing: "it moves"}); id != 0 {
+		t.Errorf("stack %d of nothing", id)
 	}
 }

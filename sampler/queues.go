@@ -10,6 +10,8 @@ const (
 	MaxPools = 64
 	// MaxLists bounds the Queues of a process that are read.
 	MaxLists = 64
+	// MaxLeases bounds the pools of Active Record that are read, MaxOwners the connections of a pool.
+	MaxLeases, MaxOwners = 16, 256
 )
 
 // UnknownCount stands for a number in Queues that is not known.
@@ -26,6 +28,18 @@ type Queues struct {
 	Pools []Pool
 	// Lists are the Queues (Thread::Queue) that variables of the threads' code have, in the order of Compare.
 	Lists []List
+	// Leases are the pools of Active Record's connections in which threads were seen.
+	Leases []Lease
+}
+
+// Lease is a pool of Active Record's connections, and which threads have them.
+type Lease struct {
+	// Queue is the ConditionVariable in which threads wait for a connection.
+	Queue uint64
+	// Size is how many connections there may be.
+	Size int64
+	// Owners are the threads that have one. A connection that no living thread has is not among them.
+	Owners []ThreadID
 }
 
 // List is a Queue of the program.
@@ -77,27 +91,32 @@ type PoolKind uint8
 const (
 	PoolPuma PoolKind = iota + 1
 	PoolSidekiq
+	PoolGoodJob
+	PoolSolidQueue
+	PoolQue
 )
 
-// String is the word used in JSON: puma, sidekiq.
-func (k PoolKind) String() string { return wordOf(k, "unknown", "unknown", "puma", "sidekiq") }
+// String is the word used in JSON: puma, sidekiq, good_job, solid_queue, que.
+func (k PoolKind) String() string {
+	return wordOf(k, "unknown", "unknown", "puma", "sidekiq", "good_job", "solid_queue", "que")
+}
 
 // Pool is a pool of threads that serve requests or jobs, as the target's memory has it. Each number is UnknownCount if
 // it is not known.
 type Pool struct {
 	Kind PoolKind
 	// Threads is how many threads the pool has, Busy how many of them have a request or job, and Max how many there
-	// may be. A busy thread of Sidekiq has one job reserved.
+	// may be. A busy thread of Sidekiq or GoodJob has one job reserved.
 	Threads, Busy, Max int64
-	// Queued is how many requests wait for a thread within the process (Puma's @todo).
+	// Queued is how many requests wait for a thread within the process (Puma's @todo). For Solid Queue and Que it is
+	// how many jobs are reserved and have no thread yet.
 	Queued int64
 	// Clients is how many connections Puma's reactor watches. Their clients have not sent a whole request.
 	Clients int64
 }
 
-// Backlog is how many connections and requests wait for a thread of the process: those in the kernel's queues and those
-// in the process. known is false if the kernel's are not known, or if the process has neither listening sockets nor
-// pools with a queue.
+// Backlog is how many connections, requests and jobs wait for a thread, in the kernel's queues and in the process.
+// known is false if the kernel's are not known, or if the process has neither listening sockets nor pools with a queue.
 func (q *Queues) Backlog() (n int64, known bool) {
 	if q == nil || !q.Accept.Known {
 		return 0, false

@@ -3,6 +3,8 @@ package sampler
 import (
 	"cmp"
 	"maps"
+
+	"github.com/ddtop/ddtop/sampler/intern"
 )
 
 // WorkID names a Work in a Dictionary; 0 means "none, or none that could be told".
@@ -70,7 +72,7 @@ func (d *Dictionary) InternWork(w Work) WorkID {
 	w.Endpoint, w.Path, w.Values = CutName(w.Endpoint), CutName(w.Path), CutName(w.Values)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	id := internTold(d.entries, &d.works, d.workIDs, w)
+	id := internTold(d.entries, &d.works, w)
 	if id > d.named[w.Number] && w.Number != 0 {
 		d.named[w.Number] = id
 	}
@@ -85,7 +87,7 @@ func (d *Dictionary) InternText(s string) TextID {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return internTold(d.entries, &d.texts, d.textIDs, text{CutName(s)})
+	return internTold(d.entries, &d.texts, text{CutName(s)})
 }
 
 // Each request is another one, so in the end they would take the room of frames and stacks. Once half of a Dictionary's
@@ -96,10 +98,10 @@ const (
 	toldShare = 8
 )
 
-// internTold is intern for requests and texts.
-func internTold[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T) ID {
+// internTold is internIn for requests and texts.
+func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T) ID {
 	before := d.bytes
-	id := intern(d, t, ids, v, false)
+	id := internIn(d, t, v, false)
 	limit := d.maxBytes
 	if d.room != nil && d.room.held.Load() > d.room.limit/2 {
 		limit = min(limit, d.room.limit/toldShare)
@@ -115,8 +117,8 @@ func internTold[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T)
 
 // evictTold takes away the requests and texts not used since a generation, and returns the memory that they took.
 func (d *entries) evictTold(before Generation) int64 {
-	freed := evict(&d.works, d.workIDs, before, nil) + evict(&d.texts, d.textIDs, before, nil)
-	maps.DeleteFunc(d.named, func(_ WorkNumber, id WorkID) bool { return d.works.at(uint32(id)) == nil })
+	freed := d.works.Evict(before, nil) + d.texts.Evict(before, nil)
+	maps.DeleteFunc(d.named, func(_ WorkNumber, id WorkID) bool { return d.works.At(id) == nil })
 	return freed
 }
 
@@ -139,11 +141,11 @@ func (d *Dictionary) shown(w Work) Work {
 func (d *entries) work(id WorkID, byOthers bool) Work {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	at := d.works.at(uint32(id))
+	at := d.works.At(id)
 	if at == nil {
 		return Work{}
 	}
-	if last := d.works.at(uint32(d.named[at.Number])); last != nil {
+	if last := d.works.At(d.named[at.Number]); last != nil {
 		at = last
 	}
 	w := *at
@@ -155,7 +157,7 @@ func (d *entries) work(id WorkID, byOthers bool) Work {
 
 // Statement returns what a thread asks (Serving.Statement); "" for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Statement(id TextID) string {
-	s := held(d.entries, &d.texts, uint32(id)).s
+	s := held(d.entries, &d.texts, id).s
 	if n := d.filter(); n != nil {
 		return n.Statement(s)
 	}
@@ -165,7 +167,7 @@ func (d *Dictionary) Statement(id TextID) string {
 // Exception returns what a thread handles (Serving.Exception), "Class" or "Class: message"; "" for 0 or an ID that is
 // unknown or evicted.
 func (d *Dictionary) Exception(id TextID) string {
-	s := held(d.entries, &d.texts, uint32(id)).s
+	s := held(d.entries, &d.texts, id).s
 	if n := d.filter(); n != nil {
 		return n.Exception(s)
 	}

@@ -16,6 +16,8 @@ type (
 	ExactSwitch = scene.ExactSwitch
 	// NativeSwitch switches C stacks of running threads on and off.
 	NativeSwitch = scene.NativeSwitch
+	// HeapReader reads the heap of a process.
+	HeapReader = scene.HeapReader
 )
 
 // The defaults of Options and the bound of the history.

@@ -55,13 +55,13 @@ func loadBuffer(text string) tea.Cmd {
 				break
 			}
 		}
-		return nil // where there is no such command, the two sequences are what there is
+		return nil // without such a command, the two sequences must do
 	}
 }
 
 // yank copies the stack of the selection, or the summary if nothing is selected.
 func yank(m *Model) tea.Cmd {
-	title, stack := selectedStack(m)
+	title, stack := m.current().Stack(&m.Scene)
 	if len(stack) == 0 {
 		return yankSummary(m)
 	}
@@ -257,9 +257,4 @@ func servedSummary(s *scene.Served, b *strings.Builder) {
 	if n := len(s.Endpoints) - len(list); n > 0 {
 		fmt.Fprintf(b, "| and %d more | | | | | | | |\n", n)
 	}
-}
-
-// selectedStack returns the stack of the selected frame or thread.
-func selectedStack(m *Model) (title string, lines []string) {
-	return m.current().Stack(&m.Scene)
 }

@@ -56,7 +56,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 			}
 			sections["View "+tab.Key+": "+name] = allKeys(pages[tab.ID])
 			if tab.Shared == page.SearchShared {
-				sections["Search, on views 2, 3, 5, 6, 9 and 0"] = []scene.KeyMap{searchKeys()}
+				sections["Search, on views 2, 3, 5, 6, 7, 9 and 0"] = []scene.KeyMap{searchKeys()}
 			}
 		}
 	}

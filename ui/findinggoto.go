@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// allFindings returns the findings in the screen's head: those of the shown process, in view 8 those of all.
+// allFindings returns the findings in the screen's head: of the shown process, and in view 8 of all processes.
 func allFindings(m *Model) scene.Findings {
 	if m.Page == scene.PageProcesses {
 		return m.fleet.page.Worst(&m.Scene)
@@ -73,7 +73,7 @@ func goToFinding(m *Model, id scene.FindingID) tea.Cmd {
 			return nil
 		}
 		to = m.fleet.model(id.Of)
-		to.Refresh() // its threads are needed to tell which are still there
+		to.Refresh() // its threads show which of them are still there
 	}
 	m.over = widget.Overlay{}
 	cmd := goTo(to, &f)

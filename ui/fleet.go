@@ -156,8 +156,8 @@ func (f *fleet) open(to *scene.Member) error {
 	if from != nil {
 		was := f.model(from)
 		takeOver(model, was)
-		// The moment that it was frozen at is no longer on the screen; left held, it would forget nothing for as long
-		// as it is not shown.
+		// The frozen moment is not on the screen now. A Store that still held it would forget nothing until it is shown
+		// again.
 		from.Store.Hold(was.Flame.Base != nil)
 	}
 	return nil

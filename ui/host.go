@@ -84,7 +84,7 @@ func (m *Model) Act(of *scene.Member, a scene.Action) tea.Cmd {
 			m.message.Fail(err.Error())
 			return nil
 		}
-		m.fleet.screen().Refresh() // what it saves or copies is that of now
+		m.fleet.screen().Refresh() // so that it saves or copies the present
 	}
 	to := m.fleet.screen()
 	to.message.Clear()

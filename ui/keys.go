@@ -110,7 +110,7 @@ func searchKeys() scene.KeyMap {
 			Do: on(func(m *Model) tea.Cmd { nextMatch(m, +1); return nil })},
 		{Keys: []string{"N", "shift+n"}, Do: on(func(m *Model) tea.Cmd { nextMatch(m, -1); return nil })},
 		{Keys: []string{"esc"}, Show: "esc", Short: "all", Always: true, Help: "leave the search: list all", When: onlyIf(searching),
-			Do: on(func(m *Model) tea.Cmd { endSearch(m); return nil })},
+			Do: on(func(m *Model) tea.Cmd { m.Flame.Search = nil; m.Refresh(); return nil })},
 	}}
 }
 

@@ -72,7 +72,7 @@ func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work 
 	stop()
 	go func() {
 		if <-m.finished; failed == nil {
-			// Nobody is there any more to hear of an error.
+			// Nothing is left to report an error to.
 			_ = value.Close()
 		}
 	}()

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store, passes keys, clicks
-// and messages to the owners of the state that they change, and lets the views draw. View draws from the Model alone.
+// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store. It passes keys, clicks
+// and messages to the owners of the state that they change. View draws from the Model alone.
 type Model struct {
 	scene.Scene
 	*widget.Parts
@@ -43,7 +43,7 @@ type Model struct {
 	exactKey  exactKey
 	nativeKey nativeKey
 	moreKey   moreKey
-	prompt    *prompt // nil: nothing is being typed
+	prompt    *prompt // nil if the user types nothing
 	message   scene.Message
 
 	grid canvas.Grid

@@ -225,7 +225,8 @@ func withNative(list []findings.Finding, sc *scene.Scene) []findings.Finding {
 				if !own {
 					list, own = slices.Clone(list), true
 				}
-				list[i].Native = gvl.NativeChain(sc.Dict.NativeStack(th).Frames)
+				stack := sc.Dict.NativeStack(th)
+				list[i].Native = gvl.NativePlace(&stack)
 			}
 		}
 	}

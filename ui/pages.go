@@ -108,6 +108,9 @@ func mapsBeside(m *Model, id scene.PageID) []*scene.KeyMap {
 			case page.WeightsShared:
 				return []*scene.KeyMap{&m.weightKeys}
 			case page.SearchShared:
+				if p, ok := m.pages[id].(page.Parted); ok && !p.Lists() {
+					return nil
+				}
 				return []*scene.KeyMap{&m.searchKeys}
 			}
 		}

@@ -54,7 +54,8 @@ type painter struct {
 // leastBetween is the shortest time between two pictures on the terminal while a key is held down.
 const leastBetween = 50 * time.Millisecond
 
-// newProgram returns a program of Bubble Tea on a terminal (nil: standard output), and the painter that runs it.
+// newProgram returns a program of Bubble Tea on a terminal, and the painter that runs it. If out is nil,
+// the terminal is standard output.
 func newProgram(ctx context.Context, model painted, out io.Writer, opts ...tea.ProgramOption) (*tea.Program, *painter) {
 	if out == nil {
 		out = os.Stdout

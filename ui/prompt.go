@@ -124,12 +124,6 @@ func foundText(m *Model) string {
 	return s
 }
 
-// endSearch lists all again.
-func endSearch(m *Model) {
-	m.Flame.Search = nil
-	m.Refresh()
-}
-
 // openSearch opens the line for a search. The view follows every letter.
 func openSearch(m *Model) {
 	v, before := &m.Flame, m.Flame.Search

@@ -126,7 +126,7 @@ func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 			return
 		case <-again.C:
 			if dropUnread(terminal.Fd()) != nil {
-				return // no terminal, or none any more: writing to it fails
+				return // there is no terminal, or it was closed
 			}
 		}
 	}

@@ -63,6 +63,11 @@ func save(m *Model) tea.Cmd {
 	if sample := m.Moment; sample != nil && (!m.Frozen || m.AtNS == m.HeldNS) {
 		s.Dump = export.NewDump(m.Shareable(), dict, sample, m.States)
 	}
+	for _, p := range m.pages {
+		if p, ok := p.(interface{ LastCount() *export.Heap }); ok {
+			s.Heap = p.LastCount()
+		}
+	}
 	history, process, notes := m.store.History, m.Shareable(), slices.Clone(m.Notes)
 	var end *sampler.End
 	if m.Source.Ended {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// moving are the keys that move in what there is: where there is nothing to move in, that can be seen.
+// moving are keys that move the cursor. If there is nothing to move in, users see that without a message.
 var moving = []string{"up", "down", "left", "right", "enter", "esc", "tab", "shift+tab", "backspace", "pgup", "pgdown", "home", "end"}
 
 // unknownKey says that a key does nothing here: which one it may have been meant for, or in which views it does
@@ -28,7 +28,7 @@ func unknownKey(m *Model, key string) {
 	m.message.Tell(text + " · ? lists keys")
 }
 
-// otherCase is the key of the same letter in the other case; "" where there is none.
+// otherCase returns the key of the same letter in the other case. It is empty if there is none.
 func otherCase(key string) string {
 	key = strings.TrimPrefix(key, "shift+")
 	r, n := utf8.DecodeRuneInString(key)

@@ -8,10 +8,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -70,6 +72,8 @@ type Client struct {
 	slots   chan struct{}
 	gate    safefile.Gate
 	came    atomic.Int64
+	// free returns how many bytes are free in a folder's file system.
+	free func(*os.Root) int64
 
 	mu sync.Mutex
 	// files are by build id, and order in the order of the calls. refused is how many were too many.
@@ -117,7 +121,7 @@ func newClient(urls, folder string, l limits) (*Client, error) {
 		return nil, fmt.Errorf("%s names %d servers. Name 1 to %d, with spaces between them. sudo --preserve-env=%[1]s "+
 			"keeps it", URLs, len(servers), maxServers)
 	}
-	c := &Client{servers: servers, folder: folder, http: newHTTP(l.answer), limits: l,
+	c := &Client{servers: servers, folder: folder, http: newHTTP(l.answer, servers), limits: l, free: safefile.Free,
 		slots: make(chan struct{}, maxAtOnce), files: make(map[string]*file)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
@@ -283,6 +287,7 @@ func (c *Client) get(buildID string) error {
 	if c.check(folder, cachedName, buildID) == nil {
 		return nil
 	}
+	removeParts(folder)
 	var why error
 	for _, server := range c.servers {
 		err := c.fetch(server, buildID, folder, to)
@@ -297,6 +302,20 @@ func (c *Client) get(buildID string) error {
 	}
 	_ = cache.Remove(buildID) // it stays if it has other files
 	return why
+}
+
+// partOf matches a file that is being fetched (safefile.Destination.Begin).
+var partOf = regexp.MustCompile(`^\.` + cachedName + `-[0-9a-f]{8}$`)
+
+// removeParts removes what a ddtop that was killed has fetched of a file, once no ddtop can still be fetching it.
+func removeParts(folder *os.Root) {
+	const most = 64
+	// What cannot be removed now is removed next time.
+	_ = safefile.Names(folder, most, partOf.MatchString, func(name string, info fs.FileInfo) {
+		if time.Since(info.ModTime()) > allTime {
+			_ = folder.Remove(name)
+		}
+	})
 }
 
 // check returns why a file of the cache is not the debug file of a build id.

@@ -3,11 +3,13 @@ package debuginfod
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/safefile"
 )
 
 // stripped builds a library without names, and its debug file.
@@ -296,10 +299,109 @@ func TestURLs(t *testing.T) {
 // TestNoDowngrade: a redirect from https to http is not followed.
 func TestNoDowngrade(t *testing.T) {
 	at := func(url string) *http.Request { return httptest.NewRequest(http.MethodGet, url, nil) }
-	if follow(at("http://a"), []*http.Request{at("https://a")}) == nil {
+	var n named
+	if n.follow(at("http://a"), []*http.Request{at("https://a")}) == nil {
 		t.Error("from https to http")
 	}
-	if err := follow(at("https://b"), []*http.Request{at("http://a")}); err != nil {
+	if err := n.follow(at("https://b"), []*http.Request{at("http://a")}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRedirectIntoTheNetwork: a server cannot have ddtop ask a host of ddtop's own network, by address or by name,
+// unless the user has named the host. A proxy is a host that the user has named.
+func TestRedirectIntoTheNetwork(t *testing.T) {
+	m, debug := stripped(t)
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 100)
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Host
+		w.Write(debug)
+	})
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: answer}}
+	s.Start()
+	t.Cleanup(s.Close)
+	port := s.URL[strings.LastIndexByte(s.URL, ':'):]
+	try := func(to string, more ...string) string {
+		t.Helper()
+		first := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, to+r.URL.Path, http.StatusFound)
+		})
+		c := client(t, long, t.TempDir(), append([]string{first}, more...)...)
+		c.Want(m.BuildID, "x")
+		c.Wait(t.Context(), time.Minute)
+		return c.Missing(same)
+	}
+	for _, to := range []string{s.URL, "http://localhost" + port, "http://[::ffff:127.0.0.2]" + port, "http://10.0.0.1",
+		"http://0.0.0.0" + port, "http://169.254.169.254", "http://100.100.100.200", "http://[fe80::1]", "http://[fd00:ec2::254]",
+		"http://[::1]"} {
+		if got := try(to); !strings.HasSuffix(got, errInside.Error()) {
+			t.Errorf("%s: %q", to, got)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("%s was asked", <-asked)
+	}
+	if got := try(s.URL, "http://127.0.0.2:1"); got != "" || len(asked) != 1 {
+		t.Errorf("to a named host: %q, asked %d times", got, len(asked))
+	}
+	if err := outside("93.184.216.34:443"); err != nil {
+		t.Error(err)
+	}
+	proxy := named{hosts: map[string]bool{"proxy": true}}
+	if err := proxy.follow(httptest.NewRequest(http.MethodGet, "http://169.254.169.254", nil),
+		[]*http.Request{httptest.NewRequest(http.MethodGet, "http://a", nil)}); err == nil {
+		t.Error("a proxy is asked for an address within the network")
+	}
+}
+
+// TestDiskStaysUsable: a file takes at most its share of what is free on the disk of the cache. What a killed ddtop has
+// left of a file is removed, but not while another ddtop may be fetching it.
+func TestDiskStaysUsable(t *testing.T) {
+	m, debug := stripped(t)
+	cache := t.TempDir()
+	folder := filepath.Join(cache, m.BuildID)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const old, young, other = ".debuginfo-00000001", ".debuginfo-00000002", ".debuginfo-other"
+	for _, name := range []string{old, young, other} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("part"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if at := time.Now().Add(-2 * allTime); name != young {
+			if err := os.Chtimes(filepath.Join(folder, name), at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(debug) })
+	for _, spare := range []int64{-1, 0} {
+		c := client(t, long, cache, url)
+		c.free = func(*os.Root) int64 { return 2 * maxAtOnce * (int64(len(debug)) + spare) }
+		c.Want(m.BuildID, "x")
+		c.Wait(t.Context(), time.Minute)
+		if got := c.Missing(same); spare < 0 != strings.HasSuffix(got, errSpace.Error()) || spare == 0 && got != "" {
+			t.Errorf("%d bytes more than needed: %q", spare, got)
+		}
+	}
+	var names []string
+	left, err := os.ReadDir(folder)
+	for _, e := range left {
+		names = append(names, e.Name())
+	}
+	if want := []string{young, other, "debuginfo"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q is left, not %q: %v", names, want, err)
+	}
+	root, err := os.OpenRoot(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if n := safefile.Free(root); n <= 0 {
+		t.Errorf("%d bytes are free", n)
 	}
 }

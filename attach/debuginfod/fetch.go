@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -35,24 +37,85 @@ var (
 	errNone     = errors.New("it has none")
 	errTime     = errors.New("it did not answer in time")
 	errRedirect = errors.New("it redirects too often, or not to https or http")
+	errInside   = errors.New("it redirects into this network. If that is right, add the host to " + URLs)
+	errSpace    = errors.New("what it sent is too large for the disk of the cache, of which ddtop leaves half free")
 	errAnswer   = errors.New("it sent no complete answer")
 )
 
-func newHTTP(answer time.Duration) *http.Client {
-	dialer := &net.Dialer{Timeout: connectTime}
-	return &http.Client{CheckRedirect: follow, Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+func newHTTP(answer time.Duration, servers []*url.URL) *http.Client {
+	n := named{hosts: make(map[string]bool)}
+	for _, server := range servers {
+		n.add(server)
+	}
+	return &http.Client{CheckRedirect: n.follow, Transport: &http.Transport{
+		Proxy: n.proxy, DialContext: n.dial, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: connectTime, ResponseHeaderTimeout: answer, MaxResponseHeaderBytes: maxHeader,
 	}}
 }
 
+// named has the hosts that the user has named: servers and proxies. A server can redirect to any other host. ddtop can
+// reach hosts that the server cannot, such as the one that gives a cloud's machine its credentials. So it does not
+// connect to addresses within its own network unless the user has named the host.
+type named struct {
+	mu    sync.Mutex
+	hosts map[string]bool
+}
+
+func (n *named) add(u *url.URL) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hosts[u.Hostname()] = true
+}
+
+func (n *named) has(host string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.hosts[host]
+}
+
+func (n *named) proxy(r *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(r)
+	if err == nil && u != nil {
+		n.add(u)
+	}
+	return u, err
+}
+
+func (n *named) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: connectTime}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	if !n.has(host) {
+		dialer.Control = func(_, at string, _ syscall.RawConn) error { return outside(at) }
+	}
+	return dialer.DialContext(ctx, network, addr)
+}
+
+// shared are addresses within the networks of providers (RFC 6598). Some clouds give credentials at one of them.
+var shared = netip.MustParsePrefix("100.64.0.0/10")
+
+// outside returns errInside for an address, with its port, that is not on the Internet.
+func outside(address string) error {
+	at, err := netip.ParseAddrPort(address)
+	if ip := at.Addr().Unmap(); err != nil || !ip.IsGlobalUnicast() || ip.IsPrivate() || shared.Contains(ip) {
+		return errInside
+	}
+	return nil
+}
+
 // follow allows a redirect to https, or from http to http. The next server does not learn the URL of this one, which
-// can have a secret.
-func follow(next *http.Request, via []*http.Request) error {
+// can have a secret. A proxy connects by itself, so that dial does not see the next server's address.
+func (n *named) follow(next *http.Request, via []*http.Request) error {
 	next.Header.Del("Referer")
 	before := via[len(via)-1].URL.Scheme
 	if len(via) > maxRedirects || next.URL.Scheme != "https" && (next.URL.Scheme != "http" || before != "http") {
 		return errRedirect
+	}
+	host := next.URL.Hostname()
+	if _, err := netip.ParseAddr(host); err == nil && !n.has(host) {
+		return outside(net.JoinHostPort(host, "0"))
 	}
 	return nil
 }
@@ -65,6 +128,10 @@ func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *saf
 	c.mu.Unlock()
 	if most <= 0 || within <= 0 {
 		return errBudget
+	}
+	tooLarge := errLarge
+	if share := c.free(folder) / (2 * maxAtOnce); share < most {
+		most, tooLarge = share, errSpace
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, within)
 	defer cancel()
@@ -92,7 +159,7 @@ func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *saf
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("HTTP status %d", resp.StatusCode)
 	case resp.ContentLength > most:
-		return errLarge
+		return tooLarge
 	}
 	f, err := to.Begin()
 	if err != nil {
@@ -102,7 +169,7 @@ func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *saf
 	if got, err = io.Copy(f, io.LimitReader(resp.Body, most+1)); err != nil {
 		err = reason(err)
 	} else if got > most {
-		err = errLarge
+		err = tooLarge
 	} else {
 		err = c.check(folder, name, buildID)
 	}
@@ -128,6 +195,8 @@ func reason(err error) error {
 		return written
 	case errors.Is(err, errRedirect):
 		return errRedirect
+	case errors.Is(err, errInside):
+		return errInside
 	case errors.Is(err, context.Canceled):
 		return errPending
 	case errors.As(err, &slow) && slow.Timeout():

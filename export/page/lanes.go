@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
@@ -241,7 +242,7 @@ func (x *incidentLane) text() string {
 			b = append(b, last[1])
 		}
 		if n > 1 {
-			b = appendInt(b, n)
+			b = strconv.AppendInt(b, int64(n), 10)
 		}
 	}
 	for i := range x.cells {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ddtop/ddtop/export"
@@ -33,8 +32,6 @@ const (
 	maxIncidentRequests = 100
 	shownLocks          = 50
 )
-
-func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }
 
 // incidentDumps keeps instants, evenly spaced, and the last one.
 type incidentDumps struct {

@@ -14,7 +14,8 @@ import (
 )
 
 // TestNativeFrames: the C functions below a Ruby stack are locations of their files, with build ids and addresses.
-// Functions without a name in a row are one location. The values of the Ruby frame are the same with and without.
+// Functions without a name in a row are one location. What the kernel does is a location, too.
+// The values of the Ruby frame are the same with and without.
 func TestNativeFrames(t *testing.T) {
 	d := sampler.NewDictionary()
 	ruby := d.InternStackOf([]sampler.FrameID{
@@ -26,7 +27,8 @@ func TestNativeFrames(t *testing.T) {
 		{Name: "poll", Library: "libc", Path: "/usr/lib/libc.so.6", BuildID: "aa", Offset: 0x1010, Function: 0x1000},
 		{Library: "libpq", Path: pq, BuildID: "bb", Offset: 0x2010, Function: 0x2000},
 		{Library: "libpq", Path: pq, BuildID: "bb", Offset: 0x3010, Function: 0x3000},
-		{Name: "PQgetResult", Library: "libpq", Path: pq, BuildID: "bb", Offset: 0x4010, Function: 0x4000}}})
+		{Name: "PQgetResult", Library: "libpq", Path: pq, BuildID: "bb", Offset: 0x4010, Function: 0x4000}},
+		Kernel: "waits for the disk to flush"})
 	m := Measured{Dict: d, Weights: &flamegraph.Snapshot{Entries: []flamegraph.Entry{
 		{Key: flamegraph.Key{Thread: 1, Stack: ruby, State: gvl.IO}, Weights: flamegraph.Weights{WallNS: 30}},
 		{Key: flamegraph.Key{Thread: 1, Stack: native, State: gvl.IO}, Weights: flamegraph.Weights{WallNS: 70}}}}}
@@ -71,7 +73,7 @@ func TestNativeFrames(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"poll", "libpq (2 functions)", "PQgetResult", "PG::Connection#sync_exec", "<main>"}
+	want := []string{"waits for the disk to flush", "poll", "libpq (2 functions)", "PQgetResult", "PG::Connection#sync_exec", "<main>"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

@@ -29,6 +29,8 @@ type Measured struct {
 	Trace *trace.Trace
 	// Timeline has the weights in the order of time. Without it, profiles have only sums.
 	Timeline *Timeline
+	// Heap has the live objects at the end. It is nil if they were not counted.
+	Heap *export.Heap
 	// Own is true if collapsed stacks merge runs of frames that are not the program's own (flamegraph.Fold).
 	Own bool
 	// AllFrames is true if a flamegraph has all frames and threads at rest, and does not begin with own code.
@@ -155,6 +157,9 @@ func Profile(m Measured) (*profile.Profile, error) {
 		for _, e := range entries {
 			b.add(e, 0)
 		}
+	}
+	if m.Heap != nil {
+		addHeap(p, b.mapping, m.Heap)
 	}
 	if err := p.CheckValid(); err != nil {
 		return nil, fmt.Errorf("pprof profile of pid %d: %w", m.Process.PID, err)

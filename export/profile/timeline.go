@@ -20,7 +20,7 @@ const (
 // Timeline keeps the weights that a flamegraph.Collector charges in the order of time, as intervals, for a profile with
 // timestamps. It is a flamegraph.Sink, so its sums are the same as in a Rolling beside it. Not safe for concurrent use.
 type Timeline struct {
-	list []stretch
+	list []charged
 	// last is the place in list of each thread's latest interval.
 	last map[sampler.ThreadID]int32
 	// early has the weights that were charged without elapsed time to keys without a recent interval. They belong to
@@ -34,8 +34,8 @@ type Timeline struct {
 	cutNS, lastNS int64
 }
 
-// stretch is the weights charged to a key up to endNS. before is the place of the thread's previous one, or −1.
-type stretch struct {
+// charged has the weights charged to a key up to endNS. before is the place of the thread's previous one, or −1.
+type charged struct {
 	flamegraph.Entry
 	endNS  int64
 	before int32
@@ -92,12 +92,12 @@ func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 		delete(t.early, k)
 	}
 	t.last[k.Thread] = int32(len(t.list))
-	t.list = append(t.list, stretch{flamegraph.Entry{Key: k, Weights: w}, atNS, at})
+	t.list = append(t.list, charged{flamegraph.Entry{Key: k, Weights: w}, atNS, at})
 }
 
 // drop leaves out the weights of the keys that match.
 func (t *Timeline) drop(match func(flamegraph.Key) bool) {
-	t.list = slices.DeleteFunc(t.list, func(s stretch) bool { return match(s.Key) })
+	t.list = slices.DeleteFunc(t.list, func(s charged) bool { return match(s.Key) })
 	clear(t.last) // their places have changed; the next interval of a thread begins anew
 	for _, m := range []map[flamegraph.Key]flamegraph.Weights{t.early, t.rest} {
 		for k := range m {

@@ -26,6 +26,8 @@ const (
 	screenTextFile = "screen.txt"
 	recordingFile  = "history.ddtop"
 	summaryFile    = "summary.md"
+	heapFile       = "heap.txt"
+	heapJSONFile   = "heap.json"
 )
 
 // maxSnapshotNames bounds the numbers tried when a snapshot of the same second exists.
@@ -40,6 +42,7 @@ type Snapshot struct {
 	At      time.Time
 	Profile *weights.Measured
 	Dump    *export.Dump
+	Heap    *export.Heap
 	Tree    *flamegraph.Tree
 	// SVGTitle is the flamegraph's heading.
 	SVGTitle string
@@ -148,6 +151,8 @@ func (s *Snapshot) files() []snapshotFile {
 	add(screen, screenTextFile, text(s.Screen.Text))
 	add(s.Summary != "", summaryFile, text(s.Summary))
 	add(s.Recording != nil, recordingFile, s.Recording)
+	add(s.Heap != nil, heapFile, func(w io.Writer) error { return s.Heap.WriteText(w) })
+	add(s.Heap != nil, heapJSONFile, func(w io.Writer) error { return s.Heap.WriteJSON(w) })
 	return f
 }
 

@@ -128,6 +128,8 @@ type (
 		Stack  *sampler.StackID `json:"stack"`
 		// Functions are the C functions below the stack's innermost frame, innermost first.
 		Functions []report.DumpNativeFrame `json:"functions"`
+		// Kernel says in words what the kernel does for the innermost one. It is null if that is not known.
+		Kernel *string `json:"kernel"`
 	}
 	intervalsNote struct {
 		Type string `json:"type"` // note
@@ -301,13 +303,13 @@ func (x *Intervals) Tick(k *gvl.Tick) {
 
 // stayed writes the C functions in which a thread stayed, with the proven part of that time.
 func (x *Intervals) stayed(id sampler.ThreadID, stay *gvl.NativeStay) {
-	functions := x.dict.NativeStack(&sampler.Thread{Stack: stay.Stack, Native: stay.Native}).Frames
-	if stay.ToNS <= stay.FromNS || len(functions) == 0 {
+	stack := x.dict.NativeStack(&sampler.Thread{Stack: stay.Stack, Native: stay.Native})
+	if stay.ToNS <= stay.FromNS || stack.Empty() {
 		return
 	}
 	x.thread(id)
 	x.put(intervalsNative{Type: "native", Thread: id, From: stay.FromNS, To: stay.ToNS, Stack: x.stack(stay.Stack),
-		Functions: report.NewNativeFrames(functions)})
+		Functions: report.NewNativeFrames(stack.Frames), Kernel: report.TextOrNil(stack.Kernel)})
 }
 
 func (x *Intervals) Note(n sampler.Note) {

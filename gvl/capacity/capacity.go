@@ -66,8 +66,11 @@ func Of(s *report.Stat) *report.StatCapacity {
 
 // serverThreads are words in the names of threads that serve, by the kind of their pool: "puma srv tp 001" and "puma
 // reactor" (Puma 4 to 8, lib/puma/thread_pool.rb and reactor.rb), "processor" (Sidekiq 5 to 8,
-// lib/sidekiq/processor.rb).
-var serverThreads = map[string]string{sampler.PoolPuma.String(): "puma", sampler.PoolSidekiq.String(): "processor"}
+// lib/sidekiq/processor.rb). GoodJob 2 to 4 has "GoodJob::Scheduler(queues=* max_threads=5)-thread-1"
+// (lib/good_job/scheduler.rb). The pool of Solid Queue has no name, and concurrent-ruby then names threads "worker-1".
+// The size of Que's pool is not known.
+var serverThreads = map[string]string{sampler.PoolPuma.String(): "puma", sampler.PoolSidekiq.String(): "processor",
+	sampler.PoolGoodJob.String(): "GoodJob::Scheduler", sampler.PoolSolidQueue.String(): "worker-"}
 
 // poolTime is the time of a server's threads, in ns.
 type poolTime struct{ held, waiting int64 }

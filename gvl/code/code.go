@@ -58,6 +58,9 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 				c = label
 			}
 		case IsOwn(&f, label):
+			if strings.HasPrefix(label, "<") {
+				label = f.Label // a block of a class body, such as a route of Sinatra's
+			}
 			return Join(label, ruby, c)
 		case ruby == "" && depth < MaxNear:
 			ruby = label
@@ -67,10 +70,15 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return Join("", ruby, c)
 }
 
-// IsOwn reports whether a frame is a method of the program itself. The top of a file is not: a server's bin/puma is
-// such a file, too. A recording without origins has no own frames.
+// IsOwn reports whether a frame is a method of the program itself, or a block in the body of a class. label is what
+// Method makes of its label. The top of a file is not: a server's bin/puma is such a file, too. A recording without
+// origins has no own frames.
 func IsOwn(f *sampler.Frame, label string) bool {
-	return f.Origin != sampler.OriginUnknown && f.Own() && !strings.HasPrefix(label, "<")
+	body := strings.HasPrefix(label, "<")
+	if body && f.Label != label {
+		body = !strings.HasPrefix(label, "<class:") && !strings.HasPrefix(label, "<module:")
+	}
+	return f.Origin != sampler.OriginUnknown && f.Own() && !body
 }
 
 // OwnStack returns the part of a stack that ends with the innermost own method, or the whole stack if there is none.

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings/internal/backlog"
+	"github.com/ddtop/ddtop/gvl/findings/internal/barrier"
 	"github.com/ddtop/ddtop/gvl/findings/internal/contests"
 	"github.com/ddtop/ddtop/gvl/findings/internal/loop"
 	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
@@ -104,13 +105,15 @@ type watch struct {
 	moved bool
 	// listens is true if it is at a connection on which it waits for no answer (sampler.Kernel.Listens).
 	listens bool
-	// began is set if the begin of its state was seen.
-	began bool
+	// began is set if the begin of its state was seen, timed if its wait has a time limit.
+	began, timed bool
 	// runCPU is its CPU time with this stack, once its counters were read.
 	runCPU int64
 	usual  usual.Stack
 	spin   spin.Stay
 	loop   loop.Stay
+	// barrier is how long it has kept other ractors waiting.
+	barrier barrier.Stay
 	// vainNS is since when it waits for a Queue that has items. It is zero if it does not.
 	vainNS int64
 	// endingNS is since when it shows that the program ends (ending). courseNS is when it last ran the program's code
@@ -373,9 +376,10 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	}
 	w.spin.Add(t, ts)
 	w.loop.Add(t, ts, fresh)
+	w.barrier.Add(t, ts, fresh)
 	w.vainly(t, ts, at)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
-	w.listens = ts.State == gvl.IO && t.Kernel.Listens
+	w.listens, w.timed = ts.State == gvl.IO && t.Kernel.Listens, t.Status == sampler.Stopped
 	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait
 		// Its stack says since when it waits for this: it may have rested before without having been seen to run.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {

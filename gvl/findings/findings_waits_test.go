@@ -2,6 +2,7 @@ package findings
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
@@ -256,5 +257,58 @@ func TestOtherWaits(t *testing.T) {
 	writing(tty)
 	if slices.Contains(s.ids(), "log_blocked") {
 		t.Error("a paused terminal is not a blocked log")
+	}
+}
+
+// TestLongPolling: requests that wait for news with a time limit do no harm while a worker of the server is free.
+// Without a time limit, or without a free worker, they do.
+func TestLongPolling(t *testing.T) {
+	server := []string{"Puma::Server#process_client", "block in Puma::Server#run",
+		"block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
+	polls := append([]string{"c:Thread::Mutex#sleep", "c:Thread::ConditionVariable#wait", "Channel#since"}, server...)
+	free := []string{"c:Thread::Mutex#sleep", "c:Thread::ConditionVariable#wait",
+		"block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
+	for _, c := range []struct {
+		what    string
+		status  sampler.Status
+		workers int // those that wait for a request
+		ids     []string
+	}{
+		{"long polling", sampler.Stopped, 2, nil},
+		{"no worker is free", sampler.Stopped, 0, []string{"thread_wait"}},
+		{"no time limit", sampler.StoppedForever, 2, []string{"thread_wait"}},
+	} {
+		s := newScene(t)
+		s.play(9*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			var list []sampler.Thread
+			for id := range 4 + c.workers {
+				stack, status := polls, c.status
+				if id >= 4 {
+					stack, status = free, sampler.StoppedForever
+				}
+				th := gvltest.Asleep(sampler.ThreadID(id+1), status, sampler.BlockConditionVariable)
+				list = append(list, s.at(th, s.stack(stack...)))
+			}
+			return 0, list
+		})
+		s.want(c.what, c.ids)
+	}
+}
+
+// TestCollectionsAreNotBlamedOnWaits: a thread that only waits makes no objects, so that its stack is older than the
+// collection. A thread that reads makes Strings.
+func TestCollectionsAreNotBlamedOnWaits(t *testing.T) {
+	for innermost, blamed := range map[string]bool{"c:IO#wait_readable": false, "c:Kernel#sleep": false,
+		"c:Thread::Queue#pop": false, "c:IO#gets": true, "c:Array#map": true} {
+		s := newScene(t)
+		s.play(9*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			s.gc.During = i%10 < 4
+			return 1, []sampler.Thread{s.at(gvltest.Holder(1), s.stack(innermost, "Client#reset"))}
+		})
+		s.want(innermost, []string{"gc_pressure"})
+		f := s.f.Current()[0]
+		if strings.Contains(f.Text, "Client#reset") != blamed || strings.Contains(f.Next, "view 7") == blamed {
+			t.Errorf("%s: %+v", innermost, f)
+		}
 	}
 }

@@ -2,10 +2,9 @@ package findings
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/doorways"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -19,24 +18,7 @@ import (
 // Of a pool with waiters there are always as many inside. A worker that takes its jobs so ("while job = queue.pop; yield job; end")
 // has the same stacks; but as many are inside as there are jobs, and that changes while others wait.
 
-type gateID uint32
-
-type gateKey struct{ label, path string }
-
-// stackGates are the methods of a stack in which it may wait, and those it is inside of.
-type stackGates struct {
-	// near are methods that no code further in calls back, the innermost first.
-	near []gateID
-	// through are methods that have called back a method further out.
-	through []gateID
-}
-
 const (
-	// maxNear limits how many methods around a wait can be its gate: checkout within with, within a helper of the
-	// program's own.
-	maxNear = 6
-	// maxThrough limits how many methods a stack can be inside. Helpers that take blocks are among them.
-	maxThrough = 48
 	// maxGates limits the methods that are followed at a time.
 	maxGates = 16
 	// gateLookNS is the interval at which waiting threads and threads inside are counted.
@@ -79,7 +61,7 @@ type lastWait struct{ movedNS, deadlineNS int64 }
 
 // gate is the state of one method.
 type gate struct {
-	id    gateID
+	id    doorways.ID
 	looks [gateLooks]gateLook
 	next  int
 	// inside are the threads inside, since when. known are the threads that were seen waiting or inside.
@@ -96,9 +78,7 @@ type gate struct {
 
 // gates follows the methods in which threads wait for each other.
 type gates struct {
-	dict   *sampler.Dictionary
-	ids    map[gateKey]gateID
-	stacks map[sampler.StackID]stackGates
+	*doorways.Stacks
 	list   []*gate
 	nextNS int64
 	// open is the number of gates in the list.
@@ -106,60 +86,7 @@ type gates struct {
 }
 
 func newGates(dict *sampler.Dictionary) *gates {
-	return &gates{dict: dict, ids: make(map[gateKey]gateID), stacks: make(map[sampler.StackID]stackGates)}
-}
-
-func (g *gates) intern(k gateKey) gateID {
-	id, ok := g.ids[k]
-	if !ok {
-		id = gateID(len(g.ids) + 1)
-		g.ids[k] = id
-	}
-	return id
-}
-
-func (g *gates) gatesOf(stack sampler.StackID) stackGates {
-	if s, ok := g.stacks[stack]; ok {
-		return s
-	}
-	// Each method of the stack with its place, and from where on outwards it is covered: called back from further in.
-	type place struct {
-		id    gateID
-		block bool
-	}
-	var frames []place
-	innermost := make(map[gateID]int)
-	covered := [code.MaxFrames + 1]int{} // +1 where a covered stretch begins, -1 behind its end
-	covers := make(map[gateID]bool)      // its own blocks within each other are no call of another method
-	for _, f := range code.Frames(g.dict, stack, code.MaxFrames) {
-		if f.C || f.Label == "" || strings.HasPrefix(f.Path, "<internal:") {
-			continue
-		}
-		label := code.Method(f.Label)
-		p := place{g.intern(gateKey{label, f.Path}), label != f.Label}
-		n := len(frames)
-		if j, ok := innermost[p.id]; ok {
-			covered[j+1]++
-			covered[n]--
-			covers[p.id] = covers[p.id] || n > j+1
-		} else if p.block {
-			innermost[p.id] = n
-		}
-		frames = append(frames, p)
-	}
-	var s stackGates
-	depth := 0
-	for i, p := range frames {
-		depth += covered[i]
-		switch {
-		case depth == 0 && len(s.near) < maxNear:
-			s.near = append(s.near, p.id)
-		case depth > 0 && !covers[p.id] && len(s.through) < maxThrough:
-			s.through = append(s.through, p.id)
-		}
-	}
-	g.stacks[stack] = s
-	return s
+	return &gates{Stacks: doorways.New(dict)}
 }
 
 // closed returns the gate at which a thread waits, or nil.
@@ -168,7 +95,7 @@ func (g *gates) closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *gate 
 		return nil
 	}
 	for _, x := range g.list {
-		if x.open && slices.Contains(g.gatesOf(stack).near, x.id) {
+		if x.open && slices.Contains(g.Of(stack).Near, x.id) {
 			return x
 		}
 	}
@@ -177,24 +104,24 @@ func (g *gates) closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *gate 
 
 // look counts the threads at each gate, at intervals, and reports whether the set of gates has changed.
 func (g *gates) look(now int64, states []gvl.ThreadState, slots []int, threads []watch) bool {
-	if g.dict == nil || now < g.nextNS {
+	if !g.Known() || now < g.nextNS {
 		return false
 	}
 	g.nextNS = now + gateLookNS
 	forgot := g.forget()
-	waiting := make(map[gateID]int)
+	waiting := make(map[doorways.ID]int)
 	for i := range states {
 		if w := watched(threads, slots[i]); w != nil && w.stack != 0 && w.flags&stackkind.Idle == 0 && gvl.InQueue(states[i].State, &states[i].Detail) {
-			for _, id := range g.gatesOf(w.stack).near {
+			for _, id := range g.Of(w.stack).Near {
 				waiting[id]++
 			}
 		}
 	}
-	through := make(map[gateID]bool)
+	through := make(map[doorways.ID]bool)
 	if len(waiting) > 0 {
 		for i := range states {
 			if w := watched(threads, slots[i]); w != nil && w.stack != 0 {
-				for _, id := range g.gatesOf(w.stack).through {
+				for _, id := range g.Of(w.stack).Through {
 					through[id] = through[id] || waiting[id] > 1
 				}
 			}
@@ -230,12 +157,10 @@ func (g *gates) look(now int64, states []gvl.ThreadState, slots []int, threads [
 // forget drops all stacks and methods if there are too many, and reports whether a gate was among them. Methods get new
 // numbers then, so no number may be kept from one count to the next.
 func (g *gates) forget() bool {
-	if len(g.stacks) < stackkind.MaxClasses && len(g.ids) < stackkind.MaxClasses {
+	if !g.Forget(stackkind.MaxClasses) {
 		return false
 	}
 	was := g.open > 0
-	clear(g.stacks)
-	clear(g.ids)
 	g.list, g.open = nil, 0
 	return was
 }
@@ -247,7 +172,7 @@ func watched(threads []watch, slot int) *watch {
 	return &threads[slot]
 }
 
-func (g *gates) find(id gateID) *gate {
+func (g *gates) find(id doorways.ID) *gate {
 	for _, x := range g.list {
 		if x.id == id {
 			return x
@@ -268,8 +193,8 @@ func (g *gates) one(x *gate, now int64, states []gvl.ThreadState, slots []int, t
 		if w == nil || w.stack == 0 {
 			continue
 		}
-		s := g.gatesOf(w.stack)
-		near, through := slices.Contains(s.near, x.id), slices.Contains(s.through, x.id)
+		s := g.Of(w.stack)
+		near, through := slices.Contains(s.Near, x.id), slices.Contains(s.Through, x.id)
 		waits := near && gvl.InQueue(ts.State, &ts.Detail)
 		switch {
 		case waits:

@@ -3,6 +3,7 @@ package findings
 import (
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl/findings/internal/doorways"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/sampler"
@@ -92,20 +93,20 @@ func TestGatesOfStacks(t *testing.T) {
 		// Blocks within blocks call no other method.
 		{[]string{"block (3 levels) in <main>", "block (2 levels) in <main>", "c:Kernel#loop", "block in <main>"}, []string{"<main>", "<main>"}, nil},
 	} {
-		got := g.gatesOf(s.stack(c.stack...))
-		check := func(what string, ids []gateID, want []string) {
+		got := g.Of(s.stack(c.stack...))
+		check := func(what string, ids []doorways.ID, want []string) {
 			if len(ids) != len(want) {
 				t.Errorf("%v: %s %v, want %v", c.stack, what, ids, want)
 				return
 			}
 			for i := range ids {
-				if ids[i] != g.ids[gateKey{want[i], "app.rb"}] {
+				if !g.Is(&sampler.Frame{Label: want[i], Path: "app.rb"}, ids[i]) {
 					t.Errorf("%v: %s %v, want %v", c.stack, what, ids, want)
 				}
 			}
 		}
-		check("near", got.near, c.near)
-		check("through", got.through, c.through)
+		check("near", got.Near, c.near)
+		check("through", got.Through, c.through)
 	}
 }
 
@@ -113,16 +114,16 @@ func TestGatesOfStacks(t *testing.T) {
 func TestGatesForget(t *testing.T) {
 	s := newScene(t)
 	g := newGates(s.dict)
-	old := g.gatesOf(s.stack("Pool#with", "Shop#order"))
-	g.list, g.open = []*gate{{id: old.near[0], open: true}}, 1
+	old := g.Of(s.stack("Pool#with", "Shop#order"))
+	g.list, g.open = []*gate{{id: old.Near[0], open: true}}, 1
 	for i := range stackkind.MaxClasses {
-		g.intern(gateKey{itoa(int64(i)), "app.rb"})
+		g.Of(s.stack(itoa(int64(i))))
 	}
-	g.gatesOf(s.stack("Other#with", "Shop#order"))
-	if g.ids[gateKey{"Pool#with", "app.rb"}] != old.near[0] {
+	g.Of(s.stack("Other#with", "Shop#order"))
+	if !g.Is(&sampler.Frame{Label: "Pool#with", Path: "app.rb"}, old.Near[0]) {
 		t.Error("methods have other numbers between two looks")
 	}
-	if !g.look(s.now, nil, nil, nil) || g.open != 0 || len(g.list) != 0 || len(g.ids) != 0 || len(g.stacks) != 0 {
-		t.Errorf("%d methods, %d stacks, %d gates are left, or nobody was told", len(g.ids), len(g.stacks), len(g.list))
+	if !g.look(s.now, nil, nil, nil) || g.open != 0 || len(g.list) != 0 || g.Len() != 0 {
+		t.Errorf("%d methods or stacks, %d gates are left, or nobody was told", g.Len(), len(g.list))
 	}
 }

@@ -87,6 +87,37 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 	}
 }
 
+// TestMemoryOfC: growth that Ruby's own count of malloc'ed bytes does not have is memory of C code. The count begins
+// anew at a full collection.
+func TestMemoryOfC(t *testing.T) {
+	const mb = 1 << 20
+	for _, c := range []struct {
+		what string
+		// counted is what Ruby has malloc'ed and not freed in a second, in MiB.
+		counted int64
+		says    string
+	}{
+		{"C code", 0, "most of it memory of C code, not of Ruby objects (Ruby's own memory grew by "},
+		{"a fifth is Ruby's", 2, "most of it memory of C code, not of Ruby objects (Ruby's own memory grew by "},
+		{"half is Ruby's", 5, "outside of the objects' slots (malloc)"},
+		{"Ruby's", 10, "outside of the objects' slots (malloc)"},
+	} {
+		s := newScene(t)
+		work := s.stack("c:String#*", "Cache#put")
+		for second := range int64(25) {
+			s.proc.AtNS, s.proc.RSSBytes = s.now, (60+10*second)*mb
+			s.gc.Count, s.gc.MajorCount = uint64(second), uint64(second/4)
+			for tenth := range int64(10) {
+				s.detail = sampler.GCDetail{AtNS: s.now, OldMallocIncrease: c.counted * mb * (second%4*10 + tenth) / 10}
+				s.play(gvltest.Sec/10, func(int) (sampler.ThreadID, []sampler.Thread) {
+					return 1, []sampler.Thread{s.at(gvltest.Holder(1), work)}
+				})
+			}
+		}
+		s.want(c.what, []string{"memory_grows"}, c.says)
+	}
+}
+
 // TestMakerOfObjects: the place that makes most objects is named if enough instants tell it from the next place, whoever calls it.
 func TestMakerOfObjects(t *testing.T) {
 	s := newScene(t)

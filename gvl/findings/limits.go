@@ -27,6 +27,7 @@ type limits struct {
 	spinTime, spinWakes, spinCPU                              float64
 	lostTime                                                  float64
 	loopTime, loopFibers                                      float64
+	barrierTime                                               float64
 	queueTime, queueItems                                     float64
 	starveWait, starveShare, starveVain                       float64
 	loadWait                                                  float64
@@ -95,6 +96,7 @@ var limitSpecs = [...]limitSpec{
 	{"lost_wakeup", "time", unitTime, 2e9, func(l *limits) *float64 { return &l.lostTime }},
 	{"loop_blocked", "time", unitTime, 1e9, func(l *limits) *float64 { return &l.loopTime }},
 	{"loop_blocked", "fibers", unitNumber, 1, func(l *limits) *float64 { return &l.loopFibers }},
+	{"barrier_stuck", "time", unitTime, 1e9, func(l *limits) *float64 { return &l.barrierTime }},
 	{"queue_grows", "time", unitTime, 20e9, func(l *limits) *float64 { return &l.queueTime }},
 	{"queue_grows", "items", unitNumber, 20, func(l *limits) *float64 { return &l.queueItems }},
 	{"lock_starved", "wait", unitTime, 2e9, func(l *limits) *float64 { return &l.starveWait }},

@@ -68,6 +68,7 @@ var rules = [...]rule{
 	{id: ruleSpins, rank: rankCause, boot: true, eval: evalSpins},
 	{id: ruleLostWakeup, rank: rankCause, boot: true, eval: evalLostWakeup},
 	{id: ruleLoopBlocked, rank: rankCause, boot: true, eval: evalLoopBlocked},
+	{id: ruleBarrier, rank: rankCause, boot: true, eval: evalBarrier},
 	{id: ruleQueueGrows, rank: rankCause, eval: evalQueueGrows},
 	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},
 	{id: "load_wait", rank: rankCause, boot: true, eval: evalLoadWait},

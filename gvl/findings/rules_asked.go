@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -143,21 +144,45 @@ func evalThreadWait(w *window) hit {
 	if h.score < 1 {
 		return h
 	}
+	if w.longPolls(ids) {
+		return hit{}
+	}
 	h.explains = ns
 	h.title = "Work " + tenseWaits + " for threads"
-	h.text = "requests or jobs " + tenseSpend + " " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time waiting for another thread"
+	h.text = "requests or jobs " + tenseSpend + " " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time waiting "
 	h.next = "see what the other thread does; let a request wait only for what its answer needs"
 	if len(ids) == 0 {
+		h.text += "for another thread"
 		return h
 	}
 	ts := w.state(ids[0])
 	h.stack = ts.Stack
+	full := strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push")
+	if full {
+		h.text += "at a full queue"
+	} else {
+		h.text += "for another thread"
+	}
 	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
-	if strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push") {
-		h.text += ": the queue " + tenseIs + " full; " + w.taker(ts)
-		h.next = "see what takes from the queue and why it is slower; or drop items, or push without waiting"
+	if full {
+		h.text += ": " + w.taker(ts)
+		h.next = "see what takes from the queue and why it is slower, or whether it still runs; a fork copies no threads"
 	}
 	return h
+}
+
+// longPolls reports whether threads wait for news of another one, and do no harm by it: each wait has a time limit, and
+// a worker of the server is free for the next request.
+func (w *moment) longPolls(ids []sampler.ThreadID) bool {
+	for _, id := range ids {
+		if !w.watch(id).timed {
+			return false
+		}
+	}
+	return len(ids) > 0 && slices.ContainsFunc(w.states, func(ts gvl.ThreadState) bool {
+		x := w.watch(ts.Thread)
+		return x != nil && x.idle && x.flags&stackkind.Server != 0
+	})
 }
 
 // taker names the thread that takes from the queue at which another one waits, and what it does now. It was seen

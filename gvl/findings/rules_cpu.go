@@ -192,13 +192,18 @@ func evalGCPressure(w *window) hit {
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
 	// Where collections begin in a library's own threads, they name whose object was the last straw, not whose objects keep them busy.
-	if maker, made := w.maker(); maker != 0 && !code.HasOwn(w.dict, stack) {
+	// A method that only waits makes no objects. A stack with one is older than the collection.
+	waits := gvl.OnlyWaits(w.dict, stack)
+	h.next = "allocate less there; then tune the heap (the autotuner gem)"
+	if maker, made := w.maker(); maker != 0 && (waits || !code.HasOwn(w.dict, stack)) {
 		h.stack = maker
 		h.text += "; " + made
-	} else if code := w.place(stack); code != "" {
+	} else if code := w.place(stack); code != "" && !waits {
 		h.text += "; most under " + code + " (" + units.RoundPercent(gvl.Ratio(part, w.total.ns[gvl.GC])) + ")"
+	} else {
+		h.stack = 0
+		h.next = "see what allocates most (view 7), and allocate less there; then tune the heap (the autotuner gem)"
 	}
-	h.next = "allocate less there; then tune the heap (the autotuner gem)"
 	return h
 }
 

@@ -40,6 +40,10 @@ func (w *window) grown(from, now *memory.Note) hit {
 		slots = now.Slots - from.Slots
 	}
 	tried := float64(majors) / w.limits.growsMajors
+	ofC, ruby, _ := now.OfC(from)
+	if ofC { // an object that has it, and has become garbage, goes in a minor collection, too, if it is young
+		tried = max(tried, float64(now.GC.Count-from.GC.Count)/w.limits.growsMajors)
+	}
 	if now.GC.Count == from.GC.Count && slots == 0 {
 		tried = 1 // no object can be garbage: it is memory of C code
 	}
@@ -56,6 +60,11 @@ func (w *window) grown(from, now *memory.Note) hit {
 		units.Bytes(int64(float64(more)*1e9/float64(span))) + " per second)"
 	h.next = "see what keeps them: a cache without a limit, a list that is only added to"
 	switch {
+	case ofC:
+		h.text += ", most of it memory of C code, not of Ruby objects (Ruby's own memory grew by " + units.Bytes(ruby) + ")"
+		h.next = "see in `ddtop heap` whether arenas of malloc or mappings grow, and how much of them is free; then see which " +
+			"gem with C code is new, or lower MALLOC_ARENA_MAX"
+		return h
 	case 2*slots >= more:
 		h.text += ", most of it slots of objects"
 	default:

@@ -102,8 +102,8 @@ func (w *window) gateWait(share float64) hit {
 // gatePlace names a gate, with the line at which a thread with that stack is in it.
 func (w *window) gatePlace(g *gate, stack sampler.StackID) string {
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
-		label := code.Method(f.Label)
-		if !f.C && w.ev.gates.ids[gateKey{label, f.Path}] == g.id {
+		if w.ev.gates.Is(&f, g.id) {
+			label := code.Method(f.Label)
 			if f.Own() {
 				return label + " (" + path.Base(f.Path) + ":" + itoa(int64(f.Line)) + ")"
 			}
@@ -135,7 +135,7 @@ func (w *window) insideOf(g *gate) []sampler.ThreadID {
 	ids := make([]sampler.ThreadID, 0, len(g.inside))
 	for i := range w.states {
 		id := w.states[i].Thread
-		if x := w.watch(id); x != nil && x.stack != 0 && slices.Contains(w.ev.gates.gatesOf(x.stack).through, g.id) {
+		if x := w.watch(id); x != nil && x.stack != 0 && slices.Contains(w.ev.gates.Of(x.stack).Through, g.id) {
 			ids = append(ids, id)
 		}
 	}

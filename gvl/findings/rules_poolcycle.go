@@ -2,6 +2,7 @@ package findings
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -10,40 +11,79 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
+// poolUse is a pool, and how its threads are told: by a method that hands out, or by Active Record's own list.
+type poolUse struct {
+	// gate is nil for Active Record's pools, queue zero for all others.
+	gate    *gate
+	queue   uint64
+	holders []sampler.ThreadID
+}
+
+// waits reports whether a thread waits for the pool.
+func (p *poolUse) waits(ts *gvl.ThreadState, x *watch) bool {
+	if p.gate != nil {
+		return x.gate == p.gate
+	}
+	return ts.State == gvl.Parked && ts.Detail.Object == p.queue
+}
+
+// fullPools returns the pools all of which is held by threads.
+func fullPools(w *window) (out []poolUse) {
+	for _, g := range w.ev.gates.list {
+		if holders := w.insideOf(g); g.open && len(holders) >= max(g.size, 1) {
+			out = append(out, poolUse{gate: g, holders: holders})
+		}
+	}
+	if w.s.Queues == nil {
+		return out
+	}
+	for _, l := range w.s.Queues.Leases {
+		if int64(len(l.Owners)) < l.Size {
+			continue
+		}
+		holders := slices.Clone(l.Owners)
+		slices.Sort(holders)
+		if holders = slices.Compact(holders); w.watch(holders[0]) != nil {
+			out = append(out, poolUse{queue: l.Queue, holders: holders})
+		}
+	}
+	return out
+}
+
 // poolCycle: all threads that have something of a pool wait for threads that wait for the same pool.
 func (w *window) poolCycle() hit {
 	var h hit
-	for _, g := range w.ev.gates.list {
-		holders := w.insideOf(g)
-		if !g.open || len(holders) < g.size {
-			continue
-		}
+	for _, p := range fullPools(w) {
 		age, ends := w.nowNS, make(map[sampler.ThreadID]sampler.ThreadID)
-		for _, id := range holders {
-			age = min(age, w.insideNS(g, id))
-			if ends[id] = w.atGate(g, id); ends[id] == 0 {
+		for _, id := range p.holders {
+			if ts := w.state(id); p.gate != nil {
+				age = min(age, w.insideNS(p.gate, id))
+			} else if ts != nil {
+				age = min(age, ts.DurationNS())
+			}
+			if ends[id] = w.atPool(&p, id); ends[id] == 0 {
 				age = 0
 			}
 		}
-		if score := float64(age) / w.limits.poolWait; len(holders) > 0 && score > h.score {
-			h = hit{score: score, severity: SeverityCrit, threads: holders, stack: w.watch(holders[0]).stack}
+		if score := float64(age) / w.limits.poolWait; score > h.score {
+			h = hit{score: score, severity: SeverityCrit, threads: p.holders, stack: w.watch(p.holders[0]).stack}
 			if score >= 1 {
-				w.poolCycleText(&h, g, ends)
+				w.poolCycleText(&h, &p, ends)
 			}
 		}
 	}
 	return h
 }
 
-// atGate returns the thread at a gate for which a thread waits: itself, or one at the end of a chain of threads that
+// atPool returns the thread at a pool for which a thread waits: itself, or one at the end of a chain of threads that
 // wait for each other's end or lock. It is zero if the chain ends elsewhere.
-func (w *moment) atGate(g *gate, id sampler.ThreadID) sampler.ThreadID {
+func (w *moment) atPool(p *poolUse, id sampler.ThreadID) sampler.ThreadID {
 	for range w.states {
 		ts, x := w.state(id), w.watch(id)
 		switch {
 		case ts == nil || x == nil:
 			return 0
-		case x.gate == g:
+		case p.waits(ts, x):
 			return id
 		case ts.State != gvl.Parked && ts.State != gvl.Lock:
 			return 0
@@ -54,7 +94,7 @@ func (w *moment) atGate(g *gate, id sampler.ThreadID) sampler.ThreadID {
 }
 
 // poolCycleText says which threads wait for each other, and how large the pool has to be.
-func (w *window) poolCycleText(h *hit, g *gate, ends map[sampler.ThreadID]sampler.ThreadID) {
+func (w *window) poolCycleText(h *hit, p *poolUse, ends map[sampler.ThreadID]sampler.ThreadID) {
 	waiting, helpers := 0, make(map[sampler.ThreadID]bool)
 	for holder, end := range ends {
 		helpers[end] = helpers[end] || end != holder
@@ -65,7 +105,7 @@ func (w *window) poolCycleText(h *hit, g *gate, ends map[sampler.ThreadID]sample
 	for i := range w.states {
 		id := w.states[i].Thread
 		x := w.watch(id)
-		if x == nil || x.gate != g {
+		if x == nil || !p.waits(&w.states[i], x) {
 			continue
 		}
 		waiting++
@@ -83,7 +123,7 @@ func (w *window) poolCycleText(h *hit, g *gate, ends map[sampler.ThreadID]sample
 	}
 	var said []string
 	for _, id := range h.threads[:min(len(h.threads), maxInside)] {
-		text, stack := w.name(id)+" "+tenseWaits+" for another one", w.callerOf(g, w.watch(id).stack)
+		text, stack := w.name(id)+" "+tenseWaits+" for another one", w.callerOf(p.gate, w.watch(id).stack)
 		if end := ends[id]; end != id {
 			text, stack = w.name(id)+" "+tenseWaits+" for "+w.name(end), w.watch(id).stack
 		}
@@ -92,18 +132,23 @@ func (w *window) poolCycleText(h *hit, g *gate, ends map[sampler.ThreadID]sample
 	if more := len(h.threads) - len(said); more > 0 {
 		said = append(said, itoa(int64(more))+" more")
 	}
-	h.text = units.Plural(waiting, "thread "+tenseWaits, "threads "+tenseWait) + " in " + w.gatePlace(g, at) + ", and " + all +
+	where := "for a connection of Active Record" + w.in(at)
+	if p.gate != nil {
+		where = "in " + w.gatePlace(p.gate, at)
+	}
+	h.text = units.Plural(waiting, "thread "+tenseWaits, "threads "+tenseWait) + " " + where + ", and " + all +
 		" that " + map[bool]string{true: tenseWaits, false: tenseWait}[len(ends) == 1] + " for the same pool: " +
 		strings.Join(said, ", ") + "; it needs at least " + itoa(int64(users+1))
 	h.next = "take no second one while a thread has one, or give it back before waiting for another thread; " +
 		"until then make the pool larger than the number of threads that use it"
 }
 
-// callerOf returns the stack from where a thread that waits at a gate has called it.
+// callerOf returns the stack from where a thread that waits at a gate has called it. It returns the whole stack if g is
+// nil.
 func (w *moment) callerOf(g *gate, stack sampler.StackID) sampler.StackID {
 	called := false
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
-		is := !f.C && w.ev.gates.ids[gateKey{code.Method(f.Label), f.Path}] == g.id
+		is := g != nil && w.ev.gates.Is(&f, g.id)
 		if called && !is {
 			return at
 		}

@@ -53,6 +53,10 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 		{"Puma::Cluster#run → IO#wait_readable", []string{"c:IO#wait_readable", "gem:Puma::Cluster#run", "<top (required)>", "c:Kernel#load", "<main>"}},
 		{"Shop#show → PG::Connection#exec", []string{"c:PG::Connection#exec", "gem:Active#frame", "ru:Shop#show"}},
 		{"Active#made → PG::Connection#exec", []string{"c:PG::Connection#exec", "eval:Active#made", "gem:Rack#call"}},
+		// A route of Sinatra's is a block in the body of a class.
+		{"block in <class:Api> → Logger#debug",
+			[]string{"gem:Logger#debug", "block in <class:Api>", "gem:Sinatra#call", "Log#call"}},
+		{"Log#call → Logger#debug", []string{"gem:Logger#debug", "block in <main>", "gem:Sinatra#call", "Log#call"}},
 		// A recording of before there were origins.
 		{"Net#get → IO#read", []string{"c:IO#read", "old:Net#get", "old:Shop#show"}},
 		{"", nil},

@@ -61,7 +61,7 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 		key := stayOf{th.ID, th.Kernel.Turns}
 		x := w.stays[key]
 		if x == nil {
-			if len(w.stays) >= maxNativeWaits || len(dict.NativeStack(th).Frames) == 0 {
+			if len(w.stays) >= maxNativeWaits || dict.NativeStack(th).Empty() {
 				continue
 			}
 			x = &nativeWait{sinceNS: s.TimeNS}
@@ -77,8 +77,8 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 			w.stays[key] = x
 		}
 		if x.native != th.Native {
-			x.native, x.frames = th.Native, dict.NativeStack(th).Frames
-			x.chain = gvl.NativeChain(x.frames)
+			stack := dict.NativeStack(th)
+			x.native, x.frames, x.chain = th.Native, stack.Frames, gvl.NativePlace(&stack)
 		}
 		x.ns, x.toNS = s.TimeNS-max(x.sinceNS, w.firstNS), s.TimeNS
 	}

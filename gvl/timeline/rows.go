@@ -108,17 +108,17 @@ func (t *Timeline) AppendRows(buf []Cell, ids []sampler.ThreadID, fromNS, toNS i
 // appendCells appends the cells from first to cols-1.
 func (t *Timeline) appendCells(buf []Cell, ids []sampler.ThreadID, fromNS, toNS int64, cols, first int) []Cell {
 	start, width := len(buf), toNS-fromNS
-	t.stretches = t.stretches[:0]
+	t.periods = t.periods[:0]
 	for k := first; k < cols; k++ {
 		a, b := fromNS+scale(width, int64(k), int64(cols)), fromNS+scale(width, int64(k)+1, int64(cols))
-		t.stretches = append(t.stretches, t.stretch(a, b))
+		t.periods = append(t.periods, t.period(a, b))
 		buf = append(buf, Cell{SpanNS: b - a})
 	}
 	out := buf[start:]
 	for _, id := range ids {
 		if r := t.rows[id]; r != nil {
 			for k := range out {
-				t.addStretch(&out[k].NS, r, &t.stretches[k])
+				t.addPeriod(&out[k].NS, r, &t.periods[k])
 			}
 		}
 	}
@@ -128,8 +128,8 @@ func (t *Timeline) appendCells(buf []Cell, ids []sampler.ThreadID, fromNS, toNS 
 	return buf
 }
 
-// stretch is a period as columns: whole ones, and parts of others.
-type stretch struct {
+// period is a time span as columns: whole ones, and parts of others.
+type period struct {
 	// The whole ones are first to end-1.
 	first, end int64 // the whole ones; end is behind the last
 	parts      [2]columnPart
@@ -139,10 +139,10 @@ type stretch struct {
 // columnPart is num of the den ns that a column covers.
 type columnPart struct{ col, num, den int64 }
 
-// stretch returns the columns between a and b. The open column counts as a part, because it is stored in another way.
-func (t *Timeline) stretch(a, b int64) stretch {
+// period returns the columns between a and b. The open column counts as a part, because it is stored in another way.
+func (t *Timeline) period(a, b int64) period {
 	first, last := max(a/t.columnNS, t.oldest(), t.startNS/t.columnNS), min((b+t.columnNS-1)/t.columnNS-1, t.col)
-	s := stretch{first: first, end: last + 1}
+	s := period{first: first, end: last + 1}
 	part := func(col int64) bool {
 		begin, end := max(col*t.columnNS, t.startNS), min((col+1)*t.columnNS, t.lastNS)
 		d := min(b, end) - max(a, begin)
@@ -156,7 +156,7 @@ func (t *Timeline) stretch(a, b int64) stretch {
 		return true
 	}
 	if last < first {
-		return stretch{}
+		return period{}
 	}
 	if part(first) {
 		s.first++
@@ -167,7 +167,7 @@ func (t *Timeline) stretch(a, b int64) stretch {
 	return s
 }
 
-func (t *Timeline) addStretch(ns *[gvl.NumStates]int64, r *row, s *stretch) {
+func (t *Timeline) addPeriod(ns *[gvl.NumStates]int64, r *row, s *period) {
 	r.addWhole(ns, s.first, s.end, t.columnNS)
 	for _, p := range s.parts[:s.n] {
 		t.addCell(ns, r, p.col, p.num, p.den)
@@ -206,8 +206,8 @@ func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [gvl.NumState
 	var ns [gvl.NumStates]int64
 	t.sync()
 	if r := t.rows[id]; r != nil {
-		s := t.stretch(fromNS, toNS)
-		t.addStretch(&ns, r, &s)
+		s := t.period(fromNS, toNS)
+		t.addPeriod(&ns, r, &s)
 	}
 	return ns
 }
@@ -223,8 +223,8 @@ func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) in
 		return ns
 	}
 	var now [gvl.NumStates]int64
-	s := t.stretch(begin, ns)
-	t.addStretch(&now, r, &s)
+	s := t.period(begin, ns)
+	t.addPeriod(&now, r, &s)
 	if now[st] < ns-begin {
 		return max(ns-now[st], fromNS)
 	}

@@ -50,7 +50,7 @@ type Timeline struct {
 	syncedNS        int64 // the time up to which rows have unsettled time
 	proc            procLane
 	ractors         []*ractorLane
-	stretches       []stretch // of AppendRows
+	periods         []period // of AppendRows
 }
 
 // New returns a Timeline of a stream that keeps columns columns of columnNS each. Zero means the default.

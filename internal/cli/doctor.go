@@ -177,7 +177,8 @@ func (d *doctor) examine(ctx context.Context) {
 		d.say(checkGood, "exact", "", "this machine lets ddtop put probes into processes (--exact)")
 	}
 	d.examineSwitches()
-	d.say(checkNote, "perf, BPF", "", "used for --exact and to follow thread switches")
+	d.examineNative()
+	d.say(checkNote, "perf, BPF", "", "used for --exact, to follow thread switches, and for C stacks")
 }
 
 // sayNoExact says why there is no --exact here. That is no mistake unless the user wants it.
@@ -231,7 +232,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 }
 
 // ptraceRemedy returns the remedy if Yama restricts the reading of processes (kernel.yama.ptrace_scope is 1 or 2) and
-// CAP_SYS_PTRACE is missing. Where there is no root and no way to give capabilities, a change of the program itself
+// CAP_SYS_PTRACE is missing. Without root, and without a way to give capabilities, a change of the program itself
 // helps, if Yama is at 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"

@@ -201,3 +201,24 @@ func (d *doctor) examineSwitches() {
 	}
 	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches, which it does unless --source polling says otherwise")
 }
+
+// examineNative says whether native stacks of running threads can be taken, and whether all registers of blocked
+// threads can be read.
+func (d *doctor) examineNative() {
+	running, registers := live.CheckNative()
+	const (
+		noRunning   = "no C stacks of running threads (--native)"
+		noRegisters = "C stacks of blocked threads end in libraries with frame pointers, as libpq"
+	)
+	switch {
+	case running != nil && registers != nil:
+		d.say(checkNote, "native", "", noRunning+", and "+noRegisters+": %s", d.textOf(running))
+	case running != nil:
+		d.say(checkNote, "native", "", noRunning+": %s", d.textOf(running))
+	case registers != nil:
+		d.say(checkNote, "native", "", noRegisters+": %s", d.textOf(registers))
+	default:
+		d.say(checkGood, "native", "", "this machine lets ddtop take C stacks of running threads (--native), "+
+			"and read all registers of blocked ones")
+	}
+}

@@ -229,9 +229,14 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 	return core, nil
 }
 
+// openCore opens the core file.
+func (f *coreFlags) openCore(ctx context.Context, std run.Streams) (*live.Core, error) {
+	return live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.Redact.Redactor(), Values: f.readValues, OwnCode: std.Own.Rules(), Progress: layoutProgress(std.Redact)})
+}
+
 // dump writes the dump of the instant that the core file holds.
 func (f *coreFlags) dump(ctx context.Context, rules *findings.Rules, std run.Streams, own, asJSON bool) error {
-	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.Redact.Redactor(), Values: f.readValues, OwnCode: std.Own.Rules(), Progress: layoutProgress(std.Redact)})
+	src, err := f.openCore(ctx, std)
 	if err != nil {
 		return err
 	}

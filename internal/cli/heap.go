@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -15,12 +14,12 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/growth"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
 type heapFlags struct {
 	target
+	coreFlags
 	length flags.Duration
 	asJSON bool
 	graph  heaps.Flags
@@ -33,7 +32,7 @@ func newHeap(std run.Streams) *cobra.Command {
 		length: flags.Duration{Max: time.Hour},
 	}
 	cmd := &cobra.Command{
-		Use:   "heap PID|NAME|FILE [-d 1m]",
+		Use:   "heap {PID|NAME|FILE | --core FILE} [-d 1m]",
 		Short: "Count Ruby's objects by class, and name the classes that grow",
 		Long: `Count the objects on Ruby's heap by class and type, with their size and how many of them are old. The process is not
 stopped. ddtop reads all pages of the heap in pieces, so that it takes no more than --overhead of a CPU: a million
@@ -48,11 +47,17 @@ and shows the shortest path to the objects of the class, and how much memory the
 the largest objects.
 
 With -o FILE ddtop writes all objects as ObjectSpace.dump_all does, but without their values. It reads such files, its
-own and Ruby's: "ddtop heap a.json" shows the same tables, "ddtop heap a.json b.json" what grew.
+own and Ruby's: "ddtop heap a.json" shows the same tables, "ddtop heap a.json b.json" what grew. With --core FILE
+ddtop reads a core file that the kernel or gcore wrote.
 
 ddtop shows the sizes and classes of objects, and never what they hold.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			core, err := f.coreFlags.check(cmd)
 			switch {
+			case err != nil:
+				return err
+			case core && (len(args) > 0 || f.children):
+				return flags.Usagef("--core FILE takes no process and no other file")
 			case heaps.AreFiles(args) && (f.length.Value > 0 || f.several() || len(f.pids) > 0 || f.out != ""):
 				return flags.Usagef("-d, -o, -p and --children are of a process, not of a file")
 			case heaps.AreFiles(args):
@@ -63,6 +68,14 @@ ddtop shows the sizes and classes of objects, and never what they hold.`,
 				if err := heaps.CheckOut(f.out, std); err != nil {
 					return err
 				}
+			}
+			if core {
+				src, err := f.openCore(cmd.Context(), std)
+				if err != nil {
+					return err
+				}
+				defer src.Close()
+				return f.graph.ReadCore(cmd.Context(), src, f.core, f.out, f.asJSON, std)
 			}
 			if err := f.find(cmd, args, std, plainLook("heap", std)); err != nil {
 				return err
@@ -80,7 +93,7 @@ ddtop shows the sizes and classes of objects, and never what they hold.`,
 				return err
 			}
 			defer src.Close()
-			h, note, err := f.count(cmd.Context(), src, f.length.Value)
+			h, note, err := heaps.Count(cmd.Context(), src, f.length.Value)
 			if err != nil {
 				return err
 			}
@@ -100,69 +113,10 @@ ddtop shows the sizes and classes of objects, and never what they hold.`,
 	std.Redact.AddTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "count again for so long, to see what grows: 30s, 5m, or a number of seconds")
 	f.graph.AddTo(cmd)
+	f.coreFlags.addFlags(cmd)
 	cmd.Flags().StringVarP((*string)(&f.out), "output", "o", "", "write a `FILE`: all objects (.json, .json.zst), or classes for pprof (.pb.gz)")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/reference/json.md)")
 	return cmd
-}
-
-// Limits of the interval between two counts. A tenth of the whole time lies between them.
-const (
-	leastCountEvery, mostCountEvery = time.Second, 10 * time.Second
-	countsWanted                    = 10
-)
-
-// count counts once, or for the length of time. note says why it counted for less.
-func (f *heapFlags) count(ctx context.Context, src *live.Source, length time.Duration) (h *export.Heap, note string, err error) {
-	began := time.Now()
-	var last *sampler.HeapCount
-	var watch *growth.Watch
-	if length > 0 {
-		watch = new(growth.Watch)
-	}
-	every := min(max(length/countsWanted, leastCountEvery), mostCountEvery)
-	var before, memory *sampler.MemoryParts
-	if length > 0 {
-		before, _ = live.ReadMemory(ctx, src) // the count tells why nothing can be read
-	}
-	for next := began; ; {
-		c, err := src.CountHeap(ctx)
-		if err != nil && last == nil {
-			return nil, "", err
-		}
-		if err != nil {
-			note = fmt.Sprintf("%v after %.1f s; this is what was counted until then", err, time.Since(began).Seconds())
-			if ctx.Err() != nil {
-				note = fmt.Sprintf("interrupted after %.1f s; this is what was counted until then", time.Since(began).Seconds())
-			} else if errors.Is(err, sampler.ErrEnded) {
-				note = fmt.Sprintf("process %d ended after %.1f s; this is what was counted until then", src.Process().PID, time.Since(began).Seconds())
-			}
-			break
-		}
-		last = c
-		if watch != nil {
-			watch.Add(c)
-		}
-		next = next.Add(every)
-		if now := time.Now(); next.Before(now) { // a count can take longer
-			next = now
-		}
-		if next.Sub(began) > length {
-			break
-		}
-		wait := time.NewTimer(time.Until(next))
-		select {
-		case <-wait.C:
-		case <-ctx.Done(): // the next count says so
-		}
-		wait.Stop()
-	}
-	h = export.NewHeap(src.Process(), last, watch)
-	if memory, err = live.ReadMemory(ctx, src); err == nil {
-		h.Memory(memory, before)
-	} else if note == "" {
-		note = fmt.Sprintf("what the memory consists of is left out: %v", err)
-	}
-	return h, note, nil
 }
 
 // heapGroup is `ddtop heap` of several processes.
@@ -177,7 +131,7 @@ func (f *heapFlags) heapGroup(ctx context.Context, std run.Streams) error {
 		if f.length.Value == 0 {
 			left = 0
 		}
-		return f.count(ctx, src.(*live.Source), left)
+		return heaps.Count(ctx, src.(*live.Source), left)
 	})
 	if err != nil {
 		return err

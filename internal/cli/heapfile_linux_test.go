@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -241,5 +242,48 @@ loop { puts "ready"; $stdout.flush; $stdin.gets or break; 1234.times { keep << M
 		{[]string{strconv.Itoa(p.PID), "-o", b, "--json"}, 2, "one process"},
 	} {
 		run(t, append([]string{"heap"}, c.args...)...).want(t, c.code, c.say)
+	}
+}
+
+// TestHeapOfCore reads the heap from a core file: the counts, who holds objects, and the file of all objects. That core
+// files are read on all Rubies is tested in sampler/live.
+func TestHeapOfCore(t *testing.T) {
+	t.Parallel()
+	gcore := rubytest.Program(t, "gcore", "gdb")
+	p := rubytest.One(t).Start(t, holdersProgram, rubytest.Options{})
+	p.Expect(t, "ready")
+	dir := t.TempDir()
+	out, err := exec.Command(gcore, "-o", filepath.Join(dir, "core"), strconv.Itoa(p.PID)).CombinedOutput()
+	core := filepath.Join(dir, "core."+strconv.Itoa(p.PID))
+	if _, statErr := os.Stat(core); statErr != nil {
+		t.Fatalf("gcore wrote no core: %v: %s", err, out)
+	}
+	js := run(t, "heap", "--core", core, "--json")
+	js.want(t, 0)
+	var h report.Heap
+	if err := json.Unmarshal([]byte(js.out), &h); err != nil {
+		t.Fatal(err)
+	}
+	if k := kindOf(&h, "Session"); k.Objects != 2000 || h.File == nil || *h.File != core || h.PID != p.PID || len(h.Types) < 10 {
+		t.Errorf("%+v", k)
+	}
+	text := run(t, "heap", "--core", core, "--holders", "Session")
+	text.want(t, 0)
+	if !strings.Contains(text.out, "Store::CACHE (Hash) → Array → Session") || strings.Contains(text.out, "secret") {
+		t.Error(text.out)
+	}
+	file := filepath.Join(dir, "x.json")
+	run(t, "heap", "--core", core, "-o", file).want(t, 0)
+	sessions := 0
+	for _, l := range heapLines(t, file) {
+		if l.Type == "OBJECT" && len(l.References) == 2 {
+			sessions++
+		}
+	}
+	if sessions < 2000 {
+		t.Errorf("%d Sessions in the file", sessions)
+	}
+	for _, c := range [][]string{{"1"}, {"-d", "3s"}, {"--children"}} {
+		run(t, append([]string{"heap", "--core", core}, c...)...).want(t, 2)
 	}
 }

@@ -120,6 +120,37 @@ func TestPageInBrowser(t *testing.T) {
 			t.Errorf("a browser that wants dark colours has %v", b.js(`getComputedStyle(document.body).backgroundColor`))
 		}
 	})
+	b.open(pageOf(t, "native"), false)
+	b.step(t, "C functions are below their Ruby method, and in no folded row", func() {
+		choose := func(code string) {
+			b.js(`(function () { var e = document.querySelector("#own"); e.value = "` + code + `"; e.dispatchEvent(new Event("change")); })()`)
+		}
+		cells := func(name string) string {
+			return `Array.from(document.querySelectorAll("#flame .cell")).filter(e => e.textContent === "` + name + `")`
+		}
+		width := func(name string) int {
+			n, _ := b.js(`Math.round(` + cells(name) + `.reduce((n, e) => n + parseFloat(e.style.width), 0))`).(float64)
+			return int(n)
+		}
+		b.until(cells("PQgetResult") + `.length > 0`)
+		b.until(cells("PQgetResult") + `.every(c => ` + cells("PG::Connection#sync_exec") + `.some(r => parseFloat(r.style.top) < parseFloat(c.style.top) &&
+			parseFloat(r.style.left) <= parseFloat(c.style.left) + 1 &&
+			parseFloat(r.style.left) + parseFloat(r.style.width) + 1 >= parseFloat(c.style.left) + parseFloat(c.style.width)))`)
+		b.until(`Array.from(document.querySelectorAll("#flame .cell")).every(e => !e.textContent.startsWith("⋯") || !e.textContent.includes("(C)"))`)
+		folded := width("PQgetResult")
+		choose("all")
+		b.until(`!document.querySelector("#flame").textContent.includes("⋯")`)
+		if all := width("PQgetResult"); folded == 0 || all < folded-1 || all > folded+1 {
+			t.Errorf("PQgetResult is %d pixels wide with own code first, and %d with all frames", folded, all)
+		}
+		choose("only")
+		b.until(cells("PQgetResult") + `.length === 0 && document.querySelectorAll("#flame .cell").length > 1`)
+		choose("first")
+		b.until(cells("PQgetResult") + `.length > 0`)
+		b.click("#inverted")
+		b.until(cells("PQgetResult") + `.length === 0 && document.querySelectorAll("#flame .cell").length > 1`)
+		b.click("#inverted")
+	})
 	difference := filepath.Join(t.TempDir(), "difference.html")
 	run(t, "diff", pictured("healthy"), pictured("hog"), "-o", difference).want(t, 0)
 	b.open(difference, false)

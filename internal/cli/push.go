@@ -19,6 +19,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/cli/pushing"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/cli/sudo"
@@ -94,6 +95,7 @@ type pushFlags struct {
 	tags      []string
 	status    string
 	alerts    pushing.Alerts
+	heap      bool
 	rules     *screenRules
 }
 
@@ -144,6 +146,7 @@ If --exact ends by itself, ddtop tries again after a minute, then after twice as
 	cmd.Flags().StringVar(&f.status, "status", "", "answer /healthz, and /metrics for Prometheus, at this `ADDRESS`: 9464 is 127.0.0.1:9464")
 	cmd.Flags().StringArrayVar(&f.alerts.To, "alert", nil, "send a message to this `URL` when a finding begins and ends; can be repeated")
 	cmd.Flags().StringVar(&f.alerts.Capture, "capture", "", "keep a recording and a page around each alert, in a folder or at a `URL`")
+	cmd.Flags().BoolVar(&f.heap, "heap", false, "add the live objects by class to every fifth profile")
 	addFinding(cmd, f.rules.flag)
 	f.addRates(cmd)
 	f.addExact(cmd)
@@ -185,8 +188,9 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 	if listener != nil {
 		defer listener.Close() // a second time, where it was served
 	}
-	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
-		From: f.from(), Running: f.native, Debug: f.debug.Client, StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, Redactor: f.names.Redactor(), OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}})
+	options := live.Options{
+		From: f.from(), Running: f.native, Debug: f.debug.Client, StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, Redactor: f.names.Redactor(), OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}
+	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: options})
 	if err != nil {
 		return err
 	}
@@ -199,6 +203,10 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 	p.Watch, p.Redact = watch, f.names.Redactor() != nil
 	if x, ok := g.(*exact.Probed); ok {
 		p.Exact = x.Figures
+	}
+	if f.heap {
+		p.Heaps = heaps.NewReaders(options)
+		defer p.Heaps.Close()
 	}
 	if listener != nil {
 		stop := p.TellAt(listener, loopback)

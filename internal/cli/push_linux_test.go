@@ -243,3 +243,45 @@ func TestPushTakesTheSource(t *testing.T) {
 		}
 	}
 }
+
+// TestPushHeap: --heap adds the live objects by class to a profile, under Datadog's names, and not to each.
+func TestPushHeap(t *testing.T) {
+	t.Parallel()
+	ruby := rubytest.One(t).Start(t, `class Kept; end; KEEP = Array.new(1234) { Kept.new }
+$stdout.sync = true; Thread.new { loop { 1000.times { |i| i * i }; sleep 0.001 } }; puts "up"; sleep`, rubytest.Options{})
+	ruby.Expect(t, "up")
+	dir := filepath.Join(t.TempDir(), "profiles")
+	p := startPush(t, "-p", strconv.Itoa(ruby.PID), "--to", "file://"+dir, "--period", "1s", "--heap")
+	live := func(one *profile.Profile) int {
+		return slices.IndexFunc(one.SampleType, func(v *profile.ValueType) bool { return v.Type == "heap-live-samples" })
+	}
+	with, without := 0, 0
+	p.await(t, "profiles with and without live objects", func() bool {
+		with, without = 0, 0
+		for _, one := range profilesIn(t, dir)[ruby.PID] {
+			at := live(one)
+			if at < 0 {
+				without++
+				continue
+			}
+			with++
+			kept, wall := int64(0), int64(0)
+			for _, s := range one.Sample {
+				if wall += s.Value[0]; len(s.Label["allocation class"]) == 1 && s.Label["allocation class"][0] == "Kept" {
+					kept = s.Value[at]
+				}
+			}
+			if kept != 1234 || wall == 0 || one.SampleType[0].Type != "wall-time" || one.SampleType[at+1].Type != "heap-live-size" {
+				t.Fatalf("%d objects, %d ns", kept, wall)
+			}
+		}
+		return with > 0 && without > 1
+	})
+	p.end(t)
+	if with > 1+(with+without)/heapPeriods {
+		t.Errorf("%d of %d profiles have live objects", with, with+without)
+	}
+}
+
+// heapPeriods is how many periods lie between two counts of live objects.
+const heapPeriods = 5

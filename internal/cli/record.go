@@ -186,7 +186,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 		}
 		return fmt.Errorf("recording process %d to %s: %w", process.PID, out, w.Unwritten())
 	}
-	err = run.Unless(giveUp, late, func() error { // a disk that hangs holds whoever closes its file, too
+	err = run.Unless(giveUp, late, func() error { // a disk that hangs also holds a caller that closes its file
 		err := errors.Join(failed, w.Close(end))
 		if err != nil {
 			err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, err)

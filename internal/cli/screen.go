@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -117,6 +118,8 @@ type shown struct {
 	exact ui.ExactSwitch
 	// native switches C stacks of running threads on and off. It is nil if there are none here.
 	native ui.NativeSwitch
+	// heap returns the reader of the heap of a process. It is nil if there is none here.
+	heap func(pid int) ui.HeapReader
 	// below reports that the caller shows the processes below the source, too, if show returns ui.ErrBelow.
 	below bool
 	// against is another recording that it is compared with. It is nil if there is none.
@@ -138,7 +141,9 @@ func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, s
 	if err != nil {
 		return notWaitedFor(err)
 	}
-	err = errors.Join(f.show(ctx, src, std, shown{exact: t.exactSwitch(src), native: &src.Running, below: true}), src.Close())
+	counts := heaps.NewReaders(t.attaching(nil))
+	err = errors.Join(f.show(ctx, src, std, shown{exact: t.exactSwitch(src), native: &src.Running, heap: screenHeap(counts), below: true}),
+		counts.Close(), src.Close())
 	if !errors.Is(err, ui.ErrBelow) {
 		return err
 	}
@@ -157,7 +162,13 @@ func (f *screenFlags) showProcesses(ctx context.Context, t *target, std run.Stre
 	if err != nil {
 		return notWaitedFor(err)
 	}
-	return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
+	counts := heaps.NewReaders(t.attaching(nil))
+	return errors.Join(f.showGroup(ctx, g, std, shown{heap: screenHeap(counts)}), counts.Close(), g.Close())
+}
+
+// screenHeap returns readers as the screen wants them.
+func screenHeap(r *heaps.Readers) func(pid int) ui.HeapReader {
+	return func(pid int) ui.HeapReader { return r.Of(pid) }
 }
 
 func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std run.Streams, s shown) error {
@@ -170,7 +181,7 @@ func (f *screenFlags) options(std run.Streams, s shown) ui.Options {
 	return ui.Options{
 		Window: f.window.Value, History: f.history.Value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.Redactor(), Args: f.args, Rules: f.findings.rules,
 		WaitThreshold: f.wait.Value,
-		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Native: s.native, Below: s.below,
+		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Native: s.native, Heap: s.heap, Below: s.below,
 		Input: std.In, Output: std.Out,
 		Suspend: canSuspend(),
 	}

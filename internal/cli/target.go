@@ -171,7 +171,8 @@ func (t *target) openGroup(ctx context.Context, pending bool, say func(format st
 	return t.openGroupTelling(ctx, pending, say, layoutProgress(t.names))
 }
 
-// openGroupTelling is openGroup that reports how far the reading of debug information is, also of a process that comes later.
+// openGroupTelling is openGroup that reports the progress of reading debug information, also for a process that comes
+// later.
 func (t *target) openGroupTelling(ctx context.Context, pending bool, say func(format string, args ...any), progress func(path string, done, total int)) (exact.Group, error) {
 	if t.pause {
 		exact.StayAwake()

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,6 +44,17 @@ var viewStory = []struct{ press, see string }{
 	{"1", "GVL held by"},
 }
 
+// heapStory is what a person does to find what fills the memory of a running process.
+var heapStory = []struct{ press, see string }{
+	{"7", "objects allocated"},
+	{"\x1b[C", "pages read in"},
+	{"b", "Largest Strings"},
+	{"\x7f", "per second"},
+	{"\x1b[C", "T_STRING"},
+	{"\x1b[C", "Resident memory"},
+	{"1", "GVL held by"},
+}
+
 // TestTheViewsInATerminal goes through all views in a real terminal, before a real Ruby and on a recording of one.
 func TestTheViewsInATerminal(t *testing.T) {
 	t.Parallel()
@@ -50,20 +62,19 @@ func TestTheViewsInATerminal(t *testing.T) {
 		t.Parallel() // it waits more than it works
 		p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 		p.Expect(t, "up")
-		x := inTerminal(t, "-p", strconv.Itoa(p.PID))
-		goThroughViews(t, x)
+		goThroughViews(t, inTerminal(t, "-p", strconv.Itoa(p.PID), "--overhead", "off"), slices.Concat(viewStory, heapStory))
 	})
 	t.Run("replay", func(t *testing.T) {
 		t.Parallel()
 		path, _ := record(t)
-		goThroughViews(t, inTerminal(t, "replay", path))
+		goThroughViews(t, inTerminal(t, "replay", path), viewStory)
 	})
 }
 
-func goThroughViews(t *testing.T, x *terminal) {
+func goThroughViews(t *testing.T, x *terminal, story []struct{ press, see string }) {
 	t.Helper()
 	x.see(t, "Integer#times")
-	for _, s := range viewStory {
+	for _, s := range story {
 		// What was written before says nothing about this key.
 		x.mu.Lock()
 		x.written.Reset()

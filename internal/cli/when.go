@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// The defaults of --when: how much is recorded before and after, over which past figures are, how long a recording
-	// can be, how many are kept, and their size in all.
+	// The defaults of --when: the recorded times before and after, and the time that figures are about. Then the
+	// longest recording, the number of kept recordings, and their size in all.
 	defaultBefore  = 30 * time.Second
 	defaultOver    = 5 * time.Second
 	defaultLongest = 10 * time.Minute

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/cli/program"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
@@ -22,8 +23,8 @@ func wrap(ctx context.Context, args []string, f *rootFlags, std run.Streams) err
 	return wrapWithoutScreen(ctx, args, f, std)
 }
 
-// wrapWithoutScreen starts a program, measures each Ruby VM that it starts, prints stat's table of each to standard
-// error, and passes the program's exit code on.
+// wrapWithoutScreen starts a program and measures each Ruby VM that it starts. It prints stat's table of each to
+// standard error, and passes the program's exit code on.
 func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	c, err := program.Start(args, std, false)
 	if err != nil {
@@ -49,7 +50,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 		}
 	}
 	exit := c.Exit()
-	for ; ctx.Err() == nil; measured++ { // what is in the background obeys nobody at the terminal: signals end ddtop
+	for ; ctx.Err() == nil; measured++ { // the terminal does not reach programs in the background: signals end ddtop
 		found, err := measureBackground(ctx, c, f, std, measured > 0 || f.children)
 		if err != nil {
 			std.SayErr(err)
@@ -186,7 +187,9 @@ func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std 
 	if err := f.exact.Begin(ctx, src); err != nil {
 		return err
 	}
-	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running})
+	counts := heaps.NewReaders(f.attaching(nil))
+	defer counts.Close()
+	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running, heap: screenHeap(counts)})
 	if errors.Is(err, sampler.ErrEnded) {
 		return nil
 	}
@@ -210,7 +213,9 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	c.Shown = true
 	letGo := src.Close
 	defer func() { letGo() }()
-	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running}
+	counts := heaps.NewReaders(f.attaching(nil))
+	defer counts.Close()
+	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running, heap: screenHeap(counts)}
 	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
 	if f.children {
 		// That there is a VM shows that there is something to see; the group finds it again.

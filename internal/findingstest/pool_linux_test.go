@@ -57,7 +57,7 @@ func TestPoolBySwitches(t *testing.T) {
 }
 
 // TestPoolCycles: a pool all of whose holders wait for the pool itself is found: for a second turn, or for threads that
-// wait for their first. It says how large the pool has to be.
+// wait for their first. It says how large the pool has to be. Active Record's pool knows who has its connections.
 func TestPoolCycles(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -66,6 +66,8 @@ func TestPoolCycles(t *testing.T) {
 			`web-\d waits for another one in Shop#audit.*, web-\d waits for another one in .*; it needs at least 6$`,
 		"cycle_joined": `^3 threads wait in Slots#with \(script\.rb:\d+\), and all 3 that it has are held by threads that wait for the same pool: ` +
 			`web-\d waits for part-\d in .*Report#build.*, web-\d waits for part-\d in .*, 1 more; it needs at least 4$`,
+		"cycle_leased": `^4 threads wait for a connection of Active Record in Shop#(order|report) → .*, and all 2 that it has are held by threads that wait ` +
+			`for the same pool: web-\d waits for part-\d in .*Shop#report.*, web-\d waits for part-\d in .*; it needs at least 5$`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +75,7 @@ func TestPoolCycles(t *testing.T) {
 				t.Parallel()
 				p := start(t, r, "pool/"+name)
 				defer p.Stop(t)
-				s := watch(t, p.PID, nil, raiseTime, is("pool_wait"), nil)
+				s := watch(t, p.PID, nil, raiseTime, says("pool_wait", []string{"Cycle through a pool"}), nil)
 				checkRaised(t, s, "pool_wait", raised{words: []string{"Cycle through a pool: "}, pattern: pattern})
 			})
 		})
@@ -86,7 +88,7 @@ func TestPoolsThatGoOn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	t.Parallel()
-	for _, name := range []string{"joins", "second"} {
+	for _, name := range []string{"joins", "second", "leased_joins", "leased_one"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			each(t, func(t *testing.T, r rubytest.Ruby) {

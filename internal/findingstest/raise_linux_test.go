@@ -49,6 +49,7 @@ var raises = map[string]raised{
 	"lost_wakeup": {words: []string{"Lost wake-up", "2 threads wait for Queue 0x", "in Mailer#run → ", "Queue#pop"}},
 	"loop_blocked": {words: []string{"Event loop blocked", "reactor has run one fiber for", "in Ledger#book",
 		"10 other fibers"}},
+	"barrier_stuck": {words: []string{"Ractors wait for one: ", "stood still for", "; device does not stop in ", "Kernel#syscall"}},
 	"queue_grows": {words: []string{"Queue grows: the Queue @jobs has grown from ", " per second; 1 thread that took from it has ended (mailer-1)",
 		"; 1 thread takes from it: mailer-0 in "}, rules: []string{"queue_grows.time=4s"}},
 	"lock_convoy": {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
@@ -71,7 +72,7 @@ var raises = map[string]raised{
 	"sleep_wait": {words: []string{"Mailer#deliver"}, pattern: `^requests or jobs spend \d+ % of the busy time in sleep; now [1-4] threads?, ` +
 		`the longest for [≤≥]?[\d.]+ \S+ in Mailer#deliver → Kernel#sleep \(script\.rb:\d+\)$`},
 	"thread_wait": {words: []string{"AuditLog#<<"}, never: []string{"deadlock", "io_busy"}, pattern: `^requests or jobs spend \d+ % of the busy ` +
-		`time waiting for another thread; now [1-4] threads?, the longest for [≤≥]?[\d.]+ \S+ in AuditLog#<< → .*SizedQueue#push \(script\.rb:\d+\): the queue is full; audit` +
+		`time waiting at a full queue; now [1-4] threads?, the longest for [≤≥]?[\d.]+ \S+ in AuditLog#<< → .*SizedQueue#push \(script\.rb:\d+\): audit` +
 		`(, the other thread in AuditLog, is| takes from it and is) .* in .*AuditLog#initialize.*\(script\.rb:\d+\)$`},
 	"redis_slow": {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
 	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},

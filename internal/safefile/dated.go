@@ -54,7 +54,7 @@ func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(
 		if !wanted(name) {
 			continue
 		}
-		if info, err := folder.Lstat(name); err == nil && info.Mode().IsRegular() { // else it is gone, or somebody else's
+		if info, err := folder.Lstat(name); err == nil && info.Mode().IsRegular() { // else it is gone, or another user's
 			each(name, info)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 )
@@ -74,6 +75,9 @@ func opened(name string, info os.FileInfo, limit int64, gate *Gate, open func() 
 
 // OwnFolder opens a folder into which ddtop writes unattended, and makes it if it is missing.
 func OwnFolder(path string) (*os.Root, error) { return MakeFolder(path) }
+
+// Free returns a number larger than any file system, because ddtop asks the kernel on Linux only.
+func Free(*os.Root) int64 { return math.MaxInt64 }
 
 // MakeFolder opens a folder. It makes missing ones on the path (0700).
 func MakeFolder(path string) (*os.Root, error) {

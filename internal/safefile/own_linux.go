@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"strconv"
 
@@ -137,4 +138,18 @@ func isMountRoot(fd int) bool {
 	var x unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &x)
 	return err == nil && x.Attributes_mask&x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// Free returns how many bytes ddtop may still write to a folder's file system. It is zero if the kernel does not say.
+func Free(folder *os.Root) int64 {
+	f, err := folder.Open(".")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &st) != nil || st.Bsize <= 0 {
+		return 0
+	}
+	return int64(min(st.Bavail, math.MaxInt64/uint64(st.Bsize))) * st.Bsize
 }

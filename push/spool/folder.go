@@ -175,7 +175,7 @@ func (f *folder) list() ([]entry, error) {
 		}
 	}
 	for name := range marks {
-		if err := f.removeFile(name + marked); err != nil { // that of an entry which was removed at the end of ddtop
+		if err := f.removeFile(name + marked); err != nil { // the mark of an entry that was removed when ddtop ended
 			return nil, err
 		}
 	}

@@ -52,7 +52,7 @@ func (t *table) Accept() (net.Conn, error) {
 		case <-t.freed:
 		case <-t.closed:
 			timer.Stop()
-			_ = c.Close() // nobody answers it
+			_ = c.Close() // no goroutine answers it
 			return nil, net.ErrClosed
 		}
 		timer.Stop()

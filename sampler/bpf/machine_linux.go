@@ -27,14 +27,15 @@ type Machine struct {
 	Program string
 }
 
-// firstNamespace is the inode of the kernel's first PID namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h).
-const firstNamespace = 0xeffffffc
+// FirstNamespace is the inode of the kernel's first PID namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+const FirstNamespace = 0xeffffffc
 
 // The numbers of the capabilities that are checked (capabilities(7)).
 const (
-	capSysAdmin = 21
-	capPerfmon  = 38
-	capBPF      = 39
+	CapSysPtrace = 19
+	CapSysAdmin  = 21
+	CapPerfmon   = 38
+	CapBPF       = 39
 )
 
 // ThisMachine reads what Machine holds.
@@ -95,6 +96,9 @@ func (m *Machine) Before(major, minor int) (bool, error) {
 	return a < major || a == major && b < minor, nil
 }
 
+// Has reports whether ddtop has a capability.
+func (m *Machine) Has(capability int) bool { return m.Effective>>capability&1 != 0 }
+
 // Check returns why programs cannot be loaded that need at least a release of the kernel. It returns nil if they can.
 // Reading the target's memory needs other rights.
 func (m *Machine) Check(major, minor int) error {
@@ -108,21 +112,20 @@ func (m *Machine) Check(major, minor int) error {
 		return fmt.Errorf("%w: it does not say where it keeps its fields (no /sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)", ErrKernel)
 	case strings.Contains(m.Lockdown, "[confidentiality]"):
 		return fmt.Errorf("%w: it is locked down for confidentiality (/sys/kernel/security/lockdown), which forbids programs to read memory", ErrKernel)
-	case m.Namespace != firstNamespace:
+	case m.Namespace != FirstNamespace:
 		return fmt.Errorf("%w: ddtop runs in a PID namespace of its own, and programs see the process numbers outside of it. Run ddtop on the host, or in a container with --pid=host", ErrRights)
 	}
 	if m.ClockMoved {
 		return fmt.Errorf("%w: ddtop runs in a time namespace whose clock is not the machine's, so that all times would be wrong. Run ddtop outside of it", ErrRights)
 	}
-	has := func(c int) bool { return m.Effective>>c&1 != 0 }
-	if has(capSysAdmin) {
+	if m.Has(CapSysAdmin) {
 		return nil
 	}
 	var missing []string
-	if !has(capBPF) {
+	if !m.Has(CapBPF) {
 		missing = append(missing, "CAP_BPF")
 	}
-	if !has(capPerfmon) {
+	if !m.Has(CapPerfmon) {
 		missing = append(missing, "CAP_PERFMON")
 	}
 	if len(missing) > 0 {
@@ -130,6 +133,15 @@ func (m *Machine) Check(major, minor int) error {
 			ErrRights, strings.Join(missing, " and "), m.Program)
 	}
 	return nil
+}
+
+// CheckRegisters is Check for programs that read the registers of a thread (bpf_task_pt_regs, Linux 5.15). Their places
+// are known for x86_64.
+func (m *Machine) CheckRegisters() error {
+	if m.Arch != "amd64" {
+		return fmt.Errorf("%w: they are for x86_64 as yet, and not for %s", ErrKernel, m.Arch)
+	}
+	return m.Check(5, 15)
 }
 
 // Explain describes the meaning of a refusal by the kernel.

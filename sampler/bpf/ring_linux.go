@@ -70,6 +70,12 @@ func (r *Ring) Read(emit func([]byte) error) error {
 	return nil
 }
 
+// Crowded reports whether an eighth of the ring is in use.
+func (r *Ring) Crowded() bool {
+	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))
+	return atomic.LoadUint64(end)-atomic.LoadUint64(at) > r.size/8
+}
+
 // Empty reports whether the ring has no entry, not even an unfinished one.
 func (r *Ring) Empty() bool {
 	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))

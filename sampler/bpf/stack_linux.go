@@ -135,6 +135,26 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 	return ins
 }
 
+// NoStack makes an entry as CopyStack does, for a thread without a Ruby stack: its CFP is 0, and so are the other words
+// of one. If there is no room, it jumps to the label or. It does not keep R8.
+func NoStack(at StackPlaces, or string) asm.Instructions {
+	ins := asm.Instructions{
+		asm.LoadMapPtr(asm.R1, at.Ring), asm.Mov.Imm(asm.R2, StackSize+at.More), asm.Mov.Imm(asm.R3, 0),
+		asm.FnRingbufReserve.Call(),
+		asm.JEq.Imm(asm.R0, 0, or),
+		asm.Mov.Reg(asm.R8, asm.R0),
+		asm.LoadMem(asm.R1, asm.RFP, at.NS, asm.DWord), asm.StoreMem(asm.R8, stackAtNS, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, at.TID, asm.Word), asm.StoreMem(asm.R8, stackTID, asm.R1, asm.Word),
+		asm.LoadMem(asm.R1, asm.RFP, at.TGID, asm.Word), asm.StoreMem(asm.R8, stackTGID, asm.R1, asm.Word),
+		asm.Mov.Imm(asm.R1, 0),
+	}
+	for _, to := range [...]int16{stackLow, stackEnd, stackCFP, stackFrames, stackValues} {
+		ins = append(ins, asm.StoreMem(asm.R8, to, asm.R1, asm.DWord))
+	}
+	ins = append(ins, at.Also...)
+	return append(ins, asm.Mov.Reg(asm.R1, asm.R8), asm.Mov.Imm(asm.R2, NoWakeup), asm.FnRingbufSubmit.Call(), asm.Ja.Label(or))
+}
+
 // Stack is the copy of a thread's stack at an instant.
 type Stack struct {
 	NS int64

@@ -40,7 +40,9 @@ type cpuUses struct {
 	now            sampler.CPUUse    // without LimitMilli and Users
 	users          []sampler.CPUUser // each process
 	contained, any bool
-	buf            [1024]byte
+	// limits are the CPU limits of cgroups since the last reading, by /proc/PID/cgroup of their processes.
+	limits map[string]int64
+	buf    [1024]byte
 }
 
 // processTimes are the CPU time of a process in ns, and when it began, in ticks.
@@ -80,8 +82,22 @@ func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
 	}
 	sortUsers(out.Users)
 	out.Users = slices.Clip(out.Users[:min(len(out.Users), sampler.MaxCPUUsers)])
-	out.LimitMilli = cpuLimitMilli(fmt.Sprintf("/proc/%d", pid))
+	out.LimitMilli = u.limitMilli(fmt.Sprintf("/proc/%d", pid))
 	return &out
+}
+
+// limitMilli is cpuLimitMilli, or what it returned since the last reading for another process of the same cgroup.
+func (u *cpuUses) limitMilli(proc string) int64 {
+	text, err := readFile(proc + "/cgroup")
+	if err != nil {
+		return 0
+	}
+	limit, ok := u.limits[string(text)]
+	if !ok {
+		limit = cpuLimitMilli(proc)
+		u.limits[string(text)] = limit
+	}
+	return limit
 }
 
 // look reads all processes, and compares them with the last reading unless that is too old.
@@ -92,7 +108,7 @@ func (u *cpuUses) look(nowNS int64) {
 		ns, err := os.Readlink("/proc/self/ns/pid")
 		u.contained = err == nil && ns != firstPIDNamespace
 	}
-	u.any = false
+	u.any, u.limits = false, make(map[string]int64)
 	if err := u.processes(!first); err != nil {
 		u.atNS, u.nextNS = 0, nowNS+useNS
 		return

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,7 +49,15 @@ func TestCPUUse(t *testing.T) {
 	if len(x.Users) > sampler.MaxCPUUsers || x.Users[0].NS < u.users[0].NS || x.CPUs < 1 || x.OthersNS < u.users[i].NS || x.AllNS == 0 {
 		t.Errorf("%+v", x)
 	}
+	cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.limits = map[string]int64{string(cgroup): 1500}
 	of := u.read(u.nextNS-1, int(pid)) // from the same reading
+	if of.LimitMilli != 1500 {
+		t.Errorf("the limit of a cgroup is %d, and was read as 1500 for another process of it", of.LimitMilli)
+	}
 	if slices.Contains(of.Users, u.users[i]) || of.OthersNS != x.OthersNS-u.users[i].NS || of.AtNS != x.AtNS {
 		t.Errorf("asked for the helper itself: %+v, before %+v", of, x)
 	}

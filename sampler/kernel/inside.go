@@ -48,7 +48,11 @@ var insideWords = map[string]string{
 // fileCalls are system calls on files whose name does not say what they wait for.
 var fileCalls = map[string]bool{"open": true, "openat": true, "openat2": true, "flock": true, "fcntl": true,
 	"fsync": true, "fdatasync": true, "sync": true, "syncfs": true, "sync_file_range": true, "msync": true,
-	"close": true, "unlink": true, "rename": true, "stat": true, "newfstatat": true, "statx": true}
+	"close": true, "unlink": true, "rename": true, "stat": true, "fstat": true, "lstat": true, "newfstatat": true,
+	"statx": true}
+
+// OnFiles reports whether a system call is one on files whose name does not say what it waits for.
+func (t *Tasks) OnFiles(call int64) bool { return fileCalls[t.names.name(call)] }
 
 // ErrInside means that the kernel does not name its functions to this user.
 var ErrInside = errors.New("only root sees what the kernel does for it")

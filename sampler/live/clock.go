@@ -87,14 +87,18 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var sample sampler.Sample
 	s.failing.succeeded()
 	seen := pace.Monotonic()
-	var stackNS int64  // CPU time of the last reading of stacks
-	var sampleNS int64 // the same of the last sample beside looks that read none
+	seenStacks := int64(0) // the time of the last sample that read stacks
+	var stackNS int64      // CPU time of the last reading of stacks
+	var sampleNS int64     // the same of the last sample beside looks that read none
 	var glances *switchRun
-	var after int64 // CPU time of what came after the last reading: looks do not pay for it
+	var bells pace.Bells
+	var after int64 // CPU time of what came after the last reading: the next one does not pay for it
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
-		if fetchesItself(s, sleep, c.Slow) {
+		switch x := s.switches.now.Load(); {
+		case c.Slow && x != nil && len(s.beginning) == 0 && x.ring(sleep, &bells):
+		case fetchesItself(s, sleep, c.Slow):
 			every := int64(workEveryNS)
 			if c.Slow {
 				every = slowWorkEveryNS
@@ -123,6 +127,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		stackEvery, lockEvery := s.rates.Intervals()
 		if exact := s.exact.is() || s.switches.is(); exact != c.Exact {
 			c.Exact = exact
+			c.Hurry(now)
 			s.budget.CountExact(exact)
 		}
 		if had := glances != nil; had != (s.glances() != nil) {
@@ -139,12 +144,23 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		between := now < c.Next
 		moves, other := s.learnMoves(cost)
 		after += other
+		if x := s.switches.now.Load(); between && x != nil && c.Next-now > namesLateNS && x.unnamed() &&
+			s.looks.Allows(now, s.budget.InForce()) {
+			s.ticking.Lock()
+			x.nameStacks()
+			s.ticking.Unlock()
+			s.looks.Spend(cost.Since())
+		}
 		if between && (len(s.beginning) == 0 || !s.looks.Allows(now, s.budget.InForce())) {
 			continue
 		}
 		depth, late := sampler.LockTick, uint64(0)
 		if !between {
 			depth, late = c.Tick(now)
+			if x := s.switches.now.Load(); c.Slow && now-seen < stillEveryNS && moves != nil && x.still(seenStacks) {
+				s.note(c, now, false)
+				continue // the last sample still holds
+			}
 		}
 		paid := depth // what the budget takes the tick for
 		if now-s.lastCheck > checkNS {
@@ -235,7 +251,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 				return err
 			}
 		}
-		seen = sample.TimeNS
+		if seen = sample.TimeNS; depth == sampler.StackTick {
+			seenStacks = seen
+		}
 		s.slowCounters(&sample, false)
 		s.countClasses(&sample)
 		s.note(c, now, busy(&sample))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/heapgraph"
 	"github.com/ddtop/ddtop/sampler/own"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/sampler/ruby"
@@ -124,6 +125,17 @@ func (c *Core) Once(ctx context.Context) (*sampler.Sample, error) {
 	}
 	best.Reads = *c.reader.Reads()
 	return best, nil
+}
+
+// CountHeap counts the objects in the core file, as Source.CountHeap does.
+func (c *Core) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
+	return c.reader.CountHeap(ctx, func() {})
+}
+
+// HeapGraph copies the objects in the core file with their references, as the function HeapGraph does.
+func (c *Core) HeapGraph(ctx context.Context, o sampler.HolderOptions) (*heapgraph.Graph, sampler.HolderInfo, error) {
+	o.ThreadName = c.names.ThreadName
+	return c.reader.HeapGraph(ctx, o, func() {})
 }
 
 // Run delivers the one sample and ends.

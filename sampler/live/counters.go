@@ -27,18 +27,20 @@ func (s *sampling) beside() func() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(besideEvery)
+		// The turns of all processes are at the same time, because to wake up costs as much as a turn.
+		tick := time.NewTimer(pace.UntilTurn(besideEvery, 0))
 		defer tick.Stop()
 		var locks lockWatch
 		defer locks.close()
 		var native cstacks.Watch
 		defer native.Close()
 		s.readSlow()
-		for turn := int32(1); ; turn++ {
+		for turn := int32(s.info.PID % slowTurns); ; turn++ {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
+				tick.Reset(pace.UntilTurn(besideEvery, besideEvery/2))
 				// A failure leaves sockets without a name, which shows.
 				_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 				if turn%min(max(s.sharers.Load()/procSharers, 1), slowTurns) == 0 {
@@ -118,8 +120,9 @@ func (s *sampling) readQueues(now int64, slow *kernel.SlowCounts, all bool) {
 	if !all && s.queuesNow != nil && now-s.queuesNow.AtNS < queuesNS {
 		return
 	}
+	q := &sampler.Queues{AtNS: now, Accept: slow.Accept}
 	s.ticking.Lock()
-	pools, lists := s.reader.Pools()
+	s.reader.Pools(q)
 	s.ticking.Unlock()
-	s.queuesNow = s.names.Queues(&sampler.Queues{AtNS: now, Accept: slow.Accept, Pools: pools, Lists: lists})
+	s.queuesNow = s.names.Queues(q)
 }

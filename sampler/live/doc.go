@@ -2,6 +2,6 @@
 // (sampler/kernel) into a sampler.Source.
 //
 // One goroutine on an OS thread of its own does all reading. A lock tick reads the scheduler, a stack tick all stacks
-// as well. Ticks are jittered, since a fixed period would beat with the kernel's tick and with the program's own
-// sleeps, and a late tick is skipped, never caught up in a burst (docs/internals/threads.md#rubys-thread-events).
+// as well. Ticks are jittered, because a fixed period would beat with the kernel's tick and with the program's own
+// sleeps (docs/internals/threads.md#rubys-thread-events). A late tick is skipped, never caught up in a burst.
 package live

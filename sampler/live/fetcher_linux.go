@@ -12,8 +12,9 @@ import (
 const (
 	// quietNS is after how long without a record the fetcher looks less often.
 	quietNS = 1_000_000_000
-	// manyWorkEveryNS is how often it looks if there are more than manyRuns processes, in ns.
-	manyRuns, manyWorkEveryNS = 8, 25_000_000
+	// manyWorkEveryNS is how often it looks if there are more than manyRuns processes, in ns. It is restWorkEveryNS if
+	// no process that had records was seen to serve anything, and the rings have room.
+	manyRuns, manyWorkEveryNS, restWorkEveryNS = 8, 25_000_000, 100_000_000
 )
 
 // fetcher fetches the records of all processes that are followed, if there are several. It wakes the clocks of those
@@ -71,55 +72,76 @@ func (f *fetcher) run() {
 	sleep := pace.NewSleeper(false)
 	defer sleep.Close()
 	last := pace.Monotonic()
+	served := last
 	for runs := f.of(); runs != nil; runs = f.of() {
 		now := pace.Monotonic()
-		if fetchEach(runs, now) {
+		had, soon := fetchEach(runs, now)
+		if had {
 			last = now
 		}
-		every := int64(workEveryNS)
-		if len(runs) > manyRuns {
-			every = manyWorkEveryNS
+		if soon {
+			served = now
 		}
-		if now-last > quietNS {
+		every := int64(workEveryNS)
+		switch {
+		case now-last > quietNS:
 			every = slowWorkEveryNS
+		case len(runs) > manyRuns && now-served > quietNS:
+			every = restWorkEveryNS
+		case len(runs) > manyRuns:
+			every = manyWorkEveryNS
 		}
 		sleep.Until(now + every)
 	}
 }
 
-// fetchEach fetches the records of processes. It reports whether there were any.
-func fetchEach(runs []*switchRun, now int64) (had bool) {
-	for i := 0; i < len(runs) && !runs[i].empty(); i++ { // another one has to do that
+// fetchEach fetches the records of processes. It reports whether there were any, and whether the next ones must not
+// wait: a process that had some serves something, or the rings fill.
+func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
+	for _, x := range runs {
+		taken, crowded := x.empty()
+		soon = soon || crowded
+		if taken {
+			break
+		}
 	}
 	for _, x := range runs {
-		had = x.programs.Waiting() && x.fetch(now) || had
+		if x.programs == nil || !x.programs.Waiting() {
+			continue
+		}
+		fetched, serves := x.fetch(now)
+		had, soon = had || fetched, soon || serves
 	}
-	return had
+	return had, soon
 }
 
 // empty takes what the ring has for all processes. It returns false if that is for another one to do.
-func (x *switchRun) empty() bool {
+func (x *switchRun) empty() (taken, crowded bool) {
 	if !x.mu.TryLock() {
-		return false
-	}
-	defer x.mu.Unlock()
-	return !x.closed && x.on() && x.programs.Fetch() == nil // after an error look says why
-}
-
-// fetch takes what waits for it, and wakes the clock if a thread has begun something. It returns false if there is
-// nothing to do any longer.
-func (x *switchRun) fetch(now int64) bool {
-	if !x.mu.TryLock() {
-		return true // who has it fetches
+		return false, false
 	}
 	defer x.mu.Unlock()
 	if x.closed || !x.on() {
-		return false
+		return false, false
 	}
-	if x.drain(now) == nil && (x.works.Begun() || x.requests.Begun()) {
+	crowded = x.programs.Crowded()
+	return x.programs.Fetch() == nil, crowded // after an error look says why
+}
+
+// fetch takes what waits for it, and wakes the clock if a thread has begun something, or a stack needs a name. It
+// returns false if there is nothing to do any longer. serves is true if the process was seen to serve something.
+func (x *switchRun) fetch(now int64) (had, serves bool) {
+	if !x.mu.TryLock() {
+		return true, false // who has it fetches
+	}
+	defer x.mu.Unlock()
+	if x.closed || !x.on() {
+		return false, false
+	}
+	if x.drain(now) == nil && (x.works.Begun() || x.requests.Begun() || x.stacks.Asked()) {
 		wakeClock(x.source)
 	}
-	return true
+	return true, x.works.Served()
 }
 
 // served reports whether a thread of the process was seen to serve a request or a job. The clock calls it.

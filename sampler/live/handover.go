@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxWaiting bounds the samples that wait to be taken from the clock, 4 s at 1 kHz, and maxWaitingThreads the
-	// threads in them, about 30 MB. What comes beyond that is lost, and counted.
+	// maxWaiting bounds the samples that wait to be taken from the clock: 4 s at 1 kHz. maxWaitingThreads bounds the
+	// threads in them, about 30 MB. Further samples are lost, and counted.
 	maxWaiting        = 4096
 	maxWaitingThreads = 1 << 17
 	// maxFree bounds the samples whose memory is kept for the next ones.
@@ -34,7 +34,7 @@ type handover struct {
 	waiting queue
 	free    queue // samples that were taken, for the next ones
 	wake    chan struct{}
-	// threads are those of the samples that wait.
+	// threads is the number of threads in the samples that wait.
 	threads atomic.Int64
 	// sharers is how many processes are read at once.
 	sharers *atomic.Int32
@@ -147,8 +147,8 @@ func (h *handover) take(ready func(timeNS int64) bool, emit func(*handed)) {
 	}
 }
 
-// end is take once the clock has ended: all are made ready by wait. What was lost last has no sample after it that says
-// so, so the newest one is kept after all, and says how many are missing before it.
+// end is take after the clock has ended. wait makes all samples ready. If the last samples were lost, no later sample
+// can report the loss. So the newest one is kept, and reports how many are missing before it.
 func (h *handover) end(wait func(timeNS int64), emit func(*handed)) {
 	h.take(func(timeNS int64) bool { wait(timeNS); return true }, emit)
 	if h.holding {
@@ -158,9 +158,9 @@ func (h *handover) end(wait func(timeNS int64), emit func(*handed)) {
 	}
 }
 
-// Run samples until ctx ends or the target does. The clock has a goroutine and a thread of its own. emit is called by
-// the caller's, some hundredths of a second later, with many samples at a time; when it takes longer than they can wait
-// for, they are lost and counted (sampler.Reads.Lost).
+// Run samples until ctx or the target ends. The clock has a goroutine and a thread of its own. Run calls emit in the
+// caller's goroutine, some hundredths of a second later, with many samples in a row. If emit takes too long, samples
+// are lost and counted (sampler.Reads.Lost).
 func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	end := func() {}
 	defer func() { end() }()

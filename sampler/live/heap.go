@@ -34,7 +34,11 @@ func HeapGraph(ctx context.Context, s *Source, o sampler.HolderOptions) (*heapgr
 	var info sampler.HolderInfo
 	o.ThreadName = s.names.ThreadName
 	g, err := paced(ctx, s, &cpu, func(ctx context.Context, rest func()) (g *heapgraph.Graph, err error) {
-		g, info, err = s.reader.HeapGraph(ctx, o, rest)
+		g, info, err = s.reader.HeapGraph(ctx, o, func() {
+			if o.Hurry == nil || !o.Hurry() {
+				rest()
+			}
+		})
 		return g, err
 	})
 	if err != nil {

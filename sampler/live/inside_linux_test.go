@@ -1,11 +1,18 @@
 package live
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/stuckfs"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // TestNativeStacksHaveTheKernelsWords: of a thread that waits in a call on files the kernel's functions say for what.
@@ -51,4 +58,65 @@ puts "removed"`, rubytest.Options{})
 			}
 		}
 	})
+}
+
+// TestSamplesHaveTheKernelsWords: a thread in state D has the kernel's words below its Ruby frame in samples, and so in
+// recordings. Here it waits for a page of a file that another thread reads, on a file system that hangs.
+func TestSamplesHaveTheKernelsWords(t *testing.T) {
+	if _, err := os.ReadFile("/proc/self/stack"); err != nil {
+		rubytest.Skip(t, "the kernel does not name its functions: %v", err)
+	}
+	p := rubytest.One(t).Start(t, `
+$stdout.sync = true
+$stdin.gets
+file = File.open("disk/zeros", "rb")
+puts "opened"
+$stdin.gets
+2.times { Thread.new { Thread.current.name = "reader"; file.pread(10, 0) } }
+puts "ready"
+$stdin.gets`, rubytest.Options{})
+	dir := filepath.Join(p.HostDir, "disk")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	disk := stuckfs.MountAt(t, dir)
+	disk.File("zeros")
+	p.Send(t, "open")
+	p.Expect(t, "opened")
+	disk.Stick()
+	defer disk.Release()
+	p.Send(t, "read")
+	p.Expect(t, "ready")
+	s, err := Open(t.Context(), p.PID, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+	defer cancel()
+	var got sampler.NativeStack
+	var state string
+	err = s.Run(ctx, func(x *sampler.Sample) {
+		x.Native.WantAll(x.TimeNS)
+		for i := range x.Threads {
+			th := &x.Threads[i]
+			if info, _ := s.Dictionary().Thread(th.ID); info.Name != "reader" || th.Native == 0 || got.Kernel != "" {
+				continue
+			}
+			if got = s.Dictionary().NativeStack(th); got.Kernel != "" {
+				b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", p.PID, th.TID))
+				if err != nil {
+					t.Error(err)
+				}
+				_, state, _ = strings.Cut(string(b), ") ")
+				cancel()
+			}
+		}
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if len(got.Frames) == 0 || got.Kernel != "waits for a page of a file or of swap" || !strings.HasPrefix(state, "D ") {
+		t.Errorf("in state %.1q: %+v", state, got)
+	}
 }

@@ -13,6 +13,8 @@ type moves struct {
 	// fromNS is from when on it is known. It is set before all use.
 	fromNS int64
 	at     [movesSlots]atomic.Int64
+	// newest is the time of the last move of any thread.
+	newest atomic.Int64
 }
 
 // note notes that a thread had a CPU at a time.
@@ -20,6 +22,9 @@ func (m *moves) note(tid int32, ns int64) {
 	slot := &m.at[uint32(tid)%movesSlots]
 	if ns > slot.Load() {
 		slot.Store(ns)
+	}
+	if ns > m.newest.Load() {
+		m.newest.Store(ns)
 	}
 }
 

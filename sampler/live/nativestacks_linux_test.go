@@ -57,36 +57,119 @@ func TestNativeStacksBelowRuby(t *testing.T) {
 		for _, v := range r.Variants(t) {
 			t.Run(v.Name, func(t *testing.T) {
 				p, _ := r.StartStates(t, v.Apply(rubytest.Options{}))
-				read := nativeSource(t, p.PID)
-				seen := make(map[sampler.ThreadID]bool)
-				for until := time.Now().Add(rubytest.Timeout); ; {
-					sample, stacks, dict := read()
-					left := ""
-					for i := range sample.Threads {
-						thread := &sample.Threads[i]
-						info, _ := dict.Thread(thread.ID)
-						stack, ok := stacks.Ruby[thread.ID]
-						if thread.TID == 0 && ok {
-							t.Errorf("%s has no native thread and %+v", info.Name, stack)
-						}
-						if stack.Missing == native.ErrMisfit.Error() {
-							t.Errorf("%s: %s", info.Name, stack.Missing)
-						}
-						if ok && stack.Missing == "" {
-							checkWait(t, info, stack)
-							seen[thread.ID] = true
-						}
-						if thread.TID != 0 && !seen[thread.ID] {
-							left += " " + info.Name + " (" + stack.Missing + ")"
-						}
-					}
-					if left == "" || t.Failed() {
-						return
-					}
-					if time.Now().After(until) {
-						t.Fatalf("no native stacks of%s", left)
-					}
-				}
+				checkAllFit(t, p.PID, checkWait)
+			})
+		}
+	})
+}
+
+// checkAllFit waits until each thread of a process has had a native stack, and fails if one does not fit the thread's
+// Ruby frames. It gives each stack to check.
+func checkAllFit(t *testing.T, pid int, check func(*testing.T, sampler.ThreadInfo, sampler.NativeStack)) {
+	t.Helper()
+	read := nativeSource(t, pid)
+	seen := make(map[sampler.ThreadID]bool)
+	for until := time.Now().Add(rubytest.Timeout); ; {
+		sample, stacks, dict := read()
+		left := ""
+		for i := range sample.Threads {
+			thread := &sample.Threads[i]
+			info, _ := dict.Thread(thread.ID)
+			stack, ok := stacks.Ruby[thread.ID]
+			if thread.TID == 0 && ok {
+				t.Errorf("%s has no native thread and %+v", info.Name, stack)
+			}
+			if stack.Missing == native.ErrMisfit.Error() {
+				t.Errorf("%s: %s", info.Name, stack.Missing)
+			}
+			if ok && stack.Missing == "" {
+				check(t, info, stack)
+				seen[thread.ID] = true
+			}
+			if thread.TID != 0 && !seen[thread.ID] {
+				left += " " + info.Name + " (" + stack.Missing + ")"
+			}
+		}
+		if left == "" || t.Failed() {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("no native stacks of%s", left)
+		}
+	}
+}
+
+// callsProgram has a thread for each way in which Ruby code calls Ruby code by way of C. Each waits at a queue.
+const callsProgram = `
+QUEUE = SizedQueue.new(1)
+QUEUE << 0
+def full(*); QUEUE.push(1); end
+class Shop
+  define_method(:block) { QUEUE.push(1) }
+  define_method(:lambda, &->(*) { QUEUE.push(1) })
+  define_method(:method, &method(:full))
+  attr_writer :queue
+  def plain(*); QUEUE.push(1); end
+  def to_s; QUEUE.push(1); end
+  def <=>(other); QUEUE.push(1); end
+  def each; yield 1; end
+  def method_missing(*) ; QUEUE.push(1); end
+  def respond_to_missing?(*); false; end
+  def initialize(wait = false); QUEUE.push(1) if wait; end
+  include Enumerable
+end
+class Stall < Shop
+  def plain(*); super; end
+end
+class Slots < Struct.new(:slot)
+  def coerce(other); QUEUE.push(1); end
+end
+CALLS = {
+  "Method#call of a block" => -> { Kernel.instance_method(:method).bind(Shop.new).call(:block).call },
+  "Method#call of a lambda" => -> { Shop.instance_method(:lambda).bind(Shop.new).call },
+  "Method#call of a method" => -> { Shop.instance_method(:method).bind(Shop.new).call },
+  "Method#call" => -> { Shop.instance_method(:plain).bind(Shop.new).call },
+  "Method#call of Proc#call" => -> { proc { QUEUE.push(1) }.method(:call).call },
+  "Method#call of send" => -> { Shop.new.method(:send).call(:block) },
+  "Method#to_proc" => -> { [1].each(&Object.instance_method(:full).bind(self)) },
+  "Symbol#to_proc" => -> { [Shop.new].each(&:block) },
+  "super" => -> { Stall.new.plain },
+  "send" => -> { Shop.new.send(:block) },
+  "send of push" => -> { QUEUE.send(:push, 1) },
+  "method_missing" => -> { Shop.new.nobody },
+  "method_missing by send" => -> { Shop.new.public_send(:nobody) },
+  "new" => -> { Shop.new(true) },
+  "interpolation" => -> { "#{Shop.new}" },
+  "sort" => -> { [Shop.new, Shop.new].sort },
+  "coerce" => -> { 1 + Slots.new },
+  "Enumerable" => -> { Shop.new.map { QUEUE.push(1) } },
+  "Comparable" => -> { [Shop.new, Shop.new].max },
+  "Hash.new" => -> { Hash.new { QUEUE.push(1) }[1] },
+  "catch" => -> { catch(:out) { QUEUE.push(1) } },
+  "ensure" => -> { begin; raise "x"; rescue; begin; 1; ensure; QUEUE.push(1); end; end },
+  "eval" => -> { eval("QUEUE.push(1)") },
+  "instance_eval" => -> { Shop.new.instance_eval { QUEUE.push(1) } },
+  "instance_exec" => -> { Shop.new.instance_exec(1, &->(*) { QUEUE.push(1) }) },
+  "define_method by send" => -> { Shop.new.public_send(:lambda) },
+  "Mutex#synchronize" => -> { Mutex.new.synchronize { QUEUE.push(1) } },
+  "Fiber" => -> { Fiber.new { QUEUE.push(1) }.resume },
+  "Enumerator" => -> { Enumerator.new { |y| QUEUE.push(1) }.next },
+}
+CALLS.each { |name, call| Thread.new { call.call }.name = name }
+sleep 0.01 until QUEUE.num_waiting == CALLS.size
+puts "up"; $stdout.flush
+$stdin.gets
+`
+
+// TestNativeStacksOfEachCall: the native stack fits Ruby's frames, however Ruby code calls Ruby code. Only a real Ruby
+// has the C functions between.
+func TestNativeStacksOfEachCall(t *testing.T) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, v := range r.Variants(t) {
+			t.Run(v.Name, func(t *testing.T) {
+				p := r.Start(t, callsProgram, v.Apply(rubytest.Options{}))
+				p.Expect(t, "up")
+				checkAllFit(t, p.PID, func(*testing.T, sampler.ThreadInfo, sampler.NativeStack) {})
 			})
 		}
 	})

@@ -124,8 +124,8 @@ func (o *Options) defaults() error {
 	return nil
 }
 
-// Open finds the Ruby VM in a process and prepares to sample it. Errors are those of attach, layout.ErrUnknownRelease,
-// and those of ruby. If reading hangs, Open returns NoAnswer half a second after the end of ctx.
+// Open finds the Ruby VM in a process and prepares to sample it. Errors are errors of attach and ruby, and
+// layout.ErrUnknownRelease. If reading hangs, Open returns NoAnswer half a second after the end of ctx.
 func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	type opened struct {
 		source *Source

@@ -61,6 +61,9 @@ func (*switchRun) sampled(*sampler.Sample)                 {}
 func (*switchRun) look()                                   {}
 func (*switchRun) behind(int64) int64                      { return 0 }
 func (*switchRun) fill(*sampler.Sample, *exact.List, bool) {}
+func (*switchRun) ring(*pace.Sleeper, *pace.Bells) bool    { return false }
+func (*switchRun) still(int64) bool                        { return false }
+func (*switchRun) unnamed() bool                           { return false }
 func (*switchRun) nameStacks()                             {}
 func (*switchRun) withoutClock()                           {}
 func (*switchRun) end(string)                              {}
@@ -84,6 +87,9 @@ func (*runningRun) Fill(*sampler.Sample, *exact.List) {}
 
 // MayRun fails: it works on Linux only.
 func MayRun() error { return attach.ErrLinuxOnly }
+
+// CheckNative fails: it works on Linux only.
+func CheckNative() (running, registers error) { return attach.ErrLinuxOnly, attach.ErrLinuxOnly }
 
 // MaySwitch fails: it works on Linux only.
 func MaySwitch() error { return attach.ErrLinuxOnly }

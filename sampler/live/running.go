@@ -3,9 +3,11 @@ package live
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
@@ -29,11 +31,22 @@ func (m *Running) Start(ctx context.Context) error {
 	err := m.begin(ctx, s.info.PID, "C stacks of running threads", "they are taken",
 		func(ctx context.Context) (*runningRun, error) {
 			open := func() (*runningRun, error) { return openRunning(ctx, s) }
-			return result(ctx, &m.opening, open, func(x *runningRun) { _ = x.stop() })
+			x, err := result(ctx, &m.opening, open, func(x *runningRun) { _ = x.stop() })
+			return x, notBegun(ctx, s.info.PID, err)
 		})
 	if err != nil && !m.is() {
 		c, _ := s.watch.Running()
 		s.watch.CountRunning(c, s.names.Error(err))
+	}
+	return err
+}
+
+// notBegun is the error of Start. If ddtop stops before the stacks have begun, it does not know why that took so long:
+// on a full machine, finding Ruby's functions and loading the program take seconds.
+func notBegun(ctx context.Context, pid int, err error) error {
+	if errors.Is(err, attach.ErrNoAnswer) && ctx.Err() != nil {
+		return fmt.Errorf("process %d: %w: they had not begun when ddtop stopped. On a full machine this takes seconds",
+			pid, ErrNoRunning)
 	}
 	return err
 }
@@ -53,6 +66,9 @@ func (m *Running) Failed() string {
 	_, why := m.source.watch.Running()
 	return why
 }
+
+// Alone returns the stacks of a running thread that Ruby does not know.
+func (m *Running) Alone(tid int32) sampler.AloneRuns { return m.source.watch.Alone(tid) }
 
 // begins takes stacks from now on if that is wanted. The returned function ends it.
 func (m *Running) begins(ctx context.Context) (end func()) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler/live/internal/running"
 	"github.com/ddtop/ddtop/sampler/native/clock"
-	"github.com/ddtop/ddtop/sampler/ruby"
+	"github.com/ddtop/ddtop/sampler/native/iterator"
 )
 
 // runningRun takes stacks of running threads of a process.
@@ -20,6 +20,10 @@ func (x *runningRun) stop() error { return x.Stop() }
 // MayRun returns why stacks of running threads cannot be taken on this machine, as ddtop knows without trying.
 func MayRun() error { return clock.Check() }
 
+// CheckNative returns why stacks of running threads cannot be taken on this machine, and why not all registers of
+// blocked threads can be read. It tries both.
+func CheckNative() (running, registers error) { return clock.Try(), iterator.Try() }
+
 // openRunning has the kernel take stacks of the process's running threads.
 func openRunning(ctx context.Context, s *Source) (*runningRun, error) {
 	if err := MayRun(); err != nil {
@@ -28,14 +32,7 @@ func openRunning(ctx context.Context, s *Source) (*runningRun, error) {
 	if _, ok := s.reader.Contexts(); !ok {
 		return nil, fmt.Errorf("process %d: %w: parts of its Ruby stacks are elsewhere (ZJIT)", s.proc.PID(), ErrNoRunning)
 	}
-	if err := s.ownThreads(ctx, ErrNoRunning); err != nil {
-		return nil, err
-	}
-	var scheduler ruby.Scheduler
-	err := s.readThreads(ctx, func() (err error) {
-		scheduler, err = s.reader.UnprobedScheduler()
-		return err
-	})
+	scheduler, err := unprobedScheduler(ctx, s, ErrNoRunning)
 	if err != nil {
 		return nil, err
 	}

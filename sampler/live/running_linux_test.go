@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/rubytest/spend"
@@ -158,6 +162,101 @@ func TestRunningBeginsAndEnds(t *testing.T) {
 		t.Errorf("%v, %d turns, %d samples with stacks while it was off, failed: %s", err, turns, off, s.Running.Failed())
 	}
 	if err := s.Running.End(); err != nil || s.Running.On() {
+		t.Error(err)
+	}
+}
+
+// TestOtherCodeAtTheSamePlace: a program loads two libraries in turns, each at the place of the other. No C function of
+// one is shown below the method that calls the other. It takes 5 s on a full machine. TestSteady of clock is the
+// quick test of the same promise.
+func TestOtherCodeAtTheSamePlace(t *testing.T) {
+	rubytest.Long(t)
+	if err := MayRun(); err != nil {
+		t.Skip(err)
+	}
+	p := rubytest.One(t).Start(t, `
+		require "fiddle"
+		$stdin.gets
+		def call(name)
+		  library = Fiddle.dlopen(File.expand_path(name + ".so"))
+		  at = library["spin_" + name]
+		  Fiddle::Function.new(at, [Fiddle::TYPE_LONG], Fiddle::TYPE_INT).call(30_000_000)
+		  library.close
+		  at
+		end
+		def first; call("first"); end
+		def second; call("second"); end
+		puts first == second
+		$stdout.flush
+		loop { first; second }
+	`, rubytest.Options{})
+	const code = "volatile long sum; int NAME(long n) { while (n-- > 0) sum += n; return sum; }"
+	source := filepath.Join(t.TempDir(), "spin.c")
+	if err := os.WriteFile(source, []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"first", "second"} {
+		cmd := exec.Command(rubytest.Program(t, "gcc", "gcc libc6-dev"), "-O1", "-shared", "-fPIC", "-nostdlib",
+			"-DNAME=spin_"+name, "-o", filepath.Join(p.HostDir, name+".so"), source)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if err := os.Chmod(filepath.Join(p.HostDir, name+".so"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Send(t, "go on")
+	p.Expect(t, "true")
+	s, err := Open(t.Context(), p.PID, Options{Running: true, RunningRate: 999})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+	defer cancel()
+	const enough = 50
+	seen := make(map[string]int)
+	var counts sampler.RunningCounts
+	err = s.Run(ctx, func(x *sampler.Sample) {
+		counts, _ = x.Native.Running()
+		for i := range x.Runs {
+			var function, method string
+			for _, id := range s.Dictionary().Frames(x.Runs[i].Stack, nil) {
+				switch label := s.Dictionary().Frame(id).Label; label {
+				case "spin_first", "spin_second":
+					function = label
+				case "Object#first", "Object#second":
+					method = label
+				}
+			}
+			if function != "" {
+				seen[method+" "+function]++
+			}
+		}
+		if seen["Object#first spin_first"] >= enough && seen["Object#second spin_second"] >= enough {
+			cancel()
+		}
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if t.Logf("%v, %+v", seen, counts); len(seen) != 2 || counts.Refused == 0 || ctx.Err() == nil {
+		t.Errorf("%v, and %d were refused", seen, counts.Refused)
+	}
+}
+
+// TestNotBegun: if ddtop stops before the stacks have begun, it does not say that the process's memory hangs.
+func TestNotBegun(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	hangs := NoAnswer(4711, nil)
+	if err := notBegun(ctx, 4711, hangs); !errors.Is(err, attach.ErrNoAnswer) {
+		t.Error(err)
+	}
+	stop()
+	if err := notBegun(ctx, 4711, hangs); errors.Is(err, attach.ErrNoAnswer) || !errors.Is(err, ErrNoRunning) {
+		t.Error(err)
+	}
+	if err := notBegun(ctx, 4711, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -9,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact"
@@ -36,7 +34,7 @@ const (
 // countEveryNS is the interval between two readings of what the programs have counted, in ns. Each takes a system call.
 // If there are more than manyRuns processes it is manyCountEveryNS, because losses are seen without a call. It is
 // quietCountNS while the process does nothing.
-const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 500_000_000, 1_000_000_000
+const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 1_000_000_000, 1_000_000_000
 
 // leastFetch is the shortest time between two looks for records, in ns.
 const leastFetch = 20e6
@@ -88,94 +86,12 @@ type switchRun struct {
 	busy, rate        float64
 	load              pace.OwnLoad
 	changed           uint64
-	// Records are missing of some time between gapFromNS and gapToNS. filledNS is the time of the last sample that was given its changes.
+	// Records are missing of some time between gapFromNS and gapToNS. filledNS is the time of the last sample that was
+	// given its changes.
 	gapFromNS, gapToNS, filledNS int64
 	ended                        string
 	err                          error
 	closed                       bool
-}
-
-// openSwitches has the kernel make records of the process's thread switches.
-func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
-	moves := s.switches.from == FromMoved
-	if !moves {
-		if err := tracer.Check(); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.ownThreads(ctx, errSwitches); err != nil {
-		return nil, err
-	}
-	var scheduler ruby.Scheduler
-	err := s.readThreads(ctx, func() (err error) {
-		scheduler, err = s.reader.UnprobedScheduler()
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	x := &switchRun{source: s, quit: make(chan struct{}), done: make(chan struct{})}
-	x.to = exact.NewMachine(func(c *exact.Change) {
-		x.changed++
-		x.changes.Changed(c)
-	})
-	x.stacks, x.taken = stacknames.New(), make(map[instant]stacknames.Taken)
-	x.rules = switches.NewMachine(x.to)
-	x.works = works.New()
-	if moves {
-		x.moved, err = s.openMoved(ctx, &scheduler)
-		x.feed = x.moved
-	} else {
-		x.programs, err = s.openTracer(&scheduler)
-		x.feed = x.programs
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
-		return nil, errors.Join(err, x.feed.Close())
-	}
-	x.changes = exact.NewCollector(x.fromNS)
-	x.everyNS.Store(leastFetch)
-	go x.run()
-	if x.programs != nil {
-		fetching.join(x)
-	}
-	return x, nil
-}
-
-// openTracer loads the programs that make the records.
-func (s *Source) openTracer(scheduler *ruby.Scheduler) (*tracer.Feed, error) {
-	_, stacks := s.reader.Contexts()
-	shift, bits := statusBits(scheduler.Status)
-	collectsShift, collectsBits := statusBits(scheduler.Collects)
-	return tracer.Follow(tracer.Target{
-		PID: s.proc.PID(), Before33: scheduler.Before33, Owner: uint64(scheduler.Owner), QueueTail: uint64(scheduler.QueueTail),
-		ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC, ReadyNode: scheduler.ReadyNode,
-		RunningNode: scheduler.RunningNode, Region: scheduler.Region, Unblock: scheduler.Unblock, Status: scheduler.Status.Offset,
-		ContextOfThread: scheduler.Context, StatusShift: shift, StatusBits: bits, Stacks: stacks,
-		Mutex: scheduler.Mutex, Collector: uint64(scheduler.Collector), CollectsShift: collectsShift, CollectsBits: collectsBits,
-	})
-}
-
-// statusBits returns the place of a bit field within its word.
-func statusBits(f layout.Field) (shift, bits uint) {
-	if f.BitSize == 0 {
-		return 0, uint(8 * f.Size)
-	}
-	return uint(f.BitOffset), uint(f.BitSize)
-}
-
-// begin reads what state the threads are in that have not moved yet.
-func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
-	read, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
-		x.rules.Feed(&switches.Record{
-			Kind: switches.Began, NS: now, TID: t.TID, Thread: uint64(t.Addr), Owner: owner, Queued: t.Queued, Linked: t.Linked,
-			Region: true, Before33: scheduler.Before33, Syscall: -1, DelayNS: delayNS,
-		})
-	})
-	x.fromNS, x.moves.fromNS = read, read
-	return err
 }
 
 // again reports whether it has ended because there were too many records, and may be tried again, as of now.
@@ -186,19 +102,20 @@ func (x *switchRun) again(f *followAgain) bool {
 	}
 	if f.of != x {
 		f.of = x
-		f.ended(to, to-x.fromNS)
+		f.Ended(to, to-x.fromNS)
 	}
 	var switches int64
 	if slow := x.source.slowNow.Load(); slow != nil {
 		switches = slow.Switches
 	}
-	return f.is(pace.Monotonic(), switches, budget.Records.Room(budget.InForce()))
+	return f.Is(pace.Monotonic(), switches, budget.Records.Room(budget.InForce()))
 }
 
 // on reports whether what happens now is followed.
 func (x *switchRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind says in how many ns all that happened until a time can have been handed on. It is zero if it has been, or never will be.
+// behind says in how many ns all that happened until a time can have been handed on. It is zero if it has been handed
+// on, or never will be.
 func (x *switchRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -436,6 +353,26 @@ func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	return name.ID, name.Resumes
 }
 
+// ring wakes the clock's sleeper when the next record is made, so that the clock need not look for records. It returns
+// false if the clock has to look.
+func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
+	if x.programs == nil || !sleep.Wakes() || fetching.is() || !x.mu.TryLock() {
+		return false
+	}
+	defer x.mu.Unlock()
+	if x.closed || !x.on() || !limit.Take(pace.Monotonic()) {
+		return false
+	}
+	x.programs.Ring(sleep.Wake)
+	return true
+}
+
+// still reports whether no thread has had a CPU since a time, by the records that were taken.
+func (x *switchRun) still(sinceNS int64) bool { return x.on() && x.moves.newest.Load() < sinceNS }
+
+// unnamed reports whether stacks wait for names.
+func (x *switchRun) unnamed() bool { return x.stacks.Asked() }
+
 // nameStacks names stacks. The clock calls it between two readings.
 func (x *switchRun) nameStacks() {
 	x.requests.WithoutClock(false)
@@ -481,6 +418,7 @@ func (x *switchRun) endAt(now int64, why string) {
 	x.source.budget.Records.Leave(&x.load)
 	x.toNS.Store(now)
 	fetching.leave(x)
+	wakeClock(x.source) // it samples again what changes have told
 	close(x.quit)
 }
 
@@ -528,10 +466,3 @@ func (x *switchRun) status() sampler.SwitchStatus {
 		Records: x.counts.Records, Lost: x.counts.Lost, Failed: x.counts.Failed, BusyNS: x.counts.BusyNS,
 	}
 }
-
-// MaySwitch returns why thread switches cannot be followed on this machine, as ddtop knows without trying.
-func MaySwitch() error { return tracer.Check() }
-
-// CheckSwitches returns why thread switches cannot be followed on this machine with ddtop's rights. It loads the
-// programs and removes them again. It returns nil if they can. The error is bpf.ErrKernel or bpf.ErrRights.
-func CheckSwitches() error { return tracer.Try() }

@@ -24,8 +24,9 @@ const (
 // functions, and which one is the interpreter's loop (docs/reference/native.md#where-rubys-frames-begin).
 type Ruby struct {
 	module *module
-	// callers are the functions that call the C function of a method, by where they begin in the file.
-	callers map[uint64]bool
+	// calls are the addresses in the file behind the calls of methods' C functions. The functions with these calls
+	// also enter the interpreter, so one of them on a stack does not mean that a C function was called.
+	calls map[uint64]bool
 	// loops are the functions that may be the interpreter's loop. Each has the addresses behind the calls of it.
 	loops []map[uint64]bool
 	// loop is the one that stacks have confirmed. It is -1 before.
@@ -49,11 +50,11 @@ func (s *Space) FindRuby(path string) (*Ruby, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Ruby{module: m, callers: make(map[uint64]bool), loop: -1}
+	r := &Ruby{module: m, calls: make(map[uint64]bool), loop: -1}
 	jumps := make(map[uint64]int)
 	for _, c := range code {
 		if !c.Linkers {
-			r.findCallers(&c)
+			r.findCFunctionCalls(&c)
 			m.table.countJumps(&c, jumps)
 		}
 	}
@@ -70,18 +71,19 @@ func (s *Space) FindRuby(path string) (*Ruby, error) {
 			r.loops = append(r.loops, calls)
 		}
 	}
-	if len(r.callers) == 0 || len(r.loops) == 0 {
+	if len(r.calls) == 0 || len(r.loops) == 0 {
 		return nil, ErrNoRuby
 	}
 	return r, nil
 }
 
-// findCallers finds calls of a C function by way of its definition: call *16(definition), with 8(definition), the
-// function, as the fourth argument (vm_call_cfunc_with_frame and vm_call0_body, vm_insnhelper.c and vm_eval.c).
-func (r *Ruby) findCallers(c *attach.CodeSection) {
+// findCFunctionCalls finds calls of a C function by way of its definition: call *16(definition), with 8(definition),
+// the function, as the fourth argument (vm_call_cfunc_with_frame and vm_call0_body, vm_insnhelper.c and vm_eval.c).
+func (r *Ruby) findCFunctionCalls(c *attach.CodeSection) {
+	const size = 3
 	for at := 0; ; at++ {
 		i := bytes.IndexByte(c.Bytes[at:], 0xff)
-		if i < 0 || at+i+3 > len(c.Bytes) {
+		if i < 0 || at+i+size > len(c.Bytes) {
 			return
 		}
 		at += i
@@ -96,9 +98,7 @@ func (r *Ruby) findCallers(c *attach.CodeSection) {
 			from--
 		}
 		if bytes.Contains(c.Bytes[max(from-beforeCall, 0):from], load) {
-			if function, ok := r.module.table.start(c.Addr + uint64(at)); ok {
-				r.callers[function] = true
-			}
+			r.calls[c.Addr+uint64(at)+size] = true
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (r *Ruby) marks(stack *Stack, loop int) (marks []mark, boundary int) {
 			continue
 		case r.loops[loop][f.PC-uint64(r.module.Bias)]:
 			m = markEnter
-		case !r.callers[f.function]:
+		case !r.calls[f.PC-uint64(r.module.Bias)]:
 			continue
 		}
 		if len(marks) == 0 {

@@ -39,10 +39,11 @@ func TestUnwindCopied(t *testing.T) {
 // cannot be compared with Ruby's frames.
 func TestBelowCopied(t *testing.T) {
 	ruby, other := new(module), new(module)
-	r := &Ruby{module: ruby, callers: map[uint64]bool{0x100: true}, loops: []map[uint64]bool{{0x204: true}}, loop: -1}
+	r := &Ruby{module: ruby, calls: map[uint64]bool{0x120: true}, loops: []map[uint64]bool{{0x204: true}}, loop: -1}
 	ruby.Module = &attach.Module{Bias: testBias}
 	deflate := Frame{PC: 0x9000, module: other, function: 0x8000}
 	caller := Frame{PC: testBias + 0x120, module: ruby, function: 0x100}
+	entering := Frame{PC: testBias + 0x140, module: ruby, function: 0x100}
 	loop := Frame{PC: testBias + 0x180, module: ruby, function: 0x180}
 	exec := Frame{PC: testBias + 0x204, module: ruby, function: 0x200}
 	control := []Control{{C: true}, {Finish: true}}
@@ -56,6 +57,7 @@ func TestBelowCopied(t *testing.T) {
 		"to the interpreter":     {[]Frame{deflate, caller, loop, exec}, errCopied, false, 1, nil},
 		"not to the interpreter": {[]Frame{deflate, caller}, errCopied, false, 0, ErrShort},
 		"not to Ruby":            {[]Frame{deflate}, errCopied, false, 0, errCopied},
+		"a method that is Ruby":  {[]Frame{deflate, caller, loop, exec, entering}, errCopied, false, 1, nil},
 		"a call half done":       {[]Frame{deflate, loop, exec}, errCopied, false, 0, ErrMisfit},
 		"up to a JIT's code":     {[]Frame{deflate}, errJIT, true, 1, nil},
 	} {

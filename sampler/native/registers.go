@@ -13,6 +13,10 @@ const (
 var registerNames = [numRegisters]string{"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
 	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "the return address"}
 
+// KernelNames are the kernel's names of the registers (struct pt_regs, arch/x86/include/asm/ptrace.h).
+var KernelNames = [NumRegisters]string{"ax", "dx", "cx", "bx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12",
+	"r13", "r14", "r15", "ip"}
+
 // Registers are the known registers of a thread, or of a frame of its stack.
 type Registers struct {
 	values [numRegisters]uint64
@@ -66,12 +70,13 @@ func (n unknownRegister) Error() string { return "register " + registerNames[n] 
 // (psABI, "Registers").
 const preserved = 1<<regRBX | 1<<regRBP | 1<<regR12 | 1<<13 | 1<<14 | 1<<regR15
 
-// Moment identifies a moment between two turns on a CPU. A thread whose Moment is the same before and after a read has
+// Moment identifies a time between two turns on a CPU. A thread whose Moment is the same before and after a read has
 // not moved in between.
 type Moment struct {
 	// Turns is how often the thread was given a CPU.
 	Turns int64
-	// Call is the system call with its arguments, the stack pointer and the program counter.
+	// Call is the system call with its arguments, the stack pointer and the program counter. It is empty if Turns say
+	// enough.
 	Call string
 }
 
@@ -80,4 +85,6 @@ type Moment struct {
 type Source interface {
 	// Registers returns a thread's registers and their Moment. ok is false if the thread runs or wants to run.
 	Registers(tid int32) (r Registers, at Moment, ok bool, err error)
+	// Stays reports whether a thread has not moved since a Moment that Registers has returned.
+	Stays(tid int32, at Moment) (bool, error)
 }

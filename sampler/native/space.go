@@ -42,8 +42,9 @@ type Space struct {
 	tables   int
 	// executed is how many bytes of programs were executed for the current stack.
 	executed int
-	// again: the mappings may be read again for an address that none holds.
-	again bool
+	// again: the mappings may be read again for an address that none holds. readings is how often they were read.
+	again    bool
+	readings uint64
 }
 
 // fileID identifies a mapped file. After an upgrade under a running process two files of one path can be mapped.
@@ -77,6 +78,7 @@ func (s *Space) Refresh() error {
 	if err != nil {
 		return err
 	}
+	s.readings++
 	if !slices.Equal(mappings, s.mappings) {
 		s.keepModules(mappings)
 		s.mappings = mappings
@@ -85,6 +87,9 @@ func (s *Space) Refresh() error {
 	s.again = true
 	return nil
 }
+
+// Readings is how often the mappings were read.
+func (s *Space) Readings() uint64 { return s.readings }
 
 // keepModules drops the modules whose mappings have changed.
 func (s *Space) keepModules(mappings []attach.Mapping) {

@@ -3,6 +3,7 @@ package native_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/servertest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/native"
+	"github.com/ddtop/ddtop/sampler/native/iterator"
 )
 
 // euStack returns what elfutils says of a process: the addresses of each thread, innermost first.
@@ -49,6 +52,8 @@ func euStack(t *testing.T, pid int) map[int32][]uint64 {
 type stacks struct {
 	tasks *kernel.Tasks
 	space *native.Space
+	// all gives all registers. It is nil if only stack pointer and program counter are to be known.
+	all *iterator.Iterator
 }
 
 func openStacks(t testing.TB, pid int) *stacks {
@@ -70,7 +75,20 @@ func openStacks(t testing.TB, pid int) *stacks {
 		tasks.Close()
 		p.Close()
 	})
-	return &stacks{tasks, space}
+	return &stacks{tasks: tasks, space: space}
+}
+
+// knowAll has all registers known from now on. It skips the test where the machine forbids that.
+func (s *stacks) knowAll(t *testing.T, pid int) {
+	t.Helper()
+	if err := iterator.Check(); err != nil {
+		t.Skip(err)
+	}
+	var err error
+	if s.all, err = iterator.Open(pid); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.all.Close() })
 }
 
 // read returns the addresses of a thread's stack. ok is false if the thread runs, or ran meanwhile.
@@ -83,7 +101,19 @@ func (s *stacks) read(t testing.TB, tid int32) (pcs []uint64, stack native.Stack
 	if !ok {
 		return nil, stack, false
 	}
-	stack = s.space.Unwind(native.At(before.SP, before.PC))
+	regs := native.At(before.SP, before.PC)
+	if s.all != nil {
+		threads := make(map[int32]iterator.Thread)
+		if err := s.all.Read(threads); err != nil {
+			t.Fatal(err)
+		}
+		x, ok := threads[tid]
+		if !ok || x.Turns != before.Turns {
+			return nil, stack, false
+		}
+		regs = x.Registers
+	}
+	stack = s.space.Unwind(regs)
 	after, _, err := s.tasks.Standing(tid)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +159,7 @@ func (s *stacks) compare(t *testing.T, pid int, tids map[string]int32) {
 }
 
 // TestStacksEqualElfutils compares the stacks of threads that wait in many ways with eu-stack's, frame by frame, from
-// the innermost function to the thread's start.
+// the innermost function to the thread's start. It does so with the registers that /proc tells, and with all.
 func TestStacksEqualElfutils(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})
@@ -142,18 +172,58 @@ func TestStacksEqualElfutils(t *testing.T) {
 		if len(tids) < 30 {
 			t.Fatalf("%d threads", len(tids))
 		}
-		openStacks(t, p.PID).compare(t, p.PID, tids)
+		s := openStacks(t, p.PID)
+		t.Run("proc", func(t *testing.T) { s.compare(t, p.PID, tids) })
+		t.Run("iterator", func(t *testing.T) {
+			s.knowAll(t, p.PID)
+			s.compare(t, p.PID, tids)
+		})
 	})
 }
 
-// TestSignalHandlers compares a stack through signal handlers, one of them on a stack of its own, with eu-stack's.
-func TestSignalHandlers(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "signals")
-	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
-	if text, err := exec.Command(gcc, "-O1", "-o", program, "testdata/signals.c").CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v: %s", err, text)
+// TestLibraryWithFramePointers: libpq finds its frames by rbp, which /proc does not tell. With all registers, the stack
+// of a thread that waits in it for PostgreSQL is eu-stack's to the thread's start. Without them it ends in libpq.
+func TestLibraryWithFramePointers(t *testing.T) {
+	ruby := rubytest.Program(t, "ruby", "ruby")
+	if text, err := exec.Command(ruby, "-rpg", "-e", "0").CombinedOutput(); err != nil {
+		rubytest.Skip(t, "needs Ruby's pg: apt-get install ruby-pg (%s)", bytes.TrimSpace(text))
 	}
-	cmd := exec.Command(program)
+	pid := startReady(t, exec.Command(ruby, "-rpg", "-e", `
+		$stdout.sync = true
+		db = PG.connect(host: "127.0.0.1", port: ARGV.fetch(0), user: "ddtop", dbname: "postgres")
+		puts "ready"
+		db.sync_exec_params("select pg_sleep($1)", [1000])`, servertest.Postgres(t)))
+	s := openStacks(t, pid)
+	named := func() (names []string, stopped error) {
+		t.Helper()
+		for until := time.Now().Add(rubytest.Timeout); !slices.Contains(names, "poll"); {
+			if time.Now().After(until) {
+				t.Fatalf("the thread is in %v", names)
+			}
+			names = nil
+			_, stack, _ := s.read(t, int32(pid))
+			for _, f := range s.space.Names(stack.Frames) {
+				names = append(names, f.Name)
+			}
+			stopped = stack.Stopped
+		}
+		return names, stopped
+	}
+	var stop *native.Stop
+	if names, err := named(); !errors.As(err, &stop) || stop.Library != "libpq" || !stop.Unknown() {
+		t.Errorf("with the registers of /proc: %v, stopped by %v", names, err)
+	}
+	s.knowAll(t, pid)
+	s.compare(t, pid, map[string]int32{"main": int32(pid)})
+	names, err := named()
+	if at := slices.Index(names, "PQgetResult"); err != nil || names[0] != "poll" || slices.Index(names, "rb_nogvl") < at {
+		t.Errorf("with all registers: %v, stopped by %v", names, err)
+	}
+}
+
+// startReady starts a program that prints "ready", and waits for that. The program ends with the test.
+func startReady(t *testing.T, cmd *exec.Cmd) (pid int) {
+	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -168,9 +238,20 @@ func TestSignalHandlers(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	s := openStacks(t, cmd.Process.Pid)
-	s.compare(t, cmd.Process.Pid, map[string]int32{"main": int32(cmd.Process.Pid)})
-	_, stack, _ := s.read(t, int32(cmd.Process.Pid))
+	return cmd.Process.Pid
+}
+
+// TestSignalHandlers compares a stack through signal handlers, one of them on a stack of its own, with eu-stack's.
+func TestSignalHandlers(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "signals")
+	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
+	if text, err := exec.Command(gcc, "-O1", "-o", program, "testdata/signals.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v: %s", err, text)
+	}
+	pid := startReady(t, exec.Command(program))
+	s := openStacks(t, pid)
+	s.compare(t, pid, map[string]int32{"main": int32(pid)})
+	_, stack, _ := s.read(t, int32(pid))
 	var names []string
 	for _, f := range s.space.Names(stack.Frames) {
 		names = append(names, f.Name)

@@ -40,6 +40,12 @@ type Stop struct {
 // Unwrap gives the cause.
 func (e *Stop) Unwrap() error { return e.Err }
 
+// Unknown reports whether the cause is a register that is not known.
+func (e *Stop) Unknown() bool {
+	var unknown unknownRegister
+	return errors.As(e.Err, &unknown)
+}
+
 // Error names the file.
 func (e *Stop) Error() string {
 	var unknown unknownRegister

@@ -215,20 +215,27 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 // It returns true if the names are not known.
 func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	known := false
+	in := r.innermost(t, func(label string) bool {
+		known = known || label != ""
+		return strings.HasPrefix(label, class)
+	})
+	return in || !known
+}
+
+// innermost reports whether matches returns true for the label of an innermost frame. Labels lose their "Thread::".
+func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool {
 	stack := t.stack.id
 	for range t.stack.topSelf {
 		if stack == 0 {
 			break
 		}
 		caller, id := r.dict.Stack(stack)
-		f := r.dict.Frame(id)
-		if strings.HasPrefix(strings.TrimPrefix(f.Label, "Thread::"), class) {
+		if matches(strings.TrimPrefix(r.dict.Frame(id).Label, "Thread::")) {
 			return true
 		}
-		known = known || f.Label != ""
 		stack = caller
 	}
-	return !known
+	return false
 }
 
 // payload is the address of a typed data object's struct; 0 when it could not be read.

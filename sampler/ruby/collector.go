@@ -4,7 +4,6 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
 // collector reads what the garbage collector counts, around the frames of the thread that it is charged to.
@@ -70,12 +69,6 @@ func (r *threadList) soleOwner() *thread {
 		found = t
 	}
 	return found
-}
-
-// newGCReader returns the reader of a VM's collector by the address of its object space. It is nil if that cannot be.
-func newGCReader(vm *VM, objspace attach.Address, objects *heap.Objects, now func() int64, reads *sampler.Reads) *gc.Reader {
-	return gc.New(gc.Target{Mem: vm.Mem, Table: vm.Table, Release: vm.Release, VM: vm.Addr, Objspace: objspace,
-		ZJITFrames: vm.ZJITFrames, Objects: objects, Now: now, Reads: reads})
 }
 
 func (r *collector) listRactors() {

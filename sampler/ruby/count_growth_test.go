@@ -9,18 +9,19 @@ import (
 )
 
 // growthProgram does a round of work for each line. It leaks, replaces what a full cache holds and fills another cache.
-// It also fills a list that it empties every seven rounds, and makes short-lived objects. Every second round ends with
-// a major collection.
+// It also fills a list that it empties every seven rounds, makes short-lived objects, and lets memory of malloc grow.
+// Every second round ends with a major collection.
 const growthProgram = `
 class Leaked; end
 class Cached; end
 class Filling; end
 class Listed; end
-leak, cache, filling, list = [], Array.new(3000) { Cached.new }, [], []
+leak, cache, filling, list, grown = [], Array.new(3000) { Cached.new }, [], [], +""
 round = 0
 puts "ready"; $stdout.flush
 while $stdin.gets
   round += 1
+  grown << "x" * 200_000
   40.times { leak << Leaked.new }
   300.times { |i| cache[(round * 300 + i) % 3000] = Cached.new }
   200.times { filling << Filling.new } if round <= 16
@@ -32,8 +33,8 @@ while $stdin.gets
 end
 `
 
-// TestHeapGrowth names what a program leaks, and a cache while it fills. A full cache, a list that is emptied and
-// short-lived objects are not named.
+// TestHeapGrowth names what a program leaks, and a cache while it fills. A full cache, a list that is emptied,
+// short-lived objects and growing memory outside of slots are not named.
 func TestHeapGrowth(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, growthProgram, rubytest.Options{})

@@ -53,7 +53,9 @@ func TestLists(t *testing.T) {
 		var lists []sampler.List
 		for deadline := time.Now().Add(rubytest.Timeout); len(lists) != len(want); {
 			if rd.Read(sampler.StackTick, &s) == nil {
-				_, lists = rd.Pools()
+				var q sampler.Queues
+				rd.Pools(&q)
+				lists = q.Lists
 			}
 			if time.Now().After(deadline) {
 				rubytest.TooSeldomNow(t, "Queues %+v, want %v", lists, want)

@@ -1,7 +1,7 @@
 package ruby
 
 import (
-	"strings"
+	"slices"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
@@ -72,24 +72,8 @@ var takers = [...]string{
 
 // takes reports whether a thread waits to take from a Queue, by its innermost frames.
 func (r *blockReader) takes(t *thread, kind sampler.BlockKind) bool {
-	if kind != sampler.BlockQueue && kind != sampler.BlockSizedQueue {
-		return false
-	}
-	stack := t.stack.id
-	for range t.stack.topSelf {
-		if stack == 0 {
-			break
-		}
-		caller, id := r.dict.Stack(stack)
-		label := strings.TrimPrefix(r.dict.Frame(id).Label, "Thread::")
-		for _, m := range takers {
-			if label == m {
-				return true
-			}
-		}
-		stack = caller
-	}
-	return false
+	return (kind == sampler.BlockQueue || kind == sampler.BlockSizedQueue) &&
+		r.innermost(t, func(label string) bool { return slices.Contains(takers[:], label) })
 }
 
 // queueItems returns the number of items in a Queue. It returns zero if that cannot be read.

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/census"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/trace"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
@@ -104,7 +105,8 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 		r.gvl.currentEC = sym.Addr
 	}
 	if objspace := r.addressAt(vm.Addr + attach.Address(o.VMObjspace)); objspace != 0 {
-		r.gc = newGCReader(vm, objspace, r.dec.Objects, r.now, &r.reads)
+		r.gc = gc.New(gc.Target{Mem: vm.Mem, Table: vm.Table, Release: vm.Release, VM: vm.Addr, Objspace: objspace,
+			ZJITFrames: vm.ZJITFrames, Objects: r.dec.Objects, Now: r.now, Reads: &r.reads})
 	}
 	return r, nil
 }
@@ -163,10 +165,18 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
 
-// Pools returns the pools of threads that serve requests or jobs, and the program's Queues, as memory has them now.
-// Call it behind a Read.
-func (r *Reader) Pools() ([]sampler.Pool, []sampler.List) {
-	return r.serving.finder.Pools(), r.serving.finder.Lists()
+// Pools reads the pools of threads, the program's Queues, and the pools of connections. Call it behind a Read.
+func (r *Reader) Pools(q *sampler.Queues) {
+	q.Pools, q.Lists = r.serving.finder.Pools(), r.serving.finder.Lists()
+	for _, l := range r.serving.finder.Leases() {
+		lease := sampler.Lease{Queue: l.Queue, Size: l.Size}
+		for _, owner := range l.Owners {
+			if t := r.list.threadOf(owner); t != nil {
+				lease.Owners = append(lease.Owners, t.id)
+			}
+		}
+		q.Leases = append(q.Leases, lease)
+	}
 }
 
 // FollowFibers goes on reading the fibers that wait, while its allowance lasts, and returns the last whole result, or

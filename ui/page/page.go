@@ -65,6 +65,10 @@ type Wheeled interface {
 	Wheel(h scene.Host, x, y, d int, onAxis bool) (cmd tea.Cmd, done bool)
 }
 
+// Parted is a page that shows a list only in some of its parts. Lists reports whether a list is shown now, which a
+// search would narrow.
+type Parted interface{ Lists() bool }
+
 // Counted is a page that counts the results of a search.
 type Counted interface{ Found() string }
 

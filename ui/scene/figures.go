@@ -44,7 +44,7 @@ type Figures struct {
 	Dropped uint64
 	LeftOut uint64 // names
 	slow    bool
-	// Halted is what holds the process from outside at the end; nil: nothing does.
+	// Halted is what holds the process from outside at the end. It is nil if nothing does.
 	Halted     *Halt
 	PauseShare float64 // of the time
 	PauseNS    int64   // their mean length
@@ -81,7 +81,7 @@ func (f *Figures) Load(r *store.Reading, fromNS, toNS int64) {
 	}
 	f.Waiting, f.GC = sum.Waiters(), sum.GC()
 	f.CPU, f.Throttled = style.Share(sum.CPUNS, sum.SampledNS), style.Share(sum.ThrottledNS, sum.SampledNS)
-	f.loadOwners(r, fromNS, toNS)
+	f.Held, f.HeldSpark = Busiest(r, fromNS, toNS, sparkColumns)
 	f.loadMarks(r, fromNS, toNS)
 	var open []gvl.Wait
 	for i := range r.States {
@@ -90,10 +90,6 @@ func (f *Figures) Load(r *store.Reading, fromNS, toNS int64) {
 		}
 	}
 	f.WaitLengths, f.Waits = r.Waits.Lengths(fromNS, toNS, open)
-}
-
-func (f *Figures) loadOwners(r *store.Reading, fromNS, toNS int64) {
-	f.Held, f.HeldSpark = Busiest(r, fromNS, toNS, sparkColumns)
 }
 
 // Busiest returns the share of a time for which the GVL was held, and that share by columns: of the ractor whose GVL
@@ -151,7 +147,8 @@ func (f *Figures) loadMarks(r *store.Reading, fromNS, toNS int64) {
 // Enough reports whether a kind of figure has its least quality.
 func (f *Figures) Enough(kind sampler.Figure) bool { return f.lacks[kind] == "" }
 
-// Why says why figures of some kinds are not told: – and the reason of the first of them. It is empty if all have their least quality.
+// Why returns the reason why figures of some kinds are not shown: – and the reason of the first of them. It is empty if
+// all have their least quality.
 func (f *Figures) Why(kinds ...sampler.Figure) string {
 	for _, kind := range kinds {
 		if why := f.lacks[kind]; why != "" {
@@ -189,7 +186,7 @@ func (f *Figures) MissesWaits() bool { return f.lowered && !f.exact && f.LockHz 
 // Lost is the share of the stacks read that are not there in full.
 func (f *Figures) Lost() float64 { return style.Share(int64(f.stacks.Lost), int64(f.stacks.Read)) }
 
-// MayTake is the share of a CPU that ddtop may take, at the end of the time shown; 0: there is no limit.
+// MayTake returns the share of a CPU that ddtop may take, at the end of the time shown. Zero means no limit.
 func (f *Figures) MayTake(p *sampler.Process) float64 {
 	switch {
 	case f.Extended && p.OverheadMost > 0:
@@ -262,7 +259,7 @@ type Halt struct {
 	Finding findings.Finding
 }
 
-// HaltOf is what holds a process; nil: nothing does.
+// HaltOf returns what holds a process. It is nil if nothing does.
 func HaltOf(p *sampler.Proc) *Halt {
 	switch {
 	case p.Frozen:

@@ -18,7 +18,7 @@ type FindingID struct {
 	Rule string
 }
 
-// ID is what tells the finding at an index from the others; the zero value where there is none.
+// ID returns the identity of the finding at an index. It is the zero value if the index has no finding.
 func (f *Findings) ID(i int) FindingID {
 	if i >= len(f.List) {
 		return FindingID{}
@@ -30,7 +30,7 @@ func (f *Findings) ID(i int) FindingID {
 	return id
 }
 
-// Index is where a finding is now; -1: it is gone.
+// Index returns the place of a finding now. It is -1 if the finding is gone.
 func (f *Findings) Index(id FindingID) int {
 	for i := range f.List {
 		if f.ID(i) == id {
@@ -43,7 +43,7 @@ func (f *Findings) Index(id FindingID) int {
 // Findings describes what is wrong in plain words, the cause first, with advice if there is room.
 type Findings struct {
 	List []findings.Finding
-	// Owners are the processes that they are about, one for each; nil: all are about the one that is shown.
+	// Owners are the processes of the findings, one for each. It is nil if all belong to the process that is shown.
 	Owners []*Member
 	// Note replaces the findings while there is nothing to judge yet.
 	Note string
@@ -51,7 +51,7 @@ type Findings struct {
 	Below string
 	// Others names the worst active finding of other processes. It is empty if there is none.
 	Others string
-	// Young: memory was not watched for long enough to tell of its growth.
+	// Young is true until memory was watched for long enough to find growth.
 	Young bool
 }
 
@@ -73,7 +73,7 @@ func (v *Findings) Pool(waiters []sampler.ThreadID) bool {
 
 const (
 	noFindings = "no findings: nothing stands out in the last 10 s"
-	// noneNow leads where there are findings of the past.
+	// noneNow is the first line if only the past has findings.
 	noneNow = "no findings now"
 	// FiguresOf stands beside the first finding, from figuresOfWidth columns on: the pictures below it are of longer
 	// time spans.
@@ -81,8 +81,8 @@ const (
 	FiguresOfWidth = 100
 )
 
-// NothingFound says that there is no finding, and of what that is said while it can't be of all: memory is watched for
-// some time before its growth is told.
+// NothingFound returns the text for no finding. While memory is not watched for long enough, the text leaves memory's
+// growth out.
 func (f *Findings) NothingFound() (mark, text string) {
 	switch {
 	case f.Below != "":

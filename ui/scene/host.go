@@ -33,11 +33,11 @@ const (
 	PageMemory    PageID = "memory"
 	PageRequests  PageID = "requests"
 	PageWaits     PageID = "waits"
-	PageProcesses PageID = "processes" // absent where there is one process
+	PageProcesses PageID = "processes" // absent if there is one process
 )
 
-// Offers says which views there are that not every process has: that of processes where there are several, that of
-// requests once one or a job was seen.
+// Offers says which of the views that not every process has are there. There is a view of processes if there are
+// several, and a view of requests once a request or a job was seen.
 type Offers struct{ Processes, Requests bool }
 
 // Host is the screen that a page is on. Keys and clicks of a page change the page itself, the scene, and what the Host
@@ -86,7 +86,7 @@ const (
 // Message is what the last key has to say; the next key takes it away.
 type Message struct {
 	Text    string
-	Problem bool     // it tells of a failure
+	Problem bool     // it reports a failure
 	Hint    bool     // nothing was done: it says what could be
 	Paths   []string // in text
 }
@@ -106,10 +106,10 @@ func (l *Message) Clear() { *l = Message{} }
 type Binding struct {
 	// Keys are what tea.KeyPressMsg.String gives.
 	Keys []string
-	// Show is how the keys are written for people; short the one or two words of the footer ("" keeps it out of
-	// there); help the line of the help overlay.
+	// Show is how the keys are written for people. Short has the one or two words of the footer. If it is empty, the
+	// footer does not have the keys. Help is the line of the help overlay.
 	Show, Short, Help string
-	// Footer is how the footer writes the keys when it means others with them; "": as show.
+	// Footer is how the footer writes the keys together with others. If it is empty, the footer writes Show.
 	Footer string
 	// Always: the footer has room for it whatever else has none.
 	Always bool

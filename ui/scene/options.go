@@ -41,6 +41,18 @@ type NativeSwitch interface {
 	Failed() string
 }
 
+// A HeapReader reads the heap of a process from outside, while the process runs on (docs/tasks/heap.md). Its methods
+// take seconds. The screen calls them in the background.
+type HeapReader interface {
+	// Count counts the objects. With memory it also reads what the resident memory consists of. That part is nil if it
+	// cannot be read.
+	Count(ctx context.Context, memory bool) (*sampler.HeapCount, *sampler.MemoryParts, error)
+	// Explain returns lines of text: what holds the objects of a class, or the largest objects if class is empty.
+	// progress receives how many pages have been copied. hurry reports whether the user does not want to wait for the
+	// budget.
+	Explain(ctx context.Context, class string, hurry func() bool, progress func(done, total int)) (string, error)
+}
+
 // The defaults of Options.
 const (
 	DefaultWindow  = 30 * time.Second
@@ -91,6 +103,8 @@ type Options struct {
 	Exact ExactSwitch
 	// Native switches C stacks of running threads on and off. It is nil if this is impossible, as Exact is.
 	Native NativeSwitch
+	// Heap returns the reader of the heap of a process. It is nil if no heap can be read: for a recording.
+	Heap func(pid int) HeapReader
 	// Below reports that the caller shows the processes below the target, too, when Run returns ErrBelow.
 	Below bool
 	// Replay reports that the Source is a recording, so its end is not the end of a process.

@@ -52,14 +52,14 @@ type Scene struct {
 	Figures      Figures
 	Findings     Findings
 	Notes        Notes
-	// Threads are those of the time shown, weights where their time went: of WeightsOf.
+	// Threads are the threads of the time shown. Weights are where the time of WeightsOf went.
 	Threads   Threads
 	Weights   flamegraph.Snapshot
 	WeightsOf FlameRange
 	Served    Served
 	*Selection
 
-	Drag  *Drag  // nil: the mouse selects no time span
+	Drag  *Drag  // nil unless the mouse selects a time span
 	Zones []Zone // where a click does something
 }
 
@@ -83,8 +83,8 @@ func (sc *Scene) WeightsStale() bool {
 	return sc.AtNS-of.AtNS >= min(max(leastNS, min(secondNS, sc.WindowNS/30), sc.WindowNS/parts), (sc.AtNS-sc.OldestNS)/2)
 }
 
-// Axis returns how many cells the time axis has and the time span it covers. A cell is a whole number of kept
-// columns, so that the picture moves by whole cells and does not shimmer; there are as many as come nearest to the
+// Axis returns how many cells the time axis has and the time span that it covers. A cell is a whole number of kept
+// columns, so the picture moves by whole cells and does not shimmer. There are as many cells as come nearest to the
 // window and fit the terminal's columns.
 func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 	cols = max(cols, 1)
@@ -101,8 +101,8 @@ const (
 	shiftShare = 20
 )
 
-// TimeWindow returns the edges of the time axis, which ends with the moment that is shown. That of a live picture with
-// short cells moves by several of them at a time and has only whole ones, so that it stands between two moves.
+// TimeWindow returns the edges of the time axis, which ends with the moment that is shown. If the cells of a live
+// picture are short, the axis has whole cells alone and moves by several of them. Between two moves it stands still.
 func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
 	fromNS, toNS = tl.Window(sc.AtNS, spanNS, cells)
 	if sc.Frozen || sc.Source.Done {
@@ -171,7 +171,7 @@ type Regions struct {
 	Rows, RowCount, Lanes, LaneCount int
 	// RowBudget is how many rows the timeline could have.
 	RowBudget int
-	// Legend is the row of the legend, under the lanes; 0: there is none.
+	// Legend is the row of the legend, under the lanes. It is zero if there is none.
 	Legend int
 	// Rule is the line above the flamegraph; flame and FlameRows the flamegraph.
 	Rule, Flame, FlameRows int
@@ -183,8 +183,8 @@ type Regions struct {
 
 // Demand is what there is to show.
 type Demand struct {
-	// Rows is the number of timeline rows; lanes the number of GVL lanes; FlameRows the depth of the flamegraph, 0: not
-	// known yet.
+	// Rows is the number of timeline rows, Lanes the number of GVL lanes. FlameRows is the depth of the flamegraph. It
+	// is zero until it is known.
 	Rows, Lanes, FlameRows int
 	// Longest is the columns that the longest name needs, its indentation included.
 	Longest int

@@ -23,11 +23,11 @@ type Served struct {
 	// Running are those in progress at the moment shown, the oldest first; of is for whom threads work then.
 	Running   []account.Request
 	ServingOf map[sampler.ThreadID]sampler.Serving
-	// Last is the one that ended last, while none is in progress; nil: none is remembered.
+	// Last is the request that ended last, while none is in progress. It is nil if none is remembered.
 	Last *account.Request
 	// Endpoints are the routes and the classes of jobs in the time shown, those with most time first.
 	Endpoints []account.Endpoint
-	// Lengths are those of all that began and ended in the time shown, PerSecond how many ended.
+	// Lengths are the lengths of all requests that began and ended in the time shown, PerSecond how many ended.
 	Lengths gvl.Histogram
 	// Queued holds the times for which they had waited before a thread took them.
 	Queued    gvl.Histogram
@@ -38,8 +38,8 @@ type Served struct {
 	LeftOut uint64
 	// RoutesFromNS is from when on endpoints are told, if that is later than the begin of the time shown; else 0.
 	RoutesFromNS int64
-	// Fibers is the last look at the fibers that wait, fibersNS how old it is, in ns; nil: there was none, or the
-	// moment is an earlier one.
+	// Fibers are the fibers that wait, by the last reading. It is nil if there was no reading, or if an earlier moment
+	// is shown. fibersNS is the age of the reading, in ns.
 	Fibers   *sampler.Fibers
 	fibersNS int64
 	// Server: code of a server or a job runner was met, whoever it serves.
@@ -102,8 +102,9 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	s.Seen = s.Seen || len(s.Running) > 0 || len(s.Endpoints) > 0
 }
 
-// Length is the length that a share of those that began and ended in the time shown did not exceed; "–" without any. All shares are told by one
-// estimate: if half of them may be off by much, all lengths are upper bounds.
+// Length returns the length that a share of the requests that began and ended in the time shown did not exceed. It is
+// "–" if there are none. All shares have one estimate. If half of the requests may be off by much, all lengths are
+// upper bounds.
 func (s *Served) Length(q float64) string {
 	if n, _ := s.Lengths.Count(); n == 0 {
 		return "–"
@@ -129,7 +130,7 @@ func (s *Served) QueuedText() string {
 	return fmt.Sprintf("queued p50 %s p95 %s max %s before", units.Duration(s.Queued.Quantile(.5)), units.Duration(s.Queued.Quantile(.95)), units.Duration(longest))
 }
 
-// oldLookNS is the age from which on it is told how old a look at fibers is, in ns.
+// oldLookNS is the age from which on the screen shows how old a reading of fibers is, in ns.
 const oldLookNS = int64(2e9)
 
 // FibersText counts the fibers that wait: "400 fibers wait", "400 fibers wait (as of 4 s ago)"; "" without any.
@@ -184,7 +185,8 @@ func EndpointName(kind sampler.WorkKind, name string) string {
 	return "(route not known)"
 }
 
-// RequestOf is what a thread works for at the moment shown: its route or class; "": for nobody, or that is not known.
+// RequestOf returns the route or class that a thread works for at the moment shown. It is empty if there is none, or
+// if it is not known.
 func (sc *Scene) RequestOf(id sampler.ThreadID) string {
 	at, ok := sc.Served.ServingOf[id]
 	if !ok || at.Work == 0 {
@@ -210,7 +212,8 @@ func (sc *Scene) Asks(at sampler.Serving) string {
 	return s
 }
 
-// holderOf is the thread that holds a ractor's GVL at the moment shown; 0: none does, or that is not known.
+// holderOf returns the thread that holds a ractor's GVL at the moment shown. It is zero if no thread does, or if the
+// holder is not known.
 func (sc *Scene) holderOf(ractor sampler.RactorID) sampler.ThreadID {
 	for i := range sc.States {
 		if s := &sc.States[i]; s.Ractor == ractor && s.State.Held() {
@@ -274,8 +277,8 @@ func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return style.CodeLine(canvas.Clean(p.String()), style.LineIn(filepath.Base(p.Path), line, false))
 }
 
-// ServingForms adds a request to what a thread does, where there is room for both: in place of nothing that says whom
-// it waits for.
+// ServingForms adds a request to what a thread does, if there is room for both. It replaces no text that says what the
+// thread waits for.
 func ServingForms(s gvl.State, forms []string, request string) []string {
 	if s.Held() || s == gvl.Native {
 		return []string{forms[0] + "  " + request} // what has no room of it is cut
@@ -348,7 +351,7 @@ type EndpointKey struct {
 	Other bool
 }
 
-// Number is what weights of the endpoint have; 0: it is none.
+// Number returns the number that the endpoint has in weights. It is zero if it has none.
 func (k EndpointKey) Number(r *store.Reading) flamegraph.EndpointID {
 	if k == (EndpointKey{}) {
 		return 0

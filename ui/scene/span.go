@@ -13,7 +13,7 @@ type Span struct {
 	// Frozen: the picture ends at AtNS. Otherwise it follows the newest sample.
 	Frozen bool
 	AtNS   int64
-	// liveNS is the window to return to with the picture of now, once a part of it was selected; 0: none was.
+	// liveNS is the window to return to with the picture of now, after a part of it was selected. Otherwise it is zero.
 	liveNS int64
 	// OldestNS and LastNS are the edges of the history, 0 before the first sample; KeepNS is how long it can get.
 	OldestNS, LastNS, KeepNS int64
@@ -63,8 +63,8 @@ func (s *Span) ToggleFreeze() {
 // Bounded is the moment nearest to ns that can be shown.
 func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, min(ns, s.LastNS)) }
 
-// AxisNS is the time span that a time axis covers: the window, or as much of it as is known, in whole seconds
-// (halves of one at first), so that it does not change with every picture. A longer window grows in steps of a
+// AxisNS returns the time span that a time axis covers: the window, or the known part of it. At first it grows by half
+// seconds, then by whole seconds, so that it does not change with every picture. A longer window grows in steps of a
 // thirtieth of it.
 func (s *Span) AxisNS() int64 {
 	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
@@ -120,7 +120,7 @@ func (s *Span) Show(fromNS, toNS int64) {
 	s.Frozen, s.AtNS, s.WindowNS = true, min(toNS, s.LastNS), max(toNS-fromNS, store.ColumnNS)
 }
 
-// TogglePlay plays from the moment that is shown, or from the beginning where that is the end.
+// TogglePlay plays from the moment that is shown, or from the beginning if the end is shown.
 func (s *Span) TogglePlay() {
 	if s.LastNS == 0 {
 		return

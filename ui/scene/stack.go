@@ -38,7 +38,7 @@ func (sc *Scene) FrameLines(st gvl.ThreadState) (lines []string) {
 
 // stackLine is a line of a stack: a frame, or a run of frames that are not the program's own, with its text.
 type stackLine struct {
-	frame sampler.FrameID // 0: a run
+	frame sampler.FrameID // zero for a run
 	run   string
 	from  int // how many frames are further in
 }

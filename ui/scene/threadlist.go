@@ -22,7 +22,8 @@ import (
 type RowKey struct {
 	Thread sampler.ThreadID
 	Group  string
-	// Fiber is one of the thread's that waits; 0: it is the thread's row. Only the table of threads has such rows.
+	// Fiber is a waiting fiber of the thread. It is zero in the thread's own row. Only the table of threads has rows of
+	// fibers.
 	Fiber sampler.FiberNumber
 }
 
@@ -133,8 +134,8 @@ func (l Threads) MostlyGone(members []int) bool {
 	return gone*2 > len(members)
 }
 
-// Search leaves out those that have a name, and ran no function in the time of the weights, that the expression
-// matches; nil: none is left out.
+// Search keeps the threads whose name matches the expression, and the threads that ran a matching function in the time
+// of the weights. If re is nil, it keeps all.
 func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	if re == nil {
 		return
@@ -170,7 +171,7 @@ func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *s
 	}
 }
 
-// Serve leaves out those that did not work for an endpoint in the time of the weights; 0: none is left out.
+// Serve keeps the threads that worked for an endpoint in the time of the weights. If endpoint is zero, it keeps all.
 func (l Threads) Serve(endpoint flamegraph.EndpointID, weights *flamegraph.Snapshot) {
 	if endpoint == 0 {
 		return
@@ -420,13 +421,13 @@ type Row struct {
 	Cells    []timeline.Cell
 	Now      []string  // in words, the fullest form first
 	State    gvl.State // of a thread now
-	Ident    int       // of a thread in the GVL lane; 0: none
+	Ident    int       // of a thread in the GVL lane; zero if it has none
 	Holds    bool      // it holds the GVL now
 	Listens  bool      // in io it rests; of a group, all that are in io do
 	AtMoment bool      // now is of a moment of the time axis
 }
 
-// Words are those of now in full; "": not known.
+// Words returns what the thread does now, in full. It is empty if it is not known.
 func (w *Row) Words() string {
 	if len(w.Now) == 0 {
 		return ""

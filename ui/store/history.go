@@ -15,9 +15,9 @@ const (
 	FineColumnNS = int64(10 * time.Millisecond)
 	// MaxFineNS bounds the time span that one is made of: its samples are all read again.
 	MaxFineNS = int64(5 * time.Second)
-	// fineLeadNS is how long before it the reading begins, so that the classifier knows the threads and the stream who
-	// held the GVL; fineTrailNS for how long after it it goes on at least: what went on is told by the samples after
-	// it. Where these come more rarely it goes on until toldBy of them have come, maxTrailNS at most.
+	// fineLeadNS is how long before a time span the reading begins. Then the classifier knows the threads, and the
+	// stream knows the holder of the GVL. fineTrailNS is how long the reading goes on after the span, because later
+	// samples show what went on. If samples are rare, it goes on for knownBy of them, and for maxTrailNS at most.
 	fineLeadNS  = int64(time.Second)
 	fineTrailNS = int64(60 * time.Millisecond)
 	maxTrailNS  = int64(3 * time.Second)
@@ -41,7 +41,7 @@ func (s *Store) Fine(of FineRange) Fine {
 	f := Fine{FineRange: of}
 	toNS := s.knownAt(min(of.ToNS, of.FromNS+MaxFineNS))
 	stream := stream.New(s.target)
-	f.Timeline = timeline.New(stream, of.ColumnNS, min(int((toNS-of.FromNS)/of.ColumnNS)+2, maxFineColumns)) // those of the lead are given up
+	f.Timeline = timeline.New(stream, of.ColumnNS, min(int((toNS-of.FromNS)/of.ColumnNS)+2, maxFineColumns)) // the columns of the lead are given up
 	f.Err = s.readAgain(of.FromNS, toNS, stream)
 	return f
 }
@@ -49,7 +49,7 @@ func (s *Store) Fine(of FineRange) Fine {
 // knownAt is up to when the history has to be read for what went on until toNS.
 func (s *Store) knownAt(toNS int64) int64 {
 	n, told := 0, toNS+fineTrailNS
-	// What is wrong with the history is told when it is read.
+	// Reading the history reports what is wrong with it.
 	_ = s.History.Range(toNS+1, toNS+maxTrailNS, func(x *sampler.Sample) {
 		if n++; n <= knownBy {
 			told = max(told, x.TimeNS)

@@ -82,7 +82,7 @@ func (u unjudged) Note(over bool) string {
 	return ""
 }
 
-// StackReads counts the stacks that were read, and those of them that are not there in full.
+// StackReads counts the stacks that were read, and how many of them are incomplete.
 type StackReads struct {
 	Read, Lost uint64
 }

@@ -48,8 +48,9 @@ func (r *Recorder) writeNotes() {
 	}
 }
 
-// close writes what is left and closes the file, on a goroutine of its own that is left to itself when giveUp is closed
-// first: a disk may hang. Further calls wait for what the first one began. write is not to be called any more.
+// close writes what is left and closes the file, on a goroutine of its own. If giveUp is closed first, close does not
+// wait for that goroutine, because a disk may hang. Further calls wait for the same goroutine. After close, write must
+// not be called.
 func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	r.once.Do(func() {
 		r.done = make(chan struct{})
@@ -73,9 +74,9 @@ func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 // maxRecordings bounds the names tried when a recording of the same second exists.
 const maxRecordings = 100
 
-// newRecording makes a file named after base (mode 0600, since stacks and names can be private), in a folder that is
-// made if it isn't there (0700). It is made within the folder as that is open: whoever owns it could put a link in its
-// place.
+// newRecording makes a file named after base, of mode 0600, because stacks and names can be private. It makes the
+// folder if it is missing (0700). It makes the file within the open folder, because the folder's owner could put a link
+// in its place.
 func newRecording(base string) (path string, file *os.File, err error) {
 	folder, err := safefile.MakeFolder(filepath.Dir(base))
 	if err != nil {
@@ -95,8 +96,8 @@ func newRecording(base string) (path string, file *os.File, err error) {
 	return path, file, err
 }
 
-// Record begins a recording in a new file named after base. It holds the samples and notes from fromNS on, their names
-// as d gives them, those of the history included that came while the file was being made.
+// Record begins a recording in a new file named after base. It holds the samples and notes from fromNS on, with the
+// names that d returns. Samples that came while the file was being made are taken from the history.
 func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*Recorder, error) {
 	path, file, err := newRecording(base)
 	if err != nil {
@@ -132,8 +133,8 @@ func (s *Store) Note(n sampler.Note) {
 	}
 }
 
-// StopRecording ends the recording that goes on, if any, and waits until it is written or giveUp is closed; so it does
-// for one that is being ended already.
+// StopRecording ends the current recording, if there is one. It waits until the recording is written or giveUp is
+// closed, also if another call has begun to end it.
 func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64, lost uint64, err error) {
 	s.mu.Lock()
 	s.drain() // they came before the end

@@ -183,7 +183,7 @@ func (s *Store) followFamily(ctx context.Context) {
 	}
 }
 
-// Run runs the Source until ctx ends, the target ends or nothing can be read any more; State says which.
+// Run runs the Source until ctx ends, the target ends or the target cannot be read. State says which.
 func (s *Store) Run(ctx context.Context) {
 	following, stop := context.WithCancel(ctx)
 	go s.followFamily(following)
@@ -343,7 +343,7 @@ func (s *Store) Stir() {
 type Reading struct {
 	*measure.View
 	Rolling *flamegraph.Rolling
-	// Endpoint is the number that weights of a route or a class of jobs have; 0: there are none.
+	// Endpoint returns the number of a route or a class of jobs in weights. It is zero if there are none.
 	Endpoint func(flamegraph.Endpoint) flamegraph.EndpointID
 	Resting  *findings.Resting
 	Marks    *marks
@@ -356,7 +356,7 @@ type Reading struct {
 	Dropped uint64
 	// LeftOut counts the frames, stacks, threads and peers that there was no room for.
 	LeftOut uint64
-	// RecErr is why the recording can't be written any more.
+	// RecErr is why the rest of the recording cannot be written.
 	RecErr error
 	// RecLost counts the samples that the recording lacks because the disk is slow.
 	RecLost uint64

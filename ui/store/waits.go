@@ -28,13 +28,14 @@ type waitLog struct {
 	Sum   gvl.Lengths
 	// Events are the last single waits, with their threads.
 	Events waitEvents
-	// holders are the stacks that threads had when they held the GVL last, served whom they work for while they wait, by their
-	// slots.
+	// holders are the stacks that threads had when they held the GVL last. served says, by their slots, what threads
+	// work for while they wait.
 	holders map[sampler.ThreadID]sampler.StackID
 	served  []served
 }
 
-// served is the last time in which a thread waited, and whom it worked for in it: 0 if for several, one after the other, or if that is not known.
+// served is the last time in which a thread waited, and its work in that time. The work is zero if there were several,
+// one after the other, or if it is not known.
 type served struct {
 	thread       sampler.ThreadID
 	work         sampler.WorkID
@@ -69,7 +70,7 @@ func (w *waitLog) Waited(x *gvl.Wait) {
 	}
 }
 
-// maxOpenWaits bounds the waits of a thread that ended since its stack was read last. Later ones are told without a request.
+// maxOpenWaits bounds the waits of a thread that ended since its stack was read last. Later waits have no request.
 const maxOpenWaits = 256
 
 func (w *waitLog) servedIn(slot int) *served {
@@ -91,7 +92,8 @@ func (w *waitLog) Lock(i *gvl.LockInterval) {
 	w.holders[i.Thread] = stack
 }
 
-// Interval notes whom a thread works for while it waits: the request of a wait is the one at that instant, not the one that was read last.
+// Interval notes what a thread works for while it waits. The request of a wait is the request at that instant, not the
+// request that was read last.
 func (w *waitLog) Interval(i *gvl.Interval) {
 	s := w.servedIn(i.Slot)
 	if i.State == gvl.Waiting {
@@ -197,8 +199,8 @@ const (
 	WaitMax
 )
 
-// Lengths returns the lengths that each of waitShares of the waits of a time span did not exceed, waits still
-// going on at its end included, and how many waits that is.
+// Lengths returns the lengths that each of WaitShares of the waits of a time span did not exceed, and the number of
+// waits. Waits that still go on at its end count.
 func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitShares)]gvl.Bounded, n int64) {
 	w.Sum.Reset()
 	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // soon after boot a span begins before time does
@@ -251,10 +253,10 @@ type WaitEvent struct {
 	HandNS, NoCPUNS int64
 	Thread          sampler.ThreadID
 	First, Last     sampler.ThreadID
-	// Stack is the waiting thread's, those of the holders the last that were read of them when the wait was over; 0:
-	// not known.
+	// Stack is the waiting thread's. FirstStack and LastStack are the holders' last stacks when the wait ended. A stack
+	// is zero if it is not known.
 	Stack, FirstStack, LastStack sampler.StackID
-	Work                         sampler.WorkID // what the thread worked for; 0: for nobody, or not known
+	Work                         sampler.WorkID // what the thread worked for; zero if it did not work, or if it is not known
 	Ractor                       sampler.RactorID
 	After                        gvl.State // what the thread did before it wanted the GVL
 	Exact                        bool      // both ends are known to the microsecond
@@ -266,7 +268,7 @@ func (e *WaitEvent) wait() *gvl.Wait {
 	return &gvl.Wait{FromNS: e.FromNS(), ToNS: e.EndNS, LeastNS: e.LeastNS, MostNS: e.MostNS, InProgress: e.Open, Cut: e.Cut}
 }
 
-// Length is the wait's length as it is told.
+// Length returns the wait's length as the screen shows it.
 func (e *WaitEvent) Length() gvl.Bounded { return e.wait().Told() }
 
 // QueueNS is the part of an exact wait before the thread had been chosen.
@@ -291,7 +293,7 @@ func (w *waitEvents) add(e WaitEvent) int {
 	return w.all - 1
 }
 
-// numbered returns the wait with a number; nil: it is not kept any more.
+// numbered returns the wait with a number. It returns nil if the wait was dropped.
 func (w *waitEvents) numbered(n int) *WaitEvent {
 	if i := n - (w.all - len(w.ring)); i >= 0 && i < len(w.ring) {
 		return w.event(i)
@@ -313,7 +315,7 @@ func (w *waitEvents) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	}
 }
 
-// FromNS is the time from which on all waits are kept; 0: all there were.
+// FromNS returns the time from which on all waits are kept. It is zero if none was dropped.
 func (w *waitEvents) FromNS() int64 {
 	if len(w.ring) < maxWaitEvents {
 		return 0
@@ -323,7 +325,7 @@ func (w *waitEvents) FromNS() int64 {
 
 // ThreadWaits are the waits of one thread in a time span.
 type ThreadWaits struct {
-	// Lengths are those of all waits; those still going on at the end are among them.
+	// Lengths are the lengths of all waits, also of waits that still go on at the end.
 	Lengths gvl.Lengths
 	// Longest are the longest ones, the longest first; short is how many more there are that are too short for the
 	// list.
@@ -331,7 +333,8 @@ type ThreadWaits struct {
 	Short   int
 }
 
-// ListOf says of which thread the single waits are listed (0: of none), from which length on, and how many.
+// ListOf says of which thread single waits are listed, from which length on, and how many. If Thread is zero, none is
+// listed.
 type ListOf struct {
 	Thread    sampler.ThreadID
 	AtLeastNS int64

@@ -13,10 +13,11 @@ const Legible = 4.5
 // 1.4.11.
 const Graphic = 3
 
-// Toward mixes a colour with another until it is legible on a background, or as far as it goes.
+// Toward mixes a colour with another until it is legible on a background. If it never is, the result is other.
 func Toward(c, other, bg canvas.Color) canvas.Color { return MixUntil(c, other, bg, Legible) }
 
-// MixUntil mixes a colour with another until it has a contrast with a background, or as far as it goes.
+// MixUntil mixes a colour with another until it has a contrast with a background. If it never has, the result
+// is other.
 func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	const steps = 10
 	for i := range steps {
@@ -137,7 +138,7 @@ func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 		ground = t.Background
 	}
 	at := f.Convert(ground)
-	if at == nil || f.Convert(s.FG) != at { // nil: without colours
+	if at == nil || f.Convert(s.FG) != at { // nil without colours
 		return s
 	}
 	r, g, b, _ := at.RGBA()

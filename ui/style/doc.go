@@ -1,3 +1,3 @@
-// Package style says how the screen looks: its themes, how colours fit terminals that have few of them, how a state and
-// a share of time are drawn, and how figures are written.
+// Package style says how the screen looks. It has the themes, and fits their colours to terminals that have few. It
+// draws states and shares of time, and writes figures.
 package style

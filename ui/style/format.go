@@ -113,8 +113,8 @@ func FitParts(s string, w int) string {
 	return s
 }
 
-// Wrap breaks a text at spaces into at most n lines of at most w columns; when there are more, the last line is cut and
-// the text is not whole.
+// Wrap breaks a text at spaces into at most n lines of at most w columns. If the text needs more lines, the last line
+// is cut, and whole is false.
 func Wrap(s string, w, n int) (lines []string, whole bool) {
 	s = canvas.Clean(s)
 	for len(lines) < n-1 && canvas.Width(s) > w {

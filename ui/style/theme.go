@@ -42,7 +42,8 @@ type Theme struct {
 	States [gvl.NumStates]canvas.Color
 	// Owners tell threads apart in the GVL lane; they're used in turn.
 	Owners []canvas.Color
-	// Flame colours frames by where their code comes from (OriginOf). OriginUnknown is for rows that stand for threads and for everything.
+	// Flame colours frames by where their code comes from (OriginOf). OriginUnknown is for rows that stand for threads
+	// and for everything.
 	Flame [sampler.NumOrigins]canvas.Color
 	// Weakest is how strong a state's colour is at the least share, 0 to 1: the ground must stay recognisable, and the
 	// letter on it legible.
@@ -76,8 +77,8 @@ func (t Theme) In16() Theme {
 // Themes are the names that ThemeByName knows.
 var Themes = []string{"auto", "dark", "light", "high-contrast"}
 
-// ThemeByName returns a theme; "" and "auto" give the dark one, which the program exchanges for the light one when the
-// terminal says that its background is light.
+// ThemeByName returns a theme. The names "" and "auto" mean the dark one. The program exchanges it for the light one if
+// the terminal reports a light background.
 func ThemeByName(name string) (Theme, error) {
 	switch name {
 	case "", "auto", "dark":
@@ -180,7 +181,7 @@ func flames(app, gem, stdlib, core, native uint32) [sampler.NumOrigins]canvas.Co
 		sampler.OriginCore: canvas.RGB(core), sampler.OriginUnknown: canvas.RGB(native)}
 }
 
-// OriginOf says where a frame's code comes from. Code that was evaluated counts as the program's where nothing else is known.
+// OriginOf returns where a frame's code comes from. Evaluated code counts as the program's if nothing else is known.
 func OriginOf(f sampler.Frame) sampler.Origin {
 	if o := f.From(); o != sampler.OriginEval {
 		return o
@@ -244,7 +245,7 @@ func (t *Theme) Highlight(a canvas.Area, focused bool) {
 	})
 }
 
-// Colors are those of the screen, on the terminal that it has.
+// Colors are the colours of the screen, on its terminal.
 type Colors struct {
 	Theme  Theme
 	Few    fewColors

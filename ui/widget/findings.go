@@ -40,7 +40,7 @@ func findingLines(f *findings.Finding, w, n int) []string {
 	return lines
 }
 
-// DrawFindings draws the worst finding, what to do where there is room, and then the others.
+// DrawFindings draws the worst finding, its advice if there is room, and then the other findings.
 func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	if len(f.Current()) == 0 {
@@ -107,7 +107,7 @@ func nativeText(f *findings.Finding) string {
 	return "in C: " + flamegraph.Printable(f.Native)
 }
 
-// FindingMark is the sign of a finding with its style: that of its severity, paler when it has ended.
+// FindingMark returns the sign of a finding with the style of its severity. It is paler if the finding has ended.
 func FindingMark(f *findings.Finding, t *style.Theme) (string, canvas.Style) {
 	mark, color := severityMark(f.Severity, t)
 	if f.AgoNS != 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadAgainst compares the whole tree with that of another recording, of as much time: by the names of functions alone,
-// for a deploy moves files and lines.
+// loadAgainst compares the whole tree with the tree of as much time of another recording. It compares by the names of
+// functions alone, because a deploy moves files and lines.
 func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	x := v.Against
 	o.Root = x.RootLike(o.Root, weights, dict)
@@ -91,7 +91,7 @@ type Flame struct {
 	origins  map[sampler.FrameID]sampler.Origin
 	Endpoint flamegraph.EndpointID // shows only its time; zero for all
 	Filter   string                // describes the selected threads; empty for all
-	// Everything is what is shown otherwise; "": all threads.
+	// Everything is what is shown otherwise. If it is empty, all threads are shown.
 	Everything string
 	// rest is the share of rest in the time, if it is hidden.
 	rest float64
@@ -106,13 +106,13 @@ type flameShape struct {
 
 // flameBase is the base of a picture's comparison.
 type flameBase struct {
-	// Base are the weights compared with, those of the time BaseWhen. It is nil if nothing is compared. Diff is the
-	// change of each node's share of the whole, diffSelf that of its own time. Changes are the functions whose own time
-	// changed, most first.
+	// Base are the weights of the time BaseWhen, with which the shown weights are compared. It is nil if nothing is
+	// compared. Diff is the change of each node's share of the whole, diffSelf the change of its own time. Changes are
+	// the functions whose own time changed, most first.
 	Base     *flamegraph.Snapshot
 	BaseWhen string
 	BaseKind baseKind
-	Against  *scene.Against // another recording; nil: there is none
+	Against  *scene.Against // another recording; nil if there is none
 	Diff     map[*flamegraph.Node]float64
 	diffSelf map[*flamegraph.Node]float64
 	Changes  []change
@@ -120,10 +120,10 @@ type flameBase struct {
 
 // flamePicture is the drawn tree, its visible part, and the selection.
 type flamePicture struct {
-	// Whole is the tree of all frames, Tree the one shown: Whole, or that of own.
+	// Whole is the tree of all frames. Tree is the tree that is shown: Whole, or the tree of own.
 	Whole, Tree *flamegraph.Tree
-	own         *flamegraph.Folded          // nil: libraries are not folded
-	Fold        *flamegraph.Folded          // nil: runs without a branch are not folded
+	own         *flamegraph.Folded          // nil if libraries are not folded
+	Fold        *flamegraph.Folded          // nil if runs without a branch are not folded
 	gaps        map[*flamegraph.Node]string // rows of left-out frames, by the outermost of them
 	Picture     flamegraph.Picture
 	Matches     flamegraph.Matches
@@ -237,7 +237,7 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 	}
 }
 
-// holdDepthNS is how long the screen keeps room for a depth that is not needed, in ns, so that it does not jump with
+// holdDepthNS is how long the screen keeps room for a depth that it does not need, in ns. So it does not jump with
 // every deep call.
 const holdDepthNS = int64(10e9)
 
@@ -314,7 +314,7 @@ func (v *FlameLook) NextMetric() {
 	v.Metric = style.Metrics[(i+1)%len(style.Metrics)]
 }
 
-// Stack is that of the selected frame: it and its callers.
+// Stack returns the selected frame and its callers.
 func (v *Flame) Stack() (title string, lines []string) {
 	n := v.SelNode
 	if n == nil {

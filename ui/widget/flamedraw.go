@@ -128,7 +128,7 @@ func (v *Flame) Found() string {
 	return s + " " + units.Percent(v.Matches.Share)
 }
 
-// root is what all frames of the picture are in; nil: there is none yet.
+// root returns the node that contains all frames of the picture. It is nil before the first picture.
 func (v *flamePicture) root() *flamegraph.Node {
 	if v.Tree == nil {
 		return nil
@@ -293,8 +293,8 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 // foreignStrength is how strong the colour of a state is on frames that are not the program's own.
 const foreignStrength = 0.72
 
-// CellColor is the colour of a frame: by the state it was most in, or by where its code comes from, a little lighter or
-// darker by its name, so that neighbours can be distinguished and a frame keeps its colour.
+// CellColor returns the colour of a frame: by the state that it was most in, or by where its code comes from. A frame's
+// name makes it a little lighter or darker. So neighbours differ, and a frame keeps its colour.
 func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	n := c.Node
 	switch {

@@ -54,8 +54,8 @@ func (v *Flame) setFolding(to Folding) {
 	v.keep(v.wholeNode(v.Selected), v.wholeNode(v.Zoom))
 }
 
-// wholeNode is the node of the whole tree that a path leads to, the heaviest one where it stands for several; nil:
-// there is none.
+// wholeNode returns the node of the whole tree that a path leads to. If the path stands for several, it returns the
+// heaviest node. It is nil if there is none.
 func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	n, ok := v.Tree.Find(p)
 	if !ok || len(p) == 0 {
@@ -196,7 +196,8 @@ func ownMethod(n *flamegraph.Node) bool {
 	return n.Kind == flamegraph.FrameNode && n.Own && !strings.HasPrefix(n.Label, "<")
 }
 
-// original is the node of Tree that a node of the picture stands for, of a row of left-out frames the outermost; nil for nil.
+// original returns the node of Tree that a node of the picture stands for. For a row of left-out frames this is the
+// outermost node. It returns nil for nil.
 func (v *flamePicture) original(n *flamegraph.Node) *flamegraph.Node {
 	if v.Fold == nil || n == nil {
 		return n

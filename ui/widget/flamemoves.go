@@ -57,8 +57,8 @@ func (v *Flame) Down() {
 	}
 }
 
-// rowAt is the row of the picture that is drawn at a row of the screen, in an area of the height; -1: none. It is its
-// own inverse.
+// rowAt returns the row of the picture that is drawn at a row of the screen, in an area of the height. It is -1 if
+// there is none. rowAt is its own inverse.
 func (v *Flame) rowAt(y, height int) int {
 	if v.Upward {
 		y = height - 1 - y

@@ -62,7 +62,7 @@ func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegr
 	}
 }
 
-// finishFrameCell fills in what follows from the frame's time: its share is that of the row's time.
+// finishFrameCell fills in what follows from the frame's time. Shares are of the row's time.
 func finishFrameCell(c, whole *timeline.Cell) {
 	c.SpanNS = whole.SpanNS
 	for s, ns := range c.NS {

@@ -46,13 +46,14 @@ type rowOfFrame struct {
 	native    bool   // a C function below the Ruby frames
 }
 
-// Rows tells which rows the frames of stacks stand for: functions, lines, gems or files. Each frame is looked up once.
+// Rows maps the frames of stacks to rows: functions, lines, gems or files. Each frame is looked up once.
 type Rows struct {
 	// Key names a frame's row.
 	Key func(f *sampler.Frame, from sampler.Origin) TopKey
 	// Add makes the row of a key that is new. Rows are numbered in the order in which they are made.
 	Add func(k TopKey, from sampler.Origin)
-	// ByLine: a row is a line, so that the line of its frames counts. Core: with own code alone, functions in C that it calls are rows.
+	// ByLine is true if a row is a line, so that the line of its frames counts. Core is true if functions in C that own
+	// code calls are rows, too.
 	ByLine, Core bool
 
 	index  map[TopKey]int32
@@ -67,9 +68,10 @@ func (r *Rows) Forget() {
 	r.index, r.of = make(map[TopKey]int32), make(map[sampler.FrameID]rowOfFrame)
 }
 
-// Of returns the rows of a stack, innermost first: its self is that of the first. With own these are those of its own frames and, with
-// Core, of the functions in C that these call; of a stack without any, the row of the library that it is in. doubt is called with the
-// rows of lines that can't be trusted. The slice is valid until the next call.
+// Of returns the rows of a stack, innermost first. The first row gets the stack's own weight. With own, only the
+// program's own frames have rows and, with Core, the functions in C that they call. A stack without such frames has the
+// row of the library that it is in. doubt is called with the rows of lines that can't be trusted. The slice is valid
+// until the next call.
 func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, doubt func(row int32)) []int32 {
 	r.frames, r.places, r.rows = dict.Frames(stack, r.frames[:0]), r.places[:0], r.rows[:0]
 	for _, id := range r.frames {
@@ -129,7 +131,7 @@ func KeyOfFunction(f *sampler.Frame) TopKey {
 	return TopKey{f.Label, f.File(), f.FirstLine}
 }
 
-// DrawFunction writes a function and where it is, as far as there is room.
+// DrawFunction writes a function and its place, cut to the room.
 func DrawFunction(a canvas.Area, label, where string, st canvas.Style, t *style.Theme) {
 	label, where = gvl.AddLine(label, where)
 	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(label), max(a.W*6/10, a.W-canvas.Width(where)-2)), st)
@@ -158,7 +160,7 @@ type PlacesFrom struct {
 // Blame is whose code made others wait for the GVL.
 type Blame struct {
 	Places []flamegraph.PlaceSum
-	// WaitNS is the waiting of all threads, NobodyNS the part in which nobody held the GVL.
+	// WaitNS is the waiting of all threads, NobodyNS the part in which no thread held the GVL.
 	WaitNS, NobodyNS int64
 }
 
@@ -174,7 +176,7 @@ func BlameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) Blame {
 	return b
 }
 
-// DrawPlace writes a place in the code with its file and line, as far as there is room.
+// DrawPlace writes a place in the code with its file and line, cut to the room.
 func DrawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *style.Theme) {
 	code, where := b.String(), ""
 	if b.Path != "" {

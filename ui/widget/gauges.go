@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// gauge is one figure of the head: a word, its value and, where there is room, its recent past.
+// gauge is one figure of the head: a word, its value and, if there is room, its recent past.
 type gauge struct {
 	Label, Value string
 	style        canvas.Style
@@ -83,7 +83,7 @@ func maxOf(v []float64, least float64) float64 {
 	return least
 }
 
-// width is what a gauge takes at a level of detail: those of lower priority than the level only.
+// width returns the columns of a gauge at a level of detail. It is zero if the gauge's priority is above the level.
 func (g *gauge) width(level int) int {
 	if g.priority > level {
 		return 0

@@ -40,7 +40,8 @@ type Head struct {
 	Exact   sampler.ExactStatus
 	// Switches is how following by thread switches is doing.
 	Switches sampler.SwitchStatus
-	// Number and of say which of several processes it is; of is 0 where there is one. whole: it is about all of them.
+	// Number and Of say which of several processes it is. Of is zero if there is one process. Whole is true if the head
+	// is about all of them.
 	Number, Of int
 	Whole      bool
 	Programs   string // the names of all, when whole
@@ -275,7 +276,7 @@ func (h *Head) health(t *style.Theme) []segment {
 	}
 	window := style.AxisTime(h.WindowNS)
 	if h.SpanNS < h.WindowNS*9/10 {
-		known := "<1s" // the first pictures come before there is a second to tell of
+		known := "<1s" // the first pictures come before the first second has passed
 		if s := h.SpanNS / int64(time.Second); s > 0 {
 			known = style.AxisTime(s * int64(time.Second))
 		}

@@ -118,7 +118,7 @@ func MarkRow(a canvas.Area, sc *scene.Scene, focused bool) {
 	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 }
 
-// CursorKeys are the keys that move a cursor through rows, for every list the same; short and help are the words of the
+// CursorKeys are the keys that move a cursor through rows. All lists have the same. short and help are the words of the
 // footer and of the help.
 func CursorKeys(short, help string, move func(h scene.Host, by Step) tea.Cmd) []scene.Binding {
 	do := func(rows, screens int) func(scene.Host) tea.Cmd {

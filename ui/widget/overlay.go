@@ -32,8 +32,8 @@ const (
 type Overlay struct {
 	What   overlayID
 	Scroll int
-	// Finding is the selected one of the findings, lines its first line and the one after its last, height the lines
-	// that there was room for.
+	// Finding is the selected finding. Its lines are from the first line to the one after its last. Height is the
+	// number of lines with room.
 	Finding scene.FindingID
 	Lines   [2]int
 	Height  int

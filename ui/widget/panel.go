@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// LeastPanel is the height from which on the panel under the flamegraph says something; it grows by panelStep, so
+	// LeastPanel is the least height of the panel under the flamegraph with a text. The panel grows by panelStep, so
 	// that a call one deeper does not move it.
 	LeastPanel = 8
 	panelStep  = 4
@@ -31,17 +31,18 @@ type Panel struct {
 	timeline *Timeline // whose selected row says whose stacks are shown where the flamegraph is empty
 	now      *Now
 
-	Rows int  // its height, the rule above it included; 0: it is not shown
+	Rows int  // its height, the rule above it included; zero if it is not shown
 	idle bool // the flamegraph is empty: the panel says where the threads are instead
 	tree *flamegraph.Tree
 	toNS int64
 	of   panelOf
-	// Total is the weight that all shares are of: that of the picture, of the selected thread or group in it, or of the
-	// selected function in all of its places.
+	// Total is the weight that all shares are of. It is the weight of the picture, of the selected thread or group in
+	// it, or of the selected function in all of its places.
 	Total int64
 
-	// Hot are the functions by their own weight, own those of the program's own by their weight with what they call
-	// outside of it, heaviest first; of a selected function, those under it.
+	// Hot are the functions by their own weight. Own are the program's own functions by their weight with what they
+	// call outside of the program. Both begin with the heaviest. If a function is selected, they are the functions
+	// under it.
 	Hot, Own []PanelRow
 
 	Self             int64
@@ -198,9 +199,9 @@ func (r *PanelRow) add(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// sum adds up each function's own weight, its weight with all that it calls (once a stack, however often it is on it),
-// and, for functions of the program's own, its weight with what it calls outside of the program: each stack's goes to
-// the innermost one.
+// sum adds up each function's own weight, and its weight with all that it calls. A function counts once for a stack,
+// however often it is on the stack. For the program's own functions, sum also adds up the weight with what they call
+// outside of the program. Each stack's weight goes to the innermost own function.
 func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 	var r *PanelRow
 	if n.Kind != flamegraph.RootNode {
@@ -244,10 +245,10 @@ func (r *PanelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// around adds up what is around the selected function: root is the thread or group that n is in, inside how many of the
-// nodes above n are the function, next says that the one above is, and that only calls of itself are between it and the
-// first of them. A call of itself is not another function's: callers, or the callees with its own time, sum to its
-// total.
+// around adds up what is around the selected function. root is the thread or group that n is in. inside is the number
+// of nodes above n that are the function. next is true if the node above n is the function, and only calls of itself
+// are between that node and the first of them. A call of itself is not another function's. So the callers sum to the
+// function's total, and so do the callees with its own time.
 func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	p := w.p
 	switch {

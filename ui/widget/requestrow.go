@@ -28,7 +28,8 @@ type RequestRow struct {
 	ThreadName string
 	Name       string
 	AgeNS      int64
-	// State is what its thread does for it at the moment shown: nil where that is not known, or nothing (suspended).
+	// State is what its thread does for it at the moment shown. It is nil if that is not known, or if the request is
+	// suspended.
 	State *gvl.ThreadState
 	Away  bool
 	// waits: it is suspended, and one of its thread's fibers was seen to wait for it: at is that fiber's.
@@ -67,7 +68,8 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	return w
 }
 
-// Matches reports whether a search finds it: by its thread, its route, its path where that is shown, and what it does.
+// Matches reports whether a search finds the request: by its thread, its route, its path if the screen shows paths, and
+// what it does.
 func (w *RequestRow) Matches(re *regexp.Regexp, sc *scene.Scene) bool {
 	return re.MatchString(w.ThreadName) || re.MatchString(w.Name) || re.MatchString(w.Values(sc)) || re.MatchString(w.What) ||
 		len(w.Forms) > 0 && re.MatchString(w.Forms[0])

@@ -56,8 +56,8 @@ type Table[R keyed[K], K comparable] struct {
 	Columns []Column[R]
 	// Left and right are the columns of the screen that stay free at the edges.
 	Left, Right int
-	// Natural is the order while the table is sorted by no column, and unsorted its name; "": it is always sorted by
-	// one.
+	// Natural is the order while the table is sorted by no column, and Unsorted the name of this order. If Unsorted is
+	// empty, the table is always sorted by a column.
 	Natural  func(x, y R) int
 	Unsorted string
 	By       string // the order

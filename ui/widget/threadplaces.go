@@ -34,7 +34,7 @@ type Spot struct {
 	Names  []string
 }
 
-// Draw draws where the threads of a row are; nil: all threads.
+// Draw draws the places of the threads of a row. If w is nil, it draws the places of all threads.
 func (n *Now) Draw(a canvas.Area, sc *scene.Scene, w *scene.Row) {
 	if a.H < scene.LeastNow || sc.LastNS == 0 {
 		return
@@ -72,7 +72,7 @@ func (n *Now) Draw(a canvas.Area, sc *scene.Scene, w *scene.Row) {
 	}
 }
 
-// drawPlaces lists the places of threads, those of most threads first.
+// drawPlaces lists the places of threads. The place with most threads is the first.
 func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, members []int) {
 	t := &sc.Theme
 	g := sc.Dict.Generation()

@@ -42,9 +42,9 @@ type Timeline struct {
 	rootOf       map[sampler.ThreadID]string
 	Visible      []scene.Row
 	Shares       shareColumns
-	FrameCells   *frameCells        // nil: the rows show all states
+	FrameCells   *frameCells        // nil if the rows show all states
 	ids          []sampler.ThreadID // of cellsOf
-	// past are the cells of the rows of the last picture, shown those of this one while it is loaded.
+	// past are the cells of the rows of the last picture. shown are the cells of this picture while it is loaded.
 	past, shown map[scene.RowKey]*timeline.RowCells
 }
 
@@ -311,8 +311,8 @@ func digitOf(name string) int {
 	return 0
 }
 
-// assign gives numbers to the owners of the lanes, the longest holders first, and takes back those of threads that are
-// not in the picture any more.
+// assign gives numbers to the owners of the lanes, the longest holders first. It takes the numbers of threads back that
+// have left the picture.
 func (d *idents) assign(lanes []lane, threads scene.Threads) {
 	held := make(map[sampler.ThreadID]int64)
 	for _, l := range lanes {

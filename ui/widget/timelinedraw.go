@@ -102,8 +102,8 @@ func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canva
 	}
 }
 
-// DrawAxis draws the heads of the timeline's columns and the time axis; now is the word for its end, and then for the
-// moment that the column beside the names is about.
+// DrawAxis draws the heads of the timeline's columns and the time axis. now is the word for the end of the axis. then
+// is the word for the moment of the column beside the names.
 func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, focused bool, now, then string) {
 	st := t.Dimmed()
 	title := st
@@ -135,8 +135,8 @@ func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, foc
 // BlankShare: up to a tenth of the time axis stays blank on the left.
 const BlankShare = 10
 
-// CellAt returns which of n cells is in column x of w: one a column, the newest at the right edge, or, when there
-// are much fewer cells than columns, each over several; -1: none.
+// CellAt returns which of n cells is in column x of w columns. Each column has a cell, the newest at the right edge. If
+// there are much fewer cells than columns, a cell takes several columns. The result is -1 if the column has no cell.
 func CellAt(x, n, w int) int {
 	if n == 0 {
 		return -1
@@ -213,7 +213,7 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 			continue
 		}
 		ground := t.Shade(full, LaneStrength(style.InSteps(min(style.Share(c.HeldByOwnerNS, c.SampledNS), 1))))
-		// One colour of digits for a thread, as far as it can be read.
+		// A thread has one colour of digits, unless it is illegible.
 		cells.Rune(x, 0, identRune(l.owner[i]), canvas.Style{FG: style.MixUntil(style.On(full).FG, style.On(ground).FG, ground, style.Graphic), BG: ground})
 	}
 	if g.SharesW > 0 {
@@ -268,8 +268,8 @@ func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	a.Put(x, 0, name+held, t.Dimmed())
 }
 
-// DrawNotes writes the notes on the time axis of a timeline, each from its moment on as far as there is room. One at
-// the right edge ends there.
+// DrawNotes writes the notes on the time axis of a timeline, each from its moment on, cut to the room. A note at the
+// right edge ends there.
 func (v *Timeline) DrawNotes(axis canvas.Area, l scene.Notes, t *style.Theme) {
 	st := canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	end := axis.W

@@ -21,8 +21,8 @@ var ShareStates = []gvl.State{gvl.Running, gvl.Waiting, gvl.IO, gvl.Lock, gvl.Na
 var shareHeads = [gvl.NumStates]string{gvl.Running: "run", gvl.Waiting: "wait", gvl.IO: "io", gvl.Lock: "lock", gvl.Native: "nativ",
 	gvl.Parked: "park", gvl.Sleeping: "sleep", gvl.Unknown: "?"}
 
-// shareColumns are the columns of shares beside the timeline: the states that most time went to, and whether the last
-// one is the part of all waiting for the GVL that is behind a thread.
+// shareColumns are the columns of shares beside the timeline: the states that most time went to. The last column can be
+// the part of all waiting for the GVL that is behind a thread.
 type shareColumns struct {
 	States []gvl.State
 	blame  bool
@@ -110,8 +110,8 @@ func (s *shareColumns) drawHead(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// drawShares writes the shares of a row's time in the states that have a column, and of all waiting for the GVL how
-// much is behind its threads. Those of all states sum to 100.
+// drawShares writes the shares of a row's time in the states that have a column. It also writes the part of all waiting
+// for the GVL that is behind its threads. The shares of all states sum to 100.
 func (v *Timeline) drawShares(a canvas.Area, w *scene.Row, t *style.Theme) {
 	if a.W == 0 {
 		return

@@ -109,7 +109,7 @@ func Note(src sampler.Source) (what, why string) {
 		return "", ""
 	}
 	s := x.ExactStatus()
-	if s.WithTarget { // which is said anyway
+	if s.WithTarget { // another message reports this
 		s.Ended = ""
 	}
 	lost := fmt.Sprintf("%d records of exact mode were lost, and what was around them is told as doubtful", s.Lost)

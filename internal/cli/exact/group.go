@@ -127,7 +127,7 @@ func (g *Probed) followed() []*exactAgain {
 	return out
 }
 
-// Figures returns the state of exact mode, for the status page.
+// Figures returns the state of exact mode. The status page shows it.
 func (g *Probed) Figures() *status.Exact {
 	out := new(status.Exact)
 	for _, a := range g.followed() {

@@ -41,7 +41,7 @@ func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
 	})
 	return func() {
 		done, cancel := context.WithCancel(context.Background())
-		cancel() // nobody is waited for: the end has its limit
+		cancel() // the end has its limit, and waits for no caller
 		_ = s.Close(done)
 	}
 }
@@ -240,7 +240,7 @@ func (p *processFigures) Collecting(i *gvl.GCInterval) {
 // Waited adds an ended wait.
 func (p *processFigures) Waited(w *gvl.Wait) {
 	if w.InProgress {
-		return // it is told again, whole or from the next period on
+		return // a later call reports it, whole or from the next period on
 	}
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()

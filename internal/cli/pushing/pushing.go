@@ -14,9 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/status"
@@ -27,6 +29,8 @@ import (
 const (
 	// askEvery is the interval at which ddtop reads what a process publishes about itself.
 	askEvery = time.Minute
+	// heapPeriods is how many periods lie between two counts of live objects.
+	heapPeriods = 5
 	// maxFinished bounds the profiles that wait to be encoded.
 	maxFinished = live.MaxProcesses
 )
@@ -45,6 +49,8 @@ type Pushing struct {
 	Exact func() *status.Exact
 	// Watch is what is done with findings. It is nil if they are not watched.
 	Watch *Watch
+	// Heaps counts live objects. It is nil if they are not wanted.
+	Heaps *heaps.Readers
 	// Redact is true if names are replaced. Then a process's own words make no tags, except those in keptTags.
 	Redact bool
 
@@ -69,7 +75,9 @@ type pushed struct {
 	tags           atomic.Pointer[push.Tags]
 	// attached is the time of the attach by the clock. It is nil until onClock is called.
 	attached atomic.Pointer[time.Time]
-	seq      int // of the goroutine that encodes
+	// heap is the last count of live objects that was not sent.
+	heap atomic.Pointer[export.Heap]
+	seq  int // of the goroutine that encodes
 }
 
 // New returns what sends through a Pusher.
@@ -138,7 +146,11 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 	running, stop := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() { one.keepAsking(running, p.tags) })
+	if p.Heaps != nil {
+		asking.Go(func() { p.keepCounting(running, one, log) })
+	}
 	cut := run.NewPeriods(one.src, run.Needs{Spans: true}, p.period, first, func(m profile.Measured, ended map[string]int64) {
+		m.Heap = one.heap.Swap(nil)
 		select {
 		case p.finished <- finishedPeriod{one, m, ended}:
 		default:
@@ -195,6 +207,26 @@ func (one *pushed) service() string { return one.tags.Load().Get("service") }
 // keepAsking renews the tags every minute, because a process publishes more about itself once it is configured.
 func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
 	run.Every(ctx, askEvery, func(time.Time) { one.describe(given) })
+}
+
+// keepCounting counts the live objects every fifth period. The profile of the period in which a count ends has it.
+func (p *Pushing) keepCounting(ctx context.Context, one *pushed, log *slog.Logger) {
+	info, said := one.src.Process(), false
+	count := func(time.Time) {
+		c, _, err := p.Heaps.Of(info.PID).Count(ctx, false)
+		switch {
+		case err == nil:
+			one.heap.Store(export.NewHeap(info, c, nil))
+		case ctx.Err() == nil && !said:
+			said = true
+			log.Warn("no live objects", "why", err)
+		}
+	}
+	count(time.Time{})
+	run.Every(ctx, heapPeriods*p.period, count)
+	if err := p.Heaps.Forget(info.PID); err != nil {
+		log.Warn("a process was not closed cleanly", "err", err)
+	}
 }
 
 // keptTags are the tags of a process's own words that stay when names are replaced. Destinations file profiles by them.

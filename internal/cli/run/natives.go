@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -25,7 +26,7 @@ func WatchNative(src sampler.Source) nativeThreads {
 	n := nativeThreads{src: s, before: make(map[int32]int64)}
 	list, err := s.NativeThreads()
 	if err != nil {
-		return nativeThreads{} // what is said of Ruby's own threads stays true without them
+		return nativeThreads{} // the figures of Ruby's own threads stay true without them
 	}
 	for _, t := range list {
 		n.before[t.TID] = t.CPUNS
@@ -50,8 +51,20 @@ func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []repo
 	if err != nil {
 		return nil
 	}
-	return UnknownOf(list, s, known, n.before)
+	out := UnknownOf(list, s, known, n.before)
+	for i := range out {
+		runs := n.src.Running.Alone(out[i].TID)
+		out[i].Taken = runs.Taken
+		for _, r := range runs.Stacks[:min(len(runs.Stacks), maxAlone)] {
+			out[i].Ran = append(out[i].Ran, report.StatAlone{Chain: gvl.NativePlace(&r.NativeStack),
+				Frames: report.NewNativeFrames(r.Frames), Taken: r.Taken})
+		}
+	}
+	return out
 }
+
+// maxAlone bounds the C stacks that a Stat has of a running thread that Ruby does not know.
+const maxAlone = 10
 
 // UnknownOf leaves out the known threads, and the threads of a sample that was taken after the list.
 func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []report.StatNative {

@@ -108,7 +108,7 @@ func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) er
 	giveUp, released := Patience(ctx)
 	defer released()
 	if err := safefile.WriteFile(string(o), o.waiting(giveUp, std), write); err != nil {
-		if !strings.Contains(err.Error(), string(o)) { // a device's has another name, and that of an export none
+		if !strings.Contains(err.Error(), string(o)) { // a device's error has another name, and an export's error has none
 			err = fmt.Errorf("writing %s: %w", o, err)
 		}
 		return err

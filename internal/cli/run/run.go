@@ -11,7 +11,7 @@ import (
 // DiskPatience is how long ddtop waits for a disk or a pipe's reader after the interrupt and the measurement's end.
 const DiskPatience = 1500 * time.Millisecond
 
-// Patience returns a channel that is closed a while after ctx has ended, when ddtop stops waiting for a disk or the
+// Patience returns a channel that is closed a while after ctx has ended. Then ddtop stops waiting for a disk or the
 // reader of a pipe. released ends the watch.
 func Patience(ctx context.Context) (giveUp <-chan struct{}, released func()) {
 	return PatienceFor(ctx, DiskPatience)

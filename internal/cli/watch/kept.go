@@ -202,7 +202,7 @@ func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 		whole := strings.TrimSuffix(f.Name, run.Partial)
 		list = append(list, keptFile{f, k.order[whole], k.open[whole]})
 	}
-	for name := range k.order { // what somebody has removed is forgotten
+	for name := range k.order { // files that a user has removed are forgotten
 		if !k.open[name] && !slices.ContainsFunc(list, func(f keptFile) bool { return strings.TrimSuffix(f.Name, run.Partial) == name }) {
 			delete(k.order, name)
 		}

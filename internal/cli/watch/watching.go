@@ -52,7 +52,7 @@ type watching struct {
 	say    func(format string, args ...any)
 
 	mu   sync.Mutex
-	said string // why the last recording could not be written; "": it could
+	said string // why the last recording could not be written; empty if it could
 	// unwritten is the first error of a recording, failed the number of recordings that had one.
 	unwritten error
 	failed    int

@@ -14,6 +14,47 @@ def named(name)
   end
 end
 
+# Active Record's pool of that many connections. Where the gem is not installed, it is a class of its name, with its
+# variables and its way to wait (activerecord-6.1, abstract/connection_pool.rb).
+def active_record_pool(size)
+  require "active_record"
+  ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: ":memory:", pool: size, checkout_timeout: 600)
+  ActiveRecord::Base.connection_pool
+rescue LoadError
+  eval(<<-CODE, TOPLEVEL_BINDING, "/gems/activerecord-6.1.7/lib/active_record/connection_adapters/abstract/connection_pool.rb", 1)
+    module ActiveRecord
+      module ConnectionAdapters
+        class Adapter
+          def lease; @owner = Thread.current; self; end
+        end
+
+        class ConnectionPool
+          include MonitorMixin
+
+          class Queue
+            def initialize(lock); @cond = lock.new_cond; end
+            def wait_poll; @cond.wait(600); end
+          end
+
+          def initialize(size)
+            super()
+            @size, @connections, @available = size, [], Queue.new(self)
+          end
+
+          def connection
+            synchronize do
+              @available.wait_poll until @connections.size < @size
+              @connections << Adapter.new.lease
+              @connections.last
+            end
+          end
+        end
+      end
+    end
+  CODE
+  ActiveRecord::ConnectionAdapters::ConnectionPool.new(size)
+end
+
 # Calls a block again and again in a thread that is known for one of a Puma's workers.
 module Puma
   class ThreadPool

@@ -49,7 +49,7 @@ func Check(untried bool) error {
 
 // checkMachine is Check. many is true if links of many probes may be used.
 func checkMachine(untried bool) (many bool, err error) {
-	m, err := thisMachine(runtime.GOARCH)
+	m, err := thisMachine()
 	if err != nil {
 		return false, err
 	}
@@ -184,7 +184,7 @@ func placesIn(spec *btf.Spec, set instructionSet) (kernelPlaces, error) {
 }
 
 func loadProgram(b builder, many bool) (*ebpf.Program, error) {
-	spec := &ebpf.ProgramSpec{Name: "ddtop_exact", Type: ebpf.Kprobe, Instructions: b.program(), License: "Dual MIT/GPL"}
+	spec := &ebpf.ProgramSpec{Name: "ddtop_exact", Type: ebpf.Kprobe, Instructions: b.program(), License: bpf.License}
 	switch {
 	case b.kind == exact.Exited:
 		spec.Type, spec.AttachType, spec.AttachTo = ebpf.Tracing, ebpf.AttachTraceRawTp, "sched_process_exit"

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
@@ -101,7 +102,7 @@ func watchWith(t *testing.T, r rubytest.Ruby, program string, libc bool, o rubyt
 // needPerfEvents skips a test where the kernel refuses probes by perf events.
 func needPerfEvents(t *testing.T) {
 	t.Helper()
-	if m, err := thisMachine("amd64"); err != nil || m.effective>>capSysAdmin&1 == 0 {
+	if m, err := thisMachine(); err != nil || !m.Has(bpf.CapSysAdmin) {
 		rubytest.Skip(t, "probes by perf events need CAP_SYS_ADMIN (%v)", err)
 	}
 }
@@ -110,7 +111,7 @@ func needPerfEvents(t *testing.T) {
 // the C library.
 func eachWay(t *testing.T, test func(t *testing.T, many, libc bool)) {
 	needBPF(t)
-	m, err := thisMachine("amd64")
+	m, err := thisMachine()
 	if err != nil {
 		t.Fatal(err)
 	}

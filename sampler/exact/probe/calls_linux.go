@@ -55,10 +55,6 @@ type calls struct {
 	found, stubN int
 }
 
-func newCalls(functions int) *calls {
-	return &calls{of: make([][]uint64, functions), stubs: make(map[uint64]int)}
-}
-
 func (c *calls) call(at uint64, fn int) {
 	if c.found++; c.found <= maxCalls {
 		c.of[fn] = append(c.of[fn], at)
@@ -95,7 +91,7 @@ type findJumps func(c *attach.CodeSection, addresses map[uint64]int, found func(
 // of the linker's stubs. A stub can begin one of the before distances, in bytes, ahead of its jump through a slot.
 func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, through, to findJumps, before ...uint64,
 ) ([][]uint64, error) {
-	out := newCalls(functions)
+	out := &calls{of: make([][]uint64, functions), stubs: make(map[uint64]int)}
 	for _, c := range code {
 		through(&c, slots, func(at uint64, fn int) {
 			if c.Linkers {

@@ -1,7 +1,6 @@
 package clock
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -21,30 +20,22 @@ const (
 	ringBytes, fastRingBytes = 2 << 20, 8 << 20
 	// maxPending bounds the stacks of all processes that wait to be taken.
 	maxPending = fastRingBytes / entrySize
-	// maxTargets bounds the processes that are followed at once.
-	maxTargets = 4096
-	// leastMajor.leastMinor is the first kernel with bpf_task_pt_regs.
-	leastMajor, leastMinor = 5, 15
-	license                = "Dual MIT/GPL"
 )
 
 // timer has the program in the kernel. There is one for all processes that ddtop follows.
 type timer struct {
+	bpf.Programs
 	mu      sync.Mutex
 	targets *ebpf.Map
-	ringMap *ebpf.Map
 	ring    *bpf.Ring
-	program *ebpf.Program
-	clocks  []int
-	feeds   map[uint32]*Feed
+	// records are of each clock's CPU, and recordsNS is when they were last read.
+	records   []records
+	recordsNS int64
+	feeds     map[uint32]*Feed
 }
 
-// shared is the timer of all Feeds, and how many there are.
-var shared struct {
-	sync.Mutex
-	t *timer
-	n int
-}
+// shared is the timer of all Feeds.
+var shared bpf.Shared[*timer]
 
 // Feed has the stacks of one process. It is for one goroutine at a time.
 type Feed struct {
@@ -52,6 +43,10 @@ type Feed struct {
 	target Target
 	// pending are stacks that were taken from the ring, also by another process's Feed. spare is memory for them.
 	pending, spare []Sample
+	// dropped is how many stacks had no room in pending.
+	dropped uint64
+	// changes are the times in which the process has mapped code of files, in the order in which they became known.
+	changes []change
 }
 
 // Check returns why stacks of running threads cannot be copied on this machine with ddtop's rights. It returns nil if
@@ -61,59 +56,51 @@ func Check() error {
 	if err != nil {
 		return err
 	}
-	if m.Arch != "amd64" {
-		return fmt.Errorf("%w: they are for x86_64 as yet, and not for %s", bpf.ErrKernel, m.Arch)
-	}
-	return m.Check(leastMajor, leastMinor)
+	return m.CheckRegisters()
 }
+
+// Try loads the program, starts its clock and ends both again. This shows what the kernel, a container or a security
+// module forbids. The errors are the same as Follow's.
+func Try() error { return shared.Try(func() (*timer, error) { return open(Hz) }) }
 
 // Follow copies the stacks of a process's running threads until Close, hz times a second on each CPU. If other
 // processes are followed, their rate holds for all. The error is bpf.ErrKernel or bpf.ErrRights, or
 // the error of a full map.
 func Follow(target Target, hz int) (*Feed, error) {
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.t == nil {
-		t, err := open(hz)
-		if err != nil {
-			return nil, err
-		}
-		shared.t = t
+	f := &Feed{target: target}
+	if err := shared.Join(func() (*timer, error) { return open(hz) }, f.join); err != nil {
+		return nil, err
 	}
-	t := shared.t
+	return f, nil
+}
+
+func (f *Feed) join(t *timer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.targets.Update(uint32(target.PID), target.encode(), ebpf.UpdateNoExist); err != nil {
-		if shared.n == 0 {
-			shared.t = nil
-			err = errors.Join(err, t.close())
-		}
-		return nil, bpf.Explain(fmt.Sprintf("copying stacks of process %d", target.PID), err)
+	began, err := monotonic()
+	if err == nil {
+		err = t.targets.Update(uint32(f.target.PID), f.target.encode(), ebpf.UpdateNoExist)
 	}
-	f := &Feed{t: t, target: target}
-	t.feeds[uint32(target.PID)] = f
-	shared.n++
-	return f, nil
+	if err != nil {
+		return bpf.Explain(fmt.Sprintf("copying stacks of process %d", f.target.PID), err)
+	}
+	f.t, f.changes = t, []change{{0, began}}
+	t.feeds[uint32(f.target.PID)] = f
+	return nil
 }
 
 // Close ends it. With the last Feed the program leaves the kernel.
 func (f *Feed) Close() error {
-	shared.Lock()
-	defer shared.Unlock()
-	t := f.t
-	if t == nil {
+	if f.t == nil {
 		return nil
 	}
 	f.t = nil
-	t.mu.Lock()
-	err := t.targets.Delete(uint32(f.target.PID))
-	delete(t.feeds, uint32(f.target.PID))
-	t.mu.Unlock()
-	if shared.n--; shared.n == 0 {
-		shared.t = nil
-		err = errors.Join(err, t.close())
-	}
-	return err
+	return shared.Leave(func(t *timer) error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.feeds, uint32(f.target.PID))
+		return t.targets.Delete(uint32(f.target.PID))
+	})
 }
 
 // Drain hands out the stacks that were copied since the last time. A Sample is valid during the call. Other Feeds go on
@@ -137,14 +124,26 @@ func (f *Feed) take() ([]Sample, error) {
 	err := t.ring.Read(func(b []byte) error {
 		tgid, err := tgidOf(b)
 		of := t.feeds[tgid]
-		if err != nil || of == nil || of != f && len(of.pending) >= maxPending/len(t.feeds) {
+		if err != nil || of == nil {
 			return err
+		}
+		if of != f && !of.hasRoom(len(t.feeds)) {
+			return nil
 		}
 		return of.keep(b)
 	})
 	list := f.pending
 	f.pending, f.spare = f.spare[:0], list
 	return list, err
+}
+
+// hasRoom reports whether one more stack may wait until Drain. If not, it counts the stack as dropped.
+func (f *Feed) hasRoom(feeds int) bool {
+	if len(f.pending) < maxPending/feeds {
+		return true
+	}
+	f.dropped++
+	return false
 }
 
 // keep keeps a copy of a stack in the ring until Drain.
@@ -172,12 +171,13 @@ func tgidOf(b []byte) (uint32, error) {
 
 // Counts reads what was counted.
 func (f *Feed) Counts() (Counts, error) {
-	b := make([]byte, targetSize)
-	if err := f.t.targets.Lookup(uint32(f.target.PID), &b); err != nil {
-		return Counts{}, fmt.Errorf("reading what was counted of process %d: %w", f.target.PID, err)
+	at, err := bpf.CountersOf(f.t.targets, f.target.PID)
+	if err != nil {
+		return Counts{}, err
 	}
-	at := func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }
-	return Counts{Ticks: at(targetTicks), Copied: at(targetCopied), BusyNS: int64(at(targetBusyNS))}, nil
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	return Counts{Ticks: at(targetTicks), Copied: at(targetCopied) - f.dropped, BusyNS: int64(at(targetBusyNS))}, nil
 }
 
 // open loads the program and starts a clock on each CPU.
@@ -188,7 +188,7 @@ func open(hz int) (_ *timer, err error) {
 	t := &timer{feeds: make(map[uint32]*Feed)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, t.close())
+			err = errors.Join(err, t.Programs.Close())
 		}
 	}()
 	size := uint32(ringBytes)
@@ -199,76 +199,38 @@ func open(hz int) (_ *timer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range []struct {
-		to   **ebpf.Map
-		spec ebpf.MapSpec
-	}{
-		{&t.targets, ebpf.MapSpec{Name: "ddtop_running", Type: ebpf.Hash, KeySize: 4, ValueSize: targetSize,
-			MaxEntries: maxTargets, Flags: unix.BPF_F_NO_PREALLOC}},
-		{&t.ringMap, ebpf.MapSpec{Name: "ddtop_cstacks", Type: ebpf.RingBuf, MaxEntries: size}},
-	} {
-		if *m.to, err = ebpf.NewMap(&m.spec); err != nil {
-			return nil, bpf.Explain("making the map "+m.spec.Name, err)
-		}
-	}
-	if t.ring, err = bpf.NewRing(t.ringMap); err != nil {
+	if t.targets, err = t.Targets("ddtop_running", targetSize); err != nil {
 		return nil, err
 	}
-	t.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "ddtop_running", Type: ebpf.PerfEvent, License: license,
-		Instructions: places.program(t.targets.FD(), t.ringMap.FD())})
+	ringFD, ring, err := t.Ring("ddtop_cstacks", size)
 	if err != nil {
-		return nil, bpf.Explain("loading the program", err)
+		return nil, err
 	}
-	return t, t.start(hz)
+	t.ring = ring
+	const name = "running"
+	loaded, err := t.Load(map[string]*ebpf.ProgramSpec{name: {Name: "ddtop_running", Type: ebpf.PerfEvent, License: bpf.License,
+		Instructions: places.program(t.targets.FD(), ringFD)}})
+	if err != nil {
+		return nil, err
+	}
+	return t, t.start(loaded[name], uint64(1_000_000_000/hz))
 }
 
-// start starts a clock on each CPU.
-func (t *timer) start(hz int) error {
-	attr := unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Size: uint32(unix.PERF_ATTR_SIZE_VER1),
-		Sample: uint64(1_000_000_000 / hz), Bits: unix.PerfBitDisabled,
-	}
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return fmt.Errorf("%w: counting its CPUs: %w", bpf.ErrKernel, err)
-	}
-	for cpu := range cpus {
-		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		if errors.Is(err, unix.ENODEV) {
-			continue // it is offline
-		}
+// start starts a clock on each CPU. The kernel also tells there which processes map code.
+func (t *timer) start(program *ebpf.Program, periodNS uint64) error {
+	return t.StartClocks(program, unix.PerfEventAttr{
+		Size: uint32(unix.PERF_ATTR_SIZE_VER5), Sample: periodNS,
+		Sample_type: unix.PERF_SAMPLE_TIME, Clockid: unix.CLOCK_MONOTONIC,
+		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID,
+	}, func(clock int) error {
+		told, err := openRecords(clock)
 		if err != nil {
-			return bpf.Explain(fmt.Sprintf("opening the clock of CPU %d", cpu), err)
+			return err
 		}
-		t.clocks = append(t.clocks, fd)
-		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, t.program.FD()); err != nil {
-			return bpf.Explain(fmt.Sprintf("attaching to the clock of CPU %d", cpu), err)
-		}
-		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
-			return bpf.Explain(fmt.Sprintf("starting the clock of CPU %d", cpu), err)
-		}
-	}
-	return nil
-}
-
-// close removes everything from the kernel.
-func (t *timer) close() error {
-	var errs []error
-	for _, fd := range t.clocks {
-		errs = append(errs, unix.Close(fd))
-	}
-	if t.program != nil {
-		errs = append(errs, t.program.Close())
-	}
-	if t.ring != nil {
-		errs = append(errs, t.ring.Close())
-	}
-	for _, m := range []*ebpf.Map{t.targets, t.ringMap} {
-		if m != nil {
-			errs = append(errs, m.Close())
-		}
-	}
-	return errors.Join(errs...)
+		t.records = append(t.records, told)
+		t.Closes(told.close)
+		return nil
+	})
 }
 
 // places are the places in this kernel of the fields that the program reads, in bytes from the start of their struct.
@@ -276,11 +238,6 @@ type places struct {
 	threadPointer int16
 	registers     [native.NumRegisters]int16
 }
-
-// registerNames are the kernel's names of the registers, in the order of DWARF (struct pt_regs,
-// arch/x86/include/asm/ptrace.h).
-var registerNames = [native.NumRegisters]string{"ax", "dx", "cx", "bx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11",
-	"r12", "r13", "r14", "r15", "ip"}
 
 func placesOfKernel() (p places, err error) {
 	spec, err := btf.LoadKernelSpec()
@@ -290,7 +247,7 @@ func placesOfKernel() (p places, err error) {
 	if p.threadPointer, err = bpf.MemberAt(spec, "task_struct", []string{"thread", "fsbase"}, 8); err != nil {
 		return p, fmt.Errorf("%w: %w", bpf.ErrKernel, err)
 	}
-	for i, name := range registerNames {
+	for i, name := range native.KernelNames {
 		if p.registers[i], err = bpf.MemberAt(spec, "pt_regs", []string{name}, 8); err != nil {
 			return p, fmt.Errorf("%w: %w", bpf.ErrKernel, err)
 		}
@@ -330,6 +287,7 @@ func (p *places) program(targets, ring int) asm.Instructions {
 		asm.StoreMem(asm.RFP, nsAt, asm.R0, asm.DWord),
 		asm.Mov.Imm(asm.R1, 0),
 		asm.StoreMem(asm.RFP, ownerAt, asm.R1, asm.DWord), asm.StoreMem(asm.RFP, collectAt, asm.R1, asm.DWord),
+		asm.StoreMem(asm.RFP, threadAt, asm.R1, asm.DWord),
 		asm.FnGetCurrentTaskBtf.Call(),
 		asm.LoadMem(asm.R7, asm.R0, p.threadPointer, asm.DWord),
 	}
@@ -340,7 +298,7 @@ func (p *places) program(targets, ring int) asm.Instructions {
 	}
 	plus(targetContext, ecAt)
 	ins = append(ins,
-		asm.LoadMem(asm.R7, asm.RFP, ecAt, asm.DWord), asm.JEq.Imm(asm.R7, 0, "done"), // none of Ruby's threads
+		asm.LoadMem(asm.R7, asm.RFP, ecAt, asm.DWord), asm.JEq.Imm(asm.R7, 0, "not Ruby's"),
 		asm.LoadMem(asm.R1, asm.R9, targetThreadOfEC, asm.DWord), asm.JSLT.Imm(asm.R1, 0, "thread itself"))
 	plus(targetThreadOfEC, threadAt)
 	ins = append(ins, asm.Ja.Label("have both"),
@@ -352,8 +310,14 @@ func (p *places) program(targets, ring int) asm.Instructions {
 	ins = append(ins, bpf.ReadTo(collectAt, 8)...)
 	ins = append(ins, count(targetTicks, "no collector")...)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, ecAt, asm.DWord))
-	ins = append(ins, bpf.CopyStack(bpf.StackPlaces{Ring: ring, NS: nsAt, TID: tidAt, TGID: tgidAt, Context: contextAt,
-		SP: spAt, Frames: framesAt, Values: valuesAt, Running: true, More: moreSize, Also: p.also()}, "done")...)
+	places := bpf.StackPlaces{Ring: ring, NS: nsAt, TID: tidAt, TGID: tgidAt, Context: contextAt,
+		SP: spAt, Frames: framesAt, Values: valuesAt, Running: true, More: moreSize}
+	places.Also = append(p.also("copied"), count(targetCopied, "copied")...)
+	ins = append(ins, bpf.CopyStack(places, "done")...)
+	places.Also = append(p.also("copied alone"), asm.Mov.Imm(asm.R1, 0).WithSymbol("copied alone"))
+	alone := bpf.NoStack(places, "done")
+	alone[0] = alone[0].WithSymbol("not Ruby's")
+	ins = append(ins, alone...)
 	return append(ins,
 		asm.FnKtimeGetNs.Call().WithSymbol("done"), asm.LoadMem(asm.R1, asm.RFP, nsAt, asm.DWord),
 		asm.Sub.Reg(asm.R0, asm.R1), asm.Mov.Reg(asm.R2, asm.R9), asm.Add.Imm(asm.R2, targetBusyNS),
@@ -367,8 +331,9 @@ func count(place int32, symbol string) asm.Instructions {
 		asm.Add.Imm(asm.R2, place), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord)}
 }
 
-// also copies the registers and the C stack behind the Ruby stack in R8.
-func (p *places) also() asm.Instructions {
+// also copies the registers and the C stack behind the Ruby stack in R8. It jumps to the label end at the first page
+// that is not there.
+func (p *places) also(end string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R7, asm.R8), asm.Add.Imm(asm.R7, bpf.StackSize),
 		asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R1, asm.R0), asm.FnTaskPtRegs.Call(),
@@ -386,7 +351,7 @@ func (p *places) also() asm.Instructions {
 		ins = append(ins,
 			asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Imm(asm.R1, moreHead+i*pieceBytes), asm.Mov.Imm(asm.R2, pieceBytes),
 			asm.Mov.Reg(asm.R3, asm.R6), asm.Add.Imm(asm.R3, i*pieceBytes), asm.FnProbeReadUser.Call(),
-			asm.JNE.Imm(asm.R0, 0, "copied"), asm.StoreImm(asm.R7, morePieces, int64(i+1), asm.Word))
+			asm.JNE.Imm(asm.R0, 0, end), asm.StoreImm(asm.R7, morePieces, int64(i+1), asm.Word))
 	}
-	return append(ins, count(targetCopied, "copied")...)
+	return ins
 }

@@ -27,6 +27,7 @@ func TestFollow(t *testing.T) {
 	if a.t != b.t {
 		t.Error("two processes have programs of their own")
 	}
+	first := a.t
 	for _, f := range []*Feed{a, b} {
 		if err := f.Drain(func(s *Sample) { t.Errorf("a stack of no process: %+v", s) }); err != nil {
 			t.Error(err)
@@ -41,8 +42,29 @@ func TestFollow(t *testing.T) {
 			t.Errorf("a second time: %v", err)
 		}
 	}
-	if shared.t != nil || shared.n != 0 {
-		t.Errorf("%d Feeds are left", shared.n)
+	again, err := Follow(Target{PID: none}, Hz)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.t == first {
+		t.Error("the program stayed after the last Close")
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDroppedStacksAreCounted: the stacks of a process that wait are bounded, and each stack beyond is counted.
+func TestDroppedStacksAreCounted(t *testing.T) {
+	f := &Feed{pending: make([]Sample, maxPending/2-1)}
+	if !f.hasRoom(2) || f.dropped != 0 {
+		t.Errorf("no room, %d dropped", f.dropped)
+	}
+	f.pending = append(f.pending, Sample{})
+	for n := uint64(1); n <= 2; n++ {
+		if f.hasRoom(2) || f.dropped != n {
+			t.Errorf("%d of %d dropped", f.dropped, n)
+		}
 	}
 }
 

@@ -77,6 +77,8 @@ type Sample struct {
 	// collector worked.
 	Thread          uint64
 	Holds, Collects bool
+	// Alone is true of a thread that Ruby does not know. It has no Ruby stack.
+	Alone bool
 }
 
 // decode makes a Sample of the bytes that the program has put into the ring.
@@ -97,6 +99,7 @@ func (t *Target) decode(b []byte, s *Sample) (err error) {
 	s.NativeAt = s.Registers.SP() - redZone
 	s.Native = b[moreHead:][:min(at(morePieces), maxPieces)*pieceBytes]
 	s.Thread = at(moreThread)
+	s.Alone = s.CFP == 0
 	s.Holds = at(moreOwner) == s.Thread
 	s.Collects = t.CollectsBits != 0 && at(moreCollector)>>t.CollectsShift&(1<<t.CollectsBits-1) != 0
 	return nil

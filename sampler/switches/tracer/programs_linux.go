@@ -112,8 +112,10 @@ func placesOfKernel() (k kernelPlaces, err error) {
 type builder struct {
 	kernel kernelPlaces
 	// The descriptors of the maps: of targets, of threads, and of the rings for records and for stacks. Also of the
-	// places of work, and of the ring for it.
-	targets, threads, ring, stacks, works, workRing int
+	// places of work, and of the ring for copies of it.
+	targets, threads, ring, stacks, places, works int
+	// bell is the descriptor of the map with the flags of bpf_ringbuf_output.
+	bell int
 }
 
 // find puts the target of a task's process, whose number is in a register, into R8. It jumps away if there is none.
@@ -382,8 +384,9 @@ func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))
 	}
 	ins := asm.Instructions{
+		asm.LoadMapValue(asm.R4, b.bell, 0), asm.LoadMem(asm.R4, asm.R4, 0, asm.DWord),
 		asm.LoadMapPtr(asm.R1, b.ring),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStack), asm.Mov.Imm(asm.R3, recordSize), asm.Mov.Imm(asm.R4, bpf.NoWakeup),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStack), asm.Mov.Imm(asm.R3, recordSize),
 		asm.FnRingbufOutput.Call(),
 		asm.JEq.Imm(asm.R0, 0, "kept"),
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // TestQuiet: a Feed is quiet while its process does nothing. It is not quiet from the first record on, until that was
-// taken and counted.
+// taken and counted. The first record rings, if that was asked for.
 func TestQuiet(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -59,16 +59,32 @@ func TestQuiet(t *testing.T) {
 		return c.Lost
 	}
 	until("quiet", func() bool { take(); counted(); return f.Quiet() }) // cat has started, and waits
+	rang := make(chan struct{}, 2)
 	for range 3 {
 		records = 0
+		f.Ring(func() { rang <- struct{}{} })
 		if _, err := in.Write([]byte("x\n")); err != nil {
 			t.Fatal(err)
 		}
-		until("a record", func() bool { return !f.Quiet() })
+		select {
+		case <-rang:
+		case <-time.After(time.Minute):
+			t.Fatal("no record has rung within a minute")
+		}
+		if f.Quiet() {
+			t.Error("it has rung, and there is no record")
+		}
+		if f.Ring(func() { rang <- struct{}{} }); len(rang) != 1 {
+			t.Error("a record that waits does not ring at once")
+		}
+		<-rang
 		until("the record is taken", func() bool { take(); return records > 0 })
 		if f.Quiet() {
 			t.Error("it is quiet before what was lost has been counted")
 		}
 		until("quiet again", func() bool { take(); lost := counted(); return f.Quiet() && lost == 0 })
+		if len(rang) != 0 {
+			t.Error("it rings again, and nothing was asked for")
+		}
 	}
 }

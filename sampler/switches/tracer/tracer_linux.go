@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/sampler/bpf"
@@ -26,8 +25,6 @@ const (
 	stackRingBytes = 4 << 20
 	// maxPendingStacks bounds the stacks of a process that wait to be taken.
 	maxPendingStacks = stackRingBytes / bpf.StackSize
-	// maxTargets bounds the processes that are followed at once.
-	maxTargets = 4096
 	// clockHz is how often a thread that keeps its CPU makes a record. It is no divisor of the kernel's own ticks. A
 	// tick costs each CPU of the machine about 2 µs.
 	clockHz = 99
@@ -35,41 +32,28 @@ const (
 	ClockNS = 1_000_000_000 / clockHz
 	// ringRecords is the number of records in the ring, of all processes.
 	ringRecords = ringBytes / (recordSize + 8)
-	// leastMajor.leastMinor is the first kernel with bpf_task_pt_regs.
-	leastMajor, leastMinor = 5, 15
 )
 
 // Tracer has the programs in the kernel. There is one for all processes that ddtop follows. It is for any goroutine.
 type Tracer struct {
-	mu       sync.Mutex
-	targets  *ebpf.Map
-	threads  *ebpf.Map
-	ringMap  *ebpf.Map
-	ring     *bpf.Ring
-	stackMap *ebpf.Map
-	stacks   *bpf.Ring
-	// works are the places of work by process, workRing has the copies.
-	works, workMap *ebpf.Map
-	workRing       *bpf.Ring
-	programs       map[string]*ebpf.Program // by the event that they are attached to
-	links          []link.Link
-	clocks         []int
-	feeds          map[uint32]*Feed
+	bpf.Programs
+	mu      sync.Mutex
+	targets *ebpf.Map
+	ring    *bpf.Ring
+	stacks  *bpf.Ring
+	// places says by process where threads have their work. works has the copies.
+	places *ebpf.Map
+	works  *bpf.Ring
+	feeds  map[uint32]*Feed
 	// filled counts the reads before which the ring for records may have been full.
 	filled uint64
 	// record is the entry that read decodes. Nothing keeps it.
 	record switches.Record
+	bell   bell
 }
 
-// license is the license that programs must state to be allowed to read memory.
-const license = "Dual MIT/GPL"
-
-// shared is the Tracer of all Feeds, and how many there are.
-var shared struct {
-	sync.Mutex
-	t *Tracer
-	n int
-}
+// shared is the Tracer of all Feeds.
+var shared bpf.Shared[*Tracer]
 
 // Feed has the records of one process. It is for one goroutine at a time.
 type Feed struct {
@@ -107,80 +91,50 @@ func Check() error {
 	if err != nil {
 		return err
 	}
-	return check(&m)
-}
-
-func check(m *bpf.Machine) error {
-	if m.Arch != "amd64" {
-		return fmt.Errorf("%w: they are for x86_64 as yet, and not for %s", bpf.ErrKernel, m.Arch)
-	}
-	return m.Check(leastMajor, leastMinor)
+	return m.CheckRegisters()
 }
 
 // Try loads the programs and removes them again. This shows what the kernel, a container or a security module forbids.
 // The errors are the same as Follow's.
-func Try() error {
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.t != nil {
-		return nil
-	}
-	t, err := open()
-	if err != nil {
-		return err
-	}
-	return t.close()
-}
+func Try() error { return shared.Try(open) }
 
 // Follow makes the programs record a process until Close. The error is bpf.ErrKernel or bpf.ErrRights, or the error of
 // a full map.
 func Follow(target Target) (*Feed, error) {
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.t == nil {
-		t, err := open()
-		if err != nil {
-			return nil, err
-		}
-		shared.t = t
+	f := &Feed{target: target, fresh: true}
+	if err := shared.Join(open, f.join); err != nil {
+		return nil, err
 	}
-	t := shared.t
-	f := &Feed{t: t, target: target, fresh: true}
+	return f, nil
+}
+
+func (f *Feed) join(t *Tracer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.targets.Update(uint32(target.PID), target.encode(), ebpf.UpdateNoExist); err != nil {
-		if shared.n == 0 {
-			shared.t = nil
-			err = errors.Join(err, t.close())
-		}
-		return nil, bpf.Explain(fmt.Sprintf("following process %d", target.PID), err)
+	if err := t.targets.Update(uint32(f.target.PID), f.target.encode(), ebpf.UpdateNoExist); err != nil {
+		return bpf.Explain(fmt.Sprintf("following process %d", f.target.PID), err)
 	}
-	t.feeds[uint32(target.PID)] = f
-	shared.n++
-	return f, nil
+	f.t = t
+	t.feeds[uint32(f.target.PID)] = f
+	return nil
 }
 
 // Close ends it. With the last Feed the programs leave the kernel.
 func (f *Feed) Close() error {
-	shared.Lock()
-	defer shared.Unlock()
-	t := f.t
-	if t == nil {
+	if f.t == nil {
 		return nil
 	}
 	f.t = nil
-	t.mu.Lock()
-	err := t.targets.Delete(uint32(f.target.PID))
-	if e := t.works.Delete(uint32(f.target.PID)); !errors.Is(e, ebpf.ErrKeyNotExist) {
-		err = errors.Join(err, e)
-	}
-	delete(t.feeds, uint32(f.target.PID))
-	t.mu.Unlock()
-	if shared.n--; shared.n == 0 {
-		shared.t = nil
-		err = errors.Join(err, t.close())
-	}
-	return err
+	return shared.Leave(func(t *Tracer) error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.feeds, uint32(f.target.PID))
+		err := t.targets.Delete(uint32(f.target.PID))
+		if e := t.places.Delete(uint32(f.target.PID)); !errors.Is(e, ebpf.ErrKeyNotExist) {
+			err = errors.Join(err, e)
+		}
+		return err
+	})
 }
 
 // Drain hands out the records since the last time, in about the order of time. A record is valid during emit.
@@ -201,6 +155,25 @@ func (f *Feed) Fetch() error {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	return f.t.read(nil, nil)
+}
+
+// Ring makes the next record of any process call rung once, from another goroutine. If a record waits already, Ring
+// calls rung itself.
+func (f *Feed) Ring(rung func()) {
+	f.t.bell.set(rung)
+	f.t.mu.Lock()
+	waits := !f.t.ring.Empty() || len(f.pending) > 0
+	f.t.mu.Unlock()
+	if waits { // the kernel may not say that again
+		f.t.bell.ring()
+	}
+}
+
+// Crowded reports whether an eighth of a ring is in use, by all processes.
+func (f *Feed) Crowded() bool {
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	return f.t.ring.Crowded() || f.t.stacks.Crowded()
 }
 
 // Waiting reports whether records or stacks wait that Fetch, or another Feed, took from its ring.
@@ -286,7 +259,7 @@ func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 func (f *Feed) Quiet() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
-	empty := f.t.ring.Empty() && f.t.stacks.Empty() && f.t.workRing.Empty() && len(f.pending)+len(f.pendingStacks)+len(f.pendingWorks) == 0
+	empty := f.t.ring.Empty() && f.t.stacks.Empty() && f.t.works.Empty() && len(f.pending)+len(f.pendingStacks)+len(f.pendingWorks) == 0
 	return empty && !f.fresh && !f.mayHaveLost()
 }
 
@@ -305,11 +278,10 @@ func (f *Feed) Counts() (Counts, error) {
 	f.t.mu.Lock()
 	f.counted, f.fresh = [2]uint64{f.t.filled, f.dropped}, false
 	f.t.mu.Unlock()
-	b := make([]byte, targetSize)
-	if err := f.t.targets.Lookup(uint32(f.target.PID), &b); err != nil {
-		return Counts{}, fmt.Errorf("reading what was counted of process %d: %w", f.target.PID, err)
+	at, err := bpf.CountersOf(f.t.targets, f.target.PID)
+	if err != nil {
+		return Counts{}, err
 	}
-	at := func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	return Counts{Records: at(targetRecords), Lost: at(targetLost) + f.dropped, Failed: at(targetFailed), BusyNS: int64(at(targetBusyNS)), Room: f.t.room()}, nil
@@ -323,65 +295,67 @@ func open() (_ *Tracer, err error) {
 	t := &Tracer{feeds: make(map[uint32]*Feed)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, t.close())
+			err = errors.Join(err, t.Programs.Close())
 		}
 	}()
 	kernel, err := placesOfKernel()
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range []struct {
-		to   **ebpf.Map
-		spec ebpf.MapSpec
-	}{
-		{&t.targets, ebpf.MapSpec{Name: "ddtop_targets", Type: ebpf.Hash, KeySize: 4, ValueSize: targetSize, MaxEntries: maxTargets, Flags: unix.BPF_F_NO_PREALLOC}},
-		{&t.threads, ebpf.MapSpec{
-			Name: "ddtop_threads", Type: ebpf.TaskStorage, KeySize: 4, ValueSize: storedSize, Flags: unix.BPF_F_NO_PREALLOC,
-			Key: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}, Value: storedType(),
-		}},
-		{&t.ringMap, ebpf.MapSpec{Name: "ddtop_switches", Type: ebpf.RingBuf, MaxEntries: ringBytes}},
-		{&t.stackMap, ebpf.MapSpec{Name: "ddtop_stacks", Type: ebpf.RingBuf, MaxEntries: stackRingBytes}},
-		{&t.works, ebpf.MapSpec{Name: "ddtop_works", Type: ebpf.Hash, KeySize: 4, ValueSize: placeSize, MaxEntries: maxTargets, Flags: unix.BPF_F_NO_PREALLOC}},
-		{&t.workMap, ebpf.MapSpec{Name: "ddtop_work", Type: ebpf.RingBuf, MaxEntries: workRingBytes}},
-	} {
-		if *m.to, err = ebpf.NewMap(&m.spec); err != nil {
-			return nil, bpf.Explain("making the map "+m.spec.Name, err)
-		}
-	}
-	if t.ring, err = bpf.NewRing(t.ringMap); err != nil {
+	if t.targets, err = t.Targets("ddtop_targets", targetSize); err != nil {
 		return nil, err
 	}
-	if t.stacks, err = bpf.NewRing(t.stackMap); err != nil {
-		return nil, err
-	}
-	if t.workRing, err = bpf.NewRing(t.workMap); err != nil {
-		return nil, err
-	}
-	b := builder{kernel: kernel, targets: t.targets.FD(), threads: t.threads.FD(), ring: t.ringMap.FD(), stacks: t.stackMap.FD(),
-		works: t.works.FD(), workRing: t.workMap.FD()}
-	// All at once: what the kernel says of its tracepoints is then read once.
-	const clock = "clock"
-	all := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{
-		clock: {Name: "ddtop_clock", Type: ebpf.PerfEvent, Instructions: b.ticked(), License: license},
-	}}
-	for at, ins := range map[string]asm.Instructions{"sched_process_exit": b.ended(), "sched_waking": b.woken(), "sched_switch": b.switched()} {
-		all.Programs[at] = &ebpf.ProgramSpec{
-			Name: "ddtop_" + strings.TrimPrefix(at, "sched_"), Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: at, Instructions: ins, License: license,
-		}
-	}
-	loaded, err := ebpf.NewCollection(all)
+	threads, err := t.Map(ebpf.MapSpec{
+		Name: "ddtop_threads", Type: ebpf.TaskStorage, KeySize: 4, ValueSize: storedSize, Flags: unix.BPF_F_NO_PREALLOC,
+		Key: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}, Value: storedType(),
+	})
 	if err != nil {
-		return nil, bpf.Explain("loading the programs", err)
+		return nil, err
 	}
-	t.programs = loaded.Programs
-	for _, at := range []string{"sched_process_exit", "sched_waking", "sched_switch"} {
-		l, err := link.AttachTracing(link.TracingOptions{Program: t.programs[at]})
-		if err != nil {
-			return nil, bpf.Explain("attaching to "+at, err)
+	b := builder{kernel: kernel, targets: t.targets.FD(), threads: threads.FD()}
+	if b.ring, t.ring, err = t.Ring("ddtop_switches", ringBytes); err != nil {
+		return nil, err
+	}
+	if b.stacks, t.stacks, err = t.Ring("ddtop_stacks", stackRingBytes); err != nil {
+		return nil, err
+	}
+	if t.places, err = t.Targets("ddtop_places", placeSize); err != nil {
+		return nil, err
+	}
+	b.places = t.places.FD()
+	if b.works, t.works, err = t.Ring("ddtop_works", workRingBytes); err != nil {
+		return nil, err
+	}
+	flags, err := t.Map(ebpf.MapSpec{Name: "ddtop_bell", Type: ebpf.Array, KeySize: 4, ValueSize: bellSize, MaxEntries: 1,
+		Flags: unix.BPF_F_MMAPABLE})
+	if err != nil {
+		return nil, err
+	}
+	t.Closes(t.bell.close)
+	if err := t.bell.open(flags, b.ring); err != nil {
+		return nil, err
+	}
+	b.bell = flags.FD()
+	const clock = "clock"
+	all := map[string]*ebpf.ProgramSpec{
+		clock: {Name: "ddtop_clock", Type: ebpf.PerfEvent, Instructions: b.ticked(), License: bpf.License},
+	}
+	for at, ins := range map[string]asm.Instructions{"sched_process_exit": b.ended(), "sched_waking": b.woken(), "sched_switch": b.switched()} {
+		all[at] = &ebpf.ProgramSpec{
+			Name: "ddtop_" + strings.TrimPrefix(at, "sched_"), Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: at, Instructions: ins, License: bpf.License,
 		}
-		t.links = append(t.links, l)
 	}
-	return t, t.startClocks(t.programs[clock])
+	programs, err := t.Load(all)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range []string{"sched_process_exit", "sched_waking", "sched_switch"} {
+		if err := t.Attach(programs[at], at); err != nil {
+			return nil, err
+		}
+	}
+	attr := unix.PerfEventAttr{Size: uint32(unix.PERF_ATTR_SIZE_VER1), Sample: ClockNS}
+	return t, t.StartClocks(programs[clock], attr, func(int) error { return nil })
 }
 
 // storedType describes the kept data of a thread, as maps of that kind need it.
@@ -392,58 +366,4 @@ func storedType() btf.Type {
 		s.Members = append(s.Members, btf.Member{Name: fmt.Sprintf("word%d", at/8), Type: word, Offset: btf.Bits(8 * at)})
 	}
 	return s
-}
-
-// startClocks starts a clock on each CPU.
-func (t *Tracer) startClocks(program *ebpf.Program) error {
-	attr := unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Size: uint32(unix.PERF_ATTR_SIZE_VER1),
-		Sample: ClockNS, Bits: unix.PerfBitDisabled, // a period: one of a rate is changed by the kernel, to twice as long
-	}
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return fmt.Errorf("%w: counting its CPUs: %w", bpf.ErrKernel, err)
-	}
-	for cpu := range cpus {
-		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		if errors.Is(err, unix.ENODEV) {
-			continue // it is offline
-		}
-		if err != nil {
-			return bpf.Explain(fmt.Sprintf("opening the clock of CPU %d", cpu), err)
-		}
-		t.clocks = append(t.clocks, fd)
-		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, program.FD()); err != nil {
-			return bpf.Explain(fmt.Sprintf("attaching to the clock of CPU %d", cpu), err)
-		}
-		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
-			return bpf.Explain(fmt.Sprintf("starting the clock of CPU %d", cpu), err)
-		}
-	}
-	return nil
-}
-
-// close removes everything from the kernel.
-func (t *Tracer) close() error {
-	var errs []error
-	for _, fd := range t.clocks {
-		errs = append(errs, unix.Close(fd))
-	}
-	for _, l := range t.links {
-		errs = append(errs, l.Close())
-	}
-	for _, p := range t.programs {
-		errs = append(errs, p.Close())
-	}
-	for _, r := range []*bpf.Ring{t.ring, t.stacks, t.workRing} {
-		if r != nil {
-			errs = append(errs, r.Close())
-		}
-	}
-	for _, m := range []*ebpf.Map{t.targets, t.threads, t.ringMap, t.stackMap, t.works, t.workMap} {
-		if m != nil {
-			errs = append(errs, m.Close())
-		}
-	}
-	return errors.Join(errs...)
 }

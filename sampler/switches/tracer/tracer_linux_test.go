@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 	} {
 		m := good
 		c.set(&m)
-		err := check(&m)
+		err := m.CheckRegisters()
 		if !errors.Is(err, c.is) || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -70,6 +70,7 @@ func TestTry(t *testing.T) {
 	if a.t != b.t {
 		t.Error("two processes have programs of their own")
 	}
+	first := a.t
 	for _, f := range []*Feed{a, b} {
 		if err := f.Drain(func(r *switches.Record) {
 			t.Errorf("a record of no process: %+v", r)
@@ -83,8 +84,15 @@ func TestTry(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if shared.t != nil {
-		t.Error("the programs are still there")
+	again, err := Follow(Target{PID: none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.t == first {
+		t.Error("the programs stayed after the last Close")
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

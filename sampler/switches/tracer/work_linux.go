@@ -114,7 +114,7 @@ func (f *Feed) SetWork(p *WorkPlace) error {
 	if p.Inside {
 		put(placeInside, 1)
 	}
-	if err := f.t.works.Update(uint32(f.target.PID), b, ebpf.UpdateAny); err != nil {
+	if err := f.t.places.Update(uint32(f.target.PID), b, ebpf.UpdateAny); err != nil {
 		return bpf.Explain(fmt.Sprintf("copying the environments of process %d", f.target.PID), err)
 	}
 	return nil
@@ -130,7 +130,7 @@ func (f *Feed) DrainWorks(emit func(*Work)) error {
 		emit(&f.pendingWorks[i])
 	}
 	f.pendingWorks = f.pendingWorks[:0]
-	err := t.workRing.Read(func(b []byte) error {
+	err := t.works.Read(func(b []byte) error {
 		w, tgid, err := decodeWork(b)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (b *builder) findWork() asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Imm(asm.R6, 0),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordCFP, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
-		asm.LoadMapPtr(asm.R1, b.works),
+		asm.LoadMapPtr(asm.R1, b.places),
 		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStack+recordTGID),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, or),
@@ -226,7 +226,7 @@ func (b *builder) copyWork() asm.Instructions {
 		asm.LoadMem(asm.R1, asm.R6, placeInSpan, asm.DWord).WithSymbol("same span of works"),
 		asm.JGE.Imm(asm.R1, newWorks, or),
 		asm.Add.Imm(asm.R1, 1), asm.StoreMem(asm.R6, placeInSpan, asm.R1, asm.DWord),
-		asm.LoadMapPtr(asm.R1, b.workRing), asm.Mov.Imm(asm.R2, workSize), asm.Mov.Imm(asm.R3, 0),
+		asm.LoadMapPtr(asm.R1, b.works), asm.Mov.Imm(asm.R2, workSize), asm.Mov.Imm(asm.R3, 0),
 		asm.FnRingbufReserve.Call(),
 		asm.JEq.Imm(asm.R0, 0, or),
 		asm.Mov.Reg(asm.R8, asm.R0),

@@ -5,9 +5,8 @@ import (
 	"strconv"
 )
 
-// Terminal knows the content of a terminal, and returns the bytes that change it. Bubble Tea's renderer parses a
-// picture's text, styles and widths from a string again for every picture, which took three quarters of the CPU time
-// of drawing.
+// Terminal knows the content of a terminal, and returns the bytes that change it. Bubble Tea's renderer would parse
+// each picture's text, styles and widths from a string. That took three quarters of the CPU time of drawing.
 type Terminal struct {
 	w, h  int
 	cells []Cell // as shows has them
@@ -35,8 +34,8 @@ const leastErased = 4
 
 // Update returns the bytes that make the terminal, in raw mode, show the grid. It returns nothing if it already does.
 // The bytes are valid until the next call. They begin and end in the terminal's own style, and the cursor can be
-// anywhere. Only cells in the terminal's own style are erased, because a terminal without background colour erase
-// (bce in terminfo; GNU screen's default) erases in its own.
+// anywhere. Only cells in the terminal's own style are erased. Terminals without background colour erase erase in their
+// own style (no bce in terminfo, as in GNU screen's default).
 func (t *Terminal) Update(g *Grid) []byte {
 	t.out, t.pen = t.out[:0], Style{}
 	if t.w != g.W || t.h != g.H || len(t.cells) != len(g.cells) {

@@ -19,11 +19,11 @@ const (
 // Options shape the simulation. The zero value is 60 s with 8 http threads.
 type Options struct {
 	Seed uint64
-	// HTTP is the number of http threads; 0: 8.
+	// HTTP is the number of http threads. Zero means 8.
 	HTTP int
-	// HogAfter is when worker-3 begins to hog the GVL; 0: after 10 s. Negative: never.
+	// HogAfter is when worker-3 begins to hog the GVL. Zero means after 10 s, a negative time never.
 	HogAfter time.Duration
-	// Length is how long the target lives; 0: a minute.
+	// Length is how long the target lives. Zero means a minute.
 	Length time.Duration
 	// Realtime paces the samples by the clock; otherwise they come as fast as they are taken.
 	Realtime bool
@@ -31,16 +31,15 @@ type Options struct {
 	ExtraNames []string
 	// KilledAtEnd makes the target end with status 137 instead of being let go.
 	KilledAtEnd bool
-	// Title is the program's name; "": order-service.
+	// Title is the program's name. If it is empty, the name is order-service.
 	Title string
-	// Serving says for whom the threads work: the http threads answer requests, the workers do jobs. Nobody asks for
-	// anything after IdleAfter; 0: they always do.
+	// Serving is true if the http threads answer requests and the workers do jobs. No request comes after IdleAfter,
+	// unless it is zero.
 	Serving   bool
 	IdleAfter time.Duration
 	// Exact gives every sample the changes of the GVL since the one before, with times between the two.
 	Exact bool
-	// Said is put behind all that is said of requests and jobs: their routes and classes, values, statements,
-	// exceptions.
+	// Said is appended to all texts of requests and jobs: routes and classes, values, statements, exceptions.
 	Said string
 }
 

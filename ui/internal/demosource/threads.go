@@ -184,7 +184,7 @@ func (s *Source) add(name string, isMain bool, script func() activity) {
 	t.do = activity{kind: sleep, ns: 0}
 }
 
-// routes are those of the requests, in turn.
+// routes are the routes of the requests, in turn.
 var routes = [...]string{"GET orders#show", "GET orders#index", "GET orders#show", "POST carts#create", "GET orders#show"}
 
 // request is the next request.
@@ -194,7 +194,7 @@ func (s *Source) request() sampler.Work {
 
 func job(class string) sampler.Work { return sampler.Work{Kind: sampler.WorkJob, Endpoint: class} }
 
-// idle reports whether nobody asks for anything any more.
+// idle reports whether the last request has come.
 func (s *Source) idle() bool { return s.opt.IdleAfter > 0 && s.now-startNS >= int64(s.opt.IdleAfter) }
 
 // cycle repeats what make returns, made again each round.

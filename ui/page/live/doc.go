@@ -1,2 +1,3 @@
-// Package live is the first view: timeline and flamegraph together: what is selected in the timeline is what the flamegraph shows.
+// Package live is the first view, with the timeline and the flamegraph. The flamegraph shows what is selected in the
+// timeline.
 package live

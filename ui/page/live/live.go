@@ -74,7 +74,8 @@ func (p *Page) Keys(sc *scene.Scene, all bool) []*scene.KeyMap {
 	return []*scene.KeyMap{&p.keyMaps[sc.Focus]}
 }
 
-// selectThread moves the selection in the timeline. The flamegraph under it shows the selected thread or group alone at once.
+// selectThread moves the selection in the timeline. The flamegraph under it shows the selected thread or group alone at
+// once.
 func (p *Page) selectThread(h scene.Host, move func(*widget.Timeline)) {
 	move(&p.Timeline)
 	if s := p.Chosen; s.Filter != s.Selected {

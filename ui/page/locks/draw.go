@@ -3,6 +3,8 @@ package locks
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -192,7 +194,36 @@ func holderText(l lockRow, sc *scene.Scene) (string, canvas.Style) {
 	if sc.Findings.Pool(l.Waiters) {
 		return fmt.Sprintf("%d wait for others to return it (!)", len(l.Waiters)), sc.Theme.Bold()
 	}
+	if l.full(sc) {
+		return units.Plural(len(l.Waiters), "thread waits", "threads wait") + " for room: it is full", sc.Theme.Bold()
+	}
+	if n := l.atWork(sc); n > 0 {
+		return units.Plural(n, "thread waits in a request or job", "threads wait in requests or jobs"), sc.Theme.Bold()
+	}
 	return units.Plural(len(l.Waiters), "idle thread waits", "idle threads wait") + " for work here", sc.Theme.Dimmed()
+}
+
+// full reports whether the threads wait to put something into a full queue.
+func (l *lockRow) full(sc *scene.Scene) bool {
+	i := slices.IndexFunc(sc.States, func(ts gvl.ThreadState) bool { return ts.Thread == l.Waiters[0] })
+	if i < 0 || l.Kind != "SizedQueue" || sc.States[i].Stack == 0 {
+		return false
+	}
+	_, frame := sc.Dict.Stack(sc.States[i].Stack)
+	return strings.HasSuffix(sc.Dict.Frame(frame).Label, "SizedQueue#push")
+}
+
+// atWork counts the waiting threads that serve a request or a job.
+func (l *lockRow) atWork(sc *scene.Scene) (n int) {
+	if sc.Moment == nil {
+		return 0
+	}
+	for i := range sc.Moment.Threads {
+		if t := &sc.Moment.Threads[i]; t.Serving.Work != 0 && slices.Contains(l.Waiters, t.ID) {
+			n++
+		}
+	}
+	return n
 }
 
 // addressWidth is the room for the end of a lock's address, with the space before it.

@@ -145,7 +145,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		p.Both.At = i // a click has moved the cursor, too
 	}
 	all := account.Locks(sc.States)
-	// Locks come first, those that nobody waits for just now behind the others.
+	// Locks come first. A lock for which no thread waits now is behind the others.
 	locks := max(slices.IndexFunc(all, func(c account.Contended) bool { return !c.Exclusive }), 0)
 	if locks == 0 && len(all) > 0 && all[0].Exclusive {
 		locks = len(all)
@@ -177,7 +177,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 			p.Locks.Rows, p.Both.Rows = append(p.Locks.Rows, l), append(p.Both.Rows, l.ID())
 		}
 	}
-	p.ShortLocks = len(all) - len(p.Locks.Rows) // all but those that nobody waits for now
+	p.ShortLocks = len(all) - len(p.Locks.Rows) // all but the ones for which no thread waits now
 	if re := p.flame.Listed(); re != nil {
 		p.Locks.Rows = slices.DeleteFunc(p.Locks.Rows, func(l lockRow) bool { return !l.matches(re, sc.Dict) })
 		p.Both.Rows = p.Both.Rows[:0]

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -46,6 +47,29 @@ func TestOneIdleThread(t *testing.T) {
 		row := lockRow{Contended: &account.Contended{Waiters: make([]sampler.ThreadID, n)}}
 		if got, _ := holderText(row, new(scene.Scene)); got != want {
 			t.Errorf("%d threads: %q", n, got)
+		}
+	}
+}
+
+// TestThreadsThatWaitAtWork: threads that wait for room in a queue, or in the middle of a request, are not idle.
+func TestThreadsThatWaitAtWork(t *testing.T) {
+	d := sampler.NewDictionary()
+	pushes := d.InternStack(0, d.InternFrame(sampler.Frame{Label: "Thread::SizedQueue#push", C: true}))
+	pops := d.InternStack(0, d.InternFrame(sampler.Frame{Label: "Thread::SizedQueue#pop", C: true}))
+	for _, c := range []struct {
+		stack sampler.StackID
+		work  sampler.WorkID
+		want  string
+	}{
+		{pushes, 7, "2 threads wait for room: it is full"},
+		{pops, 0, "2 idle threads wait for work here"},
+		{pops, 7, "1 thread waits in a request or job"},
+	} {
+		sc := &scene.Scene{Dict: d, States: []gvl.ThreadState{{Thread: 1, Stack: c.stack}, {Thread: 2, Stack: c.stack}},
+			Moment: &sampler.Sample{Threads: []sampler.Thread{{ID: 2, Serving: sampler.Serving{Work: c.work}}, {ID: 3, Serving: sampler.Serving{Work: 9}}}}}
+		row := lockRow{Contended: &account.Contended{Kind: "SizedQueue", Waiters: []sampler.ThreadID{1, 2}}}
+		if got, _ := holderText(row, sc); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }

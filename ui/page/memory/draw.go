@@ -17,6 +17,13 @@ import (
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
+	if sc.Opt.Heap != nil {
+		a = p.drawParts(a, sc)
+	}
+	if p.part != collectorPart {
+		p.drawHeap(a, sc)
+		return
+	}
 	if !p.known {
 		a.Put(3, a.H/2, "nothing measured yet", t.Dimmed())
 		return

@@ -1,2 +1,3 @@
-// Package processes is the view of a row a process, and under them the flamegraph, the functions or the findings of all of them.
+// Package processes is the view with a row for each process. Under the rows it shows the flamegraph, the functions or
+// the findings of all processes.
 package processes

@@ -22,7 +22,7 @@ import (
 // leastFinding is the least width of a readable finding: its sign, two words and the number of further findings.
 const leastFinding = 19
 
-// Columns are those of the table.
+// Columns are the columns of the table.
 func (p *Page) Columns() []widget.Column[*processRow] {
 	// A figure is not known before the process was read.
 	figure := func(of func(f *scene.Figures) string) func(*processRow, *scene.Scene) (string, canvas.Style) {

@@ -443,8 +443,8 @@ func (p *Page) actions() []scene.Binding {
 	}
 }
 
-// Meant returns the process of an action: that of the selected row or finding, or the only one. It is nil if none is
-// selected.
+// Meant returns the process of an action: the process of the selected row or finding, or the only process. It is nil if
+// none is selected.
 func (p *Page) Meant() *scene.Member {
 	switch k := p.findings.Index(); {
 	case p.onLower && p.lower == lowerFindings && k >= 0:

@@ -74,14 +74,19 @@ func (w *processRow) setState(s store.SourceState, replay bool) {
 	}
 }
 
+// shownAt returns the end of the time shown of a process. It returns false if the process has no sample yet.
+func shownAt(sc *scene.Scene, r *store.Reading) (atNS int64, ok bool) {
+	if sc.Frozen {
+		return sc.AtNS, r.LastNS != 0
+	}
+	return r.LastNS, r.LastNS != 0
+}
+
 // load reads the figures of the time shown. For an ended process and a recording these are the figures of the last
 // moments.
 func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
-	to := r.LastNS
-	if sc.Frozen {
-		to = sc.AtNS
-	}
-	if r.LastNS == 0 {
+	to, ok := shownAt(sc, r)
+	if !ok {
 		return
 	}
 	w.figures.Load(r, to-sc.WindowNS, to)

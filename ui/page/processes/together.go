@@ -59,11 +59,8 @@ func (p *Page) Together(sc *scene.Scene, r *store.Reading, v *scene.Findings) {
 
 // loadTold reads the findings of the time shown alone.
 func (w *processRow) loadTold(sc *scene.Scene, r *store.Reading) {
-	to := r.LastNS
-	if sc.Frozen {
-		to = sc.AtNS
-	}
-	if r.LastNS == 0 {
+	to, ok := shownAt(sc, r)
+	if !ok {
 		return
 	}
 	if k := r.Marks.LastBefore(to); k != nil {

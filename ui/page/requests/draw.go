@@ -262,7 +262,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 	why := sc.Figures.Why(sampler.FigureRequests)
 	if p.all[1] == 0 {
-		why = "" // there is none to tell of
+		why = "" // no request has ended yet
 	}
 	none := func(scene.Host, *widget.RequestRow, int) tea.Cmd { return nil }
 	p.Running.Draw(a.Sub(0, 0, a.W, above), sc, true, none)

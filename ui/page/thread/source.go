@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// maxSourceBytes bounds a source file that is read, maxSourceLines its lines, maxSourceFiles how many files are kept.
+	// maxSourceBytes bounds a source file that is read, maxSourceLines its lines. maxSourceFiles bounds the files that
+	// are kept.
 	maxSourceBytes = 2 << 20
 	maxSourceLines = 1 << 16
 	maxSourceFiles = 16

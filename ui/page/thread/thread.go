@@ -266,8 +266,8 @@ func (p *Page) loadHeat(sc *scene.Scene, id sampler.ThreadID) {
 	p.Heat.add(tree.Root, make(map[CodeLine]bool))
 }
 
-// add sums a node's time and that of the nodes under it. A line that calls itself counts once. The tree's depth
-// bounds the recursion.
+// add sums the time of a node and of the nodes under it. A line that calls itself counts once. The tree's depth bounds
+// the recursion.
 func (h *heat) add(n *flamegraph.Node, above map[CodeLine]bool) {
 	l := CodeLine{n.File, n.Line}
 	first := n.Kind == flamegraph.FrameNode && n.File != "" && !above[l]

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// columns are those of the table.
+// columns are the columns of the table.
 func (p *Page) columns() []widget.Column[*topRow] {
 	weight := func(by widget.TopOrder) widget.Column[*topRow] {
 		text := func(r *topRow, sc *scene.Scene) (string, canvas.Style) {

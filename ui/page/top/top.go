@@ -184,7 +184,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 
 // Sum adds the weights up by row.
 func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
-	// A program that redefines its methods has new frames and functions all the time: those that are gone are forgotten.
+	// A program that redefines its methods has new frames and functions all the time. Old ones are forgotten.
 	if g := sc.Dict.Generation(); p.of == nil || p.indexOf != p.Kind || p.indexIn != g {
 		p.indexOf, p.indexIn, p.rows = p.Kind, g, nil
 		p.of = &widget.Rows{Key: p.key, ByLine: p.Kind == TopLines, Core: p.Kind == TopFunctions,

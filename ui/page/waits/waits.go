@@ -31,8 +31,8 @@ var View = page.View{
 // MaxListedWaits is how many waits the list has that come first by its order, and how many of the last ones besides.
 const MaxListedWaits = 500
 
-// Page lists the single waits for the GVL of the time shown, with a histogram of their lengths, and the holders of
-// the GVL during the selected one.
+// Page lists the single waits for the GVL of the time shown, with a histogram of their lengths. It also lists the
+// holders of the GVL during the selected wait.
 type Page struct {
 	page.Plain
 	flame *widget.Flame // its search selects the rows

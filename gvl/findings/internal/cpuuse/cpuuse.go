@@ -42,7 +42,7 @@ func Said(u *sampler.CPUUse, nowNS int64, limited bool) (out []string) {
 				if x.Processes > 1 {
 					pid = strconv.FormatInt(x.Processes, 10) + " processes, most of it " + pid
 				}
-				users = append(users, x.Name+" ("+pid+") "+units.RoundPercent(part))
+				users = append(users, x.Name+" ("+pid+") "+units.Number(part, 2))
 			}
 		}
 		if len(users) > 0 {

@@ -20,7 +20,8 @@ func TestSaid(t *testing.T) {
 		}
 		return u
 	}
-	const others = "other processes take 1.8 of the machine's 2 CPUs: stress (PID 42) 100 %, cc1 (3 processes, most of it PID 43) 50 %"
+	const others = "other processes take 1.8 of the machine's 2 CPUs: stress (PID 42) 1, " +
+		"cc1 (3 processes, most of it PID 43) 0.5"
 	alone := func(u *sampler.CPUUse) { u.OthersNS, u.Users = sec/10, nil }
 	for _, c := range []struct {
 		name    string
@@ -32,7 +33,7 @@ func TestSaid(t *testing.T) {
 		{"not read", nil, false, ""},
 		{"an old reading", use(func(u *sampler.CPUUse) { u.FromNS, u.AtNS = 90*sec, 94*sec }), false, ""},
 		{"an old reading of very many processes", use(func(u *sampler.CPUUse) { u.FromNS, u.AtNS, u.OthersNS = 30*sec, 80*sec, 100*sec }), false,
-			"other processes take 2 of the machine's 2 CPUs: stress (PID 42) 8 %"},
+			"other processes take 2 of the machine's 2 CPUs: stress (PID 42) 0.08"},
 		{"a limit, on a full machine", use(nil), true, others},
 		{"a limit, on a machine with a CPU to spare", use(func(u *sampler.CPUUse) { u.AllNS = 5 * sec }), true, ""},
 		{"nobody else", use(alone), false, ""},

@@ -16,6 +16,8 @@ const (
 	stepMax = 8 << 20
 	// pace is the part of its mean pace at which the memory must have grown lately: what fills up slows down.
 	pace = .5
+	// rubyPart is the part of the growth below which Ruby's own memory is not the reason.
+	rubyPart = .25
 )
 
 // Note is a note of the memory at a time, CLOCK_MONOTONIC in ns.
@@ -24,8 +26,11 @@ type Note struct {
 	// RSS is in bytes. Slots is the size of all objects' slots in bytes, Marked how many objects survived the last
 	// marking. Both can be GCUnknown.
 	Slots, Marked int64
-	GC            sampler.GC
-	Classes       *sampler.AllocClasses
+	// Malloc is the malloc'ed less the freed bytes of Ruby since the attach. It includes what C code takes by Ruby's
+	// own functions (xmalloc). It is GCUnknown if Ruby's count cannot be read.
+	Malloc  int64
+	GC      sampler.GC
+	Classes *sampler.AllocClasses
 }
 
 // Growth notes the process's memory.
@@ -36,6 +41,43 @@ type Growth struct {
 	// each was higher than the one before. AtNS is zero if there is none. If full collections are rare, only these
 	// notes show growth.
 	level, before, first Note
+	mallocs              mallocs
+}
+
+// mallocs adds up Ruby's count of malloc'ed bytes, which begins anew at each full collection.
+type mallocs struct {
+	sum, last, step, atNS int64
+	majors                uint64
+}
+
+// add adds a reading of the count. A full collection begins it anew. What was added before that, since the last
+// reading, is not known, and taken for as much as between the two readings before.
+func (m *mallocs) add(s *sampler.Sample) {
+	d := &s.GCDetail
+	if d.AtNS == 0 || d.AtNS == m.atNS || d.OldMallocIncrease == sampler.GCUnknown {
+		return
+	}
+	step := d.OldMallocIncrease - m.last
+	switch {
+	case m.atNS == 0:
+		step = 0
+	case s.GC.MajorCount != m.majors:
+		step = d.OldMallocIncrease + max(m.step, 0)
+	}
+	m.sum += step
+	m.last, m.step, m.atNS, m.majors = d.OldMallocIncrease, step, d.AtNS, s.GC.MajorCount
+}
+
+// OfC reports whether the growth since a note is memory of C code: Ruby's slots and its own count of malloc'ed bytes
+// account for less than a quarter. ruby is what they account for. known is false if one of them is not known.
+func (n *Note) OfC(from *Note) (ofC bool, ruby int64, known bool) {
+	for _, x := range [...]int64{n.Slots, from.Slots, n.Malloc, from.Malloc} {
+		if x == sampler.GCUnknown {
+			return false, 0, false
+		}
+	}
+	ruby = max(n.Slots-from.Slots, 0) + max(n.Malloc-from.Malloc, 0)
+	return float64(ruby) < rubyPart*float64(n.RSS-from.RSS), ruby, true
 }
 
 // Back returns the n-th note before the last, or nil.
@@ -48,6 +90,7 @@ func (g *Growth) Back(n int) *Note {
 
 // Add notes the memory at intervals.
 func (g *Growth) Add(s *sampler.Sample) {
+	g.mallocs.add(s)
 	if s.Proc.AtNS == 0 || s.Proc.RSSBytes == 0 {
 		return
 	}
@@ -55,7 +98,10 @@ func (g *Growth) Add(s *sampler.Sample) {
 		return
 	}
 	p := &g.points[g.n%notes]
-	*p = Note{AtNS: s.Proc.AtNS, RSS: s.Proc.RSSBytes, Slots: sampler.GCUnknown, Marked: sampler.GCUnknown, GC: s.GC, Classes: s.Classes}
+	*p = Note{AtNS: s.Proc.AtNS, RSS: s.Proc.RSSBytes, Slots: sampler.GCUnknown, Marked: sampler.GCUnknown, Malloc: sampler.GCUnknown, GC: s.GC, Classes: s.Classes}
+	if g.mallocs.atNS != 0 {
+		p.Malloc = g.mallocs.sum
+	}
 	if d := &s.GCDetail; d.AtNS != 0 {
 		p.Marked, p.Slots = d.Marked, 0
 		for i := range min(d.HeapCount, sampler.MaxGCHeaps) {

@@ -44,15 +44,8 @@ type Reader struct {
 	space *native.Space
 	ruby  *native.Ruby
 	of    Subject
-}
 
-// standing gives the registers that every user gets who may read the memory: stack pointer and program counter.
-type standing struct{ tasks *kernel.Tasks }
-
-// Registers asks the kernel where a thread stands (kernel.Tasks.Standing).
-func (s standing) Registers(tid int32) (native.Registers, native.Moment, bool, error) {
-	x, ok, err := s.tasks.Standing(tid)
-	return native.At(x.SP, x.PC), native.Moment{Turns: x.Turns, Call: x.Line}, ok, err
+	registers *Registers
 }
 
 // Prepare opens what native stacks need, or reads the mappings again. Call it before a round of stacks.
@@ -62,12 +55,14 @@ func (r *Reader) Prepare(of Subject) (err error) {
 		return native.ErrMachine
 	}
 	if r.space != nil {
+		r.registers.Round()
 		return r.space.Refresh()
 	}
 	if r.tasks == nil {
 		if r.tasks, err = kernel.OpenTasks(of.Process.PID(), sampler.NewDictionary()); err != nil {
 			return err
 		}
+		r.registers = NewRegisters(of.Process.PID(), r.tasks)
 	}
 	space, err := native.NewSpace(of.Process)
 	if err != nil {
@@ -82,12 +77,21 @@ func (r *Reader) Prepare(of Subject) (err error) {
 	return nil
 }
 
+// Readings is how often the mappings were read: by Prepare, and by others when an address was in no mapping.
+func (r *Reader) Readings() uint64 {
+	if r.space == nil {
+		return 0
+	}
+	return r.space.Readings()
+}
+
 // Close closes what Prepare has opened. The process stays open.
 func (r *Reader) Close() {
 	if r.space != nil {
 		r.space.Close()
 	}
 	if r.tasks != nil {
+		r.registers.Close()
 		_ = r.tasks.Close() // it was only read
 	}
 }
@@ -121,12 +125,37 @@ func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, contr
 	if err != nil {
 		return out, err
 	}
-	out.Frames = r.names(frames)
-	// The instruction that is executed differs each time, and there would be as many stacks.
-	if len(out.Frames) > 0 && out.Frames[0].Function != 0 {
-		out.Frames[0].Offset = out.Frames[0].Function
-	}
+	out.Frames = r.copiedNames(frames)
 	return out, nil
+}
+
+// CopiedWhole is Copied of a thread that Ruby does not know.
+func (r *Reader) CopiedWhole(regs native.Registers, from uint64, copied []byte) (out sampler.NativeStack) {
+	stack := r.space.UnwindCopied(regs, from, copied)
+	out.Frames = r.copiedNames(stack.Frames)
+	if stack.Stopped != nil {
+		out.Missing = r.of.Names.Error(r.withoutName(stack.Stopped))
+	}
+	return out
+}
+
+// copiedNames is names of a stack of a thread that ran. The instruction that is executed differs each time, and there
+// would be as many stacks. So the innermost function has the address where it begins.
+func (r *Reader) copiedNames(frames []native.Frame) []sampler.NativeFrame {
+	out := r.names(frames)
+	if len(out) > 0 && out[0].Function != 0 {
+		out[0].Offset = out[0].Function
+	}
+	return out
+}
+
+// withoutName leaves the name of a file out of the reason why frames are missing, if names are to be left out.
+func (r *Reader) withoutName(missing error) error {
+	var stop *native.Stop
+	if !errors.As(missing, &stop) {
+		return missing
+	}
+	return &native.Stop{Library: r.of.Names.NativeFrame(sampler.NativeFrame{Library: stop.Library}).Library, Err: stop.Err}
 }
 
 // names turns frames into what is shown of them.
@@ -140,19 +169,22 @@ func (r *Reader) names(frames []native.Frame) []sampler.NativeFrame {
 
 // read reads a native stack. What choose reads counts only if the thread has not moved until then.
 func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.NativeStack, ok bool, err error) {
-	var registers native.Source = standing{r.tasks}
 	for range tries {
-		regs, before, stands, err := registers.Registers(tid)
-		if err != nil || !stands || turns != 0 && before.Turns != turns {
+		regs, at, stands, err := r.registers.Registers(tid)
+		if err != nil || !stands || turns != 0 && at.Turns != turns {
 			return out, false, unlessGone(err)
 		}
 		frames, missing := choose(r.space.Unwind(regs))
-		inside, insideErr := r.tasks.Inside(tid)
-		_, after, stands, err := registers.Registers(tid)
+		var inside string
+		var insideErr error
+		if !r.registers.plain {
+			inside, insideErr = r.tasks.Inside(tid)
+		}
+		stays, err := r.registers.Stays(tid, at)
 		if err != nil {
 			return out, false, unlessGone(err)
 		}
-		if !stands || before != after {
+		if !stays {
 			continue
 		}
 		if out.Kernel = inside; errors.Is(insideErr, kernel.ErrInside) {
@@ -160,12 +192,11 @@ func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.Nativ
 		}
 		out.Frames = r.names(frames)
 		var stop *native.Stop
-		if errors.As(missing, &stop) {
-			missing = &native.Stop{Library: r.of.Names.NativeFrame(sampler.NativeFrame{Library: stop.Library}).Library,
-				Err: stop.Err}
-		}
 		if missing != nil {
-			out.Missing = r.of.Names.Error(missing)
+			out.Missing = r.of.Names.Error(r.withoutName(missing))
+		}
+		if errors.As(missing, &stop) && stop.Unknown() {
+			out.Missing += r.registers.hint()
 		}
 		return out, true, nil
 	}

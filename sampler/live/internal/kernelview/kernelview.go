@@ -16,11 +16,11 @@ const (
 	// idleCPUNS is how often the CPU counters of a thread are read that seems to do nothing.
 	idleCPUNS = 250_000_000
 	// waitParts is how many times the counters of a waiting thread are read at least in the time that it has not
-	// moved, so that a wait that another one follows before a tick comes is known to an eighth of its length.
+	// moved. If another wait follows before a tick comes, the first wait is known to an eighth of its length.
 	waitParts = 8
-	// cpuShareNS times the number of threads that are at work is how old the CPU counters of one get, the holder of a
-	// GVL excepted, whose are read in every stack tick: reading costs 1.3 µs a thread, so that all of them together
-	// cost less than half a percent of a CPU. Up to 30 threads all are read in every stack tick.
+	// cpuShareNS times the number of threads at work is the highest age of a thread's CPU counters. A holder of a GVL
+	// is read in every stack tick. Reading costs 1.3 µs a thread, so all of them together cost less than half a percent
+	// of a CPU. Up to 30 threads are all read in every stack tick.
 	cpuShareNS = 330_000
 	// OldestCPUNS is how old the CPU counters of a thread get when a budget makes stack ticks rare. They add up by
 	// themselves, so that one reading a second, at 1.3 µs a thread, keeps all of a thread's CPU time.
@@ -47,15 +47,15 @@ const computes = 3
 // maxAsksPerTick bounds the threads whose system call a lock tick reads because they have just blocked.
 const maxAsksPerTick = 64
 
-// View keeps what the kernel said about each thread and decides when to ask again: the kernel is asked thread by
-// thread, at 1 to 2 µs each, so only for what memory does not tell and only when something has changed.
+// View keeps the kernel's facts about each thread and decides when to read them again. Each thread costs 1 to 2 µs. So
+// View reads only what memory does not show, and only when something has changed.
 type View struct {
 	tasks   *kernel.Tasks
 	mem     attach.Memory
 	recheck func(sampler.RactorID, sampler.ThreadID) bool
 	now     func() int64
 	threads map[sampler.ThreadID]*threadView
-	// order are those of the last sample's threads, in its order.
+	// order are the views of the last sample's threads, in its order.
 	order []*threadView
 	round uint64
 	// working is the number of threads whose CPU counters are read often, of the last stack tick: those that have been
@@ -104,15 +104,15 @@ type threadView struct {
 }
 
 // sleepConfidence says how long the answer that a thread sleeps is believed. A thread that computes without the GVL can
-// sleep for a moment, for a page or a lock in the kernel, and nothing in memory tells when it goes on: believed for
-// askAgainNS, one such moment would be a tenth of a second of I/O. So once it has been seen to compute, it is believed
-// to sleep for as long again as it has been found asleep; when it computes and sleeps alternately, not at all until it
-// has slept for askAgainNS.
+// sleep for a moment, for a page or a lock in the kernel. Nothing in memory shows when it goes on. Believed for
+// askAgainNS, such a moment would count as a tenth of a second of I/O. So after a thread was seen to compute, its sleep
+// is believed for as long again as it was found asleep. If it computes and sleeps in turns, its sleep is not believed
+// until it has lasted for askAgainNS.
 type sleepConfidence struct {
 	ran      int   // answers in a row that it is on a CPU
 	computed bool  // in this episode
 	turns    bool  // it slept and then ran, after it had computed
-	asleepNS int64 // the first of the answers in a row that it sleeps; 0: the last one said that it runs
+	asleepNS int64 // the first of the answers in a row that it sleeps; zero if the last answer was that it runs
 }
 
 func (c *sleepConfidence) answer(k *sampler.Kernel, ns int64) {

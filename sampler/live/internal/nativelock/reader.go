@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
@@ -23,6 +24,8 @@ type Reader struct {
 	tasks  *kernel.Tasks
 	spaces *kernel.Namespace
 	space  *native.Space
+	// registers are for stacks.
+	registers *cstacks.Registers
 	// seen are the locks that threads waited for in the last round, by address.
 	seen map[uint64]*awaited
 	// parent is the process that forked this one, with its libraries at the same places. It is nil if there is
@@ -57,6 +60,7 @@ func (r *Reader) open(machine string) (err error) {
 	if r.tasks, err = kernel.OpenTasks(r.proc.PID(), sampler.NewDictionary()); err != nil {
 		return err
 	}
+	r.registers = cstacks.NewRegisters(r.proc.PID(), r.tasks)
 	if r.spaces, err = kernel.OpenNamespace(r.proc.PID()); err != nil {
 		return err
 	}
@@ -96,6 +100,7 @@ func forkedBy(proc *attach.Process, vmPath string) *attach.Process {
 // Close closes what a Reader has opened. The process stays open.
 func (r *Reader) Close() {
 	if r.tasks != nil {
+		r.registers.Close()
 		r.tasks.Close()
 	}
 	if r.spaces != nil {
@@ -116,6 +121,7 @@ func (r *Reader) Round(ctx context.Context) error {
 		return err
 	}
 	if r.space != nil {
+		r.registers.Round()
 		if err := r.space.Refresh(); err != nil {
 			return err
 		}
@@ -176,15 +182,15 @@ func contains(now, before map[int32]native.Moment) bool {
 	return true
 }
 
-// stands says where a thread stands that does not run. ok is false if it runs, or cannot be asked.
-func (r *Reader) stands(tid int32) (regs native.Registers, at native.Moment, ok bool) {
+// stands says since when a thread stands that does not run. ok is false if it runs, or cannot be asked.
+func (r *Reader) stands(tid int32) (at native.Moment, ok bool) {
 	x, ok, err := r.tasks.Standing(tid)
-	return native.At(x.SP, x.PC), native.Moment{Turns: x.Turns, Call: x.Line}, ok && err == nil
+	return native.Moment{Turns: x.Turns, Call: x.Line}, ok && err == nil
 }
 
 // waitsAt returns the lock that a thread waits for.
 func (r *Reader) waitsAt(tid int32) (at uint64, moment native.Moment, ok bool) {
-	_, before, stands := r.stands(tid)
+	before, stands := r.stands(tid)
 	if !stands {
 		return 0, moment, false
 	}
@@ -192,7 +198,7 @@ func (r *Reader) waitsAt(tid int32) (at uint64, moment native.Moment, ok bool) {
 	if err != nil || !call.AwaitsLock() {
 		return 0, moment, false
 	}
-	_, after, stands := r.stands(tid)
+	after, stands := r.stands(tid)
 	return call.Args[0], before, stands && before == after
 }
 
@@ -201,12 +207,12 @@ func (r *Reader) stack(tid int32) (frames []sampler.NativeFrame, stopped error, 
 	if r.space == nil {
 		return nil, nil, false
 	}
-	regs, before, stands := r.stands(tid)
-	if !stands {
+	regs, at, stands, err := r.registers.Registers(tid)
+	if err != nil || !stands {
 		return nil, nil, false
 	}
 	stack := r.space.Unwind(regs)
-	if _, after, stands := r.stands(tid); !stands || before != after {
+	if stays, err := r.registers.Stays(tid, at); err != nil || !stays {
 		return nil, nil, false
 	}
 	return r.space.Names(stack.Frames), stack.Stopped, true

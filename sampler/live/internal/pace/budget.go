@@ -28,6 +28,9 @@ const (
 	// change of a rate, as a ratio, that is applied.
 	rise   = 1.05
 	steady = 1.1
+	// mostStretch is the largest factor by which intervals get longer. It takes the highest rate of stacks below
+	// leastStackHz. An infinite one would stay so, also if there is enough again.
+	mostStretch = 1000
 	// jump is the factor of the usual cost that the ticks of one tuneNS must reach to become the new usual cost.
 	// There must be at least jumpTicks of them.
 	jump, jumpTicks = 2, 8
@@ -39,7 +42,9 @@ const (
 	leastLockHz, leastStackHz = 2.5, 0.2
 	// leastExactHz is the lowest rate of lock ticks of a Source whose changes are known without them. They read
 	// counters, and hand the changes on. Their jitter is a quarter, so that two are never further apart than 0.9 s.
-	leastExactHz = 1.4
+	// leastFleetHz is the same in a fleet, which is more than fewExact such Sources. Two ticks are never further apart
+	// than 2.5 s then. States are known in between, however long that is (stream.Stream).
+	leastExactHz, leastFleetHz, fewExact = 1.4, 0.5, 8
 	// enoughShare is the part of the limit below which the least quality's need must fall before the limit holds
 	// again.
 	enoughShare = 0.8
@@ -178,8 +183,15 @@ func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	e := min(float64(b.exact)/float64(max(b.awake, 1)), 1)
 	lock, stack := sampler.LeastRates(b.window, false, kinds)
 	exactLock, _ := sampler.LeastRates(b.window, true, kinds)
+	if b.fleet() {
+		exactLock = min(exactLock, stack)
+	}
 	return min((1-e)*lock+e*exactLock, b.lockRate()), min(stack, b.stackHz)
 }
+
+// fleet reports whether more than fewExact Sources have changes that are known without ticks. All their ticks read
+// stacks then, because a tick for counters alone costs nearly as much.
+func (b *Budget) fleet() bool { return b.exact > fewExact }
 
 // lockRate is the rate asked for of lock ticks, in Hz, the mean of the Sources that are awake.
 func (b *Budget) lockRate() float64 {
@@ -241,19 +253,25 @@ func (b *Budget) TakesMore() bool {
 
 // Pace sets a clock's intervals from the requested ones, within the budget.
 func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
-	now := stretch{1, 1, 1}
+	now, fleet := stretch{1, 1, 1}, false
 	if b.Share != 0 {
 		b.mu.Lock()
-		now = b.stretch
+		now, fleet = b.stretch, c.Exact && b.fleet()
 		b.mu.Unlock()
 	}
 	longer := func(ns, by, least float64) float64 { return max(ns, min(ns*by, 1e9/least)) }
 	leastLock := leastLockHz
-	if c.Exact {
+	switch {
+	case fleet:
+		leastLock = leastFleetHz
+	case c.Exact:
 		leastLock = leastExactHz
 	}
 	c.lockNS = longer(lockNS, now.lock, leastLock)
 	c.stackNS = max(longer(stackNS, now.stack, leastStackHz), c.lockNS)
+	if c.allStacks = fleet; fleet {
+		c.lockNS = longer(c.lockNS, c.stackNS/c.lockNS, leastLock)
+	}
 	c.slowLockNS = longer(max(lockNS, slowIntervalNS), now.idle, leastLock)
 	c.slowStackNS = longer(max(stackNS, 2*slowIntervalNS), now.idle, leastStackHz)
 }
@@ -410,7 +428,7 @@ func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 func step(now, want, have float64) float64 {
 	to := 1.0
 	if want > have {
-		to = want / have
+		to = min(want/have, mostStretch)
 	}
 	switch {
 	case to == 1 && now < steady*rise:

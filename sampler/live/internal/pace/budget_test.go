@@ -237,6 +237,37 @@ func TestBudgetOfMany(t *testing.T) {
 	}
 }
 
+// TestBudgetOfAFleet: of fifty Sources whose changes are soon known without ticks, each tick reads stacks. There are
+// enough stacks for figures of a minute, also if there was no time for stacks at first. Ticks are close enough.
+func TestBudgetOfAFleet(t *testing.T) {
+	const second = int64(1e9)
+	s := newSpender(0.015, 50)
+	s.b.Extend(0.06, time.Minute)
+	s.b.Ask(8, 80)
+	s.lock, s.stack = func(int, int64) float64 { return 200e3 }, func(int, int64) float64 { return 270e3 }
+	s.run(5 * second)
+	s.exact = true
+	for _, c := range s.sources {
+		c.Exact = true
+		s.b.CountExact(true)
+	}
+	s.run(65 * second)
+	ticks, stacks := len(s.ticks), s.stk
+	s.run(125 * second)
+	least := sampler.LeastQualities[sampler.FigureStacks].Stacks
+	if stacks = s.stk - stacks; int64(stacks) < least || stacks != len(s.ticks)-ticks {
+		t.Errorf("%d ticks and %d stacks of one in a minute, want all with stacks, and %d", len(s.ticks)-ticks, stacks, least)
+	}
+	for i := ticks; i < len(s.ticks); i++ {
+		if apart := s.ticks[i] - s.ticks[i-1]; float64(apart) > 1.25e9/leastFleetHz {
+			t.Errorf("two ticks are %d ms apart", apart/1e6)
+		}
+	}
+	if got := s.most(10 * second); got > 0.06 {
+		t.Errorf("it takes %.2f %% of a CPU", 100*got)
+	}
+}
+
 // idle makes all Sources from one on idle, and those before it busy.
 func (s *spender) idle(from int, now int64) {
 	for i, c := range s.sources {

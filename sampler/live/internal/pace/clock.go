@@ -10,9 +10,9 @@ import (
 const (
 	// slowAfterNS is how long nothing may run or wait before the clock slows down, in ns.
 	slowAfterNS = 1_000_000_000
-	// firstSlowNS is slowAfterNS at the start, while nothing has run or waited yet. It is a tenth of it, because a
-	// process that is idle at first usually stays so, and a second at the full rate costs as much as half a minute at
-	// the slow one.
+	// firstSlowNS is slowAfterNS at the start, while nothing has run or waited yet. It is a tenth of slowAfterNS,
+	// because a process that is idle at first usually stays idle. A second at the full rate costs as much as half a
+	// minute at the slow rate.
 	firstSlowNS = 100_000_000
 	// firstTicks is the least number of ticks that the verdict at the start is made from.
 	firstTicks = 50
@@ -60,6 +60,8 @@ type Clock struct {
 	Slow     bool
 	// Exact: each change of the GVL is known.
 	Exact bool
+	// allStacks is set if all ticks read stacks, unless stacks are read less often than leastFleetHz.
+	allStacks bool
 	// ticks counts the ticks before the first sign of life. It is -1 after one.
 	ticks int
 	rng   *rand.Rand
@@ -104,7 +106,7 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	if behind := float64(now - c.Next); behind > interval {
 		late = uint64(behind / interval)
 	}
-	if now >= c.nextStack {
+	if now >= c.nextStack || c.allStacks && interval >= stack && now >= c.restNS {
 		depth, c.lastStack = sampler.StackTick, now
 		c.nextStack += c.jitter(stack)
 		if c.nextStack <= now {
@@ -127,6 +129,9 @@ func (c *Clock) Rest(until, owed int64) {
 
 // Wait puts the next tick off until a time at least.
 func (c *Clock) Wait(until int64) { c.Next = max(c.Next, until) }
+
+// Hurry has the next tick come at once.
+func (c *Clock) Hurry(now int64) { c.Next = min(c.Next, now) }
 
 // Note adds the result of a tick. The first sign of life brings the full rate back at once.
 func (c *Clock) Note(now int64, busy bool) {

@@ -28,3 +28,24 @@ func (c *Credit) Rest(share float64) int64 {
 
 // Spend counts the CPU time of a reading, in ns.
 func (c *Credit) Spend(ns int64) { c.ns -= float64(ns) }
+
+// mostBells is how often in a row a record of an idle process wakes the clock at once, and bellsPerSecond how often on
+// average. A request makes some four records.
+const mostBells, bellsPerSecond = 10, 20
+
+// Bells bounds how often the records of an idle process wake its clock.
+type Bells struct {
+	left float64
+	atNS int64
+}
+
+// Take reports whether the next record may wake the clock.
+func (b *Bells) Take(now int64) bool {
+	b.left = min(b.left+float64(now-b.atNS)*bellsPerSecond/1e9, mostBells)
+	b.atNS = now
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}

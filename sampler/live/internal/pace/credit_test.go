@@ -21,3 +21,28 @@ func TestCredit(t *testing.T) {
 		t.Error("without a limit a look is put off")
 	}
 }
+
+// TestBells: a process whose threads seldom move has each record wake the clock. One whose threads move all the time
+// does so at a bounded rate.
+func TestBells(t *testing.T) {
+	const second = int64(1e9)
+	var b Bells
+	now := 10 * second
+	for range 20 {
+		for range 4 {
+			if now += 3e6; !b.Take(now) {
+				t.Fatal("a record of a request each second does not ring")
+			}
+		}
+		now += second
+	}
+	rang := 0
+	for end := now + 10*second; now < end; now += 1e6 {
+		if b.Take(now) {
+			rang++
+		}
+	}
+	if most := 10*bellsPerSecond + mostBells; rang > most || rang < most-mostBells {
+		t.Errorf("%d of 10,000 records in 10 s ring, want %d", rang, most)
+	}
+}

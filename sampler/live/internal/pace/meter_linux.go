@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// A Meter measures the CPU time of ticks by the kernel's counts for the sampling thread, to which it belongs, and for
-// a thread that works for it. The CPU time of all of ddtop would include the ticks of other Sources.
+// A Meter measures the CPU time of ticks by the kernel's counts. It counts the sampling thread, to which it belongs,
+// and a thread that works for it. The CPU time of all of ddtop would include the ticks of other Sources.
 type Meter struct {
 	// helper returns the tid of the other thread, or 0 if there is none now. It is nil if there never is one.
 	helper             func() int

@@ -4,8 +4,8 @@ package pace
 // letGoAfter.
 const longestSleepNS = 100_000_000
 
-// longestWokenNS is the same for a sleeper that Wake wakes, in ns.
-const longestWokenNS = 400_000_000
+// longestWokenNS is the same for a sleeper that Wake wakes, in ns. The end of its owner's work calls Wake.
+const longestWokenNS = 3_000_000_000
 
 // Unless sleeps until CLOCK_MONOTONIC reaches ns, Wake is called, or over is true: a sleep that is longer than
 // longestSleepNS, or longestWokenNS, asks.

@@ -49,8 +49,8 @@ func NewSleeper(exactTimers bool) *Sleeper {
 	return newUntold()
 }
 
-// newUntold returns a sleeper for a monitor thread that looks every 20 µs; without a timer where the kernel gives none
-// (no descriptors left), which works as well and costs more.
+// newUntold returns a sleeper for a monitor thread that looks every 20 µs. If the kernel gives no timer, because no
+// descriptors are left, the sleeper works without one and costs more.
 func newUntold() *Sleeper {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {

@@ -2,6 +2,7 @@ package running
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,16 @@ const (
 	lookEvery = 50 * time.Millisecond
 	// mapsEvery is the interval between two readings of what the process has mapped.
 	mapsEvery = time.Second
+	// changedEvery is this interval if the process has mapped other code. A program that loads libraries in a loop
+	// must not have ddtop read the mappings as often. silentEvery is the interval after a reading that failed.
+	changedEvery, silentEvery = 200 * time.Millisecond, 10 * time.Second
 	// mostCPUs bounds the stacks that are unwound, as many as this number of busy CPUs gives. Each takes 10 to 35 µs.
 	mostCPUs = 8
+	// stackTime is how long unwinding and naming one stack may take. A stack that takes longer counts as several.
+	// Otherwise a file with a million symbols would cost a whole CPU. With this limit it costs 8 % at most.
+	stackTime = 200 * time.Microsecond
+	// letGoAfter is how long Stop waits for a read of the process's memory. Such a read lasts until the page is there.
+	letGoAfter = time.Second
 	// maxRunning bounds the stacks that wait for their names, or for the clock.
 	maxRunning = 1024
 )
@@ -43,7 +52,9 @@ type Run struct {
 	// looked is when the ring was last read. room is how many stacks may be unwound.
 	looked time.Time
 	room   float64
-	mapped time.Time // when it was last read what the process has mapped
+	// mapsNS is when it was last read what the process has mapped. mapsAgain is when that may be read again.
+	mapsNS    span
+	mapsAgain time.Time
 	// uncopied is how many stacks the kernel could not copy.
 	uncopied uint64
 
@@ -54,6 +65,12 @@ type Run struct {
 	// named are the stacks that the clock has not taken yet.
 	named []stack
 }
+
+// errHangs means that a read of the process's memory has not come back.
+var errHangs = errors.New("a read of the process's memory has not come back")
+
+// span is from the beginning of something to its end, in ns.
+type span struct{ from, to int64 }
 
 // stack is the stack of a thread that ran.
 type stack struct {
@@ -82,7 +99,7 @@ type Options struct {
 // of cstacks.
 func Open(o Options) (*Run, error) {
 	x := &Run{of: o, quit: make(chan struct{}), done: make(chan struct{}), stacks: stacknames.New()}
-	err := x.reader.Prepare(o.Subject)
+	err := x.readMaps(func() error { return x.reader.Prepare(o.Subject) })
 	if err == nil {
 		x.feed, err = clock.Follow(o.Target, o.Hz)
 	}
@@ -107,11 +124,16 @@ func (x *Run) On() bool {
 // End ends it, unless it has ended.
 func (x *Run) End() { x.once.Do(func() { close(x.quit) }) }
 
-// Stop ends it, and waits until nothing more is done.
+// Stop ends it, and waits until nothing more is done. If a read of the process's memory hangs, Stop leaves it alone and
+// returns errHangs.
 func (x *Run) Stop() error {
 	x.End()
-	<-x.done
-	return x.err
+	select {
+	case <-x.done:
+		return x.err
+	case <-time.After(letGoAfter):
+		return errHangs
+	}
 }
 
 // run takes stacks until it is stopped.
@@ -138,18 +160,6 @@ func (x *Run) run() {
 
 // look unwinds the stacks that were copied, and hands on the stacks that have their names.
 func (x *Run) look() error {
-	if now := time.Now(); now.Sub(x.mapped) >= mapsEvery {
-		x.mapped = now
-		if err := x.reader.Prepare(x.of.Subject); err != nil {
-			return err
-		}
-		counted, err := x.feed.Counts()
-		if err != nil {
-			return err
-		}
-		x.counts.BusyNS = counted.BusyNS
-		x.uncopied = counted.Ticks - counted.Copied
-	}
 	second := float64(mostCPUs * x.of.Hz)
 	x.room = min(x.room+second*time.Since(x.looked).Seconds(), second)
 	x.looked = time.Now()
@@ -158,9 +168,87 @@ func (x *Run) look() error {
 		return err
 	}
 	x.handOn(now)
+	if err := x.lookAtMaps(); err != nil {
+		return err
+	}
 	x.counts.Lost = x.uncopied + x.lost.Load()
 	x.of.Counts.CountRunning(x.counts, "")
 	return nil
+}
+
+// lookAtMaps reads again what the process has mapped, and what was counted, if it is time for that. If the mappings
+// cannot be read, the earlier ones hold until the process maps other code.
+func (x *Run) lookAtMaps() error {
+	steady, err := x.feed.Steady(x.mapsNS.from, pace.Monotonic())
+	if err != nil {
+		return err
+	}
+	if left := time.Until(x.mapsAgain); left > mapsEvery-changedEvery && !steady || left > 0 && steady {
+		return nil
+	}
+	x.mapsAgain = time.Now().Add(mapsEvery)
+	if err := x.readMaps(func() error { return x.reader.Prepare(x.of.Subject) }); err != nil {
+		x.mapsAgain = time.Now().Add(silentEvery)
+	}
+	counted, err := x.feed.Counts()
+	if err != nil {
+		return err
+	}
+	x.counts.BusyNS = counted.BusyNS
+	x.uncopied = counted.Ticks - counted.Copied
+	return nil
+}
+
+// readMaps calls read, and notes when it was done if it has read the mappings.
+func (x *Run) readMaps(read func() error) error {
+	before, from := x.reader.Readings(), pace.Monotonic()
+	err := read()
+	if x.reader.Readings() != before {
+		x.mapsNS = span{from, pace.Monotonic()}
+	}
+	return err
+}
+
+// errMapped means that the process mapped other code between a stack and the reading of its mappings.
+var errMapped = fmt.Errorf("%w: the process has mapped other code", native.ErrMisfit)
+
+// unwind has read unwind a stack by the mappings of its time.
+func (x *Run) unwind(s *clock.Sample, read func() (sampler.NativeStack, error)) (out sampler.NativeStack, err error) {
+	from := min(s.NS, x.mapsNS.from)
+	err = x.readMaps(func() (err error) {
+		out, err = read()
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	steady, err := x.feed.Steady(from, max(s.NS, x.mapsNS.to))
+	switch {
+	case err != nil:
+		return sampler.NativeStack{}, err
+	case !steady:
+		return sampler.NativeStack{}, errMapped
+	}
+	return out, nil
+}
+
+// spend takes a stack's share of the room. A debt is bounded, because one stack can wait for a disk.
+func (x *Run) spend(took time.Duration) {
+	most := float64(mostCPUs * x.of.Hz)
+	x.room = max(x.room-max(1, float64(took)/float64(stackTime)), -most)
+}
+
+// takeAlone unwinds the stack of a thread that Ruby does not know.
+func (x *Run) takeAlone(s *clock.Sample) {
+	stack, err := x.unwind(s, func() (sampler.NativeStack, error) {
+		return x.reader.CopiedWhole(s.Registers, s.NativeAt, s.Native), nil
+	})
+	if err != nil {
+		x.counts.Refused++
+		return
+	}
+	x.of.Counts.KeepAlone(s.TID, &stack)
+	x.counts.Alone++
 }
 
 // take unwinds a stack and asks for the name of its Ruby frames.
@@ -169,7 +257,11 @@ func (x *Run) take(s *clock.Sample, now int64) {
 		x.lost.Add(1)
 		return
 	}
-	x.room--
+	defer func(began time.Time) { x.spend(time.Since(began)) }(time.Now())
+	if s.Alone {
+		x.takeAlone(s)
+		return
+	}
 	r := stack{tid: s.TID, ns: s.NS, address: s.Thread, holds: s.Holds, collects: s.Collects}
 	frames, whole, ok := x.of.Reader.CopiedControls(x.of.Subject.Process,
 		&ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values})
@@ -179,7 +271,9 @@ func (x *Run) take(s *clock.Sample, now int64) {
 	}
 	err := native.ErrMisfit
 	if ok {
-		r.native, err = x.reader.Copied(s.Registers, s.NativeAt, s.Native, control, whole)
+		r.native, err = x.unwind(s, func() (sampler.NativeStack, error) {
+			return x.reader.Copied(s.Registers, s.NativeAt, s.Native, control, whole)
+		})
 	}
 	switch {
 	case err == nil:

@@ -155,6 +155,9 @@ func (w *Stacks) NameOf(x *Unnamed) Name {
 	return x.name
 }
 
+// Asked reports whether stacks wait for names. Any goroutine may call it.
+func (w *Stacks) Asked() bool { return len(w.toName) > 0 }
+
 // Give names the requested stacks. The clock calls it between two readings.
 func (w *Stacks) Give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 	w.over.Store(false)

@@ -11,8 +11,8 @@ import (
 
 const (
 	// maxMisses is the number of consecutive readings of a thread without work after which it is only read once in
-	// missNS.
-	maxMisses, missNS = 4, 1_000_000_000
+	// missNS. That time doubles with each further reading, up to mostMissNS, if the thread has never had work.
+	maxMisses, missNS, mostMissNS = 4, 1_000_000_000, 8_000_000_000
 	// maxWorks bounds the threads that are followed so.
 	maxWorks = 4096
 )
@@ -47,6 +47,21 @@ type working struct {
 	fromNS, byNS int64
 	misses       int
 	lookedNS     int64
+	// served is true if it has had work.
+	served bool
+	// unmoved is true if a sample has shown it without work, and it has had no record yet.
+	unmoved bool
+}
+
+// restNS is how long the thread is not read after it was.
+func (t *working) restNS() int64 {
+	switch {
+	case t.misses < maxMisses:
+		return 0
+	case t.served:
+		return missNS
+	}
+	return min(int64(missNS)<<min(t.misses-maxMisses, 8), mostMissNS)
 }
 
 // New returns a Works that knows no thread yet.
@@ -67,6 +82,10 @@ func (w *Works) Note(r *switches.Record) {
 		}
 		t = new(working)
 		w.threads[r.TID] = t
+	}
+	if t.unmoved {
+		t.unmoved, t.looked, t.lookedNS = false, true, r.NS
+		w.entered = append(w.entered, ruby.Entered{TID: r.TID, FromNS: r.InNS, ByNS: r.NS})
 	}
 	asleep := r.Kind == switches.Out && r.Asleep
 	from := max(r.InNS, t.ns)
@@ -90,7 +109,7 @@ func (w *Works) Note(r *switches.Record) {
 	case t.idle == 0:
 	case deeper && !t.deep:
 		t.deep = true
-		if t.misses < maxMisses || r.NS-t.lookedNS > missNS {
+		if rest := t.restNS(); rest == 0 || r.NS-t.lookedNS > rest {
 			t.looked, t.lookedNS = true, r.NS
 			w.entered = append(w.entered, ruby.Entered{TID: r.TID, FromNS: t.fromNS, ByNS: t.byNS})
 		}
@@ -130,13 +149,16 @@ func (w *Works) Saw(s *sampler.Sample) {
 	for i := range s.Threads {
 		x := &s.Threads[i]
 		t := w.threads[x.TID]
+		read := x.Quality&(sampler.StackFresh|sampler.StackFailed|sampler.WorkUnknown) == sampler.StackFresh
 		if t == nil {
+			if read && x.TID != 0 && x.Serving.Work == 0 && len(w.threads) < maxWorks {
+				w.threads[x.TID] = &working{unmoved: true}
+			}
 			continue
 		}
-		read := x.Quality&(sampler.StackFresh|sampler.StackFailed|sampler.WorkUnknown) == sampler.StackFresh
 		switch {
 		case read && x.Serving.Work != 0:
-			t.deep, t.misses, w.served = true, 0, true
+			t.deep, t.misses, t.served, w.served = true, 0, true, true
 		case t.looked:
 			// It could not be read, or is on its way to where it works: its next record has it looked at again.
 			t.misses++
@@ -162,5 +184,6 @@ func (w *Works) Take() []ruby.Entered {
 // Begun reports whether Take has threads to return.
 func (w *Works) Begun() bool { return len(w.entered) > 0 }
 
-// Served reports whether a sample had work. It is for the goroutine that calls Saw.
+// Served reports whether a sample had work. It is for the goroutine that calls Saw, and under the lock of its calls for
+// others.
 func (w *Works) Served() bool { return w.served }

@@ -126,3 +126,63 @@ func TestCopied(t *testing.T) {
 		t.Error("it can have begun before its frame was known")
 	}
 }
+
+// TestRest: a thread that is read for nothing is read ever less often, down to once in mostMissNS. Once it has had
+// work, it is read once in missNS.
+func TestRest(t *testing.T) {
+	const ms = int64(1e6)
+	w, at := New(), int64(0)
+	turn := func(work sampler.WorkID) (looked bool) {
+		at += 10 * ms
+		w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: at - ms, NS: at, Thread: 1, CFP: 500})
+		looked = len(w.Take()) > 0
+		x := sampler.Thread{TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: work}}
+		w.Saw(&sampler.Sample{TimeNS: at + ms, Threads: []sampler.Thread{x}})
+		w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: at + 2*ms, NS: at + 3*ms, Thread: 1, CFP: 800, Asleep: true})
+		w.Saw(&sampler.Sample{TimeNS: at + 4*ms, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh}}})
+		return looked
+	}
+	// apart returns the time between the next two readings.
+	apart := func() int64 {
+		for !turn(0) {
+		}
+		from := at
+		for !turn(0) {
+		}
+		return at - from
+	}
+	for range 2 + maxMisses {
+		turn(0)
+	}
+	for _, rest := range []int64{2 * missNS, 8 * missNS, mostMissNS, mostMissNS} {
+		if got := apart(); got < rest || got > rest+20*ms {
+			t.Errorf("it is read after %d ms, want %d", got/ms, rest/ms)
+		}
+	}
+	turn(3)
+	for range maxMisses {
+		turn(0)
+	}
+	if got := apart(); got < missNS || got > missNS+20*ms {
+		t.Errorf("a thread that has had work is read after %d ms", got/ms)
+	}
+}
+
+// TestFirstRecord: the first record of a thread that a sample has shown without work has it looked at. A thread that no
+// sample has shown is not looked at.
+func TestFirstRecord(t *testing.T) {
+	w := New()
+	w.Saw(&sampler.Sample{TimeNS: 1, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh}, {TID: 8}}})
+	for _, tid := range []int32{7, 8, 9} {
+		w.Note(&switches.Record{Kind: switches.Out, TID: tid, InNS: 10, NS: 20, Thread: 1, CFP: 500})
+	}
+	if list := w.Take(); len(list) != 1 || list[0].TID != 7 || list[0].FromNS != 10 || list[0].ByNS != 20 {
+		t.Errorf("%+v, want the thread that a sample has shown", list)
+	}
+	x := sampler.Thread{TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: 3}}
+	w.Saw(&sampler.Sample{TimeNS: 30, Threads: []sampler.Thread{x}})
+	w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: 40, NS: 50, Thread: 1, CFP: 400})
+	if list := w.Take(); len(list) != 0 || !w.Served() {
+		t.Errorf("it works already, and is looked at: %+v", list)
+	}
+}

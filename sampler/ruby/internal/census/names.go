@@ -47,7 +47,7 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		add(c.name(c.words.keys[i]), &c.words.kinds[i])
+		add(c.objects.NameOrKind(c.words.keys[i]), &c.words.kinds[i])
 		if i%namesAPiece == namesAPiece-1 {
 			rest()
 		}
@@ -78,17 +78,6 @@ func classOfType(typ string) string {
 		return "Class"
 	}
 	return "Module"
-}
-
-func (c *Counter) name(word uint64) string {
-	name, err := c.objects.ClassPath(word)
-	switch {
-	case err != nil:
-		return sampler.AllocUnknown
-	case name == "":
-		return sampler.AllocAnonymous
-	}
-	return name
 }
 
 // wordTable has a kind for each word by which objects name their classes. It is a hash table of its own because it has

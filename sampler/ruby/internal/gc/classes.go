@@ -367,14 +367,7 @@ func (c *classCounter) name(g *Reader, class uint64) string {
 	case keyInternal:
 		return sampler.AllocInternal
 	}
-	name, err := g.Objects.ClassPath(class)
-	switch {
-	case err != nil:
-		return sampler.AllocUnknown
-	case name == "":
-		return sampler.AllocAnonymous
-	}
-	return name
+	return g.Objects.NameOrKind(class)
 }
 
 // snapshot returns a copy of the counts, largest first.

@@ -131,8 +131,10 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 // Figures reads the collector's state and figures now. ok is false if they cannot be read.
 func (g *Reader) Figures() (gc sampler.GC, detail sampler.GCDetail, ok bool) {
 	d := &g.detail
-	before := d.now.AtNS
-	if d.buf == nil || !g.fetchDetail() || d.now.AtNS == before {
+	before := d.now
+	d.now.AtNS = 0 // in a core file all readings have the same time
+	if d.buf == nil || !g.fetchDetail() || d.now.AtNS == 0 {
+		d.now = before
 		return gc, detail, false
 	}
 	g.fill(&gc)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -265,6 +266,18 @@ func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	}
 	path, err = o.classPath(v)
 	return path, true, err
+}
+
+// NameOrKind is ClassPath with a name for a class that has none, or cannot be read.
+func (o *classes) NameOrKind(first uint64) string {
+	switch path, err := o.ClassPath(first); {
+	case err != nil:
+		return sampler.AllocUnknown
+	case path == "":
+		return sampler.AllocAnonymous
+	default:
+		return path
+	}
 }
 
 // ClassPath returns the path of the class that an object's header names first, which may be a singleton class. It is

@@ -33,14 +33,23 @@ func (o *variables) EachIvar(object uint64, most int, visit func(id, value uint6
 		return nil
 	}
 	return o.eachEntry(attach.Address(v.kind), maxIvars, func(_ attach.Address, entry []byte) (bool, error) {
-		index := view.U64(entry[16:])
-		if o.places.entryIndex >= 0 {
-			b, err := o.View.Bytes(attach.Address(index)+attach.Address(o.places.entryIndex), 4)
-			if err != nil {
-				return false, err
-			}
-			index = uint64(view.U32(b))
+		index, err := o.indexOf(entry)
+		if err != nil {
+			return false, err
 		}
 		return false, read(view.U64(entry[8:]), int(min(index, maxIvars)))
 	})
+}
+
+// indexOf returns the index of an instance variable, from its entry in a class's table (up to 3.1).
+func (o *variables) indexOf(entry []byte) (uint64, error) {
+	record := view.U64(entry[16:])
+	if o.places.entryIndex < 0 {
+		return record, nil
+	}
+	b, err := o.View.Bytes(attach.Address(record)+attach.Address(o.places.entryIndex), 4)
+	if err != nil {
+		return 0, err
+	}
+	return uint64(view.U32(b)), nil
 }

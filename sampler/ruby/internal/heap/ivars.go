@@ -190,13 +190,9 @@ func (o *variables) slotOf(kind uint64, name string) (int, error) {
 				if err != nil || !is {
 					return false, err
 				}
-				index := view.U64(entry[16:])
-				if o.places.entryIndex >= 0 {
-					b, err := o.View.Bytes(attach.Address(index)+attach.Address(o.places.entryIndex), 4)
-					if err != nil {
-						return false, err
-					}
-					index = uint64(view.U32(b))
+				index, err := o.indexOf(entry)
+				if err != nil {
+					return false, err
 				}
 				if index > maxIvars {
 					return false, fmt.Errorf("instance variable %s has index %d", name, index)

@@ -312,13 +312,9 @@ func (r *References) byTable(table uint64) int32 {
 	return r.kind(table, func(names *[]string) error {
 		*names = make([]string, 0, 8)
 		return o.eachEntry(attach.Address(table), maxIvars, func(_ attach.Address, entry []byte) (bool, error) {
-			index := view.U64(entry[16:])
-			if o.places.entryIndex >= 0 {
-				b, err := o.View.Bytes(attach.Address(index)+attach.Address(o.places.entryIndex), 4)
-				if err != nil {
-					return false, err
-				}
-				index = uint64(view.U32(b))
+			index, err := o.indexOf(entry)
+			if err != nil {
+				return false, err
 			}
 			name, err := o.IDName(view.U64(entry[8:]))
 			if err == view.ErrMissing {

@@ -44,6 +44,9 @@ func (f *Finder) noteLists(s *State, fr *Frames) {
 	l.scopes = l.scopes[:0]
 	_ = f.eachScope(fr, min(fr.count()-1, maxListFrames), func(scope *code.Scope) (bool, error) {
 		l.scopes = append(l.scopes, *scope)
+		if site := f.site(scope); site.pool == roleActiveRecord {
+			f.pools.note(scope.Self, site.pool)
+		}
 		return false, nil
 	})
 	if f.objects.Read(f.variablesOfScopes) != nil {

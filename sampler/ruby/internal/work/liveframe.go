@@ -47,14 +47,16 @@ func (f *liveFrame) plan(l *frameLook) []attach.Range {
 	return append(ranges, attach.Range{Addr: f.innermostAt, Buf: l.innermost[:]}, attach.Range{Addr: f.at + code.FrameISeq, Buf: l.words[:]})
 }
 
-// lives reports whether the frame ran, or waited for frames that it has called, when l was read.
+// lives reports whether the frame ran, or waited for frames that it has called, when l was read. A thread that has
+// ended has no innermost frame: Ruby sets it to 0, and leaves the frames in memory (rb_ec_clear_vm_stack in vm.c, 3.0).
 func (f *liveFrame) lives(l *frameLook) bool {
 	for i, lead := range f.leads {
 		if attach.Address(view.U64(l.leads[8*i:])) != lead.Says {
 			return false
 		}
 	}
-	return l.words == f.words && attach.Address(view.U64(l.innermost[:])) <= f.at
+	innermost := attach.Address(view.U64(l.innermost[:]))
+	return l.words == f.words && innermost != 0 && innermost <= f.at
 }
 
 // confirm reports whether a frame's words, and all memory that w watches, still say the same. A frame that has

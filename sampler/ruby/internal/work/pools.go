@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxMembers bounds the objects that are known: pools, reactors, and the processors of Sidekiq, which may have
+// maxMembers bounds the objects that are known: pools, reactors, and the workers of Sidekiq and Que, which may have
 // hundreds.
 const maxMembers = 1024
 
@@ -26,9 +26,21 @@ const (
 	rolePuma
 	roleReactor
 	roleSidekiq
+	// roleWorker is a worker of an executor of concurrent-ruby. Its executor may be GoodJob's, which is roleGoodJob.
+	roleWorker
+	roleGoodJob
+	// roleSolidWorker has a pool of Solid Queue, which is roleSolidPool.
+	roleSolidWorker
+	roleSolidPool
+	roleQue
+	// roleQueWaiting is where the workers of Que wait that take jobs of one priority.
+	roleQueWaiting
+	// roleActiveRecord is a pool of connections, not of threads.
+	roleActiveRecord
 )
 
-// poolFiles are the files whose methods have such an object as receiver, and its class. Read-only.
+// poolFiles are the files whose methods have such an object as receiver, and its class. No frame leads to GoodJob's
+// executor, but its workers do. The row of role r has the number r-1. Read-only.
 var poolFiles = [...]struct {
 	role        poolRole
 	file, class string
@@ -36,11 +48,18 @@ var poolFiles = [...]struct {
 	{rolePuma, "/puma/thread_pool.rb", "Puma::ThreadPool"},
 	{roleReactor, "/puma/reactor.rb", "Puma::Reactor"},
 	{roleSidekiq, "/sidekiq/processor.rb", "Sidekiq::Processor"},
+	{roleWorker, "/concurrent/executor/ruby_thread_pool_executor.rb", "Concurrent::RubyThreadPoolExecutor::Worker"},
+	{roleGoodJob, "", "GoodJob::Scheduler::ThreadPoolExecutor"},
+	{roleSolidWorker, "/solid_queue/processes/poller.rb", "SolidQueue::Worker"},
+	{roleSolidPool, "/solid_queue/pool.rb", "SolidQueue::Pool"},
+	{roleQue, "/que/worker.rb", "Que::Worker"},
+	{roleQueWaiting, "/que/job_buffer.rb", "Que::JobBuffer::PriorityQueue"},
+	{roleActiveRecord, "/active_record/connection_adapters/abstract/connection_pool.rb", "ActiveRecord::ConnectionAdapters::ConnectionPool"},
 }
 
 func poolRoleOf(path string) poolRole {
 	for _, f := range poolFiles {
-		if strings.HasSuffix(path, f.file) {
+		if f.file != "" && strings.HasSuffix(path, f.file) {
 			return f.role
 		}
 	}
@@ -62,9 +81,45 @@ func (p *pools) note(self uint64, role poolRole) {
 	p.members[self] = role
 }
 
-// Pools reads the pools of threads whose code was seen to run. An object that has gone, or is of another class, is
-// forgotten. What cannot be read is left out, or unknown.
+// member reads an object of a server, if it still has the class of its role. An object that has gone, or is of another
+// class, is forgotten. It returns false if some memory could not be read.
+func (f *Finder) member(v uint64, read func(role poolRole)) bool {
+	role, class := f.pools.members[v], ""
+	err := f.objects.Read(func() error {
+		f.failed = nil
+		if class = f.classOf(v); f.failed == nil && class == poolFiles[role-1].class {
+			read(role)
+		}
+		return f.failed
+	})
+	if err == nil && class != poolFiles[role-1].class || heap.Displaced(err) {
+		delete(f.pools.members, v)
+		return false
+	}
+	return err == nil
+}
+
+// lead replaces workers by the pools that they belong to: a pool stays when its workers have ended.
+func (f *Finder) lead() {
+	for v, role := range f.pools.members {
+		pool, poolIs := uint64(0), roleGoodJob
+		switch role {
+		case roleSolidWorker:
+			poolIs = roleSolidPool
+		case roleWorker:
+		default:
+			continue
+		}
+		if f.member(v, func(poolRole) { pool = f.ivar(v, "@pool") }) && f.objects.IsObject(pool) {
+			delete(f.pools.members, v)
+			f.pools.note(pool, poolIs)
+		}
+	}
+}
+
+// Pools reads the pools of threads whose code was seen to run. What cannot be read is left out, or unknown.
 func (f *Finder) Pools() []sampler.Pool {
+	f.lead()
 	var out []sampler.Pool
 	var owners []uint64 // the objects of out
 	type reactor struct {
@@ -73,40 +128,36 @@ func (f *Finder) Pools() []sampler.Pool {
 	}
 	var reactors []reactor
 	sidekiq := sampler.Pool{Kind: sampler.PoolSidekiq, Max: sampler.UnknownCount, Queued: sampler.UnknownCount, Clients: sampler.UnknownCount}
+	que := quePool{buffers: make(map[uint64]int64)}
 	members := make([]uint64, 0, len(f.pools.members))
 	for v := range f.pools.members {
 		members = append(members, v)
 	}
 	slices.Sort(members)
 	for _, v := range members {
-		role := f.pools.members[v]
-		class, err := "", error(nil)
 		var pool sampler.Pool
 		var r reactor
+		var q queMember
 		busy, own := false, true
-		err = f.objects.Read(func() error {
-			f.failed = nil
-			if class = f.classOf(v); f.failed == nil && class == poolFiles[role-1].class {
-				switch role {
-				case rolePuma:
-					pool, own = f.pumaPool(v)
-				case roleReactor:
-					// Only Puma 4 has one for its control server too, and its reactors name their pools.
-					r = reactor{f.ivar(v, "@app_pool"), f.reactorClients(v)}
-				case roleSidekiq:
-					busy = f.objects.IsObject(f.ivar(v, "@job"))
-				}
+		role := f.pools.members[v]
+		if !f.member(v, func(role poolRole) {
+			switch role {
+			case rolePuma:
+				pool, own = f.pumaPool(v)
+			case roleReactor:
+				// Only Puma 4 has one for its control server too, and its reactors name their pools.
+				r = reactor{f.ivar(v, "@app_pool"), f.reactorClients(v)}
+			case roleSidekiq:
+				busy = f.objects.IsObject(f.ivar(v, "@job"))
+			case roleGoodJob, roleSolidPool:
+				pool = f.jobPool(v, role)
+			case roleQue, roleQueWaiting:
+				q = f.queMember(v, role)
 			}
-			return f.failed
-		})
-		if err == nil && class != poolFiles[role-1].class || heap.Displaced(err) {
-			delete(f.pools.members, v)
+		}) {
 			continue
 		}
 		switch {
-		case err != nil:
-		case role == rolePuma && own && len(out) < sampler.MaxPools-1:
-			out, owners = append(out, pool), append(owners, v)
 		case role == roleReactor:
 			reactors = append(reactors, r)
 		case role == roleSidekiq:
@@ -114,6 +165,10 @@ func (f *Finder) Pools() []sampler.Pool {
 			if busy {
 				sidekiq.Busy++
 			}
+		case role == roleQue || role == roleQueWaiting:
+			que.add(q)
+		case own && pool.Kind != 0 && len(out) < sampler.MaxPools-2:
+			out, owners = append(out, pool), append(owners, v)
 		}
 	}
 	for _, r := range reactors {
@@ -127,6 +182,9 @@ func (f *Finder) Pools() []sampler.Pool {
 	}
 	if sidekiq.Threads > 0 {
 		out = append(out, sidekiq)
+	}
+	if que.workers > 0 {
+		out = append(out, que.pool())
 	}
 	return out
 }

@@ -1,10 +1,6 @@
-package live
+package pace
 
-import (
-	"testing"
-
-	"github.com/ddtop/ddtop/sampler/live/internal/pace"
-)
+import "testing"
 
 // TestLoadAroundTheLimit: a process whose threads switch about as often as may be followed is not followed and let go
 // of again and again, however its load goes up and down. One that has become quiet is followed again within a minute or
@@ -32,9 +28,9 @@ func TestLoadAroundTheLimit(t *testing.T) {
 		}, 1, 3400},
 	} {
 		var (
-			l             pace.RecordLoad
-			own           pace.OwnLoad
-			again         followAgain
+			l             RecordLoad
+			own           OwnLoad
+			again         Again
 			now, switches int64
 			ends, on      int64
 		)
@@ -49,9 +45,9 @@ func TestLoadAroundTheLimit(t *testing.T) {
 					following = false
 					ends++
 					l.Leave(&own)
-					again.ended(now, now-began)
+					again.Ended(now, now-began)
 				}
-			} else if again.is(now, switches, l.Room(0.03)) {
+			} else if again.Is(now, switches, l.Room(0.03)) {
 				following, began = true, now
 			}
 		}

@@ -1,0 +1,48 @@
+package findings
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestBarrier: a thread that goes on while other ractors wait at a barrier is named. A thread that moves has joined one
+// barrier and is waited for by the next one. A thread without a CPU cannot join.
+func TestBarrier(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		asks, moves bool
+		delay       bool
+		stuck       bool
+	}{
+		{name: "asked for", asks: true, stuck: true},
+		{name: "not asked for"},
+		{name: "joins each", asks: true, moves: true},
+		{name: "has no CPU", asks: true, delay: true},
+	} {
+		s := newScene(t)
+		stacks := []sampler.StackID{s.stack("c:String#crypt", "Device#read"), s.stack("c:Kernel#sleep", "Device#read")}
+		s.play(3*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			at := stacks[0]
+			if c.moves {
+				at = stacks[i/20%2]
+			}
+			x := s.at(gvltest.Holder(1), at)
+			if c.asks {
+				x.Bits |= sampler.BitBarrier
+			}
+			if c.delay {
+				x.Kernel.RunDelayNS = s.now
+			}
+			return 1, []sampler.Thread{x}
+		})
+		if got := slices.Contains(s.ids(), ruleBarrier); got != c.stuck {
+			t.Errorf("%s: %v", c.name, s.f.Current())
+		}
+		if c.stuck {
+			s.names(s.one(ruleBarrier), "", "a ractor has stood still for", "thread 1 does not stop in ", "String#crypt")
+		}
+	}
+}

@@ -1,0 +1,49 @@
+// Package barrier notes since when a thread has kept other ractors waiting at a barrier.
+package barrier
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxStepNS is the longest time between two readings, in ns. In a longer one the barrier may have ended, and
+	// another one may have begun.
+	maxStepNS = int64(250e6)
+	// leastReadings is the least number of readings of one barrier. Between two barriers the thread runs other code,
+	// which is then likely to be seen.
+	leastReadings = 10
+)
+
+// Stay is the time since when a thread has not joined a barrier at which others wait.
+type Stay struct {
+	// sinceNS is the first reading, lastNS the last one. Both are zero if no barrier waits for the thread.
+	sinceNS, lastNS int64
+	// delay is its time without a CPU since its start, in ns, by the last reading at sinceNS and by the last one at
+	// lastNS.
+	delay    [2]int64
+	readings int
+	stack    sampler.StackID
+}
+
+// Add adds a sample of a thread. gap is true if it is not known what happened since the last one.
+func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
+	switch {
+	case t.Bits&sampler.BitBarrier == 0 || !ts.State.Held():
+		*s = Stay{}
+		return
+	case s.sinceNS == 0 || gap || ts.Stack != s.stack || ts.AtNS-s.lastNS > maxStepNS:
+		*s = Stay{sinceNS: ts.AtNS, delay: [2]int64{t.Kernel.RunDelayNS}, stack: ts.Stack}
+	}
+	s.lastNS, s.delay[1] = ts.AtNS, t.Kernel.RunDelayNS
+	s.readings++
+}
+
+// NS returns for how long others have waited for the thread, in ns, without the time in which it lacked a CPU. It is
+// zero if none waits, or if the readings are too few.
+func (s *Stay) NS() int64 {
+	if s.readings < leastReadings {
+		return 0
+	}
+	return max(s.lastNS-s.sinceNS-(s.delay[1]-s.delay[0]), 0)
+}

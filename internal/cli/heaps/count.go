@@ -1,0 +1,73 @@
+package heaps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/growth"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// Limits of the interval between two counts. A tenth of the whole time lies between them.
+const (
+	leastCountEvery, mostCountEvery = time.Second, 10 * time.Second
+	countsWanted                    = 10
+)
+
+// Count counts once, or for the length of time. note says why it counted for less.
+func Count(ctx context.Context, src *live.Source, length time.Duration) (h *export.Heap, note string, err error) {
+	began := time.Now()
+	var last *sampler.HeapCount
+	var watch *growth.Watch
+	if length > 0 {
+		watch = new(growth.Watch)
+	}
+	every := min(max(length/countsWanted, leastCountEvery), mostCountEvery)
+	var before, memory *sampler.MemoryParts
+	if length > 0 {
+		before, _ = live.ReadMemory(ctx, src) // the count tells why nothing can be read
+	}
+	for next := began; ; {
+		c, err := src.CountHeap(ctx)
+		if err != nil && last == nil {
+			return nil, "", err
+		}
+		if err != nil {
+			note = fmt.Sprintf("%v after %.1f s; this is what was counted until then", err, time.Since(began).Seconds())
+			if ctx.Err() != nil {
+				note = fmt.Sprintf("interrupted after %.1f s; this is what was counted until then", time.Since(began).Seconds())
+			} else if errors.Is(err, sampler.ErrEnded) {
+				note = fmt.Sprintf("process %d ended after %.1f s; this is what was counted until then", src.Process().PID, time.Since(began).Seconds())
+			}
+			break
+		}
+		last = c
+		if watch != nil {
+			watch.Add(c)
+		}
+		next = next.Add(every)
+		if now := time.Now(); next.Before(now) { // a count can take longer
+			next = now
+		}
+		if next.Sub(began) > length {
+			break
+		}
+		wait := time.NewTimer(time.Until(next))
+		select {
+		case <-wait.C:
+		case <-ctx.Done(): // the next count says so
+		}
+		wait.Stop()
+	}
+	h = export.NewHeap(src.Process(), last, watch)
+	if memory, err = live.ReadMemory(ctx, src); err == nil {
+		h.Memory(memory, before)
+	} else if note == "" {
+		note = fmt.Sprintf("what the memory consists of is left out: %v", err)
+	}
+	return h, note, nil
+}

@@ -1,0 +1,146 @@
+package heaps
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/heapgraph"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// Readers read the heaps of processes that are sampled at the same time. Each process has a source of its own for that,
+// because a count takes seconds, and samples must not wait for it.
+type Readers struct {
+	attach func(ctx context.Context, pid int) (*live.Source, error)
+	ctx    context.Context
+	end    context.CancelFunc
+	// turn is held while a heap is read: one at a time, so that all together keep to their part of the budget.
+	turn sync.Mutex
+	mu   sync.Mutex
+	of   map[int]*Reader
+}
+
+// besideShare is the part of the budget of a CPU that counts take while a process is sampled. The samples get the rest.
+const besideShare = 0.5
+
+// NewReaders returns Readers that attach with some options.
+func NewReaders(o live.Options) *Readers {
+	o.Overhead *= besideShare
+	o.OverheadMost, o.Pause, o.Running, o.Dictionary = 0, false, false, nil
+	r := &Readers{of: make(map[int]*Reader), attach: func(ctx context.Context, pid int) (*live.Source, error) { return live.Open(ctx, pid, o) }}
+	r.ctx, r.end = context.WithCancel(context.Background())
+	return r
+}
+
+// Of returns the reader of a process. It attaches at the first call of a method.
+func (r *Readers) Of(pid int) *Reader {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.of[pid]
+	if x == nil {
+		x = &Reader{all: r, pid: pid}
+		r.of[pid] = x
+	}
+	return x
+}
+
+// Forget closes the source of a process that has ended.
+func (r *Readers) Forget(pid int) error {
+	r.mu.Lock()
+	x := r.of[pid]
+	delete(r.of, pid)
+	r.mu.Unlock()
+	if x == nil {
+		return nil
+	}
+	return x.close()
+}
+
+// Close ends all reading, and closes the sources.
+func (r *Readers) Close() error {
+	r.end()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for _, x := range r.of {
+		errs = append(errs, x.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Reader reads the heap of one process. Only one Reader reads at a time.
+type Reader struct {
+	all *Readers
+	pid int
+	src *live.Source // nil before the first call
+}
+
+func (r *Reader) close() error {
+	r.all.turn.Lock()
+	defer r.all.turn.Unlock()
+	if r.src == nil {
+		return nil
+	}
+	return r.src.Close()
+}
+
+// with calls f with the source. The end of ctx or of the Readers ends the context of f.
+func (r *Reader) with(ctx context.Context, f func(ctx context.Context, src *live.Source) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.all.ctx, cancel)()
+	r.all.turn.Lock()
+	defer r.all.turn.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if r.src == nil {
+		src, err := r.all.attach(ctx, r.pid)
+		if err != nil {
+			return err
+		}
+		r.src = src
+	}
+	return f(ctx, r.src)
+}
+
+// Count counts the objects. With memory it also reads what the resident memory consists of. That part is nil if it
+// cannot be read.
+func (r *Reader) Count(ctx context.Context, memory bool) (count *sampler.HeapCount, m *sampler.MemoryParts, err error) {
+	err = r.with(ctx, func(ctx context.Context, src *live.Source) error {
+		if count, err = src.CountHeap(ctx); err == nil && memory {
+			m, _ = live.ReadMemory(ctx, src)
+		}
+		return err
+	})
+	return count, m, err
+}
+
+// Explain returns text: what holds the objects of a class, or the largest objects if class is empty. hurry and progress
+// are as in sampler.HolderOptions.
+func (r *Reader) Explain(ctx context.Context, class string, hurry func() bool, progress func(done, total int)) (text string, err error) {
+	var b strings.Builder
+	err = r.with(ctx, func(ctx context.Context, src *live.Source) error {
+		f := Flags{Holders: class, Biggest: class == ""}
+		g, info, err := live.HeapGraph(ctx, src, sampler.HolderOptions{MaxObjects: sampler.DefaultHolderObjects, MaxBytes: sampler.DefaultHolderBytes,
+			Contents: f.Biggest, Hurry: hurry, Progress: func(_ string, done, total int) { progress(done, total) }})
+		if err != nil {
+			return err
+		}
+		return f.write(&b, src.Process(), g, &info)
+	})
+	return b.String(), err
+}
+
+// write writes the answers as text.
+func (f *Flags) write(b *strings.Builder, p sampler.Process, g *heapgraph.Graph, info *sampler.HolderInfo) error {
+	h := export.NewHeapGraph(p, g, info)
+	if err := f.Answer(h, g); err != nil {
+		return err
+	}
+	return h.WriteText(b)
+}

@@ -1,0 +1,30 @@
+package findingstest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// TestBarriersThatComplete: a ractor in a long call for which no other one waits, and many barriers with a short wait
+// each, are no fault.
+func TestBarriersThatComplete(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	t.Parallel()
+	for _, name := range []string{"calls", "collects"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, r rubytest.Ruby) {
+				t.Parallel()
+				p := start(t, r, "barrier/"+name)
+				defer p.Stop(t)
+				s := watch(t, p.PID, nil, 6*time.Second, is("barrier_stuck"), nil)
+				if f, ok := s.finding("barrier_stuck"); ok {
+					t.Errorf("%s: %s", f.Title, f.Text)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package findingstest
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// growsSoon lets memory_grows judge growth of 30 MB in 9 s.
+var growsSoon = []string{"memory_grows.time=9s", "memory_grows.mib=30", "memory_grows.growth=30%"}
+
+// TestMemoryOfC: the finding distinguishes memory that C code keeps from memory of Ruby's objects, by Ruby's counts.
+// Memory that C code frees again raises nothing.
+func TestMemoryOfC(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	t.Parallel()
+	for name, want := range map[string]string{
+		"c_code":  `, most of it memory of C code, not of Ruby objects \(Ruby's own memory grew by [^)]*\)$`,
+		"strings": `, most of it outside of the objects' slots \(malloc\)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, r rubytest.Ruby) {
+				t.Parallel()
+				raise(t, load(t, r, "memory/"+name), "memory_grows", raised{pattern: want, rules: growsSoon})
+			})
+		})
+	}
+	t.Run("freed", func(t *testing.T) {
+		t.Parallel()
+		each(t, func(t *testing.T, r rubytest.Ruby) {
+			t.Parallel()
+			p := start(t, r, "memory/freed")
+			defer p.Stop(t)
+			s := watch(t, p.PID, rulesWith(t, growsSoon...), 2*quietTime, is("memory_grows"), nil)
+			if f, ok := s.finding("memory_grows"); ok {
+				t.Error(f.Text)
+			}
+		})
+	})
+}

@@ -1,0 +1,180 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// License is the license that programs must state to be allowed to read memory.
+const License = "Dual MIT/GPL"
+
+// maxTargets limits the processes that a set of programs follows at once.
+const maxTargets = 4096
+
+// Programs are programs in the kernel, with their maps, rings and clocks. Close removes them. The kernel removes them
+// when ddtop ends in any way.
+type Programs struct {
+	closing []func() error
+}
+
+// Map makes a map.
+func (p *Programs) Map(spec ebpf.MapSpec) (*ebpf.Map, error) {
+	m, err := ebpf.NewMap(&spec)
+	if err != nil {
+		return nil, Explain("making the map "+spec.Name, err)
+	}
+	p.Closes(m.Close)
+	return m, nil
+}
+
+// Targets makes a map from the PID of each followed process to size bytes.
+func (p *Programs) Targets(name string, size uint32) (*ebpf.Map, error) {
+	return p.Map(ebpf.MapSpec{Name: name, Type: ebpf.Hash, KeySize: 4, ValueSize: size, MaxEntries: maxTargets,
+		Flags: unix.BPF_F_NO_PREALLOC})
+}
+
+// Ring makes a ring of some bytes, and returns its map's descriptor and a reader.
+func (p *Programs) Ring(name string, bytes uint32) (fd int, r *Ring, err error) {
+	m, err := p.Map(ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: bytes})
+	if err != nil {
+		return 0, nil, err
+	}
+	if r, err = NewRing(m); err != nil {
+		return 0, nil, err
+	}
+	p.Closes(r.Close)
+	return m.FD(), r, nil
+}
+
+// Load loads programs by their names in the result. It is faster than one call for each, because the library then reads
+// the kernel's description of its tracepoints once.
+func (p *Programs) Load(specs map[string]*ebpf.ProgramSpec) (map[string]*ebpf.Program, error) {
+	loaded, err := ebpf.NewCollection(&ebpf.CollectionSpec{Programs: specs})
+	if err != nil {
+		return nil, Explain("loading the programs", err)
+	}
+	p.Closes(func() error { loaded.Close(); return nil })
+	return loaded.Programs, nil
+}
+
+// Attach attaches a program to its tracepoint.
+func (p *Programs) Attach(program *ebpf.Program, tracepoint string) error {
+	l, err := link.AttachTracing(link.TracingOptions{Program: program})
+	if err != nil {
+		return Explain("attaching to "+tracepoint, err)
+	}
+	p.Closes(l.Close)
+	return nil
+}
+
+// Closes calls f when Close begins, before it closes what was opened earlier.
+func (p *Programs) Closes(f func() error) { p.closing = append(p.closing, f) }
+
+// StartClocks runs a program on each CPU once in a period of that CPU's time. The period is attr.Sample, in ns. A clock
+// with a rate would not do, because the kernel changes its period, to twice as long. StartClocks calls opened with the
+// descriptor of each clock before the clock starts.
+func (p *Programs) StartClocks(program *ebpf.Program, attr unix.PerfEventAttr, opened func(fd int) error) error {
+	attr.Type, attr.Config = unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK
+	attr.Bits |= unix.PerfBitDisabled
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("%w: counting its CPUs: %w", ErrKernel, err)
+	}
+	for cpu := range cpus {
+		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if errors.Is(err, unix.ENODEV) {
+			continue // it is offline
+		}
+		if err != nil {
+			return Explain(fmt.Sprintf("opening the clock of CPU %d", cpu), err)
+		}
+		p.Closes(func() error { return unix.Close(fd) })
+		if err := opened(fd); err != nil {
+			return Explain(fmt.Sprintf("preparing the clock of CPU %d", cpu), err)
+		}
+		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, program.FD()); err != nil {
+			return Explain(fmt.Sprintf("attaching to the clock of CPU %d", cpu), err)
+		}
+		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
+			return Explain(fmt.Sprintf("starting the clock of CPU %d", cpu), err)
+		}
+	}
+	return nil
+}
+
+// Close removes everything from the kernel: clocks and links first, maps last.
+func (p *Programs) Close() error {
+	var errs []error
+	for i := len(p.closing) - 1; i >= 0; i-- {
+		errs = append(errs, p.closing[i]())
+	}
+	p.closing = nil
+	return errors.Join(errs...)
+}
+
+// CountersOf reads the value of a process in a map that Targets made. The result returns the word at a place in it.
+func CountersOf(targets *ebpf.Map, pid int) (func(place int) uint64, error) {
+	b := make([]byte, targets.ValueSize())
+	if err := targets.Lookup(uint32(pid), &b); err != nil {
+		return nil, fmt.Errorf("reading what was counted of process %d: %w", pid, err)
+	}
+	return func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }, nil
+}
+
+// Shared has the programs that all followed processes share. The first process loads them, and the last one removes
+// them. The zero value is ready. It is for any goroutine.
+type Shared[P interface{ Close() error }] struct {
+	mu       sync.Mutex
+	programs P
+	users    int
+}
+
+// Join adds a process with add. For the first one it loads the programs with open.
+func (s *Shared[P]) Join(open func() (P, error), add func(P) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users == 0 {
+		var err error
+		if s.programs, err = open(); err != nil {
+			return err
+		}
+	}
+	if err := add(s.programs); err != nil {
+		return errors.Join(err, s.closeUnused())
+	}
+	s.users++
+	return nil
+}
+
+// Leave removes a process with remove. With the last one the programs leave the kernel.
+func (s *Shared[P]) Leave(remove func(P) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := remove(s.programs)
+	s.users--
+	return errors.Join(err, s.closeUnused())
+}
+
+// Try loads the programs and removes them again, unless they are loaded.
+func (s *Shared[P]) Try(open func() (P, error)) error {
+	nothing := func(P) error { return nil }
+	if err := s.Join(open, nothing); err != nil {
+		return err
+	}
+	return s.Leave(nothing)
+}
+
+func (s *Shared[P]) closeUnused() error {
+	if s.users > 0 {
+		return nil
+	}
+	programs := s.programs
+	s.programs = *new(P)
+	return programs.Close()
+}

@@ -1,0 +1,131 @@
+// Package intern gives equal values the same ID, and forgets values that were not used for a while. It knows nothing of
+// what the values mean. A Dictionary of package sampler has a Table for each kind of entry.
+package intern
+
+import "unsafe"
+
+// Generation numbers intervals of use, from 1 on.
+type Generation uint32
+
+const (
+	// pageSize is the number of values that are freed together. Values made at one time mostly end together.
+	pageSize = 512
+	// maxTableID is the last ID given; past it the Table is full, whatever was evicted.
+	maxTableID = 1<<32 - pageSize - 1
+)
+
+// Table holds values by ID, from 1 on, and IDs by value. An ID is given once. Its value can be evicted. A Table is for
+// one goroutine at a time.
+type Table[T comparable, ID ~uint32] struct {
+	ids   map[T]ID
+	pages []*page[T] // nil if all of its values are evicted
+	last  uint32     // the last ID given
+	live  int
+	cost  func(T) int64
+}
+
+// New returns an empty Table. cost returns the memory that a value takes in bytes, without its page.
+func New[T comparable, ID ~uint32](cost func(T) int64) Table[T, ID] {
+	return Table[T, ID]{ids: make(map[T]ID), cost: cost}
+}
+
+type page[T any] struct {
+	values [pageSize]T
+	// used is the generation in which a value was used last. It is zero if there is no value.
+	used [pageSize]Generation
+	live int
+}
+
+// At returns a value. It returns nil for 0, and for an ID that is unknown or evicted.
+func (t *Table[T, ID]) At(id ID) *T {
+	i := uint32(id) / pageSize
+	if int(i) >= len(t.pages) || t.pages[i] == nil || t.pages[i].used[uint32(id)%pageSize] == 0 {
+		return nil
+	}
+	return &t.pages[i].values[uint32(id)%pageSize]
+}
+
+// Len returns the number of values that have not been evicted.
+func (t *Table[T, ID]) Len() int { return t.live }
+
+// Last returns the last ID given. It is zero if none was given.
+func (t *Table[T, ID]) Last() ID { return ID(t.last) }
+
+// Find returns the ID of a value, which is in use now. It returns zero if the Table does not have the value.
+func (t *Table[T, ID]) Find(v T, now Generation) ID {
+	id := t.ids[v]
+	t.Use(id, now)
+	return id
+}
+
+// Needs returns the memory that Add takes for a value, in bytes.
+func (t *Table[T, ID]) Needs(v T) int64 { return t.cost(v) + t.nextPage() }
+
+// nextPage returns the memory of a page if the next value is the first one of a page. Otherwise it returns zero.
+func (t *Table[T, ID]) nextPage() int64 {
+	if int((t.last+1)/pageSize) == len(t.pages) {
+		return t.pageBytes()
+	}
+	return 0
+}
+
+func (t *Table[T, ID]) pageBytes() int64 { return int64(unsafe.Sizeof(page[T]{})) }
+
+// Add gives an ID to a value that the Table does not have. The value is in use now. The ID is zero if none is left.
+func (t *Table[T, ID]) Add(v T, now Generation) ID {
+	if t.last >= maxTableID {
+		return 0
+	}
+	t.last++
+	i, at := t.last/pageSize, t.last%pageSize
+	if int(i) == len(t.pages) {
+		t.pages = append(t.pages, new(page[T]))
+	}
+	p := t.pages[i]
+	p.values[at], p.used[at] = v, now
+	p.live++
+	t.live++
+	t.ids[v] = ID(t.last)
+	return ID(t.last)
+}
+
+// Use notes that an ID's value is in use now. It does nothing for 0, and for an ID that is unknown or evicted.
+func (t *Table[T, ID]) Use(id ID, now Generation) {
+	if i := uint32(id) / pageSize; int(i) < len(t.pages) && t.pages[i] != nil {
+		if u := &t.pages[i].used[uint32(id)%pageSize]; *u != 0 && *u < now {
+			*u = now
+		}
+	}
+}
+
+// Evict removes the values that were not used since a generation, the newest ID first, and returns their memory in
+// bytes. Unless keep is nil, it is called for each value that stays, with the generation of its last use.
+func (t *Table[T, ID]) Evict(before Generation, keep func(v *T, used Generation)) (bytes int64) {
+	var zero T
+	for i := len(t.pages) - 1; i >= 0; i-- {
+		p := t.pages[i]
+		if p == nil {
+			continue
+		}
+		for j := pageSize - 1; j >= 0; j-- {
+			switch u := p.used[j]; {
+			case u == 0:
+			case u >= before:
+				if keep != nil {
+					keep(&p.values[j], u)
+				}
+			default:
+				bytes += t.cost(p.values[j])
+				delete(t.ids, p.values[j])
+				p.values[j], p.used[j] = zero, 0
+				p.live--
+				t.live--
+			}
+		}
+		if p.live == 0 && i != len(t.pages)-1 {
+			t.pages[i] = nil
+			bytes += t.pageBytes()
+		}
+	}
+	return bytes
+}

@@ -1,0 +1,43 @@
+package pace
+
+// Constants of Again. A process whose threads switched too often is followed again after they have switched
+// less often than againShare of the possible rate for againNS, in ns. That time doubles, up to mostAgainNS, if they
+// switch too often again within steadyNS.
+const (
+	againShare                     = 0.8
+	againNS, mostAgainNS, steadyNS = 30_000_000_000, 480_000_000_000, 300_000_000_000
+)
+
+// Again says when to follow a process again whose threads had switched too often. Times are CLOCK_MONOTONIC in
+// ns.
+type Again struct {
+	// waitNS is how long the threads must switch less often. highNS is when they last did not, or when following
+	// ended.
+	waitNS, highNS int64
+	// atNS is when the switches were last counted.
+	atNS, switches int64
+}
+
+// Ended notes that following ended now, after it had lasted for some time.
+func (f *Again) Ended(now, lastedNS int64) {
+	if f.waitNS *= 2; lastedNS > steadyNS {
+		f.waitNS = 0
+	}
+	f.waitNS = min(max(f.waitNS, againNS), mostAgainNS)
+	f.highNS, f.atNS = now, 0
+}
+
+// Is reports whether it is time. switches is the number of switches so far, most the number allowed per second.
+func (f *Again) Is(now, switches int64, most float64) bool {
+	if f.atNS != 0 && switches == f.switches && now-f.atNS < countedNS {
+		return now-f.highNS >= f.waitNS // they were not counted again
+	}
+	if f.atNS != 0 && float64(switches-f.switches)*1e9 > againShare*most*float64(now-f.atNS) || most <= 0 {
+		f.highNS = now
+	}
+	f.atNS, f.switches = now, switches
+	return now-f.highNS >= f.waitNS
+}
+
+// countedNS is how long the count of switches may stay the same because it was not read again, in ns.
+const countedNS = 5_000_000_000

@@ -1,0 +1,58 @@
+package running
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
+	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
+	"github.com/ddtop/ddtop/sampler/native/clock"
+)
+
+// TestStopWhileAReadHangs: if a read of the process's memory never comes back, Stop gives up, again and again.
+func TestStopWhileAReadHangs(t *testing.T) {
+	x := &Run{quit: make(chan struct{}), done: make(chan struct{})}
+	if err := x.Stop(); !errors.Is(err, errHangs) || x.On() {
+		t.Errorf("%v, on: %v", err, x.On())
+	}
+	close(x.done)
+	if err := x.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestExpensiveStacks: a stack that takes long leaves less room for others. After a stack that takes very long, stacks
+// are taken again within two seconds.
+func TestExpensiveStacks(t *testing.T) {
+	x := &Run{of: Options{Hz: clock.Hz}, room: 100}
+	for _, c := range []struct {
+		took time.Duration
+		left float64
+	}{{stackTime / 10, 99}, {stackTime, 98}, {9 * stackTime, 89}, {time.Hour, -mostCPUs * clock.Hz}} {
+		if x.spend(c.took); x.room != c.left {
+			t.Errorf("room for %g after %v, want %g", x.room, c.took, c.left)
+		}
+	}
+}
+
+// TestMappingsThatCannotBeRead do not end it: they are read again later, because the error can pass.
+func TestMappingsThatCannotBeRead(t *testing.T) {
+	if err := clock.Check(); err != nil {
+		t.Skip(err)
+	}
+	const none = 1 << 22 // there is no process of this number (PID_MAX_LIMIT)
+	feed, err := clock.Follow(clock.Target{PID: none}, clock.Hz)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	x := &Run{feed: feed, stacks: stacknames.New(), of: Options{Hz: clock.Hz, Counts: new(sampler.NativeWatch),
+		Subject: cstacks.Subject{Machine: "unknown"}}}
+	for range 2 {
+		if err := x.look(); err != nil || time.Until(x.mapsAgain) < silentEvery/2 {
+			t.Errorf("%v, again in %v", err, time.Until(x.mapsAgain))
+		}
+	}
+}

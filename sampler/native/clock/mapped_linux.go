@@ -1,0 +1,146 @@
+package clock
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// recordPages is the number of pages for the records of one CPU. The kernel wants a power of two. There is room
+	// for more than 70 mappings between two reads. A program makes about as many when it starts with 70 libraries.
+	recordPages = 4
+	// maxChanges bounds the times that are kept of one process. If there are more, the first two become one.
+	maxChanges = 64
+	// maxRecord is the largest size of a record, in bytes: a path of 4,096 and what stands around it. If less room is
+	// left for records, one may be missing. The kernel says so only when it writes the next one.
+	maxRecord = 4096 + 256
+)
+
+// The layout of records (linux/perf_event.h, PERF_RECORD_MMAP2). Each ends with its time (sample_id_all).
+const (
+	recordType, recordSize, recordHead = 0, 6, 8
+	recordPID, recordInode             = 8, 48
+	leastMapped                        = 72 + recordTime
+	recordTime                         = 8
+)
+
+// change is a time in which a process has mapped code of a file, in ns.
+type change struct{ from, to int64 }
+
+// records are what the kernel tells on one CPU of memory that processes map as code.
+type records struct{ page, data []byte }
+
+func openRecords(clock int) (r records, err error) {
+	size := os.Getpagesize()
+	b, err := unix.Mmap(clock, 0, (1+recordPages)*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return r, fmt.Errorf("mapping the records of a clock: %w", err)
+	}
+	return records{b, b[size:]}, nil
+}
+
+func (r *records) close() error { return unix.Munmap(r.page) }
+
+// read calls each with the process that has mapped code of a file, and when. It calls lost if records are missing.
+func (r *records) read(each func(pid uint32, ns int64), lost func()) {
+	head := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.page[0]))
+	from, to := atomic.LoadUint64(&head.Data_tail), atomic.LoadUint64(&head.Data_head)
+	size := uint64(len(r.data))
+	if to-from > size-maxRecord {
+		lost()
+	}
+	if to-from > size {
+		from = to
+	}
+	b := make([]byte, to-from)
+	for n := range b {
+		b[n] = r.data[(from+uint64(n))%size]
+	}
+	atomic.StoreUint64(&head.Data_tail, to)
+	eachRecord(b, each, lost)
+}
+
+// eachRecord is read of records in a row.
+func eachRecord(b []byte, each func(pid uint32, ns int64), lost func()) {
+	for len(b) > 0 {
+		n := 0
+		if len(b) >= recordHead {
+			n = int(binary.LittleEndian.Uint16(b[recordSize:]))
+		}
+		if n < recordHead || n > len(b) {
+			lost()
+			return
+		}
+		switch kind := binary.LittleEndian.Uint32(b[recordType:]); {
+		case kind == unix.PERF_RECORD_LOST, kind == unix.PERF_RECORD_MMAP2 && n < leastMapped:
+			lost()
+		case kind == unix.PERF_RECORD_MMAP2 && binary.LittleEndian.Uint64(b[recordInode:]) != 0:
+			each(binary.LittleEndian.Uint32(b[recordPID:]), int64(binary.LittleEndian.Uint64(b[n-recordTime:])))
+		}
+		b = b[n:]
+	}
+}
+
+func monotonic() (int64, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, fmt.Errorf("reading the time: %w", err)
+	}
+	return now.Nano(), nil
+}
+
+// readRecords notes which processes have mapped code. The caller holds mu.
+func (t *timer) readRecords() error {
+	now, err := monotonic()
+	if err != nil {
+		return err
+	}
+	before := t.recordsNS
+	t.recordsNS = now
+	for i := range t.records {
+		t.records[i].read(func(pid uint32, ns int64) {
+			if f := t.feeds[pid]; f != nil {
+				f.changed(change{ns, ns})
+			}
+		}, func() {
+			for _, f := range t.feeds {
+				f.changed(change{before, now})
+			}
+		})
+	}
+	return nil
+}
+
+// changed notes a change of the process's mappings.
+func (f *Feed) changed(c change) {
+	if f.changes = append(f.changes, c); len(f.changes) > maxChanges {
+		first, second := f.changes[0], &f.changes[1]
+		second.from, second.to = min(first.from, second.from), max(first.to, second.to)
+		f.changes = slices.Delete(f.changes, 0, 1)
+	}
+}
+
+// Steady reports whether the process has mapped no code of files between two times, in ns of CLOCK_MONOTONIC. Otherwise
+// an address can belong to another file than before. Nothing is known of the time before Follow.
+func (f *Feed) Steady(from, to int64) (bool, error) {
+	t := f.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if to > t.recordsNS {
+		if err := t.readRecords(); err != nil {
+			return false, err
+		}
+	}
+	for _, c := range f.changes {
+		if c.from <= to && c.to >= from {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,207 @@
+package iterator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/native"
+)
+
+// readBytes is how much is read at once. The kernel's own buffer has 32 KB (kernel/bpf/bpf_iter.c).
+const readBytes = 64 << 10
+
+// Iterator reads the registers of a process's threads. It is for one goroutine at a time.
+type Iterator struct {
+	program *ebpf.Program
+	link    int
+	buf     []byte
+}
+
+// Check returns why registers cannot be read on this machine with ddtop's rights. It returns nil if they can. The error
+// is bpf.ErrKernel or bpf.ErrRights.
+func Check() error {
+	m, err := bpf.ThisMachine()
+	if err != nil {
+		return err
+	}
+	return m.CheckRegisters()
+}
+
+// Try loads the program and removes it again. This shows what the kernel, a container or a security module forbids.
+// The errors are the same as Open's.
+func Try() error {
+	x, err := Open(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return x.Close()
+}
+
+// Open loads the program for a process. The error is bpf.ErrKernel or bpf.ErrRights, or one of a full machine.
+func Open(pid int) (_ *Iterator, err error) {
+	if err := Check(); err != nil {
+		return nil, err
+	}
+	places, err := placesOfKernel()
+	if err != nil {
+		return nil, err
+	}
+	x := &Iterator{link: -1, buf: make([]byte, readBytes)}
+	x.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "ddtop_registers", Type: ebpf.Tracing,
+		AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: bpf.License, Instructions: places.visit(int32(pid))})
+	if err != nil {
+		return nil, bpf.Explain("loading the program", err)
+	}
+	if x.link, err = attach(x.program.FD(), pid); err != nil {
+		return nil, errors.Join(bpf.Explain("attaching the program", err), x.program.Close())
+	}
+	return x, nil
+}
+
+// attach makes an iterator over the threads of a process. Before Linux 6.1 it visits the threads of all processes, and
+// the program leaves the others out.
+func attach(program, pid int) (fd int, err error) {
+	// The kernel's union bpf_attr for BPF_LINK_CREATE, and its bpf_iter_link_info.task (linux/bpf.h).
+	type taskInfo struct{ _, pid, _ uint32 } // tid, pid, pid_fd
+	type linkCreate struct {
+		program, target, kind, flags uint32
+		info                         *taskInfo
+		infoSize                     uint32
+		_                            uint32
+	}
+	attr := linkCreate{program: uint32(program), kind: uint32(ebpf.AttachTraceIter), info: &taskInfo{pid: uint32(pid)},
+		infoSize: uint32(unsafe.Sizeof(taskInfo{}))}
+	fd, err = bpfCall(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	if errors.Is(err, unix.E2BIG) || errors.Is(err, unix.EINVAL) {
+		attr.info, attr.infoSize = nil, 0
+		fd, err = bpfCall(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	}
+	return fd, err
+}
+
+// bpfCall is the system call bpf with a command that returns a descriptor, which is closed on exec.
+func bpfCall(command int, attr unsafe.Pointer, size uintptr) (fd int, err error) {
+	n, _, errno := unix.Syscall(unix.SYS_BPF, uintptr(command), uintptr(attr), size)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(n), nil
+}
+
+// Read reads the registers of all threads that sleep, into to. It takes 1 to 2 µs for each thread. A thread whose Turns
+// are the same after another read has not moved in between.
+func (x *Iterator) Read(to map[int32]Thread) error {
+	attr := struct{ link, flags uint32 }{link: uint32(x.link)}
+	fd, err := bpfCall(unix.BPF_ITER_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	if err != nil {
+		return fmt.Errorf("visiting the threads: %w", err)
+	}
+	defer func() { _ = unix.Close(fd) }() // it was only read
+	clear(to)
+	for {
+		n, err := unix.Read(fd, x.buf)
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue // the kernel returns EAGAIN after a million tasks that are left out (bpf_iter.c)
+		case err != nil:
+			return fmt.Errorf("visiting the threads: %w", err)
+		case n == 0:
+			return nil
+		}
+		if err := decode(x.buf[:n], to); err != nil {
+			return fmt.Errorf("visiting the threads: %w", err)
+		}
+	}
+}
+
+// Close removes the program from the kernel.
+func (x *Iterator) Close() error {
+	return errors.Join(unix.Close(x.link), x.program.Close())
+}
+
+// places are the places in this kernel of the fields that the program reads, in bytes from the start of their struct.
+type places struct {
+	tgid, tid, turns, onCPU, state int16
+	call                           int16
+	registers                      [native.NumRegisters]int16
+}
+
+func placesOfKernel() (p places, err error) {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return p, fmt.Errorf("%w: reading what it says of itself: %w", bpf.ErrKernel, err)
+	}
+	for _, m := range []struct {
+		to   *int16
+		path []string
+		size int
+	}{
+		{&p.tgid, []string{"tgid"}, 4}, {&p.tid, []string{"pid"}, 4}, {&p.turns, []string{"sched_info", "pcount"}, 8},
+		{&p.onCPU, []string{"on_cpu"}, 4}, {&p.state, []string{"__state"}, 4},
+	} {
+		if *m.to, err = bpf.MemberAt(spec, "task_struct", m.path, m.size); err != nil {
+			return p, fmt.Errorf("%w: %w", bpf.ErrKernel, err)
+		}
+	}
+	if p.call, err = bpf.MemberAt(spec, "pt_regs", []string{"orig_ax"}, 8); err != nil {
+		return p, fmt.Errorf("%w: %w", bpf.ErrKernel, err)
+	}
+	for i, name := range native.KernelNames {
+		if p.registers[i], err = bpf.MemberAt(spec, "pt_regs", []string{name}, 8); err != nil {
+			return p, fmt.Errorf("%w: %w", bpf.ErrKernel, err)
+		}
+	}
+	return p, nil
+}
+
+// Places of struct bpf_iter__task, and of struct bpf_iter_meta (linux/bpf.h). They are part of the kernel's interface.
+const (
+	contextMeta, contextTask = 0, 8
+	metaFile                 = 0
+)
+
+// visit is run for each thread. It writes the record of a thread that sleeps and is not on a CPU. The kernel has saved
+// the registers of such a thread when the thread entered it. Turns are read first: a thread that gets a CPU after that
+// has others at the next read.
+func (p *places) visit(pid int32) asm.Instructions {
+	const record = -recordSize
+	ins := asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.LoadMem(asm.R7, asm.R6, contextTask, asm.DWord),
+		asm.JEq.Imm(asm.R7, 0, "end"),
+		asm.LoadMem(asm.R1, asm.R7, p.tgid, asm.Word),
+		asm.JNE.Imm(asm.R1, pid, "end"),
+		asm.LoadMem(asm.R1, asm.R7, p.turns, asm.DWord),
+		asm.StoreMem(asm.RFP, record+recordTurns, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R7, p.onCPU, asm.Word),
+		asm.JNE.Imm(asm.R1, 0, "end"),
+		asm.LoadMem(asm.R1, asm.R7, p.state, asm.Word),
+		asm.JEq.Imm(asm.R1, 0, "end"), // it wants to run
+		asm.StoreMem(asm.RFP, record+recordState, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R7, p.tid, asm.Word),
+		asm.StoreMem(asm.RFP, record+recordTID, asm.R1, asm.DWord),
+		asm.Mov.Reg(asm.R1, asm.R7),
+		asm.FnTaskPtRegs.Call(),
+		asm.LoadMem(asm.R1, asm.R0, p.call, asm.DWord),
+		asm.StoreMem(asm.RFP, record+recordCall, asm.R1, asm.DWord),
+	}
+	for i, from := range p.registers {
+		ins = append(ins, asm.LoadMem(asm.R1, asm.R0, from, asm.DWord),
+			asm.StoreMem(asm.RFP, record+recordRegisters+int16(8*i), asm.R1, asm.DWord))
+	}
+	return append(ins,
+		asm.LoadMem(asm.R1, asm.R6, contextMeta, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R1, metaFile, asm.DWord),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, record),
+		asm.Mov.Imm(asm.R3, recordSize),
+		asm.FnSeqWrite.Call(), // what has no room is written again with the next read
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
+}

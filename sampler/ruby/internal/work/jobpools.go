@@ -1,0 +1,76 @@
+package work
+
+import "github.com/ddtop/ddtop/sampler"
+
+// jobPool reads a pool of threads for jobs that concurrent-ruby runs: GoodJob's own class of executor, or a pool of
+// Solid Queue with an executor.
+func (f *reader) jobPool(v uint64, role poolRole) sampler.Pool {
+	p := sampler.Pool{Kind: sampler.PoolGoodJob, Threads: 0, Busy: 0, Max: sampler.UnknownCount, Queued: sampler.UnknownCount,
+		Clients: sampler.UnknownCount}
+	executor := v
+	if role == roleSolidPool {
+		p.Kind, p.Max, p.Queued = sampler.PoolSolidQueue, f.number(v, "@size"), 0
+		if executor = f.ivar(v, "@executor"); !f.objects.IsObject(executor) {
+			return p // it is made for the first job
+		}
+		p.Queued = f.length(executor, "@queue")
+	} else {
+		p.Max = f.number(v, "@max_length")
+	}
+	threads, ready := f.length(executor, "@pool"), f.length(executor, "@ready")
+	p.Threads, p.Busy = threads, sampler.UnknownCount
+	if threads >= 0 && ready >= 0 {
+		p.Busy = max(threads-ready, 0)
+	}
+	return p
+}
+
+// queMember is what an object of Que adds to its pool.
+type queMember struct {
+	// worker is true for a worker. buffer is the object that has its jobs, and queued the number of these.
+	worker bool
+	buffer uint64
+	queued int64
+	// waiting is how many workers wait at a place for workers of one priority, taken the jobs that they will find.
+	waiting, taken int64
+}
+
+func (f *reader) queMember(v uint64, role poolRole) (m queMember) {
+	if role == roleQueWaiting {
+		return queMember{waiting: max(f.number(v, "@waiting"), 0), taken: max(f.length(v, "@items"), 0)}
+	}
+	m = queMember{worker: true, buffer: f.ivar(v, "@job_buffer")}
+	if m.queued = sampler.UnknownCount; f.objects.IsObject(m.buffer) {
+		m.queued = f.length(m.buffer, "@array")
+	}
+	return m
+}
+
+// quePool adds up the objects of Que.
+type quePool struct {
+	workers, waiting, taken int64
+	buffers                 map[uint64]int64
+}
+
+func (q *quePool) add(m queMember) {
+	if m.worker {
+		q.workers++
+		q.buffers[m.buffer] = m.queued
+	}
+	q.waiting += m.waiting
+	q.taken += m.taken
+}
+
+// pool returns the pool. All workers share one buffer. A job that a waiting worker will find is still reserved.
+func (q *quePool) pool() sampler.Pool {
+	p := sampler.Pool{Kind: sampler.PoolQue, Threads: q.workers, Busy: max(q.workers-q.waiting, 0), Max: sampler.UnknownCount,
+		Queued: q.taken, Clients: sampler.UnknownCount}
+	for _, n := range q.buffers {
+		if n == sampler.UnknownCount {
+			p.Queued = n
+			break
+		}
+		p.Queued += n
+	}
+	return p
+}

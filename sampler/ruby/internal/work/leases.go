@@ -1,0 +1,50 @@
+package work
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Lease is a pool of Active Record's connections. Owners are the Thread objects that have one.
+type Lease struct {
+	Queue  uint64
+	Size   int64
+	Owners []uint64
+}
+
+// Leases reads the pools of Active Record's connections in which threads were seen (connection_pool.rb and
+// abstract_adapter.rb of Active Record 5 to 8).
+func (f *Finder) Leases() []Lease {
+	var out []Lease
+	for v, role := range f.pools.members {
+		if role != roleActiveRecord || len(out) >= sampler.MaxLeases {
+			continue
+		}
+		var l Lease
+		if f.member(v, func(poolRole) { l = f.lease(v) }) && l.Queue != 0 && l.Size > 0 {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (f *reader) lease(v uint64) Lease {
+	l := Lease{Size: f.number(v, "@size")}
+	// The queue has a ConditionVariable of its monitor's, and that has Ruby's.
+	at := v
+	for _, name := range [...]string{"@available", "@cond", "@cond"} {
+		if at = f.ivar(at, name); !f.objects.IsObject(at) {
+			return l
+		}
+	}
+	l.Queue = at
+	first, n, _ := f.list(f.ivar(v, "@connections"))
+	for i := range min(n, sampler.MaxOwners) {
+		if connection := f.word(first + attach.Address(8*i)); f.objects.IsObject(connection) {
+			if owner := f.ivar(connection, "@owner"); f.objects.IsObject(owner) {
+				l.Owners = append(l.Owners, owner)
+			}
+		}
+	}
+	return l
+}

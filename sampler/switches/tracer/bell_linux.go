@@ -1,0 +1,99 @@
+package tracer
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/sampler/bpf"
+)
+
+// bellSize is the size of the word in the map of a bell, in bytes.
+const bellSize = 8
+
+// wakesIfRead are the flags of bpf_ringbuf_output with which a record wakes the poller of the ring, if all earlier
+// entries were read (linux/bpf.h).
+const wakesIfRead = 0
+
+// bell wakes a goroutine when the next record is made. So the ring of an idle process needs no polling, and its first
+// record is read at once.
+type bell struct {
+	// memory is a map of one word: the flags with which the programs add records to the ring.
+	memory []byte
+	// file polls the ring. It is nil before open.
+	file *os.File
+
+	mu   sync.Mutex // guards rung
+	rung func()
+}
+
+// open maps the word of flags, and begins to poll the ring with a descriptor.
+func (b *bell) open(flags *ebpf.Map, ring int) (err error) {
+	if b.memory, err = unix.Mmap(flags.FD(), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("mapping the flags of a ring: %w", err)
+	}
+	b.store(bpf.NoWakeup)
+	fd, err := unix.FcntlInt(uintptr(ring), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("polling a ring: %w", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return fmt.Errorf("polling a ring: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "ring")
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("polling a ring: %w", err)
+	}
+	b.file = file
+	go func() {
+		_ = conn.Read(func(uintptr) bool { b.ring(); return false }) // until it is closed
+	}()
+	return nil
+}
+
+func (b *bell) store(flags uint64) {
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b.memory[0])), flags)
+}
+
+// set has the next record call rung.
+func (b *bell) set(rung func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rung = rung
+	b.store(wakesIfRead)
+}
+
+// ring calls the function that waits for a record, if there is one.
+func (b *bell) ring() {
+	b.mu.Lock()
+	rung := b.rung
+	b.rung = nil
+	if b.memory != nil {
+		b.store(bpf.NoWakeup)
+	}
+	b.mu.Unlock()
+	if rung != nil {
+		rung()
+	}
+}
+
+func (b *bell) close() (err error) {
+	if b.file != nil {
+		err = b.file.Close()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.memory != nil {
+		if e := unix.Munmap(b.memory); err == nil {
+			err = e
+		}
+		b.memory = nil
+	}
+	return err
+}

@@ -1,0 +1,201 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/memory"
+	"github.com/ddtop/ddtop/ui/scene"
+)
+
+// fakeHeap counts a heap that isn't there: Session leaks 20 objects a second, and each count comes behind a major
+// collection. A count takes a second.
+type fakeHeap struct {
+	n       uint64
+	refusal error
+	asked   []string
+	hurries bool
+}
+
+const heapStartNS = int64(5e9)
+
+func (f *fakeHeap) Count(_ context.Context, memory bool) (*sampler.HeapCount, *sampler.MemoryParts, error) {
+	if f.refusal != nil {
+		return nil, nil, f.refusal
+	}
+	leaked := 1000 + 200*f.n
+	c := &sampler.HeapCount{BeganNS: heapStartNS + int64(f.n)*10e9, EndedNS: heapStartNS + int64(f.n)*10e9 + 1e9, CPUNS: 15e6, Pages: 1025,
+		Collections: 2 * f.n, Majors: f.n, Objects: 300_000 + leaked, Skipped: 3,
+		Types:   []sampler.HeapKind{{Name: "T_STRING", Objects: 300_000, Old: 290_000, SlotBytes: 12e6, OtherBytes: 1e6, Unsized: 3}, {Name: "T_OBJECT", Objects: leaked, Old: leaked, SlotBytes: 40 * leaked}},
+		Classes: []sampler.HeapKind{{Name: "String", Objects: 300_000, Old: 290_000, SlotBytes: 12e6, OtherBytes: 1e6, Unsized: 3}, {Name: "Session", Objects: leaked, Old: leaked, SlotBytes: 40 * leaked}}}
+	f.n++
+	if !memory {
+		return c, nil, nil
+	}
+	free := uint64(31e6)
+	return c, &sampler.MemoryParts{RSS: 80e6, PSS: 70e6, Private: 60e6, Parts: []sampler.MemoryPart{{Kind: sampler.MemoryMalloc, Bytes: 40e6 + 1e6*f.n}, {Kind: sampler.MemoryRuby, Bytes: 30e6}},
+		Malloc: sampler.MallocMemory{Allocator: "glibc", Arenas: 4, Bytes: 44e6, Free: &free}}, nil
+}
+
+func (f *fakeHeap) Explain(_ context.Context, class string, hurry func() bool, progress func(done, total int)) (string, error) {
+	f.asked, f.hurries = append(f.asked, class), hurry()
+	progress(300, 1025)
+	if f.refusal != nil {
+		return "", f.refusal
+	}
+	text := class + ": 1,200 objects\n" + strings.Repeat("a line\n", 100) + "SessionStore::CACHE (Hash) → Session\n" +
+		strings.Repeat("Array → ", 12) + "the last of a long path\n"
+	return text, nil
+}
+
+// heapScreen is the memory view with classes, after some counts.
+func heapScreen(t *testing.T, f *fakeHeap, o scene.Options, w, h, counts int) *screen {
+	t.Helper()
+	o.Heap = func(int) scene.HeapReader { return f }
+	s := newScreen(t, w, h, demosource.Options{Length: 10 * time.Second}, o)
+	setDone(s.store, false)
+	s.press("7")
+	s.ran(s.press("right"))
+	for range counts - 1 {
+		s.count()
+	}
+	return s
+}
+
+// count lets the interval between two counts pass.
+func (s *screen) count() {
+	now := s.model.Scene.Now()
+	s.model.Scene.Now = func() time.Time { return now.Add(time.Minute) }
+	page := s.model.pages[scene.PageMemory].(*memory.Page)
+	if cmd := page.Fetch(s.model); cmd != nil {
+		s.ran([]tea.Cmd{cmd})
+	} else {
+		s.t.Error("no count is due")
+	}
+	if cmd := page.Fetch(s.model); cmd != nil {
+		s.t.Error("a count is due right behind another")
+	}
+}
+
+// TestMemoryShowsWhatGrows: the classes are listed with their old objects, and the growth since the first count or the
+// last mark. The class that leaks stands out. The page says how the figures were read.
+func TestMemoryShowsWhatGrows(t *testing.T) {
+	for _, size := range screenSizes {
+		f := new(fakeHeap)
+		s := heapScreen(t, f, scene.Options{}, size[0], size[1], 1)
+		s.sees("1025 pages read in 1 s (15 ms of CPU)", "3 pages changed meanwhile", "String", "300,000", "it takes some counts", "grown since")
+		for range 9 {
+			s.count()
+		}
+		s.sees("Session grows by 20 a second", "from 1,200 to 2,800 old objects", "▲ 20/s")
+		if row := s.line("  Session"); !strings.Contains(row, "+1,800") {
+			t.Errorf("what has grown since the first count: %q", row)
+		}
+		s.press("m")
+		s.typed("deploy")
+		s.press("enter")
+		s.model.Notes[len(s.model.Notes)-1].AtNS = heapStartNS + 95e9 // behind the tenth count
+		s.count()
+		s.sees(`mark "deploy"`)
+		if row := s.line("  Session"); !strings.Contains(row, "+200") {
+			t.Errorf("what has grown since the mark: %q", row)
+		}
+		for !strings.Contains(s.text(), "per second▼") {
+			s.press(">")
+		}
+		if text := s.text(); strings.Index(text, "  Session\n") > strings.Index(text, "  String\n") {
+			t.Errorf("not sorted by growth:\n%s", text)
+		}
+		s.search("sess")
+		s.sees("  Session\n")
+		s.misses("  String\n")
+		s.press("esc", "right")
+		s.sees("T_STRING", "T_OBJECT")
+	}
+}
+
+// TestMemoryNamesHolders: h asks what holds the selected class, in the background, and shows how far it is. esc gives
+// it up.
+func TestMemoryNamesHolders(t *testing.T) {
+	f := new(fakeHeap)
+	s := heapScreen(t, f, scene.Options{Folder: t.TempDir()}, 120, 40, 2)
+	s.press("end")
+	cmds := s.press("h")
+	if s.sees("what holds Session", "copying the heap"); len(f.asked) != 0 {
+		t.Error("it is asked on the screen's own goroutine")
+	}
+	if cmd := s.model.pages[scene.PageMemory].(*memory.Page).Fetch(s.model); cmd != nil {
+		t.Error("objects are counted during the copy")
+	}
+	s.press("h") // at once
+	s.ran(cmds)
+	s.sees("Session: 1,200 objects")
+	s.misses("SessionStore::CACHE")
+	s.press("end")
+	s.sees("SessionStore::CACHE (Hash) → Session")
+	s.resize(80, 24)
+	s.press("end")
+	s.sees("Array → the last of a long path")
+	s.resize(120, 40)
+	if !f.hurries || len(f.asked) != 1 || f.asked[0] != "Session" {
+		t.Errorf("%+v", f)
+	}
+	s.press("esc")
+	s.ran(s.press("b"))
+	s.sees("the largest objects")
+	s.press("esc")
+	s.sees("share")
+	folder := s.model.Opt.Folder
+	s.ran(s.press("s"))
+	for _, name := range []string{"heap.txt", "heap.json"} {
+		files, _ := filepath.Glob(filepath.Join(folder, "*", name))
+		if len(files) != 1 {
+			t.Fatalf("%d %s in the snapshot", len(files), name)
+		}
+		if text, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(text), "Session") {
+			t.Errorf("%s: %s %v", name, text, err)
+		}
+	}
+	late := s.press("h")
+	s.press("esc")
+	s.ran(late)
+	s.misses("what holds")
+	f.refusal = errors.New("the heap has too many objects")
+	s.ran(s.press("h"))
+	s.sees("the heap has too many objects")
+	s.press("esc")
+	s.count()
+	s.sees("not counted: the heap has too many objects", "String")
+}
+
+// TestMemoryShowsItsParts: what the memory consists of, with its growth, the advice and a curve for each part.
+func TestMemoryShowsItsParts(t *testing.T) {
+	for _, size := range screenSizes {
+		s := heapScreen(t, new(fakeHeap), scene.Options{}, size[0], size[1], 1)
+		s.press("right")
+		s.ran(s.press("right"))
+		s.sees("Resident memory: 80.0 MB", "malloc arenas", "jemalloc.")
+		s.count()
+		s.sees("+1.0 MB", "over time", "RSS", "43 MB")
+	}
+}
+
+// TestMemoryOfRecordings: a recording has no heap to count, and the screen says so.
+func TestMemoryOfRecordings(t *testing.T) {
+	s := hogged(t, 120, 40)
+	s.press("7")
+	s.misses("classes")
+	if cmds := s.press("right"); len(cmds) != 0 {
+		t.Errorf("%d commands", len(cmds))
+	}
+	s.sees("not in a recording")
+}

@@ -1,0 +1,365 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/growth"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/widget"
+)
+
+// part is what the page shows.
+type part int
+
+const (
+	collectorPart part = iota
+	classesPart
+	typesPart
+	consistsPart // what the resident memory consists of
+	numParts
+)
+
+var partNames = [numParts]string{"collector", "classes", "types", "parts"}
+
+const (
+	// countEvery is the interval between the beginnings of two counts. A count that takes long is followed by a rest of
+	// countRest times its length, so that the samples have their part of the budget.
+	countEvery, countRest = 10 * time.Second, 2
+	// maxCurve bounds the points of a curve. Beyond it every second one is dropped.
+	maxCurve = 512
+)
+
+// counts are the counts of the heap that the page has asked for.
+type counts struct {
+	busy  bool
+	next  time.Time // when the next count may begin
+	err   error     // of the last count
+	watch growth.Watch
+	named map[string]growth.Class // the classes that grow
+	// Last is the last count. It is nil before the first.
+	Last  *export.Heap
+	count *sampler.HeapCount
+	// base are the classes and types that the growth is measured from: of the last count before the last mark, or of
+	// the first. markNS is the time of that mark, or zero.
+	base           [numParts]map[string]report.HeapKind
+	baseNS, markNS int64
+	// first is what the memory consisted of at the base. consists are its curves.
+	first    *sampler.MemoryParts
+	consists []*series
+}
+
+// answer is what holds objects, or which are the largest.
+type answer struct {
+	of          string // the class; empty for the largest objects
+	cancel      context.CancelFunc
+	done, total atomic.Int64
+	hurry       atomic.Bool
+	lines       []string // nil while they are awaited
+	err         error
+	rows        []string // the lines, folded to the width of the screen
+	top, height int
+}
+
+// title says what was asked.
+func (a *answer) title() string {
+	if a.of == "" {
+		return "the largest objects"
+	}
+	return "what holds " + a.of
+}
+
+// kindRow is the objects of a class or type.
+type kindRow struct {
+	*report.HeapKind
+	grown   int64 // its old objects since the base
+	since   bool  // grown is known
+	perSec  float64
+	growing *growth.Class // of a class that grows; else nil
+}
+
+// ID is the name: the list has each once.
+func (r kindRow) ID() string { return r.Name }
+
+// countMsg brings a count, answerMsg an answer.
+type (
+	countMsg struct {
+		of     *Page
+		began  time.Time
+		took   time.Duration
+		count  *sampler.HeapCount
+		memory *sampler.MemoryParts
+		err    error
+	}
+	answerMsg struct {
+		of   *answer
+		text string
+		err  error
+	}
+)
+
+// ForPage marks them as messages for pages.
+func (countMsg) ForPage()  {}
+func (answerMsg) ForPage() {}
+
+// LastCount returns the last count of the live objects. It is nil before the first.
+func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
+
+// Fetch returns the command that counts the heap, if a count is due and the page shows counts.
+func (p *Page) Fetch(h scene.Host) tea.Cmd {
+	sc, c := h.Showing(), &p.Counts
+	began := sc.Now()
+	if sc.Opt.Heap == nil || p.part == collectorPart || sc.Source.Done || c.busy || p.asked.waits() || began.Before(c.next) {
+		return nil
+	}
+	c.busy = true
+	reader, memory := sc.Opt.Heap(sc.Process.PID), p.part == consistsPart
+	return func() tea.Msg {
+		x := countMsg{of: p, began: began}
+		start := time.Now()
+		x.count, x.memory, x.err = reader.Count(context.Background(), memory)
+		x.took = time.Since(start)
+		return x
+	}
+}
+
+// waits reports whether an answer is awaited.
+func (a *answer) waits() bool { return a != nil && a.lines == nil && a.err == nil }
+
+// Fetched keeps what was read.
+func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
+	switch x := msg.(type) {
+	case countMsg:
+		if x.of != p {
+			return
+		}
+		p.Counts.add(h.Showing(), &x)
+	case answerMsg:
+		if x.of != p.asked {
+			return
+		}
+		x.of.err = x.err
+		x.of.lines = strings.Split(strings.TrimRight(x.text, "\n"), "\n")
+	default:
+		return
+	}
+	h.Refresh()
+}
+
+// add takes a count.
+func (c *counts) add(sc *scene.Scene, x *countMsg) {
+	c.busy, c.err = false, x.err
+	c.next = x.began.Add(max(countEvery, (1+countRest)*x.took))
+	if x.err != nil {
+		return
+	}
+	if n := sc.Notes.Last(x.count.BeganNS); n != nil && n.AtNS != c.markNS {
+		c.markNS = n.AtNS
+		if c.Last != nil { // the count before the mark is the nearest to it
+			c.rebase()
+		}
+	}
+	c.watch.Add(x.count)
+	c.named = make(map[string]growth.Class)
+	for _, k := range c.watch.Classes() {
+		c.named[k.Name] = k
+	}
+	memory := c.Last
+	c.Last, c.count = export.NewHeap(sc.Shareable(), x.count, &c.watch), x.count
+	switch {
+	case x.memory != nil:
+		if c.first == nil {
+			c.first = x.memory
+		}
+		c.Last.Memory(x.memory, c.first)
+		c.curves(x.memory)
+	case memory != nil:
+		c.Last.Heap.Memory = memory.Heap.Memory
+	}
+	if c.baseNS == 0 {
+		c.rebase()
+	}
+}
+
+// rebase has growth measured from the last count.
+func (c *counts) rebase() {
+	of := func(list []report.HeapKind) map[string]report.HeapKind {
+		m := make(map[string]report.HeapKind, len(list))
+		for _, k := range list {
+			m[k.Name] = k
+		}
+		return m
+	}
+	c.base[classesPart], c.base[typesPart] = of(c.Last.Classes), of(c.Last.Types)
+	c.baseNS = c.count.BeganNS
+}
+
+// curves adds a point to each curve of memory.
+func (c *counts) curves(m *sampler.MemoryParts) {
+	had := 0
+	if len(c.consists) > 0 {
+		had = len(c.consists[0].values)
+	}
+	add := func(name string, n uint64) {
+		var s *series
+		for _, x := range c.consists {
+			if x.name == name {
+				s = x
+			}
+		}
+		if s == nil {
+			s = &series{name: name, level: true, unit: func(n float64) string { return units.Bytes(int64(n)) }, values: make([]float64, had)}
+			c.consists = append(c.consists, s)
+		}
+		s.values = append(s.values, float64(n))
+	}
+	add("RSS", m.RSS)
+	for _, p := range m.Parts {
+		add(strings.TrimSuffix(p.Kind, " memory"), p.Bytes)
+	}
+	for _, s := range c.consists {
+		if len(s.values) == had { // there is none of this kind now
+			s.values = append(s.values, 0)
+		}
+		if len(s.values) > maxCurve {
+			for i := range maxCurve / 2 {
+				s.values[i] = s.values[2*i]
+			}
+			s.values = append(s.values[:maxCurve/2], s.values[maxCurve])
+		}
+		s.value = units.Bytes(int64(s.values[len(s.values)-1]))
+		s.fit(1)
+	}
+}
+
+// since says from when on growth is measured.
+func (c *counts) since(sc *scene.Scene) string {
+	at := sc.Process.WallTime(c.baseNS).Format("15:04:05")
+	if n := sc.Notes.Last(c.markNS); n != nil && c.markNS != 0 {
+		return fmt.Sprintf("grown since %s, mark %q", at, n.Text)
+	}
+	return "grown since " + at + "; m begins anew"
+}
+
+// loadRows lists the classes or types.
+func (p *Page) loadRows() {
+	t, c := &p.Table, &p.Counts
+	t.Rows = t.Rows[:0]
+	if c.Last == nil {
+		return
+	}
+	list, base := c.Last.Classes, c.base[classesPart]
+	if p.part == typesPart {
+		list, base = c.Last.Types, c.base[typesPart]
+	}
+	seconds := float64(c.count.BeganNS-c.baseNS) / 1e9
+	re := p.flame.Listed()
+	for i := range list {
+		r := kindRow{HeapKind: &list[i]}
+		if re != nil && !re.MatchString(r.Name) {
+			continue
+		}
+		if seconds > 0 {
+			r.grown, r.since = int64(r.Old)-int64(base[r.Name].Old), true
+			r.perSec = float64(r.grown) / seconds
+		}
+		if k, ok := c.named[r.Name]; ok && p.part == classesPart {
+			r.growing, r.perSec, r.since = &k, k.PerSecond, true
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	t.Sort(t.Rows)
+}
+
+// Lists reports whether classes or types are listed.
+func (p *Page) Lists() bool { return p.asked == nil && (p.part == classesPart || p.part == typesPart) }
+
+// Found counts the rows of a search.
+func (p *Page) Found() string {
+	return units.Plural(len(p.Table.Rows), "row", "rows")
+}
+
+// turn shows another part.
+func (p *Page) turn(by part) func(h scene.Host) tea.Cmd {
+	return func(h scene.Host) tea.Cmd { return p.turnTo(h, (p.part+by+numParts)%numParts) }
+}
+
+func (p *Page) turnTo(h scene.Host, to part) tea.Cmd {
+	if h.Showing().Opt.Heap == nil {
+		h.Message().Tell("objects are counted in a running process, not in a recording")
+		return nil
+	}
+	if to == consistsPart && len(p.Counts.consists) == 0 {
+		p.Counts.next = time.Time{}
+	}
+	p.part, p.Table.Top = to, 0
+	h.Refresh()
+	return p.Fetch(h)
+}
+
+// ask asks what holds the selected class, or which objects are the largest.
+func (p *Page) ask(biggest bool) func(h scene.Host) tea.Cmd {
+	return func(h scene.Host) tea.Cmd {
+		of := ""
+		if !biggest {
+			i := p.Table.Index()
+			switch {
+			case i < 0:
+				return p.move(h, widget.Step{Rows: +1})
+			case p.part != classesPart || p.Table.Rows[i].Name == sampler.AllocOthers:
+				h.Message().Tell("select a class: ← → leads to the classes")
+				return nil
+			}
+			of = p.Table.Rows[i].Name
+		}
+		reader := h.Showing().Opt.Heap(h.Showing().Process.PID)
+		ctx, cancel := context.WithCancel(context.Background())
+		a := &answer{of: of, cancel: cancel}
+		p.asked = a
+		h.Refresh()
+		return func() tea.Msg {
+			text, err := reader.Explain(ctx, of, a.hurry.Load, func(done, total int) { a.done.Store(int64(done)); a.total.Store(int64(total)) })
+			return answerMsg{a, text, err}
+		}
+	}
+}
+
+// hurry has the answer that is awaited made at once.
+func (p *Page) hurry(h scene.Host) tea.Cmd {
+	if p.asked.waits() {
+		p.asked.hurry.Store(true)
+	}
+	return nil
+}
+
+// leave closes the answer, and gives up what was asked.
+func (p *Page) leave(h scene.Host) tea.Cmd {
+	p.asked.cancel()
+	p.asked = nil
+	h.Refresh()
+	return nil
+}
+
+func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
+	if a := p.asked; a != nil {
+		a.top = max(0, min(a.top+by.Rows+by.Screens*max(a.height-1, 1), len(a.rows)-a.height))
+		return nil
+	}
+	p.Table.Move(by)
+	return nil
+}
+
+// heavier orders rows by a figure, the largest first.
+func heavier(of func(r kindRow) float64) func(x, y kindRow) int {
+	return func(x, y kindRow) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.Name, y.Name)) }
+}
