@@ -142,8 +142,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
-		moves, other := s.learnMoves(cost)
-		after += other
+		moves := s.learnMoves(cost)
 		if x := s.switches.now.Load(); between && x != nil && c.Next-now > namesLateNS && x.unnamed() &&
 			s.looks.Allows(now, s.budget.InForce()) {
 			s.ticking.Lock()
@@ -331,14 +330,14 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 }
 
 // learnMoves returns when threads moved, which the next tick needs, and notes the threads that have begun something. It
-// also finds requests that were copied. ns is the CPU time before that.
-func (s *Source) learnMoves(cost *pace.Meter) (moves ruby.Moves, ns int64) {
+// also finds requests that were copied.
+func (s *Source) learnMoves(cost *pace.Meter) (moves ruby.Moves) {
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
 		var list []ruby.Entered
 		moves, list = x.whoMoved()
 		s.beginning = append(s.beginning, list...)
 		s.beginning = s.beginning[max(len(s.beginning)-maxBeginning, 0):] // the last ones are those still to be seen
-		ns = x.findRequests(cost)
+		x.findRequests(cost)
 	}
-	return moves, ns
+	return moves
 }

@@ -206,16 +206,14 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	return x.moves.last, x.works.Take()
 }
 
-// findRequests finds requests that threads have begun. The clock calls it between two readings. It returns the clock's
-// CPU time before that, in ns.
-func (x *switchRun) findRequests(cost *pace.Meter) (before int64) {
+// findRequests finds requests that threads have begun. The clock calls it between two readings. As with a look, the
+// share for looks also pays for the records that were taken before. So ticks are not fewer because of requests.
+func (x *switchRun) findRequests(cost *pace.Meter) {
 	if s := x.source; x.requests.Waiting() {
-		before = cost.Since()
 		s.ticking.Lock()
 		defer s.ticking.Unlock()
 		x.requests.Find(s.reader, s.dict, cost, func() bool { return s.looks.Allows(pace.Monotonic(), s.budget.InForce()) }, s.looks.Spend)
 	}
-	return before
 }
 
 // sampled applies the work of threads in a sample. The clock calls it.

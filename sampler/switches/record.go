@@ -17,6 +17,9 @@ const (
 	Began
 )
 
+// ServesUnread is the value of Record.Serves if memory could not be read. No object of Ruby's has this address.
+const ServesUnread = 1
+
 // Record is one interval of a thread on a CPU, with what Ruby's memory said at its end. Words that could not be read
 // are 0, and Failed counts them.
 type Record struct {
@@ -70,8 +73,8 @@ type Record struct {
 	Failed      int
 	// Stack is the thread's Ruby stack at NS, if it was copied.
 	Stack Named
-	// Serves is the environment of the request that the thread serves. It is 0 if it serves none, or if that is not
-	// known.
+	// Serves is the environment of the request that the thread serves. It is 0 if it serves none, or if no place of
+	// environments is known. It is ServesUnread if memory could not be read.
 	Serves uint64
 	// Work is the request that the thread has begun, at WorkNS. It is nil if it has begun none, or if that is not
 	// known.

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/switches"
 )
 
 const (
@@ -160,9 +161,9 @@ func word(or string) asm.Instructions {
 }
 
 // findWork puts the environment of a thread that is further in than the frame that has the environment into the record.
-// Then R6 is the process's WorkPlace, seenAt the frame, and contextAt has the ends of the stack. Else R6 is 0.
+// Then R6 is the process's WorkPlace, and contextAt has the ends of the stack.
 func (b *builder) findWork() asm.Instructions {
-	const or = "no work"
+	const or, unread = "no work", "work unread"
 	ins := asm.Instructions{
 		asm.Mov.Imm(asm.R6, 0),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordCFP, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
@@ -175,7 +176,7 @@ func (b *builder) findWork() asm.Instructions {
 	}
 	ins = append(ins, bpf.ReadTo(contextAt, contextSize)...)
 	ins = append(ins,
-		asm.JNE.Imm(asm.R0, 0, or),
+		asm.JNE.Imm(asm.R0, 0, unread),
 		asm.LoadMem(asm.R1, asm.RFP, contextAt+8, asm.DWord), asm.JGT.Imm(asm.R1, maxStackSize, or),
 		asm.LSh.Imm(asm.R1, 3),
 		asm.LoadMem(asm.R2, asm.RFP, contextAt, asm.DWord), asm.Add.Reg(asm.R1, asm.R2),
@@ -186,19 +187,20 @@ func (b *builder) findWork() asm.Instructions {
 		asm.Ja.Label(or),
 		asm.StoreMem(asm.RFP, seenAt, asm.R1, asm.DWord).WithSymbol("within"),
 		asm.Mov.Reg(asm.R3, asm.R1), asm.Add.Imm(asm.R3, frameISeq))
-	ins = append(ins, word(or)...)
+	ins = append(ins, word(unread)...)
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord), asm.LoadMem(asm.R2, asm.R6, placeISeq, asm.DWord),
 		asm.JNE.Reg(asm.R1, asm.R2, or),
 		asm.LoadMem(asm.R3, asm.RFP, seenAt, asm.DWord), asm.Add.Imm(asm.R3, frameEP))
-	ins = append(ins, word(or)...)
+	ins = append(ins, word(unread)...)
 	ins = append(ins,
 		asm.LoadMem(asm.R3, asm.RFP, nodeAt, asm.DWord), asm.LoadMem(asm.R1, asm.R6, placeBack, asm.DWord), asm.Sub.Reg(asm.R3, asm.R1))
-	ins = append(ins, word(or)...)
+	ins = append(ins, word(unread)...)
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord),
 		asm.JLT.Imm(asm.R1, 4096, or), asm.Mov.Reg(asm.R2, asm.R1), asm.And.Imm(asm.R2, 7), asm.JNE.Imm(asm.R2, 0, or), // no object
-		asm.StoreMem(asm.RFP, onStack+recordWork, asm.R1, asm.DWord))
+		asm.StoreMem(asm.RFP, onStack+recordWork, asm.R1, asm.DWord), asm.Ja.Label(or),
+		asm.Mov.Imm(asm.R1, switches.ServesUnread).WithSymbol(unread), asm.StoreMem(asm.RFP, onStack+recordWork, asm.R1, asm.DWord))
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol(or))
 }
 
@@ -216,6 +218,7 @@ func (b *builder) copyWork() asm.Instructions {
 		asm.StoreMem(asm.R9, storedWork, asm.R1, asm.DWord),
 		asm.Ja.Label(or),
 		asm.LoadMem(asm.R2, asm.R9, storedWork, asm.DWord).WithSymbol("serves"), asm.JEq.Reg(asm.R1, asm.R2, or),
+		asm.JEq.Imm(asm.R1, switches.ServesUnread, or),
 		asm.JEq.Imm(asm.R6, 0, or), // the verifier does not know that there is a place
 		// CPUs that come here at once can lose a number: the bound is not of one copy more or less.
 		asm.LoadMem(asm.R1, asm.R6, placeSpanNS, asm.DWord), asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord),

@@ -107,6 +107,8 @@ func (q *Requests) WithoutClock(is bool) { q.over.Store(is) }
 // Find finds requests, if allows reports that there is time for one more. cost measures what it takes. Requests
 // without time are left out. The clock calls it between two readings.
 func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Meter, allows func() bool, spend func(ns int64)) {
+	// Requests that were found before, and only lack a route, come last.
+	slices.SortStableFunc(q.finding, func(a, b *begun) int { return a.tries - b.tries })
 	q.finding = slices.DeleteFunc(q.finding, func(b *begun) bool {
 		early := false
 		if allows() {

@@ -42,11 +42,11 @@ type working struct {
 	// deep is true if it has gone further in since it waited. looked is true if it was read because of that, copied if
 	// its request was copied.
 	deep, looked, copied bool
-	// woke is true if it has moved since it waited. It did so first between fromNS and byNS.
-	woke         bool
-	fromNS, byNS int64
-	misses       int
-	lookedNS     int64
+	// woke is true if it has moved since it waited, first after fromNS.
+	woke     bool
+	fromNS   int64
+	misses   int
+	lookedNS int64
 	// served is true if it has had work.
 	served bool
 	// unmoved is true if a sample has shown it without work, and it has had no record yet.
@@ -74,7 +74,10 @@ func (w *Works) Note(r *switches.Record) {
 	case r.Kind == switches.Exited:
 		delete(w.threads, r.TID)
 		return
-	case r.CFP == 0 || r.Failed > 0:
+	case r.CFP == 0 || r.Failed > 0 || r.Serves == switches.ServesUnread:
+		if t != nil && !t.woke {
+			t.woke, t.fromNS = true, max(r.InNS, t.ns) // it can have begun something
+		}
 		return
 	case t == nil:
 		if len(w.threads) >= maxWorks {
@@ -100,10 +103,11 @@ func (w *Works) Note(r *switches.Record) {
 				r.WorkNS = r.NS
 			}
 		}
-		t.woke, t.fromNS, t.byNS = true, from, r.NS // what comes next can have begun already
+		w.forget(r.TID)
+		t.woke, t.fromNS = true, from // what comes next can have begun already
 	}
 	if !t.woke && (deeper || !asleep) {
-		t.woke, t.fromNS, t.byNS = true, from, r.NS
+		t.woke, t.fromNS = true, from
 	}
 	switch {
 	case t.idle == 0:
@@ -111,18 +115,27 @@ func (w *Works) Note(r *switches.Record) {
 		t.deep = true
 		if rest := t.restNS(); rest == 0 || r.NS-t.lookedNS > rest {
 			t.looked, t.lookedNS = true, r.NS
-			w.entered = append(w.entered, ruby.Entered{TID: r.TID, FromNS: t.fromNS, ByNS: t.byNS})
+			w.entered = append(w.entered, ruby.Entered{TID: r.TID, FromNS: t.fromNS, ByNS: r.NS})
 		}
 	case !deeper && t.deep && asleep:
 		t.deep, r.Left = false, true
+		w.forget(r.TID)
 	}
 	t.woke = t.woke && (deeper || !asleep)
 	t.cfp, t.ns, t.asleep, t.serves = r.CFP, r.NS, asleep, r.Serves
 }
 
+// forget has Take leave out a thread: it has left its work, or its request was copied. A sample of the thread would cost
+// 30 times as much as a copy.
+func (w *Works) forget(tid int32) {
+	w.entered = slices.DeleteFunc(w.entered, func(e ruby.Entered) bool { return e.TID == tid })
+}
+
 // Copied says that the request of a thread was copied at its last record, from a stack with these ends. It returns the
-// times between which the request began. ok is false if that is not known. It is also false if the thread waits for
-// work on another stack. Then other fibers can serve other requests.
+// times between which the request began. The thread woke up for it after the first. At the second, which is the
+// record's, the thread was within the request. Records in between show that it ran, but not for which request. So an
+// earlier second time would be wrong if the thread served a short request in between. ok is false if the begin is not
+// known. It is also false if the thread waits for work on another stack. Then other fibers can serve other requests.
 func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64, ok bool) {
 	t := w.threads[r.TID]
 	if t == nil || t.ns != r.NS || r.NS < w.placedNS || t.idle != 0 && (t.idle < low || t.idle >= end) {
@@ -133,7 +146,8 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 		return 0, 0, false // it can have begun before its frame was known
 	}
 	t.deep, t.copied, t.looked, t.misses, w.served = true, true, false, 0, true
-	return t.fromNS, t.byNS, t.woke
+	w.forget(r.TID)
+	return t.fromNS, r.NS, t.woke
 }
 
 // Placed says that requests are copied from another frame from a time on, CLOCK_MONOTONIC in ns.
@@ -170,13 +184,9 @@ func (w *Works) Saw(s *sampler.Sample) {
 	}
 }
 
-// Take returns the threads that have begun something since the last call, and whose requests were not copied. The slice
-// is valid until the next record.
+// Take returns the threads that have begun something since the last call. The slice is valid until the next record.
 func (w *Works) Take() []ruby.Entered {
-	list := slices.DeleteFunc(w.entered, func(e ruby.Entered) bool {
-		t := w.threads[e.TID]
-		return t != nil && t.copied
-	})
+	list := w.entered
 	w.entered = w.entered[:0]
 	return list
 }

@@ -101,7 +101,7 @@ func TestCopied(t *testing.T) {
 	record(70, 80, 800, 0, true)
 	record(82, 84, 700, 0, false)
 	r = record(86, 90, 500, 0xa, true)
-	begins(r, 82, 84)
+	begins(r, 82, 90)
 	if len(w.Take()) != 0 {
 		t.Error("its stack is to be read as well")
 	}
@@ -118,11 +118,27 @@ func TestCopied(t *testing.T) {
 	if r := record(190, 200, 800, 0, true); r.Ends || !r.Left {
 		t.Error("it has ended already")
 	}
-	w.Placed(205 * us)
-	if _, _, ok := w.Copied(record(202, 204, 500, 0xd, false), low, end); ok {
+	record(210, 220, 700, 0, false) // it can serve a short request from here on
+	r = record(230, 240, 500, 0xd, false)
+	begins(r, 210, 240)
+	if r := record(250, 260, 500, switches.ServesUnread, true); r.Ends || r.Left {
+		t.Error("an environment that could not be read ends no request")
+	}
+	ends(record(270, 280, 800, 0, true), 280)
+	record(290, 300, 800, switches.ServesUnread, true)
+	r = record(310, 320, 500, 0xe, false)
+	begins(r, 290, 320) // it can have begun when memory could not be read
+	record(330, 340, 800, 0, true)
+	w.Take()
+	record(350, 360, 500, 0xf, true)
+	if record(370, 380, 800, 0, true); len(w.Take()) != 0 {
+		t.Error("its stack is to be read after it has left its work")
+	}
+	w.Placed(405 * us)
+	if _, _, ok := w.Copied(record(402, 404, 500, 0xd, false), low, end); ok {
 		t.Error("a copy of another frame")
 	}
-	if _, _, ok := w.Copied(record(206, 208, 500, 0xe, false), low, end); ok {
+	if _, _, ok := w.Copied(record(406, 408, 500, 0xe, false), low, end); ok {
 		t.Error("it can have begun before its frame was known")
 	}
 }
