@@ -35,8 +35,9 @@ var raises = map[string]raised{
 	"frozen": {words: []string{"Process is stopped", "a signal (SIGSTOP, ctrl-z) or a debugger keeps all of its threads from running for "},
 		pattern: ` for \d[\d.]* s`},
 	"deadlock": {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
-	"lock_nobody_holds": {words: []string{"1 thread waits for ever for a lock of C code in libffi, held at fork", "; resolver in "},
-		never: []string{"lock_convoy"}},
+	// The function of libffi has a name if all registers can be read.
+	"lock_nobody_holds": {words: []string{"1 thread waits for ever for a lock of C code in ", "; resolver in "},
+		pattern: ` in (ffi_call \[libffi\]|libffi), held at fork`, never: []string{"lock_convoy"}},
 	"ending": {words: []string{"Program does not end", "its main thread ended", "waits for 1 other thread; stubborn: sleeping", "Spool#flush"}},
 	"never_booted": {words: []string{"Worker never booted: it has run no Ruby code since process ", " in Master#spawn_worker → "}, child: true,
 		never: []string{"gvl_stuck", "gvl_hog"}},

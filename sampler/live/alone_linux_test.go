@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -14,21 +15,32 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// aloneCode starts a thread that Ruby does not know, and that spends a fifth of its time in small and the rest in
-// large. Its turns are short and differ, so that they have no beat with a clock.
+// aloneCode starts a thread that Ruby does not know, and that spends its time in small and in large. It adds up the
+// time of both: how long an iteration takes differs between the two, because a CPU's speed depends on where the code
+// is. It leaves out rounds in which it had no CPU. Its turns are short and differ, so that they have no beat with a
+// clock.
 const aloneCode = `
 #include <pthread.h>
+#include <x86intrin.h>
 static volatile unsigned long n;
+volatile unsigned long in_small, in_large;
 __attribute__((noinline)) void small(unsigned m) { for (unsigned i = 0; i < m; i++) n++; }
 __attribute__((noinline)) void large(unsigned m) { for (unsigned i = 0; i < 4 * m; i++) n++; }
 static void *work(void *x) {
-  for (unsigned r = 1;; r = r * 1103515245 + 12345) { small(1000 + (r >> 22)); large(1000 + (r >> 22)); }
+  for (unsigned r = 1;; r = r * 1103515245 + 12345) {
+    unsigned long a = __rdtsc();
+    small(1000 + (r >> 22));
+    unsigned long b = __rdtsc();
+    large(1000 + (r >> 22));
+    unsigned long c = __rdtsc();
+    if (c - a < 200000) { in_small += b - a; in_large += c - b; }
+  }
 }
 int start(void) { pthread_t id; return pthread_create(&id, 0, work, 0); }
 `
 
 // TestRunningThreadsThatRubyDoesNotKnow: --native takes whole C stacks of threads that Ruby does not know. Their
-// functions have the shares that the thread spends in them. No sample has these stacks, because they are of no Ruby
+// functions have the shares of the thread's own clock. No sample has these stacks, because they are of no Ruby
 // thread.
 func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	if err := MayRun(); err != nil {
@@ -38,7 +50,8 @@ func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "own.c"), []byte(aloneCode), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gcc := exec.Command(rubytest.Program(t, "gcc", "gcc libc6-dev"), "-O1", "-shared", "-fPIC", "-pthread", "-o", "own.so", "own.c")
+	gcc := exec.Command(rubytest.Program(t, "gcc", "gcc libc6-dev"), "-O1", "-shared", "-fPIC", "-pthread",
+		"-Wl,-Bsymbolic", "-o", "own.so", "own.c") // a call through the linker's table would be a function without a name
 	gcc.Dir = dir
 	if text, err := gcc.CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v: %s", err, text)
@@ -47,9 +60,13 @@ func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 		require "fiddle"
 		$stdout.sync = true
 		$stdin.gets
-		Fiddle::Function.new(Fiddle.dlopen(File.expand_path("own.so"))["start"], [], Fiddle::TYPE_INT).call
+		own = Fiddle.dlopen(File.expand_path("own.so"))
+		Fiddle::Function.new(own["start"], [], Fiddle::TYPE_INT).call
 		puts "ready"
-		$stdin.gets`, rubytest.Options{})
+		loop do
+		  $stdin.gets
+		  puts %w[in_small in_large].map { |name| Fiddle::Pointer.new(own[name])[0, 8].unpack1("Q") }.join(" ")
+		end`, rubytest.Options{})
 	library, err := os.ReadFile(filepath.Join(dir, "own.so"))
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +88,7 @@ func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	busiest := slices.MaxFunc(threads, func(a, b NativeThread) int { return int(a.CPUNS - b.CPUNS) })
 	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 	defer cancel()
+	before := aloneTimes(t, p)
 	const enough = 500
 	var runs sampler.AloneRuns
 	var counts sampler.RunningCounts
@@ -107,7 +125,21 @@ func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 		}
 		in[names[0]] += r.Taken
 	}
-	if share := float64(in["small"]) / float64(runs.Taken); math.Abs(share-0.2) > odds.Within(float64(runs.Taken)) {
-		t.Errorf("%.3f of the stacks are in small, and it has a fifth of the time: %v", share, in)
+	after := aloneTimes(t, p)
+	small, large := float64(after[0]-before[0]), float64(after[1]-before[1])
+	share, want := float64(in["small"])/float64(runs.Taken), small/(small+large)
+	if math.Abs(share-want) > odds.Within(float64(runs.Taken)) {
+		t.Errorf("%.3f of the stacks are in small, and it has %.3f of the time: %v", share, want, in)
 	}
+}
+
+// aloneTimes asks the program how long its thread has been in small and in large.
+func aloneTimes(t *testing.T, p *rubytest.Process) (times [2]uint64) {
+	t.Helper()
+	p.Send(t, "times")
+	line := p.Line(t)
+	if _, err := fmt.Sscan(line, &times[0], &times[1]); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return times
 }

@@ -215,30 +215,47 @@ end
 puts "ready"
 STDIN.gets`
 
+// computingThreads call C functions all the time. Each thread loses the GVL in a check for interrupts: most often in the
+// check behind the C function's return, while the C function's control frame still stands.
+const computingThreads = `
+$stdout.sync = true
+4.times { Thread.new { text = "a" * 1000; [1].cycle { text.send(:sum); text.sum } } }
+puts "ready"
+STDIN.gets`
+
 // TestNativeStacksOfMovingThreads: a stack that was read without a move of its thread fits the thread's Ruby frames.
 func TestNativeStacksOfMovingThreads(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
-		const enough = 300
-		p := r.Start(t, movingThreads, rubytest.Options{})
-		p.Expect(t, "ready")
-		read := nativeSource(t, p.PID)
-		accepted := 0
-		for until := time.Now().Add(rubytest.Timeout); accepted < enough; {
-			if time.Now().After(until) {
-				t.Fatalf("%d stacks", accepted)
-			}
-			_, stacks, _ := read()
-			for id, stack := range stacks.Ruby {
-				switch stack.Missing {
-				case "":
-					accepted++
-				case cstacks.ErrMoves.Error(), cstacks.ErrRubyMoved.Error():
-				default:
-					t.Fatalf("thread %d: %s", id, stack.Missing)
-				}
-			}
+		for _, c := range []struct {
+			name, program string
+			enough        int
+		}{{"moving", movingThreads, 300}, {"computing", computingThreads, 50}} {
+			t.Run(c.name, func(t *testing.T) { stacksFit(t, r.Start(t, c.program, rubytest.Options{}), c.enough) })
 		}
 	})
+}
+
+// stacksFit reads native stacks until as many were accepted, and fails if one does not fit.
+func stacksFit(t *testing.T, p *rubytest.Process, enough int) {
+	t.Helper()
+	p.Expect(t, "ready")
+	read := nativeSource(t, p.PID)
+	accepted := 0
+	for until := time.Now().Add(rubytest.Timeout); accepted < enough; {
+		if time.Now().After(until) {
+			t.Fatalf("%d stacks", accepted)
+		}
+		_, stacks, _ := read()
+		for id, stack := range stacks.Ruby {
+			switch stack.Missing {
+			case "":
+				accepted++
+			case cstacks.ErrMoves.Error(), cstacks.ErrRubyMoved.Error():
+			default:
+				t.Fatalf("thread %d: %s", id, stack.Missing)
+			}
+		}
+	}
 }
 
 // TestNativeStackIsOfTheSample: a native stack is not put below Ruby frames that the thread has left since.

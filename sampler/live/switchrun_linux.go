@@ -206,8 +206,8 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	return x.moves.last, x.works.Take()
 }
 
-// findRequests finds requests that threads have begun. The clock calls it between two readings. As with a look, the
-// share for looks also pays for the records that were taken before. So ticks are not fewer because of requests.
+// findRequests finds requests that threads have begun. The clock calls it between two readings. The share of the budget
+// for readings between ticks also pays for taking the records before. So ticks are not fewer because of requests.
 func (x *switchRun) findRequests(cost *pace.Meter) {
 	if s := x.source; x.requests.Waiting() {
 		s.ticking.Lock()

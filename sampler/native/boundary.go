@@ -27,10 +27,20 @@ type Ruby struct {
 	// calls are the addresses in the file behind the calls of methods' C functions. The functions with these calls
 	// also enter the interpreter, so one of them on a stack does not mean that a C function was called.
 	calls map[uint64]bool
-	// loops are the functions that may be the interpreter's loop. Each has the addresses behind the calls of it.
-	loops []map[uint64]bool
+	// loops are the functions that may be the interpreter's loop.
+	loops []loop
 	// loop is the one that stacks have confirmed. It is -1 before.
 	loop int
+}
+
+// loop is a function that may be the interpreter's loop. Its maps have addresses in the file.
+type loop struct {
+	// calls are the addresses behind the calls of it.
+	calls map[uint64]bool
+	// checks are the addresses behind direct calls, from functions that call C functions, of functions that the loop
+	// calls too. This is the check for interrupts: a thread that has returned from a C function may give up the GVL
+	// there while the C function's control frame still stands (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
+	checks map[uint64]bool
 }
 
 // ErrNoRuby means that Ruby's own functions were not recognized.
@@ -68,7 +78,7 @@ func (s *Space) FindRuby(path string) (*Ruby, error) {
 			findCalls(&c, place, calls)
 		}
 		if len(calls) > 0 {
-			r.loops = append(r.loops, calls)
+			r.loops = append(r.loops, loop{calls, r.findChecks(code, place)})
 		}
 	}
 	if len(r.calls) == 0 || len(r.loops) == 0 {
@@ -132,17 +142,60 @@ func (t *table) countJumps(c *attach.CodeSection, jumps map[uint64]int) {
 
 // findCalls finds the addresses behind the direct calls of a function.
 func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
+	eachDirectCall(c.Bytes, c.Addr, func(behind, callee uint64) {
+		if callee == function {
+			calls[behind] = true
+		}
+	})
+}
+
+// findChecks finds the addresses behind the calls of a loop's own callees in the functions that call C functions.
+func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64) map[uint64]bool {
+	called := make(map[uint64]bool)
+	r.module.table.eachCall(code, loop, func(_, callee uint64) { called[callee] = true })
+	checks, done := make(map[uint64]bool), make(map[uint64]bool)
+	for behind := range r.calls {
+		function, ok := r.module.table.start(behind)
+		if !ok || done[function] {
+			continue
+		}
+		done[function] = true
+		r.module.table.eachCall(code, function, func(behind, callee uint64) {
+			if called[callee] {
+				checks[behind] = true
+			}
+		})
+	}
+	return checks
+}
+
+// eachCall gives each direct call of a function to f: the address behind the call, and the called function.
+func (t *table) eachCall(code []attach.CodeSection, function uint64, f func(behind, callee uint64)) {
+	d, err := t.find(function)
+	if err != nil {
+		return
+	}
+	for _, c := range code {
+		if function < c.Addr || function-c.Addr >= uint64(len(c.Bytes)) {
+			continue
+		}
+		own := c.Bytes[function-c.Addr:]
+		own = own[:min(uint64(len(own)), d.size)]
+		eachDirectCall(own, function, f)
+	}
+}
+
+// eachDirectCall gives each direct call in code at an address to f.
+func eachDirectCall(code []byte, addr uint64, f func(behind, callee uint64)) {
 	const size = 5
 	for at := 0; ; at++ {
-		i := bytes.IndexByte(c.Bytes[at:], 0xe8)
-		if i < 0 || at+i+size > len(c.Bytes) {
+		i := bytes.IndexByte(code[at:], 0xe8)
+		if i < 0 || at+i+size > len(code) {
 			return
 		}
 		at += i
-		behind := c.Addr + uint64(at) + size
-		if behind+uint64(int32(binary.LittleEndian.Uint32(c.Bytes[at+1:]))) == function {
-			calls[behind] = true
-		}
+		behind := addr + uint64(at) + size
+		f(behind, behind+uint64(int32(binary.LittleEndian.Uint32(code[at+1:]))))
 	}
 }
 
@@ -173,16 +226,18 @@ func controlMarks(frames []Control) (marks []mark) {
 }
 
 // marks returns the marks of a native stack if a loop is the interpreter's. boundary is the number of frames inward of
-// the innermost one of Ruby's.
-func (r *Ruby) marks(stack *Stack, loop int) (marks []mark, boundary int) {
+// the innermost one of Ruby's. If returned is true, a check for interrupts counts as a call: the thread has returned
+// from a C function whose control frame still stands.
+func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, boundary int) {
 	for i, f := range stack.Frames {
-		m := markCall
-		switch {
-		case f.module != r.module:
+		if f.module != r.module {
 			continue
-		case r.loops[loop][f.PC-uint64(r.module.Bias)]:
+		}
+		m := markCall
+		switch at, l := f.PC-uint64(r.module.Bias), &r.loops[loop]; {
+		case l.calls[at]:
 			m = markEnter
-		case !r.calls[f.PC-uint64(r.module.Bias)]:
+		case !r.calls[at] && !(returned && l.checks[at]):
 			continue
 		}
 		if len(marks) == 0 {
@@ -205,24 +260,28 @@ var ErrMisfit = errors.New("they do not fit Ruby's frames")
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)
-	for loop := range r.loops {
-		if r.loop >= 0 && loop != r.loop {
-			continue
+	// Some functions check for interrupts without a control frame of their own. So a check counts as a call only if the
+	// stack does not fit otherwise.
+	for _, returned := range []bool{false, true} {
+		for loop := range r.loops {
+			if r.loop >= 0 && loop != r.loop {
+				continue
+			}
+			marks, boundary := r.marks(&stack, loop, returned)
+			if len(marks) == 0 {
+				boundary = len(stack.Frames)
+			}
+			// Without marks the stack is known to be one of C alone, or up to code that a JIT made.
+			if len(marks) == 0 && !jit && stack.Stopped != nil || !fits(marks, want, jit, stack.Stopped == nil, whole) {
+				continue
+			}
+			if r.loop < 0 && slices.Contains(marks, markEnter) {
+				r.loop = loop
+			}
+			return stack.Frames[:boundary], nil
 		}
-		marks, boundary := r.marks(&stack, loop)
-		if len(marks) == 0 {
-			boundary = len(stack.Frames)
-		}
-		// Without marks the stack is known to be one of C alone, or up to code that a JIT made.
-		if len(marks) == 0 && !jit && stack.Stopped != nil || !fits(marks, want, jit, stack.Stopped == nil, whole) {
-			continue
-		}
-		if r.loop < 0 && slices.Contains(marks, markEnter) {
-			r.loop = loop
-		}
-		return stack.Frames[:boundary], nil
 	}
-	if marks, _ := r.marks(&stack, max(r.loop, 0)); len(marks) == 0 && stack.Stopped != nil && !jit {
+	if marks, _ := r.marks(&stack, max(r.loop, 0), false); len(marks) == 0 && stack.Stopped != nil && !jit {
 		return stack.Frames, stack.Stopped
 	}
 	return nil, ErrMisfit
@@ -241,7 +300,7 @@ func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]F
 	if stack.Stopped == nil || jit && errors.Is(stack.Stopped, errJIT) {
 		return frames, nil
 	}
-	if marks, _ := r.marks(&stack, max(r.loop, 0)); !slices.Contains(marks, markEnter) {
+	if marks, _ := r.marks(&stack, max(r.loop, 0), false); !slices.Contains(marks, markEnter) {
 		return nil, ErrShort
 	}
 	return frames, nil

@@ -39,7 +39,7 @@ func TestUnwindCopied(t *testing.T) {
 // cannot be compared with Ruby's frames.
 func TestBelowCopied(t *testing.T) {
 	ruby, other := new(module), new(module)
-	r := &Ruby{module: ruby, calls: map[uint64]bool{0x120: true}, loops: []map[uint64]bool{{0x204: true}}, loop: -1}
+	r := &Ruby{module: ruby, calls: map[uint64]bool{0x120: true}, loops: []loop{{calls: map[uint64]bool{0x204: true}}}, loop: -1}
 	ruby.Module = &attach.Module{Bias: testBias}
 	deflate := Frame{PC: 0x9000, module: other, function: 0x8000}
 	caller := Frame{PC: testBias + 0x120, module: ruby, function: 0x100}

@@ -16,10 +16,6 @@ import (
 // bellSize is the size of the word in the map of a bell, in bytes.
 const bellSize = 8
 
-// wakesIfRead are the flags of bpf_ringbuf_output with which a record wakes the poller of the ring, if all earlier
-// entries were read (linux/bpf.h).
-const wakesIfRead = 0
-
 // bell wakes a goroutine when the next record is made. So the ring of an idle process needs no polling, and its first
 // record is read at once.
 type bell struct {
@@ -61,12 +57,13 @@ func (b *bell) store(flags uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b.memory[0])), flags)
 }
 
-// set has the next record call rung.
+// set has the next record call rung. A program that has read the flags just before can still add a record silently.
+// That record is unread, so without ForceWakeup the kernel would keep all later records silent, too.
 func (b *bell) set(rung func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rung = rung
-	b.store(wakesIfRead)
+	b.store(bpf.ForceWakeup)
 }
 
 // ring calls the function that waits for a record, if there is one.

@@ -1,6 +1,7 @@
 package tracer
 
 import (
+	"io"
 	"os/exec"
 	"testing"
 	"time"
@@ -9,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestQuiet: a Feed is quiet while its process does nothing. It is not quiet from the first record on, until that was
-// taken and counted. The first record rings, if that was asked for.
-func TestQuiet(t *testing.T) {
+// followCat follows a process that waits for a line on its standard input. Its words cannot be read.
+func followCat(t *testing.T) (f *Feed, in io.WriteCloser) {
+	t.Helper()
 	if err := Check(); err != nil {
 		t.Skip(err)
 	}
@@ -23,12 +24,45 @@ func TestQuiet(t *testing.T) {
 	if err := cat.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { in.Close(); _ = cat.Wait() }()
-	f, err := Follow(Target{PID: cat.Process.Pid, ExecutionContext: -1 << 46, Before33: true}) // words that cannot be read
-	if err != nil {
+	t.Cleanup(func() { in.Close(); _ = cat.Wait() })
+	if f, err = Follow(unread(cat.Process.Pid)); err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	t.Cleanup(func() { f.Close() })
+	return f, in
+}
+
+// TestSilentRecordLeavesTheBell: a program can read the flags before the bell is set, and add its record after Ring has
+// looked. The record after that one rings.
+func TestSilentRecordLeavesTheBell(t *testing.T) {
+	f, in := followCat(t)
+	send := func() {
+		t.Helper()
+		if _, err := in.Write([]byte("x\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	silent := func() bool { f.t.mu.Lock(); defer f.t.mu.Unlock(); return !f.t.ring.Empty() }
+	send()
+	for deadline := time.Now().Add(time.Minute); !silent(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no record within a minute")
+		}
+	}
+	rang := make(chan struct{}, 1)
+	f.t.bell.set(func() { rang <- struct{}{} })
+	send()
+	select {
+	case <-rang:
+	case <-time.After(time.Minute):
+		t.Fatal("no record has rung within a minute")
+	}
+}
+
+// TestQuiet: a Feed is quiet while its process does nothing. It is not quiet from the first record on, until that was
+// taken and counted. The first record rings, if that was asked for.
+func TestQuiet(t *testing.T) {
+	f, in := followCat(t)
 	if f.Quiet() {
 		t.Error("it is quiet before anything was counted")
 	}

@@ -125,8 +125,8 @@ func (w *Works) Note(r *switches.Record) {
 	t.cfp, t.ns, t.asleep, t.serves = r.CFP, r.NS, asleep, r.Serves
 }
 
-// forget has Take leave out a thread: it has left its work, or its request was copied. A sample of the thread would cost
-// 30 times as much as a copy.
+// forget has Take leave out a thread: it has left its work, or its request was copied. A sample of the thread would
+// cost 20 times as much as reading a copied request.
 func (w *Works) forget(tid int32) {
 	w.entered = slices.DeleteFunc(w.entered, func(e ruby.Entered) bool { return e.TID == tid })
 }
