@@ -38,8 +38,8 @@ type loop struct {
 	// calls are the addresses behind the calls of it.
 	calls map[uint64]bool
 	// checks are the addresses behind direct calls, from functions that call C functions, of functions that the loop
-	// calls too. This is the check for interrupts: a thread that has returned from a C function may give up the GVL
-	// there while the C function's control frame still stands (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
+	// calls too. This is the check for interrupts. A thread that has returned from a C function may give up the GVL
+	// there, and the C function's control frame still stands (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
 	checks map[uint64]bool
 }
 
