@@ -50,8 +50,9 @@ func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "own.c"), []byte(aloneCode), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// Without -Bsymbolic, calls go through the linker's table, which is a function without a name.
 	gcc := exec.Command(rubytest.Program(t, "gcc", "gcc libc6-dev"), "-O1", "-shared", "-fPIC", "-pthread",
-		"-Wl,-Bsymbolic", "-o", "own.so", "own.c") // a call through the linker's table would be a function without a name
+		"-Wl,-Bsymbolic", "-o", "own.so", "own.c")
 	gcc.Dir = dir
 	if text, err := gcc.CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v: %s", err, text)

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// alternates computes in turn at the bottom of a deep stack, which is dear to read, and of a flat one, for 3 to 9 ms
-// each, and says in the end when it did: pairs of CLOCK_MONOTONIC in ns, the deep ones first.
+// alternates computes at the bottom of a deep stack, which is expensive to read, and of a flat one in turns of 3 to 9 ms.
+// At its end it prints when it did: pairs of CLOCK_MONOTONIC in ns, the deep ones first.
 const alternates = `
 def now; Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond); end
 def down(n, &b); n == 0 ? b.call : down(n - 1, &b); end

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactForgets: of threads that ended by themselves, were killed wherever they were, or ended by an exception of
-// another thread's, and of the threads of children, none is told to be there afterwards.
+// TestExactForgets: no ended thread stays in the samples. Threads end by themselves, are killed wherever they are, end by
+// an exception of another thread, or belong to a child process.
 func TestExactForgets(t *testing.T) {
 	const program = `$stdout.sync = true
 Thread.report_on_exception = false

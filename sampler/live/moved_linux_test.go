@@ -54,7 +54,8 @@ func descriptors(t *testing.T, kind string) (n int) {
 	return n
 }
 
-// TestMovedTakesOver: the first sample is polled at once, and from then on samples follow each other without a gap in what changes say. The end
+// TestMovedTakesOver: the first sample is polled at once, and from then on samples follow each other without a gap
+// in what changes say. The end
 // of the process ends it, and no descriptor is left.
 func TestMovedTakesOver(t *testing.T) {
 	before := perfDescriptors(t)
@@ -155,7 +156,8 @@ const refusal = "DDTOP_TEST_REFUSAL"
 // strictest is the reason if the machine forbids perf to all without rights, as Debian does. Other kernels know no 3.
 const strictest = "perf is forbidden by kernel.perf_event_paranoid=3"
 
-// TestMovedRefused: where the kernel does not tell when threads move, the process is polled, and the reason is told: a filter of system calls
+// TestMovedRefused: where the kernel does not tell when threads move, the process is polled, and the reason is told:
+// a filter of system calls
 // as containers have, a machine that forbids perf, and too few descriptors for a process of many threads.
 func TestMovedRefused(t *testing.T) {
 	switch os.Getenv(refusal) {
