@@ -161,7 +161,7 @@ func word(or string) asm.Instructions {
 }
 
 // findWork puts the environment of a thread that is further in than the frame that has the environment into the record.
-// Then R6 is the process's WorkPlace, and contextAt has the ends of the stack.
+// Then R6 is the process's WorkPlace, and contextAt has the ends of the stack. Before, contextAt has the context.
 func (b *builder) findWork() asm.Instructions {
 	const or, unread = "no work", "work unread"
 	ins := asm.Instructions{
@@ -172,11 +172,6 @@ func (b *builder) findWork() asm.Instructions {
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, or),
 		asm.Mov.Reg(asm.R6, asm.R0),
-		asm.LoadMem(asm.R3, asm.RFP, wordAt, asm.DWord),
-	}
-	ins = append(ins, bpf.ReadTo(contextAt, contextSize)...)
-	ins = append(ins,
-		asm.JNE.Imm(asm.R0, 0, unread),
 		asm.LoadMem(asm.R1, asm.RFP, contextAt+8, asm.DWord), asm.JGT.Imm(asm.R1, maxStackSize, or),
 		asm.LSh.Imm(asm.R1, 3),
 		asm.LoadMem(asm.R2, asm.RFP, contextAt, asm.DWord), asm.Add.Reg(asm.R1, asm.R2),
@@ -186,7 +181,8 @@ func (b *builder) findWork() asm.Instructions {
 		asm.JLE.Reg(asm.R2, asm.R1, "within"),
 		asm.Ja.Label(or),
 		asm.StoreMem(asm.RFP, seenAt, asm.R1, asm.DWord).WithSymbol("within"),
-		asm.Mov.Reg(asm.R3, asm.R1), asm.Add.Imm(asm.R3, frameISeq))
+		asm.Mov.Reg(asm.R3, asm.R1), asm.Add.Imm(asm.R3, frameISeq),
+	}
 	ins = append(ins, word(unread)...)
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord), asm.LoadMem(asm.R2, asm.R6, placeISeq, asm.DWord),
