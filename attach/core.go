@@ -15,6 +15,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 var (
@@ -126,7 +127,7 @@ func newCore(path string, file io.ReaderAt, length int64) (*Core, error) {
 			c.segments = append(c.segments, s)
 		}
 	}
-	slices.SortFunc(c.segments, func(a, b segment) int { return cmp.Compare(a.addr, b.addr) })
+	sorting.By(c.segments, func(a, b segment) int { return cmp.Compare(a.addr, b.addr) })
 	if c.notes, err = parseCoreNotes(notes); err != nil {
 		return fail("%v", err)
 	}

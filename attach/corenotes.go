@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/attach/mapped"
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 // maxCoreNotes bounds the notes of a core that are read, in bytes: about 360 a thread, and the list of mapped files.
@@ -163,6 +164,6 @@ func (n *coreNotes) addFiles(b []byte) error {
 		m.Inode = inodes[string(name)]
 		n.mappings = append(n.mappings, m)
 	}
-	slices.SortFunc(n.mappings, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) })
+	sorting.By(n.mappings, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) })
 	return nil
 }

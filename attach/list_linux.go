@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach/mapped"
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 // maxProcesses bounds the processes that List reads. It is the kernel's limit of PIDs on 64-bit machines.
@@ -100,7 +101,7 @@ func List(ctx context.Context) ([]Candidate, error) {
 					out = append(out, c)
 				}
 			}
-			slices.SortFunc(out, func(a, b Candidate) int { return a.PID - b.PID })
+			sorting.By(out, func(a, b Candidate) int { return a.PID - b.PID })
 			findMasters(out)
 			return out, nil
 		}

@@ -39,29 +39,36 @@ func NewHeap(p sampler.Process, c *sampler.HeapCount, watch *growth.Watch) *Heap
 	for i := range c.Types {
 		h.Bytes += c.Types[i].Bytes()
 	}
-	h.Types, h.Classes = h.kinds(c.Types), h.kinds(c.Classes)
+	h.Types, h.Classes = h.kinds(c.Types, c.SurvivedKnown), h.kinds(c.Classes, c.SurvivedKnown)
 	for _, s := range c.Sizes {
 		h.Slots = append(h.Slots, report.HeapSlot(s))
 	}
 	if watch != nil {
 		taken, compared := watch.Counts()
 		h.Growth = &report.HeapGrowth{SpanNS: watch.SpanNS(), Counts: taken, Compared: compared, MajorCollections: watch.Majors(),
-			Enough: watch.Enough(), Classes: []report.HeapGrowing{}}
+			Enough: watch.Enough(), Classes: []report.HeapGrowing{}, Stopped: []report.HeapStopped{}}
 		for _, k := range watch.Classes() {
 			h.Growth.Classes = append(h.Growth.Classes, report.HeapGrowing{Name: k.Name, From: k.From, To: k.To,
-				ObjectsPerSecond: k.PerSecond, BytesPerSecond: k.BytesPerSecond, Confirmed: k.Confirmed})
+				ObjectsPerSecond: k.PerSecond, BytesPerSecond: k.BytesPerSecond, Confirmed: k.Confirmed, Leak: k.Leak})
+		}
+		for _, k := range watch.Stopped() {
+			h.Growth.Stopped = append(h.Growth.Stopped, report.HeapStopped{Name: k.Name, From: k.From, To: k.To,
+				ObjectsPerSecond: k.PerSecond, StoppedNS: c.BeganNS - k.StoppedNS})
 		}
 	}
 	return h
 }
 
-func (h *Heap) kinds(list []sampler.HeapKind) []report.HeapKind {
+func (h *Heap) kinds(list []sampler.HeapKind, survived bool) []report.HeapKind {
 	out := make([]report.HeapKind, 0, len(list))
 	for i := range list {
 		k := &list[i]
 		x := report.HeapKind{Name: k.Name, Objects: k.Objects, Old: k.Old, Bytes: k.Bytes(), SlotBytes: k.SlotBytes, Unsized: k.Unsized}
 		if h.Bytes > 0 {
 			x.Share = float64(x.Bytes) / float64(h.Bytes)
+		}
+		if survived {
+			x.Survived = &k.Survived
 		}
 		if k.Unsized < k.Objects {
 			x.OtherBytes = &k.OtherBytes
@@ -160,30 +167,65 @@ func (h *Heap) doubts(b *strings.Builder) {
 
 // table writes kinds. A plus behind bytes says that some objects have more memory, which is not known.
 func (h *Heap) table(b *strings.Builder, what string, list []report.HeapKind) {
-	rows := [][]string{{what, "objects", "old", "bytes ", "share"}}
+	rows := [][]string{{what, "objects", "old", "survived", "new", "bytes ", "share"}}
+	if h.Heap.Memory != nil {
+		rows[0] = append(rows[0], "of RSS")
+	}
 	for i := range list {
 		k := &list[i]
 		more := " "
 		if k.Unsized > 0 {
 			more = "+"
 		}
-		rows = append(rows, []string{flamegraph.Printable(k.Name), units.Count(int64(k.Objects)), units.Count(int64(k.Old)),
-			units.FineBytes(int64(k.Bytes)) + more, units.FinePercent(k.Share)})
+		row := []string{flamegraph.Printable(k.Name), units.Count(int64(k.Objects)), units.Count(int64(k.Old)), "–", "–",
+			units.FineBytes(int64(k.Bytes)) + more, units.FinePercent(k.Share)}
+		if k.Survived != nil {
+			row[3], row[4] = units.Count(int64(*k.Survived)), units.Count(int64(k.New()))
+		}
+		if h.Heap.Memory != nil {
+			of := "–"
+			if k.RSSShare != nil {
+				of = units.FinePercent(*k.RSSShare)
+			}
+			row = append(row, of)
+		}
+		rows = append(rows, row)
 	}
 	writeTable(b, rows)
 }
 
+// SlotLines are a table of the slots by size, with how full their pages are.
+func (h *Heap) SlotLines() []string {
+	var b strings.Builder
+	h.slots(&b)
+	return linesOf(&b)
+}
+
+// sparseShare is the least part of the pages that are filled by less than a tenth, if a sentence is to say so.
+const sparseShare = 0.1
+
 func (h *Heap) slots(b *strings.Builder) {
-	rows := [][]string{{"slots of", "pages", "slots", "filled", "share"}}
+	rows := [][]string{{"slots of", "pages", "slots", "filled", "share", "empty", "< 10 %", "< 50 %", "< 90 %", "fuller"}}
+	pages, sparse, bytes := 0, 0, uint64(0)
 	for _, s := range h.Slots {
 		share := 0.0
 		if s.Slots > 0 {
 			share = float64(s.Filled) / float64(s.Slots)
 		}
-		rows = append(rows, []string{fmt.Sprintf("%d B", s.SlotSize), units.Count(int64(s.Pages)), units.Count(int64(s.Slots)),
-			units.Count(int64(s.Filled)), units.FinePercent(share)})
+		row := []string{fmt.Sprintf("%d B", s.SlotSize), units.Count(int64(s.Pages)), units.Count(int64(s.Slots)),
+			units.Count(int64(s.Filled)), units.FinePercent(share)}
+		for _, n := range s.Fullness {
+			row = append(row, units.Count(int64(n)))
+		}
+		rows = append(rows, row)
+		pages, sparse = pages+s.Pages, sparse+s.Fullness[1]
+		bytes += uint64(s.Fullness[1]) * s.Slots / uint64(max(s.Pages, 1)) * uint64(s.SlotSize)
 	}
 	writeTable(b, rows)
+	if sparse > 0 && float64(sparse) >= sparseShare*float64(pages) {
+		fmt.Fprintf(b, "%s of %s pages are filled by less than a tenth. Ruby cannot give their %s back while an object is on them. "+
+			"GC.compact moves such objects together.\n", units.Count(int64(sparse)), units.Count(int64(pages)), units.FineBytes(int64(bytes)))
+	}
 }
 
 // growth says which classes grow, and how sure that is.
@@ -197,23 +239,45 @@ func (h *Heap) growth(b *strings.Builder) {
 		return
 	case len(g.Classes) == 0:
 		fmt.Fprintf(b, "  No class grows all the time.\n")
+	}
+	for _, k := range g.Stopped[:min(len(g.Stopped), maxHeapGrowing)] {
+		fmt.Fprintf(b, "  %s\n", StoppedText(&k))
+	}
+	if len(g.Classes) == 0 {
 		return
 	}
-	unsure := false
+	unsure, leak := false, false
 	for _, k := range g.Classes[:min(len(g.Classes), maxHeapGrowing)] {
-		mark := ""
-		if !k.Confirmed {
-			mark, unsure = "?", true
-		}
-		fmt.Fprintf(b, "  %s%s grows by %s a second (%s/s), from %s to %s old objects\n", flamegraph.Printable(k.Name), mark,
-			units.Number(k.ObjectsPerSecond, 1), units.Bytes(int64(k.BytesPerSecond)), units.Count(int64(k.From)), units.Count(int64(k.To)))
+		fmt.Fprintf(b, "  %s\n", GrowingText(&k))
+		unsure, leak = unsure || !k.Confirmed, leak || k.Leak
 	}
 	if more := len(g.Classes) - maxHeapGrowing; more > 0 {
 		fmt.Fprintf(b, "  %s more with --json\n", units.Plural(more, "class", "classes"))
 	}
-	fmt.Fprintf(b, "  This is a leak, or a cache that fills and will stop. --holders %s shows what holds the objects.\n",
-		flamegraph.Printable(g.Classes[0].Name))
+	if !leak {
+		fmt.Fprintf(b, "  A cache fills until it is full. What fills for more than five minutes is called a leak.\n")
+	}
+	fmt.Fprintf(b, "  --holders %s shows what holds the objects.\n", flamegraph.Printable(g.Classes[0].Name))
 	if unsure {
 		fmt.Fprintf(b, "  ? There were too few major collections to say that these objects are no garbage.\n")
 	}
+}
+
+// GrowingText says by how much a class grows.
+func GrowingText(k *report.HeapGrowing) string {
+	verb := "fills"
+	switch {
+	case k.Leak:
+		verb = "leaks"
+	case !k.Confirmed:
+		verb = "? fills"
+	}
+	return strings.Replace(fmt.Sprintf("%s %s, %s/s (%s/s), from %s to %s old objects", flamegraph.Printable(k.Name), verb,
+		units.Number(k.ObjectsPerSecond, 1), units.Bytes(int64(k.BytesPerSecond)), units.Count(int64(k.From)), units.Count(int64(k.To))), " ?", "?", 1)
+}
+
+// StoppedText says how a class grew before it stopped.
+func StoppedText(k *report.HeapStopped) string {
+	return fmt.Sprintf("%s was filled, %s/s, from %s to %s old objects, and stopped %s ago", flamegraph.Printable(k.Name),
+		units.Number(k.ObjectsPerSecond, 1), units.Count(int64(k.From)), units.Count(int64(k.To)), units.ProseDuration(k.StoppedNS))
 }

@@ -8,11 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -403,7 +403,7 @@ func NewHeapDiff(from, to string, a, b *heapgraph.Graph) *HeapDiff {
 	for _, c := range changes {
 		h.Classes = append(h.Classes, *c)
 	}
-	slices.SortFunc(h.Classes, func(x, y report.HeapChange) int {
+	sorting.By(h.Classes, func(x, y report.HeapChange) int {
 		return cmp.Or(cmp.Compare(y.Grown(), x.Grown()), cmp.Compare(x.Name, y.Name))
 	})
 	return h

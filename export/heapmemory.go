@@ -15,8 +15,88 @@ const (
 	adviceBytes, adviceShare = 10_000_000, 0.3
 )
 
-// Memory adds what the memory consists of. before is nil, or the same at the beginning.
-func (h *Heap) Memory(m, before *sampler.MemoryParts) {
+const (
+	// grownBytes and grownShare are the least growth of the resident memory, in bytes and as a part of it, that is
+	// worth a sentence.
+	grownBytes, grownShare = 8_000_000, 0.02
+	// Ruby's objects are the reason if they have rubyShare of the growth, and fragmentation is if it has freeShare.
+	rubyShare, freeShare = 0.25, 0.5
+)
+
+// Before is a process's heap at the beginning. Its zero value is not known.
+type Before struct {
+	Memory *sampler.MemoryParts
+	Count  *sampler.HeapCount
+}
+
+// otherBytes is the memory that was counted outside the slots of objects.
+func (b *Before) otherBytes() (n uint64) {
+	for i := range b.Count.Types {
+		n += b.Count.Types[i].OtherBytes
+	}
+	return n
+}
+
+// grown divides the growth of the memory. It is nil for little growth.
+func grown(b, now *Before) *report.HeapMemoryGrown {
+	if b.Memory == nil || b.Count == nil {
+		return nil
+	}
+	g := &report.HeapMemoryGrown{Bytes: int64(now.Memory.RSS) - int64(b.Memory.RSS), SpanNS: now.Count.BeganNS - b.Count.BeganNS}
+	if g.Bytes < grownBytes || float64(g.Bytes) < grownShare*float64(b.Memory.RSS) {
+		return nil
+	}
+	had := make(map[string]int64)
+	for _, p := range b.Memory.Parts {
+		had[p.Kind] = int64(p.Bytes)
+	}
+	for _, p := range now.Memory.Parts {
+		n := int64(p.Bytes) - had[p.Kind]
+		if n > g.PartBytes {
+			g.Part, g.PartBytes = p.Kind, n
+		}
+		if p.Kind == sampler.MemoryRuby {
+			g.RubyBytes = max(n, 0)
+		}
+	}
+	g.RubyBytes += max(int64(now.otherBytes())-int64(b.otherBytes()), 0)
+	if x, y := b.Memory.Malloc.Free, now.Memory.Malloc.Free; x != nil && y != nil {
+		free := int64(*y) - int64(*x)
+		g.FreeBytes = &free
+	}
+	switch {
+	case float64(g.RubyBytes) >= rubyShare*float64(g.Bytes):
+		g.Is = "objects"
+	case g.FreeBytes != nil && float64(*g.FreeBytes) >= freeShare*float64(g.Bytes):
+		g.Is = "free"
+	default:
+		g.Is = "c_code"
+	}
+	return g
+}
+
+// GrownText says what the growth of the memory is. It is empty for little growth.
+func (h *Heap) GrownText() string {
+	if h.Heap.Memory == nil || h.Heap.Memory.Grown == nil {
+		return ""
+	}
+	g := h.Heap.Memory.Grown
+	size := func(n int64) string { return units.Bytes(max(n, 0)) }
+	text := fmt.Sprintf("Memory grew by %s in %s, most of it %s (+%s). ", size(g.Bytes), units.ProseDuration(g.SpanNS), g.Part, size(g.PartBytes))
+	switch g.Is {
+	case "objects":
+		text += fmt.Sprintf("Ruby's objects account for %s of it: see which class grows.", size(g.RubyBytes))
+	case "free":
+		text += fmt.Sprintf("%s of it is free inside malloc's arenas: fragmentation, not a leak.", size(*g.FreeBytes))
+	default:
+		text += fmt.Sprintf("Ruby's objects account for %s of it: it is memory of C code, so no class shows it.", size(g.RubyBytes))
+	}
+	return text
+}
+
+// Memory adds what the memory consists of. c is the count that h was made of, before the same at the beginning.
+func (h *Heap) Memory(m *sampler.MemoryParts, c *sampler.HeapCount, b Before) {
+	before := b.Memory
 	out := &report.HeapMemory{RSSBytes: m.RSS, PSSBytes: m.PSS, PrivateBytes: m.Private, SwapBytes: m.Swap, Parts: []report.HeapMemoryPart{},
 		Malloc: report.HeapMalloc{Allocator: report.TextOrNil(m.Malloc.Allocator), Arenas: m.Malloc.Arenas, Bytes: m.Malloc.Bytes, FreeBytes: m.Malloc.Free}}
 	for _, p := range m.Parts {
@@ -34,6 +114,15 @@ func (h *Heap) Memory(m, before *sampler.MemoryParts) {
 	}
 	if c := m.Copied; c != nil {
 		out.Copied = &report.HeapCopied{Parent: c.Parent, InheritedBytes: c.Inherited, SharedBytes: c.Shared, CopiedBytes: c.Copied}
+	}
+	out.Grown = grown(&b, &Before{m, c})
+	if m.RSS > 0 {
+		for _, list := range [...][]report.HeapKind{h.Classes, h.Types} {
+			for i := range list {
+				share := float64(list[i].Bytes) / float64(m.RSS)
+				list[i].RSSShare = &share
+			}
+		}
 	}
 	out.Advice = report.TextOrNil(memoryAdvice(m))
 	h.Heap.Memory = out
@@ -84,6 +173,9 @@ func (h *Heap) memory(b *strings.Builder) {
 	if c := m.Copied; c != nil {
 		fmt.Fprintf(b, "Inherited from process %d: %s, of which %s are still shared and at most %s were copied since the fork.\n", c.Parent,
 			units.FineBytes(int64(c.InheritedBytes)), units.FineBytes(int64(c.SharedBytes)), units.FineBytes(int64(c.CopiedBytes)))
+	}
+	if text := h.GrownText(); text != "" {
+		fmt.Fprintf(b, "%s\n", text)
 	}
 	if m.Advice != nil {
 		fmt.Fprintf(b, "%s\n", *m.Advice)

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -161,7 +162,7 @@ func findingsOf(list []ProcessStat) []report.SharedFinding {
 	for i := range out {
 		out[i].Of = of[out[i].Program]
 	}
-	slices.SortStableFunc(out, func(a, b report.SharedFinding) int {
+	sorting.StableBy(out, func(a, b report.SharedFinding) int {
 		if d := severityRank(b.Severity) - severityRank(a.Severity); d != 0 {
 			return d
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -244,7 +245,7 @@ func WaitSpan(t *report.StatThread, f gvl.Bounded) string {
 func statThreads(b *strings.Builder, s report.Stat) {
 	threads := slices.Clone(s.Threads)
 	busy := func(t *report.StatThread) int64 { return t.NS.Running + t.NS.Stalled + t.NS.GC + t.NS.Waiting }
-	slices.SortStableFunc(threads, func(x, y report.StatThread) int { return cmp.Compare(busy(&y), busy(&x)) })
+	sorting.StableBy(threads, func(x, y report.StatThread) int { return cmp.Compare(busy(&y), busy(&x)) })
 	columns := statColumns()
 	rows := [][]string{{"thread", "tid"}}
 	for _, c := range columns {

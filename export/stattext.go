@@ -3,11 +3,11 @@ package export
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -61,7 +61,7 @@ func byTime(n *report.StatStates, more ...timePart) (list []timePart) {
 		}
 	}
 	list = append(list, more...)
-	slices.SortStableFunc(list, func(x, y timePart) int { return cmp.Compare(y.ns, x.ns) })
+	sorting.StableBy(list, func(x, y timePart) int { return cmp.Compare(y.ns, x.ns) })
 	return list
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -47,7 +48,7 @@ func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
 			d.SuspendedFibers.Created++
 		}
 	}
-	slices.SortStableFunc(order, func(a, b key) int { return cmp.Compare(counts[b], counts[a]) })
+	sorting.StableBy(order, func(a, b key) int { return cmp.Compare(counts[b], counts[a]) })
 	for _, k := range order {
 		i := slices.IndexFunc(d.Threads, func(t report.DumpThread) bool { return t.ID == k.thread })
 		if i < 0 {

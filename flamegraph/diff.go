@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 // Diff says how two trees differ, each in shares of its whole, so that windows of different lengths compare.
@@ -37,7 +39,7 @@ func (d *Diff) nodes(before []*Node, after *Node) {
 		delete(children, d.key(c))
 		d.nodes(was, c)
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(children), compareKeys) {
+	for _, k := range sorting.Sorted(maps.Keys(children), compareKeys) {
 		for _, c := range children[k] {
 			d.gone(c)
 		}

@@ -2,10 +2,10 @@ package flamegraph
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -108,7 +108,7 @@ func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) [
 	for k, p := range of {
 		out = append(out, PlaceSum{k, p.ns, largest(p.lines), topState(&p.states), largest(p.threads), len(p.threads)})
 	}
-	slices.SortFunc(out, func(x, y PlaceSum) int {
+	sorting.By(out, func(x, y PlaceSum) int {
 		return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Method, y.Method), cmp.Compare(x.Native, y.Native),
 			cmp.Compare(x.Path, y.Path))
 	})

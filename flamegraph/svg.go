@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -231,7 +231,7 @@ func (s *svgWriter) details(n *Node) string {
 			states = append(states, share{gvl.State(st), v})
 		}
 	}
-	slices.SortStableFunc(states, func(x, y share) int { return cmp.Compare(y.v, x.v) })
+	sorting.StableBy(states, func(x, y share) int { return cmp.Compare(y.v, x.v) })
 	for i, g := range states {
 		sep := ", "
 		if i == 0 {

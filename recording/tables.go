@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -150,7 +151,7 @@ func (b *tableBuilder) threads(set map[sampler.ThreadID]struct{}, str func(strin
 			infos = append(infos, t)
 		}
 	}
-	slices.SortFunc(infos, func(x, y sampler.ThreadInfo) int { return cmp.Compare(x.ID, y.ID) })
+	sorting.By(infos, func(x, y sampler.ThreadInfo) int { return cmp.Compare(x.ID, y.ID) })
 	var last sampler.ThreadInfo
 	for i := range b.rest.length(len(infos), maxBlockThreads, leastThread) {
 		b.rest.tableThread(&last, &infos[i], str)

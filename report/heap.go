@@ -46,14 +46,26 @@ type HeapKind struct {
 	Objects uint64 `json:"objects"`
 	// Old is how many have survived some collections.
 	Old uint64 `json:"old"`
-	// Bytes is SlotBytes and OtherBytes, Share (0 to 1) its part of all.
-	Bytes     uint64  `json:"bytes"`
-	Share     float64 `json:"share"`
-	SlotBytes uint64  `json:"slot_bytes"`
+	// Survived is how many others have survived one or two collections. It is null for a file.
+	Survived *uint64 `json:"survived"`
+	// Bytes is SlotBytes and OtherBytes, Share (0 to 1) its part of all. RSSShare is its part of the resident memory of
+	// the process. It is null if that could not be read.
+	Bytes     uint64   `json:"bytes"`
+	Share     float64  `json:"share"`
+	RSSShare  *float64 `json:"rss_share"`
+	SlotBytes uint64   `json:"slot_bytes"`
 	// OtherBytes is the memory that objects have outside their slots. It is null if that is known of none of them.
 	OtherBytes *uint64 `json:"other_bytes"`
 	// Unsized is how many objects may have more memory, which is not known.
 	Unsized uint64 `json:"unsized"`
+}
+
+// New is how many objects have survived no collection. It is zero if that is not known.
+func (k *HeapKind) New() uint64 {
+	if k.Survived == nil {
+		return 0
+	}
+	return k.Objects - min(k.Objects, k.Old+*k.Survived)
 }
 
 // HeapSlot is the slots of one size.
@@ -62,6 +74,9 @@ type HeapSlot struct {
 	Pages    int    `json:"pages"`
 	Slots    uint64 `json:"slots"`
 	Filled   uint64 `json:"filled"`
+	// Fullness counts pages: empty ones, and the ones filled by less than a tenth, by less than a half, by less than
+	// nine tenths, and by more.
+	Fullness [5]int `json:"fullness"`
 }
 
 // HeapGrowth compares several counts.
@@ -75,6 +90,8 @@ type HeapGrowth struct {
 	// Enough is false if there were too few to name a class.
 	Enough  bool          `json:"enough"`
 	Classes []HeapGrowing `json:"classes"`
+	// Stopped are classes that grew and have stopped: caches that are full.
+	Stopped []HeapStopped `json:"stopped"`
 }
 
 // HeapGrowing is a class that grows.
@@ -86,6 +103,18 @@ type HeapGrowing struct {
 	BytesPerSecond   float64 `json:"bytes_per_second"`
 	// Confirmed means that several major collections left more objects each time. Else garbage can be among them.
 	Confirmed bool `json:"confirmed"`
+	// Leak means that the class has grown for five minutes or more and does not slow down. Until then a cache that
+	// fills looks the same.
+	Leak bool `json:"leak"`
+}
+
+// HeapStopped is a class that grew. StoppedNS is how long before the last count it stopped.
+type HeapStopped struct {
+	Name             string  `json:"name"`
+	From             uint64  `json:"from"`
+	To               uint64  `json:"to"`
+	ObjectsPerSecond float64 `json:"objects_per_second"`
+	StoppedNS        int64   `json:"stopped_ns"`
 }
 
 // HeapMemory is what the resident memory of a process consists of, in bytes.
@@ -100,8 +129,25 @@ type HeapMemory struct {
 	Malloc HeapMalloc       `json:"malloc"`
 	// Copied is null if the process was not forked, or if its parent cannot be read.
 	Copied *HeapCopied `json:"copied"`
+	// Grown says what the growth since the beginning is. It is null without -d, and if less than 8 MB or 2 % grew.
+	Grown *HeapMemoryGrown `json:"grown"`
 	// Advice is a sentence. It is null if nothing is remarkable.
 	Advice *string `json:"advice"`
+}
+
+// HeapMemoryGrown divides the growth of the resident memory, in bytes.
+type HeapMemoryGrown struct {
+	Bytes  int64 `json:"bytes"`
+	SpanNS int64 `json:"span_ns"`
+	// Part is the kind of memory that grew most, PartBytes by how much.
+	Part      string `json:"part"`
+	PartBytes int64  `json:"part_bytes"`
+	// RubyBytes is the growth of Ruby's heap pages and of what was counted for its objects outside their slots.
+	// FreeBytes is the growth of free blocks in arenas of malloc, or null if it is not known.
+	RubyBytes int64  `json:"ruby_bytes"`
+	FreeBytes *int64 `json:"free_bytes"`
+	// Is is "objects", "free" for fragmentation of malloc, or "c_code".
+	Is string `json:"is"`
 }
 
 // HeapMemoryPart is the resident memory of one kind.

@@ -1,9 +1,8 @@
 package report
 
 import (
-	"slices"
-
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -159,7 +158,7 @@ type StatAlone struct {
 // FillNative sets the native threads that Ruby does not know, the busiest first.
 func (s *Stat) FillNative(list []StatNative) {
 	s.NativeThreads = append([]StatNative{}, list...)
-	slices.SortStableFunc(s.NativeThreads, func(a, b StatNative) int { return int(min(max(b.CPUNS-a.CPUNS, -1), 1)) })
+	sorting.StableBy(s.NativeThreads, func(a, b StatNative) int { return int(min(max(b.CPUNS-a.CPUNS, -1), 1)) })
 }
 
 // Sampled removes the exact marks of waits, because the changes behind them cannot be trusted.

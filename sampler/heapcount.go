@@ -2,7 +2,8 @@ package sampler
 
 import (
 	"cmp"
-	"slices"
+
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 // Bounds of a HeapCount.
@@ -39,6 +40,8 @@ type HeapCount struct {
 	Types, Classes []HeapKind
 	// Sizes are the sizes of slots, from small to large.
 	Sizes []HeapSize
+	// SurvivedKnown means that HeapKind.Survived is known. It is not known of a file.
+	SurvivedKnown bool
 }
 
 // HeapKind is the objects of one type or class.
@@ -47,6 +50,8 @@ type HeapKind struct {
 	Objects uint64
 	// Old is how many the collector takes for old: they have survived three or more collections.
 	Old uint64
+	// Survived is how many others have survived one or two collections. All others are new.
+	Survived uint64
 	// SlotBytes is the size of their slots, OtherBytes the memory elsewhere that is theirs alone.
 	SlotBytes, OtherBytes uint64
 	// Unsized is how many objects may have memory elsewhere that is not in OtherBytes.
@@ -57,6 +62,7 @@ type HeapKind struct {
 func (k *HeapKind) Add(o *HeapKind) {
 	k.Objects += o.Objects
 	k.Old += o.Old
+	k.Survived += o.Survived
 	k.SlotBytes += o.SlotBytes
 	k.OtherBytes += o.OtherBytes
 	k.Unsized += o.Unsized
@@ -67,7 +73,7 @@ func (k *HeapKind) Bytes() uint64 { return k.SlotBytes + k.OtherBytes }
 
 // SortHeapKinds puts the kind with most bytes first.
 func SortHeapKinds(list []HeapKind) {
-	slices.SortFunc(list, func(a, b HeapKind) int {
+	sorting.By(list, func(a, b HeapKind) int {
 		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(a.Name, b.Name))
 	})
 }
@@ -77,4 +83,27 @@ type HeapSize struct {
 	SlotSize      int
 	Pages         int
 	Slots, Filled uint64
+	// Fullness counts pages: empty ones, ones that are filled by less than a tenth, by less than a half, by less than
+	// nine tenths, and fuller ones.
+	Fullness [5]int
+}
+
+// Page adds a page.
+func (s *HeapSize) Page(slots, filled uint64) {
+	s.Pages++
+	s.Slots += slots
+	s.Filled += filled
+	i := 0
+	switch {
+	case filled == 0:
+	case 10*filled < slots:
+		i = 1
+	case 2*filled < slots:
+		i = 2
+	case 10*filled < 9*slots:
+		i = 3
+	default:
+		i = 4
+	}
+	s.Fullness[i]++
 }

@@ -3,6 +3,8 @@ package sampler
 import (
 	"cmp"
 	"slices"
+
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 // MaxNativeRuns bounds Sample.Runs.
@@ -86,7 +88,7 @@ func (w *NativeWatch) Alone(tid int32) (out AloneRuns) {
 	defer w.mu.Unlock()
 	if x := w.alone[tid]; x != nil {
 		out = AloneRuns{x.Taken, slices.Clone(x.Stacks)}
-		slices.SortStableFunc(out.Stacks, func(a, b AloneRun) int { return cmp.Compare(b.Taken, a.Taken) })
+		sorting.StableBy(out.Stacks, func(a, b AloneRun) int { return cmp.Compare(b.Taken, a.Taken) })
 	}
 	return out
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 	"github.com/ddtop/ddtop/ui/page/memory"
@@ -21,6 +23,7 @@ import (
 // collection. A count takes a second.
 type fakeHeap struct {
 	n       uint64
+	grows   uint64 // by so many bytes with each count, in arenas
 	refusal error
 	asked   []string
 	hurries bool
@@ -34,7 +37,8 @@ func (f *fakeHeap) Count(_ context.Context, memory bool) (*sampler.HeapCount, *s
 	}
 	leaked := 1000 + 200*f.n
 	c := &sampler.HeapCount{BeganNS: heapStartNS + int64(f.n)*10e9, EndedNS: heapStartNS + int64(f.n)*10e9 + 1e9, CPUNS: 15e6, Pages: 1025,
-		Collections: 2 * f.n, Majors: f.n, Objects: 300_000 + leaked, Skipped: 3,
+		Collections: 2 * f.n, Majors: f.n, Objects: 300_000 + leaked, Skipped: 3, SurvivedKnown: true,
+		Sizes:   []sampler.HeapSize{{SlotSize: 40, Pages: 1025, Slots: 419_225, Filled: 301_000, Fullness: [5]int{0, 300, 0, 0, 725}}},
 		Types:   []sampler.HeapKind{{Name: "T_STRING", Objects: 300_000, Old: 290_000, SlotBytes: 12e6, OtherBytes: 1e6, Unsized: 3}, {Name: "T_OBJECT", Objects: leaked, Old: leaked, SlotBytes: 40 * leaked}},
 		Classes: []sampler.HeapKind{{Name: "String", Objects: 300_000, Old: 290_000, SlotBytes: 12e6, OtherBytes: 1e6, Unsized: 3}, {Name: "Session", Objects: leaked, Old: leaked, SlotBytes: 40 * leaked}}}
 	f.n++
@@ -42,7 +46,7 @@ func (f *fakeHeap) Count(_ context.Context, memory bool) (*sampler.HeapCount, *s
 		return c, nil, nil
 	}
 	free := uint64(31e6)
-	return c, &sampler.MemoryParts{RSS: 80e6, PSS: 70e6, Private: 60e6, Parts: []sampler.MemoryPart{{Kind: sampler.MemoryMalloc, Bytes: 40e6 + 1e6*f.n}, {Kind: sampler.MemoryRuby, Bytes: 30e6}},
+	return c, &sampler.MemoryParts{RSS: 80e6 + f.grows*f.n, PSS: 70e6, Private: 60e6, Parts: []sampler.MemoryPart{{Kind: sampler.MemoryMalloc, Bytes: 40e6 + 1e6*f.n + f.grows*f.n}, {Kind: sampler.MemoryRuby, Bytes: 30e6}},
 		Malloc: sampler.MallocMemory{Allocator: "glibc", Arenas: 4, Bytes: 44e6, Free: &free}}, nil
 }
 
@@ -96,7 +100,7 @@ func TestMemoryShowsWhatGrows(t *testing.T) {
 		for range 9 {
 			s.count()
 		}
-		s.sees("Session grows by 20 a second", "from 1,200 to 2,800 old objects", "▲ 20/s")
+		s.sees("Session fills, 20/s", "from 1,200 to 2,800 old objects", "▲ 20/s")
 		if row := s.line("  Session"); !strings.Contains(row, "+1,800") {
 			t.Errorf("what has grown since the first count: %q", row)
 		}
@@ -120,6 +124,49 @@ func TestMemoryShowsWhatGrows(t *testing.T) {
 		s.misses("  String\n")
 		s.press("esc", "right")
 		s.sees("T_STRING", "T_OBJECT")
+	}
+}
+
+// TestMemoryGrowthIsNamed: while the memory grows, the heap is counted behind any page, and the finding names the class
+// that grows most.
+func TestMemoryGrowthIsNamed(t *testing.T) {
+	s := heapScreen(t, new(fakeHeap), scene.Options{}, 120, 40, 1)
+	page := s.model.pages[scene.PageMemory].(*memory.Page)
+	s.press("1")
+	if now := s.model.Scene.Now(); page.Fetch(s.model) == nil {
+		s.model.Scene.Now = func() time.Time { return now.Add(time.Hour) }
+	}
+	if page.Fetch(s.model) != nil {
+		t.Error("the heap is counted behind a page although the memory does not grow")
+	}
+	grows := []findings.Finding{{ID: "memory_grows", Text: "40 MB have become 80 MB", Next: "see"}}
+	for range 9 {
+		s.model.Findings.List = grows
+		s.count()
+	}
+	ended := append(slices.Clone(grows), findings.Finding{ID: "memory_grows", Text: "grew", AgoNS: 5e9})
+	page.Growing(ended)
+	f := ended[0]
+	if !strings.Contains(f.Text, "80 MB; Session fills, 20/s") || !strings.Contains(f.Next, "h on Session") || ended[1].Text != "grew" {
+		t.Errorf("%+v", ended)
+	}
+}
+
+// TestMemoryOfCode: if the memory grows and Ruby's objects do not account for it, the first part of the view says so
+// with the second count. So does the finding.
+func TestMemoryOfCode(t *testing.T) {
+	for _, size := range screenSizes {
+		s := heapScreen(t, &fakeHeap{grows: 20e6}, scene.Options{}, size[0], size[1], 2)
+		s.press("left")
+		text := strings.Join(strings.Fields(s.text()), " ")
+		if !strings.Contains(text, "Memory grew by 20 MB in 10 s, most of it malloc arenas") || !strings.Contains(text, "it is memory of C code") {
+			t.Error(s.text())
+		}
+		list := []findings.Finding{{ID: "memory_grows", Text: "40 MB have become 80 MB"}}
+		s.model.pages[scene.PageMemory].(*memory.Page).Growing(list)
+		if !strings.Contains(list[0].Text, "it is memory of C code") {
+			t.Error(list[0].Text)
+		}
 	}
 }
 
@@ -153,7 +200,7 @@ func TestMemoryNamesHolders(t *testing.T) {
 	s.ran(s.press("b"))
 	s.sees("the largest objects")
 	s.press("esc")
-	s.sees("share")
+	s.sees("of RSS")
 	folder := s.model.Opt.Folder
 	s.ran(s.press("s"))
 	for _, name := range []string{"heap.txt", "heap.json"} {
@@ -177,15 +224,16 @@ func TestMemoryNamesHolders(t *testing.T) {
 	s.sees("not counted: the heap has too many objects", "String")
 }
 
-// TestMemoryShowsItsParts: what the memory consists of, with its growth, the advice and a curve for each part.
+// TestMemoryShowsItsParts: how full the pages are, and what the memory consists of, with its growth, the advice and a curve for each part.
 func TestMemoryShowsItsParts(t *testing.T) {
 	for _, size := range screenSizes {
 		s := heapScreen(t, new(fakeHeap), scene.Options{}, size[0], size[1], 1)
+		s.press("right", "right")
+		s.sees("< 10 %", "40 B", "300 of 1,025 pages are filled by less than a tenth", "GC.compact")
 		s.press("right")
-		s.ran(s.press("right"))
 		s.sees("Resident memory: 80.0 MB", "malloc arenas", "jemalloc.")
 		s.count()
-		s.sees("+1.0 MB", "over time", "RSS", "43 MB")
+		s.sees("+1.0 MB", "over time", "RSS", "42 MB")
 	}
 }
 

@@ -176,6 +176,10 @@ func loadFindings(m *Model, r *store.Reading) {
 	}
 	m.Findings.Young = m.AtNS-m.OldestNS < store.MemoryWatchNS
 	m.Findings.List = withNative(m.ShowableFindings(m.store, m.Findings.List), &m.Scene)
+	if p, ok := m.pages[scene.PageMemory].(interface{ Growing([]findings.Finding) }); ok && !m.Frozen {
+		m.Findings.List = slices.Clone(m.Findings.List)
+		p.Growing(m.Findings.List)
+	}
 	if k := r.Marks.LastBefore(m.AtNS); k != nil {
 		if h := scene.HaltOf(&k.Proc); h != nil {
 			m.Findings.List = append([]findings.Finding{h.Finding}, m.Findings.List...)

@@ -73,8 +73,18 @@ func newPages(c *widget.Parts) map[scene.PageID]page.Page {
 // current is the page that fills the screen.
 func (m *Model) current() page.Page { return m.pages[m.Page] }
 
-// fetch returns the command that reads the page's missing data. It is nil if none is missing.
+// fetch returns the command that reads the page's missing data. It is nil if none is missing. The heap is also counted
+// behind other pages, while the memory grows.
 func (m *Model) fetch() tea.Cmd {
+	if m.Page != scene.PageMemory {
+		if cmd := m.pages[scene.PageMemory].(page.Fetching).Fetch(m); cmd != nil {
+			return tea.Batch(cmd, m.fetchCurrent())
+		}
+	}
+	return m.fetchCurrent()
+}
+
+func (m *Model) fetchCurrent() tea.Cmd {
 	if p, ok := m.current().(page.Fetching); ok {
 		return p.Fetch(m)
 	}

@@ -42,15 +42,6 @@ type document struct {
 	Constants map[string]int64      `json:"constants"`
 }
 
-// parseHead reads the lines before the structs of an embedded table, which WriteJSON wrote.
-func parseHead(text string) (h head, err error) {
-	first, _, _ := strings.Cut(text, ",\n\"structs\"")
-	if err := json.Unmarshal([]byte(first+"}"), &h); err != nil {
-		return h, fmt.Errorf("%w: %w", errFormat, err)
-	}
-	return h, h.check()
-}
-
 func (h *head) check() error {
 	if h.Format != tableFormat || h.Machine == "" || len(h.AppliesTo) == 0 {
 		return fmt.Errorf("%w: it lacks the format %q, a machine or releases", errFormat, tableFormat)

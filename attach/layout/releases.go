@@ -1,19 +1,75 @@
 package layout
 
 import (
+	"bytes"
 	"cmp"
-	"embed"
+	"compress/flate"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-//go:embed tables/*.json
-var tables embed.FS
+// packed has the tables of the folder tables. A line of JSON, which is a list of packedTable, is followed by the
+// compressed tables. The first table is compressed alone. The others are compressed with the first as their dictionary,
+// because they differ little. TestPacked makes the file.
+//
+//go:embed tables.bin
+var packed []byte
+
+// packedTable describes a table of packed.
+type packedTable struct {
+	File string `json:"file"`
+	Head head   `json:"head"`
+	// Size is the number of its compressed bytes.
+	Size int `json:"size"`
+	at   int
+}
+
+// readPacked reads the list of tables, once.
+var readPacked = sync.OnceValues(func() ([]packedTable, error) {
+	first, _, _ := bytes.Cut(packed, []byte("\n"))
+	var list []packedTable
+	if err := json.Unmarshal(first, &list); err != nil {
+		return nil, err
+	}
+	at := len(first) + 1
+	for i := range list {
+		list[i].at = at
+		at += list[i].Size
+	}
+	return list, nil
+})
+
+// readTable returns the text of a table.
+func readTable(file string) ([]byte, error) {
+	list, err := readPacked()
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(list, func(t packedTable) bool { return t.File == file })
+	if i < 0 {
+		return nil, fmt.Errorf("no table is called %s", file)
+	}
+	var first []byte
+	if i > 0 {
+		if first, err = list[0].text(nil); err != nil {
+			return nil, err
+		}
+	}
+	return list[i].text(first)
+}
+
+func (t *packedTable) text(dictionary []byte) ([]byte, error) {
+	return io.ReadAll(flate.NewReaderDict(bytes.NewReader(packed[t.at:t.at+t.Size]), dictionary))
+}
 
 // ErrUnknownRelease is returned for a release or machine that no table was made for.
 var ErrUnknownRelease = errors.New("no layout is known for this Ruby")
@@ -150,21 +206,17 @@ type entry struct {
 	snapshot string
 }
 
-// readIndex reads the heads of all files, once.
+// readIndex lists the releases of all tables, once.
 var readIndex = sync.OnceValues(func() ([]entry, error) {
-	files, err := fs.Glob(tables, "tables/*.json")
+	list, err := readPacked()
 	if err != nil {
 		return nil, err
 	}
 	var index []entry
 	at := make(map[[2]string]int)
-	for _, file := range files {
-		text, err := tables.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		h, err := parseHead(string(text))
-		if err != nil {
+	for _, t := range list {
+		file, h := t.File, t.Head
+		if err := h.check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		for _, release := range h.AppliesTo {
@@ -184,7 +236,7 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 			*of = file
 		}
 	}
-	slices.SortFunc(index, func(a, b entry) int {
+	sorting.By(index, func(a, b entry) int {
 		return cmp.Or(slices.Compare(a.version[:], b.version[:]), strings.Compare(a.machine, b.machine))
 	})
 	return index, nil
@@ -194,7 +246,7 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 func (e *entry) table(jmpBuf bool) (*Table, error) {
 	want := configurationOf(jmpBuf)
 	file := cmp.Or(e.files[want], e.files[1-want])
-	text, err := tables.ReadFile(file)
+	text, err := readTable(file)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 const (
@@ -112,7 +113,7 @@ func readTracerInfo(p *attach.Process) (Context, error) {
 	if err != nil {
 		return Context{}, err
 	}
-	slices.SortStableFunc(files, func(a, b attach.MemoryFile) int {
+	sorting.StableBy(files, func(a, b attach.MemoryFile) int {
 		if a.Inherited != b.Inherited {
 			if a.Inherited {
 				return 1

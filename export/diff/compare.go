@@ -18,6 +18,7 @@ import (
 	weights "github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -253,7 +254,7 @@ func comparedNumber(v float64) string {
 }
 
 func (c *Comparable) ordered() []comparedKey {
-	return slices.SortedFunc(maps.Keys(c.stacks), func(x, y comparedKey) int {
+	return sorting.Sorted(maps.Keys(c.stacks), func(x, y comparedKey) int {
 		return cmp.Or(strings.Compare(x.stack, y.stack), strings.Compare(x.state, y.state))
 	})
 }
@@ -273,7 +274,7 @@ func WriteCollapsedDifference(w io.Writer, a, b Comparable, metric flamegraph.Me
 		both[k] = [2]int64{both[k][0], weights.CollapsedValue(int64(float64(v)*scale+.5), metric)}
 	}
 	out := bufio.NewWriter(w)
-	for _, k := range slices.SortedFunc(maps.Keys(both), func(x, y comparedKey) int {
+	for _, k := range sorting.Sorted(maps.Keys(both), func(x, y comparedKey) int {
 		return cmp.Or(strings.Compare(x.stack, y.stack), strings.Compare(x.state, y.state))
 	}) {
 		v := both[k]

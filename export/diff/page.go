@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/export/page"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 )
 
@@ -139,7 +140,7 @@ func (d *differenceBuilder) heaviest() (list []comparedStack, total, kept int64)
 		d.out.ByState[st][0] += s.v[0]
 		d.out.ByState[st][1] += s.v[1]
 		if list = append(list, s); len(list) >= 2*maxDiffStacks {
-			slices.SortFunc(list, byWeight)
+			sorting.By(list, byWeight)
 			clear(list[maxDiffStacks:])
 			list = list[:maxDiffStacks]
 		}
@@ -156,7 +157,7 @@ func (d *differenceBuilder) heaviest() (list []comparedStack, total, kept int64)
 			add(comparedStack{k, [2]int64{0, d.value(1, v)}})
 		}
 	}
-	slices.SortFunc(list, byWeight)
+	sorting.By(list, byWeight)
 	list = list[:min(len(list), maxDiffStacks)]
 	for i := range list {
 		kept += list[i].v[0] + list[i].v[1]

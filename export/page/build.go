@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -397,7 +398,7 @@ func (b *incidentBuilder) addSlices() {
 	}
 	for _, s := range w.slices {
 		list := []int64{}
-		for _, k := range slices.SortedFunc(maps.Keys(s), func(x, y flamegraph.Key) int { return x.Compare(&y) }) {
+		for _, k := range sorting.Sorted(maps.Keys(s), func(x, y flamegraph.Key) int { return x.Compare(&y) }) {
 			weight := s[k]
 			stack := -1
 			if at := keptStackOf(&k); at != (keptStack{}) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -172,7 +173,7 @@ func (c *callgrindWriter) write(out *bufio.Writer, n callgrindNames) {
 		for _, line := range slices.SortedFunc(maps.Keys(f.self), cmp.Compare[int32]) {
 			fmt.Fprintf(out, "%d %s\n", line, f.self[line].text())
 		}
-		calls := slices.SortedFunc(maps.Keys(f.calls), func(x, y callgrindCall) int {
+		calls := sorting.Sorted(maps.Keys(f.calls), func(x, y callgrindCall) int {
 			return cmp.Or(cmp.Compare(x.from.line, y.from.line), cmp.Compare(x.callee, y.callee))
 		})
 		for _, call := range calls {

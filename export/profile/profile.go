@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -61,7 +62,7 @@ func (m Measured) Ordered(served, reasons bool) []flamegraph.Entry {
 		}
 		out = append(out, e)
 	}
-	slices.SortFunc(out, func(x, y flamegraph.Entry) int { return x.Key.Compare(&y.Key) })
+	sorting.By(out, func(x, y flamegraph.Entry) int { return x.Key.Compare(&y.Key) })
 	n := 0
 	for _, e := range out {
 		if n > 0 && out[n-1].Key == e.Key {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -124,7 +125,7 @@ func (t *Timeline) each(visit func(e flamegraph.Entry, endNS int64)) {
 
 // inOrder returns entries in the order of their keys.
 func inOrder(m map[flamegraph.Key]flamegraph.Weights) (out []flamegraph.Entry) {
-	for _, k := range slices.SortedFunc(maps.Keys(m), func(x, y flamegraph.Key) int { return x.Compare(&y) }) {
+	for _, k := range sorting.Sorted(maps.Keys(m), func(x, y flamegraph.Key) int { return x.Compare(&y) }) {
 		out = append(out, flamegraph.Entry{Key: k, Weights: m[k]})
 	}
 	return out

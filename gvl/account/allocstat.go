@@ -3,8 +3,8 @@ package account
 import (
 	"cmp"
 	"math"
-	"slices"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -15,7 +15,7 @@ const MaxStatClasses = 30
 // AllocOf is the estimate for the time between two samples' Classes. earlier is nil for the attach.
 func AllocOf(earlier, later *sampler.AllocClasses) report.StatAlloc {
 	shares, instants := later.Since(earlier)
-	slices.SortFunc(shares, func(a, b sampler.AllocShare) int {
+	sorting.By(shares, func(a, b sampler.AllocShare) int {
 		return cmp.Or(cmp.Compare(b.Objects, a.Objects), cmp.Compare(a.Name, b.Name))
 	})
 	out := report.StatAlloc{Instants: instants, Classes: []report.StatAllocClass{}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -189,7 +190,7 @@ func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 			rep.Entries = rep.Entries[:min(len(rep.Entries), n)]
 		}
 	}
-	slices.SortFunc(rep.Entries, compareCharges)
+	sorting.By(rep.Entries, compareCharges)
 	for i := range rep.Entries {
 		e := &rep.Entries[i]
 		e.Share = gvl.Ratio(e.NS, rep.TotalNS)

@@ -1,10 +1,9 @@
 package account
 
 import (
-	"slices"
-
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -93,6 +92,6 @@ func (b *Blame) stacksOf(thread sampler.ThreadID, windowNS int64) []BlameEntry {
 			out = append(out, BlameEntry{Thread: thread, Stack: k.stack, Kind: k.kind, NS: s.ns})
 		}
 	}
-	slices.SortFunc(out, compareCharges)
+	sorting.By(out, compareCharges)
 	return out[:min(len(out), maxCulpritStacks)]
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -84,7 +85,7 @@ func (p peerSums) list() []peerTime {
 		return nil
 	}
 	out := slices.Clone(p)
-	slices.SortStableFunc(out, func(a, b peerTime) int { return cmp.Compare(b.ns, a.ns) })
+	sorting.StableBy(out, func(a, b peerTime) int { return cmp.Compare(b.ns, a.ns) })
 	return out[:min(len(out), maxRequestPeers)]
 }
 
@@ -340,7 +341,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 		}
 		out = append(out, e)
 	}
-	slices.SortFunc(out, compareEndpoints)
+	sorting.By(out, compareEndpoints)
 	return out
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -113,7 +114,7 @@ func (g *gcAccount) fill(s *report.StatGC, dict *sampler.Dictionary) {
 	for p, n := range starts {
 		s.Triggers = append(s.Triggers, report.StatGCTrigger{StatCode: p, Seen: n.seen, Probable: n.probable})
 	}
-	slices.SortFunc(s.Triggers, func(x, y report.StatGCTrigger) int {
+	sorting.By(s.Triggers, func(x, y report.StatGCTrigger) int {
 		return cmp.Or(cmp.Compare(y.Seen+y.Probable, x.Seen+x.Probable), comparePlaces(x.StatCode, y.StatCode))
 	})
 	paid, total := make(map[report.StatCode]int64), g.lostNS
@@ -124,7 +125,7 @@ func (g *gcAccount) fill(s *report.StatGC, dict *sampler.Dictionary) {
 	for p, ns := range paid {
 		s.Payers = append(s.Payers, report.StatGCPayer{StatCode: p, NS: ns, Share: gvl.Ratio(ns, total)})
 	}
-	slices.SortFunc(s.Payers, func(x, y report.StatGCPayer) int {
+	sorting.By(s.Payers, func(x, y report.StatGCPayer) int {
 		return cmp.Or(cmp.Compare(y.NS, x.NS), comparePlaces(x.StatCode, y.StatCode))
 	})
 	s.Triggers = append([]report.StatGCTrigger{}, s.Triggers[:min(len(s.Triggers), maxStatGC)]...)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -96,7 +97,7 @@ func (l *LockHolds) Tick(t *gvl.Tick) {
 	if t.Gap {
 		clear(l.open) // nothing is known of the time between
 	}
-	slices.SortFunc(l.seen, func(a, b lockSeen) int {
+	sorting.By(l.seen, func(a, b lockSeen) int {
 		if a.object != b.object {
 			if a.object < b.object {
 				return -1

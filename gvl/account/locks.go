@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -102,7 +103,7 @@ func Locks(states []gvl.ThreadState) []Contended {
 		}
 		return 1
 	}
-	slices.SortStableFunc(out, func(a, b Contended) int {
+	sorting.StableBy(out, func(a, b Contended) int {
 		return cmp.Or(cmp.Compare(last(&a), last(&b)), cmp.Compare(len(b.Waiters), len(a.Waiters)), cmp.Compare(b.LongestNS, a.LongestNS), cmp.Compare(b.SeenNS, a.SeenNS))
 	})
 	return out

@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // Running returns the requests and jobs in progress at the last sample, the oldest first. The caller owns the slice.
 func (r *Requests) Running() []Request {
 	out := r.now(func(q *openRequest) bool { return !q.hasEnded() })
-	slices.SortFunc(out, compareRequests)
+	sorting.By(out, compareRequests)
 	return out
 }
 
@@ -95,7 +96,7 @@ func (r *Requests) At(atNS int64) []Request {
 			out = append(out, q.named(r.dict.Routes()))
 		}
 	})
-	slices.SortFunc(out, compareRequests)
+	sorting.By(out, compareRequests)
 	return out
 }
 
@@ -130,7 +131,7 @@ func (r *Requests) Of(thread sampler.ThreadID, fromNS, toNS int64) []Request {
 	for _, q := range r.now(func(q *openRequest) bool { return q.Thread == thread }) {
 		in(&q)
 	}
-	slices.SortFunc(out, compareRequests)
+	sorting.By(out, compareRequests)
 	return out
 }
 
@@ -172,7 +173,7 @@ func (e *endedRequests) visit(fn func(*Request)) {
 func (r *Requests) Longest(n int) []Request {
 	all := r.Running()
 	r.ended.visit(func(q *Request) { all = append(all, q.named(r.dict.Routes())) })
-	slices.SortFunc(all, func(x, y Request) int {
+	sorting.By(all, func(x, y Request) int {
 		return cmp.Or(cmp.Compare(y.DurationNS(), x.DurationNS()), compareRequests(x, y))
 	})
 	return slices.Clone(all[:min(n, len(all))])

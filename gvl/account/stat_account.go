@@ -2,10 +2,10 @@ package account
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -125,7 +125,7 @@ func (a *Account) statThreads(s *report.Stat) {
 			one(&a.threads[i])
 		}
 	}
-	slices.SortFunc(s.Threads, func(x, y report.StatThread) int { return cmp.Compare(x.ID, y.ID) })
+	sorting.By(s.Threads, func(x, y report.StatThread) int { return cmp.Compare(x.ID, y.ID) })
 	for id, r := range ractors {
 		s.GVL = append(s.GVL, report.StatGVL{
 			Ractor:      id,
@@ -134,7 +134,7 @@ func (a *Account) statThreads(s *report.Stat) {
 			Waits:       a.statWaits(&r.waitNS, &r.afterNS, &r.hist, openOf[id], r.waitDelayN),
 		})
 	}
-	slices.SortFunc(s.GVL, func(x, y report.StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
+	sorting.By(s.GVL, func(x, y report.StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
 }
 
 // noCPU is the time in each state in which the thread had no CPU. States begin and end between the readings of the

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/report"
 )
 
@@ -51,7 +52,7 @@ func (a *Account) Longest(n int, thresholdNS int64) []gvl.Wait {
 	all := slices.Clone(a.longest.top)
 	a.stream.Waiting(func(w *gvl.Wait) { all = append(all, *w) })
 	all = slices.DeleteFunc(all, func(w gvl.Wait) bool { return w.MostNS < thresholdNS })
-	slices.SortFunc(all, func(a, b gvl.Wait) int {
+	sorting.By(all, func(a, b gvl.Wait) int {
 		return cmp.Or(cmp.Compare(b.MostNS, a.MostNS), cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Thread, b.Thread))
 	})
 	return all[:min(n, len(all))]

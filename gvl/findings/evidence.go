@@ -357,7 +357,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	} else if fresh {
 		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
 	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
-		// Another wait at the same place: what it did in between fell between two samples.
+		// This is another wait at the same place. What the thread did in between fell between two samples.
 		w.moved = w.moved || !w.idle
 		w.usual.Stayed(w.stack, at-w.stackNS)
 		w.stackNS = at

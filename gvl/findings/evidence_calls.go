@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 // A call is one wait of a thread for a remote end, from when it began to wait until it went on: an answer that comes in two pieces
@@ -67,7 +68,7 @@ func (w *window) callLength(group uint32) int64 {
 			cells = append(cells, callCell{uint16(gvl.Bucket(min(ts.StillNS, d))), uint16(gvl.Bucket(d)), 1})
 		}
 	}
-	slices.SortFunc(cells, func(a, b callCell) int { return int(b.shortest) - int(a.shortest) })
+	sorting.By(cells, func(a, b callCell) int { return int(b.shortest) - int(a.shortest) })
 	var all, sum int64
 	for _, c := range cells {
 		all += gvl.BucketUpper(int(c.longest)) * c.n

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -419,7 +420,7 @@ func (f *Findings) toldAt(out []Finding, nowNS int64) []Finding {
 			out = append(out, x)
 		}
 	}
-	slices.SortStableFunc(out, func(x, y Finding) int {
+	sorting.StableBy(out, func(x, y Finding) int {
 		if d := cmp.Compare(min(x.UntilNS, 1), min(y.UntilNS, 1)); d != 0 || x.UntilNS == 0 {
 			return d
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/findings/internal/contests"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -44,7 +45,7 @@ func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 		low := slices.Index(cycle, slices.Min(cycle))
 		cycles = append(cycles, append(slices.Clone(cycle[low:]), cycle[:low]...))
 	}
-	slices.SortFunc(cycles, func(a, b []sampler.ThreadID) int { return int(a[0]) - int(b[0]) })
+	sorting.By(cycles, func(a, b []sampler.ThreadID) int { return int(a[0]) - int(b[0]) })
 	return cycles
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/loop"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -12,13 +13,22 @@ import (
 // ruleLoopBlocked is the rule of a fiber that keeps its thread's other fibers from running.
 const ruleLoopBlocked = "loop_blocked"
 
+const loopAdvice = "move this work to a thread or a process, or split it: other fibers run only while this one waits " +
+	"through the scheduler"
+
 // evalLoopBlocked: a fiber computes or blocks, and the thread's other fibers wait.
 func evalLoopBlocked(w *window) hit {
 	var h hit
 	for i := range w.states {
 		ts := &w.states[i]
 		x := w.watch(ts.Thread)
-		if x == nil || x.loop.NS() == 0 || x.flags&stackkind.Require != 0 || waitsForEvents(ts) {
+		if x == nil || x.flags&stackkind.Require != 0 {
+			continue
+		}
+		if o := w.oftenBlocked(ts, x); o.score > h.score {
+			h = o
+		}
+		if x.loop.NS() == 0 || waitsForEvents(ts) {
 			continue
 		}
 		ns, behind := x.loop.NS(), w.fibersOf(ts.Thread)
@@ -38,10 +48,27 @@ func evalLoopBlocked(w *window) hit {
 			}
 			h.text += "; " + units.Plural(behind, "other fiber", "other fibers") + " of the thread " +
 				tense("cannot run", "could not run")
-			h.next = "move this work to a thread or a process, or split it: other fibers run only while this one waits " +
-				"through the scheduler"
+			h.next = loopAdvice
 		}
 	}
+	return h
+}
+
+// oftenBlocked: fibers compute or block again and again, so that the thread's other fibers wait most of the time.
+func (w *window) oftenBlocked(ts *gvl.ThreadState, x *watch) hit {
+	sum, longest, n, stack := x.loop.Often()
+	behind := w.fibersOf(ts.Thread)
+	h := hit{score: least(float64(sum)/w.limits.loopOften, float64(behind)/w.limits.loopFibers), severity: SeverityWarn,
+		stack: stack, threads: []sampler.ThreadID{ts.Thread}}
+	if n == 0 || h.score < 1 {
+		return hit{}
+	}
+	h.explains = min(sum, w.sampledNS)
+	h.title = "Event loop blocked"
+	h.text = w.name(ts.Thread) + " " + tense("has run", "ran") + " single fibers for " + units.ProseDuration(sum) + " of the last " +
+		units.ProseDuration(loop.OverNS) + ", up to " + units.ProseDuration(longest) + " each, last" + w.in(stack) +
+		"; up to " + units.Plural(behind, "other fiber", "other fibers") + " of the thread " + tense("wait", "waited") + " meanwhile"
+	h.next = loopAdvice
 	return h
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poolUse is a pool, and how its threads are told: by a method that hands out, or by Active Record's own list.
+// poolUse is a pool and the threads that hold its objects. They are known from a method that hands out objects, or
+// from Active Record's own list.
 type poolUse struct {
 	// gate is nil for Active Record's pools, queue zero for all others.
 	gate    *gates.Gate

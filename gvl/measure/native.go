@@ -2,9 +2,9 @@ package measure
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -118,7 +118,7 @@ func (w *nativeWaits) stat() ([]report.StatNativeWait, *report.StatNativeReads) 
 		threads[p][key.thread] = true
 		out[i].NS, out[i].Stays, out[i].Threads = out[i].NS+x.ns, out[i].Stays+1, len(threads[p])
 	}
-	slices.SortStableFunc(out, func(a, b report.StatNativeWait) int { return cmp.Compare(b.NS, a.NS) })
+	sorting.StableBy(out, func(a, b report.StatNativeWait) int { return cmp.Compare(b.NS, a.NS) })
 	if w.watch == nil { // a recording
 		return out[:min(len(out), maxNativePlaces)], nil
 	}
@@ -137,7 +137,7 @@ func sortedStays(stays map[stayOf]*nativeWait) []stayOf {
 	for key := range stays {
 		keys = append(keys, key)
 	}
-	slices.SortFunc(keys, func(a, b stayOf) int {
+	sorting.By(keys, func(a, b stayOf) int {
 		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.turns, b.turns))
 	})
 	return keys

@@ -2,10 +2,10 @@ package stream
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -127,7 +127,7 @@ func (c *Chain) Sum() ChainSum {
 	for k, p := range c.sums {
 		s.Parts = append(s.Parts, ChainPart{Thread: k.thread, State: k.state, Method: k.method, Stack: p.stack, NS: p.ns})
 	}
-	slices.SortFunc(s.Parts, func(x, y ChainPart) int {
+	sorting.By(s.Parts, func(x, y ChainPart) int {
 		return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Thread, y.Thread), cmp.Compare(x.State, y.State), cmp.Compare(x.Method, y.Method))
 	})
 	return s

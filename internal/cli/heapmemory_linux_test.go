@@ -184,3 +184,54 @@ Process.kill(:KILL, child)`, rubytest.Options{})
 	p.Send(t, "")
 	p.Wait(t)
 }
+
+// growingProgram lets its memory grow by 40 MB a second: memory of C code, Ruby's Strings, or none of both.
+const growingProgram = `
+require "fiddle"
+def function(name, args, result) Fiddle::Function.new(Fiddle::Handle::DEFAULT[name], args, result); end
+MALLOC = function("malloc", [Fiddle::TYPE_SIZE_T], Fiddle::TYPE_VOIDP)
+SET = function("memset", [Fiddle::TYPE_VOIDP, Fiddle::TYPE_INT, Fiddle::TYPE_SIZE_T], Fiddle::TYPE_VOIDP)
+KEPT = []
+puts "ready"; $stdout.flush
+loop do
+  20.times do
+    if ARGV[0] == "c"
+      SET.call(MALLOC.call(100_000), 1, 100_000)
+    elsif ARGV[0] == "ruby"
+      KEPT << "x" * 100_000
+    end
+  end
+  sleep 0.05
+end`
+
+// TestHeapMemoryGrown tells memory of C code that grows from Ruby's objects. No class is named for the first.
+func TestHeapMemoryGrown(t *testing.T) {
+	rubytest.Long(t)
+	for arg, is := range map[string]string{"c": "c_code", "ruby": "objects", "none": ""} {
+		t.Run(arg, func(t *testing.T) {
+			t.Parallel()
+			p := rubytest.One(t).Start(t, growingProgram, rubytest.Options{Args: []string{arg}})
+			p.Expect(t, "ready")
+			js := run(t, "heap", strconv.Itoa(p.PID), "-d", "3s", "--json", "--overhead", "off")
+			js.want(t, 0)
+			var h report.Heap
+			if err := json.Unmarshal([]byte(js.out), &h); err != nil {
+				t.Fatal(err)
+			}
+			g := h.Memory.Grown
+			switch {
+			case is == "" && g != nil:
+				t.Errorf("memory that stays grows: %+v", g)
+			case is == "":
+			case g == nil || g.Is != is || g.Part != sampler.MemoryMalloc || g.Bytes < grownBytes || g.PartBytes > g.Bytes:
+				t.Errorf("%+v", g)
+			}
+			if is == "c_code" && len(h.Growth.Classes) > 0 {
+				t.Errorf("%+v", h.Growth.Classes)
+			}
+		})
+	}
+}
+
+// grownBytes is the least growth of memory that is named.
+const grownBytes = 8_000_000

@@ -7,9 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 // DateFormat is the time in the name of a dated file, in UTC.
@@ -75,6 +76,6 @@ func DatedFiles(folder *os.Root, limit int, pattern *regexp.Regexp) (list []Date
 			list = append(list, DatedFile{name, at, info.Size()})
 		}
 	})
-	slices.SortStableFunc(list, func(a, b DatedFile) int { return a.At.Compare(b.At) })
+	sorting.StableBy(list, func(a, b DatedFile) int { return a.At.Compare(b.At) })
 	return list, err
 }

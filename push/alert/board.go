@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/push"
 )
 
@@ -268,7 +269,7 @@ func (b *Board) drop(f *Followed, now time.Time, rule string, unread bool) {
 func (b *Board) Step(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, k := range slices.SortedFunc(maps.Keys(b.alerts), compareKeys) {
+	for _, k := range sorting.Sorted(maps.Keys(b.alerts), compareKeys) {
 		a := b.alerts[k]
 		if !a.decided && now.Sub(a.since) >= gatherFor {
 			b.decide(k, a, now)
@@ -365,7 +366,7 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 func (b *Board) Finish(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, k := range slices.SortedFunc(maps.Keys(b.alerts), compareKeys) {
+	for _, k := range sorting.Sorted(maps.Keys(b.alerts), compareKeys) {
 		a := b.alerts[k]
 		if !a.decided {
 			b.decide(k, a, now)
@@ -427,7 +428,7 @@ func (b *Board) Counts() (list []Count, leftOut int64) {
 	for _, c := range all {
 		list = append(list, *c)
 	}
-	slices.SortFunc(list, func(x, y Count) int {
+	sorting.By(list, func(x, y Count) int {
 		return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Rule, y.Rule), cmp.Compare(x.Severity, y.Severity))
 	})
 	return list, b.leftOut

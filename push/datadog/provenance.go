@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 // provenance is code-provenance.json: the libraries of files.
@@ -57,7 +59,7 @@ func provenanceOf(p *profile.Profile, ruby string) provenance {
 	byName := func(a, b *library) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
 	}
-	for _, lib := range slices.SortedFunc(maps.Values(libraries), byName) {
+	for _, lib := range sorting.Sorted(maps.Values(libraries), byName) {
 		if len(lib.Paths) > 0 {
 			out.V1 = append(out.V1, *lib)
 		}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/push"
 )
@@ -170,7 +171,7 @@ func (d *Folder) rotate(folder *os.Root, now time.Time) {
 		}
 		return f.At
 	}
-	slices.SortStableFunc(d.kept, func(a, b safefile.DatedFile) int { return order(a).Compare(order(b)) })
+	sorting.StableBy(d.kept, func(a, b safefile.DatedFile) int { return order(a).Compare(order(b)) })
 	n := 0
 	for n < len(d.kept)-1 && (d.bytes > d.maxBytes || now.Sub(d.kept[n].At) > d.maxAge) {
 		if err := folder.Remove(d.kept[n].Name); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,9 +11,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/protobuf"
 )
@@ -116,7 +116,7 @@ func labelsOf(p *push.Period) push.Tags {
 		}
 		labels = labels.With(labelName(t.Key), t.Value)
 	}
-	slices.SortFunc(labels, func(a, b push.Tag) int { return cmp.Compare(a.Key, b.Key) })
+	sorting.By(labels, func(a, b push.Tag) int { return cmp.Compare(a.Key, b.Key) })
 	return labels
 }
 

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 const (
@@ -166,7 +166,7 @@ func (f *folder) list() ([]entry, error) {
 		}
 		out = append(out, entry{name: name, size: max(info.Size()-headerSize, 0)})
 	}
-	slices.SortFunc(out, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	sorting.By(out, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	for i := range out {
 		e := &out[i]
 		if marks[e.name] {

@@ -8,8 +8,10 @@ package growth
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -24,6 +26,11 @@ const (
 	riseShare, steadyShare = 0.85, 0.25
 	// minRise is the least growth, in objects, and minRate the least rate, in objects per second.
 	minRise, minRate = 20, 0.5
+	// leakNS is how long a class must grow, in ns, to be a leak: most caches are full by then. A leak does not slow
+	// down: in the last third it grows at leakPace of the pace of the first third or faster.
+	leakNS, leakPace = int64(5 * 60e9), 0.7
+	// fullShare is the part of a full cache, one in so many, by which it may still become larger.
+	fullShare = 100
 )
 
 // Class is a class that grows.
@@ -35,6 +42,13 @@ type Class struct {
 	PerSecond, BytesPerSecond float64
 	// Confirmed means that major collections left more objects each time.
 	Confirmed bool
+	// Leak means that it has grown for five minutes and does not slow down. Until then a cache that fills looks the
+	// same.
+	Leak bool
+	// StoppedNS is when it was full, CLOCK_MONOTONIC in ns. It is zero while the class grows.
+	StoppedNS int64
+	// atNS is the time of the last count in which it grew.
+	atNS int64
 }
 
 // Watch compares counts. Its zero value has none.
@@ -44,6 +58,11 @@ type Watch struct {
 	seen            int
 	firstNS, lastNS int64
 	last            *sampler.HeapCount
+	// growing are the classes that grow now, stopped the ones that were confirmed and ceased to grow, by name.
+	growing []Class
+	stopped map[string]Class
+	// restNS are the times of the last counts in which classes were as full as when they stopped. Each was in stopped.
+	restNS map[string]int64
 }
 
 // point is a count that can be compared: a collection came between it and the one before, else no object became old.
@@ -77,6 +96,33 @@ func (w *Watch) Add(c *sampler.HeapCount) {
 		w.points = w.points[:maxPoints/2]
 	}
 	w.points = append(w.points, p)
+	w.follow(w.growing, p)
+}
+
+// follow finds the classes that grow now, and notes which of the ones before have stopped.
+func (w *Watch) follow(before []Class, now point) {
+	w.growing = w.named()
+	if w.stopped == nil {
+		w.stopped, w.restNS = make(map[string]Class), make(map[string]int64)
+	}
+	for _, k := range w.growing {
+		delete(w.stopped, k.Name)
+	}
+	for name, k := range w.stopped {
+		if now.old[name] <= k.To+max(minRise, k.To/fullShare) {
+			w.restNS[name] = now.ns
+		}
+	}
+	for _, k := range before {
+		grows := slices.ContainsFunc(w.growing, func(g Class) bool { return g.Name == k.Name })
+		seconds := float64(now.ns-k.atNS) / 1e9
+		if full := float64(k.To) + max(minRise, steadyShare*k.PerSecond*seconds); !grows && k.Confirmed && float64(now.old[k.Name]) <= full &&
+			now.old[k.Name] > k.From && len(w.restNS) < sampler.MaxHeapClasses {
+			k.Leak, k.StoppedNS = false, now.ns
+			w.restNS[k.Name] = now.ns
+			w.stopped[k.Name] = k
+		}
+	}
 }
 
 // Counts returns how many counts were taken, and how many of them can be compared.
@@ -97,7 +143,17 @@ func (w *Watch) Majors() uint64 {
 }
 
 // Classes returns the classes that grow, the one with most bytes per second first.
-func (w *Watch) Classes() []Class {
+func (w *Watch) Classes() []Class { return w.growing }
+
+// Stopped returns the classes that grew and have stopped, the one that stopped last first: caches that are full.
+func (w *Watch) Stopped() []Class {
+	return slices.SortedFunc(maps.Values(w.stopped), func(a, b Class) int {
+		return cmp.Or(cmp.Compare(b.StoppedNS, a.StoppedNS), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// named finds the classes that grow.
+func (w *Watch) named() []Class {
 	if !w.Enough() {
 		return nil
 	}
@@ -113,14 +169,15 @@ func (w *Watch) Classes() []Class {
 		if sure {
 			grown = left
 		}
-		if !grown.rises() || len(left.values) > 1 && !left.rises() {
+		if len(grown.values) <= minSteps || !grown.rises() || len(left.values) > 1 && !left.rises() {
 			continue
 		}
 		rate := grown.rate()
 		list = append(list, Class{Name: k.Name, From: grown.values[0], To: grown.values[len(grown.values)-1], PerSecond: rate,
-			BytesPerSecond: rate * float64(k.Bytes()) / float64(k.Objects), Confirmed: sure})
+			BytesPerSecond: rate * float64(k.Bytes()) / float64(k.Objects), Confirmed: sure, Leak: sure && grown.leaks(),
+			atNS: w.points[len(w.points)-1].ns})
 	}
-	slices.SortFunc(list, func(a, b Class) int {
+	sorting.By(list, func(a, b Class) int {
 		return cmp.Or(cmp.Compare(b.BytesPerSecond, a.BytesPerSecond), cmp.Compare(a.Name, b.Name))
 	})
 	return list
@@ -151,12 +208,17 @@ type series struct {
 // the least of some neighbours: garbage since a collection weighs less then.
 func (w *Watch) series(name string, at []int) (s series) {
 	n, index := len(w.points), func(i int) int { return i }
-	together := 1
+	together, first := 1, 0
 	if at != nil {
 		n, index = len(at), func(i int) int { return at[i] }
-		together = max(1, n/minMajors)
 	}
-	for i := 0; i+together <= n; i += together {
+	for first < n && w.points[index(first)].ns < w.restNS[name] { // what grows again is judged by what came since
+		first++
+	}
+	if at != nil {
+		together = max(1, (n-first)/minMajors)
+	}
+	for i := first; i+together <= n; i += together {
 		p := &w.points[index(i)]
 		least := p.old[name]
 		for k := i + 1; k < i+together; k++ {
@@ -180,6 +242,18 @@ func (s *series) rate() float64 {
 		return 0
 	}
 	return float64(s.values[last]-s.values[0]) * 1e9 / float64(s.ns[last]-s.ns[0])
+}
+
+// leaks reports whether it has grown for long and does not slow down.
+func (s *series) leaks() bool {
+	last := len(s.values) - 1
+	if last < 3 || s.ns[last]-s.ns[0] < leakNS {
+		return false
+	}
+	third := last / 3
+	first := series{ns: s.ns[:third+1], values: s.values[:third+1]}
+	end := series{ns: s.ns[last-third:], values: s.values[last-third:]}
+	return end.rate() >= leakPace*first.rate()
 }
 
 // rises reports whether it grows all the time, and by more than it falls at once.

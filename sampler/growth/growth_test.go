@@ -1,6 +1,7 @@
 package growth
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -40,23 +41,37 @@ func TestGrowth(t *testing.T) {
 		name    string
 		p       program
 		seconds float64
-		// rate is the rate of the class that is named, or zero; sure that it is confirmed.
+		// rate is the rate of the class that is named, or zero; sure that it is confirmed, leak that it is a leak.
 		rate float64
 		sure bool
+		leak bool
 	}{
-		{"a slow leak", program{alive: func(s float64) float64 { return 500 + 20*s }}, 20, 20, false},
-		{"a slow leak over major collections", program{alive: func(s float64) float64 { return 500 + 20*s }, major: 4}, 30, 20, true},
-		{"a leak beside garbage", program{alive: func(s float64) float64 { return 100 * s }, garbage: 3000, major: 5}, 90, 100, true},
-		{"garbage alone, swept by major collections", program{alive: func(float64) float64 { return 30000 }, garbage: 3000, major: 5}, 60, 0, false},
-		{"garbage alone, of one major collection", program{alive: func(float64) float64 { return 30000 }, garbage: 3000, major: 11}, 20, 0, false},
-		{"a cache that fills", program{alive: func(s float64) float64 { return min(60000, 1000*s) }, major: 5}, 50, 1000, true},
-		{"a cache that was filled at half of the time", program{alive: func(s float64) float64 { return min(20000, 1000*s) }, major: 5}, 40, 0, false},
-		{"a bounded cache", program{alive: func(float64) float64 { return 20000 }, major: 7}, 40, 0, false},
-		{"a sawtooth", program{alive: saw(5000), major: 3}, 40, 0, false},
-		{"a sawtooth without major collections", program{alive: saw(5000)}, 40, 0, false},
-		{"a restless program", program{alive: func(float64) float64 { return 20000 + 2000*noise.Float64() }, major: 3}, 60, 0, false},
-		{"one object a minute", program{alive: func(s float64) float64 { return 20000 + s/60 }}, 60, 0, false},
-		{"too short", program{alive: func(s float64) float64 { return 1000 * s }}, 8, 0, false},
+		{"a slow leak", program{alive: func(s float64) float64 { return 500 + 20*s }}, 20, 20, false, false},
+		{"a slow leak over major collections",
+			program{alive: func(s float64) float64 { return 500 + 20*s }, major: 4}, 30, 20, true, false},
+		{"a leak beside garbage",
+			program{alive: func(s float64) float64 { return 100 * s }, garbage: 3000, major: 5}, 90, 100, true, false},
+		{"garbage alone, swept by major collections",
+			program{alive: func(float64) float64 { return 30000 }, garbage: 3000, major: 5}, 60, 0, false, false},
+		{"garbage alone, of one major collection",
+			program{alive: func(float64) float64 { return 30000 }, garbage: 3000, major: 11}, 20, 0, false, false},
+		{"a cache that fills",
+			program{alive: func(s float64) float64 { return min(60000, 1000*s) }, major: 5}, 50, 1000, true, false},
+		{"a cache that was filled at half of the time",
+			program{alive: func(s float64) float64 { return min(20000, 1000*s) }, major: 5}, 40, 0, false, false},
+		{"a bounded cache", program{alive: func(float64) float64 { return 20000 }, major: 7}, 40, 0, false, false},
+		{"a sawtooth", program{alive: saw(5000), major: 3}, 40, 0, false, false},
+		{"a sawtooth without major collections", program{alive: saw(5000)}, 40, 0, false, false},
+		{"a restless program",
+			program{alive: func(float64) float64 { return 20000 + 2000*noise.Float64() }, major: 3}, 60, 0, false, false},
+		{"one object a minute", program{alive: func(s float64) float64 { return 20000 + s/60 }}, 60, 0, false, false},
+		{"a leak of five minutes",
+			program{alive: func(s float64) float64 { return 500 + 20*s }, major: 10}, 360, 20, true, true},
+		{"a cache that fills more and more slowly",
+			program{alive: func(s float64) float64 { return 60000 * (1 - math.Exp(-s/200)) }, major: 10}, 360, 139, true, false},
+		{"a boot",
+			program{alive: func(s float64) float64 { return 40000 * min(1, s/20) }, major: 4}, 300, 0, false, false},
+		{"too short", program{alive: func(s float64) float64 { return 1000 * s }}, 8, 0, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			list := c.p.watch(c.seconds).Classes()
@@ -65,7 +80,7 @@ func TestGrowth(t *testing.T) {
 				if len(list) > 0 {
 					t.Errorf("%+v is named", list)
 				}
-			case len(list) != 1 || list[0].Name != "Entry" || list[0].Confirmed != c.sure:
+			case len(list) != 1 || list[0].Name != "Entry" || list[0].Confirmed != c.sure || list[0].Leak != c.leak:
 				t.Errorf("%+v", list)
 			case list[0].PerSecond < 0.9*c.rate || list[0].PerSecond > 1.1*c.rate:
 				t.Errorf("%g a second, not %g", list[0].PerSecond, c.rate)
@@ -73,6 +88,30 @@ func TestGrowth(t *testing.T) {
 				t.Errorf("%+v", list[0])
 			}
 		})
+	}
+}
+
+// TestGrowthStops fills a cache: it is named while it fills. When it is full, it is named as stopped, with its rate.
+// Then it grows again.
+func TestGrowthStops(t *testing.T) {
+	alive := func(s float64) float64 { return min(20000, 1000*s) + 100*max(0, s-60) }
+	for _, c := range []struct {
+		seconds        float64
+		grows, stopped bool
+	}{{18, true, false}, {30, false, true}, {60, false, true}, {200, true, false}} {
+		w := program{alive: alive, major: 2}.watch(c.seconds)
+		stopped := w.Stopped()
+		if len(w.Classes()) > 0 != c.grows || len(stopped) > 0 != c.stopped {
+			t.Errorf("after %g s %+v grow, %+v have stopped", c.seconds, w.Classes(), stopped)
+			continue
+		}
+		if !c.stopped {
+			continue
+		}
+		k := stopped[0]
+		if k.Name != "Entry" || k.To != 20000 || k.StoppedNS < 20e9 || k.StoppedNS > 30e9 || k.PerSecond < 700 {
+			t.Errorf("after %g s %+v", c.seconds, stopped)
+		}
 	}
 }
 

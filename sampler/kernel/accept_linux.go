@@ -3,10 +3,10 @@ package kernel
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -89,7 +89,7 @@ func (d *sockDiag) queues(wanted map[uint64]*listening) ([]sampler.Listener, err
 			}
 		}
 	}
-	slices.SortFunc(list, sampler.Listener.Compare)
+	sorting.By(list, sampler.Listener.Compare)
 	return list, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -137,7 +138,7 @@ func (u *cpuUses) look(nowNS int64) {
 
 // sortUsers puts those with most CPU time first.
 func sortUsers(list []sampler.CPUUser) {
-	slices.SortFunc(list, func(a, b sampler.CPUUser) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.PID, b.PID)) })
+	sorting.By(list, func(a, b sampler.CPUUser) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.PID, b.PID)) })
 }
 
 // processes reads the CPU times of the machine and of each process. If compare is true, it sets users to the processes

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -384,7 +385,7 @@ func (m *procMemory) divide(ruby []attach.Span, out *sampler.MemoryParts) error 
 			out.Parts = append(out.Parts, sampler.MemoryPart{Kind: kind, Bytes: n})
 		}
 	}
-	slices.SortFunc(out.Parts, func(x, y sampler.MemoryPart) int {
+	sorting.By(out.Parts, func(x, y sampler.MemoryPart) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Kind, y.Kind))
 	})
 	return nil

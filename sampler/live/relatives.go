@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
@@ -353,7 +354,7 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 			known[pid] = true
 			fresh = append(fresh, relativeOf(id))
 		}
-		slices.SortFunc(fresh, byPID)
+		sorting.By(fresh, byPID)
 		for _, r := range fresh {
 			g.add(r)
 		}

@@ -73,3 +73,58 @@ func TestHeapGrowth(t *testing.T) {
 		}
 	})
 }
+
+// quietProgram does what grows and is no leak: it loads code at first, replaces what a full cache holds, fills a list
+// that it empties, and keeps requests' objects over some collections. Major collections are rare.
+const quietProgram = `
+class Booted; end
+class Cached; end
+class Listed; end
+class Request; end
+booted, cache, list, ring = [], Array.new(3000) { Cached.new }, [], []
+round = 0
+puts "ready"; $stdout.flush
+while $stdin.gets
+  round += 1
+  1500.times { booted << Booted.new } if round <= 12
+  300.times { |i| cache[(round * 300 + i) % 3000] = Cached.new }
+  list.clear if round % 13 == 0
+  60.times { list << Listed.new }
+  3.times do
+    400.times { ring << Request.new }
+    ring.shift(400) if ring.size > 4000
+    2_000.times { |i| "churn #{i}" }
+    GC.start(full_mark: false)
+  end
+  GC.start if round % 6 == 0
+  puts "done"; $stdout.flush
+end
+`
+
+// TestHeapGrowthQuiet counts for five minutes of a clock of its own. No class is named as a leak at any time. After the
+// start, none is said to grow for certain.
+func TestHeapGrowthQuiet(t *testing.T) {
+	rubytest.Long(t)
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, quietProgram, rubytest.Options{})
+		p.Expect(t, "ready")
+		reader := openReader(t, p.PID)
+		const rounds, secondsARound, boot = 150, 2, 30
+		var watch growth.Watch
+		for round := 1; round <= rounds; round++ {
+			p.Send(t, "go")
+			p.Expect(t, "done")
+			count, err := reader.CountHeap(context.Background(), func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			count.BeganNS = int64(round) * secondsARound * 1e9
+			watch.Add(count)
+			for _, k := range watch.Classes() {
+				if k.Leak || k.Confirmed && round > boot {
+					t.Errorf("round %d: %+v", round, k)
+				}
+			}
+		}
+	})
+}

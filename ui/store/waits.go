@@ -3,11 +3,11 @@ package store
 import (
 	"cmp"
 	"math"
-	"slices"
 	"sort"
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -147,7 +147,7 @@ func (s *waitSlot) keep(e *WaitEvent) {
 	if len(s.longest) < longestEach {
 		s.longest = append(s.longest, *e)
 		if len(s.longest) == longestEach {
-			slices.SortFunc(s.longest, func(x, y WaitEvent) int { return cmp.Compare(x.LenNS, y.LenNS) }) // a sorted list is a heap
+			sorting.By(s.longest, func(x, y WaitEvent) int { return cmp.Compare(x.LenNS, y.LenNS) }) // a sorted list is a heap
 		}
 		return
 	}
@@ -383,7 +383,7 @@ func (w *waitEvents) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list
 		}
 	}
 	for _, t := range out {
-		slices.SortStableFunc(t.Longest, func(x, y WaitEvent) int { return int(min(max(y.Length().NS-x.Length().NS, -1), 1)) })
+		sorting.StableBy(t.Longest, func(x, y WaitEvent) int { return int(min(max(y.Length().NS-x.Length().NS, -1), 1)) })
 		t.Longest = t.Longest[:min(len(t.Longest), list.AtMost)]
 	}
 	return out

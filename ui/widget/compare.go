@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/style"
@@ -60,7 +60,7 @@ func (v *flameBase) compare(before, after *flamegraph.Tree, d flamegraph.Diff) {
 			v.Changes = append(v.Changes, change{label, delta})
 		}
 	}
-	slices.SortFunc(v.Changes, func(x, y change) int {
+	sorting.By(v.Changes, func(x, y change) int {
 		return cmp.Or(cmp.Compare(math.Abs(y.Share), math.Abs(x.Share)), cmp.Compare(x.Label, y.Label))
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
@@ -301,7 +302,7 @@ func (w *panelWalk) list(of map[flamegraph.FuncKey]*PanelRow) []PanelRow {
 			out = append(out, *r)
 		}
 	}
-	slices.SortFunc(out, func(x, y PanelRow) int {
+	sorting.By(out, func(x, y PanelRow) int {
 		return cmp.Or(cmp.Compare(y.Weight, x.Weight), cmp.Compare(y.Total, x.Total), cmp.Compare(x.Label, y.Label),
 			cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Kind, y.Kind))
 	})

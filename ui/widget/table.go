@@ -5,6 +5,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
 )
@@ -84,7 +85,7 @@ func (t *Table[R, K]) Sort(rows []R) {
 	if i := slices.IndexFunc(t.Columns, func(c Column[R]) bool { return c.Order != "" && c.Order == t.By }); i >= 0 {
 		compare = t.Columns[i].Compare
 	}
-	slices.SortStableFunc(rows, func(x, y R) int {
+	sorting.StableBy(rows, func(x, y R) int {
 		if t.Reverse {
 			return -compare(x, y)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -144,7 +145,7 @@ func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 		byText[k] = len(merged)
 		merged = append(merged, p)
 	}
-	slices.SortStableFunc(merged, func(x, y Spot) int {
+	sorting.StableBy(merged, func(x, y Spot) int {
 		return cmp.Or(cmp.Compare(len(y.Names), len(x.Names)),
 			cmp.Compare(slices.Index(gvl.ByUrgency[:], x.State), slices.Index(gvl.ByUrgency[:], y.State)), cmp.Compare(x.frames, y.frames))
 	})

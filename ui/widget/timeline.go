@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/timeline"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -85,7 +86,7 @@ func (v *Timeline) BuildRows(threads scene.Threads, budget int) {
 		}
 		return 1
 	}
-	slices.SortStableFunc(groups, func(x, y scene.Group) int { return cmp.Compare(tier(&x), tier(&y)) })
+	sorting.StableBy(groups, func(x, y scene.Group) int { return cmp.Compare(tier(&x), tier(&y)) })
 	v.Rows = v.Rows[:0]
 	open := v.openGroups(groups, budget)
 	for _, g := range groups {

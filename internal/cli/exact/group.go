@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -137,7 +138,7 @@ func (g *Probed) Figures() *status.Exact {
 			out.Resting = append(out.Resting, status.Resting{PID: a.src.Process().PID, Until: until, Why: why})
 		}
 	}
-	slices.SortFunc(out.Resting, func(a, b status.Resting) int { return cmp.Compare(a.PID, b.PID) })
+	sorting.By(out.Resting, func(a, b status.Resting) int { return cmp.Compare(a.PID, b.PID) })
 	return out
 }
 

@@ -27,9 +27,10 @@ func Count(ctx context.Context, src *live.Source, length time.Duration) (h *expo
 		watch = new(growth.Watch)
 	}
 	every := min(max(length/countsWanted, leastCountEvery), mostCountEvery)
-	var before, memory *sampler.MemoryParts
+	var before export.Before
+	var memory *sampler.MemoryParts
 	if length > 0 {
-		before, _ = live.ReadMemory(ctx, src) // the count tells why nothing can be read
+		before.Memory, _ = live.ReadMemory(ctx, src) // the count tells why nothing can be read
 	}
 	for next := began; ; {
 		c, err := src.CountHeap(ctx)
@@ -46,6 +47,9 @@ func Count(ctx context.Context, src *live.Source, length time.Duration) (h *expo
 			break
 		}
 		last = c
+		if before.Count == nil {
+			before.Count = c
+		}
 		if watch != nil {
 			watch.Add(c)
 		}
@@ -65,7 +69,7 @@ func Count(ctx context.Context, src *live.Source, length time.Duration) (h *expo
 	}
 	h = export.NewHeap(src.Process(), last, watch)
 	if memory, err = live.ReadMemory(ctx, src); err == nil {
-		h.Memory(memory, before)
+		h.Memory(memory, last, before)
 	} else if note == "" {
 		note = fmt.Sprintf("what the memory consists of is left out: %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 const (
@@ -207,7 +208,7 @@ func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 			delete(k.order, name)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b keptFile) int {
+	sorting.StableBy(list, func(a, b keptFile) int {
 		if a.nth != 0 || b.nth != 0 {
 			return a.nth - b.nth
 		}

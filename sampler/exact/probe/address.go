@@ -33,6 +33,9 @@ func (a argument) is(r x86asm.Reg) bool {
 	return false
 }
 
+// placer finds a place for a probe in a function's first bytes. It returns the distance from the entry.
+type placer func(code []byte, needs argument) (int, error)
+
 // endbr64 is the instruction that marks the target of an indirect branch, which the decoder does not know.
 var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 

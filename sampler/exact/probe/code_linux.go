@@ -90,7 +90,7 @@ type CodeOptions struct {
 // VM, mappings are the process's. The error is ErrNoCode if no place is safe and cheap. It is also ErrTranslated if
 // the CPU does not run that code itself.
 func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions) (Code, error) {
-	c, err := findCode(p, module, mappings, o, runtime.GOARCH)
+	c, err := findCode(p, module, mappings, o, runtime.GOARCH, ownPlace)
 	if err == nil {
 		if err = checkNative(p, module, mappings, c.static); err != nil {
 			err = errors.Join(err, c.Close())
@@ -102,8 +102,8 @@ func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mappin
 	return c, nil
 }
 
-// findCode is FindCode on a machine of a kind, as Go calls it.
-func findCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions, goarch string) (Code, error) {
+// findCode is FindCode on a machine of a kind, as Go calls it. place decodes the instructions of that kind.
+func findCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions, goarch string, place placer) (Code, error) {
 	set, ok := instructionSetOf(module.Machine)
 	if !ok {
 		return Code{}, fmt.Errorf("exact mode is for x86_64 as yet, and this Ruby is for %s", module.Machine)
@@ -111,7 +111,7 @@ func findCode(p *attach.Process, module *attach.Module, mappings []attach.Mappin
 	if set.goarch != goarch {
 		return Code{}, fmt.Errorf("this Ruby is for %s, and the machine is not: the kernel knows nothing of the instructions that an emulator runs", module.Machine)
 	}
-	f := finder{p: p, module: module, mappings: mappings, libc: o.LibC, set: set}
+	f := finder{p: p, module: module, mappings: mappings, libc: o.LibC, set: set, place: place}
 	defer f.close()
 	c, err := f.find(o.Before33)
 	if err != nil {
@@ -127,6 +127,7 @@ type finder struct {
 	mappings []attach.Mapping
 	libc     bool
 	set      instructionSet
+	place    placer
 	// library is the C library's file with the functions, once it is needed.
 	library *attach.Module
 	code    Code
@@ -213,7 +214,7 @@ func (f *finder) site(fn function, own bool) (site, error) {
 	if err := module.ReadFileAt(code, s.offset); err != nil {
 		return s, err
 	}
-	n, err := f.set.place(code, s.argument)
+	n, err := f.place(code, s.argument)
 	if err != nil {
 		return s, fmt.Errorf("%s of %s: %w", s.symbol, module.Path, err)
 	}

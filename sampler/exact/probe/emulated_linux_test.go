@@ -24,7 +24,7 @@ func TestCodeOfARM(t *testing.T) {
 			if _, err := FindCode(proc, module, maps, o); !errors.Is(err, ErrNoCode) || !strings.Contains(err.Error(), "this Ruby is for aarch64, and the machine is not") {
 				t.Errorf("%v", err)
 			}
-			code, err := findCode(proc, module, maps, o, "arm64")
+			code, err := findCode(proc, module, maps, o, "arm64", placeARM)
 			if err != nil {
 				t.Fatal(err)
 			}

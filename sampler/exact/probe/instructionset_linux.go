@@ -24,8 +24,6 @@ type instructionSet struct {
 	breakpoint []byte
 	// entryBytes bounds the distance from a function's entry at which a probe is put, in bytes.
 	entryBytes int
-	// place finds it in a function's first bytes: how far it is from the entry.
-	place func(code []byte, needs argument) (int, error)
 	// relocations are the kinds by which the dynamic linker puts a function's address into a word.
 	relocations []uint32
 	// calls finds in code the calls of functions, by the words that have their addresses: a list of addresses for each
@@ -38,7 +36,7 @@ type instructionSet struct {
 func x86() instructionSet {
 	return instructionSet{
 		goarch: "amd64", machine: "x86_64", first: 112, second: 104, threadPointer: []string{"thread", "fsbase"},
-		breakpoint: []byte{0xcc}, entryBytes: maxEntryBytes, place: place, calls: callsIn,
+		breakpoint: []byte{0xcc}, entryBytes: maxEntryBytes, calls: callsIn,
 		relocations: []uint32{uint32(elf.R_X86_64_JMP_SLOT), uint32(elf.R_X86_64_GLOB_DAT), uint32(elf.R_X86_64_64)},
 	}
 }
@@ -50,7 +48,7 @@ func arm64() instructionSet {
 	const brk = 0xd4200000 | 5<<5
 	return instructionSet{
 		goarch: "arm64", machine: "aarch64", untried: true, first: 0, second: 8, threadPointer: []string{"thread", "uw", "tp_value"},
-		breakpoint: binary.LittleEndian.AppendUint32(nil, brk), entryBytes: maxEntryBytesARM, place: placeARM, calls: callsInARM,
+		breakpoint: binary.LittleEndian.AppendUint32(nil, brk), entryBytes: maxEntryBytesARM, calls: callsInARM,
 		relocations: []uint32{uint32(elf.R_AARCH64_JUMP_SLOT), uint32(elf.R_AARCH64_GLOB_DAT), uint32(elf.R_AARCH64_ABS64)},
 	}
 }

@@ -18,13 +18,12 @@ import (
 // TestProbedIsEmulated: the function on which the cost of a hit is measured begins with an instruction of those that
 // are probed.
 func TestProbedIsEmulated(t *testing.T) {
-	set, ok := instructionSetOf(runtime.GOARCH)
-	if !ok {
+	if ownPlace == nil {
 		t.Fatalf("not written for %s", runtime.GOARCH)
 	}
 	at := addressOfProbed()
 	code := bytes.Clone(unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), 4))
-	if n, err := set.place(code, firstArgument); n != 0 || err != nil {
+	if n, err := ownPlace(code, firstArgument); n != 0 || err != nil {
 		t.Errorf("% x: at %d, %v", code, n, err)
 	}
 	probed()

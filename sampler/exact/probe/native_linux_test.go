@@ -207,7 +207,7 @@ func TestPatched(t *testing.T) {
 			if _, err := memory.WriteAt([]byte(b.text), int64(s.at)); err != nil {
 				t.Fatal(err)
 			}
-			c, err := findCode(proc, module, maps, o, "amd64")
+			c, err := findCode(proc, module, maps, o, "amd64", place)
 			c.Close()
 			if errors.Is(err, errPatched) != b.refused || (err != nil) != b.refused {
 				t.Errorf("% x: %v", b.text, err)

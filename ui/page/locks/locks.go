@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -164,7 +165,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 			locks++
 		}
 	}
-	slices.SortStableFunc(all[:locks], func(x, y account.Contended) int { // those that cost most first
+	sorting.StableBy(all[:locks], func(x, y account.Contended) int { // those that cost most first
 		return cmp.Or(cmp.Compare(costs[y.Object].WaitedNS, costs[x.Object].WaitedNS), cmp.Compare(x.Object, y.Object))
 	})
 	p.Locks.Rows, p.ByPlace.Rows, p.Both.Rows = p.Locks.Rows[:0], p.ByPlace.Rows[:0], p.Both.Rows[:0]

@@ -28,6 +28,12 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		a.Put(3, a.H/2, "nothing measured yet", t.Dimmed())
 		return
 	}
+	if p.Counts.Last != nil {
+		if text := p.Counts.Last.GrownText(); text != "" {
+			n := putWrapped(a, 0, text, canvas.Style{FG: t.Warn})
+			a = a.Sub(0, n, a.W, a.H-n)
+		}
+	}
 	figures := p.Figures(sc)
 	columns := 1
 	if a.W >= scene.WideWidth {
@@ -142,8 +148,8 @@ type figure struct {
 	Of         float64
 }
 
-// leastTelling are the figures that a small terminal leaves out, the first first: how much grew and what is near its limit must
-// not be what has no room.
+// leastTelling are the figures that a small terminal leaves out, the first first. There must be room for how much grew
+// and for what is near its limit.
 var leastTelling = []string{"unprotected", "survived", "phase", "context switches", "old malloc", "malloc increase",
 	"last collection", "memory pressure", "CPU", "major faults", "new objects"}
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -26,16 +29,20 @@ const (
 	collectorPart part = iota
 	classesPart
 	typesPart
+	slotsPart    // the slots by size, and how full their pages are
 	consistsPart // what the resident memory consists of
 	numParts
 )
 
-var partNames = [numParts]string{"collector", "classes", "types", "parts"}
+var partNames = [numParts]string{"collector", "classes", "types", "slots", "parts"}
 
 const (
 	// countEvery is the interval between the beginnings of two counts. A count that takes long is followed by a rest of
 	// countRest times its length, so that the samples have their part of the budget.
 	countEvery, countRest = 10 * time.Second, 2
+	// quickMemory is how long reading what the memory consists of may take, if that is to be done with each count.
+	// Otherwise it is read only while it is shown.
+	quickMemory = 2 * time.Second
 	// maxCurve bounds the points of a curve. Beyond it every second one is dropped.
 	maxCurve = 512
 )
@@ -54,9 +61,11 @@ type counts struct {
 	// the first. markNS is the time of that mark, or zero.
 	base           [numParts]map[string]report.HeapKind
 	baseNS, markNS int64
-	// first is what the memory consisted of at the base. consists are its curves.
-	first    *sampler.MemoryParts
+	// first is the first count for which it is known what the memory consisted of. consists are its curves. slow means
+	// that reading it takes long.
+	first    export.Before
 	consists []*series
+	slow     bool
 }
 
 // answer is what holds objects, or which are the largest.
@@ -115,15 +124,52 @@ func (answerMsg) ForPage() {}
 // LastCount returns the last count of the live objects. It is nil before the first.
 func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
 
-// Fetch returns the command that counts the heap, if a count is due and the page shows counts.
+// leastGrown and leastGrownShare are the least growth of the resident memory, in bytes and as a part of it. With such a
+// growth the heap is counted although the page shows the collector.
+const leastGrown, leastGrownShare = 8_000_000, 0.02
+
+// wanted reports whether counts are wanted: the page shows them, or the memory grows.
+func (p *Page) wanted(sc *scene.Scene) bool {
+	if sc.Page == scene.PageMemory && p.part != collectorPart {
+		return true
+	}
+	if slices.ContainsFunc(sc.Findings.Current(), func(f findings.Finding) bool { return f.ID == memoryGrows }) {
+		return true
+	}
+	grown := float64(p.At.Proc.RSSBytes - p.from.Proc.RSSBytes)
+	return sc.Page == scene.PageMemory && p.from.Proc.RSSBytes > 0 && grown >= max(leastGrown, leastGrownShare*float64(p.from.Proc.RSSBytes))
+}
+
+// memoryGrows is the finding that the memory grows.
+const memoryGrows = "memory_grows"
+
+// Growing adds to the finding that the memory grows which class grows most, and which keys show what holds it. It
+// changes the list.
+func (p *Page) Growing(list []findings.Finding) {
+	for i := range list {
+		f := &list[i]
+		if f.ID != memoryGrows || f.AgoNS != 0 || p.Counts.Last == nil {
+			continue
+		}
+		switch g := p.Counts.Last.Growth; {
+		case len(g.Classes) > 0:
+			f.Text += "; " + export.GrowingText(&g.Classes[0])
+			f.Next = "7, then → to classes: h on " + flamegraph.Printable(g.Classes[0].Name) + " shows what holds it"
+		case p.Counts.Last.GrownText() != "":
+			f.Text += ". " + strings.TrimSuffix(p.Counts.Last.GrownText(), ".")
+		}
+	}
+}
+
+// Fetch returns the command that counts the heap, if a count is due and wanted.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	sc, c := h.Showing(), &p.Counts
 	began := sc.Now()
-	if sc.Opt.Heap == nil || p.part == collectorPart || sc.Source.Done || c.busy || p.asked.waits() || began.Before(c.next) {
+	if sc.Opt.Heap == nil || !p.wanted(sc) || sc.Source.Done || c.busy || p.asked.waits() || began.Before(c.next) {
 		return nil
 	}
 	c.busy = true
-	reader, memory := sc.Opt.Heap(sc.Process.PID), p.part == consistsPart
+	reader, memory := sc.Opt.Heap(sc.Process.PID), p.part == consistsPart || !c.slow
 	return func() tea.Msg {
 		x := countMsg{of: p, began: began}
 		start := time.Now()
@@ -174,14 +220,17 @@ func (c *counts) add(sc *scene.Scene, x *countMsg) {
 	for _, k := range c.watch.Classes() {
 		c.named[k.Name] = k
 	}
+	if x.memory != nil {
+		c.slow = x.took-time.Duration(x.count.EndedNS-x.count.BeganNS) > quickMemory
+	}
 	memory := c.Last
 	c.Last, c.count = export.NewHeap(sc.Shareable(), x.count, &c.watch), x.count
 	switch {
 	case x.memory != nil:
-		if c.first == nil {
-			c.first = x.memory
+		if c.first.Memory == nil {
+			c.first = export.Before{Memory: x.memory, Count: x.count}
 		}
-		c.Last.Memory(x.memory, c.first)
+		c.Last.Memory(x.memory, x.count, c.first)
 		c.curves(x.memory)
 	case memory != nil:
 		c.Last.Heap.Memory = memory.Heap.Memory
@@ -342,7 +391,7 @@ func (p *Page) hurry(h scene.Host) tea.Cmd {
 	return nil
 }
 
-// leave closes the answer, and gives up what was asked.
+// leave closes the answer, and cancels a question in progress.
 func (p *Page) leave(h scene.Host) tea.Cmd {
 	p.asked.cancel()
 	p.asked = nil

@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -37,13 +38,18 @@ func (p *Page) kindColumns() []widget.Column[kindRow] {
 			}
 			return units.FineBytes(int64(r.Bytes)) + " "
 		}),
-		{Title: "share", Width: widget.Wide(7), Right: true, Drop: 1, Text: func(r kindRow, sc *scene.Scene) (string, canvas.Style) {
-			return units.FinePercent(r.Share), sc.Theme.Plain()
+		{Title: "of RSS", Width: widget.Wide(7), Right: true, Drop: 1, Text: func(r kindRow, sc *scene.Scene) (string, canvas.Style) {
+			if r.RSSShare == nil {
+				return "–", sc.Theme.Faded()
+			}
+			return units.FinePercent(*r.RSSShare), sc.Theme.Plain()
 		}},
 		number("objects", "objects", widget.Wide(11), 0, func(r kindRow) float64 { return float64(r.Objects) }, func(r kindRow) string { return count(r.Objects) }),
 		number("old", "old", widget.Wide(11), 3, func(r kindRow) float64 { return float64(r.Old) }, func(r kindRow) string { return count(r.Old) }),
-		number("new", "new", widget.Wide(0, scene.WideWidth, 11), 2, func(r kindRow) float64 { return float64(r.Objects - r.Old) },
-			func(r kindRow) string { return count(r.Objects - r.Old) }),
+		number("survived", "survived", widget.Wide(0, scene.WideWidth, 11), 5, func(r kindRow) float64 { return float64(r.Objects - r.Old - r.New()) },
+			func(r kindRow) string { return count(r.Objects - r.Old - r.New()) }),
+		number("new", "new", widget.Wide(0, scene.WideWidth, 11), 2, func(r kindRow) float64 { return float64(r.New()) },
+			func(r kindRow) string { return count(r.New()) }),
 		number("grown", "grown", widget.Wide(10), 4, func(r kindRow) float64 { return float64(r.grown) }, func(r kindRow) string {
 			if !r.since {
 				return "–"
@@ -132,11 +138,19 @@ func (p *Page) drawHeap(a canvas.Area, sc *scene.Scene) {
 	if len(doubts) > 0 {
 		line(strings.Join(doubts, " "), canvas.Style{FG: t.Warn})
 	}
+	if p.part == slotsPart {
+		for _, text := range c.Last.SlotLines() {
+			line(text, t.Plain())
+		}
+		return
+	}
 	if p.part == consistsPart {
 		p.drawConsists(a.Sub(0, y, a.W, a.H-y), sc)
 		return
 	}
-	line(p.growthText(), t.Plain())
+	for _, text := range p.growthLines() {
+		line(text, t.Plain())
+	}
 	p.Table.Draw(a.Sub(0, y, a.W, a.H-y), sc, true, func(scene.Host, kindRow, int) tea.Cmd { return nil })
 }
 
@@ -164,11 +178,24 @@ func (p *Page) age(sc *scene.Scene) string {
 	return fmt.Sprintf("%s ago.", units.ProseDuration(ago/int64(time.Second)*int64(time.Second)))
 }
 
+// growthLines say which class grows most, or what is missing to say so. Then they say what the growth of the memory is,
+// and which class has stopped to grow.
+func (p *Page) growthLines() []string {
+	list := []string{p.growthText()}
+	if text := p.Counts.Last.GrownText(); text != "" && len(p.Counts.Last.Growth.Classes) == 0 {
+		list = append(list, text)
+	}
+	if stopped := p.Counts.Last.Growth.Stopped; len(stopped) > 0 {
+		list = append(list, export.StoppedText(&stopped[0]))
+	}
+	return list
+}
+
 // growthText says which classes grow, or what is missing to say so.
 func (p *Page) growthText() string {
 	w := &p.Counts.watch
 	taken, _ := w.Counts()
-	list := w.Classes()
+	list := p.Counts.Last.Growth.Classes
 	over := fmt.Sprintf("%s in %s with %s", units.Plural(taken, "count", "counts"), units.ProseDuration(w.SpanNS()),
 		units.Plural(int(w.Majors()), "major collection", "major collections"))
 	switch {
@@ -180,8 +207,7 @@ func (p *Page) growthText() string {
 		return "no class grows all the time (" + over + ")"
 	}
 	k := &list[0]
-	text := fmt.Sprintf("%s grows by %s a second (%s/s), from %s to %s old objects", flamegraph.Printable(k.Name), units.Number(k.PerSecond, 1),
-		units.Bytes(int64(k.BytesPerSecond)), units.Count(int64(k.From)), units.Count(int64(k.To)))
+	text := export.GrowingText(k)
 	if !k.Confirmed {
 		text += ", if that is no garbage"
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
@@ -160,7 +161,7 @@ func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 			}
 		}
 	}
-	slices.SortFunc(rows, func(x, y mergedRow) int {
+	sorting.By(rows, func(x, y mergedRow) int {
 		return cmp.Or(cmp.Compare(y.Self, x.Self), cmp.Compare(y.total, x.total), cmp.Compare(x.Label, y.Label), cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line))
 	})
 	return rows, sum

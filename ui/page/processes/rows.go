@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -30,7 +31,7 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 	planTogether(rows)
 	for _, row := range rows {
 		// What explains most comes first; here it is the worst that counts.
-		slices.SortStableFunc(row.findings, func(x, y findings.Finding) int { return worseFirst(&x, &y) })
+		sorting.StableBy(row.findings, func(x, y findings.Finding) int { return worseFirst(&x, &y) })
 		for _, f := range row.findings {
 			p.findings.Rows = append(p.findings.Rows, &processFinding{row.Of, f})
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -226,7 +227,7 @@ func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS
 	for _, s := range gvl.ByUrgency {
 		list = append(list, part{s.Short(), totals[s]})
 	}
-	slices.SortStableFunc(list, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
+	sorting.StableBy(list, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
 	sum := units.Sum(totals[:]) + fiberNS
 	var parts []string
 	for _, p := range list[:maxParts] {

@@ -94,6 +94,7 @@ func (c *Counter) pass(ctx context.Context, rest func()) (moved bool, err error)
 		return false, errNoFigures
 	}
 	c.out.Collections, c.out.Majors, c.out.Marking = state.Count, state.MajorCount, state.Mode == sampler.GCMarking
+	c.out.SurvivedKnown = true
 	list, cut, err := c.gc.Pages()
 	if err != nil {
 		return false, err
@@ -146,6 +147,8 @@ func (c *Counter) page(p *gc.Page) {
 		add := sampler.HeapKind{Objects: 1, SlotBytes: size}
 		if flags&c.sizes.Old == c.sizes.Old {
 			add.Old = 1
+		} else if p.Survived(at, flags) {
+			add.Survived = 1
 		}
 		kind := &c.types[typ]
 		var class *sampler.HeapKind
@@ -177,9 +180,7 @@ func (c *Counter) page(p *gc.Page) {
 		s = &sampler.HeapSize{SlotSize: p.SlotSize}
 		c.slots[p.SlotSize] = s
 	}
-	s.Pages++
-	s.Slots += objects + dead + free
-	s.Filled += objects + dead
+	s.Page(objects+dead+free, objects+dead)
 }
 
 // readTables adds the sizes of the tables that the Hashes of a piece have elsewhere.

@@ -3,8 +3,8 @@ package census
 import (
 	"cmp"
 	"context"
-	"slices"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
@@ -68,7 +68,7 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 	for _, s := range c.slots {
 		c.out.Sizes = append(c.out.Sizes, *s)
 	}
-	slices.SortFunc(c.out.Sizes, func(a, b sampler.HeapSize) int { return cmp.Compare(a.SlotSize, b.SlotSize) })
+	sorting.By(c.out.Sizes, func(a, b sampler.HeapSize) int { return cmp.Compare(a.SlotSize, b.SlotSize) })
 	return nil
 }
 

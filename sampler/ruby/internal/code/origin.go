@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -67,7 +68,7 @@ func newOrigins(loadPath []string, api string) origins {
 			}
 		}
 	}
-	slices.SortStableFunc(o.prefixes, func(a, b originPrefix) int { return len(b.dir) - len(a.dir) })
+	sorting.StableBy(o.prefixes, func(a, b originPrefix) int { return len(b.dir) - len(a.dir) })
 	return o
 }
 

@@ -3,10 +3,10 @@ package gc
 import (
 	"cmp"
 	"encoding/binary"
-	"slices"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
@@ -377,7 +377,7 @@ func (c *classCounter) snapshot() *sampler.AllocClasses {
 	for _, t := range c.total {
 		s.Classes = append(s.Classes, *t)
 	}
-	slices.SortFunc(s.Classes, func(a, b sampler.AllocClass) int {
+	sorting.By(s.Classes, func(a, b sampler.AllocClass) int {
 		return cmp.Or(cmp.Compare(b.Objects, a.Objects), cmp.Compare(a.Name, b.Name))
 	})
 	return &s

@@ -2,6 +2,7 @@ package gc
 
 import (
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -18,7 +19,23 @@ type Page struct {
 	// unswept means that a collection has marked the page's live objects, and did not free the others yet.
 	unswept bool
 	marks   []byte
+	ages    []byte // two bits for each slot. It is empty up to 3.2
 	bytes   uint64 // of the page, a power of two
+}
+
+// promoted are the bits of an object's flags with its age, up to 3.2 (FL_PROMOTED0 and FL_PROMOTED1, gc.c).
+const promoted = 0x60
+
+// Survived reports whether the object in the slot at an offset has survived a collection. The mark does not tell: the
+// sweep of a page leaves the marks of old objects only (gc_setup_mark_bits, gc.c). The object's age does: it is in the
+// object's flags up to 3.2, and in the header of the page since (heap_page.age_bits). Objects without a write barrier
+// do not age.
+func (p *Page) Survived(offset int, flags uint64) bool {
+	if len(p.ages) == 0 {
+		return flags&promoted != 0
+	}
+	n := (uint64(p.Start) + uint64(offset)) & (p.bytes - 1) / slotSize
+	return int(n/4) < len(p.ages) && p.ages[n/4]>>(n%4*2)&3 != 0
 }
 
 // Dead reports whether the object in the slot at an offset is garbage that waits to be swept.
@@ -36,6 +53,7 @@ type wholeReads struct {
 	// first and whole are the sizes of the part of a header that places the slots, and of the part with the marks.
 	first, whole    int
 	flags           int
+	ages            layout.Field
 	bytes           uint64
 	headers, slots  []byte
 	ranges, content []attach.Range
@@ -56,7 +74,10 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 	// The flags follow four counts of two bytes, of which total_slots is the first, at a multiple of four.
 	r.flags = (r.totalSlots + 8 + 3) &^ 3
 	r.first = max(r.pageStart+8, r.totalSlots+2, r.slotSize+2)
-	r.whole = max(r.first, r.flags+4, r.marks.Offset+r.marks.Size)
+	if g.Release.AtLeast(3, 3) { // behind the marks follow four other maps of a bit for each slot
+		r.ages.Offset, r.ages.Size = r.marks.Offset+5*r.marks.Size, 2*r.marks.Size
+	}
+	r.whole = max(r.first, r.flags+4, r.marks.Offset+r.marks.Size, r.ages.Offset+r.ages.Size)
 	r.bytes = pageBytes(r.marks)
 	r.headers = make([]byte, PagesAPiece*(r.first+r.whole+againBytes)+againBytes)
 	r.slots = make([]byte, PagesAPiece*maxHeapPage)
@@ -123,7 +144,7 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 		}
 		unswept := header.Buf[r.flags]&flags.Buf[0]&beforeSweep != 0 && before && sweeps(behind)
 		f(&Page{Start: start, Slots: slots.Buf, SlotSize: size, unswept: unswept,
-			marks: header.Buf[r.marks.Offset:][:r.marks.Size], bytes: r.bytes})
+			marks: header.Buf[r.marks.Offset:][:r.marks.Size], ages: header.Buf[r.ages.Offset:][:r.ages.Size], bytes: r.bytes})
 	}
 	return skipped, nil
 }

@@ -2,9 +2,9 @@ package heap
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -36,7 +36,7 @@ type watchPiece struct {
 func (w *Watch) Set(witnesses []Witness) {
 	w.witnesses = append(w.witnesses[:0], witnesses...)
 	w.planned = false
-	slices.SortFunc(w.witnesses, func(a, b Witness) int { return cmp.Compare(a.Addr, b.Addr) })
+	sorting.By(w.witnesses, func(a, b Witness) int { return cmp.Compare(a.Addr, b.Addr) })
 	w.pieces = w.pieces[:0]
 	total := 0
 	for i := range w.witnesses {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
@@ -126,6 +127,6 @@ func (f *Finder) Lists() []sampler.List {
 		}
 		out = append(out, sampler.List{Object: v, Name: name, Length: n})
 	}
-	slices.SortFunc(out, sampler.List.Compare)
+	sorting.By(out, sampler.List.Compare)
 	return out
 }

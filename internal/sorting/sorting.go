@@ -1,0 +1,55 @@
+// Package sorting sorts slices, as slices.SortFunc does, with one copy of the algorithm for all types of elements.
+//
+// The compiler makes a copy of slices.SortFunc, and of the functions that it calls, for each type of element. A copy
+// adds 12 kB to ddtop's file. A type that this package sorts adds less than 1 kB, but sorting takes up to twice as
+// long. Code that sorts at every event of a busy process therefore calls slices.SortFunc.
+package sorting
+
+import (
+	"iter"
+	"slices"
+	"sort"
+)
+
+// elements is a slice as package sort sees it.
+type elements struct {
+	n    int
+	less func(i, j int) bool
+	swap func(i, j int)
+}
+
+func (e *elements) Len() int           { return e.n }
+func (e *elements) Less(i, j int) bool { return e.less(i, j) }
+func (e *elements) Swap(i, j int)      { e.swap(i, j) }
+
+// By sorts as slices.SortFunc does.
+func By[S ~[]E, E any](s S, cmp func(a, b E) int) {
+	if len(s) > 1 {
+		sort.Sort(of(s, cmp))
+	}
+}
+
+// StableBy sorts as slices.SortStableFunc does.
+func StableBy[S ~[]E, E any](s S, cmp func(a, b E) int) {
+	if len(s) > 1 {
+		sort.Stable(of(s, cmp))
+	}
+}
+
+// Sorted collects values and sorts them, as slices.SortedFunc does.
+func Sorted[E any](values iter.Seq[E], cmp func(a, b E) int) []E {
+	s := slices.Collect(values)
+	By(s, cmp)
+	return s
+}
+
+// of is not inlined, so that its closures exist once a type, and not once a caller.
+//
+//go:noinline
+func of[S ~[]E, E any](s S, cmp func(a, b E) int) *elements {
+	return &elements{
+		n:    len(s),
+		less: func(i, j int) bool { return cmp(s[i], s[j]) < 0 },
+		swap: func(i, j int) { s[i], s[j] = s[j], s[i] },
+	}
+}
