@@ -80,7 +80,7 @@ func checkChanges(c *sampler.Changes) error {
 	}
 	last := c.FromNS
 	for i := range c.List {
-		if x := &c.List[i]; x.AtNS < last || x.AtNS > c.ToNS || x.State > sampler.GVLHeld || x.Doing.Kind > sampler.DoingSleeps {
+		if x := &c.List[i]; x.AtNS < last || x.AtNS > c.ToNS || x.State > sampler.GVLHeld || x.Doing.Kind > sampler.DoingWorks {
 			return fmt.Errorf("%w: number %d of %d, to state %d at %d ns, after %d and up to %d", errChanges, i, len(c.List), x.State, x.AtNS, last, c.ToNS)
 		}
 		last = c.List[i].AtNS
@@ -295,8 +295,12 @@ func (w *wire) change(x *sampler.Change, scale int64) {
 func (w *wire) doing(next sampler.Doing) (d sampler.Doing) {
 	v := w.uint(uint64(next.Kind)<<2 | bit(next.Left, 2) | bit(next.Region, 1))
 	d.Region, d.Left = v&1 != 0, v&2 != 0
-	if d.Kind = sampler.DoingKind(v >> 2); v>>2 > uint64(sampler.DoingSleeps) {
+	if d.Kind = sampler.DoingKind(v >> 2); v>>2 > uint64(sampler.DoingWorks) {
 		w.c.fail("something that threads do not do")
+	}
+	if d.Kind == sampler.DoingWorks { // since version 13
+		d.Work = w.works.carry(w, next.Work)
+		return d
 	}
 	small(w, &d.Status, next.Status)
 	d.Syscall = w.text(next.Syscall)

@@ -89,6 +89,9 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 	}
 	for i := range out.sample.Changes.List {
 		x := &out.sample.Changes.List[i]
+		if x.Doing.Work != 0 {
+			x.Doing.Work = sampler.WorkID(h.d.OwnWork(x.Doing.Work).Number) // in its place, too
+		}
 		for _, id := range []*sampler.StackID{&x.Stack, &x.Resumes} {
 			if *id != 0 {
 				*id = sampler.StackID(h.hash(*id)) // in its place: tests put other changes there

@@ -40,8 +40,9 @@ import (
 // version 5 the ids of traces. Version 6 added the changes of the GVL, and version 7 what threads do between these.
 // Version 8 added the queues in front of the process, and version 9 the locks of C code. Version 10 added the patterns
 // of requests' paths. Version 11 added the C functions in which threads stay. Version 12 added which processes used the
-// CPUs, the program's Queues, and stacks of threads that ran, with their C functions.
-const Version = 12
+// CPUs, the program's Queues, and stacks of threads that ran, with their C functions. Version 13 added the
+// requests that threads begin between samples.
+const Version = 13
 
 // unit is the unit of most times, in ns: of kernel reads, CPU times and ReadNS.
 const unit = 1000

@@ -136,6 +136,9 @@ func (g *generator) wildChanges() {
 		if x.State == sampler.GVLHeld && m.r.IntN(3) > 0 {
 			x.Stack, x.Resumes = g.stacks[m.r.IntN(len(g.stacks))], g.stacks[m.r.IntN(len(g.stacks))]
 		}
+		if !g.noBegun && x.Doing.Kind != sampler.DoingUnknown && i%4 == 0 {
+			x.Doing = sampler.Doing{Kind: sampler.DoingWorks, Work: g.works[i/4%len(g.works)]}
+		}
 		if m.r.IntN(50) == 0 {
 			x.State = sampler.GVLState(m.r.IntN(int(sampler.GVLHeld) + 1))
 		}

@@ -35,6 +35,8 @@ type generator struct {
 	noUse bool
 	// noRuns leaves out the stacks of running threads, as versions before 12 did.
 	noRuns bool
+	// noBegun leaves out the requests that threads begin, as versions before 13 did.
+	noBegun bool
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
 	noTraces  bool // spans have none

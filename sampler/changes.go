@@ -60,6 +60,8 @@ const (
 	DoingCollects
 	// DoingSleeps: the thread waits in the kernel.
 	DoingSleeps
+	// DoingWorks: the thread has begun to work for a request, or has left one. What it does otherwise stays the same.
+	DoingWorks
 )
 
 // Doing is a report of what a thread did in the kernel. It is made when the thread loses its CPU, or at a tick of the
@@ -78,6 +80,9 @@ type Doing struct {
 	Left bool
 	// Mutex is the address of the Mutex that the thread wants to lock. It is 0 if there is none.
 	Mutex uint64
+	// Work is the request that the thread works for from now on. Zero means none. Only DoingWorks has it, and nothing
+	// else.
+	Work WorkID
 }
 
 // MaxChanges bounds Changes.List. If a live process changes more often between two samples, that time has no Changes.

@@ -73,6 +73,8 @@ type openRequest struct {
 	unread         bool  // whether its thread still works for it could not be read since readNS
 	done           bool
 	leaving        bool // it is in Requests.leaving
+	unsampled      bool // no sample has shown it: changes say when it began and ended
+	going          bool // it is unsampled, and its thread still works for it
 	wait           fiberWait
 	peers          peerSums
 	// seconds are the sums that no endpoint has been charged with, in order.
@@ -166,6 +168,9 @@ func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.Wo
 		r.resumes(q, &c)
 	}
 	q.add(&c)
+	if q.unsampled && c.waiters == 0 {
+		q.awayNS = max(q.awayNS, c.toNS)
+	}
 	c.bySecond(func(second int64, part *requestCharge) { r.secondOf(q, second).add(part, part.toNS-part.fromNS) })
 }
 
@@ -179,7 +184,11 @@ func (r *Requests) find(id sampler.WorkID, thread sampler.ThreadID, atNS int64) 
 	if q := r.open[w.Number]; q != nil || w.Number == 0 || r.ended.get(w.Number) != nil {
 		return q
 	}
-	return r.begin(w, thread, atNS)
+	q := r.begin(w, thread, atNS)
+	if q != nil {
+		q.unsampled = true
+	}
+	return q
 }
 
 func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *openRequest {
@@ -306,7 +315,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 		if !q.cut {
 			q.slackNS = (k.ToNS - q.readNS) / 2
 			at += q.slackNS
-			if left := r.stream.LeftWork(t.ID); left >= q.readNS && left > q.FromNS {
+			if left := r.stream.LeftWork(t.ID, max(q.readNS, q.FromNS+1)); left != 0 {
 				at, q.slackNS = left, 0
 			}
 		}
@@ -343,7 +352,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 		r.chargeWait(q, at) // where the thread's time since is known already, that is in there
 	}
 	q.Waits = false
-	q.Work, q.Thread, q.cut = w, t.ID, false
+	q.Work, q.Thread, q.cut, q.unsampled, q.going = w, t.ID, false, false, false
 	q.threads++
 	s.q = q
 }
@@ -353,6 +362,13 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	if q.threads > 0 {
 		q.leaving = false
 		return true
+	}
+	if q.unsampled {
+		id := r.stream.Working(q.Thread)
+		if q.going = id != 0 && r.dict.OwnWork(id).Number == q.Work.Number; q.going {
+			return false
+		}
+		q.cut = r.stream.LeftWork(q.Thread, q.awayNS) == 0 // changes are missing
 	}
 	if q.Waits {
 		if !q.wait.stale(atNS) {
@@ -405,7 +421,7 @@ func (x *Request) stands(q *openRequest, atNS int64) {
 
 // hasEnded reports whether it counts as ended, though it may come back.
 func (q *openRequest) hasEnded() bool {
-	return q.threads == 0 && (!q.fiber && !q.Waits || q.wait.lacking > 0)
+	return q.threads == 0 && !q.going && (!q.fiber && !q.Waits || q.wait.lacking > 0)
 }
 
 func (q *openRequest) add(c *requestCharge) {

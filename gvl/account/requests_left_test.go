@@ -3,6 +3,7 @@ package account
 import (
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
@@ -41,5 +42,68 @@ func TestRequestEndsWhenLeft(t *testing.T) {
 	list := m.Requests.Longest(10)
 	if len(list) != 1 || list[0].InProgress || list[0].FromNS != base+145e6 || list[0].ToNS != base+411e6 {
 		t.Errorf("%+v", list)
+	}
+}
+
+// Requests that begin and end between two samples are known by changes: their lengths, and what their thread did. A
+// thread may begin the next one at once.
+func TestRequestsBetweenSamples(t *testing.T) {
+	dict := sampler.NewDictionary()
+	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
+	const base = int64(1e9)
+	last := base
+	of := func(number sampler.WorkNumber, ms int64) sampler.Doing {
+		at := base + ms*1e6
+		w := sampler.Work{Number: number, Kind: sampler.WorkRequest, Endpoint: "GET /", SinceNS: at + 1e6, BeforeNS: at - 1e6}
+		return sampler.Doing{Kind: sampler.DoingWorks, Work: dict.InternWork(w)}
+	}
+	for n := range int64(12) {
+		x := &sampler.Sample{TimeNS: base + n*100e6, Depth: sampler.StackTick}
+		x.Ractors = []sampler.Ractor{{ID: stream.MainRactor}}
+		x.Threads = []sampler.Thread{{ID: 1, Ractor: stream.MainRactor, TID: 11, Status: sampler.StoppedForever,
+			Quality: sampler.StackFresh,
+			Blocked: sampler.Blocked{Kind: sampler.BlockQueue, FD: -1}}}
+		x.Changes = sampler.Changes{FromNS: last, ToNS: x.TimeNS, Fresh: n == 0}
+		last = x.TimeNS
+		change := func(ms int64, g sampler.GVLState, d sampler.Doing) {
+			x.Changes.List = append(x.Changes.List, sampler.Change{AtNS: base + ms*1e6, Thread: 1, TID: 11, State: g, Doing: d})
+		}
+		sleeps := sampler.Doing{Kind: sampler.DoingSleeps, Syscall: "futex", Status: sampler.StoppedForever}
+		ends := sampler.Doing{Kind: sampler.DoingWorks}
+		switch n {
+		case 0:
+			change(0, sampler.GVLReleased, sampler.Doing{})
+		case 2:
+			change(110, sampler.GVLQueued, sampler.Doing{})
+			change(112, sampler.GVLQueued, of(1, 112)) // while it waits for the GVL
+			change(116, sampler.GVLHeld, sampler.Doing{})
+			change(130, sampler.GVLHeld, of(2, 130))
+			change(140, sampler.GVLReleased, sampler.Doing{})
+			change(140, sampler.GVLReleased, sleeps)
+			change(145, sampler.GVLReleased, ends)
+			change(180, sampler.GVLHeld, sampler.Doing{})
+			change(182, sampler.GVLHeld, of(3, 182))
+		case 5:
+			change(420, sampler.GVLReleased, sampler.Doing{})
+			change(421, sampler.GVLReleased, ends)
+		}
+		m.Feed(x)
+		if list := m.Requests.Longest(10); n == 3 && (len(list) == 0 || list[0].Work.Number != 3 || !list[0].InProgress) {
+			t.Errorf("it goes on: %+v", list)
+		}
+	}
+	list := m.Requests.Longest(10)
+	if len(list) != 3 {
+		t.Fatalf("%+v", list)
+	}
+	for i, want := range []struct{ number, from, to, waits, runs int64 }{
+		{3, 182, 421, 0, 238}, {1, 112, 130, 4, 14}, {2, 130, 145, 0, 10},
+	} {
+		q := &list[i]
+		known := int64(q.Work.Number) == want.number && !q.InProgress && !q.AtLeast
+		if !known || q.FromNS != base+want.from*1e6 || q.ToNS != base+want.to*1e6 ||
+			q.NS[gvl.Waiting] != want.waits*1e6 || q.NS[gvl.Running] != want.runs*1e6 {
+			t.Errorf("%+v, not %+v", q, want)
+		}
 	}
 }

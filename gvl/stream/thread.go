@@ -14,6 +14,9 @@ type segment struct {
 	detail gvl.Detail
 	// stack is the segment's own stack, by a change. It is zero if the readings around the segment decide.
 	stack sampler.StackID
+	// work is the request that the thread worked for, by a change. It is zero if the readings around the segment
+	// decide.
+	work sampler.WorkID
 }
 
 // look is a reading of a thread's frames: its stack, and the request that it worked for.
@@ -50,6 +53,8 @@ type thread struct {
 	// fresh is set if it was not in the last sample. known is set if its last change is known and brought it into this
 	// state.
 	fresh, known bool
+	// work is the request that it works for, by a change. It is zero if none is known.
+	work sampler.WorkID
 	// unseen is set if there is time without the GVL, since unseenNS, that no sample has explained.
 	unseen bool
 
@@ -194,7 +199,7 @@ func (r *thread) unsettled(fn func(*gvl.Interval)) {
 		if g.state == openState {
 			g.state, g.detail = gvl.Unknown, notAsked
 		}
-		i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, g.stackOr(of), of.serving
+		i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, g.stackOr(of), servingOr(g.work, of.serving)
 		i.FromNS, i.ToNS, i.ResolutionNS = g.fromNS, g.toNS, g.stepNS
 		if i.ToNS > i.FromNS {
 			fn(i)
@@ -210,7 +215,15 @@ func (r *thread) unsettled(fn func(*gvl.Interval)) {
 }
 
 func (r *thread) goesOn(atNS int64) segment {
-	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail, 0}
+	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail, 0, r.work}
+}
+
+// servingOr is what a reading shows, unless a change has said that the thread worked for another request.
+func servingOr(work sampler.WorkID, of sampler.Serving) sampler.Serving {
+	if work != 0 && of.Work != work {
+		return sampler.Serving{Work: work}
+	}
+	return of
 }
 
 // stackOr is the segment's own stack, or the reading's.
@@ -289,7 +302,7 @@ func (r *thread) settle(g *segment, of look, fromNS, toNS int64) {
 func (r *thread) handOut(g *segment, of look, fromNS, toNS int64) {
 	i := &r.s.out
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
-	i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, g.stackOr(of), of.serving
+	i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, g.stackOr(of), servingOr(g.work, of.serving)
 	i.FromNS, i.ToNS, i.ResolutionNS = fromNS, toNS, g.stepNS
 	for _, c := range r.s.to {
 		c.Interval(i)
@@ -302,7 +315,8 @@ func (r *thread) hold(u *untold) {
 	if n > 0 {
 		last := &r.untold[n-1]
 		full := n >= maxUntold
-		if open := last.state == openState && u.state == openState; open && (last.look == u.look && last.stackOr(last.look) == u.stackOr(u.look) || full) {
+		alike := last.look == u.look && last.stackOr(last.look) == u.stackOr(u.look) && last.work == u.work
+		if open := last.state == openState && u.state == openState; open && (alike || full) {
 			last.toNS = u.toNS
 			return
 		}

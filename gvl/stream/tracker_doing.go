@@ -17,16 +17,23 @@ type lastPeer struct {
 	atNS int64
 }
 
+// leaves are the last times at which a thread ended work, the oldest one at next.
+type leaves struct {
+	at   [32]int64
+	next int
+}
+
 // kernelNotes is the data that a Stream needs to use sampler.Doing.
 type kernelNotes struct {
 	class *gvl.Classifier
 	peers map[int32]lastPeer
-	// left is when threads came back to the place where they wait for work, for at most maxPeers threads.
-	left map[sampler.ThreadID]int64
+	// left is when threads ended work, for at most maxPeers threads.
+	left map[sampler.ThreadID]*leaves
 }
 
 func newKernelNotes(p sampler.Process) kernelNotes {
-	return kernelNotes{class: gvl.NewClassifier(p, nil), peers: make(map[int32]lastPeer), left: make(map[sampler.ThreadID]int64)}
+	return kernelNotes{class: gvl.NewClassifier(p, nil), peers: make(map[int32]lastPeer),
+		left: make(map[sampler.ThreadID]*leaves)}
 }
 
 func (k *kernelNotes) notePeer(d *gvl.Detail, atNS int64) {
@@ -41,6 +48,10 @@ func (k *kernelNotes) notePeer(d *gvl.Detail, atNS int64) {
 
 // does applies what a thread does from a time on, in its place at the GVL.
 func (e *exact) does(d *sampler.Doing, at int64) {
+	if d.Kind == sampler.DoingWorks {
+		e.works(d.Work, at)
+		return
+	}
 	switch placeOf(e.state) {
 	case gvl.PlaceHeld:
 		if e.main.holder == e {
@@ -49,6 +60,34 @@ func (e *exact) does(d *sampler.Doing, at int64) {
 	case gvl.PlaceReleased:
 		e.doesReleased(d, at)
 	}
+}
+
+// works begins time in which the thread works for a request, or for none if that is zero.
+func (e *exact) works(id sampler.WorkID, at int64) {
+	if e.work == id && id != 0 {
+		return
+	}
+	e.s.notes.leave(e.id, at)
+	e.cut(at)
+	e.work = id
+	if l := e.main.lane(); id != 0 && e.main.holder == e && l.now.Serving.Work != id {
+		e.s.settleLock(l, at)
+		l.now.Serving = sampler.Serving{Work: id}
+	}
+}
+
+// leave notes that a thread's work has ended.
+func (k *kernelNotes) leave(id sampler.ThreadID, at int64) {
+	l := k.left[id]
+	if l == nil {
+		if len(k.left) >= maxPeers {
+			clear(k.left)
+		}
+		l = new(leaves)
+		k.left[id] = l
+	}
+	l.at[l.next] = at
+	l.next = (l.next + 1) % len(l.at)
 }
 
 func (m *mainGVL) holderDoes(h *exact, d *sampler.Doing, at int64) {
@@ -72,10 +111,7 @@ func (m *mainGVL) holderDoes(h *exact, d *sampler.Doing, at int64) {
 func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	notes := &e.s.notes
 	if d.Left {
-		if len(notes.left) >= maxPeers {
-			clear(notes.left)
-		}
-		notes.left[e.id] = at
+		e.works(0, at)
 	}
 	to, detail := notes.class.Doing(d, at)
 	switch of := &e.releasedDetail; {
@@ -116,7 +152,24 @@ func (e *exact) refutes(ts *gvl.ThreadState) bool {
 	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }
 
-// LeftWork returns when a thread came back to the place where it waits for work. It is zero if that is not known.
-func (s *Stream) LeftWork(id sampler.ThreadID) int64 {
-	return s.notes.left[id]
+// Working returns the request that a thread works for by the last changes. It is zero if none is known.
+func (s *Stream) Working(id sampler.ThreadID) sampler.WorkID {
+	if rec := s.table.Get(id); rec != nil {
+		return rec.V.work
+	}
+	return 0
+}
+
+// LeftWork returns when a thread first ended work, from a time on. It is zero if that is not known.
+func (s *Stream) LeftWork(id sampler.ThreadID, fromNS int64) int64 {
+	l := s.notes.left[id]
+	if l == nil {
+		return 0
+	}
+	for i := range l.at {
+		if at := l.at[(l.next+i)%len(l.at)]; at != 0 && at >= fromNS {
+			return at
+		}
+	}
+	return 0
 }

@@ -60,7 +60,7 @@ func (e *exact) room() bool {
 
 func (e *exact) leave() {
 	e.main.forget(e)
-	e.waiting.exact, e.told = false, false
+	e.waiting.exact, e.told, e.work = false, false, 0
 }
 
 func (e *exact) wait(w *gvl.Wait) {
@@ -365,7 +365,7 @@ func (e *exact) arrive(is gvl.Place, at int64, sure bool) {
 		if p := &r.looks[gvl.PlaceHeld]; p.atNS != 0 && at-p.atNS <= lookNS && p.serving.Work == of.serving.Work {
 			of = p.look
 		}
-		l.now.Stack, l.now.Serving = of.stack, of.serving
+		l.now.Stack, l.now.Serving = of.stack, servingOr(r.work, of.serving)
 	case gvl.PlaceWaiting:
 		r.s.settleLock(l, at)
 		l.now.Waiters++

@@ -6,8 +6,8 @@ import "github.com/ddtop/ddtop/sampler"
 // of time with Feed.
 func (m *Machine) Does(tid int32, ns int64, d sampler.Doing) {
 	t := m.threads[tid]
-	if t == nil || t.state != sampler.GVLHeld && t.state != sampler.GVLReleased {
-		return // nothing is to be told of who waits
+	if t == nil || t.state != sampler.GVLHeld && t.state != sampler.GVLReleased && d.Kind != sampler.DoingWorks {
+		return // a thread that waits only begins or ends a request
 	}
 	m.lastNS = max(ns, m.lastNS, m.passedNS+1)
 	m.change = Change{AtNS: m.lastNS, Life: t.life, Address: t.address, TID: t.tid, State: t.state, Doubtful: t.doubtful, Doing: d}

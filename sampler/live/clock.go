@@ -93,7 +93,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var sampleNS int64     // the same of the last sample beside looks that read none
 	var glances *switchRun
 	var bells pace.Bells
-	var after int64 // CPU time of what came after the last reading: it is none of a look's
+	var after int64 // CPU time of what came after the last reading: the next one does not pay for it
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
@@ -143,7 +143,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
-		moves := s.learnMoves()
+		moves := s.learnMoves(cost)
 		if x := s.switches.now.Load(); between && x != nil && c.Next-now > namesLateNS && x.unnamed() &&
 			s.looks.Allows(now, s.budget.InForce()) {
 			s.ticking.Lock()
@@ -330,13 +330,15 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	emit(sample)
 }
 
-// learnMoves returns when threads moved, which the next tick needs, and notes the threads that have begun something.
-func (s *Source) learnMoves() (moves ruby.Moves) {
+// learnMoves returns when threads moved, which the next tick needs, and notes the threads that have begun something. It
+// also finds requests that were copied.
+func (s *Source) learnMoves(cost *pace.Meter) (moves ruby.Moves) {
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
 		var list []ruby.Entered
 		moves, list = x.whoMoved()
 		s.beginning = append(s.beginning, list...)
 		s.beginning = s.beginning[max(len(s.beginning)-maxBeginning, 0):] // the last ones are those still to be seen
+		x.findRequests(cost)
 	}
 	return moves
 }

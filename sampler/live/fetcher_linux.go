@@ -138,7 +138,7 @@ func (x *switchRun) fetch(now int64) (had, serves bool) {
 	if x.closed || !x.on() {
 		return false, false
 	}
-	if x.drain(now) == nil && (x.works.Begun() || x.stacks.Asked()) {
+	if x.drain(now) == nil && (x.works.Begun() || x.requests.Begun() || x.stacks.Asked()) {
 		wakeClock(x.source)
 	}
 	return true, x.works.Served()

@@ -67,6 +67,7 @@ func (*switchRun) unnamed() bool                           { return false }
 func (*switchRun) nameStacks()                             {}
 func (*switchRun) withoutClock()                           {}
 func (*switchRun) end(string)                              {}
+func (*switchRun) findRequests(*pace.Meter)                {}
 func (*switchRun) stop() error                             { return nil }
 func (*switchRun) status() (none sampler.SwitchStatus)     { return none }
 func (*switchRun) close() (SwitchReport, error)            { return SwitchReport{}, nil }

@@ -74,6 +74,7 @@ type switchRun struct {
 	changes  *exact.Collector
 	stacks   *stacknames.Stacks
 	works    *works.Works
+	requests works.Requests
 	// taken are the stacks of the drain under way.
 	taken  map[instant]stacknames.Taken
 	counts tracer.Counts
@@ -201,13 +202,27 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	if x.closed || !x.on() || x.drain(now) != nil || now-x.gapToNS < lostNS {
 		return nil, nil // look says so
 	}
+	x.requests.Give()
 	return x.moves.last, x.works.Take()
+}
+
+// findRequests finds requests that threads have begun. The clock calls it between two readings. The share of the budget
+// for readings between ticks also pays for taking the records before. So ticks are not fewer because of requests.
+func (x *switchRun) findRequests(cost *pace.Meter) {
+	if s := x.source; x.requests.Waiting() {
+		s.ticking.Lock()
+		defer s.ticking.Unlock()
+		x.requests.Find(s.reader, s.dict, cost, func() bool { return s.looks.Allows(pace.Monotonic(), s.budget.InForce()) }, s.looks.Spend)
+	}
 }
 
 // sampled applies the work of threads in a sample. The clock calls it.
 func (x *switchRun) sampled(s *sampler.Sample) {
 	if x.moved == nil && x.on() && x.mu.TryLock() {
 		x.works.Saw(s)
+		if err := x.requests.Place(x.source.reader, x.programs, x.works); err != nil && !x.closed {
+			x.err = err // requests are left to samples
+		}
 		x.mu.Unlock()
 	}
 }
@@ -246,6 +261,9 @@ func (x *switchRun) take(now int64) error {
 		return err
 	}
 	clear(x.taken)
+	if err := x.requests.Drain(x.programs); err != nil {
+		return err
+	}
 	x.stacks.Each(func(s *stacknames.Taken) { x.taken[instant{s.TID, s.NS}] = *s })
 	return x.feed.Drain(func(r *switches.Record) {
 		if s, ok := x.taken[instant{r.TID, r.NS}]; ok {
@@ -254,6 +272,7 @@ func (x *switchRun) take(now int64) error {
 		if x.moved == nil {
 			x.moves.note(r.TID, r.NS)
 			x.works.Note(r)
+			x.requests.Note(r, x.works)
 			r.Name, r.Descriptor = kernel.CallName(r.Syscall)
 		}
 		x.rules.Feed(r)
@@ -353,10 +372,16 @@ func (x *switchRun) still(sinceNS int64) bool { return x.on() && x.moves.newest.
 func (x *switchRun) unnamed() bool { return x.stacks.Asked() }
 
 // nameStacks names stacks. The clock calls it between two readings.
-func (x *switchRun) nameStacks() { x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic()) }
+func (x *switchRun) nameStacks() {
+	x.requests.WithoutClock(false)
+	x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic())
+}
 
 // withoutClock lets changes continue without names until the clock names stacks again.
-func (x *switchRun) withoutClock() { x.stacks.WithoutClock() }
+func (x *switchRun) withoutClock() {
+	x.requests.WithoutClock(true)
+	x.stacks.WithoutClock()
+}
 
 // judge ends it if its results cannot be true.
 func (x *switchRun) judge() {
@@ -402,6 +427,7 @@ func (x *switchRun) finish() {
 	defer x.mu.Unlock()
 	to := x.toNS.Load()
 	x.stacks.End()
+	x.requests.WithoutClock(true)
 	x.err = errors.Join(x.err, x.drain(to))
 	x.advance(to)
 	if err := x.feed.Close(); err != nil {

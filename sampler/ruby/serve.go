@@ -123,6 +123,14 @@ func (r *workReader) dropUnreadWork() {
 	}
 }
 
+// CopiedWork is a request that was copied.
+type CopiedWork = work.Copied
+
+// Copies finds copied requests. The goroutine that reads uses it, between two calls of Read.
+func (r *Reader) Copies() work.Copies {
+	return work.Copies{Finder: r.serving.finder, Collector: r.gc, Calls: &r.reads.Calls}
+}
+
 // SetPublished sets the place where threads publish their spans for readers outside. variable is their pointer to a
 // record, keys are the names of attributes by their numbers. Any goroutine may call it.
 func (r *Reader) SetPublished(variable attach.ThreadLocal, keys []string) {

@@ -63,6 +63,8 @@ type change struct {
 	// does: it is for doing alone.
 	does  bool
 	doing sampler.Doing
+	// work is the request that the thread begins. It is nil if the change is about something else.
+	work Worked
 }
 
 type thread struct {
@@ -169,8 +171,22 @@ func (m *Machine) Feed(r *Record) {
 		}
 	}
 	m.tell(r, r.NS, r.state(), true, ran)
+	if r.Work != nil || r.Ends {
+		x := change{does: true, doing: sampler.Doing{Kind: sampler.DoingWorks}, work: r.Work}
+		x.NS, x.TID = r.WorkNS-r.WorkNS%unitNS, r.TID
+		m.pending = slices.Insert(m.pending, m.placeOf(x.NS), x)
+	}
 	t.delayNS = r.DelayNS
 	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.Asleep && r.Kind == Out || r.Kind == Began, r.CFP, r.PC, r.SP
+}
+
+// placeOf returns the place in pending of a change at a time. It is near the end.
+func (m *Machine) placeOf(ns int64) int {
+	i := len(m.pending)
+	for i > 0 && m.pending[i-1].NS > ns {
+		i--
+	}
+	return i
 }
 
 // Lost says that records are missing, the last of them at a time. Threads are unknown from then until their next
@@ -405,12 +421,15 @@ func (m *Machine) Advance(untilNS int64) int64 {
 	n := 0
 	for ; n < len(m.pending) && m.pending[n].NS <= untilNS; n++ {
 		x := &m.pending[n]
-		if x.stack != nil && len(m.pending)-n < maxHeld && !x.stack.Ready() {
+		if held := len(m.pending)-n < maxHeld; held && (x.stack != nil && !x.stack.Ready() || x.work != nil && !x.work.Ready()) {
 			untilNS = x.NS - unitNS
 			break
 		}
 		if x.stack != nil {
 			x.Stack, x.Resumes = x.stack.Name()
+		}
+		if x.work != nil {
+			x.doing.Work = x.work.ID()
 		}
 		if x.does {
 			m.to.Does(x.TID, x.NS, x.doing)

@@ -17,6 +17,9 @@ const (
 	Began
 )
 
+// ServesUnread is the value of Record.Serves if memory could not be read. No object of Ruby's has this address.
+const ServesUnread = 1
+
 // Record is one interval of a thread on a CPU, with what Ruby's memory said at its end. Words that could not be read
 // are 0, and Failed counts them.
 type Record struct {
@@ -70,6 +73,15 @@ type Record struct {
 	Failed      int
 	// Stack is the thread's Ruby stack at NS, if it was copied.
 	Stack Named
+	// Serves is the environment of the request that the thread serves. It is 0 if it serves none, or if no place of
+	// environments is known. It is ServesUnread if memory could not be read.
+	Serves uint64
+	// Work is the request that the thread has begun, at WorkNS. It is nil if it has begun none, or if that is not
+	// known.
+	// Ends is true if it has ended one, at WorkNS.
+	Work   Worked
+	Ends   bool
+	WorkNS int64
 }
 
 // SetStatus sets Status, and Runnable by it.
@@ -84,6 +96,14 @@ type Named interface {
 	Ready() bool
 	// Name returns the name. It is called once. Resumes is as in sampler.Change. Both are 0 if the stack has no name.
 	Name() (stack, resumes sampler.StackID)
+}
+
+// Worked is a request that waits to be found.
+type Worked interface {
+	// Ready reports whether it was found, or is not to be waited for any longer.
+	Ready() bool
+	// ID returns the request. It is 0 if it was not found.
+	ID() sampler.WorkID
 }
 
 // state says what the thread does with the GVL at the end of the record's interval.

@@ -24,6 +24,8 @@ const (
 	// storedThread is its rb_thread_t. storedWaits is not 0 if it was in the queue when it last lost its CPU.
 	storedThread
 	storedWaits
+	// storedWork is the environment that was last copied, until the thread has left the frame that has it.
+	storedWork
 	storedSize
 )
 
@@ -57,6 +59,7 @@ const waitStacks, spanNS, clockStackNS = 2, 10_000_000, 15_000_000
 const (
 	contextCFP, contextSize = 16, 24
 	framePC, frameSP        = 0, 8
+	frameISeq, frameEP      = 16, 32
 )
 
 // kernelPlaces are the places in this kernel of the fields that the programs read, in bytes from the start of their
@@ -108,8 +111,9 @@ func placesOfKernel() (k kernelPlaces, err error) {
 
 type builder struct {
 	kernel kernelPlaces
-	// The descriptors of the maps: of targets, of threads, and of the rings for records and for stacks.
-	targets, threads, ring, stacks int
+	// The descriptors of the maps: of targets, of threads, and of the rings for records and for stacks. Also of the
+	// places of work, and of the ring for copies of it.
+	targets, threads, ring, stacks, places, works int
 	// bell is the descriptor of the map with the flags of bpf_ringbuf_output.
 	bell int
 }
@@ -328,7 +332,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		// A record that only says that words could not be read. Of a thread that is none of Ruby's there is none.
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordFailed, asm.Word).WithSymbol("no thread"), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.Mov.Imm(asm.R1, 0).WithSymbol("no poll"))
-	ins = append(ins, b.emit(b.copyStack(kind)...)...)
+	ins = append(ins, b.findWork()...)
+	ins = append(ins, b.emit(append(b.copyWork(), b.copyStack(kind)...)...)...)
 	// There is no memory for what is kept of the thread, or it is being changed just now.
 	return append(ins,
 		asm.Mov.Imm(asm.R1, 1).WithSymbol("not stored"),

@@ -121,6 +121,8 @@ const (
 	recordCFP
 	recordPC
 	recordSP
+	// recordWork is the environment of the request that the thread serves, or 0.
+	recordWork
 	// recordQueue are threads that have joined the queue since the last record, the last one first, by their nodes.
 	recordQueue
 	_
@@ -156,6 +158,7 @@ func (t *Target) decode(b []byte, r *switches.Record) error {
 		DelayNS: int64(at(recordDelay)), CFP: at(recordCFP), PC: at(recordPC), SP: at(recordSP),
 		Failed: int(binary.LittleEndian.Uint32(b[recordFailed:])), Region: at(recordRegion) != 0,
 		Mutex:    at(recordMutex),
+		Serves:   at(recordWork),
 		FD:       int32(at(recordPolled)),
 		Collects: at(recordCollector)>>t.CollectsShift&(1<<t.CollectsBits-1) != 0,
 	}

@@ -41,7 +41,10 @@ type Tracer struct {
 	targets *ebpf.Map
 	ring    *bpf.Ring
 	stacks  *bpf.Ring
-	feeds   map[uint32]*Feed
+	// places says by process where threads have their work. works has the copies.
+	places *ebpf.Map
+	works  *bpf.Ring
+	feeds  map[uint32]*Feed
 	// filled counts the reads before which the ring for records may have been full.
 	filled uint64
 	// record is the entry that read decodes. Nothing keeps it.
@@ -60,7 +63,8 @@ type Feed struct {
 	pending []switches.Record
 	// pendingStacks are copies that another process's Feed took from the ring.
 	pendingStacks []bpf.Stack
-	// waits is set while pending or pendingStacks have something.
+	pendingWorks  []Work
+	// waits is set while pending, pendingStacks or pendingWorks have something.
 	waits   atomic.Bool
 	dropped uint64
 	// counted is what losses were known by at the last Counts: Tracer.filled and dropped.
@@ -125,7 +129,11 @@ func (f *Feed) Close() error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.feeds, uint32(f.target.PID))
-		return t.targets.Delete(uint32(f.target.PID))
+		err := t.targets.Delete(uint32(f.target.PID))
+		if e := t.places.Delete(uint32(f.target.PID)); !errors.Is(e, ebpf.ErrKeyNotExist) {
+			err = errors.Join(err, e)
+		}
+		return err
 	})
 }
 
@@ -138,7 +146,7 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 		emit(&f.pending[i])
 	}
 	f.pending = f.pending[:0]
-	f.waits.Store(len(f.pendingStacks) > 0)
+	f.waits.Store(len(f.pendingStacks)+len(f.pendingWorks) > 0)
 	return t.read(f, emit)
 }
 
@@ -216,7 +224,7 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 		emit(&f.pendingStacks[i])
 	}
 	f.pendingStacks = f.pendingStacks[:0]
-	f.waits.Store(len(f.pending) > 0)
+	f.waits.Store(len(f.pending)+len(f.pendingWorks) > 0)
 	err := t.stacks.Read(func(b []byte) error {
 		s, err := bpf.DecodeStack(b)
 		if err != nil {
@@ -251,7 +259,7 @@ func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 func (f *Feed) Quiet() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
-	empty := f.t.ring.Empty() && f.t.stacks.Empty() && len(f.pending) == 0 && len(f.pendingStacks) == 0
+	empty := f.t.ring.Empty() && f.t.stacks.Empty() && f.t.works.Empty() && len(f.pending)+len(f.pendingStacks)+len(f.pendingWorks) == 0
 	return empty && !f.fresh && !f.mayHaveLost()
 }
 
@@ -309,6 +317,13 @@ func open() (_ *Tracer, err error) {
 		return nil, err
 	}
 	if b.stacks, t.stacks, err = t.Ring("ddtop_stacks", stackRingBytes); err != nil {
+		return nil, err
+	}
+	if t.places, err = t.Targets("ddtop_places", placeSize); err != nil {
+		return nil, err
+	}
+	b.places = t.places.FD()
+	if b.works, t.works, err = t.Ring("ddtop_works", workRingBytes); err != nil {
 		return nil, err
 	}
 	flags, err := t.Map(ebpf.MapSpec{Name: "ddtop_bell", Type: ebpf.Array, KeySize: 4, ValueSize: bellSize, MaxEntries: 1,

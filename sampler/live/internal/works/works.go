@@ -2,6 +2,8 @@
 package works
 
 import (
+	"slices"
+
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby"
 	"github.com/ddtop/ddtop/sampler/switches"
@@ -21,20 +23,30 @@ type Works struct {
 	threads map[int32]*working
 	entered []ruby.Entered
 	served  bool
+	// placedNS is since when requests are copied from the present frame.
+	placedNS int64
 }
 
 // working is the state of a thread.
 type working struct {
 	// idle is the frame in which it waited when it was last seen without work. It is zero if that was not seen.
 	idle uint64
+	// placed is true if it is known which frame has its requests. serves is the environment at its last record, and low
+	// the low end of the stack of the last copy.
+	placed      bool
+	serves, low uint64
 	// cfp and ns are from its last record. asleep is true if it waited in the kernel then.
 	cfp    uint64
 	ns     int64
 	asleep bool
-	// deep is true if it has gone further in since it waited. looked is true if it was read because of that.
-	deep, looked bool
-	misses       int
-	lookedNS     int64
+	// deep is true if it has gone further in since it waited. looked is true if it was read because of that, copied if
+	// its request was copied.
+	deep, looked, copied bool
+	// woke is true if it has moved since it waited, first after fromNS.
+	woke     bool
+	fromNS   int64
+	misses   int
+	lookedNS int64
 	// served is true if it has had work.
 	served bool
 	// unmoved is true if a sample has shown it without work, and it has had no record yet.
@@ -62,7 +74,10 @@ func (w *Works) Note(r *switches.Record) {
 	case r.Kind == switches.Exited:
 		delete(w.threads, r.TID)
 		return
-	case r.CFP == 0 || r.Failed > 0:
+	case r.CFP == 0 || r.Failed > 0 || r.Serves == switches.ServesUnread:
+		if t != nil && !t.woke {
+			t.woke, t.fromNS = true, max(r.InNS, t.ns) // it can have begun something
+		}
 		return
 	case t == nil:
 		if len(w.threads) >= maxWorks {
@@ -76,19 +91,71 @@ func (w *Works) Note(r *switches.Record) {
 		w.entered = append(w.entered, ruby.Entered{TID: r.TID, FromNS: r.InNS, ByNS: r.NS})
 	}
 	asleep := r.Kind == switches.Out && r.Asleep
-	if t.idle != 0 {
-		switch deeper := r.CFP < t.idle; {
-		case deeper && !t.deep:
-			t.deep = true
-			if rest := t.restNS(); rest == 0 || r.NS-t.lookedNS > rest {
-				t.looked, t.lookedNS = true, r.NS
-				w.entered = append(w.entered, ruby.Entered{TID: r.TID, FromNS: max(r.InNS, t.ns), ByNS: r.NS})
-			}
-		case !deeper && t.deep && asleep:
-			t.deep, r.Left = false, true
-		}
+	from := max(r.InNS, t.ns)
+	deeper := r.CFP < t.idle
+	if t.placed {
+		deeper = r.Serves != 0
 	}
-	t.cfp, t.ns, t.asleep = r.CFP, r.NS, asleep
+	if t.serves != 0 && r.Serves != t.serves {
+		if t.copied {
+			t.copied, r.Ends, r.WorkNS = false, true, from+(r.NS-from)/2
+			if r.Serves == 0 && asleep {
+				r.WorkNS = r.NS
+			}
+		}
+		w.forget(r.TID)
+		t.woke, t.fromNS = true, from // what comes next can have begun already
+	}
+	if !t.woke && (deeper || !asleep) {
+		t.woke, t.fromNS = true, from
+	}
+	switch {
+	case t.idle == 0:
+	case deeper && !t.deep:
+		t.deep = true
+		if rest := t.restNS(); rest == 0 || r.NS-t.lookedNS > rest {
+			t.looked, t.lookedNS = true, r.NS
+			w.entered = append(w.entered, ruby.Entered{TID: r.TID, FromNS: t.fromNS, ByNS: r.NS})
+		}
+	case !deeper && t.deep && asleep:
+		t.deep, r.Left = false, true
+		w.forget(r.TID)
+	}
+	t.woke = t.woke && (deeper || !asleep)
+	t.cfp, t.ns, t.asleep, t.serves = r.CFP, r.NS, asleep, r.Serves
+}
+
+// forget has Take leave out a thread: it has left its work, or its request was copied. A sample of the thread would
+// cost 20 times as much as reading a copied request.
+func (w *Works) forget(tid int32) {
+	w.entered = slices.DeleteFunc(w.entered, func(e ruby.Entered) bool { return e.TID == tid })
+}
+
+// Copied says that the request of a thread was copied at its last record, from a stack with these ends. It returns the
+// times between which the request began. The thread woke up for it after the first. At the second, which is the
+// record's, the thread was within the request. Records in between show that it ran, but not for which request. So an
+// earlier second time would be wrong if the thread served a short request in between. ok is false if the begin is not
+// known. It is also false if the thread waits for work on another stack. Then other fibers can serve other requests.
+func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64, ok bool) {
+	t := w.threads[r.TID]
+	if t == nil || t.ns != r.NS || r.NS < w.placedNS || t.idle != 0 && (t.idle < low || t.idle >= end) {
+		return 0, 0, false
+	}
+	first := !t.placed || t.idle == 0 && t.low != low
+	if t.placed, t.low = true, low; first {
+		return 0, 0, false // it can have begun before its frame was known
+	}
+	t.deep, t.copied, t.looked, t.misses, w.served = true, true, false, 0, true
+	w.forget(r.TID)
+	return t.fromNS, r.NS, t.woke
+}
+
+// Placed says that requests are copied from another frame from a time on, CLOCK_MONOTONIC in ns.
+func (w *Works) Placed(ns int64) {
+	w.placedNS = ns
+	for _, t := range w.threads {
+		t.placed, t.copied, t.serves = false, false, 0
+	}
 }
 
 // Saw adds a sample's evidence for threads that have not moved since their last records.
@@ -96,7 +163,7 @@ func (w *Works) Saw(s *sampler.Sample) {
 	for i := range s.Threads {
 		x := &s.Threads[i]
 		t := w.threads[x.TID]
-		read := x.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh
+		read := x.Quality&(sampler.StackFresh|sampler.StackFailed|sampler.WorkUnknown) == sampler.StackFresh
 		if t == nil {
 			if read && x.TID != 0 && x.Serving.Work == 0 && len(w.threads) < maxWorks {
 				w.threads[x.TID] = &working{unmoved: true}

@@ -65,6 +65,84 @@ func TestWorks(t *testing.T) {
 	}
 }
 
+// TestCopied: a copied request begins when its thread woke up, and ends when a record shows another one or none. One of
+// another stack than the thread waits on is a fiber's, and is not told.
+func TestCopied(t *testing.T) {
+	const us, low, end = 1000, 100, 1000
+	w := New()
+	record := func(from, to int64, cfp, serves uint64, asleep bool) *switches.Record {
+		r := &switches.Record{Kind: switches.Out, TID: 7, InNS: from * us, NS: to * us, Thread: 1, CFP: cfp, Serves: serves, Asleep: asleep}
+		w.Note(r)
+		return r
+	}
+	begins := func(r *switches.Record, from, by int64) {
+		t.Helper()
+		if f, b, ok := w.Copied(r, low, end); !ok || f != from*us || b != by*us {
+			t.Errorf("it has begun between %d and %d (%v), not %d and %d", f, b, ok, from*us, by*us)
+		}
+	}
+	ends := func(r *switches.Record, at int64) {
+		t.Helper()
+		if !r.Ends || r.WorkNS != at*us {
+			t.Errorf("a request has ended: %v at %d, not %d", r.Ends, r.WorkNS, at*us)
+		}
+	}
+	record(0, 10, 800, 0, true)
+	w.Saw(&sampler.Sample{TimeNS: 20 * us, Threads: []sampler.Thread{{ID: 1, TID: 7, Quality: sampler.StackFresh}}})
+	record(30, 40, 700, 0, false) // it reads the request
+	r := record(50, 60, 500, 0xa, true)
+	if _, _, ok := w.Copied(r, 2000, 3000); ok {
+		t.Error("the request of another stack")
+	}
+	if _, _, ok := w.Copied(r, low, end); ok || len(w.Take()) != 1 {
+		t.Error("the first one can have begun before the frame was known: its stack is to be read")
+	}
+	begins(record(62, 64, 500, 0x9, false), 62, 64)
+	record(70, 80, 800, 0, true)
+	record(82, 84, 700, 0, false)
+	r = record(86, 90, 500, 0xa, true)
+	begins(r, 82, 90)
+	if len(w.Take()) != 0 {
+		t.Error("its stack is to be read as well")
+	}
+	if r := record(92, 94, 450, 0xa, false); r.Ends {
+		t.Error("it goes on")
+	}
+	ends(record(96, 100, 600, 0, true), 100) // it waits further in than it did before
+	r = record(110, 120, 500, 0xb, false)
+	begins(r, 110, 120)
+	r = record(130, 150, 500, 0xc, false)
+	ends(r, 140)
+	begins(r, 130, 150)
+	ends(record(160, 180, 900, 0, false), 170)
+	if r := record(190, 200, 800, 0, true); r.Ends || !r.Left {
+		t.Error("it has ended already")
+	}
+	record(210, 220, 700, 0, false) // it can serve a short request from here on
+	r = record(230, 240, 500, 0xd, false)
+	begins(r, 210, 240)
+	if r := record(250, 260, 500, switches.ServesUnread, true); r.Ends || r.Left {
+		t.Error("an environment that could not be read ends no request")
+	}
+	ends(record(270, 280, 800, 0, true), 280)
+	record(290, 300, 800, switches.ServesUnread, true)
+	r = record(310, 320, 500, 0xe, false)
+	begins(r, 290, 320) // it can have begun when memory could not be read
+	record(330, 340, 800, 0, true)
+	w.Take()
+	record(350, 360, 500, 0xf, true)
+	if record(370, 380, 800, 0, true); len(w.Take()) != 0 {
+		t.Error("its stack is to be read after it has left its work")
+	}
+	w.Placed(405 * us)
+	if _, _, ok := w.Copied(record(402, 404, 500, 0xd, false), low, end); ok {
+		t.Error("a copy of another frame")
+	}
+	if _, _, ok := w.Copied(record(406, 408, 500, 0xe, false), low, end); ok {
+		t.Error("it can have begun before its frame was known")
+	}
+}
+
 // TestRest: a thread that is read for nothing is read ever less often, down to once in mostMissNS. Once it has had
 // work, it is read once in missNS.
 func TestRest(t *testing.T) {

@@ -136,6 +136,20 @@ func (g *Reader) Collects() (attach.Address, layout.Field) {
 	return g.Objspace + attach.Address(at), f
 }
 
+// Collections returns the address of the number of collections that have begun.
+func (g *Reader) Collections() attach.Address { return g.Objspace + attach.Address(g.count) }
+
+// KeepsUsed reports whether the collection in progress, if there is one, frees no object that is in use now. One that
+// marks can do so: it may have passed the object already. word was read at the address that Collects returns.
+func (g *Reader) KeepsUsed(word uint64) bool {
+	at := 8*(g.mode.Offset-g.during.Offset&^7) + g.mode.BitOffset
+	if at < 0 || at >= 64 || g.mode.BitSize == 0 {
+		return false
+	}
+	mode := sampler.GCMode(word >> at & (1<<g.mode.BitSize - 1))
+	return mode == sampler.GCIdle || mode == sampler.GCSweeping
+}
+
 // SetRactors sets the addresses of the ractors after a walk over them.
 func (g *Reader) SetRactors(ractors []attach.Address) {
 	g.ractors = ractors

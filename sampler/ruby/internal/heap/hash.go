@@ -44,6 +44,47 @@ type pairs struct {
 	typ    uint64
 }
 
+// TablePlaces are places in memory of the tables of large Hashes, in bytes.
+type TablePlaces struct {
+	// Table is the place in an RHash of its st_table, or of the pointer to it if Inside is false.
+	Table  int
+	Inside bool
+	// Entries and Bound are the places in an st_table of the pointer to the entries, and of their number.
+	Entries, Bound int
+}
+
+// Tables returns the places of the tables of large Hashes. ok is false if this release's are not known.
+func (o *Objects) Tables() (p TablePlaces, ok bool) {
+	p = TablePlaces{Table: o.places.hashTable, Entries: o.places.tableEntries, Bound: o.places.tableBound}
+	if p.Table < 0 {
+		p.Table, p.Inside = o.places.hashSize, true
+	}
+	return p, p.Table >= 0
+}
+
+// EachEntry calls f with the key and the value of each entry of an st_table.
+func EachEntry(entries []byte, f func(key, value uint64)) {
+	for b := entries; len(b) >= tableEntrySize; b = b[tableEntrySize:] {
+		if view.U64(b) != deletedEntry {
+			f(view.U64(b[8:]), view.U64(b[16:]))
+		}
+	}
+}
+
+// WantCopied has the next fetch read a Hash whose table was copied with its entries. It also reads the values for some
+// names whose keys are known.
+func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []byte, names []string) {
+	const object = 64 // most of what is read of an object
+	o.View.Want(attach.Address(hash), object)
+	o.View.Want(table, object)
+	o.View.Want(at, len(entries))
+	EachEntry(entries, func(key, value uint64) {
+		if s := o.keys.slots.At(keyPlace(key)); s.value == key && o.IsObject(value) && slices.Contains(names, s.text) {
+			o.View.Want(attach.Address(value), object)
+		}
+	})
+}
+
 // place is the place and size of a pair, in bytes, and of its key's hash if the table has one.
 type place struct {
 	at   attach.Address

@@ -44,6 +44,12 @@ type Finder struct {
 	lists      lists
 	tasks      map[taskKey]*task
 	lastNumber sampler.WorkNumber
+	// place is where the last request was found. copies has the task of the last copy of each execution context.
+	// routed is true if a framework has written down a route.
+	place  Place
+	votes  int // for place
+	routed bool
+	copies map[attach.Address]taskKey
 }
 
 // reader reads the locals and objects of a frame that may continue meanwhile. It notes what it read, and confirms it.
@@ -95,7 +101,7 @@ type allowance struct {
 // NewFinder returns a Finder that reads mem, through d's code and objects. values has it read paths, arguments,
 // literals. now is CLOCK_MONOTONIC in ns.
 func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, now func() int64) *Finder {
-	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task)}
+	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task), copies: make(map[attach.Address]taskKey)}
 	f.reader = reader{clock: now, mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
 	f.sites = make(map[*code.Locals]*site)
 	f.wall = func() float64 { return float64(time.Now().UnixNano()) / 1e9 }
@@ -234,6 +240,8 @@ func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 		f.end(s.task)
 	}
 	s.task, s.anew = t, true
+	f.notePlace(r, fr, j)
+	f.routed = f.routed || r.kind == sampler.WorkRequest && !t.guessed
 	s.keepFrames(fr, j)
 	s.from.Set(f.notes)
 }

@@ -221,6 +221,9 @@ func (f *reader) lookUpVariable(r *reading, names []string, values []uint64) boo
 
 // variable returns the value of r's variable. It uses the value that was just read, if there is one.
 func (f *reader) variable(r *reading) uint64 {
+	if r.copied != 0 {
+		return r.copied
+	}
 	if r.seen != nil {
 		if v, ok := r.seen.Word(r.slot); ok {
 			f.objects.NoteWord(r.slot, v)

@@ -60,9 +60,10 @@ type task struct {
 // reading is the result of reading a task's Hash.
 type reading struct {
 	// slot is the address of the variable that holds the Hash. seen may have just read the variable, and is confirmed
-	// with the rest.
+	// with the rest. copied is the Hash if it is known without the variable, else 0.
 	slot     attach.Address
 	seen     *heap.Watch
+	copied   uint64
 	kind     sampler.WorkKind
 	key      taskKey
 	identity [identityWords]uint64

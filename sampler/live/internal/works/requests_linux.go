@@ -1,0 +1,143 @@
+package works
+
+import (
+	"bytes"
+	"slices"
+	"sync/atomic"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/ruby"
+	"github.com/ddtop/ddtop/sampler/switches"
+	"github.com/ddtop/ddtop/sampler/switches/tracer"
+)
+
+const (
+	// maxBegun bounds the copied requests that wait for the clock.
+	maxBegun = 128
+	// routeTries bounds the readings of a request whose route is not known yet. They are 12 ms apart or more.
+	routeTries = 4
+	// withinNS is how long records wait for a request, in ns.
+	withinNS = 300_000_000
+)
+
+// Requests are copied requests that wait to be found. One goroutine takes them, and the clock finds them. Neither
+// waits.
+type Requests struct {
+	// copies are the copies of the drain in progress. begun are the requests that the clock has to find.
+	copies map[instant]*begun
+	begun  []*begun
+	// finding are the clock's. place is where the kernel's programs find requests. The clock owns both.
+	finding []*begun
+	place   tracer.WorkPlace
+	// over is true while no clock finds requests.
+	over atomic.Bool
+}
+
+// instant is a thread at a time.
+type instant struct {
+	tid int32
+	ns  int64
+}
+
+// begun is a copied request, and from done on also the request's ID.
+type begun struct {
+	of         *Requests
+	low, end   uint64
+	copied     ruby.CopiedWork
+	takenNS    int64
+	tries      int
+	done       atomic.Bool
+	id         sampler.WorkID
+	generation sampler.Generation
+	dict       *sampler.Dictionary
+}
+
+// Ready reports whether it was found, or will not be waited for any longer.
+func (b *begun) Ready() bool {
+	return b.done.Load() || b.of.over.Load() || pace.Monotonic()-b.takenNS >= withinNS
+}
+
+// ID returns the request. It is zero if the request was not found, or if the Dictionary was emptied since then.
+func (b *begun) ID() sampler.WorkID {
+	if !b.done.Load() || b.id == 0 || b.generation != b.dict.Generation() {
+		return 0
+	}
+	return b.id
+}
+
+// Drain takes the copies of a feed, which may be nil. The records that follow have begun these requests.
+func (q *Requests) Drain(f *tracer.Feed) error {
+	clear(q.copies)
+	if f == nil {
+		return nil
+	}
+	return f.DrainWorks(func(w *tracer.Work) {
+		if q.copies == nil {
+			q.copies = make(map[instant]*begun)
+		}
+		q.copies[instant{w.TID, w.NS}] = &begun{of: q, low: w.Low, end: w.End, takenNS: pace.Monotonic(), copied: ruby.CopiedWork{
+			Context: w.Context, Hash: w.Hash, Table: w.Table, EntriesAt: w.EntriesAt, Entries: bytes.Clone(w.Entries),
+			Collector: w.Collector, Collections: w.Collections}}
+	})
+}
+
+// Note adds the request to a record, if its thread has begun one. w has noted the record.
+func (q *Requests) Note(r *switches.Record, w *Works) {
+	b := q.copies[instant{r.TID, r.NS}]
+	if b == nil || len(q.begun) >= maxBegun {
+		return
+	}
+	var ok bool
+	if b.copied.FromNS, b.copied.ByNS, ok = w.Copied(r, b.low, b.end); ok {
+		r.Work, r.WorkNS = b, b.copied.FromNS+(b.copied.ByNS-b.copied.FromNS)/2
+		q.begun = append(q.begun, b)
+	}
+}
+
+// Begun reports whether the clock has requests to find.
+func (q *Requests) Begun() bool { return len(q.begun) > 0 }
+
+// Give gives the clock the requests to find.
+func (q *Requests) Give() { q.finding, q.begun = append(q.finding, q.begun...), q.begun[:0] }
+
+// WithoutClock has records continue without their requests, until Find is called again.
+func (q *Requests) WithoutClock(is bool) { q.over.Store(is) }
+
+// Find finds requests, if allows reports that there is time for one more. cost measures what it takes. Requests
+// without time are left out. The clock calls it between two readings.
+func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Meter, allows func() bool, spend func(ns int64)) {
+	// Requests that were found before, and only lack a route, come last.
+	slices.SortStableFunc(q.finding, func(a, b *begun) int { return a.tries - b.tries })
+	q.finding = slices.DeleteFunc(q.finding, func(b *begun) bool {
+		early := false
+		if allows() {
+			var id sampler.WorkID
+			if id, early = r.Copies().Take(&b.copied); id != 0 {
+				b.id, b.generation, b.dict = id, dict.Generation(), dict
+			}
+			spend(cost.Since())
+		}
+		if b.tries++; early && b.tries < routeTries {
+			return false
+		}
+		b.done.Store(true)
+		return true
+	})
+}
+
+// Waiting reports whether Find has anything to do.
+func (q *Requests) Waiting() bool { return len(q.finding) > 0 }
+
+// Place has the kernel's programs copy requests where threads have them now. f may be nil. The clock calls it
+// while no goroutine drains.
+func (q *Requests) Place(r *ruby.Reader, f *tracer.Feed, w *Works) error {
+	p, ok := r.Copies().Place()
+	if !ok || f == nil || tracer.WorkPlace(p) == q.place {
+		return nil
+	}
+	q.place = tracer.WorkPlace(p)
+	err := f.SetWork(&q.place)
+	w.Placed(pace.Monotonic())
+	return err
+}

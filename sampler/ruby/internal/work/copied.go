@@ -1,0 +1,180 @@
+package work
+
+import (
+	"cmp"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// Place says where the threads of a server have the environments of their requests, and where an environment has its
+// table. All places are in bytes.
+type Place struct {
+	// Frame is the distance from the end of the VM's stack down to the control frame with the variable. ISeq is the
+	// frame's code. Back is the distance from the frame's environment pointer down to the variable.
+	Frame, ISeq, Back uint64
+	// Table is the place in an RHash of its st_table, or of the pointer to it if Inside is false. Entries and Bound are
+	// the places in an st_table of the pointer to the entries, and of their number.
+	Table, Entries, Bound int
+	Inside                bool
+	// Collections is the address of the number of garbage collections that have begun.
+	Collections uint64
+}
+
+// Copied is the environment of a request, copied while its thread stood still within the request.
+type Copied struct {
+	// Context is the thread's execution context, Hash the environment. Table is its table. Entries are the table's
+	// entries, from EntriesAt on: hash, key and value.
+	Context, Hash, Table, EntriesAt uint64
+	Entries                         []byte
+	// Collector is the word with the collector's flags at that time. Collections is the number of collections that had
+	// begun.
+	Collector, Collections uint64
+	// FromNS and ByNS are the times between which the request began, CLOCK_MONOTONIC in ns.
+	FromNS, ByNS int64
+
+	// task is the request. It is nil until it was found.
+	task *task
+}
+
+// maxVotes bounds the votes for a place. Another place needs as many votes before it is taken.
+const maxVotes = 32
+
+// notePlace votes for the j-th frame from the outside as the place of environments. The place with most votes is taken,
+// because the code that fills an environment can have a variable of the same name.
+func (f *Finder) notePlace(r *reading, fr *Frames, j int) {
+	frame, at := fr.outer(j)
+	if r.kind != sampler.WorkRequest || r.slot == at+code.FrameSelf {
+		return
+	}
+	p := Place{Frame: uint64(fr.End - at), ISeq: view.U64(frame[code.FrameISeq:])}
+	p.Back = view.U64(frame[code.FrameEP:]) - uint64(r.slot)
+	switch {
+	case p == f.place:
+		f.votes = min(f.votes+1, maxVotes)
+	case f.votes == 0:
+		f.place, f.votes = p, 1
+	default:
+		f.votes--
+	}
+}
+
+// Copies finds requests that were copied. Collector is nil if it is not known. Calls counts system calls.
+type Copies struct {
+	*Finder
+	Collector *gc.Reader
+	Calls     *uint64
+}
+
+// Place returns where threads have their requests. ok is false if no request was found yet, or if copies cannot be
+// read.
+func (f Copies) Place() (p Place, ok bool) {
+	t, ok := f.objects.Tables()
+	if p = f.place; p.Frame == 0 || !ok || f.Collector == nil {
+		return Place{}, false
+	}
+	p.Table, p.Inside, p.Entries, p.Bound, p.Collections = t.Table, t.Inside, t.Entries, t.Bound, uint64(f.Collector.Collections())
+	return p, true
+}
+
+// Take finds the request of an environment that was copied. It reads the environment as it is now, which knows more. It
+// is the same request if the objects that the server made for the request are among the copied objects.
+//
+// The copied objects were in use at the time of the copy. An object in use can only be freed by a collection that
+// begins later, or by one that was marking then. The result is zero if there was such a collection, or if anything
+// disagrees. early is true if the framework may still write down the route.
+func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
+	if f.Collector == nil || !f.Collector.KeepsUsed(c.Collector) {
+		return 0, false
+	}
+	f.calls = -f.objects.View.Calls
+	defer func() { *f.Calls += uint64(f.calls + f.objects.View.Calls) }()
+	r := reading{key: taskKey{ec: attach.Address(c.Context), hash: c.Hash}, copied: c.Hash}
+	if !f.readCopied(&r, c, f.Collector.Collections()) || !c.isOf(&r) {
+		return 0, false
+	}
+	now := f.tasks[r.key]
+	if c.task != nil {
+		f.tasks[r.key] = c.task
+	} else {
+		f.begin(now, &r, c)
+	}
+	t := f.taskOf(&r, c.ByNS, c.FromNS)
+	if c.task != nil && now != c.task { // it has ended: another one may have its place
+		if delete(f.tasks, r.key); now != nil {
+			f.tasks[r.key] = now
+		}
+	}
+	if t.work.SinceNS <= c.FromNS { // a sample was asked for an earlier request, and came late
+		t.work.BeforeNS, t.work.SinceNS, t.generation = c.FromNS, c.ByNS, 0
+		f.seen(t, t.seenNS)
+	}
+	c.task, f.routed = t, f.routed || !t.guessed
+	return t.id, f.routed && t.guessed
+}
+
+// begin ends the tasks that a thread had before a copied one. now is the task with the key of the copied one.
+func (f *Finder) begin(now *task, r *reading, c *Copied) {
+	if now != nil && now.seenNS < c.FromNS {
+		f.end(now)
+	}
+	if last, ok := f.copies[r.key.ec]; ok && last != r.key {
+		delete(f.tasks, last)
+	}
+	if len(f.copies) >= maxTasks {
+		clear(f.copies)
+	}
+	f.copies[r.key.ec] = r.key
+}
+
+// readCopied reads the environment of a reading. It confirms that the environment did not change meanwhile, and that no
+// collection has begun since the copy. collections is the address of their number.
+func (f *Finder) readCopied(r *reading, c *Copied, collections attach.Address) bool {
+	key := r.key
+	for range readTries {
+		f.tries++
+		found := false
+		err := f.objects.Read(func() error {
+			*r = reading{key: key, copied: key.hash}
+			f.failed, f.notes = nil, f.notes[:0]
+			f.objects.Record(&f.notes)
+			defer f.objects.Record(nil)
+			f.objects.WantCopied(c.Hash, attach.Address(c.Table), attach.Address(c.EntriesAt), c.Entries, envNames[:])
+			found = f.readEnv(nil, r)
+			return f.failed
+		})
+		if err != nil || !heap.Recorded(f.notes) {
+			continue
+		}
+		f.scratch.Set(f.notes)
+		var count [8]byte
+		same, calls, err := f.scratch.ConfirmKept(f.objects, f.mem, nil, []attach.Range{{Addr: collections, Buf: count[:]}})
+		f.calls += calls
+		if err == nil && same {
+			return found && view.U64(count[:]) == c.Collections
+		}
+	}
+	return false
+}
+
+// isOf reports whether a reading is of the copied request: all values that identify a request are copied objects. The
+// object of the URI or of the path must be among them, because no two requests share this object.
+func (c *Copied) isOf(r *reading) bool {
+	for _, v := range r.identity[:identityText] {
+		if v != 0 && !c.has(v) {
+			return false
+		}
+	}
+	own := cmp.Or(r.proof.uri, r.proof.path)
+	return own != 0 && c.has(own)
+}
+
+func (c *Copied) has(value uint64) bool {
+	has := false
+	heap.EachEntry(c.Entries, func(_, v uint64) { has = has || v == value })
+	return has
+}
