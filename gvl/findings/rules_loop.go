@@ -58,11 +58,11 @@ func evalLoopBlocked(w *window) hit {
 func (w *window) oftenBlocked(ts *gvl.ThreadState, x *watch) hit {
 	sum, longest, n, stack := x.loop.Often()
 	behind := w.fibersOf(ts.Thread)
-	h := hit{score: least(float64(sum)/w.limits.loopOften, float64(behind)/w.limits.loopFibers), severity: SeverityWarn,
-		stack: stack, threads: []sampler.ThreadID{ts.Thread}}
-	if n == 0 || h.score < 1 {
+	score := least(float64(sum)/w.limits.loopOften, float64(behind)/w.limits.loopFibers)
+	if n == 0 || score < 1 {
 		return hit{}
 	}
+	h := hit{score: score, severity: SeverityWarn, stack: stack, threads: []sampler.ThreadID{ts.Thread}}
 	h.explains = min(sum, w.sampledNS)
 	h.title = "Event loop blocked"
 	h.text = w.name(ts.Thread) + " " + tense("has run", "ran") + " single fibers for " + units.ProseDuration(sum) + " of the last " +
