@@ -151,10 +151,11 @@ func (p *Page) Growing(list []findings.Finding) {
 		if f.ID != memoryGrows || f.AgoNS != 0 || p.Counts.Last == nil {
 			continue
 		}
-		switch g := p.Counts.Last.Growth; {
-		case len(g.Classes) > 0:
-			f.Text += "; " + export.GrowingText(&g.Classes[0])
-			f.Next = "7, then → to classes: h on " + flamegraph.Printable(g.Classes[0].Name) + " shows what holds it"
+		suspect, others := p.Counts.Last.Suspect()
+		switch {
+		case suspect != nil:
+			f.Text += "; " + export.GrowingText(suspect) + others
+			f.Next = "7, then → to classes: h on " + flamegraph.Printable(suspect.Name) + " shows what holds it"
 		case p.Counts.Last.GrownText() != "":
 			f.Text += ". " + strings.TrimSuffix(p.Counts.Last.GrownText(), ".")
 		}
