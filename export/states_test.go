@@ -50,8 +50,7 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 			ns[e.Key.State] += e.Weights.WallNS
 			byThread[e.Key.Thread] = ns
 		}
-		var stat report.Stat
-		fold.Read(func(v *measure.View) { stat = v.Account.Stat() })
+		stat := fold.View().Account.Stat()
 		if stat.NotSampled != fold.Stream().NotSampledNS() || stat.NotSampled == 0 {
 			t.Errorf("seed %d: not sampled %d, gvl says %d", seed, fold.Stream().NotSampledNS(), stat.NotSampled)
 		}

@@ -205,7 +205,7 @@ func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence
 	case k.Turns == 0 || w.turns == 0:
 		return ranNS > 0, ranNS >= wokeNS
 	case turns == 0:
-		return false, false // what it had of a CPU until it fell asleep is counted late
+		return false, false // the kernel counts its last CPU time late
 	case c.proc.Era == sampler.EraSched:
 		return true, true
 	}

@@ -29,6 +29,5 @@
 // (sampler.Changes), edges are exact, which Interval.ResolutionNS and Wait.Exact say. A stream.Chain splits one wait by
 // holder.
 //
-// measure.Measure bundles a Stream and its consumers behind one Feed. measure.Fold adds the timeline and a lock, for a
-// screen.
+// measure.Measure bundles a Stream and its consumers behind one Feed. measure.Fold adds the timeline, for a screen.
 package gvl

@@ -40,14 +40,14 @@ type Reader struct {
 	end     *sampler.End
 	notes   []sampler.Note
 	dict    *sampler.Dictionary
-	shown   *sampler.Dictionary // dict, as Redact and Own leave it
+	shown   *sampler.Dictionary // dict without what Redact and Own leave out
 	names   *redact.Redactor
 	blocks  []Block
 	damage  *Damage
 	comp    *zstd.Decoder
 
 	mu sync.Mutex
-	// threads has the number of the block by which each thread's ThreadInfo in dict was set: later ones know more.
+	// threads has, for each thread, the number of the block that set its ThreadInfo in dict. Later blocks know more.
 	threads map[sampler.ThreadID]int
 }
 

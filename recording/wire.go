@@ -90,12 +90,12 @@ func (w *wire) err() error {
 	return cmp.Or(w.c.err, w.times.err, w.counts.err)
 }
 
-// put writes a number of the structure.
+// put writes a number to the stream that has the structure.
 func (w *wire) put(v uint64) {
 	w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], v)
 }
 
-// uint carries a number of the structure.
+// uint reads or writes a number of the structure.
 func (w *wire) uint(v uint64) uint64 {
 	if w.reading {
 		return w.c.uint()

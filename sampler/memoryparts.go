@@ -13,8 +13,8 @@ const (
 
 // MemoryParts is what the memory of a process consists of, in bytes.
 type MemoryParts struct {
-	// RSS is the resident memory. PSS has only the process's part of what it shares with others, Private only what it
-	// does not share. Swap is what was swapped out.
+	// RSS is the resident memory. PSS has only the process's part of memory that it shares with others, Private only
+	// memory that it does not share. Swap is what was swapped out.
 	RSS, PSS, Private, Swap uint64
 	// Parts add up to RSS. The largest comes first.
 	Parts  []MemoryPart

@@ -73,7 +73,7 @@ func (p *painter) run(program *tea.Program) error {
 	ended, painted := make(chan struct{}), make(chan error, 1)
 	go func() {
 		err := p.paintUntil(ended)
-		painted <- err // before the program ends for it, so that it is there to be told
+		painted <- err // before the program ends because of the error, so that the error can be shown
 		if err != nil {
 			program.Kill()
 		}
@@ -85,7 +85,7 @@ func (p *painter) run(program *tea.Program) error {
 		if failed != nil {
 			err = failed
 		}
-	default: // it may be writing to a terminal that nobody reads
+	default: // it may hang in a write to a terminal that no program reads
 	}
 	p.leave()
 	return err

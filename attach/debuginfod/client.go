@@ -66,7 +66,7 @@ type Client struct {
 	servers []*url.URL
 	folder  string
 	http    *http.Client
-	limits  limits // mu guards bytes and allTime, which are what is left
+	limits  limits // the remaining limits; mu guards bytes and allTime
 	ctx     context.Context
 	cancel  context.CancelFunc
 	slots   chan struct{}

@@ -181,8 +181,8 @@ func joinWeights(a, b map[flamegraph.Key]incidentWeight) map[flamegraph.Key]inci
 // maxShed bounds how often the inner halves of stacks are given up: a stack of any depth is none then.
 const maxShed = 24
 
-// shed gives up the inner half of the stacks of the lightest entries, and joins what is the same then, until about n
-// are left. The time stays with the thread, the state and the route.
+// shed drops the inner half of the stacks of the lightest entries, and joins entries that have become equal, until
+// about n are left. The time stays with the thread, the state and the route.
 func (x *incidentWeights) shed(n int) {
 	for range maxShed {
 		if x.entries <= n {
@@ -200,7 +200,7 @@ func (x *incidentWeights) shed(n int) {
 			break
 		}
 		slices.Sort(all)
-		// Half of what is cut becomes one with something else, at a guess.
+		// About half of the shortened stacks become equal to another stack.
 		least := all[min(2*(x.entries-n), len(all)-1)]
 		halves := make(map[sampler.StackID]sampler.StackID)
 		x.each(func(k *flamegraph.Key, w incidentWeight) {
@@ -209,7 +209,7 @@ func (x *incidentWeights) shed(n int) {
 			}
 		})
 	}
-	if x.entries > x.limit { // so many threads, states and routes: the routes go, and then the limit
+	if x.entries > x.limit { // cutting stacks was not enough: drop the routes, then raise the limit
 		x.each(func(k *flamegraph.Key, _ incidentWeight) { k.Endpoint = 0 })
 		x.limit = max(x.limit, x.entries+x.entries/8)
 	}

@@ -59,13 +59,13 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 		g.list = append(g.list, PeerGroup{})
 		g.byName[name] = n
 	}
-	// The newest stands for all: the Dictionary may have evicted those before.
+	// The newest peer represents the group, because the Dictionary may have evicted older ones.
 	g.list[n] = PeerGroup{Peer: p, ID: id, Inbound: in}
 	g.groups[of] = n
 	return n
 }
 
-// Group returns a group of GroupOf.
+// Group returns the group with a number that GroupOf has returned.
 func (g *PeerGroups) Group(n uint32) *PeerGroup { return &g.list[n] }
 
 // clientOf reports whether the other end opened a connection, a client that the thread serves: this end has a port of

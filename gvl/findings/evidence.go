@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/findings/internal/backlog"
 	"github.com/ddtop/ddtop/gvl/findings/internal/barrier"
 	"github.com/ddtop/ddtop/gvl/findings/internal/contests"
+	"github.com/ddtop/ddtop/gvl/findings/internal/gates"
 	"github.com/ddtop/ddtop/gvl/findings/internal/loop"
 	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
 	"github.com/ddtop/ddtop/gvl/findings/internal/pauses"
@@ -121,7 +122,7 @@ type watch struct {
 	ending             ending
 	endingNS, courseNS int64
 	// gate is the gate at which it waits, or nil.
-	gate                 *gate
+	gate                 *gates.Gate
 	cpuAt, cpu, runDelay int64
 	stateAtRead          gvl.State
 	// cpuNS is its CPU time that is not added up yet.
@@ -171,7 +172,7 @@ type collector struct {
 	cur      *second
 	turns    []turn
 	peers    account.PeerGroups
-	gates    *gates
+	gates    *gates.Gates
 	contests contests.Contests
 	queues   backlog.Queues
 	// takers are the threads that were last seen waiting to take from a SizedQueue, for at most maxTakers queues.
@@ -200,7 +201,7 @@ const (
 func newCollector(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, l *limits) *collector {
 	c := &collector{
 		stream: s, proc: p, dict: dict, limits: l, classes: stackkind.New(dict),
-		peers: account.PeerGroups{Dict: dict}, gates: newGates(dict), takers: make(map[uint64]sampler.ThreadID),
+		peers: account.PeerGroups{Dict: dict}, gates: gates.New(dict), takers: make(map[uint64]sampler.ThreadID),
 	}
 	for i := range c.ring {
 		c.ring[i] = second{at: -1, sums: make(map[sumKey]int64)}
@@ -282,10 +283,10 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.contests.Add(k.ToNS, s, k.States, c.proc.Pauses)
 	c.queues.Add(s, k.States)
 	// Between two readings of all stacks, samples by thread switches have read few stacks. Their counts do not fit together.
-	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.look(k.ToNS, k.States, k.Slots, c.threads) {
+	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.Count(k.ToNS, k.States, c.threadAt(k.Slots)) {
 		for i, slot := range k.Slots {
-			if w := watched(c.threads, slot); w != nil {
-				c.rests(w, &k.States[i])
+			if slot >= 0 {
+				c.rests(&c.threads[slot], &k.States[i])
 			}
 		}
 	}
@@ -356,7 +357,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	} else if fresh {
 		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
 	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
-		// Another wait at the same place: what it did in between fell between two samples.
+		// This is another wait at the same place. What the thread did in between fell between two samples.
 		w.moved = w.moved || !w.idle
 		w.usual.Stayed(w.stack, at-w.stackNS)
 		w.stackNS = at
@@ -396,8 +397,18 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 
 // rests finds out whether a thread waits at a gate, and whether it rests.
 func (c *collector) rests(w *watch, ts *gvl.ThreadState) {
-	w.gate = c.gates.closed(ts.State, &ts.Detail, w.stack)
+	w.gate = c.gates.Closed(ts.State, &ts.Detail, w.stack)
 	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
+}
+
+// threadAt returns what gates need of the threads of a sample, by index.
+func (c *collector) threadAt(slots []int) func(int) gates.Thread {
+	return func(i int) gates.Thread {
+		if slot := slots[i]; slot >= 0 {
+			return gates.Thread{Stack: c.threads[slot].stack, Flags: c.threads[slot].flags}
+		}
+		return gates.Thread{}
+	}
 }
 
 // maxTakers bounds the queues with known takers. Past it all are found again.

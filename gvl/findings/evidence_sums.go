@@ -118,7 +118,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	}
 	d, flags := &i.Detail, withServing(c.classes.Of(i.Stack), i.Serving.Work)
 	group := c.peers.GroupOf(d.Peer)
-	gated := c.gates.closed(i.State, d, i.Stack) != nil
+	gated := c.gates.Closed(i.State, d, i.Stack) != nil
 	idle := !gated && c.idle(i.State, d, flags, group)
 	keys := append(c.keys[:0], sumKey{id: uint64(i.Thread), ractor: i.Ractor, state: i.State, idle: idle})
 	if i.State == gvl.GC && i.Stack != 0 {

@@ -3,8 +3,6 @@ package findings
 import (
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl/findings/internal/doorways"
-	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -71,59 +69,5 @@ func TestGates(t *testing.T) {
 		} else if len(got) > 0 {
 			s.want(c.what, []string{"pool_wait"}, "4 of 6 web threads wait in Pool#with (app.rb:10) for one of 2", "; inside: web-")
 		}
-	}
-}
-
-// TestGatesOfStacks: in which methods a stack may wait, and inside of which it is.
-func TestGatesOfStacks(t *testing.T) {
-	s := newScene(t)
-	g := newGates(s.dict)
-	for _, c := range []struct {
-		stack         []string
-		near, through []string
-	}{
-		{[]string{"c:Thread::Queue#pop", "Pool#with", "Shop#order"}, []string{"Pool#with", "Shop#order"}, nil},
-		{[]string{"IO#read", "block in Shop#order", "Pool#with", "Shop#order"}, []string{"IO#read", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
-		// What takes a block around the wait is no gate; what waits within a Mutex is.
-		{[]string{"c:Thread::ConditionVariable#wait", "block in Pool#get", "c:Thread::Mutex#synchronize", "Pool#get", "block in Shop#order", "Log#timed", "Shop#order"},
-			[]string{"Pool#get", "Pool#get", "Shop#order", "Shop#order"}, []string{"Log#timed"}},
-		// A thread that is inside and waits for another turn.
-		{[]string{"c:Thread::Queue#pop", "Pool#with", "block in Shop#order", "Pool#with", "Shop#order"},
-			[]string{"Pool#with", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
-		// Blocks within blocks call no other method.
-		{[]string{"block (3 levels) in <main>", "block (2 levels) in <main>", "c:Kernel#loop", "block in <main>"}, []string{"<main>", "<main>"}, nil},
-	} {
-		got := g.Of(s.stack(c.stack...))
-		check := func(what string, ids []doorways.ID, want []string) {
-			if len(ids) != len(want) {
-				t.Errorf("%v: %s %v, want %v", c.stack, what, ids, want)
-				return
-			}
-			for i := range ids {
-				if !g.Is(&sampler.Frame{Label: want[i], Path: "app.rb"}, ids[i]) {
-					t.Errorf("%v: %s %v, want %v", c.stack, what, ids, want)
-				}
-			}
-		}
-		check("near", got.Near, c.near)
-		check("through", got.Through, c.through)
-	}
-}
-
-// TestGatesForget: when there are too many methods, all are forgotten between two looks, and a gate goes for those who wait at it.
-func TestGatesForget(t *testing.T) {
-	s := newScene(t)
-	g := newGates(s.dict)
-	old := g.Of(s.stack("Pool#with", "Shop#order"))
-	g.list, g.open = []*gate{{id: old.Near[0], open: true}}, 1
-	for i := range stackkind.MaxClasses {
-		g.Of(s.stack(itoa(int64(i))))
-	}
-	g.Of(s.stack("Other#with", "Shop#order"))
-	if !g.Is(&sampler.Frame{Label: "Pool#with", Path: "app.rb"}, old.Near[0]) {
-		t.Error("methods have other numbers between two looks")
-	}
-	if !g.look(s.now, nil, nil, nil) || g.open != 0 || len(g.list) != 0 || g.Len() != 0 {
-		t.Errorf("%d methods or stacks, %d gates are left, or nobody was told", g.Len(), len(g.list))
 	}
 }

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/gates"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -12,7 +13,7 @@ type Resting struct {
 	dict    *sampler.Dictionary
 	classes *stackkind.Classes
 	// gates are the gates of the findings of the same stream, or nil.
-	gates *gates
+	gates *gates.Gates
 }
 
 // NewResting returns a Resting for samples whose IDs point into dict.
@@ -49,7 +50,7 @@ func (r *Resting) Rests(st gvl.State, d *gvl.Detail, stack sampler.StackID, work
 // reports, and sleep outside of a request or job. Lock stands for waits for something that others give back
 // (pool_wait), or for another thread in the middle of a request or job (thread_wait).
 func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
-	if r.gates != nil && r.gates.closed(st, d, stack) != nil {
+	if r.gates != nil && r.gates.Closed(st, d, stack) != nil {
 		return gvl.Lock
 	}
 	if r.IdleIO(st, d, stack) {

@@ -13,7 +13,7 @@ import (
 
 // Waits that the program itself asks for: for programs that it starts, for a time to pass, for other threads.
 
-// inChild reports whether a thread in input or output waits for a program that it started: for its end, or for what it prints.
+// inChild reports whether a thread in input or output waits for a child process: for its end or for its output.
 func inChild(s gvl.State, d *gvl.Detail, flags stackkind.Flags) bool {
 	return s == gvl.IO && (d.Op == gvl.OpChild || flags&stackkind.Child != 0)
 }

@@ -1,14 +1,13 @@
 package findings
 
 import (
-	"cmp"
 	"math"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/gates"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -44,10 +43,10 @@ func evalPoolWait(w *window) hit {
 
 // gateWait: most of the threads that use something wait in the program's own method that hands it out.
 func (w *window) gateWait(share float64) hit {
-	var g *gate
+	var g *gates.Gate
 	waiting := 0.0
-	for _, x := range w.ev.gates.list {
-		if n := x.waiting(w.nowNS); x.open && n > waiting {
+	for _, x := range w.ev.gates.List() {
+		if n := x.Waiting(w.nowNS); x.Open && n > waiting {
 			g, waiting = x, n
 		}
 	}
@@ -84,12 +83,12 @@ func (w *window) gateWait(share float64) hit {
 	}
 	// On average more may have waited than there are threads by now.
 	h.text = itoa(min(int64(math.Round(waiting)), int64(all))) + " of " + itoa(int64(all)) + " " + name + "threads"
-	what := "one of " + itoa(int64(g.size))
-	if g.size == 1 {
+	what := "one of " + itoa(int64(g.Size))
+	if g.Size == 1 {
 		what = "the only one"
 	}
 	h.next = "give it back sooner, or make the pool larger"
-	if g.nested {
+	if g.Nested {
 		h.next = "a thread inside waits for a second one: use one per thread, or all threads wait forever"
 	}
 	h.text += " " + tenseWait + " in " + w.gatePlace(g, h.stack) + " for " + what + w.longestText(", the longest for ", ids)
@@ -100,9 +99,9 @@ func (w *window) gateWait(share float64) hit {
 }
 
 // gatePlace names a gate, with the line at which a thread with that stack is in it.
-func (w *window) gatePlace(g *gate, stack sampler.StackID) string {
+func (w *window) gatePlace(g *gates.Gate, stack sampler.StackID) string {
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
-		if w.ev.gates.Is(&f, g.id) {
+		if w.ev.gates.Is(&f, g.ID) {
 			label := code.Method(f.Label)
 			if f.Own() {
 				return label + " (" + path.Base(f.Path) + ":" + itoa(int64(f.Line)) + ")"
@@ -117,11 +116,11 @@ func (w *window) gatePlace(g *gate, stack sampler.StackID) string {
 const maxInside = 2
 
 // gateInside names the threads that have been inside for longest, and what they do.
-func (w *window) gateInside(g *gate) string {
+func (w *window) gateInside(g *gates.Gate) string {
 	ids := w.insideOf(g)
 	var said []string
 	for _, id := range ids[:min(len(ids), maxInside)] {
-		said = append(said, w.name(id)+" for ≤ "+units.ProseDuration(max(w.insideNS(g, id), gateLookNS))+w.in(w.watch(id).stack))
+		said = append(said, w.name(id)+" for ≤ "+units.ProseDuration(max(g.InsideNS(w.nowNS, id), gates.EveryNS))+w.in(w.watch(id).stack))
 	}
 	if more := len(ids) - len(said); more > 0 {
 		said = append(said, itoa(int64(more))+" more")
@@ -129,26 +128,7 @@ func (w *window) gateInside(g *gate) string {
 	return strings.Join(said, ", ")
 }
 
-// insideOf returns the threads inside a gate, the one that has been there for longest first. Threads on their way in or
-// out have nothing, and are not among them.
-func (w *window) insideOf(g *gate) []sampler.ThreadID {
-	ids := make([]sampler.ThreadID, 0, len(g.inside))
-	for i := range w.states {
-		id := w.states[i].Thread
-		if x := w.watch(id); x != nil && x.stack != 0 && slices.Contains(w.ev.gates.Of(x.stack).Through, g.id) {
-			ids = append(ids, id)
-		}
-	}
-	slices.SortFunc(ids, func(a, b sampler.ThreadID) int {
-		return cmp.Or(cmp.Compare(w.insideNS(g, b), w.insideNS(g, a)), cmp.Compare(a, b))
-	})
-	return ids
-}
-
-// insideNS is how long a thread has been inside a gate, at most. It is zero if it came in after the last count.
-func (w *window) insideNS(g *gate, id sampler.ThreadID) int64 {
-	if at, ok := g.inside[id]; ok {
-		return w.nowNS - at
-	}
-	return 0
+// insideOf returns the threads inside a gate, the one that has been there for longest first.
+func (w *window) insideOf(g *gates.Gate) []sampler.ThreadID {
+	return w.ev.gates.Inside(g, w.nowNS, w.states, w.ev.threadAt(w.ev.slots))
 }

@@ -7,14 +7,16 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/gates"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poolUse is a pool, and how its threads are told: by a method that hands out, or by Active Record's own list.
+// poolUse is a pool and the threads that hold its objects. They are known from a method that hands out objects, or
+// from Active Record's own list.
 type poolUse struct {
 	// gate is nil for Active Record's pools, queue zero for all others.
-	gate    *gate
+	gate    *gates.Gate
 	queue   uint64
 	holders []sampler.ThreadID
 }
@@ -29,8 +31,8 @@ func (p *poolUse) waits(ts *gvl.ThreadState, x *watch) bool {
 
 // fullPools returns the pools all of which is held by threads.
 func fullPools(w *window) (out []poolUse) {
-	for _, g := range w.ev.gates.list {
-		if holders := w.insideOf(g); g.open && len(holders) >= max(g.size, 1) {
+	for _, g := range w.ev.gates.List() {
+		if holders := w.insideOf(g); g.Open && len(holders) >= max(g.Size, 1) {
 			out = append(out, poolUse{gate: g, holders: holders})
 		}
 	}
@@ -57,7 +59,7 @@ func (w *window) poolCycle() hit {
 		age, ends := w.nowNS, make(map[sampler.ThreadID]sampler.ThreadID)
 		for _, id := range p.holders {
 			if ts := w.state(id); p.gate != nil {
-				age = min(age, w.insideNS(p.gate, id))
+				age = min(age, p.gate.InsideNS(w.nowNS, id))
 			} else if ts != nil {
 				age = min(age, ts.DurationNS())
 			}
@@ -145,10 +147,10 @@ func (w *window) poolCycleText(h *hit, p *poolUse, ends map[sampler.ThreadID]sam
 
 // callerOf returns the stack from where a thread that waits at a gate has called it. It returns the whole stack if g is
 // nil.
-func (w *moment) callerOf(g *gate, stack sampler.StackID) sampler.StackID {
+func (w *moment) callerOf(g *gates.Gate, stack sampler.StackID) sampler.StackID {
 	called := false
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
-		is := g != nil && w.ev.gates.Is(&f, g.id)
+		is := g != nil && w.ev.gates.Is(&f, g.ID)
 		if called && !is {
 			return at
 		}

@@ -74,7 +74,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			begin = max(begin, t.untilNS)
 		}
 		if k.Gap {
-			t.countNS = k.ToNS // the gap is no part of what is looked at
+			t.countNS = k.ToNS // the gap does not count
 		}
 		if ended || lost {
 			if blind || t.doubtNS != 0 || lost {

@@ -1,8 +1,6 @@
 package measure
 
 import (
-	"sync"
-
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
@@ -20,10 +18,8 @@ type Options struct {
 	Rules *findings.Rules
 }
 
-// Fold is everything that a screen needs of a stream. Feed may run in one goroutine and Read in others. The parts
-// themselves take no locks.
+// Fold is everything that a screen needs of a stream. It is not safe for concurrent use.
 type Fold struct {
-	mu       sync.Mutex
 	proc     sampler.Process
 	measure  *Measure
 	timeline *timeline.Timeline
@@ -50,15 +46,13 @@ func (f *Fold) Resting() *findings.Resting {
 
 // Feed adds one sample, like Measure.Feed.
 func (f *Fold) Feed(s *sampler.Sample) []gvl.ThreadState {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.states = f.measure.Feed(s)
 	f.sample.CopyFrom(s)
 	f.fed = true
 	return f.states
 }
 
-// View is the data that Read passes on. It is valid only during the call.
+// View is what a Fold has of the samples so far. Its Sample and States are valid until the next Feed.
 type View struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary
@@ -72,15 +66,12 @@ type View struct {
 	Requests *account.Requests
 }
 
-// Read calls fn with the folded data while Feed waits. fn should be quick and must not keep the View, its Sample or its
-// States. It may keep what Row, Top, Current and Stat return.
-func (f *Fold) Read(fn func(*View)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// View returns what the Fold has so far.
+func (f *Fold) View() *View {
 	m := f.measure
 	v := View{Process: f.proc, Dict: m.dict, Account: m.account, Timeline: f.timeline, Blame: m.blame, Findings: m.findings, Requests: m.requests}
 	if f.fed {
 		v.Sample, v.States = &f.sample, f.states
 	}
-	fn(&v)
+	return &v
 }

@@ -3,7 +3,6 @@ package measure
 import (
 	"encoding/json"
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -80,57 +79,56 @@ func oneHolder(t *testing.T, s *sampler.Sample, states []gvl.ThreadState) {
 
 func check(t *testing.T, f *Fold, listed map[sampler.ThreadID]int64, name string) {
 	t.Helper()
-	f.Read(func(v *View) {
-		st := v.Account.Stat()
-		var waiting, unknownWaits int64
-		for _, th := range st.Threads {
-			sum := th.NS.Sum()
-			if sum != listed[th.ID] {
-				t.Errorf("%s: thread %d: times sum to %d, it was listed %d", name, th.ID, sum, listed[th.ID])
-			}
-			kinds := th.Waits.QueueNS + th.Waits.HandoverNS + th.Waits.YieldNS + th.Waits.CPUSlotNS
-			if kinds != th.NS.Waiting {
-				t.Errorf("%s: thread %d: waits by kind sum to %d, waiting is %d", name, th.ID, kinds, th.NS.Waiting)
-			}
-			waiting += th.NS.Waiting
-			if w := th.Waits; w.P50NS > w.P90NS || w.P90NS > w.P99NS || w.P99NS > w.MaxNS {
-				t.Errorf("%s: quantiles out of order: %+v", name, w)
-			}
-			if th.Waits.Count == 0 && th.NS.Waiting > 0 {
-				unknownWaits++
-			}
+	v := f.View()
+	st := v.Account.Stat()
+	var waiting, unknownWaits int64
+	for _, th := range st.Threads {
+		sum := th.NS.Sum()
+		if sum != listed[th.ID] {
+			t.Errorf("%s: thread %d: times sum to %d, it was listed %d", name, th.ID, sum, listed[th.ID])
 		}
-		if unknownWaits > 0 {
-			t.Errorf("%s: %d threads waited and have no waits", name, unknownWaits)
+		kinds := th.Waits.QueueNS + th.Waits.HandoverNS + th.Waits.YieldNS + th.Waits.CPUSlotNS
+		if kinds != th.NS.Waiting {
+			t.Errorf("%s: thread %d: waits by kind sum to %d, waiting is %d", name, th.ID, kinds, th.NS.Waiting)
 		}
-		if len(st.Threads) != len(listed) && st.ThreadsOmitted == 0 {
-			t.Errorf("%s: %d threads in stat, %d listed", name, len(st.Threads), len(listed))
+		waiting += th.NS.Waiting
+		if w := th.Waits; w.P50NS > w.P90NS || w.P90NS > w.P99NS || w.P99NS > w.MaxNS {
+			t.Errorf("%s: quantiles out of order: %+v", name, w)
 		}
-		var gvlWaiting float64
-		for _, g := range st.GVL {
-			gvlWaiting += g.WaitingMean
-			if g.HeldShare < 0 || g.HeldShare > 1.0000001 {
-				t.Errorf("%s: held share %v", name, g.HeldShare)
-			}
+		if th.Waits.Count == 0 && th.NS.Waiting > 0 {
+			unknownWaits++
 		}
-		if d := gvlWaiting*float64(st.DurationNS) - float64(waiting); d > 1e3 || d < -1e3 {
-			t.Errorf("%s: waiting by ractor and by thread differ by %v", name, d)
+	}
+	if unknownWaits > 0 {
+		t.Errorf("%s: %d threads waited and have no waits", name, unknownWaits)
+	}
+	if len(st.Threads) != len(listed) && st.ThreadsOmitted == 0 {
+		t.Errorf("%s: %d threads in stat, %d listed", name, len(st.Threads), len(listed))
+	}
+	var gvlWaiting float64
+	for _, g := range st.GVL {
+		gvlWaiting += g.WaitingMean
+		if g.HeldShare < 0 || g.HeldShare > 1.0000001 {
+			t.Errorf("%s: held share %v", name, g.HeldShare)
 		}
-		for _, by := range []account.BlameBy{account.ByStack, account.ByThread, account.ByFrame} {
-			rep := v.Blame.Top(1<<20, by, 0)
-			sum := rep.NobodyNS + rep.OtherNS
-			for _, e := range rep.Entries {
-				sum += e.NS
-			}
-			if rep.TotalNS != waiting || sum != waiting {
-				t.Errorf("%s: blame %d: total %d, parts %d, waiting %d", name, by, rep.TotalNS, sum, waiting)
-			}
+	}
+	if d := gvlWaiting*float64(st.DurationNS) - float64(waiting); d > 1e3 || d < -1e3 {
+		t.Errorf("%s: waiting by ractor and by thread differ by %v", name, d)
+	}
+	for _, by := range []account.BlameBy{account.ByStack, account.ByThread, account.ByFrame} {
+		rep := v.Blame.Top(1<<20, by, 0)
+		sum := rep.NobodyNS + rep.OtherNS
+		for _, e := range rep.Entries {
+			sum += e.NS
 		}
-		checkTimeline(t, v, &st, name)
-		if _, err := json.Marshal(st); err != nil {
-			t.Error(err)
+		if rep.TotalNS != waiting || sum != waiting {
+			t.Errorf("%s: blame %d: total %d, parts %d, waiting %d", name, by, rep.TotalNS, sum, waiting)
 		}
-	})
+	}
+	checkTimeline(t, v, &st, name)
+	if _, err := json.Marshal(st); err != nil {
+		t.Error(err)
+	}
 }
 
 // The timeline keeps 2 µs units; its sums and the account's agree to a unit a state and column.
@@ -210,37 +208,20 @@ func TestFoldSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestFoldReadsWhileFed(t *testing.T) {
+// TestFoldView: a view has the newest sample with its states, and none before the first sample.
+func TestFoldView(t *testing.T) {
 	dict := sampler.NewDictionary()
 	f := NewFold(gvltest.ProcOf(sampler.EraSched), dict, Options{})
-	f.Read(func(v *View) {
-		if v.Sample != nil {
-			t.Error("a state before the first sample")
-		}
-	})
-	w := gvltest.NewWorld(1, 10, 2, dict)
-	var wg sync.WaitGroup
-	wg.Add(1)
-	go func() {
-		defer wg.Done()
-		for range 2000 {
-			f.Feed(w.Sample())
-		}
-	}()
-	for range 50 {
-		f.Read(func(v *View) {
-			from, to := v.Timeline.Range()
-			v.Timeline.Row(1, from, to, 80)
-			v.Blame.Top(5, account.ByFrame, 30e9)
-			v.Findings.Current()
-		})
+	if v := f.View(); v.Sample != nil {
+		t.Error("a state before the first sample")
 	}
-	wg.Wait()
-	f.Read(func(v *View) {
-		if v.Sample == nil || len(v.States) != len(v.Sample.Threads) || v.Sample.TimeNS != w.Now {
-			t.Errorf("last state: %v, %d states", v.Sample, len(v.States))
-		}
-	})
+	w := gvltest.NewWorld(1, 10, 2, dict)
+	for range 10 {
+		f.Feed(w.Sample())
+	}
+	if v := f.View(); v.Sample == nil || len(v.States) != len(v.Sample.Threads) || v.Sample.TimeNS != w.Now {
+		t.Errorf("last state: %v, %d states", v.Sample, len(v.States))
+	}
 }
 
 func BenchmarkFeed(b *testing.B) {
@@ -308,14 +289,13 @@ func TestLateAnswer(t *testing.T) {
 		f.Feed(gvltest.SampleAt(at, 0, gvltest.Answered(gvltest.Released(1), gvltest.Base+450*gvltest.MS, "read", 3, 0)))
 		at += gvltest.MS
 	}
-	f.Read(func(v *View) {
-		tot, _ := v.Account.Thread(1)
-		if tot.NS[gvl.Unknown] != 0 || tot.NS[gvl.IO] != 400*gvltest.MS+gvltest.MS/2 || tot.NS[gvl.Running] != 99*gvltest.MS+gvltest.MS/2 {
-			t.Errorf("account: %v", tot.NS)
-		}
-		got := v.Timeline.Totals(1, gvltest.Base, gvltest.Base+500*gvltest.MS)
-		if got[gvl.Unknown] != 0 || got[gvl.IO] != 400*gvltest.MS+gvltest.MS/2 || got[gvl.Running] != 99*gvltest.MS+gvltest.MS/2 {
-			t.Errorf("timeline: %v", got)
-		}
-	})
+	v := f.View()
+	tot, _ := v.Account.Thread(1)
+	if tot.NS[gvl.Unknown] != 0 || tot.NS[gvl.IO] != 400*gvltest.MS+gvltest.MS/2 || tot.NS[gvl.Running] != 99*gvltest.MS+gvltest.MS/2 {
+		t.Errorf("account: %v", tot.NS)
+	}
+	got := v.Timeline.Totals(1, gvltest.Base, gvltest.Base+500*gvltest.MS)
+	if got[gvl.Unknown] != 0 || got[gvl.IO] != 400*gvltest.MS+gvltest.MS/2 || got[gvl.Running] != 99*gvltest.MS+gvltest.MS/2 {
+		t.Errorf("timeline: %v", got)
+	}
 }

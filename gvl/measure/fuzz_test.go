@@ -136,37 +136,36 @@ func FuzzFold(f *testing.F) {
 				}
 			}
 		}
-		fold.Read(func(v *View) {
-			st := v.Account.Stat()
-			for _, th := range st.Threads {
-				if n := th.NS; min(n.Running, n.Stalled, n.GC, n.Waiting, n.Native, n.IO, n.Lock, n.Parked, n.Sleeping, n.Unknown) < 0 {
-					t.Fatalf("negative time: %+v", th)
+		v := fold.View()
+		st := v.Account.Stat()
+		for _, th := range st.Threads {
+			if n := th.NS; min(n.Running, n.Stalled, n.GC, n.Waiting, n.Native, n.IO, n.Lock, n.Parked, n.Sleeping, n.Unknown) < 0 {
+				t.Fatalf("negative time: %+v", th)
+			}
+		}
+		if _, err := json.Marshal(st); err != nil {
+			t.Fatal(err)
+		}
+		from, to := v.Timeline.Range()
+		from, to = v.Timeline.Window(to, to-from, 20)
+		for _, id := range v.Timeline.Threads(nil, from, to) {
+			for _, c := range v.Timeline.Row(id, from, to, 20) {
+				if c.Share < 0 || c.Share > 1 {
+					t.Fatalf("%+v", c)
 				}
 			}
-			if _, err := json.Marshal(st); err != nil {
-				t.Fatal(err)
+		}
+		for _, r := range v.Timeline.Ractors() {
+			v.Timeline.Owners(r, from, to, 20)
+		}
+		v.Timeline.Process(from, to, 20)
+		v.Blame.Top(3, account.ByFrame, 10e9)
+		v.Findings.Current()
+		for _, e := range v.Requests.Endpoints(0, math.MaxInt64) {
+			if e.FiberNS < 0 || slices.Min(e.NS[:]) < 0 || e.LongestNS < 0 || e.SlackNS < 0 {
+				t.Fatalf("negative time: %+v", e)
 			}
-			from, to := v.Timeline.Range()
-			from, to = v.Timeline.Window(to, to-from, 20)
-			for _, id := range v.Timeline.Threads(nil, from, to) {
-				for _, c := range v.Timeline.Row(id, from, to, 20) {
-					if c.Share < 0 || c.Share > 1 {
-						t.Fatalf("%+v", c)
-					}
-				}
-			}
-			for _, r := range v.Timeline.Ractors() {
-				v.Timeline.Owners(r, from, to, 20)
-			}
-			v.Timeline.Process(from, to, 20)
-			v.Blame.Top(3, account.ByFrame, 10e9)
-			v.Findings.Current()
-			for _, e := range v.Requests.Endpoints(0, math.MaxInt64) {
-				if e.FiberNS < 0 || slices.Min(e.NS[:]) < 0 || e.LongestNS < 0 || e.SlackNS < 0 {
-					t.Fatalf("negative time: %+v", e)
-				}
-			}
-			v.Requests.Running()
-		})
+		}
+		v.Requests.Running()
 	})
 }

@@ -1,4 +1,5 @@
-// Package accuracy measures how right ddtop is (what it costs, internal/rivals does). It has tests only.
+// Package accuracy measures how exact ddtop's figures are. It has tests only. internal/rivals measures what ddtop
+// costs.
 //
 // Programs whose Ruby logs its own thread events (internal/rubytest/eventlog, 3.2 and later) run while ddtop samples
 // them. The time of each thread in each state is compared over the same window. Releases before 3.2 have no such

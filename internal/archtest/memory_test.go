@@ -28,7 +28,7 @@ var memoryLimits = []struct {
 	{"flamegraph/rolling.go", "MaxHistoryBytes", 1},
 	{"flamegraph/rolling.go", "MaxKeys", 160},       // an entry, with its place in the map
 	{"ui/store/store.go", "maxPendingThreads", 200}, // a sampler.Thread
-	{"sampler/live/handover.go", "maxWaitingThreads", 200},
+	{"sampler/live/internal/handover/handover.go", "maxWaitingThreads", 200},
 	{"ui/page/thread/source.go", "maxSourceBytes", 16}, // files
 }
 

@@ -27,7 +27,7 @@ func OwnFolder(path string) (*os.Root, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		var made *os.Root
 		if made, err = makeBelow(root, full, trustedInode, nil); err == nil {
-			// Another user may have made one of them first: all are looked at again.
+			// Another user may have created one of the folders in the meantime. So all are checked again.
 			if err = made.Close(); err == nil {
 				at, err = walkToFolder(root, full)
 			}

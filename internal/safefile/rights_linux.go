@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rights belong to the process that named a file.
+// Rights are the rights of the process that named a file.
 type Rights struct {
 	// UID and GID are its ids for files (fsuid, fsgid), Groups its supplementary groups; all as in our user namespace.
 	UID, GID int

@@ -160,11 +160,11 @@ type switches struct {
 	atNS, nextNS int64
 	// last are the last counters of each thread. seen is the spare map.
 	last, seen map[int32]CPU
-	// lacked is for which part of the time between the last two readings threads were ready without a CPU, added up.
+	// lacked is the mean number of threads that were ready without a CPU between the last two readings.
 	lacked float64
 }
 
-// read returns the sum since the first call. A thread that is older counts from then on.
+// read returns the sum since the first call. Switches before the first call do not count.
 func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
 	if nowNS < s.nextNS {
 		return s.total

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
@@ -13,7 +14,7 @@ import (
 // clocked samples until ctx or the target ends. emit runs on another goroutine. clocked does not wait for a hanging
 // read.
 func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error {
-	var out door
+	var out apart.Door
 	wanted, cancel := context.WithCancel(ctx)
 	defer cancel()
 	exited := s.proc.Exited()
@@ -25,9 +26,9 @@ func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error 
 		}
 		wakeClock(s)
 	}()
-	err := s.reading.apart(wanted, func() error {
-		return s.run(ctx, func(x *sampler.Sample) { out.emit(emit, x) })
-	}, out.close)
+	err := s.reading.Do(wanted, func() error {
+		return s.run(ctx, func(x *sampler.Sample) { out.Emit(emit, x) })
+	}, out.Close)
 	switch {
 	case !errors.Is(err, attach.ErrNoAnswer):
 		return err

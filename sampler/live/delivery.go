@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/live/internal/handover"
 )
 
 // delivery gives samples their changes and hands them on. It belongs to the goroutine that called Run, so the clock
@@ -60,16 +61,16 @@ func (d *delivery) wait(ns int64) {
 }
 
 // deliver hands a sample on.
-func (d *delivery) deliver(s *handed) {
+func (d *delivery) deliver(s *handover.Sample) {
 	if d.first != nil {
 		d.first()
 		d.first = nil
 	}
 	if d.from != nil {
-		d.from.fill(&s.Sample, s.list)
+		d.from.fill(&s.Sample, s.List)
 	}
 	if d.switches != nil {
-		d.switches.fill(&s.Sample, s.list, !s.Changes.Known()) // breakpoints know better
+		d.switches.fill(&s.Sample, s.List, !s.Changes.Known()) // breakpoints know better
 	}
 	d.emit(&s.Sample)
 }

@@ -16,7 +16,7 @@ func TryExact(untried bool) error { return probe.Try(untried) }
 func (s *Source) CheckExact(ctx context.Context) error {
 	s.exact.mu.Lock()
 	defer s.exact.mu.Unlock()
-	return s.exact.opening.apart(ctx, func() error {
+	return s.exact.opening.Do(ctx, func() error {
 		_, code, err := s.exactPlaces(ctx, false)
 		return errors.Join(err, code.Close())
 	}, nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
 	"github.com/ddtop/ddtop/sampler/ruby"
@@ -36,7 +37,7 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 	if err := checkClock(s.proc.PID()); err != nil {
 		return nil, err
 	}
-	return result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _ = x.stop() })
+	return apart.Result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _ = x.stop() })
 }
 
 // exactPlaces finds the memory that probes read and the places of the probes. libc selects the C library.

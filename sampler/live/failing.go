@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
@@ -73,3 +74,15 @@ func (s *sampling) retry(c *pace.Clock, now int64, err error) error {
 	}
 	return nil
 }
+
+// Silent is how long the current tick has lasted. It is long if the target's memory or the kernel does not answer.
+func (s *sampling) Silent() time.Duration {
+	if began := s.tickBegan.Load(); began != 0 {
+		return time.Duration(pace.Monotonic() - began)
+	}
+	return 0
+}
+
+// NoAnswer returns an attach.ErrNoAnswer for a question that was not answered. err says why ddtop stops waiting, or is
+// nil.
+func NoAnswer(pid int, err error) error { return apart.NoAnswer(pid, err) }

@@ -2,13 +2,13 @@ package live
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/fair"
 )
 
-// noUser is the user of a process of which that can't be read.
+// noUser is the user of a process whose user cannot be read.
 const noUser = -1
 
 // inTurns orders the living processes if too many want to be sampled, so that each user gets a turn. n is how many are
@@ -30,7 +30,7 @@ func (g *Group) inTurns(living []*relative, n int) []*relative {
 			taken[r.user]++
 		}
 	}
-	return takeTurns(wanting, taken)
+	return fair.Turns(wanting, userOf, taken)
 }
 
 // noPlace says why a process is not sampled although it could be.
@@ -75,7 +75,8 @@ func (g *Group) makeWay(living []*relative, n int) {
 		r.readUser()
 	}
 	held = slices.DeleteFunc(held, func(r *relative) bool { return r.named })
-	leaving := chooseLeaving(wanting, held, taken, free)
+	byTime := func(a, b *relative) int { return a.heldSince.Compare(b.heldSince) }
+	leaving := fair.Leaving(wanting, held, userOf, byTime, taken, free)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range leaving {
@@ -84,34 +85,6 @@ func (g *Group) makeWay(living []*relative, n int) {
 			r.src.leave()
 		}
 	}
-}
-
-// chooseLeaving returns the processes that give up their places. taken counts each user's places, free the places
-// without a user.
-func chooseLeaving(wanting, held []*relative, taken map[int]int, free int) (leaving []*relative) {
-	slices.SortStableFunc(held, func(a, b *relative) int { return a.heldSince.Compare(b.heldSince) })
-	taken = maps.Clone(taken)
-	for _, r := range takeTurns(wanting, maps.Clone(taken)) {
-		if free > 0 {
-			free--
-			taken[r.user]++
-			continue
-		}
-		most := -1
-		for i, h := range held {
-			if most < 0 || taken[h.user] > taken[held[most].user] {
-				most = i
-			}
-		}
-		if most < 0 || taken[r.user]+1 >= taken[held[most].user] {
-			continue
-		}
-		taken[held[most].user]--
-		taken[r.user]++
-		leaving = append(leaving, held[most])
-		held = slices.Delete(held, most, most+1)
-	}
-	return leaving
 }
 
 // forgetFor drops an unsampled process of the user with the most living ones, if the user of r has fewer. It returns
@@ -150,21 +123,5 @@ func (r *relative) readUser() {
 	}
 }
 
-// takeTurns orders processes so that users with the fewest come first. It updates taken, the count of each user.
-func takeTurns(list []*relative, taken map[int]int) []*relative {
-	type turn struct {
-		r *relative
-		n int
-	}
-	turns := make([]turn, len(list))
-	for i, r := range list {
-		turns[i] = turn{r, taken[r.user]}
-		taken[r.user]++
-	}
-	slices.SortStableFunc(turns, func(a, b turn) int { return a.n - b.n })
-	out := make([]*relative, len(turns))
-	for i, t := range turns {
-		out[i] = t.r
-	}
-	return out
-}
+// userOf returns the user of a process, which must have been read.
+func userOf(r *relative) int { return r.user }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
@@ -12,7 +13,7 @@ import (
 func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
-	return result(ctx, &s.reading, func() (sampler.Fibers, error) { return s.reader.SuspendedFibers(ctx) }, nil)
+	return apart.Result(ctx, &s.reading, func() (sampler.Fibers, error) { return s.reader.SuspendedFibers(ctx) }, nil)
 }
 
 // Fibers finds the suspended fibers in the core file. Call it after Once.

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
@@ -69,7 +70,7 @@ func ReadMemory(ctx context.Context, s *Source) (*sampler.MemoryParts, error) {
 func paced[T any](ctx context.Context, s *Source, cpu *int64, f func(ctx context.Context, rest func()) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, countLimit)
 	defer cancel()
-	out, err := result(ctx, &s.reading, func() (T, error) {
+	out, err := apart.Result(ctx, &s.reading, func() (T, error) {
 		r := rests{ctx: ctx, share: s.info.Overhead / float64(max(s.sharers.Load(), 1)), meter: pace.NewMeter(nil)}
 		out, err := f(ctx, r.rest)
 		*cpu = r.spent + r.meter.Since()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
 // mode is one way to follow the process: by the probes of exact mode, or by thread switches.
@@ -15,7 +17,7 @@ type mode[T any, F follower[T]] struct {
 	now atomic.Pointer[T]
 	// opening runs the beginning of following. mu guards switching on and off, and closed, which is true after the
 	// final end.
-	opening lane
+	opening apart.Lane
 	mu      sync.Mutex
 	closed  bool
 	// closing is closed before mu is locked for the final end. It ends a beginning that is under way.
@@ -60,7 +62,7 @@ func (m *mode[T, F]) close(then func() error) error {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
-	return m.opening.close(func() error { return errors.Join(m.stop(), then()) })
+	return m.opening.Close(func() error { return errors.Join(m.stop(), then()) })
 }
 
 // begin switches it on. already is what the error says if it is on.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
 // NativeThread is one of a process's native threads as the kernel knows it.
@@ -23,7 +24,7 @@ type NativeThread struct {
 func (s *Source) NativeThreads() ([]NativeThread, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), onceLimit)
 	defer cancel()
-	return result(ctx, &s.reading, s.nativeThreads, nil)
+	return apart.Result(ctx, &s.reading, s.nativeThreads, nil)
 }
 
 func (s *sampling) nativeThreads() ([]NativeThread, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 	"github.com/ddtop/ddtop/sampler/native"
 )
@@ -29,7 +30,7 @@ type NativeStacks struct {
 func (s *Source) NativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
-	return result(ctx, &s.reading, func() (NativeStacks, error) { return s.nativeStacks(ctx, sample, others) }, nil)
+	return apart.Result(ctx, &s.reading, func() (NativeStacks, error) { return s.nativeStacks(ctx, sample, others) }, nil)
 }
 
 func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {

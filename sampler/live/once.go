@@ -21,7 +21,7 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
 	var best atomic.Pointer[sampler.Sample]
-	err := s.reading.apart(ctx, func() error { return s.once(ctx, &best) }, nil)
+	err := s.reading.Do(ctx, func() error { return s.once(ctx, &best) }, nil)
 	if x := best.Load(); x != nil && (err == nil || errors.Is(err, attach.ErrNoAnswer)) {
 		return x, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/attach/debuginfod"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/own"
@@ -145,14 +146,14 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	select {
 	case o := <-done:
 		return o.source, o.err
-	case <-time.After(letGoAfter):
+	case <-time.After(apart.LetGoAfter):
 	}
 	go func() {
 		if o := <-done; o.err == nil {
 			_ = o.source.Close() // nobody is there any more to hear of an error
 		}
 	}()
-	return nil, NoAnswer(pid, context.Cause(ctx))
+	return nil, apart.NoAnswer(pid, context.Cause(ctx))
 }
 
 // openSource is Open that waits for the process. A panic refuses this process only.
@@ -180,12 +181,12 @@ func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Sour
 	s := &Source{left: make(chan struct{})}
 	s.proc, s.dict, s.names, s.debug = proc, opts.Dictionary, opts.Redactor, opts.Debug
 	s.watch = new(sampler.NativeWatch)
-	s.procs, s.budget, s.reading = opts.procs, opts.budget, newLane(pid)
-	s.exact.opening, s.exact.closing = newLane(pid), make(chan struct{})
+	s.procs, s.budget, s.reading = opts.procs, opts.budget, apart.NewLane(pid)
+	s.exact.opening, s.exact.closing = apart.NewLane(pid), make(chan struct{})
 	s.switches.from = opts.From
-	s.switches.opening, s.switches.closing = newLane(pid), make(chan struct{})
+	s.switches.opening, s.switches.closing = apart.NewLane(pid), make(chan struct{})
 	s.Running.source, s.Running.wanted, s.Running.rate = s, opts.Running, opts.RunningRate
-	s.Running.opening, s.Running.closing = newLane(pid), make(chan struct{})
+	s.Running.opening, s.Running.closing = apart.NewLane(pid), make(chan struct{})
 	s.shown = opts.OwnCode.View(s.names.View(s.dict))
 	s.rates.Set(opts.StackRate, opts.LockRate)
 	opened := false

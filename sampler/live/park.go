@@ -1,12 +1,16 @@
 package live
 
-import "time"
+import (
+	"time"
+
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
+)
 
 // Park prepares for a stop of ddtop. It removes probes, ends following by thread switches, and lets no tick begin
 // until resume is called. It does not wait for a tick that hangs. Any goroutine may call it.
 func (s *Source) Park() (resume func()) {
 	resumed := both(s.parkExact(), s.parkSwitches())
-	for deadline := time.Now().Add(letGoAfter); !s.ticking.TryLock(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(apart.LetGoAfter); !s.ticking.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			return resumed
 		}

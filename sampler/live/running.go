@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -31,7 +32,7 @@ func (m *Running) Start(ctx context.Context) error {
 	err := m.begin(ctx, s.info.PID, "C stacks of running threads", "they are taken",
 		func(ctx context.Context) (*runningRun, error) {
 			open := func() (*runningRun, error) { return openRunning(ctx, s) }
-			x, err := result(ctx, &m.opening, open, func(x *runningRun) { _ = x.stop() })
+			x, err := apart.Result(ctx, &m.opening, open, func(x *runningRun) { _ = x.stop() })
 			return x, notBegun(ctx, s.info.PID, err)
 		})
 	if err != nil && !m.is() {

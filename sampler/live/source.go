@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
@@ -115,7 +116,7 @@ type sampling struct {
 	queuesNow            *sampler.Queues
 
 	// reading is the lane of all reads. tickBegan is when the current tick began, CLOCK_MONOTONIC in ns, or zero.
-	reading   lane
+	reading   apart.Lane
 	tickBegan atomic.Int64
 	// ticking is held while the reader is in use. running is true after Run has begun. The end of Run ends reads.
 	ticking sync.Mutex
@@ -172,7 +173,7 @@ func (s *Source) share(n int) {
 func (s *Source) Close() error {
 	return s.exact.close(func() error {
 		return s.switches.close(func() error {
-			return s.Running.close(func() error { return s.reading.close(s.release) })
+			return s.Running.close(func() error { return s.reading.Close(s.release) })
 		})
 	})
 }

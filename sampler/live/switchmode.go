@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
 // SwitchReport says how following a process by thread switches went.
@@ -37,7 +38,7 @@ func (s *Source) Switches(ctx context.Context) error {
 	m := &s.switches
 	return m.begin(ctx, s.info.PID, "thread switches", "its thread switches are followed", func(ctx context.Context) (*switchRun, error) {
 		open := func() (*switchRun, error) { return s.openSwitches(ctx) }
-		return result(ctx, &m.opening, open, func(x *switchRun) { _ = x.stop() })
+		return apart.Result(ctx, &m.opening, open, func(x *switchRun) { _ = x.stop() })
 	})
 }
 

@@ -260,7 +260,7 @@ func (x *switchRun) take(now int64) error {
 	})
 }
 
-// count takes what was counted.
+// count takes the load of the programs, and the interval between fetches, from their counters.
 func (x *switchRun) count(now int64, counts tracer.Counts) {
 	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
 		if x.moved == nil && x.on() {

@@ -25,15 +25,16 @@ func Bare(p sampler.Process) sampler.Process {
 // rootedPath matches an absolute path in a sentence, up to its last slash. A path with blanks is matched completely.
 var rootedPath = regexp.MustCompile(`(^|[\s"'(=:])/(?:[^/:;,"'()\n][^:;,"'()\n]*/)?([^\s/])`)
 
-// BareText returns a sentence whose files have no directories. It treats the given paths, whatever characters they
-// have (nothing remains of one that ends with a slash), and absolute paths. If one clause has two paths, the text
+// BareText removes the directories from the file names in a sentence. It finds absolute paths, and the given paths
+// whatever characters they have. A given path that ends with a slash disappears. If one clause has two paths, the text
 // between them is lost.
 func BareText(text string, paths ...string) string {
 	paths = slices.Clone(paths)
-	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) }) // none is cut short by a part of it
+	// longer paths first, because a path can contain another one
+	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) })
 	for _, p := range paths {
 		if strings.Contains(strings.Trim(p, "/"), "/") || len(p) > 1 && p[0] == '/' || strings.Contains(p, " ") {
-			// Below a folder that is known begins a path that is not: it is taken for a rooted one.
+			// A path below a given folder is not given itself. It becomes an absolute path, which rootedPath finds.
 			text = strings.ReplaceAll(text, strings.TrimRight(p, "/")+"/", "/")
 			text = strings.ReplaceAll(text, p, withoutDirectories(p))
 		}

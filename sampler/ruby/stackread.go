@@ -204,8 +204,8 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	return r.decodeStack(t, &area, drop, running, last || exact) || last
 }
 
-// readExact reads a stack whose place is known by now, at once and in a call of its own. It is large, and the depth
-// of the next stack may depend on its size (Reader.grow).
+// readExact reads a stack whose address is known, in a system call of its own. Such a stack is large. Its size can
+// decide how much of the next stack is read (Reader.grow).
 func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	if !r.planAndRead(&r.exact, t) {
 		if last {

@@ -32,7 +32,7 @@ type Figures struct {
 	StackHz, LockHz float64
 	SelfCPU         float64
 	SelfKnown       bool
-	SelfShort       bool // what was measured is too short to tell it
+	SelfShort       bool // the measured time is too short to show it
 	Priority        sampler.Priority
 	Halved, lowered bool // of the budget, at the end
 	Extended        bool // more is taken for the least quality

@@ -320,10 +320,9 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	s.stacks.count(x)
 	s.meters.feed(x)
 	if s.marks.due(x.TimeNS) {
-		s.fold.Read(func(v *measure.View) {
-			first, _ := v.Timeline.Range()
-			s.marks.add(x, v.Findings.Told(), WhyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters, s.quality.Quality)
-		})
+		v := s.fold.View()
+		first, _ := v.Timeline.Range()
+		s.marks.add(x, v.Findings.Told(), WhyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters, s.quality.Quality)
 	}
 	if s.slow && !x.Slow {
 		s.Stir()
@@ -373,21 +372,21 @@ func (s *Store) Read(fn func(*Reading)) {
 	if s.Rec != nil {
 		recErr, recLost = s.Rec.err, s.Rec.W.Lost()
 	}
-	s.fold.Read(func(v *measure.View) {
-		lost := s.unkept
-		if v.Sample != nil {
-			lost += v.Sample.Reads.Lost
+	v := s.fold.View()
+	lost := s.unkept
+	if v.Sample != nil {
+		lost += v.Sample.Reads.Lost
+	}
+	s.states = append(s.states[:0], v.States...)
+	v.States = s.states
+	s.fold.Stream().Waiting(func(w *gvl.Wait) {
+		if w.Exact {
+			setExactBegin(v.States, w.Thread, w.FromNS, w.ToNS)
 		}
-		view := *v
-		s.states = append(s.states[:0], v.States...)
-		view.States = s.states
-		s.fold.Stream().Waiting(func(w *gvl.Wait) {
-			if w.Exact {
-				setExactBegin(view.States, w.Thread, w.FromNS, w.ToNS)
-			}
-		})
-		fn(&Reading{RecErr: recErr, RecLost: recLost, View: &view, Rolling: s.rolling, Endpoint: s.collector.Endpoint, Resting: s.resting, Marks: &s.marks, Waits: s.waits, Exact: s.exact, Holds: &s.holds, LastNS: s.last, Dropped: lost,
-			LeftOut: s.Dict.LeftOut()})
+	})
+	fn(&Reading{
+		View: v, Rolling: s.rolling, Endpoint: s.collector.Endpoint, Resting: s.resting, Marks: &s.marks, Waits: s.waits, Exact: s.exact,
+		Holds: &s.holds, LastNS: s.last, Dropped: lost, LeftOut: s.Dict.LeftOut(), RecErr: recErr, RecLost: recLost,
 	})
 }
 

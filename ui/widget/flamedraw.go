@@ -29,7 +29,7 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 		of = "only " + v.Filter
 	}
 	var parts []string
-	if v.Search != nil { // what was asked for must not be what has no room
+	if v.Search != nil { // a frame that matches the search must not be among the frames without room
 		parts = append(parts, v.Found())
 	}
 	few := v.Few()
@@ -358,7 +358,7 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 	switch {
 	case !v.Inverted:
 		weights = append(weights, fmt.Sprintf("self %.1f %%", float64(n.Self)/total*100))
-	case n.Parent == v.Tree.Root: // callees first: what is first was executed, the others called it
+	case n.Parent == v.Tree.Root: // callees first: the first frame was executed, the others called it
 		weights[0] = "self" + strings.TrimPrefix(weights[0], "total")
 	}
 	if mix := v.mostly(n, leastOfFrame); mix != "" {

@@ -108,7 +108,7 @@ func (v *flamePicture) standsFor(n *flamegraph.Node) []*flamegraph.Node {
 	return []*flamegraph.Node{n}
 }
 
-// Under returns a test of what is a part of a node's weight.
+// Under returns a function that reports whether a weight is a part of a node's weight.
 func (v *flamePicture) Under(dict *sampler.Dictionary, n *flamegraph.Node) func(flamegraph.Key) bool {
 	if v.own != nil {
 		return v.own.Under(dict, n)

@@ -60,7 +60,7 @@ func (w *Watch) begin() {
 	}
 }
 
-// close sends what is left. Captures that are still being made are waited for, and messages are not kept by them.
+// close sends the remaining messages and waits for captures in progress.
 func (w *Watch) close(end context.Context, log *slog.Logger) {
 	if w == nil {
 		return

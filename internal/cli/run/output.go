@@ -19,7 +19,7 @@ import (
 // Output is the place of a command's file: a path, or "-" for standard output.
 type Output string
 
-// Check refuses what would otherwise fail after the measurement.
+// Check refuses a destination to which writing would fail after the measurement.
 func (o Output) Check(command string, binary bool, std Streams) error {
 	switch {
 	case o == "":

@@ -92,7 +92,7 @@ func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 }
 
 func (w *watched) feed(s *sampler.Sample) {
-	// Names are kept for what is being written, while its disk is waited for.
+	// Names are kept for a period that is still being written to a slow disk.
 	w.keeper.Feed(s, w.now != nil && w.now.busy() < abandonAfter)
 	_ = w.history.Append(s) // the one error is a sample beyond the format's limits: it is left out
 	w.lastNS = s.TimeNS

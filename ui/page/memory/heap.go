@@ -392,7 +392,7 @@ func (p *Page) hurry(h scene.Host) tea.Cmd {
 	return nil
 }
 
-// leave closes the answer, and gives up what was asked.
+// leave closes the answer, and cancels a question in progress.
 func (p *Page) leave(h scene.Host) tea.Cmd {
 	p.asked.cancel()
 	p.asked = nil

@@ -122,7 +122,7 @@ func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
 				more = 0
 			}
 		}
-		if x.NS*200 >= c.LenNS || len(said) == 0 { // what is less than half a percent stands in the rows
+		if x.NS*200 >= c.LenNS || len(said) == 0 { // shorter parts, below half a percent, are in the rows
 			said = append(said, units.ProseDuration(x.NS)+" "+word)
 		}
 	}

@@ -139,8 +139,8 @@ func (r *Reader) CopiedWhole(regs native.Registers, from uint64, copied []byte) 
 	return out
 }
 
-// copiedNames is names of a stack of a thread that ran. The instruction that is executed differs each time, and there
-// would be as many stacks. So the innermost function has the address where it begins.
+// copiedNames returns the names of a running thread's stack. The innermost function gets the address of its first
+// instruction. With the address of the current instruction, each sample would be a stack of its own.
 func (r *Reader) copiedNames(frames []native.Frame) []sampler.NativeFrame {
 	out := r.names(frames)
 	if len(out) > 0 && out[0].Function != 0 {

@@ -61,7 +61,7 @@ func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at 
 		}
 	}
 	found := make(votes)
-	var mains votes // of the main thread: only what it has, too, is thread-local
+	var mains votes // of the main thread; a variable that the main thread lacks is not thread-local
 	for _, t := range threads {
 		own := make(votes)
 		if isThread(t.Thread) {

@@ -102,7 +102,7 @@ func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls in
 	return calls, nil
 }
 
-// errNoThread means that there is no thread pointer in its place.
+// errNoThread means that the thread's control block does not begin with its own address.
 var errNoThread = errors.New("no thread pointer")
 
 func (p *publishedState) locate(mem attach.Memory, of *Published, native Native) (calls int, err error) {

@@ -1,4 +1,5 @@
-package live
+// Package apart runs work that may hang on a thread of its own, and gives up waiting for it in time.
+package apart
 
 import (
 	"context"
@@ -11,13 +12,12 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// letGoAfter is how long apart waits for a read of the target after its caller has given up. A tick takes
+// LetGoAfter is how long a Lane waits for a read of the target after its caller has given up. A tick takes
 // milliseconds. But a read of memory lasts until the target's page is present, which may be never (userfaultfd(2),
 // FUSE, swap on a disk that hangs). Only the signal that ends ddtop ends such a read.
-const letGoAfter = 500 * time.Millisecond
+const LetGoAfter = 500 * time.Millisecond
 
 // NoAnswer returns an attach.ErrNoAnswer for a question that was not answered. err says why ddtop stops waiting, or is
 // nil.
@@ -35,22 +35,23 @@ type outcome struct {
 	exits  bool
 }
 
-// lane lets one work at a time be done for a process, on an OS thread of its own.
-type lane struct {
+// A Lane lets one work at a time be done for a process, on an OS thread of its own.
+type Lane struct {
 	pid int
 	// working holds a token while work runs. left is true if the work was abandoned.
 	working chan struct{}
 	left    atomic.Bool
 }
 
-func newLane(pid int) lane { return lane{pid: pid, working: make(chan struct{}, 1)} }
+// NewLane returns a Lane for a process.
+func NewLane(pid int) Lane { return Lane{pid: pid, working: make(chan struct{}, 1)} }
 
-// close calls end once no work runs and none will start. It may call end at once.
-func (l *lane) close(end func() error) error {
+// Close calls end once no work runs and none will start. It may call end at once.
+func (l *Lane) Close(end func() error) error {
 	if l.left.Load() {
 		go func() {
 			l.working <- struct{}{}
-			_ = end() // nobody is there any more to hear of an error
+			_ = end() // no caller is left to hear of an error
 		}()
 		return nil
 	}
@@ -58,10 +59,10 @@ func (l *lane) close(end func() error) error {
 	return end()
 }
 
-// apart runs work on an OS thread of its own and returns its error. If work has not returned within letGoAfter of the
-// end of ctx, apart abandons it and returns NoAnswer. Before that it calls leave, which may be nil. Only one work
-// runs at a time. While an earlier one has not returned, apart returns NoAnswer at once.
-func (l *lane) apart(ctx context.Context, work func() error, leave func()) error {
+// Do runs work on an OS thread of its own and returns its error. If work has not returned within LetGoAfter of the end
+// of ctx, Do abandons it and returns NoAnswer. Before that it calls leave, which may be nil. Only one work runs at a
+// time. While an earlier one has not returned, Do returns NoAnswer at once.
+func (l *Lane) Do(ctx context.Context, work func() error, leave func()) error {
 	select {
 	case l.working <- struct{}{}:
 	default:
@@ -88,7 +89,7 @@ func (l *lane) apart(ctx context.Context, work func() error, leave func()) error
 	case <-ctx.Done():
 		select {
 		case end = <-done:
-		case <-time.After(letGoAfter):
+		case <-time.After(LetGoAfter):
 			l.left.Store(true)
 			if leave != nil {
 				leave()
@@ -105,8 +106,8 @@ func (l *lane) apart(ctx context.Context, work func() error, leave func()) error
 	return end.err
 }
 
-// result is apart for work that returns a value. drop, which may be nil, receives a value that comes too late.
-func result[T any](ctx context.Context, l *lane, work func() (T, error), drop func(T)) (T, error) {
+// Result is Do for work that returns a value. drop, which may be nil, receives a value that comes too late.
+func Result[T any](ctx context.Context, l *Lane, work func() (T, error), drop func(T)) (T, error) {
 	type returned struct {
 		v   T
 		err error
@@ -118,7 +119,7 @@ func result[T any](ctx context.Context, l *lane, work func() (T, error), drop fu
 			drop(r.v)
 		}
 	}
-	err := l.apart(ctx, func() error {
+	err := l.Do(ctx, func() error {
 		v, err := work()
 		mu.Lock()
 		defer mu.Unlock()
@@ -145,21 +146,14 @@ func result[T any](ctx context.Context, l *lane, work func() (T, error), drop fu
 	return none, err
 }
 
-// Silent is how long the current tick has lasted. It is long if the target's memory or the kernel does not answer.
-func (s *sampling) Silent() time.Duration {
-	if began := s.tickBegan.Load(); began != 0 {
-		return time.Duration(pace.Monotonic() - began)
-	}
-	return 0
-}
-
-// door passes samples on until it is closed.
-type door struct {
+// A Door passes samples on until it is closed.
+type Door struct {
 	mu   sync.Mutex
 	shut bool
 }
 
-func (d *door) emit(to func(*sampler.Sample), x *sampler.Sample) {
+// Emit passes a sample to a function, unless the Door is closed.
+func (d *Door) Emit(to func(*sampler.Sample), x *sampler.Sample) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.shut {
@@ -167,8 +161,8 @@ func (d *door) emit(to func(*sampler.Sample), x *sampler.Sample) {
 	}
 }
 
-// close waits for the current sample, and lets no further one through.
-func (d *door) close() {
+// Close waits for the current sample, and lets no further one through.
+func (d *Door) Close() {
 	d.mu.Lock()
 	d.shut = true
 	d.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
@@ -126,57 +125,5 @@ func TestRunsInARow(t *testing.T) {
 	var sample sampler.Sample
 	if err := s.reader.Read(sampler.StackTick, &sample); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestApart: work's own end is that of the caller, a panic and Goexit included, and work that does not come back is
-// left, with nothing let through after that.
-func TestApart(t *testing.T) {
-	s := &Source{sampling: sampling{reading: newLane(1)}}
-	if err := s.reading.apart(t.Context(), func() error { return os.ErrClosed }, nil); err != os.ErrClosed {
-		t.Error(err)
-	}
-	func() {
-		defer func() {
-			if r := fmt.Sprint(recover()); !strings.Contains(r, "a bug") || !strings.Contains(r, "TestApart") {
-				t.Errorf("recovered %.200s", r)
-			}
-		}()
-		_ = s.reading.apart(t.Context(), func() error { panic("a bug") }, nil)
-	}()
-	left := make(chan bool)
-	go func() {
-		defer close(left)
-		_ = s.reading.apart(t.Context(), func() error { runtime.Goexit(); return nil }, nil)
-		left <- true
-	}()
-	if <-left {
-		t.Error("it went on behind Goexit")
-	}
-
-	ctx, cancel := context.WithCancel(t.Context())
-	back, ended := make(chan struct{}), make(chan struct{})
-	var out door
-	samples := 0
-	err := s.reading.apart(ctx, func() error {
-		defer close(ended)
-		cancel()
-		<-back
-		out.emit(func(*sampler.Sample) { samples++ }, nil)
-		return nil
-	}, out.close)
-	if !errors.Is(err, attach.ErrNoAnswer) {
-		t.Errorf("left with %v", err)
-	}
-	if err := s.reading.apart(t.Context(), func() error { return nil }, nil); !errors.Is(err, attach.ErrNoAnswer) {
-		t.Errorf("while the work goes on: %v", err)
-	}
-	close(back)
-	<-ended
-	if samples != 0 {
-		t.Error("a sample came after it was left")
-	}
-	for s.reading.apart(t.Context(), func() error { return nil }, nil) != nil { // until the token is back
-		time.Sleep(time.Millisecond)
 	}
 }

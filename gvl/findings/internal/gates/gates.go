@@ -1,0 +1,336 @@
+// Package gates follows the methods in which threads wait until another thread has come out.
+package gates
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/doorways"
+	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxGates limits the methods that are followed at a time.
+	maxGates = 16
+	// EveryNS is the interval at which waiting threads and threads inside are counted, in ns. windowNS is the past that
+	// counts, the window of findings.
+	EveryNS  = 100e6
+	windowNS = 10e9
+	// maxCounts is the number of counts in the window.
+	maxCounts = windowNS / EveryNS
+)
+
+// The thresholds that distinguish a gate from the method in which workers wait for jobs.
+const (
+	// minCounts is the least number of counts with a waiting thread.
+	minCounts = 20
+	// minChanges is the least number of changes of the threads inside.
+	minChanges = 3
+	// fewerShare is the part of the counts that may have fewer inside than there is room for: a woken thread without a
+	// CPU is not inside yet. fewerSeenShare is that part if threads have left the method for good. A worker's loop is
+	// never left.
+	fewerShare, fewerSeenShare = .02, .15
+	// minLeft is the least number of times that a thread left it.
+	minLeft = 3
+	// minVain is the least number of times that a waiting thread was woken in vain: something was put back, and
+	// another thread was faster. A thread that waits for a job is not woken while there is none.
+	minVain = 5
+	// moreShare is the part of the counts that may have more threads inside, on their way in or out.
+	moreShare = .25
+)
+
+// Thread is what is known of a thread of a sample. Its stack is zero if nothing is known.
+type Thread struct {
+	Stack sampler.StackID
+	Flags stackkind.Flags
+}
+
+// count is one count of the threads that wait and of the threads inside.
+type count struct {
+	atNS            int64
+	waiting, inside int32
+	// changed is set if another thread was inside than before. left is how many had left, vain how many waiting threads
+	// had been woken and went on waiting.
+	changed    bool
+	left, vain int32
+}
+
+// lastWait is when a waiting thread last had a CPU, and when its wait would have ended by itself (ThreadState).
+type lastWait struct{ movedNS, deadlineNS int64 }
+
+// A Gate is a method in which threads wait, for a Queue or a ConditionVariable, until another thread has come out of the
+// method. An example is Pool#with: it takes a connection, calls a block and puts the connection back. Only stacks show
+// which threads are where:
+//
+//   - A thread waits in the method if no code inside the method calls back: Queue#pop, Pool#with, Shop#order.
+//   - A thread is inside if the method has called back a method further out: IO#read, block in Shop#order, Pool#with,
+//     Shop#order.
+//
+// While threads wait for a pool, the number of threads inside stays the same. A worker that takes jobs ("while job =
+// queue.pop; yield job; end") has the same stacks. But there are as many workers inside as jobs, and that number changes
+// while others wait.
+type Gate struct {
+	ID     doorways.ID
+	counts [maxCounts]count
+	next   int
+	// inside has the threads inside, since when. known has the threads that were seen waiting or inside.
+	inside map[sampler.ThreadID]int64
+	known  map[sampler.ThreadID]lastWait
+	// serving is set if all threads that waited in the last count were in requests or jobs.
+	serving bool
+	// Nested is set if a thread inside waits for a second turn, or for the end of a thread that waits.
+	Nested bool
+	lastNS int64
+	// Open is set if the method is known to be a gate. Size is how many threads it lets in.
+	Open bool
+	Size int
+}
+
+// Gates follows the methods in which threads wait for each other.
+type Gates struct {
+	*doorways.Stacks
+	list   []*Gate
+	nextNS int64
+	// open is the number of gates in the list.
+	open int
+}
+
+// New returns Gates for samples whose IDs point into dict.
+func New(dict *sampler.Dictionary) *Gates {
+	return &Gates{Stacks: doorways.New(dict)}
+}
+
+// List returns the methods that are followed. The caller must not change the list.
+func (g *Gates) List() []*Gate { return g.list }
+
+// Closed returns the gate at which a thread waits, or nil.
+func (g *Gates) Closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *Gate {
+	if g.open == 0 || stack == 0 || !gvl.InQueue(s, d) {
+		return nil
+	}
+	for _, x := range g.list {
+		if x.Open && slices.Contains(g.Of(stack).Near, x.ID) {
+			return x
+		}
+	}
+	return nil
+}
+
+// Count counts the threads at each gate, at intervals, and reports whether the set of gates has changed. threadAt returns
+// the thread of a state, by its index.
+func (g *Gates) Count(now int64, states []gvl.ThreadState, threadAt func(int) Thread) bool {
+	if !g.Known() || now < g.nextNS {
+		return false
+	}
+	g.nextNS = now + EveryNS
+	forgot := g.forget()
+	waiting := make(map[doorways.ID]int)
+	for i := range states {
+		if t := threadAt(i); t.Stack != 0 && t.Flags&stackkind.Idle == 0 && gvl.InQueue(states[i].State, &states[i].Detail) {
+			for _, id := range g.Of(t.Stack).Near {
+				waiting[id]++
+			}
+		}
+	}
+	through := make(map[doorways.ID]bool)
+	if len(waiting) > 0 {
+		for i := range states {
+			if t := threadAt(i); t.Stack != 0 {
+				for _, id := range g.Of(t.Stack).Through {
+					through[id] = through[id] || waiting[id] > 1
+				}
+			}
+		}
+	}
+	for id, is := range through {
+		if is && len(g.list) < maxGates && g.find(id) == nil {
+			g.list = append(g.list, &Gate{ID: id, lastNS: now, inside: make(map[sampler.ThreadID]int64), known: make(map[sampler.ThreadID]lastWait)})
+		}
+	}
+	kept, open, changed := g.list[:0], 0, false
+	for _, x := range g.list {
+		if waiting[x.ID] > 0 {
+			x.lastNS = now
+		}
+		if now-x.lastNS <= windowNS {
+			was := x.Open
+			g.countAt(x, now, states, threadAt)
+			changed = changed || x.Open != was
+			kept = append(kept, x)
+		} else {
+			changed, x.Open = changed || x.Open, false
+		}
+		if x.Open {
+			open++
+		}
+	}
+	clear(g.list[len(kept):])
+	g.list, g.open = kept, open
+	return changed || forgot
+}
+
+// forget drops all stacks and methods if there are too many, and reports whether a gate was among them. Methods get new
+// numbers then, so no number may be kept from one count to the next.
+func (g *Gates) forget() bool {
+	if !g.Forget(stackkind.MaxClasses) {
+		return false
+	}
+	was := g.open > 0
+	g.list, g.open = nil, 0
+	return was
+}
+
+func (g *Gates) find(id doorways.ID) *Gate {
+	for _, x := range g.list {
+		if x.ID == id {
+			return x
+		}
+	}
+	return nil
+}
+
+// countAt counts the threads at one method.
+func (g *Gates) countAt(x *Gate, now int64, states []gvl.ThreadState, threadAt func(int) Thread) {
+	l := count{atNS: now}
+	x.serving, x.Nested = true, false
+	inside := make(map[sampler.ThreadID]int64, len(x.inside))
+	waiters, joined := make(map[sampler.ThreadID]bool), []sampler.ThreadID(nil)
+	changed := false
+	for i := range states {
+		ts, t := &states[i], threadAt(i)
+		if t.Stack == 0 {
+			continue
+		}
+		s := g.Of(t.Stack)
+		near, through := slices.Contains(s.Near, x.ID), slices.Contains(s.Through, x.ID)
+		waits := near && gvl.InQueue(ts.State, &ts.Detail)
+		switch {
+		case waits:
+			l.waiting++
+			x.serving = x.serving && t.Flags&(stackkind.Server|stackkind.Serving) != 0
+			x.Nested = x.Nested || through
+			waiters[ts.Thread] = true
+		case !near && !through:
+			if _, ok := x.known[ts.Thread]; ok {
+				l.left++
+				delete(x.known, ts.Thread)
+			}
+			continue
+		}
+		last := lastWait{}
+		if waits {
+			last = lastWait{ts.MovedNS, ts.Detail.DeadlineNS}
+			// Of one that was not known yet it is not known whether its time was up.
+			if was, ok := x.known[ts.Thread]; ok && ts.MovedNS > max(was.movedNS, ts.SinceNS) && (was.deadlineNS == 0 || ts.MovedNS < was.deadlineNS) {
+				l.vain++
+			}
+		}
+		x.known[ts.Thread] = last
+		if through || !waits {
+			l.inside++
+			since, was := x.inside[ts.Thread]
+			if !was {
+				since, changed = now, true
+			}
+			inside[ts.Thread] = since
+			if ts.State == gvl.Parked && ts.Detail.Joined != 0 {
+				joined = append(joined, ts.Detail.Joined)
+			}
+		}
+	}
+	x.Nested = x.Nested || slices.ContainsFunc(joined, func(id sampler.ThreadID) bool { return waiters[id] })
+	l.changed = changed && len(x.inside) > 0
+	x.inside = inside
+	if len(x.known) > 2*len(states)+maxCounts {
+		clear(x.known)
+	}
+	x.counts[x.next] = l
+	x.next = (x.next + 1) % len(x.counts)
+	x.judge(now)
+}
+
+// judge finds out whether the method is a gate, and how many threads it lets in.
+func (x *Gate) judge(now int64) {
+	sizes := make(map[int32]int)
+	// Only the window counts: in an hour, workers with few jobs change and leave, too.
+	n, changed, left, vain := 0, 0, 0, 0
+	for _, l := range x.counts {
+		if l.atNS <= now-windowNS {
+			continue
+		}
+		if l.waiting > 0 {
+			sizes[l.inside]++
+			n++
+		}
+		if l.changed {
+			changed++
+		}
+		left += int(l.left)
+		vain += int(l.vain)
+	}
+	size, most := topCount(sizes)
+	fewer, more := 0, n-most
+	for k, times := range sizes {
+		if k < size {
+			fewer += times
+			more -= times
+		}
+	}
+	allowed, allowedMore, moves := fewerShare, moreShare, changed >= minChanges || left >= minLeft || vain >= minVain
+	if left >= minLeft {
+		allowed = fewerSeenShare
+	}
+	if x.Open { // what is known to be one stays one on less, lest a finding comes and goes
+		allowed, allowedMore, moves = fewerSeenShare, 2*moreShare, moves || changed+left+vain > 0
+	}
+	x.Size = int(size)
+	x.Open = n >= minCounts && size > 0 && float64(more) <= allowedMore*float64(n) &&
+		(x.serving || x.Nested || moves && fewer <= int(allowed*float64(n))+1)
+}
+
+// topCount is the number with the highest count, the largest of equal ones.
+func topCount(counts map[int32]int) (value int32, times int) {
+	for v, n := range counts {
+		if n > times || n == times && v > value {
+			value, times = v, n
+		}
+	}
+	return value, times
+}
+
+// Waiting is the mean number of waiting threads in the window.
+func (x *Gate) Waiting(now int64) float64 {
+	sum, n := 0, 0
+	for _, l := range x.counts {
+		if l.atNS > now-windowNS {
+			sum += int(l.waiting)
+			n++
+		}
+	}
+	return gvl.Ratio(int64(sum), int64(n))
+}
+
+// InsideNS returns how long a thread has been inside, at most. It is zero if the thread came in after the last count.
+func (x *Gate) InsideNS(now int64, id sampler.ThreadID) int64 {
+	if at, ok := x.inside[id]; ok {
+		return now - at
+	}
+	return 0
+}
+
+// Inside returns the threads among states that are inside, the one that has been there for longest first. Threads on
+// their way in or out have nothing, and are not among them.
+func (g *Gates) Inside(x *Gate, now int64, states []gvl.ThreadState, threadAt func(int) Thread) []sampler.ThreadID {
+	ids := make([]sampler.ThreadID, 0, len(x.inside))
+	for i := range states {
+		if t := threadAt(i); t.Stack != 0 && slices.Contains(g.Of(t.Stack).Through, x.ID) {
+			ids = append(ids, states[i].Thread)
+		}
+	}
+	slices.SortFunc(ids, func(a, b sampler.ThreadID) int {
+		return cmp.Or(cmp.Compare(x.InsideNS(now, b), x.InsideNS(now, a)), cmp.Compare(a, b))
+	})
+	return ids
+}

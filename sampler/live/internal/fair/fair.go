@@ -1,0 +1,57 @@
+// Package fair divides a limited number of places among the processes of several users.
+package fair
+
+import (
+	"maps"
+	"slices"
+)
+
+// Turns orders processes so that users with the fewest come first. It updates taken, the count of each user.
+func Turns[P any](list []P, userOf func(P) int, taken map[int]int) []P {
+	type turn struct {
+		p P
+		n int
+	}
+	turns := make([]turn, len(list))
+	for i, p := range list {
+		user := userOf(p)
+		turns[i] = turn{p, taken[user]}
+		taken[user]++
+	}
+	slices.SortStableFunc(turns, func(a, b turn) int { return a.n - b.n })
+	out := make([]P, len(turns))
+	for i, t := range turns {
+		out[i] = t.p
+	}
+	return out
+}
+
+// Leaving returns the processes that give up their places to the ones that want a place. The user with the most places
+// gives the first of them to a user with fewer. byTime orders processes by the time when they got their places. taken
+// counts each user's places, free the places without a user. Leaving sorts held.
+func Leaving[P any](wanting, held []P, userOf func(P) int, byTime func(a, b P) int, taken map[int]int, free int) (leaving []P) {
+	slices.SortStableFunc(held, byTime)
+	taken = maps.Clone(taken)
+	for _, p := range Turns(wanting, userOf, maps.Clone(taken)) {
+		user := userOf(p)
+		if free > 0 {
+			free--
+			taken[user]++
+			continue
+		}
+		most := -1
+		for i, h := range held {
+			if most < 0 || taken[userOf(h)] > taken[userOf(held[most])] {
+				most = i
+			}
+		}
+		if most < 0 || taken[user]+1 >= taken[userOf(held[most])] {
+			continue
+		}
+		taken[userOf(held[most])]--
+		taken[user]++
+		leaving = append(leaving, held[most])
+		held = slices.Delete(held, most, most+1)
+	}
+	return leaving
+}

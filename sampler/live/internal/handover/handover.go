@@ -1,0 +1,160 @@
+// Package handover passes samples from the clock on to the goroutine that uses them.
+package handover
+
+import (
+	"sync/atomic"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+const (
+	// maxWaiting bounds the samples that wait to be taken from the clock: 4 s at 1 kHz. maxWaitingThreads bounds the
+	// threads in them, about 30 MB. Further samples are lost, and counted.
+	maxWaiting        = 4096
+	maxWaitingThreads = 1 << 17
+	// maxFree bounds the samples whose memory is kept for the next ones.
+	maxFree = 256
+	// batchNS is the least time that samples are collected before the receiver is woken. A wake-up costs as much as
+	// some ticks. At least batchSamples are collected, unless that takes longBatchNS.
+	batchNS      = 25_000_000
+	batchSamples = 8
+	longBatchNS  = 200_000_000
+	// manySharers is how many processes have samples collected for longer, up to mostBatches times longBatchNS.
+	manySharers, mostBatches = 8, 3
+	// slowBatchNS is how long samples are collected while no thread runs.
+	slowBatchNS = 400_000_000
+)
+
+// A Handover passes samples from the clock on to the goroutine that folds and writes them. The clock never waits for
+// that goroutine, not even for a lock, because the lock's holder may have no CPU on a full machine.
+type Handover struct {
+	waiting queue
+	free    queue // samples that were taken, for the next ones
+	// Wake receives a value when samples wait.
+	Wake chan struct{}
+	// threads is the number of threads in the samples that wait.
+	threads atomic.Int64
+	// Sharers is how many processes are read at once.
+	Sharers *atomic.Int32
+	// lost, wokenNS, newest and holding belong to the clock. newest is the last lost sample. holding is true if no
+	// sample was handed over since.
+	lost    uint64
+	wokenNS int64
+	newest  Sample
+	holding bool
+}
+
+// A Sample is a sample on its way. List says which threads it has, by their addresses. It is nil if no reader asks.
+type Sample struct {
+	sampler.Sample
+	List *exact.List
+}
+
+// queue passes samples from one goroutine on to one other, in their order, without a lock.
+type queue struct {
+	ring []*Sample
+	// in and out count what was ever put in and taken out.
+	in, out atomic.Uint64
+}
+
+func (q *queue) full() bool { return q.in.Load()-q.out.Load() == uint64(len(q.ring)) }
+
+// put must not be called when the queue is full.
+func (q *queue) put(s *Sample) {
+	in := q.in.Load()
+	q.ring[in%uint64(len(q.ring))] = s
+	q.in.Store(in + 1)
+}
+
+func (q *queue) next() *Sample {
+	out := q.out.Load()
+	if out == q.in.Load() {
+		return nil
+	}
+	return q.ring[out%uint64(len(q.ring))]
+}
+
+// take returns nil if no sample waits.
+func (q *queue) take() *Sample {
+	out := q.out.Load()
+	if out == q.in.Load() {
+		return nil
+	}
+	at := &q.ring[out%uint64(len(q.ring))]
+	s := *at
+	*at = nil
+	q.out.Store(out + 1)
+	return s
+}
+
+// New returns an empty Handover.
+func New() *Handover {
+	return &Handover{
+		waiting: queue{ring: make([]*Sample, maxWaiting)},
+		free:    queue{ring: make([]*Sample, maxFree)},
+		Wake:    make(chan struct{}, 1),
+		Sharers: new(atomic.Int32),
+	}
+}
+
+// Put hands a copy of a sample over, or counts it as lost. Only the clock may call it.
+func (h *Handover) Put(s *sampler.Sample, list *exact.List) {
+	n, most := int64(len(s.Threads)), int64(sampler.Share(maxWaitingThreads, int(h.Sharers.Load())))
+	// There is no other writer, so what there is room for now there is room for below.
+	if h.waiting.full() || h.threads.Load() > 0 && h.threads.Load()+n > most {
+		h.lost++
+		h.newest.CopyFrom(s)
+		h.newest.List = list
+		h.holding = true
+		return
+	}
+	h.holding = false
+	c := h.free.take()
+	if c == nil {
+		c = new(Sample)
+	}
+	c.CopyFrom(s)
+	c.List = list
+	c.Reads.Lost = h.lost
+	h.threads.Add(n)
+	h.waiting.put(c)
+	batch := int64(batchNS)
+	switch {
+	case s.Slow:
+		batch = slowBatchNS
+	case h.waiting.in.Load()-h.waiting.out.Load() < batchSamples:
+		batch = longBatchNS * min(max(int64(h.Sharers.Load())/manySharers, 1), mostBatches)
+	}
+	if h.wokenNS == 0 || s.TimeNS-h.wokenNS >= batch {
+		h.wokenNS = s.TimeNS
+		select {
+		case h.Wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Take calls emit with the samples that wait, up to the first one that is not ready.
+func (h *Handover) Take(ready func(timeNS int64) bool, emit func(*Sample)) {
+	for s := h.waiting.next(); s != nil && ready(s.TimeNS); s = h.waiting.next() {
+		h.waiting.take()
+		emit(s)
+		h.threads.Add(-int64(len(s.Threads)))
+		s.List, s.Changes = nil, sampler.Changes{} // they belong to the sample before
+		if !h.free.full() {
+			h.free.put(s)
+		}
+	}
+}
+
+// End is Take after the clock has ended. wait makes all samples ready. If the last samples were lost, no later sample
+// can report the loss. So the newest one is kept, and reports how many are missing before it.
+func (h *Handover) End(wait func(timeNS int64), emit func(*Sample)) {
+	h.Take(func(timeNS int64) bool { wait(timeNS); return true }, emit)
+	if h.holding {
+		h.newest.Reads.Lost = h.lost - 1
+		wait(h.newest.TimeNS)
+		emit(&h.newest)
+	}
+}
