@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// lockEvent is a line of the kernel's trace: the thread, the time in seconds, the event, and the memory and kind of lock.
+// lockEvent is a line of the kernel's trace: thread, time in seconds, event, memory and kind of lock.
 var lockEvent = regexp.MustCompile(`-(\d+) +\[\d+\].*? (\d+\.\d+): (\w+):(?: mm=(\w+))?.*?(?: write=(\w+))?`)
 
 // TestMmapLock measures with the kernel's events how long a count holds the target's mmap lock: no more than 1 ms in

@@ -124,8 +124,8 @@ func (answerMsg) ForPage() {}
 // LastCount returns the last count of the live objects. It is nil before the first.
 func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
 
-// leastGrown and leastGrownShare are the least growth of the resident memory, in bytes and as a part of it, with which
-// the heap is counted while the page shows the collector.
+// While the page shows the collector, the heap is counted if the resident memory has grown by leastGrown bytes, and by
+// leastGrownShare of itself.
 const leastGrown, leastGrownShare = 8_000_000, 0.02
 
 // wanted reports whether counts are wanted: the page shows them, or the memory grows.
