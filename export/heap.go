@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
@@ -257,7 +258,8 @@ func (h *Heap) growth(b *strings.Builder) {
 	if !leak {
 		fmt.Fprintf(b, "  A cache fills until it is full. What fills for more than five minutes is called a leak.\n")
 	}
-	fmt.Fprintf(b, "  --holders %s shows what holds the objects.\n", flamegraph.Printable(g.Classes[0].Name))
+	suspect, _ := h.Suspect()
+	fmt.Fprintf(b, "  --holders %s shows what holds the objects.\n", flamegraph.Printable(suspect.Name))
 	if unsure {
 		fmt.Fprintf(b, "  ? There were too few major collections to say that these objects are no garbage.\n")
 	}
@@ -275,6 +277,41 @@ func GrowingText(k *report.HeapGrowing) string {
 	return strings.Replace(fmt.Sprintf("%s %s, %s/s (%s/s), from %s to %s old objects", flamegraph.Printable(k.Name), verb,
 		units.Number(k.ObjectsPerSecond, 1), units.Bytes(int64(k.BytesPerSecond)), units.Count(int64(k.From)), units.Count(int64(k.To))), " ?", "?", 1)
 }
+
+// coreClasses are classes of which objects of the program's own classes mostly consist.
+var coreClasses = []string{"String", "Array", "Hash", "Symbol", "Integer", "Float", "Object", "Struct", "Proc", "Time", "Set",
+	sampler.AllocInternal, sampler.AllocHidden, sampler.AllocOthers, sampler.AllocUnknown, "(anonymous)"}
+
+// Suspect returns the growing class to look at: the program's own class with most bytes per second, because what its
+// objects consist of grows with it. It returns Ruby's own class with most bytes per second if no other grows. others
+// says which other classes grow.
+func (h *Heap) Suspect() (k *report.HeapGrowing, others string) {
+	if h.Growth == nil || len(h.Growth.Classes) == 0 {
+		return nil, ""
+	}
+	list := h.Growth.Classes
+	i := max(0, slices.IndexFunc(list, func(g report.HeapGrowing) bool { return !slices.Contains(coreClasses, g.Name) }))
+	var names []string
+	for n := range list {
+		if n != i && len(names) < maxOthers {
+			names = append(names, flamegraph.Printable(list[n].Name))
+		}
+	}
+	if len(names) > 0 {
+		verb := "does"
+		if len(list) > 2 {
+			verb = "do"
+		}
+		others = "; so " + verb + " " + strings.Join(names, ", ")
+		if more := len(list) - 1 - len(names); more > 0 {
+			others += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return &list[i], others
+}
+
+// maxOthers is how many other classes that grow are named.
+const maxOthers = 2
 
 // StoppedText says how a class grew before it stopped.
 func StoppedText(k *report.HeapStopped) string {

@@ -224,7 +224,8 @@ func TestMemoryNamesHolders(t *testing.T) {
 	s.sees("not counted: the heap has too many objects", "String")
 }
 
-// TestMemoryShowsItsParts: how full the pages are, and what the memory consists of, with its growth, the advice and a curve for each part.
+// TestMemoryShowsItsParts shows how full the pages are, and what the memory consists of. Each part has its growth and a
+// curve.
 func TestMemoryShowsItsParts(t *testing.T) {
 	for _, size := range screenSizes {
 		s := heapScreen(t, new(fakeHeap), scene.Options{}, size[0], size[1], 1)

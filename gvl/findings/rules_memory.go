@@ -58,7 +58,7 @@ func (w *window) grown(from, now *memory.Note) hit {
 	h.title = "Memory " + tense("grows", "grew")
 	h.text = units.Bytes(from.RSS) + " " + tense("have become", "became") + " " + units.Bytes(now.RSS) + " in " + tense("the last ", "") + units.ProseDuration(span) + " (" +
 		units.Bytes(int64(float64(more)*1e9/float64(span))) + " per second)"
-	h.next = "see what keeps them: a cache without a limit, a list that is only added to"
+	h.next = "see in view 7 which class grows, and what holds it (h): a cache without a limit, a list that is only added to"
 	switch {
 	case ofC:
 		h.text += ", most of it memory of C code, not of Ruby objects (Ruby's own memory grew by " + units.Bytes(ruby) + ")"
@@ -69,7 +69,7 @@ func (w *window) grown(from, now *memory.Note) hit {
 		h.text += ", most of it slots of objects"
 	default:
 		h.text += ", most of it outside of the objects' slots (malloc)"
-		h.next = "see what keeps large strings and lists, or what memory C code does not free"
+		h.next = "see in view 7 which class grows, and what holds it (h): large strings and lists. If none grows, it is memory of C code"
 	}
 	if from.Marked > 0 && now.Marked > from.Marked {
 		h.text += "; live objects " + units.Count(from.Marked) + " to " + units.Count(now.Marked) + " in " +

@@ -124,8 +124,8 @@ func (answerMsg) ForPage() {}
 // LastCount returns the last count of the live objects. It is nil before the first.
 func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
 
-// leastGrown and leastGrownShare are the least growth of the resident memory, in bytes and as a part of it. With such a
-// growth the heap is counted although the page shows the collector.
+// While the page shows the collector, the heap is counted if the resident memory has grown by leastGrown bytes, and by
+// leastGrownShare of itself.
 const leastGrown, leastGrownShare = 8_000_000, 0.02
 
 // wanted reports whether counts are wanted: the page shows them, or the memory grows.
@@ -151,10 +151,11 @@ func (p *Page) Growing(list []findings.Finding) {
 		if f.ID != memoryGrows || f.AgoNS != 0 || p.Counts.Last == nil {
 			continue
 		}
-		switch g := p.Counts.Last.Growth; {
-		case len(g.Classes) > 0:
-			f.Text += "; " + export.GrowingText(&g.Classes[0])
-			f.Next = "7, then → to classes: h on " + flamegraph.Printable(g.Classes[0].Name) + " shows what holds it"
+		suspect, others := p.Counts.Last.Suspect()
+		switch {
+		case suspect != nil:
+			f.Text += "; " + export.GrowingText(suspect) + others
+			f.Next = "7, then → to classes: h on " + flamegraph.Printable(suspect.Name) + " shows what holds it"
 		case p.Counts.Last.GrownText() != "":
 			f.Text += ". " + strings.TrimSuffix(p.Counts.Last.GrownText(), ".")
 		}

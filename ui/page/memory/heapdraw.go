@@ -206,12 +206,12 @@ func (p *Page) growthText() string {
 	case len(list) == 0:
 		return "no class grows all the time (" + over + ")"
 	}
-	k := &list[0]
+	k, others := p.Counts.Last.Suspect()
 	text := export.GrowingText(k)
 	if !k.Confirmed {
 		text += ", if that is no garbage"
 	}
-	return text + " (" + over + ")"
+	return text + others + " (" + over + ")"
 }
 
 // drawConsists draws what the memory consists of: the parts with their growth, and their curves.
