@@ -9,8 +9,8 @@ import (
 // growsSoon lets memory_grows judge growth of 30 MB in 9 s.
 var growsSoon = []string{"memory_grows.time=9s", "memory_grows.mib=30", "memory_grows.growth=30%"}
 
-// growsLater is growsSoon for memory that comes and goes. Four readings of such memory can look like growth: their order
-// is by chance. Seven rarely do.
+// growsLater is growsSoon for memory that comes and goes. Four readings of such memory can look like growth, because
+// their order is by chance. Seven rarely do.
 var growsLater = append([]string{"memory_grows.time=18s"}, growsSoon[1:]...)
 
 // TestMemoryOfC: the finding distinguishes memory that C code keeps from memory of Ruby's objects, by Ruby's counts.

@@ -228,7 +228,7 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 }
 
 // maxFiberLooks bounds the searches for a fiber's work. A search fails if ddtop loses its CPU for some milliseconds in
-// it, as on a full machine, and a suspended fiber has no later sample.
+// it, as on a full machine. A suspended fiber has no later sample.
 const maxFiberLooks = 5
 
 // fiberServing finds the work of a waiting fiber whose stack was just read. links lead to it.
