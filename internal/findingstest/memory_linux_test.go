@@ -9,6 +9,10 @@ import (
 // growsSoon lets memory_grows judge growth of 30 MB in 9 s.
 var growsSoon = []string{"memory_grows.time=9s", "memory_grows.mib=30", "memory_grows.growth=30%"}
 
+// growsLater is growsSoon for memory that comes and goes. Four readings of such memory can look like growth, because
+// their order is by chance. Seven rarely do.
+var growsLater = append([]string{"memory_grows.time=18s"}, growsSoon[1:]...)
+
 // TestMemoryOfC: the finding distinguishes memory that C code keeps from memory of Ruby's objects, by Ruby's counts.
 // Memory that C code frees again raises nothing.
 func TestMemoryOfC(t *testing.T) {
@@ -33,7 +37,7 @@ func TestMemoryOfC(t *testing.T) {
 			t.Parallel()
 			p := start(t, r, "memory/freed")
 			defer p.Stop(t)
-			s := watch(t, p.PID, rulesWith(t, growsSoon...), 2*quietTime, is("memory_grows"), nil)
+			s := watch(t, p.PID, rulesWith(t, growsLater...), 3*quietTime, is("memory_grows"), nil)
 			if f, ok := s.finding("memory_grows"); ok {
 				t.Error(f.Text)
 			}

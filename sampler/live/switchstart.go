@@ -39,6 +39,18 @@ var errPauses = errors.New("the process is stopped for samples (--pause)")
 // errSwitches means that the process's threads cannot be followed one by one.
 var errSwitches = errors.New("its threads cannot be followed one by one")
 
+// errLateSwitches means that ddtop stopped before the process was followed.
+var errLateSwitches = errors.New("following its threads had not begun when ddtop stopped. On a full machine this takes seconds")
+
+// notFollowed is the error of Switches. If ddtop stops before the process is followed, the error says so, and not how
+// the attempt was ended.
+func notFollowed(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, attach.ErrNoAnswer)) {
+		return errLateSwitches
+	}
+	return err
+}
+
 // ParseFrom reads a From.
 func ParseFrom(text string) (From, error) {
 	switch f := From(text); f {
@@ -85,7 +97,7 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 		defer close(done)
 		for range switchTries {
 			err := s.Switches(ctx)
-			m.refused(err)
+			m.refused(notFollowed(ctx, err))
 			if err == nil {
 				s.followAgain(ctx)
 				return

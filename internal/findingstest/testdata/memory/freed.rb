@@ -1,4 +1,5 @@
-# C code takes much memory by malloc(3), and frees it soon. Ruby makes and drops objects, and collects them.
+# C code takes much memory by malloc(3), and frees it soon. Ruby makes and drops objects, and collects them. The pauses
+# differ, so that memory has no beat with ddtop's readings.
 require "fiddle"
 LIBC = Fiddle.dlopen(nil)
 MALLOC = Fiddle::Function.new(LIBC["malloc"], [Fiddle::TYPE_SIZE_T], Fiddle::TYPE_VOIDP)
@@ -7,7 +8,7 @@ MEMSET = Fiddle::Function.new(LIBC["memset"], [Fiddle::TYPE_VOIDP, Fiddle::TYPE_
 wait_for_go
 named("native") do
   loop do
-    blocks = Array.new(4) { sleep 0.2; MALLOC.call(10_000_000).tap { |b| MEMSET.call(b, 1, 10_000_000) } }
+    blocks = Array.new(4) { sleep rand * 0.4; MALLOC.call(10_000_000).tap { |b| MEMSET.call(b, 1, 10_000_000) } }
     blocks.each { |b| FREE.call(b) }
   end
 end
