@@ -90,7 +90,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 		c.twice, last = false, 0
 	}
 	if last < len(c.out) {
-		clear(c.out[last:]) // what is there is of an earlier sample than the last
+		clear(c.out[last:]) // older than the last sample
 	}
 	c.findOwners(s)
 	c.findCollector(s)

@@ -160,7 +160,7 @@ func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...stri
 	readErr, err error) {
 	resp, err = client.Do(req)
 	if err != nil {
-		var named *url.Error // its text has the URL, which the caller says
+		var named *url.Error // its text repeats the URL, which the caller reports
 		if errors.As(err, &named) {
 			err = named.Err
 		}
@@ -214,7 +214,7 @@ func said(resp *http.Response, answer []byte) string {
 	text := string(answer)
 	if kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";"); kind == "application/x-protobuf" {
 		text = ""
-		_ = protobuf.Each(answer, func(f protobuf.Field, _ uint64, data []byte) { // what can't be read says nothing
+		_ = protobuf.Each(answer, func(f protobuf.Field, _ uint64, data []byte) { // an unreadable answer says nothing
 			if f == statusMessage {
 				text = string(data)
 			}

@@ -152,7 +152,8 @@ func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.Wo
 	if s != nil && s.work == id && (s.q == nil || !s.q.done) {
 		q = s.q
 	} else if q = r.find(id, thread, c.fromNS); q == nil {
-		if e := r.ended.get(r.dict.OwnWork(id).Number); e != nil { // what its thread did was told late
+		// the thread's time was reported after the request had ended
+		if e := r.ended.get(r.dict.OwnWork(id).Number); e != nil {
 			e.add(&c)
 			r.endpoints.charge(keyOf(&e.Work), &c)
 			return
@@ -222,7 +223,7 @@ func (r *Requests) Ended(slot int, atNS int64) {
 		return
 	}
 	if q := r.slots[slot].q; q != nil {
-		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0 // its thread has ended in a gap
+		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0 // a thread that ended in a gap
 		r.leave(q, atNS)
 	}
 	delete(r.looks.switches, r.slots[slot].thread)

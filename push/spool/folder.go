@@ -81,7 +81,7 @@ func (f *folder) remake() error {
 	lock := f.lock
 	f.dir, f.lock, f.made = fresh.dir, fresh.lock, f.made+1
 	f.mu.Unlock()
-	_, _ = lock.Close(), old.Close() // what is gone can't be closed better
+	_, _ = lock.Close(), old.Close() // errors of closing a removed file do not matter
 	return nil
 }
 

@@ -195,7 +195,7 @@ func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
 		n := cpu.Turns
 		s.seen[tid] = cpu
 		switch {
-		case first, !known && len(tids) > maxSwitchTasks: // what it did before is not part of it, or may not be
+		case first, !known && len(tids) > maxSwitchTasks: // its earlier switches are not part of the sum
 		case n < before.Turns: // another thread has the number now
 			s.total += n
 		default:

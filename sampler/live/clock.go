@@ -162,7 +162,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 				continue // the last sample still holds
 			}
 		}
-		paid := depth // what the budget takes the tick for
+		paid := depth // the depth that the budget is charged for
 		if now-s.lastCheck > checkNS {
 			s.lastCheck = now
 			if err := s.gone(attach.ErrGone); err != nil {

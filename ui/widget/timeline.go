@@ -210,7 +210,7 @@ func threadNow(r *store.Reading, t *scene.Thread, request string) []string {
 	case gvl.Running, gvl.GC, gvl.Native, gvl.Stalled:
 		if _, f := r.Dict.Stack(t.State.Stack); f != 0 {
 			forms[0] += "  " + r.Dict.Frame(f).Label
-			return forms[:1] // what has no room of it is cut
+			return forms[:1] // a text without room is cut
 		}
 	}
 	return forms

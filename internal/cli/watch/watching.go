@@ -68,8 +68,8 @@ type watched struct {
 
 	now      *incident // the current one; nil if there is none
 	ofNow    bool      // it belongs to the incident in progress
-	begun    bool      // that one has had a recording begun, or it was said why not
-	recorded bool      // that one needs no other recording
+	begun    bool      // a recording was begun for it, or the reason against it was printed
+	recorded bool      // it needs no other recording
 	retryNS  int64
 	lastNS   int64
 	// lost is why no recording of the incident could be written so far. It is nil while one can still be complete.
@@ -180,7 +180,7 @@ func (w *watched) written(in *incident) {
 // fail says why a recording could not be written, once for all that could not for the same reason.
 func (w *watched) fail(in *incident) {
 	in.lost = cmp.Or(in.lost, w.failureOf(in))
-	if w.ofNow { // another one is tried
+	if w.ofNow { // another finding can be tried
 		w.lost = in.lost
 	} else {
 		w.count(in.lost)

@@ -38,7 +38,7 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 		*s = Stay{}
 		return
 	case t.Quality&sampler.StackFresh == 0:
-		return // its words are older
+		return // the fiber's words are older
 	case s.sinceNS == 0 || gap || turn != s.turn || ts.AtNS-s.lastNS > maxStepNS:
 		*s = Stay{turn: turn, sinceNS: ts.AtNS, delay: [2]int64{t.Kernel.RunDelayNS}}
 	case ts.State == gvl.Waiting:
