@@ -259,7 +259,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 			e.beginWait(c.lastNS, now)
 		}
 		if ran = c.seeWait(s, t, e, &d, now) && waited; ran {
-			e.after = Unknown // it was not seen
+			e.after = Unknown // the state before this wait was not seen
 		}
 		d.After = e.after
 		d.Inferred = t.Bits&sampler.BitInferred != 0

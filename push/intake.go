@@ -16,7 +16,7 @@ type intake struct {
 	mu     sync.Mutex
 	list   [][]byte
 	bytes  int
-	taken  bool // one is being written
+	taken  bool // true while a payload is being written
 	closed bool
 	more   chan struct{}
 }

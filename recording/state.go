@@ -203,7 +203,7 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	if depth == sampler.StackTick {
 		r.StackTicks++
 		if st.sample.Reads.Pauses > 0 {
-			r.Pauses++ // they are taken for each
+			r.Pauses++ // pauses are counted for each stack tick
 		}
 	}
 	r.Calls += st.callsStep

@@ -233,7 +233,7 @@ func (r *Requests) Ended(slot int, atNS int64) {
 func (r *Requests) leave(q *openRequest, atNS int64) {
 	if q.threads--; q.threads == 0 {
 		q.wait.lacking = 0
-		if q.wait.freeNS <= q.readNS { // else its time since then has been told
+		if q.wait.freeNS <= q.readNS { // otherwise the time since then has been charged already
 			q.wait.freeNS = max(atNS, q.wait.freeNS)
 		}
 		r.away(q, atNS)
@@ -327,7 +327,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 			r.leftOut++
 		case q == nil:
 		case r.ended.get(w.Number) != nil:
-			q.AtLeast = true // it came back
+			q.AtLeast = true // the request came back
 		}
 	}
 	if q == nil {

@@ -391,7 +391,7 @@ func (m *mainGVL) held(e *exact, c *sampler.Changes, place int, at int64, sure b
 	e.enter(g.State, at, sure, shows && late)
 	m.lane().now.Turn = goesOn
 	if shows && (goesOn == 0 || late) {
-		m.showHolder(&m.lane().now) // else from the middle of the step on
+		m.showHolder(&m.lane().now) // otherwise it holds the GVL from the middle of the step on
 	}
 }
 

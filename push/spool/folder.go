@@ -153,7 +153,7 @@ func (f *folder) list() ([]entry, error) {
 		}
 		info, err := f.dir.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && safefile.OwnFile(info) != nil {
-			continue // it is gone, or another user has put it there
+			continue // the file is gone, or another user has made it
 		}
 		if err != nil {
 			return nil, err

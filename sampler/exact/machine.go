@@ -190,7 +190,7 @@ func (m *Machine) find(r *Record, now int64) *thread {
 			return nil
 		}
 		if old := m.threads[tid]; old != nil {
-			m.end(old, now) // it ended unseen, and its memory was given to the next one
+			m.end(old, now) // the thread ended unseen, and the next thread got its memory
 		}
 	}
 	if len(m.threads) >= maxThreads {

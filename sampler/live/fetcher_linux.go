@@ -37,7 +37,7 @@ func (f *fetcher) join(x *switchRun) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !x.on() {
-		return // it has ended already
+		return // following has ended already
 	}
 	f.runs = append(f.runs, x)
 	f.several.Store(len(f.runs) > 1)

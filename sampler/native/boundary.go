@@ -146,7 +146,7 @@ func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
 	}
 }
 
-// Control is what a control frame of Ruby's means to a native stack.
+// Control says which calls in a native stack belong to one of Ruby's control frames.
 type Control struct {
 	// C is set for a C function's frame, Finish if the interpreter was entered from C with this frame.
 	C, Finish bool

@@ -58,7 +58,7 @@ type lane struct {
 	ractor sampler.RactorID
 	cells  []timeline.OwnerCell
 	owner  []int // ident of each cell's owner
-	Own    bool  // they are of another time span than the threads' totals
+	Own    bool  // true if the cells have another time span than the threads' totals
 }
 
 // BuildRows makes the list of rows. Groups that were neither opened nor closed by hand are opened in their order while

@@ -255,7 +255,7 @@ func (w *watched) finish(giveUp <-chan struct{}) {
 			end = &e
 		}
 		select {
-		case <-w.now.done: // it has failed
+		case <-w.now.done: // the recording has failed
 		default:
 			w.now.write(order{toNS: w.lastNS, last: true, end: end})
 		}
@@ -308,7 +308,7 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	case <-all:
 	case <-giveUp:
 		select {
-		case <-all: // they have given up, too, and said so
+		case <-all: // all recordings have given up and reported it
 		case <-time.After(run.LastLook): // but one that does not come back from reading its process
 		}
 	}

@@ -92,7 +92,7 @@ func (r *Reader) Close() {
 	}
 	if r.tasks != nil {
 		r.registers.Close()
-		_ = r.tasks.Close() // it was only read
+		_ = r.tasks.Close() // errors of closing a folder do not matter
 	}
 }
 
