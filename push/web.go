@@ -154,8 +154,9 @@ func (e *cleanError) Error() string { return e.text }
 // Unwrap returns the error of net/http.
 func (e *cleanError) Unwrap() error { return e.err }
 
-// ask sends a request and reads the answer. readErr is why the answer has not come whole. With statusOnly a success has
-// none. The errors leave out secrets of the request's header, and hidden parts of its URL.
+// ask sends a request and reads the answer. readErr is the reason why the answer is incomplete. With statusOnly, the
+// answer to a successful request is not read. The errors leave out secrets of the request's header, and hidden parts
+// of its URL.
 func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...string) (resp *http.Response, answer []byte,
 	readErr, err error) {
 	resp, err = client.Do(req)
