@@ -103,7 +103,7 @@ func (p *Process) variablesAt(environ Address, wanted func(name string) bool) (m
 			addVariable(found, text, wanted)
 		}
 	}
-	if again, err := pointer(environ); err != nil || again != list { // it was changed meanwhile
+	if again, err := pointer(environ); err != nil || again != list { // the environment was changed in the meantime
 		return nil, errors.Join(errNoEnviron, err)
 	}
 	return found, nil

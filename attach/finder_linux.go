@@ -81,7 +81,7 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 			found = append(found, pid)
 			return
 		}
-		if !errors.Is(err, ErrExhausted) { // else the next Find asks again
+		if !errors.Is(err, ErrExhausted) { // without descriptors or memory, the next Find asks again
 			s.next = now.Add(min(titleEvery, age/titleGrowth))
 		}
 		f.seen[pid] = s

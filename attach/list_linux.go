@@ -231,7 +231,7 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 		if other, loaded := v.asked.LoadOrStore(key, done); loaded {
 			select {
 			case <-other.(chan struct{}):
-			case <-time.After(patience / 2): // its process may be silent
+			case <-time.After(patience / 2): // the process may be silent
 			}
 			if version, ok := v.known(p, key, mappings[i].Start); ok {
 				return version, nil

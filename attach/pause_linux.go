@@ -145,13 +145,13 @@ func (t *tracer) reap() {
 	left := t.seized[:0]
 	for _, tid := range t.seized {
 		if t.ownChild && int(tid) == t.z.p.pid {
-			continue // its end is for who started it
+			continue // the code that started the process collects its end
 		}
 		// A stop is reported in any case (wait_task_stopped in kernel/exit.c), and only once: it is for the tracer.
 		switch code, _, err := waitID(tid, unix.WEXITED|unix.WNOWAIT); {
 		case err != nil: // the tracer has asked already
 		case code == cldExited || code == cldKilled || code == cldDumped:
-			_, _, _ = waitID(tid, unix.WEXITED) // what it says is known
+			_, _, _ = waitID(tid, unix.WEXITED) // the result is known
 		default:
 			left = append(left, tid)
 		}

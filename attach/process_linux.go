@@ -76,7 +76,7 @@ func Open(pid int) (*Process, error) {
 // letGo closes a process that could not be opened because of err, which is nil if nothing failed.
 func (p *Process) letGo(err error) {
 	if errors.Is(err, ErrNoAnswer) {
-		go p.Close() // it waits for what has not answered
+		go p.Close() // Close waits for calls that have not returned
 		return
 	}
 	p.Close()

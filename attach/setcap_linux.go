@@ -14,7 +14,7 @@ import (
 const exactNeeds = 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF
 
 // Setcap returns the command that grants a program file capabilities. setcap(8) replaces the file's whole set, so the
-// command also names what the file has already, granted, and what exact mode needs.
+// command also names those that the file has (granted), and those that exact mode needs.
 func Setcap(program string, granted uint64, wanted ...int) string {
 	granted |= exactNeeds
 	for _, n := range wanted {

@@ -37,7 +37,7 @@ func (p *Process) ThreadLocal(name string, mappings []Mapping) (ThreadLocal, err
 			return ThreadLocal{}, err
 		}
 		if err != nil {
-			continue // what can't be read has none that can be told
+			continue // an unreadable file has no symbols
 		}
 		var v ThreadLocal
 		has := false

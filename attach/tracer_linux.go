@@ -362,7 +362,7 @@ func (t *tracer) release() {
 				t.unclean = true // killed while it was stopped
 			}
 		case traceSeized:
-			t.unclean = true // it has not stopped
+			t.unclean = true // the thread has not stopped
 		}
 	}
 	if len(t.list) > 0 {

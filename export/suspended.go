@@ -52,7 +52,7 @@ func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
 	for _, k := range order {
 		i := slices.IndexFunc(d.Threads, func(t report.DumpThread) bool { return t.ID == k.thread })
 		if i < 0 {
-			continue // it ended, or began, between the two readings
+			continue // the thread ended, or began, between the two readings
 		}
 		t := &d.Threads[i]
 		t.Suspended = append(t.Suspended, report.DumpSuspendedFibers{

@@ -358,7 +358,7 @@ func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node
 	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
 	whole := Matches{Nodes: make(map[*Node]bool)}
 	memo := make(map[FuncKey]bool)
-	if n.Kind == LeafNode { // what its function calls is not in it, but for C functions of native stacks
+	if n.Kind == LeafNode { // a leaf does not include its callees, except for C functions of native stacks
 		m = n.Search(re)
 		if frameMatches(re, n.Label, n.File) {
 			m.Nodes[n], m.Total, m.Self, m.Share = true, n.Total, m.Self+n.Self, 1

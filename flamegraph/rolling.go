@@ -67,8 +67,8 @@ type Rolling struct {
 	maxKeys  int
 	overflow uint64
 	dropped  Weights
-	as       []EndpointID // which stands for each, or nil
-	stacks   *ranStacks   // what divides Snapshots, or nil
+	as       []EndpointID // the endpoint that represents each; nil if none is renamed
+	stacks   *ranStacks   // they divide Snapshots; nil if nothing does
 }
 
 // NewRolling returns a Rolling over the last windowNS ns, which drops data in steps of slotNS ns. If slotNS is 0, it

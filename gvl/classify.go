@@ -90,7 +90,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 		c.twice, last = false, 0
 	}
 	if last < len(c.out) {
-		clear(c.out[last:]) // what is there is of an earlier sample than the last
+		clear(c.out[last:]) // older than the last sample
 	}
 	c.findOwners(s)
 	c.findCollector(s)
@@ -259,7 +259,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 			e.beginWait(c.lastNS, now)
 		}
 		if ran = c.seeWait(s, t, e, &d, now) && waited; ran {
-			e.after = Unknown // it was not seen
+			e.after = Unknown // the state before this wait was not seen
 		}
 		d.After = e.after
 		d.Inferred = t.Bits&sampler.BitInferred != 0

@@ -33,7 +33,7 @@ func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
 		*l = lockWait{object: ts.Detail.Object, stack: t.Stack, fromNS: ts.SinceNS, turns: turns}
 	case waits:
 		switch {
-		case ts.SinceNS > max(l.fromNS, l.movedNS): // it was seen at the GVL
+		case ts.SinceNS > max(l.fromNS, l.movedNS): // the thread was seen waiting for the GVL
 			l.movedNS, l.turns = ts.SinceNS, turns
 		case turns != l.turns && l.turns != 0:
 			l.movedNS, l.turns = ts.AtNS, turns

@@ -166,7 +166,7 @@ func (c *Classifier) leftQueue(t *sampler.Thread, w *waitEvidence, d *Detail) bo
 func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episode, now int64) (ran bool) {
 	w, k := &e.wait, &t.Kernel
 	if k.CPUAtNS == w.cpuAtNS || k.CPUAtNS == 0 || k.CPUAtNS < w.ByNS && w.cpuAtNS == 0 {
-		return false // none in this wait yet, or no new ones
+		return false // there are no readings in this wait, or no new ones
 	}
 	first := w.cpuAtNS == 0 || t.TID != w.tid
 	moved, known := c.moved(s, k, w)

@@ -171,7 +171,7 @@ func (t ThreadState) LeastNS() int64 {
 func (t *ThreadState) Wait() Wait {
 	w := Wait{Thread: t.Thread, FromNS: t.SinceNS, ToNS: t.AtNS, InProgress: true, After: t.Detail.After}
 	if w.SetBounds(&t.Span, t.AtNS, 0); t.Span.ByNS == 0 {
-		w.LeastNS = w.MostNS // it is known exactly
+		w.LeastNS = w.MostNS // the length is known exactly
 	} else {
 		w.LeastNS = min(t.Span.stillNS(), w.MostNS)
 	}
@@ -187,7 +187,7 @@ func (t *ThreadState) WaitsExactly(fromNS, atNS int64) {
 func (t *ThreadState) waited() Bounded {
 	w := t.Wait()
 	if w.Cut && w.LeastNS > 0 {
-		return Bounded{w.LeastNS, AtLeast} // it began before samples saw it
+		return Bounded{w.LeastNS, AtLeast} // the wait began before samples saw it
 	}
 	return BoundedOf(w.LeastNS, w.MostNS, false)
 }

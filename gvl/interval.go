@@ -106,7 +106,7 @@ func (w *Wait) SetBounds(span *WaitSpan, byNS, seenNS int64) {
 	w.MostNS = max(w.ToNS, byNS) - from
 	w.LeastNS = span.stillNS()
 	if w.Cut {
-		w.MostNS = max(w.MostNS, w.LeastNS) // it did not run in the gap either
+		w.MostNS = max(w.MostNS, w.LeastNS) // the thread did not run in the gap either
 	}
 }
 

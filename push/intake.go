@@ -16,7 +16,7 @@ type intake struct {
 	mu     sync.Mutex
 	list   [][]byte
 	bytes  int
-	taken  bool // one is being written
+	taken  bool // true while a profile is being written
 	closed bool
 	more   chan struct{}
 }
@@ -124,8 +124,8 @@ func (l *lane) tellOfDisk(err error) {
 	}
 }
 
-// tellOfDrops logs that the limit of the spool is reached, when that begins and every hour while it lasts. It logs how
-// many were dropped when the destination is back.
+// tellOfDrops logs that the spool is full, at first and then every hour. When the destination is back, tellOfDrops
+// logs how many profiles were dropped.
 func (l *lane) tellOfDrops(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

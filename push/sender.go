@@ -28,9 +28,9 @@ const maxLastTries = 3
 // send sends the contents of the queue, oldest first, until the lane is closed and everything possible has been sent.
 func (l *lane) send() {
 	rest := time.Duration(0)
-	lastTried := make(map[string]bool) // what failed when it was time to end
+	lastTried := make(map[string]bool) // entries that failed after the end began
 	for l.ctx.Err() == nil {
-		all, closing := l.hasSpooled(), l.isClosing() // what was begun before the end is no last try
+		all, closing := l.hasSpooled(), l.isClosing() // a try that began before the end is not the last one
 		var t try
 		if closing {
 			t = l.tryLast(lastTried)
@@ -74,7 +74,7 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing
 	if l.isClosing() {
-		closing = nil // what is still being spooled is waited for
+		closing = nil // wait for entries that are still being spooled
 	}
 	var over <-chan time.Time
 	if wait > 0 {

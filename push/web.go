@@ -154,13 +154,14 @@ func (e *cleanError) Error() string { return e.text }
 // Unwrap returns the error of net/http.
 func (e *cleanError) Unwrap() error { return e.err }
 
-// ask sends a request and reads the answer. readErr is why the answer has not come whole. With statusOnly a success has
-// none. The errors leave out secrets of the request's header, and hidden parts of its URL.
+// ask sends a request and reads the answer. readErr is the reason why the answer is incomplete. With statusOnly, the
+// answer to a successful request is not read. The errors leave out secrets of the request's header, and hidden parts
+// of its URL.
 func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...string) (resp *http.Response, answer []byte,
 	readErr, err error) {
 	resp, err = client.Do(req)
 	if err != nil {
-		var named *url.Error // its text has the URL, which the caller says
+		var named *url.Error // its text repeats the URL, which the caller reports
 		if errors.As(err, &named) {
 			err = named.Err
 		}
@@ -214,7 +215,7 @@ func said(resp *http.Response, answer []byte) string {
 	text := string(answer)
 	if kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";"); kind == "application/x-protobuf" {
 		text = ""
-		_ = protobuf.Each(answer, func(f protobuf.Field, _ uint64, data []byte) { // what can't be read says nothing
+		_ = protobuf.Each(answer, func(f protobuf.Field, _ uint64, data []byte) { // an unreadable answer says nothing
 			if f == statusMessage {
 				text = string(data)
 			}

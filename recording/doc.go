@@ -88,7 +88,7 @@ const (
 )
 
 var (
-	// errNotRecording means that the file does not begin as a recording does.
+	// errNotRecording means that the file does not begin with a recording's header.
 	errNotRecording = errors.New("not a ddtop recording")
 	// ErrSlow means that the disk did not accept all of the recording before its writer gave up.
 	ErrSlow = errors.New("the disk was too slow")

@@ -108,7 +108,7 @@ func (w *wire) proc(p, n *sampler.Proc) {
 	p.Stopped, p.Frozen = flags&procStopped != 0, flags&procFrozen != 0
 	source := sampler.PressureSource(flags &^ (procStopped | procFrozen))
 	if source > sampler.PressureMachine {
-		source = sampler.PressureNone // whose it is, a later version knows
+		source = sampler.PressureNone // a later version has more sources
 	}
 	p.Pressure.Source = source
 }

@@ -203,7 +203,7 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	if depth == sampler.StackTick {
 		r.StackTicks++
 		if st.sample.Reads.Pauses > 0 {
-			r.Pauses++ // they are taken for each
+			r.Pauses++ // pauses are counted for each stack tick
 		}
 	}
 	r.Calls += st.callsStep
@@ -251,7 +251,7 @@ func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 		t, m := sampler.Thread{ID: id}, memory{}
 		if i, ok := st.threadIndex[id]; ok {
 			t, m = old[i], st.memories[i]
-			delete(st.threadIndex, id) // its Resumers can belong to one element only
+			delete(st.threadIndex, id) // two elements must not share one list of Resumers
 		}
 		list, memories = append(list, t), append(memories, m)
 	}

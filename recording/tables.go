@@ -258,7 +258,7 @@ func (w *wire) tableWork(last, x *sampler.Work, str func(string) string) {
 	flags := w.uint(bit(x.BeforeNS != 0, workBefore) | uint64(x.Kind)<<workKind)
 	if kind := flags >> workKind; kind <= uint64(sampler.WorkJob) {
 		x.Kind = sampler.WorkKind(kind)
-	} // else one that a later version knows
+	} // a later version has more kinds
 	x.Endpoint, x.Values = str(x.Endpoint), str(x.Values)
 	x.SinceNS = last.SinceNS + w.int(x.SinceNS-last.SinceNS)
 	if flags&workBefore != 0 {

@@ -9,10 +9,10 @@ type Child struct {
 	PID    int    `json:"pid"`
 	Parent int    `json:"parent"`
 	Title  string `json:"title"`
-	// Part is as in sampler.Process, null for most.
+	// Part is the process's part in its service, as in sampler.Process. It is null for most processes.
 	Part  *string `json:"part"`
 	Start string  `json:"start"`
-	// Sampled is set if it is among the processes that were measured.
+	// Sampled is true if the process was measured.
 	Sampled bool `json:"sampled"`
 	// Ended is null while it lives. Why says how it ended or why it was not sampled.
 	Ended *string `json:"ended"`

@@ -12,8 +12,8 @@ type StatQueues struct {
 	Why       *string        `json:"why"`
 	Listeners []StatListener `json:"listeners"`
 	Cut       bool           `json:"listeners_cut"`
-	// Overflows and Drops count, in the window, the connections to all sockets of the network namespace that the
-	// kernel has refused: because of a full queue, and for any reason.
+	// Overflows and Drops count, in the window, the connections that the kernel has refused, to all sockets of the
+	// network namespace. Overflows has those refused because of a full queue. Drops has all.
 	Overflows *int64     `json:"listen_overflows"`
 	Drops     *int64     `json:"listen_drops"`
 	Pools     []StatPool `json:"pools"`

@@ -13,7 +13,7 @@ type Stat struct {
 	EndNS      int64     `json:"end_monotonic_ns"`
 	DurationNS int64     `json:"duration_ns"`
 	Rate       StatRates `json:"rate"`
-	// Quality is the basis of the figures, with the ones that lack quality.
+	// Quality says on how many samples the figures are based, and which figures have too few.
 	Quality StatQuality `json:"quality"`
 	Samples uint64      `json:"samples"`
 	Torn    uint64      `json:"torn"`

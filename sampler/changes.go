@@ -56,7 +56,7 @@ const (
 	DoingUnknown DoingKind = iota
 	// DoingRuns: the thread is on a CPU, or lost it to another thread.
 	DoingRuns
-	// DoingCollects: the same of the holder of the GVL, within the garbage collector.
+	// DoingCollects: the thread holds the GVL and collects garbage on a CPU, or lost the CPU to another thread.
 	DoingCollects
 	// DoingSleeps: the thread waits in the kernel.
 	DoingSleeps

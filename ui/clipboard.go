@@ -132,7 +132,7 @@ func summary(m *Model) string {
 		for _, ns := range w.Totals {
 			all += ns
 		}
-		if w.InGroup && style.Share(run, all) < muchRun { // its group's row stands for it
+		if w.InGroup && style.Share(run, all) < muchRun { // the row of the group represents it
 			continue
 		}
 		if i >= maxListed {
@@ -161,7 +161,7 @@ const (
 // hotPath returns the path with most time, by the measure and the filters of the flamegraph. It leads from the thread
 // with most time into each callee that has half of its caller's time. It is empty if there is none.
 func hotPath(m *Model) string {
-	if !hasFlame(m) { // what there is is as old as the last look at it
+	if !hasFlame(m) { // the weights are as old as the last drawing of the flamegraph
 		buildFlame(m, true)
 	}
 	t := m.Flame.Tree

@@ -49,7 +49,7 @@ func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
 	k.agreed = k.agreed || s.On
 	if s.Ended != k.saidEnded {
 		if k.saidEnded = s.Ended; s.Ended != "" {
-			k.agreed = false // what it costs is another question now
+			k.agreed = false // the user must agree to the new cost
 			say.Fail(widget.ExactEnded(s) + ": sampling goes on")
 		}
 	}

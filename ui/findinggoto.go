@@ -73,7 +73,7 @@ func goToFinding(m *Model, id scene.FindingID) tea.Cmd {
 			return nil
 		}
 		to = m.fleet.model(id.Of)
-		to.Refresh() // its threads show which of them are still there
+		to.Refresh() // the reload shows which of the finding's threads still exist
 	}
 	m.over = widget.Overlay{}
 	cmd := goTo(to, &f)

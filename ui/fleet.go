@@ -254,7 +254,7 @@ func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	}
 	wasShown := to == f.shown
 	_, cmd := f.model(to).Update(msg)
-	if wasShown { // what was pressed may have opened another process, whose command it is then
+	if wasShown { // the key may have opened another process, to which the command belongs
 		to = f.shown
 	}
 	return f, address(to, cmd)

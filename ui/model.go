@@ -189,10 +189,10 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // key dispatches a key: to the prompt, the help, the view with the focus, or the keys that work everywhere.
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	m.message.Clear()
-	if m.Presenting && m.prompt == nil { // what is typed into a prompt is there already
+	if m.Presenting && m.prompt == nil { // a prompt already shows what is typed
 		m.pressed.add(msg.String())
 	}
-	m.store.Stir() // what a key asks for is looked for at ticks
+	m.store.Stir() // ticks fetch what a key asks for
 	key := msg.String()
 	if other, ok := m.Opt.Keys[key]; ok && m.prompt == nil {
 		key = other

@@ -185,7 +185,7 @@ type mousePress struct {
 func (p *mousePress) doubled(x, y int, now time.Time) bool {
 	since := now.Sub(p.at)
 	if p.x == x && p.y == y && !p.at.IsZero() && since >= 0 && since <= doubleEach {
-		*p = mousePress{} // a third one begins again
+		*p = mousePress{} // a third press begins a new double click
 		return true
 	}
 	*p = mousePress{x, y, now}

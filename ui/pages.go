@@ -178,11 +178,12 @@ func drawPage(m *Model) {
 	p.Draw(a, &m.Scene)
 }
 
-// namesBeforeCaption is the width from which on the views' names stay, and the caption's end goes if both have no room.
+// namesBeforeCaption is the width from which on the names of the views stay and the caption is shortened, if both do
+// not fit.
 const namesBeforeCaption = 120
 
-// drawTabs draws the rule with the views' names and what the one shown shows. If both have no room, only the first part
-// of what is shown stays. If that part has no room either, the other views are their keys alone.
+// drawTabs draws the rule with the names of the views and the caption of the view that is shown. If both do not fit,
+// only the first part of the caption stays. If that does not fit either, the other views are only keys.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())

@@ -75,7 +75,7 @@ func readAt(mem mapped.Memory, at mapped.Address) (Context, error) {
 		if err := mem.Read(h.payload, payload); err != nil && !errors.Is(err, attach.ErrUnmapped) {
 			return Context{}, err
 		} else if err != nil {
-			continue // freed: another one has taken its place, or there is none
+			continue // the context was freed: another one has replaced it, or there is none
 		}
 		if err := mem.Read(at, after[:]); err != nil {
 			return Context{}, err

@@ -188,7 +188,7 @@ func (c *Context) set(key, value string) {
 		c.TracerLanguage = value
 	case keyThreads:
 		c.Threads.Version = value
-		return // it says nothing of the program
+		return // the value says nothing about the program
 	}
 	at, found := slices.BinarySearchFunc(c.Attributes, key, func(a Attribute, key string) int { return strings.Compare(a.Key, key) })
 	switch {

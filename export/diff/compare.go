@@ -230,7 +230,7 @@ func writeCompared(b *strings.Builder, title string, c comparison, most int) {
 		change := sign + units.Percent(size/v[0])
 		switch {
 		case name == flamegraph.NoStack:
-			change = "" // it says nothing of the code
+			change = "" // this change says nothing about the code
 		case v[0] < leastDelta:
 			change = "new"
 		case v[1] < leastDelta:

@@ -321,7 +321,7 @@ const (
 
 func (b *incidentBuilder) function(f sampler.Frame) int {
 	k := flamegraph.FuncKey{Label: f.Label + f.Mark(), File: f.File(), Line: f.FirstLine}
-	if f.C { // its path is its caller's
+	if f.C { // the path of a C function's frame is its caller's
 		k.File, k.Line = "", 0
 	}
 	i, ok := b.functions[k]

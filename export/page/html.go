@@ -55,7 +55,7 @@ func WriteIncidents(w io.Writer, list []*Incident) error {
 		list[0].shared = export.SharedLines(stats)
 	}
 	all, left := make([][]byte, len(list)), maxIncidentBytes
-	for i, n := range slices.Backward(list) { // what the least busy ones leave is for the others
+	for i, n := range slices.Backward(list) { // the busier processes get the room that the others leave
 		data, err := n.data(left / (i + 1))
 		if err != nil {
 			return err

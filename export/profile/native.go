@@ -63,7 +63,7 @@ type nativeKey struct {
 
 // callOf is the address of the call that a function is in, by its file's symbol table.
 func callOf(n *sampler.NativeFrame) uint64 {
-	if n.Offset > n.Function { // it is where the function goes on
+	if n.Offset > n.Function { // the address is where the function goes on
 		return n.Offset - 1
 	}
 	return n.Offset

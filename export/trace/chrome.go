@@ -155,7 +155,7 @@ func (o *chromeWriter) value(v any) {
 	}
 }
 
-// chromeStacks are the stacks of a process that events have, and what their keys begin with.
+// chromeStacks are the stacks to which a process's events refer. The keys of these stacks begin with prefix.
 type chromeStacks struct {
 	dict   *sampler.Dictionary
 	prefix string
@@ -166,7 +166,7 @@ func (s *chromeStacks) key(id sampler.StackID) string {
 	return s.prefix + strconv.FormatUint(uint64(id), 10)
 }
 
-// use returns the key of a stack that an event has; "" of none.
+// use returns the key of an event's stack, or "" if the event has none.
 func (s *chromeStacks) use(id sampler.StackID) string {
 	if _, frame := s.dict.Stack(id); frame == 0 {
 		return ""

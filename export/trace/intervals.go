@@ -341,7 +341,7 @@ func (x *Intervals) thread(id sampler.ThreadID) {
 		return
 	}
 	if len(x.threads) >= maxListedThreads {
-		clear(x.threads) // those that go on are written once more
+		clear(x.threads) // write threads that still run once more
 	}
 	x.threads[id] = info
 	line := intervalsThread{Type: "thread", ID: id, Main: info.Main, Ractor: info.Ractor}

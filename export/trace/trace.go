@@ -166,7 +166,7 @@ func (t *Trace) Interval(i *gvl.Interval) {
 
 // Waited adds a wait with exactly known ends.
 func (t *Trace) Waited(w *gvl.Wait) {
-	if w.Exact && w.Thread != 0 && t.room(w.FromNS) { // one that no sample listed has no row
+	if w.Exact && w.Thread != 0 && t.room(w.FromNS) { // a thread that no sample listed has no row
 		th := t.thread(w.Thread)
 		th.waits = append(th.waits, traceWait{w.FromNS, w.ToNS, w.HandoverNS, w.NoCPUNS, w.FirstHolder, w.LastHolder})
 	}

@@ -139,7 +139,7 @@ func (a *Account) Tick(k *gvl.Tick) {
 		}
 		t := &a.threads[slot]
 		if k.Gap {
-			t.waitedAtRead, t.inRead = false, false // what the kernel counted in the gap is not part of a state that was seen
+			t.waitedAtRead, t.inRead = false, false // the kernel's counts of a gap belong to no sampled state
 		}
 		t.counters(&k.Threads[i], ts.State)
 	}

@@ -214,7 +214,7 @@ func (b *Blame) sumsOf(windowNS int64) *blameBucket {
 		return &w.sum
 	}
 	if w.sum.sums == nil || len(w.sum.sums) > 4*maxBlameRecent {
-		w.sum.sums = make(map[blameKey]blameSum) // what a long window took is not kept
+		w.sum.sums = make(map[blameKey]blameSum) // do not keep the memory of a long window
 	}
 	clear(w.sum.sums)
 	w.first, w.last, w.charges, w.sum.other = first, b.second, b.charges, 0

@@ -79,7 +79,7 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 		c = ""
 	}
 	if own == best {
-		best = "" // it was not called by a library's method that would be worth naming
+		best = "" // no library's method in between is worth naming
 	}
 	return code.Join(own, best, c)
 }

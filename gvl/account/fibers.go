@@ -81,12 +81,12 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	if q == nil {
 		old := r.ended.get(w.Number)
 		if old != nil && old.ToNS >= at {
-			return // this reading is older
+			return // this reading is older than the request's state
 		}
 		if q = r.begin(w, x.Thread, at); q == nil {
 			return
 		}
-		q.AtLeast = q.AtLeast || old != nil // it came back
+		q.AtLeast = q.AtLeast || old != nil // the request came back
 		q.wait.freeNS = max(q.FromNS, r.firstNS)
 		if old != nil {
 			q.wait.freeNS = at

@@ -85,7 +85,7 @@ func (l *LockHolds) Tick(t *gvl.Tick) {
 		l.open = make(map[uint64]*openHold)
 	}
 	if !fresh && len(l.open) == 0 {
-		return // who holds a lock is read with stacks only: nothing can be learned
+		return // holders of locks are read with stacks only, so this sample shows nothing new
 	}
 	l.ticks++
 	l.seen = l.seen[:0]

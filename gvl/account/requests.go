@@ -154,7 +154,8 @@ func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.Wo
 	if s != nil && s.work == id && (s.q == nil || !s.q.done) {
 		q = s.q
 	} else if q = r.find(id, thread, c.fromNS); q == nil {
-		if e := r.ended.get(r.dict.OwnWork(id).Number); e != nil { // what its thread did was told late
+		// the thread's time was reported after the request had ended
+		if e := r.ended.get(r.dict.OwnWork(id).Number); e != nil {
 			e.add(&c)
 			r.endpoints.charge(keyOf(&e.Work), &c)
 			return
@@ -231,7 +232,7 @@ func (r *Requests) Ended(slot int, atNS int64) {
 		return
 	}
 	if q := r.slots[slot].q; q != nil {
-		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0 // its thread has ended in a gap
+		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0 // a thread that ended in a gap
 		r.leave(q, atNS)
 	}
 	delete(r.looks.switches, r.slots[slot].thread)
@@ -241,7 +242,7 @@ func (r *Requests) Ended(slot int, atNS int64) {
 func (r *Requests) leave(q *openRequest, atNS int64) {
 	if q.threads--; q.threads == 0 {
 		q.wait.lacking = 0
-		if q.wait.freeNS <= q.readNS { // else its time since then has been told
+		if q.wait.freeNS <= q.readNS { // otherwise the time since then has been charged already
 			q.wait.freeNS = max(atNS, q.wait.freeNS)
 		}
 		r.away(q, atNS)
@@ -335,7 +336,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 			r.leftOut++
 		case q == nil:
 		case r.ended.get(w.Number) != nil:
-			q.AtLeast = true // it came back
+			q.AtLeast = true // the request came back
 		}
 	}
 	if q == nil {

@@ -381,7 +381,8 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	w.vainly(t, ts, at)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens, w.timed = ts.State == gvl.IO && t.Kernel.Listens, t.Status == sampler.Stopped
-	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait
+	// the program's own pools are judged by the number of waiting threads
+	if w.waitsForPool(ts.State) && w.gate == nil {
 		// Its stack says since when it waits for this: it may have rested before without having been seen to run.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
 			c.cur.poolNS, c.cur.poolStack = ns, ts.Stack

@@ -273,7 +273,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 			st.sureNS = now
 		}
 		if f.trails(i, now, h.score); st.endedNS != 0 {
-			return // its figures fade
+			return // the condition has ended, so the figures of the window decline
 		}
 		if !st.raised || math.Abs(explains-st.explains) > explainsBand*st.explains {
 			st.explains = explains

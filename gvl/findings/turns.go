@@ -164,7 +164,7 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 			continue
 		}
 		proven = proven || w.ReadNS >= t.untilNS
-		open = true // its counters are to be read
+		open = true // its counters will be read
 	}
 	if proven {
 		t.doubtNS, t.untilNS = 0, 0

@@ -383,7 +383,7 @@ func (m *mainGVL) held(e *exact, c *sampler.Changes, place int, at int64, sure b
 	if g.Stack != 0 && e.state == gvl.Waiting {
 		e.waitedWith(g.Stack, at)
 		goesOn = g.Stack
-		if !e.before.state.Held() && g.Resumes != 0 { // what it had released the GVL for is over
+		if !e.before.state.Held() && g.Resumes != 0 { // the work without the GVL has ended
 			goesOn = g.Resumes
 		}
 	}
@@ -391,7 +391,7 @@ func (m *mainGVL) held(e *exact, c *sampler.Changes, place int, at int64, sure b
 	e.enter(g.State, at, sure, shows && late)
 	m.lane().now.Turn = goesOn
 	if shows && (goesOn == 0 || late) {
-		m.showHolder(&m.lane().now) // else from the middle of the step on
+		m.showHolder(&m.lane().now) // otherwise it holds the GVL from the middle of the step on
 	}
 }
 

@@ -246,7 +246,7 @@ func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 	switch to {
 	case sampler.GVLHeld:
 		if r.s.unchosen && was == gvl.PlaceWaiting {
-			e.waiting.chosenNS = e.main.freedNS // what came before is that the GVL was held
+			e.waiting.chosenNS = e.main.freedNS // until then the GVL was held
 		}
 		e.main.oust(e, at)
 	case sampler.GVLChosen:

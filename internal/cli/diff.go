@@ -108,7 +108,7 @@ func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, 
 	}
 	r, err := openRecording(path, std)
 	if err != nil {
-		return diff.Comparable{}, err // it names the file
+		return diff.Comparable{}, err // the error names the file
 	}
 	defer r.Close()
 	m, _, err := run.MeasureProfile(ctx, r, run.Unlimited, run.Needs{})

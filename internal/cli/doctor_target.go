@@ -165,7 +165,8 @@ func (d *doctor) examineRates(s *report.Stat, cost string) {
 	lock, stack := s.Rate.Lock, s.Rate.Stack
 	if lock.Achieved < achievedEnough*lock.Asked || stack.Achieved < achievedEnough*stack.Asked {
 		state, short = checkNote, "; fewer than asked for"
-		usual := s.Quality.Of.Over(int64(sampler.QualityWindow)) // what the screen's figures would rest on
+		// the samples on which the screen's figures would rest
+		usual := s.Quality.Of.Over(int64(sampler.QualityWindow))
 		switch lacks := report.LacksOf(&usual); {
 		case lacks != report.StatLacks{}:
 			short += ", too few for some figures: " + strings.Join(export.LacksText(&lacks), "; ")

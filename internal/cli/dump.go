@@ -143,7 +143,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	native, nativeErr := src.NativeThreads()
 	s, err := src.Once(ctx)
 	if errors.Is(err, attach.ErrNoAnswer) && kept != nil {
-		s, err = kept, nil // what note says of its end holds for it, too
+		s, err = kept, nil // the note about its end holds for it, too
 	}
 	if err != nil {
 		return nil, nil, "", err
@@ -278,7 +278,7 @@ func (f *dumpFlags) dumpGroup(ctx context.Context, std run.Streams) error {
 		return err
 	}
 	defer g.Close()
-	length := max(f.length.Value, time.Nanosecond) // those known are handed out in any case
+	length := max(f.length.Value, time.Nanosecond) // known values are reported even if no time is left
 	type dumped struct {
 		export.ProcessDump
 		of *measure.Measure

@@ -215,8 +215,8 @@ func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) e
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncidents(w, list) })
 }
 
-// checkEndpoint refuses --endpoint for formats and metrics that have no part for a request: the order of time of all
-// threads, the whole recording, and objects, of which only the sum is exact.
+// checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request: threads by time, whole
+// recordings, and objects, because only the sum of objects is exact.
 func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
 	switch {
 	case f.Match() == nil:

@@ -126,7 +126,7 @@ func (f *heapFlags) heapGroup(ctx context.Context, std run.Streams) error {
 		return err
 	}
 	defer g.Close()
-	length := max(f.length.Value, time.Nanosecond) // those known are handed out in any case
+	length := max(f.length.Value, time.Nanosecond) // known values are reported even if no time is left
 	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (*export.Heap, string, error) {
 		if f.length.Value == 0 {
 			left = 0

@@ -449,7 +449,7 @@ func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(i
 	}
 	tell(found)
 	return func(known func(int) bool) []int {
-		found, _ := finder.Find(known) // it could be read at the start; the next time it may be again
+		found, _ := finder.Find(known) // /proc could be read at the start, and may be readable again the next time
 		tell(found)
 		return found
 	}, nil

@@ -65,7 +65,8 @@ var destinations = map[string]func(*url.URL) (push.Destination, error){
 }
 
 func newDatadog(u *url.URL) (push.Destination, error) {
-	return datadog.New(u, strings.TrimSpace(os.Getenv("DD_API_KEY")), Version) // one from a file often ends with a newline
+	// a key from a file often ends with a newline
+	return datadog.New(u, strings.TrimSpace(os.Getenv("DD_API_KEY")), Version)
 }
 
 func newPyroscope(u *url.URL) (push.Destination, error) {
@@ -414,7 +415,7 @@ func warnOfOpenKeys(log *slog.Logger) {
 	path := cmp.Or(os.Getenv(envFileVariable), envFile)
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return // there is none
+		return // the file does not exist
 	}
 	if mode := info.Mode().Perm(); mode&0o044 != 0 {
 		log.Warn("others can read the file with the keys of destinations", "file", path, "mode", mode.String(), "run", "chmod 600 "+sudo.ShellWords([]string{path}))

@@ -90,7 +90,8 @@ func newRoot(std run.Streams) *cobra.Command {
 	f.debug.AddTo(cmd, std)
 	f.screenFlags.add(cmd)
 	cmd.Flags().BoolVar(&f.showOutput, "show-output", false, "print the output of the command after -- when you leave the screen")
-	cmd.AddCommand(newPs(std), newDump(std), newHeap(std), newLayout(std), newStat(std), newRecord(std), newPush(std), newReplay(std), newReport(std), newDiff(std), newDemo(std), newDoctor(std), newMCP(std), newVersion(std))
+	cmd.AddCommand(newPs(std), newDump(std), newHeap(std), newLayout(std), newStat(std), newRecord(std),
+		newPush(std), newReplay(std), newReport(std), newDiff(std), newDemo(std), newDoctor(std), newMCP(std), newVersion(std))
 	addHelp(cmd)
 	return cmd
 }

@@ -128,7 +128,7 @@ func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std 
 		}
 	}()
 	quiet := std
-	quiet.Err = io.Discard // that processes end is what is waited for
+	quiet.Err = io.Discard // the end of processes is expected here
 	list, err := measureStats(ctx, g, run.Unlimited, f.judgement(), quiet)
 	if errors.Is(err, run.ErrNothingOfAny) {
 		return program.ErrEndedBefore

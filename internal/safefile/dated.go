@@ -55,7 +55,8 @@ func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(
 		if !wanted(name) {
 			continue
 		}
-		if info, err := folder.Lstat(name); err == nil && info.Mode().IsRegular() { // else it is gone, or another user's
+		// otherwise the file is gone, or belongs to another user
+		if info, err := folder.Lstat(name); err == nil && info.Mode().IsRegular() {
 			each(name, info)
 		}
 	}

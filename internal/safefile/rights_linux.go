@@ -94,7 +94,7 @@ func (t *threadRights) set() error {
 	}
 	// Capabilities last: setting ids takes some, and changes some.
 	if !sameGroups(now.groups, t.groups) {
-		list := make([]uint32, len(t.groups)+1) // one more, so that it has an address
+		list := make([]uint32, len(t.groups)+1) // one element more, so that an empty list has an address
 		for i, g := range t.groups {
 			list[i] = uint32(g)
 		}

@@ -332,7 +332,8 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	if what == End {
 		processes = len(a.had) + a.gone
 		if other := a.worst.on.quota; a.worst.on != w.on {
-			if other.forget(now); len(other.told) < mostAnHour { // else the process of the start stays the named one
+			// otherwise the process that was named at the start stays
+			if other.forget(now); len(other.told) < mostAnHour {
 				w, other.told = &a.worst, append(other.told, now)
 			}
 		}

@@ -175,7 +175,7 @@ func (d *Folder) rotate(folder *os.Root, now time.Time) {
 	n := 0
 	for n < len(d.kept)-1 && (d.bytes > d.maxBytes || now.Sub(d.kept[n].At) > d.maxAge) {
 		if err := folder.Remove(d.kept[n].Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.listedAt = time.Time{} // it is still there, and tried again
+			d.listedAt = time.Time{} // the file still exists; the next call tries again
 		}
 		d.bytes -= d.kept[n].Size
 		n++

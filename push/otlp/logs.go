@@ -37,8 +37,8 @@ func (d *Collector) Alerts() *Logs {
 // Encode refuses a profile.
 func (l *Logs) Encode(p *push.Period) (push.Payload, error) { return l.NoPeriods.Encode(p) }
 
-// Send sends a record. A server that has answered with a success has taken it, also if the rest of the answer is
-// missing: a second one would be a second alarm.
+// Send sends a record. If the server has answered with success, Send succeeds, even if the rest of the answer is
+// missing. Sending the record again would raise a second alarm.
 func (l *Logs) Send(ctx context.Context, p *push.Payload) error {
 	err := l.Collector.Send(ctx, p)
 	var cut *push.CutError

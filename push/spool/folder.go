@@ -81,7 +81,7 @@ func (f *folder) remake() error {
 	lock := f.lock
 	f.dir, f.lock, f.made = fresh.dir, fresh.lock, f.made+1
 	f.mu.Unlock()
-	_, _ = lock.Close(), old.Close() // what is gone can't be closed better
+	_, _ = lock.Close(), old.Close() // errors of closing a removed file do not matter
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (f *folder) list() ([]entry, error) {
 		}
 		info, err := f.dir.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && safefile.OwnFile(info) != nil {
-			continue // it is gone, or another user has put it there
+			continue // the file is gone, or another user has made it
 		}
 		if err != nil {
 			return nil, err

@@ -200,7 +200,7 @@ func (q *Queue) makeRoom(count int, size int64) error {
 		}
 		e, ok := q.drop(func(*entry) bool { return true })
 		if !ok {
-			return errors.Join(errs...) // what is being sent alone is left
+			return errors.Join(errs...) // only the entry that is being sent remains
 		}
 		if e.held == nil {
 			errs = append(errs, q.store.remove(e.name))

@@ -69,7 +69,7 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 		if wait > 0 {
 			return wait, false
 		}
-		_ = t.open[i].Conn.Close() // its client has had its time
+		_ = t.open[i].Conn.Close() // the client has used up its time
 		t.open = slices.Delete(t.open, i, i+1)
 	}
 	one.at = time.Now()

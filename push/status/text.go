@@ -91,7 +91,7 @@ func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 // page is a prometheus.Collector of the figures of one moment.
 type page struct {
 	metrics []prometheus.Metric
-	// kind and help are of the metric that is being added. err is the first error.
+	// kind and help belong to the metric that is being added. err is the first error.
 	kind prometheus.ValueType
 	help string
 	err  error

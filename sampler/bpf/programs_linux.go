@@ -89,7 +89,7 @@ func (p *Programs) StartClocks(program *ebpf.Program, attr unix.PerfEventAttr, o
 	for cpu := range cpus {
 		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if errors.Is(err, unix.ENODEV) {
-			continue // it is offline
+			continue // the CPU is offline
 		}
 		if err != nil {
 			return Explain(fmt.Sprintf("opening the clock of CPU %d", cpu), err)

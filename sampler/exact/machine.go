@@ -181,7 +181,7 @@ func (m *Machine) find(r *Record, now int64) *thread {
 	}
 	if t != nil {
 		if r.Kind == Began {
-			return t // its records know better
+			return t // t has begun before: its own records are more exact
 		}
 		m.end(t, now) // the native thread serves another thread now
 	}
@@ -190,7 +190,7 @@ func (m *Machine) find(r *Record, now int64) *thread {
 			return nil
 		}
 		if old := m.threads[tid]; old != nil {
-			m.end(old, now) // it ended unseen, and its memory was given to the next one
+			m.end(old, now) // the thread ended unseen, and the next thread got its memory
 		}
 	}
 	if len(m.threads) >= maxThreads {
@@ -234,7 +234,7 @@ func (m *Machine) others(r *Record, now int64) {
 func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 	switch {
 	case t.state == to && to == sampler.GVLHeld && r.Stack != 0:
-		m.tell(t, to, now, 0, t.doubtful, r) // what it runs by now
+		m.tell(t, to, now, 0, t.doubtful, r) // the code that it runs now
 		return
 	case t.state == sampler.GVLQueued && to == sampler.GVLChosen:
 		// For how long the thread had no CPU in the wait is not known before its next record.

@@ -77,7 +77,7 @@ func childrenByParent(pid int) ([]int, error) {
 		name := fmt.Sprintf("/proc/%d/stat", p)
 		b, err := readWhole(noFD, name, name, buf[:])
 		if err != nil {
-			continue // it has ended since, or hides (hidepid)
+			continue // the process has ended, or is hidden (hidepid)
 		}
 		if s, ok := parseStat(b); ok && s.ppid == int64(pid) {
 			out = append(out, p)

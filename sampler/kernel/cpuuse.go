@@ -165,7 +165,7 @@ func (u *cpuUses) processes(compare bool) error {
 		u.spare[int32(pid)] = x
 		before := u.of[int32(pid)]
 		if before.start != x.start {
-			before.ns = 0 // it is new
+			before.ns = 0 // the process is new
 		}
 		if ns := x.ns - before.ns; compare && ns > 0 {
 			u.users = append(u.users, sampler.CPUUser{PID: int32(pid), Processes: 1, Name: commOf(b), NS: ns})

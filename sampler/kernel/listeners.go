@@ -230,7 +230,7 @@ func descriptors(pid, limit int) []string {
 		return nil
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(limit) // those read before an error are descriptors, too
+	names, _ := dir.Readdirnames(limit) // names read before an error count
 	return names
 }
 

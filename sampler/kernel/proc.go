@@ -115,7 +115,7 @@ func (p *ProcReader) read(nowNS int64) (sampler.Proc, error) {
 		return sampler.Proc{}, p.errorOf("stat", fmt.Errorf("%w: %.200q", errFormat, p.buf[:n]))
 	}
 	if st.ended() {
-		return sampler.Proc{}, p.errorOf("stat", syscall.ESRCH) // it has neither memory nor a cgroup
+		return sampler.Proc{}, p.errorOf("stat", syscall.ESRCH) // an ended process has neither memory nor a cgroup
 	}
 	const nsPerTick = 1e9 / ticksPerSecond
 	out := sampler.Proc{

@@ -141,7 +141,7 @@ func (r *rollup) read(pid int, nowNS, sharers int64, proc *living) int64 {
 	r.nextNS = nowNS + max(rollupEveryNS*max(sharers, rollupSharers)/rollupSharers, rollupRest*sharers*time.Since(began).Nanoseconds())
 	switch {
 	case errors.Is(err, attach.ErrNoAnswer):
-		r.fd = noFD // it is still being read; no later question uses it
+		r.fd = noFD // a goroutine still reads the file; later questions must not use it
 	case err == nil:
 		r.pss = pss
 	case errors.Is(&Error{Err: err}, ErrGone) && proc.moved():
@@ -195,7 +195,7 @@ func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
 		n := cpu.Turns
 		s.seen[tid] = cpu
 		switch {
-		case first, !known && len(tids) > maxSwitchTasks: // what it did before is not part of it, or may not be
+		case first, !known && len(tids) > maxSwitchTasks: // its earlier switches are not part of the sum
 		case n < before.Turns: // another thread has the number now
 			s.total += n
 		default:

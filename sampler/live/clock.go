@@ -162,7 +162,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 				continue // the last sample still holds
 			}
 		}
-		paid := depth // what the budget takes the tick for
+		paid := depth // the depth that the budget is charged for
 		if now-s.lastCheck > checkNS {
 			s.lastCheck = now
 			if err := s.gone(attach.ErrGone); err != nil {
@@ -181,7 +181,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			switch {
 			case depth == sampler.StackTick:
 			case now-seen >= pace.GlanceGap(sampleNS, s.budget.InForce(), c.Slow):
-				paid = sampler.StackTick // it costs no look
+				paid = sampler.StackTick // the budget is charged for a stack tick
 			default:
 				s.ticking.Unlock()
 				all, stacks := s.budget.Spent(depth, cost.Since(), stackNS, pace.Monotonic(), pace.OwnCPU)
@@ -284,7 +284,7 @@ func fetchesItself(s *Source, sleep *pace.Sleeper, slow bool) bool {
 	switch x := s.switches.now.Load(); {
 	case x == nil || !x.on() || x.glances():
 		return false
-	case len(s.beginning) > 0: // there was no time for them yet
+	case len(s.beginning) > 0: // threads that have begun something still wait to be read
 		return true
 	case slow && !x.served() && (s.queuesNow == nil || len(s.queuesNow.Pools) == 0):
 		return false

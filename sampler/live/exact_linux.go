@@ -279,7 +279,7 @@ func (x *exactRun) feed(untilNS int64) {
 		x.to.Feed(r)
 	}
 	x.pending = slices.Delete(x.pending, 0, n)
-	x.to.Passed(rounded(untilNS) + changeUnit - 1) // what comes late is taken to be of the whole time after it
+	x.to.Passed(rounded(untilNS) + changeUnit - 1) // a later record of an earlier time counts as just after it
 	x.fedNS.Store(untilNS)
 	x.compare(x.to, x.fromNS, untilNS)
 	if x.lostNS != 0 && x.lostNS <= untilNS {

@@ -138,7 +138,7 @@ func readThreadsOnce(s *Source, then func() error) error {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()
 	if !s.running.Load() {
-		s.reader.Resume() // what ended an earlier Run or Once has ended reads
+		s.reader.Resume() // the end of an earlier Run or Once has ended all reads
 	}
 	var sample sampler.Sample
 	if err := s.readTick(sampler.LockTick, &sample); err != nil {

@@ -37,7 +37,7 @@ func (f *fetcher) join(x *switchRun) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !x.on() {
-		return // it has ended already
+		return // following has ended already
 	}
 	f.runs = append(f.runs, x)
 	f.several.Store(len(f.runs) > 1)
@@ -95,8 +95,8 @@ func (f *fetcher) run() {
 	}
 }
 
-// fetchEach fetches the records of processes. It reports whether there were any, and whether the next ones must not
-// wait: a process that had some serves something, or the rings fill.
+// fetchEach fetches the records of processes. had is true if there were any. soon is true if the next fetch must come
+// soon, because a process with records serves something, or because the rings fill.
 func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
 	for _, x := range runs {
 		taken, crowded := x.empty()
@@ -132,7 +132,7 @@ func (x *switchRun) empty() (taken, crowded bool) {
 // returns false if there is nothing to do any longer. serves is true if the process was seen to serve something.
 func (x *switchRun) fetch(now int64) (had, serves bool) {
 	if !x.mu.TryLock() {
-		return true, false // who has it fetches
+		return true, false // the goroutine that has the lock fetches
 	}
 	defer x.mu.Unlock()
 	if x.closed || !x.on() {

@@ -75,7 +75,7 @@ func (m *mode[T, F]) begin(ctx context.Context, pid int, name, already string, o
 	case m.is():
 		return fmt.Errorf("process %d: %s already", pid, already)
 	}
-	_ = m.stop() // what has ended may still be leaving the process
+	_ = m.stop() // an ended run may still be removing its probes
 	return m.start(ctx, open)
 }
 

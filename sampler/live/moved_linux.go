@@ -196,7 +196,7 @@ func (f *movedFeed) looked(clock bool) (busy bool) {
 	} else if !f.readWords(g, clock) {
 		return false // the process ends, which others notice
 	}
-	f.read() // what moved meanwhile
+	f.read() // threads that moved in the meantime
 	dropped := f.rules.Look(g, f.keep)
 	if dropped {
 		f.counts.Lost++
@@ -223,7 +223,7 @@ func (f *movedFeed) read() {
 		case kernel.MoveEnded:
 			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Ended})
 			if i, ok := f.place[tid]; ok {
-				f.list[i].tid = 0 // its memory is another thread's before long
+				f.list[i].tid = 0 // another thread will soon have its memory
 				delete(f.place, tid)
 			}
 		}
@@ -320,7 +320,7 @@ func (f *movedFeed) Counts() (tracer.Counts, error) {
 	return counts, nil
 }
 
-// Close ends the following.
+// Close stops following the process.
 func (f *movedFeed) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

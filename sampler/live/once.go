@@ -76,7 +76,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 		s.slowCounters(&sample, true)
 		n := flaws(&sample)
 		if s.reader.Cut() {
-			n++ // what belongs to a stack is not in its marks
+			n++ // the marks of threads do not show what is missing beside their stacks
 		}
 		if s.pauses != nil && s.pauses.cut {
 			n++ // on a machine that is full, no thread may have stopped within the limit

@@ -113,7 +113,7 @@ func (s *sampling) learnCalls() {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()
 	var sample sampler.Sample
-	if s.reader.Read(sampler.StackTick, &sample) == nil { // else the first pause takes longer
+	if s.reader.Read(sampler.StackTick, &sample) == nil { // if this fails, the first pause takes longer
 		s.view.Fill(&sample, true)
 	}
 }

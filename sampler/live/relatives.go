@@ -334,7 +334,7 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 		if all || !living[i].walked {
 			var err error
 			if below, err = kernel.Children(living[i].PID); err != nil {
-				continue // it has ended since
+				continue // the process has ended since
 			}
 			living[i].walked = true
 		}

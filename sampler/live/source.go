@@ -210,7 +210,7 @@ func (s *Source) gone(err error) error {
 	case errors.Is(check, attach.ErrGone):
 		return s.finish("exited")
 	}
-	return nil // it lives, or could not be asked
+	return nil // the process lives, or could not be checked
 }
 
 func (s *Source) finish(reason string) error {

@@ -132,7 +132,7 @@ func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	defer x.mu.Unlock()
 	x.saw(s, x.on(), x.fromNS)
 	if s.TimeNS > x.gapFromNS && x.filledNS < x.gapToNS {
-		told = false // what threads did is not known: samples say it
+		told = false // it is not known what threads did, so samples decide
 	}
 	x.filledNS = s.TimeNS
 	if told {
@@ -243,7 +243,7 @@ func (x *switchRun) drain(now int64) error {
 			}
 		}
 	}
-	counts, err := x.feed.Counts() // what is lost from here on the next drain finds
+	counts, err := x.feed.Counts() // the next drain finds later losses
 	if err != nil {
 		return err
 	}

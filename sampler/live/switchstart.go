@@ -116,7 +116,7 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	return func() {
 		stop()
 		<-done
-		_, _ = s.EndSwitches() // its error is told by SwitchStatus
+		_, _ = s.EndSwitches() // SwitchStatus reports the error
 	}
 }
 

@@ -199,7 +199,7 @@ func eachDirectCall(code []byte, addr uint64, f func(behind, callee uint64)) {
 	}
 }
 
-// Control is what a control frame of Ruby's means to a native stack.
+// Control says which calls in a native stack belong to one of Ruby's control frames.
 type Control struct {
 	// C is set for a C function's frame, Finish if the interpreter was entered from C with this frame.
 	C, Finish bool

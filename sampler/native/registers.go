@@ -80,8 +80,8 @@ type Moment struct {
 	Call string
 }
 
-// Source says the registers of threads that do not run. Its implementations differ in the registers that they know and
-// in the rights that they need.
+// Source reads the registers of threads that do not run. Its implementations differ in the registers that they know
+// and in the rights that they need.
 type Source interface {
 	// Registers returns a thread's registers and their Moment. ok is false if the thread runs or wants to run.
 	Registers(tid int32) (r Registers, at Moment, ok bool, err error)

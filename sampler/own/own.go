@@ -18,7 +18,7 @@ type Code struct {
 	rules []rule
 
 	mu    sync.Mutex
-	known map[key]int8 // what the rules say of a file of a gem; bounded by maxKnown
+	known map[key]int8 // the rules' verdict on a file of a gem; bounded by maxKnown
 }
 
 type rule struct {

@@ -188,7 +188,7 @@ func (r *sampleMaker) fillThread(depth sampler.Depth, t *thread, out *sampler.Th
 		r.count(st.quality)
 		if !late {
 			r.fibers.readResumers(t)
-			out.Serving = t.serves.serving() // those can say it, too
+			out.Serving = t.serves.serving() // a resumer can show what the thread works for, too
 		}
 	}
 	if st.fibersOf != st.version {

@@ -53,7 +53,7 @@ type Reader struct {
 	names    *threadNamer
 	samples  *sampleMaker
 	counting *collector
-	retry    []*thread       // whose stacks are to be read again
+	retry    []*thread       // threads whose stacks must be read again
 	heap     *census.Counter // nil until CountHeap is called
 	// sharers is how many processes are read at once, as Share was told.
 	sharers atomic.Int32

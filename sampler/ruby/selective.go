@@ -107,7 +107,7 @@ func (r *selection) peek() {
 		if t != nil {
 			t.wanted = r.list.sample
 		}
-		r.gvl.followQueue(rc) // what it can't follow the tick will find torn, or not
+		r.gvl.followQueue(rc) // if it cannot be followed, the tick decides whether the queue is torn
 		for _, t := range r.list.read {
 			t.wanted = r.list.sample
 		}

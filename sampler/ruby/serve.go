@@ -235,8 +235,8 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 	}
 }
 
-// maxFiberLooks bounds the searches for a fiber's work. A search fails if ddtop loses its CPU for some milliseconds in
-// it, as on a full machine. A suspended fiber has no later sample.
+// maxFiberLooks bounds the searches for a fiber's work. On a full machine ddtop can lose its CPU in a search, and a
+// suspended fiber has no later sample.
 const maxFiberLooks = 5
 
 // fiberServing finds the work of a waiting fiber whose stack was just read. links lead to it.
@@ -246,14 +246,11 @@ func (r *fiberReader) fiberServing(ec attach.Address, links []link) sampler.Serv
 	if r.serving.noRequests || !ok {
 		return sampler.Serving{}
 	}
-	for range maxFiberLooks {
+	for n := 0; n < maxFiberLooks && (n == 0 || s.Unread()); n++ {
 		calls, err := r.serving.finder.Look(&s, &frames)
 		r.reads.Calls += uint64(calls)
 		if err != nil {
 			return sampler.Serving{}
-		}
-		if !s.Unread() {
-			break
 		}
 	}
 	return s.Serving()

@@ -450,7 +450,7 @@ func (r *threadList) ractorsIntact() bool {
 	if r.o.VMRactorSet < 0 {
 		return true
 	}
-	if r.ractorsCut { // those that are not followed come and go, too; the count tells
+	if r.ractorsCut { // ractors that are not followed also come and go; only the count shows that
 		return r.vmHead == r.walkedHead
 	}
 	first, last := r.ractors[0], r.ractors[len(r.ractors)-1]

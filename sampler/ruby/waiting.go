@@ -374,7 +374,7 @@ func (w *waitingFibers) publish(nowNS int64) {
 	clear(w.order[len(order):])
 	w.order = order
 	if w.dict.Generation() != w.generation {
-		w.nextNS = nowNS // what was found first may be evicted before that what is published now is
+		w.nextNS = nowNS // stacks found first may be evicted before these fibers are published
 		return
 	}
 	w.published = &sampler.Fibers{List: append([]sampler.Fiber(nil), w.out...), Cut: w.full || w.missed || w.pagesCut || !w.searched,

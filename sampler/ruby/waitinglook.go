@@ -47,7 +47,7 @@ func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 		if err == nil {
 			w.take(f, s, sinceNS)
 		}
-		f.state.Unplan() // what was not looked at
+		f.state.Unplan() // fibers that were not read
 	}
 }
 
@@ -65,14 +65,14 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 		return
 	case f.thread == nil:
 		f.thread, f.head.self = t, h.self
-	case f.thread != t || f.head.self != h.self: // another one has its memory
+	case f.thread != t || f.head.self != h.self: // another fiber has the memory now
 		w.drop(f)
 		w.add(f.addr, f.seenNS)
 		return
 	}
 	f.seenNS = sinceNS
 	if w.firstFiber(t) == f.addr {
-		return // its thread's first one, which runs the others
+		return // the thread's root fiber, which runs the others
 	}
 	if h.status != w.finder.suspended {
 		if h.status != w.finder.created && w.hasEnded(t, f, &h) {

@@ -59,7 +59,7 @@ type lane struct {
 	ractor sampler.RactorID
 	cells  []timeline.OwnerCell
 	owner  []int // ident of each cell's owner
-	Own    bool  // they are of another time span than the threads' totals
+	Own    bool  // true if the cells have another time span than the threads' totals
 }
 
 // BuildRows makes the list of rows. Groups that were neither opened nor closed by hand are opened in their order while
@@ -211,7 +211,7 @@ func threadNow(r *store.Reading, t *scene.Thread, request string) []string {
 	case gvl.Running, gvl.GC, gvl.Native, gvl.Stalled:
 		if _, f := r.Dict.Stack(t.State.Stack); f != 0 {
 			forms[0] += "  " + r.Dict.Frame(f).Label
-			return forms[:1] // what has no room of it is cut
+			return forms[:1] // a text without room is cut
 		}
 	}
 	return forms

@@ -258,7 +258,7 @@ func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	if ident := v.Idents.Numbers[v.Threads[best].ID]; ident > 0 {
 		x = a.Put(0, 0, string(identRune(ident)), canvas.Style{FG: t.Readable(t.Owner(ident)), Attr: canvas.Bold})
 		if named {
-			x = a.Put(x, 0, " = ", t.Dimmed()) // which says what the numbers before names are, too
+			x = a.Put(x, 0, " = ", t.Dimmed()) // it also explains the numbers before names
 		}
 	}
 	name := ""

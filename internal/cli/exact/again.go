@@ -30,7 +30,7 @@ type exactAgain struct {
 	since time.Time     // when exact mode was first seen on
 	until time.Time     // when the pause ends; zero if there is none
 	said  bool
-	over  bool // it is not switched on again
+	over  bool // true if exact mode must not be switched on again
 }
 
 // step checks once, at a time.

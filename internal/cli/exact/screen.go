@@ -15,7 +15,7 @@ type Switch struct {
 	Paused bool
 }
 
-// errPaused: exact mode was asked for by a key.
+// errPaused is returned if a key asks for exact mode while --pause is in force.
 var errPaused = errors.New("--pause stops the process again and again, which would be in all that exact mode says: start ddtop without it")
 
 // Exact puts the probes in.

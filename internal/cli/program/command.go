@@ -105,7 +105,7 @@ func (c *Command) ForwardSignals() (stop func()) {
 			select {
 			case s := <-arrived:
 				if err := c.cmd.Process.Signal(s); err != nil {
-					continue // it has ended: done tells
+					continue // the program has ended, which done reports
 				}
 			case <-quit:
 				return

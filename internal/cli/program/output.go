@@ -53,7 +53,8 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	for {
 		o.shorten()
 		written, now := o.written(), time.Now()
-		every = min(2*every, nextLook(written-before, now.Sub(at), o.max)) // it may begin to write fast at any time
+		// the program may begin to write fast at any time
+		every = min(2*every, nextLook(written-before, now.Sub(at), o.max))
 		next := time.NewTimer(every)
 		before, at = written, now
 		select {

@@ -131,7 +131,7 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 
 // firstPeriod is the length of a process's first period: many processes that were found at once don't send all at once.
 func (p *Pushing) firstPeriod() time.Duration {
-	const golden = 0.618033988749895 // whose multiples' broken parts lie apart, however many there are
+	const golden = 0.618033988749895 // the fractional parts of its multiples are spread evenly
 	part := math.Mod(float64(p.joined)*golden, 1)
 	p.joined++
 	return p.period - time.Duration(part*float64(p.period)/2)

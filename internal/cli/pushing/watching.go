@@ -70,7 +70,7 @@ func (w *Watch) close(end context.Context, log *slog.Logger) {
 		all.Go(func() { w.Alerts.Close(end) })
 	}
 	if w.Captures != nil {
-		if end.Err() == nil { // else processes are still read, which may begin another
+		if end.Err() == nil { // otherwise processes are still read, and a new capture may begin
 			made := make(chan struct{})
 			go func() { w.writing.Wait(); close(made) }()
 			select {

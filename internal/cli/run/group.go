@@ -61,7 +61,7 @@ func MeasureGroup[T any](ctx context.Context, g sampler.Group, length time.Durat
 		return nil, ErrNothingOfAny
 	}
 	for _, err := range failed {
-		if !errors.Is(err, ErrNothing) { // what ended at once is among those that have ended
+		if !errors.Is(err, ErrNothing) { // a process that ended at once is in the list of ended ones
 			std.SayErr(err)
 		}
 	}

@@ -67,7 +67,7 @@ func (p *periods) Feed(s *sampler.Sample) error {
 		return nil
 	}
 	p.Finish()
-	for p.untilNS <= s.TimeNS { // more than one have passed while nothing could be read
+	for p.untilNS <= s.TimeNS { // several periods have passed while no sample could be read
 		p.untilNS += p.lengthNS
 	}
 	return p.begin(s, states)

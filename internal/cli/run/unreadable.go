@@ -47,5 +47,5 @@ func (t *teller) tell(list []sampler.Relative, now time.Time) {
 			t.say(r)
 		}
 	}
-	t.told = here // those that have ended are forgotten
+	t.told = here // forget the ended processes
 }

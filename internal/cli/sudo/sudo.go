@@ -59,7 +59,7 @@ func positionals(args []string, cmd *cobra.Command) []int {
 					if f != nil && j == len(a)-1 {
 						i++
 					}
-					break // what is left is its value
+					break // the rest is the flag's value
 				}
 			}
 		default:

@@ -40,7 +40,7 @@ type Folder struct {
 
 	mu    sync.Mutex
 	seq   int
-	order map[string]int // this run's, in the order of their incidents
+	order map[string]int // the files of this run, in the order of their incidents
 	open  map[string]bool
 }
 

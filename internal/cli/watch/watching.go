@@ -68,8 +68,8 @@ type watched struct {
 
 	now      *incident // the current one; nil if there is none
 	ofNow    bool      // it belongs to the incident in progress
-	begun    bool      // that one has had a recording begun, or it was said why not
-	recorded bool      // that one needs no other recording
+	begun    bool      // a recording was begun for it, or the reason against it was printed
+	recorded bool      // it needs no other recording
 	retryNS  int64
 	lastNS   int64
 	// lost is why no recording of the incident could be written so far. It is nil while one can still be complete.
@@ -180,7 +180,7 @@ func (w *watched) written(in *incident) {
 // fail says why a recording could not be written, once for all that could not for the same reason.
 func (w *watched) fail(in *incident) {
 	in.lost = cmp.Or(in.lost, w.failureOf(in))
-	if w.ofNow { // another one is tried
+	if w.ofNow { // another finding can be tried
 		w.lost = in.lost
 	} else {
 		w.count(in.lost)
@@ -255,7 +255,7 @@ func (w *watched) finish(giveUp <-chan struct{}) {
 			end = &e
 		}
 		select {
-		case <-w.now.done: // it has failed
+		case <-w.now.done: // the recording has failed
 		default:
 			w.now.write(order{toNS: w.lastNS, last: true, end: end})
 		}
@@ -308,7 +308,7 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	case <-all:
 	case <-giveUp:
 		select {
-		case <-all: // they have given up, too, and said so
+		case <-all: // all recordings have given up and reported it
 		case <-time.After(run.LastLook): // but one that does not come back from reading its process
 		}
 	}

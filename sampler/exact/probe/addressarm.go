@@ -32,7 +32,7 @@ func placeARM(code []byte, needs argument) (int, error) {
 		if simulated(word) {
 			return at, nil
 		}
-		if isHint(word) { // which mark the targets of indirect branches, sign the return address, or do nothing
+		if isHint(word) { // hints mark targets of indirect branches, sign the return address, or do nothing
 			continue
 		}
 		in, err := arm64asm.Decode(code[at : at+4])

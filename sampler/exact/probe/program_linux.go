@@ -92,7 +92,7 @@ func (b *builder) program() asm.Instructions {
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadMapValue(asm.R7, b.counters, 0),
 	}
-	if b.kind != exact.Exited { // which every process of the machine passes
+	if b.kind != exact.Exited { // every process of the machine passes this place
 		ins = append(ins, asm.Mov.Imm(asm.R1, 1), asm.StoreXAdd(asm.R7, asm.R1, asm.DWord)) // countHits is the first
 	}
 	switch b.argument {

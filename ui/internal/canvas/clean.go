@@ -70,7 +70,7 @@ func Clean(s string) string {
 	if b.Len() == len(s) {
 		return s
 	}
-	return Clean(b.String()) // what was dropped may have kept two clusters apart; each round is shorter
+	return Clean(b.String()) // a dropped character may have separated two clusters; each round is shorter
 }
 
 // firstThatAgrees returns a cluster's first rune, or nothing if even that has two widths.

@@ -42,8 +42,9 @@ func (p *Page) Columns() []widget.Column[*processRow] {
 			Compare: func(x, y *processRow) int { return strings.Compare(x.Process.Name(), y.Process.Name()) },
 			Spans:   func(w *processRow) bool { return w.idle != nil }},
 		{Title: "pid", Width: widget.Wide(7), Right: true, Text: pidText},
-		{Title: "ruby", Width: widget.Wide(0, scene.WideWidth+16, 12, 160, 13), Text: rubyText}, // before that a finding in words says more
-		// What other views and the lines above tell goes first.
+		// on narrower screens the finding in words needs the room
+		{Title: "ruby", Width: widget.Wide(0, scene.WideWidth+16, 12, 160, 13), Text: rubyText},
+		// Columns whose figures are also in other views, or in the lines above, are dropped first.
 		{Title: "threads", Short: "thr", Width: widget.Wide(0, 80, 4, scene.WideWidth, 7), Drop: 1, Right: true, Text: threadsText},
 		{Title: "GVL", Width: widget.Wide(5, scene.WideWidth, 6), Right: true, Order: "GVL", Compare: by(func(f *scene.Figures) float64 { return f.Held }),
 			Text: func(w *processRow, sc *scene.Scene) (string, canvas.Style) {

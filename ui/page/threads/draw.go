@@ -159,7 +159,7 @@ func detailText(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
 
 // beyondState returns the part of a description that the columns of the state and its length do not show.
 func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
-	ts.Detail.FD = -1 // which would cut an address
+	ts.Detail.FD = -1 // the number would cut an address
 	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
 	for _, said := range []string{" " + ts.Lasted().Prose(), " " + units.ProseDuration(ts.DurationNS()), ": ", " "} {
 		s = strings.TrimPrefix(s, said)

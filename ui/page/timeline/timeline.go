@@ -38,7 +38,8 @@ type Page struct {
 	// Fine is the picture in short columns, made if the frozen period is short. asked is the last request for one.
 	Fine  store.Fine
 	asked store.FineRange
-	// Close is the part of the time shown that is drawn instead, after the user zoomed into exactly known time.
+	// Close is the view of a short time for which all changes are known. It replaces the timeline when the user zooms
+	// in far enough.
 	Close closeView
 	// at is what the threads did at the cursor. askedNS is the last requested instant.
 	at      instant

@@ -85,7 +85,7 @@ func (g *Stacks) Of(stack sampler.StackID) Doors {
 	var frames []place
 	innermost := make(map[ID]int)
 	covered := [code.MaxFrames + 1]int{} // +1 where a covered stretch begins, -1 behind its end
-	covers := make(map[ID]bool)          // its own blocks within each other are no call of another method
+	covers := make(map[ID]bool)          // nested blocks of one method are no call of another method
 	for _, f := range code.Frames(g.dict, stack, code.MaxFrames) {
 		if f.C || f.Label == "" || strings.HasPrefix(f.Path, "<internal:") {
 			continue

@@ -51,8 +51,8 @@ type Thread struct {
 type count struct {
 	atNS            int64
 	waiting, inside int32
-	// changed is set if another thread was inside than before. left is how many had left, vain how many waiting threads
-	// had been woken and went on waiting.
+	// changed is set if a thread came in since the last count. left counts the threads that left the method, vain the
+	// waiting threads that were woken and went on waiting.
 	changed    bool
 	left, vain int32
 }
@@ -282,7 +282,7 @@ func (x *Gate) judge(now int64) {
 	if left >= minLeft {
 		allowed = fewerSeenShare
 	}
-	if x.Open { // what is known to be one stays one on less, lest a finding comes and goes
+	if x.Open { // a known gate stays one on less evidence, so that its finding does not flicker
 		allowed, allowedMore, moves = fewerSeenShare, 2*moreShare, moves || changed+left+vain > 0
 	}
 	x.Size = int(size)

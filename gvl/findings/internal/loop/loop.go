@@ -59,7 +59,7 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 		s.begin(Stay{}, ts.AtNS)
 		return
 	case t.Quality&sampler.StackFresh == 0:
-		return // its words are older
+		return // the fiber's words are older
 	case s.sinceNS == 0 || gap || turn != s.turn || ts.AtNS-s.lastNS > maxStepNS:
 		s.begin(Stay{turn: turn, sinceNS: ts.AtNS, delay: [2]int64{t.Kernel.RunDelayNS}}, ts.AtNS)
 	case ts.State == gvl.Waiting:
@@ -89,8 +89,8 @@ func (s *Stay) begin(next Stay, nowNS int64) {
 }
 
 // Often returns for how long, in ns, the thread has run single fibers for a tenth of a second or longer each. It covers
-// the OverNS up to the last reading. It also returns the longest of these stays, in ns, their number, and the stack of the
-// last one.
+// the OverNS up to the last reading. It also returns the longest of these stays, in ns, their number, and the stack of
+// the last one.
 func (s *Stay) Often() (sum, longest int64, n int, stack sampler.StackID) {
 	add := func(ns int64, of sampler.StackID) {
 		sum, longest, n, stack = sum+ns, max(longest, ns), n+1, of

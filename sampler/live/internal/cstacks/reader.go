@@ -92,7 +92,7 @@ func (r *Reader) Close() {
 	}
 	if r.tasks != nil {
 		r.registers.Close()
-		_ = r.tasks.Close() // it was only read
+		_ = r.tasks.Close() // errors of closing a folder do not matter
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *Reader) names(frames []native.Frame) []sampler.NativeFrame {
 	return out
 }
 
-// read reads a native stack. What choose reads counts only if the thread has not moved until then.
+// read reads a native stack. The result counts only if the thread has not moved since choose read it.
 func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.NativeStack, ok bool, err error) {
 	for range tries {
 		regs, at, stands, err := r.registers.Registers(tid)

@@ -160,11 +160,11 @@ const restarted = "restart_syscall"
 type question uint8
 
 const (
-	askNothing question = iota // what it said holds
+	askNothing question = iota // the last answer holds
 	askForget                  // nothing, and what it said is over
 	askOwner                   // whether the holder of the GVL sleeps in the kernel, and still holds it
 	askCall                    // in which system call the thread is
-	askFD                      // what the descriptor is that memory names, of a thread without a native thread
+	askFD                      // for a thread without a native thread: what the descriptor in memory is
 )
 
 // Fill adds the kernel's part to a sample. all asks about every thread, whatever is known (for a single dump).
@@ -266,7 +266,7 @@ func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, own
 	case owner && t.Bits&sampler.BitLinked != 0:
 		return askOwner
 	case !released:
-		return askForget // its last call is over: what it was says nothing about the wait for the GVL
+		return askForget // the last system call has ended, and says nothing about the wait for the GVL
 	case v.wanted(s, t, w, all):
 		return askCall
 	}

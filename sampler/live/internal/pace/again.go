@@ -30,7 +30,7 @@ func (f *Again) Ended(now, lastedNS int64) {
 // Is reports whether it is time. switches is the number of switches so far, most the number allowed per second.
 func (f *Again) Is(now, switches int64, most float64) bool {
 	if f.atNS != 0 && switches == f.switches && now-f.atNS < countedNS {
-		return now-f.highNS >= f.waitNS // they were not counted again
+		return now-f.highNS >= f.waitNS // the switches were not counted again since
 	}
 	if f.atNS != 0 && float64(switches-f.switches)*1e9 > againShare*most*float64(now-f.atNS) || most <= 0 {
 		f.highNS = now

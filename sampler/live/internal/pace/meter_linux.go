@@ -41,7 +41,7 @@ func (m *Meter) Since() int64 {
 	}
 	other, err := threadCPU(m.tid)
 	if err != nil {
-		return d // it has ended
+		return d // the helper has ended
 	}
 	d += max(other-m.lastOther, 0)
 	m.lastOther = other

@@ -59,7 +59,7 @@ func RaisePriority() {
 	// The default slack of 50 µs would bunch ticks of 1 kHz.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // exactness only
 	_ = unix.Setpriority(unix.PRIO_PROCESS, tid, samplerNice)
-	_ = setSlice(tid, SliceNS) // what is shown is the kernel's word
+	_ = setSlice(tid, SliceNS) // KernelPriority shows what the kernel granted
 }
 
 // PriorityNote returns what keeps the sampling thread at normal priority. It is empty if nothing does.

@@ -324,7 +324,7 @@ func (x *Run) Fill(s *sampler.Sample, list *exact.List) {
 		r := &x.named[i]
 		id := list.Thread(r.address, r.tid)
 		if id == 0 || !r.name.In(x.of.Dictionary.Generation()) {
-			x.lost.Add(1) // its thread has ended, or its name
+			x.lost.Add(1) // the thread has ended, or its name was evicted
 			continue
 		}
 		stack := r.name.ID

@@ -92,7 +92,7 @@ type Decoder struct {
 type loader struct {
 	// Objects reads the objects that code consists of, and others.
 	Objects *heap.Objects
-	view    *view.View // what Objects reads through
+	view    *view.View // the memory that Objects reads
 	target  Target
 	o       *Places
 	dict    *sampler.Dictionary
@@ -210,7 +210,7 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 			return 0, Info{Calls: d.view.Calls - calls}, err
 		}
 		if losses != d.losses && found > 0 {
-			continue // what was lost may be what is kept
+			continue // an entry of the kept part may have been dropped
 		}
 		d.info.Frames, d.info.Handlers, d.info.Calls = int(all.shown), int(all.handlers), d.view.Calls-calls
 		d.info.Proof = Proof{generation: d.generation, loadPath: d.loadPath.version, old: all.old, final: all.final}

@@ -54,7 +54,7 @@ func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
 func (q *iseq) cost() int {
 	n := 512 + len(q.read[1].says) + 32*len(q.witnesses) + len(q.path) + len(q.abs) + len(q.base) + len(q.label.base) + len(q.label.prefix) + q.lines.bytes()
 	if q.locals != nil {
-		n += 16 * len(q.locals.names) // IDs hold their texts
+		n += 16 * len(q.locals.names) // the texts are counted with the IDs
 	}
 	return n
 }

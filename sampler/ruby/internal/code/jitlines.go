@@ -89,7 +89,7 @@ func (d *classifier) compiledNow(q *iseq) (bool, error) {
 				return false, err
 			}
 			if on {
-				d.jitOn = &jits[i] // one at a time: Ruby refuses two
+				d.jitOn = &jits[i] // Ruby refuses to run two JITs
 				break
 			}
 		}

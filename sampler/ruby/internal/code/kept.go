@@ -123,7 +123,7 @@ func (d *Decoder) keepFrames(raw *Stack, reused int, losses lossNumber) {
 	k.ec, k.end, k.proof, k.losses = raw.EC, raw.End, d.info.Proof, losses
 	k.decoded = k.decoded[:reused]
 	k.frames, k.envs = k.frames[:reused*fs], k.envs[:k.outerEnvs()]
-	if raw.Cut > 0 || d.target.ZJITFrames { // what ZJIT's frames are is not in their bytes
+	if raw.Cut > 0 || d.target.ZJITFrames { // the bytes of ZJIT's frames do not tell what they are
 		return
 	}
 	for i := len(d.work) - 1; i >= 1; i-- {

@@ -235,7 +235,7 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	}
 	for _, k := range d.hot {
 		if h, ok := k.(*methodEntry); ok && !h.dropped && !h.final {
-			h.drop(&d.loader) // its class may have got a name
+			h.drop(&d.loader) // the class may have got a name
 		}
 	}
 	if !cycle {
@@ -300,7 +300,7 @@ func (d *loader) sameClass(h *methodEntry) (bool, error) {
 		return false, err
 	}
 	if err != nil || label != h.label || final != h.final {
-		return h.missingNames && err != nil, nil // what could not be read is read again in its turn
+		return h.missingNames && err != nil, nil // unreadable classes are read again in their turn
 	}
 	h.named = d.generation
 	return true, nil

@@ -33,7 +33,7 @@ const (
 	windows31JAt  = jisX0212At + jisRows*jisRows
 	windows31JRow = 0xfc - 0x40 + 1
 	japaneseSize  = 2 * (windows31JAt + (0x9f-0x81+1+0xfc-0xe0+1)*windows31JRow)
-	halfKatakana  = 0xff61 // what A1 stands for, alone in Windows-31J, behind 8E in EUC-JP
+	halfKatakana  = 0xff61 // the character of A1: alone in Windows-31J, behind 8E in EUC-JP
 )
 
 // japanese maps two bytes to their character, as UTF-16 in big endian. The character is zero if there is none. The

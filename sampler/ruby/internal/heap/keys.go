@@ -83,7 +83,8 @@ func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol
 	}
 	switch {
 	case h.typ != 0 && s.keyHash == h && (inCycle || h.typ == o.keys.byText && !s.symbol):
-	case inCycle && s.index < 0 && (h.typ == 0 || h.typ != s.typ): // what it was does not prove that it is one of them: then it is read
+	// the earlier type does not prove that it is one of them, so it is read again
+	case inCycle && s.index < 0 && (h.typ == 0 || h.typ != s.typ):
 	default:
 		return 0, false, false
 	}

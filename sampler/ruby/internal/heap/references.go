@@ -63,7 +63,7 @@ type Block struct {
 	At    attach.Address
 	Size  int32
 	Owner uint32
-	Names int32 // what the kind makes of it: an index in References.names
+	Names int32 // an index in References.names, whose meaning depends on the kind
 	Kind  BlockKind
 }
 

@@ -17,7 +17,7 @@ type FindOptions struct {
 	Still bool
 	// Cache is the folder for tables derived from debug information. It is empty if there is none.
 	Cache string
-	// Progress is called now and then with how far the reading of a file's debug information is, in units.
+	// Progress is called while a file's debug information is read. done and total count units.
 	Progress func(path string, done, total int)
 }
 

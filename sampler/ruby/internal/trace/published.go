@@ -216,7 +216,7 @@ func (p *publishedState) giveWay() outcome {
 	p.span = Span{}
 	switch {
 	case p.record == 0:
-		return settled // nor is there any for the variable
+		return settled // without a record there is nothing else to read less of
 	case p.size > 0:
 		p.size, p.bare = 0, p.sized
 		return again

@@ -178,11 +178,12 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 		f.seen(s.task, fr.NowNS)
 		return nil
 	}
-	if !same && 1+f.bare(s, fr) >= min(fr.count(), maxOuter) { // none of its frames has a variable of interest
+	if !same && 1+f.bare(s, fr) >= min(fr.count(), maxOuter) { // no frame has a variable of interest
 		f.drop(s, fr)
 		return nil
 	}
-	return f.onCredit(func() error { return f.lookAnew(s, fr, same) }) // what has begun meanwhile has done so since lookedNS
+	// work that has begun in the meantime began after lookedNS
+	return f.onCredit(func() error { return f.lookAnew(s, fr, same) })
 }
 
 // lookAnew is lookForTask for the case that the known task does not answer. same is true if the frame of the last

@@ -18,7 +18,8 @@ var askFunctions = map[string]int{
 	"TinyTds::Client#execute": 0,
 }
 
-// function returns the statement of the innermost frame if it is one of these C functions. Otherwise its ask is nil.
+// function returns how to read the statement of the innermost frame. Its ask is nil if that frame is none of the known
+// C functions.
 func (f *statements) function(fr *Frames) asking {
 	function, caller := fr.Raw[:fr.Size], fr.Raw[fr.Size:2*fr.Size]
 	at, n, ok := f.code.Arguments(function, caller)

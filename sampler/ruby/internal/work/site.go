@@ -85,7 +85,8 @@ func roleOf(origin sampler.Origin, gem, path string) role {
 			}
 		}
 		return roleOther
-	case origin != sampler.OriginGem, strings.Contains(path, "log_subscriber"): // its variables are what was asked before
+	// log_subscriber may hold variables of the last request
+	case origin != sampler.OriginGem, strings.Contains(path, "log_subscriber"):
 		return roleOther
 	case gem == "rails": // from git, all of it in one folder
 		if strings.Contains(path, "/activerecord/") {

@@ -97,7 +97,7 @@ func (n *normalizer) run() bool {
 		case !slices.Contains(n.out, ";"):
 			return false
 		default:
-			n.out = n.out[:before] // what kind of statement is it?
+			n.out = n.out[:before] // an unknown kind of statement
 			n.hide()
 		}
 	}
@@ -163,7 +163,7 @@ func (n *normalizer) token() {
 	case c < ' ' || c == '\\' || c == 0x7f:
 		n.hide() // no SQL
 	default:
-		n.literal(1) // what is it?
+		n.literal(1) // an unknown character: hide it
 	}
 }
 
