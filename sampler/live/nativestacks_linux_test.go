@@ -223,13 +223,21 @@ $stdout.sync = true
 puts "ready"
 STDIN.gets`
 
+// raisingThreads leave C functions by exceptions all the time. Some lose the GVL in a check for interrupts while Ruby
+// pops the control frames of these functions.
+const raisingThreads = `
+$stdout.sync = true
+4.times { Thread.new { [1].cycle { begin; Integer("x"); rescue ArgumentError; end } } }
+puts "ready"
+STDIN.gets`
+
 // TestNativeStacksOfMovingThreads: a stack that was read without a move of its thread fits the thread's Ruby frames.
 func TestNativeStacksOfMovingThreads(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, c := range []struct {
 			name, program string
 			enough        int
-		}{{"moving", movingThreads, 300}, {"computing", computingThreads, 50}} {
+		}{{"moving", movingThreads, 300}, {"computing", computingThreads, 50}, {"raising", raisingThreads, 200}} {
 			t.Run(c.name, func(t *testing.T) { stacksFit(t, r.Start(t, c.program, rubytest.Options{}), c.enough) })
 		}
 	})
