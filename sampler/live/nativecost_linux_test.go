@@ -21,9 +21,9 @@ func cpuUsed(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkNativeStays looks ten times a second, by the clock of the samples, at threads that stay where they are, as
-// the screen does if it wants the native stacks of all threads. first-cpu-ns is for the first look with native stacks, which
-// opens the files. The metric read must be zero: a stack is read once for each stay.
+// BenchmarkNativeStays asks ten times a second for the native stacks of threads that stay where they are. The second is
+// one of the samples' clock. The screen does the same if it wants all native stacks. first-cpu-ns is the CPU time of the
+// first round, which opens the files. The metric read must be zero, because a stack is read once for each stay.
 func BenchmarkNativeStays(b *testing.B) {
 	p, _ := rubytest.One(b).StartStates(b, rubytest.Options{})
 	s, err := Open(b.Context(), p.PID, Options{})
@@ -69,7 +69,7 @@ func BenchmarkNativeStays(b *testing.B) {
 	for b.Loop() {
 		look()
 	}
-	b.ReportMetric(float64(cpuUsed(b)-before)/float64(b.N), "cpu-ns/look")
+	b.ReportMetric(float64(cpuUsed(b)-before)/float64(b.N), "cpu-ns/round")
 	b.ReportMetric(float64(first), "first-cpu-ns")
 	b.ReportMetric(float64(len(places)), "threads")
 	b.ReportMetric(float64(read()-had), "read")

@@ -215,8 +215,8 @@ end
 puts "ready"
 STDIN.gets`
 
-// computingThreads call C functions all the time. Each thread loses the GVL in a check for interrupts: most often in the
-// check behind the C function's return, while the C function's control frame still stands.
+// computingThreads call C functions all the time. Each thread loses the GVL in a check for interrupts. Most often this is
+// the check behind the C function's return, while the C function's control frame still stands.
 const computingThreads = `
 $stdout.sync = true
 4.times { Thread.new { text = "a" * 1000; [1].cycle { text.send(:sum); text.sum } } }

@@ -37,9 +37,9 @@ type Ruby struct {
 type loop struct {
 	// calls are the addresses behind the calls of it.
 	calls map[uint64]bool
-	// checks are the addresses behind direct calls, from functions that call C functions, of functions that the loop
-	// calls too. This is the check for interrupts: a thread that has returned from a C function may give up the GVL
-	// there while the C function's control frame still stands (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
+	// checks are the addresses behind the checks for interrupts, in the functions that call C functions. A thread that
+	// has returned from a C function may give up the GVL there. The C function's control frame still stands
+	// (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
 	checks map[uint64]bool
 	// leaves are the addresses behind such checks in the functions that call the loop. There a thread pops the control
 	// frames that an exception has left (vm_exec, vm.c). Their native frames are gone, and so is the loop's.
@@ -155,7 +155,8 @@ func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
 
 // findChecks finds the checks for interrupts: calls of functions that a loop calls too. checks are in the functions that
 // call C functions. leaves are in the functions that call the loop, or in functions that these call (3.4).
-func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64, calls map[uint64]bool) (checks, leaves map[uint64]bool) {
+func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64,
+	calls map[uint64]bool) (checks, leaves map[uint64]bool) {
 	t := r.module.table
 	shared, check := make(map[uint64]bool), make(map[uint64]bool)
 	t.eachCall(code, loop, func(_, callee uint64) { shared[callee] = true })
