@@ -26,7 +26,8 @@ type Programs struct {
 	types *btf.Cache
 }
 
-// Types returns what the kernel says of its types. The error is ErrKernel. Load uses the same description, and drops it.
+// Types returns what the kernel says of its types. The error is ErrKernel. Load uses the same description, and drops
+// it.
 func (p *Programs) Types() (*btf.Spec, error) {
 	if p.types == nil {
 		p.types = btf.NewCache()
@@ -72,7 +73,8 @@ func (p *Programs) Ring(name string, bytes uint32) (fd int, r *Ring, err error) 
 func (p *Programs) Load(specs map[string]*ebpf.ProgramSpec) (map[string]*ebpf.Program, error) {
 	types := p.types
 	p.types = nil
-	loaded, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: specs}, ebpf.CollectionOptions{Cache: types})
+	loaded, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: specs},
+		ebpf.CollectionOptions{Cache: types})
 	if err != nil {
 		return nil, Explain("loading the programs", err)
 	}

@@ -51,7 +51,7 @@ func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	gcc := exec.Command(rubytest.Program(t, "gcc", "gcc libc6-dev"), "-O1", "-shared", "-fPIC", "-pthread",
-		"-Wl,-Bsymbolic", "-o", "own.so", "own.c") // a call through the linker's table would be a function without a name
+		"-Wl,-Bsymbolic", "-o", "own.so", "own.c") // else calls go through the linker's table, which has no names
 	gcc.Dir = dir
 	if text, err := gcc.CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v: %s", err, text)

@@ -22,8 +22,8 @@ func cpuUsed(b *testing.B) int64 {
 }
 
 // BenchmarkNativeStays asks ten times a second for the native stacks of threads that stay where they are. The second is
-// one of the samples' clock. The screen does the same if it wants all native stacks. first-cpu-ns is the CPU time of the
-// first round, which opens the files. The metric read must be zero, because a stack is read once for each stay.
+// one of the samples' clock. The screen does the same if it wants all native stacks. first-cpu-ns is the CPU time of
+// the first round, which opens the files. The metric read must be zero, because a stack is read once for each stay.
 func BenchmarkNativeStays(b *testing.B) {
 	p, _ := rubytest.One(b).StartStates(b, rubytest.Options{})
 	s, err := Open(b.Context(), p.PID, Options{})

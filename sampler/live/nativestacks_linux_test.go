@@ -215,7 +215,7 @@ end
 puts "ready"
 STDIN.gets`
 
-// computingThreads call C functions all the time. Each thread loses the GVL in a check for interrupts. Most often this is
+// computingThreads call C functions all the time. Each loses the GVL in a check for interrupts. Most often this is
 // the check behind the C function's return, while the C function's control frame still stands.
 const computingThreads = `
 $stdout.sync = true

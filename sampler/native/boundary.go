@@ -153,8 +153,8 @@ func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
 	})
 }
 
-// findChecks finds the checks for interrupts: calls of functions that a loop calls too. checks are in the functions that
-// call C functions. leaves are in the functions that call the loop, or in functions that these call (3.4).
+// findChecks finds the checks for interrupts: calls of functions that a loop calls too. checks are in the functions
+// that call C functions. leaves are in the functions that call the loop, or in functions that these call (3.4).
 func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64,
 	calls map[uint64]bool) (checks, leaves map[uint64]bool) {
 	t := r.module.table

@@ -40,7 +40,8 @@ func TestUnwindCopied(t *testing.T) {
 func TestBelowCopied(t *testing.T) {
 	ruby, other := new(module), new(module)
 	r := &Ruby{module: ruby, calls: map[uint64]bool{0x120: true}, loop: -1, loops: []loop{
-		{calls: map[uint64]bool{0x204: true}, checks: map[uint64]bool{0x130: true}, leaves: map[uint64]bool{0x210: true}}}}
+		{calls: map[uint64]bool{0x204: true}, checks: map[uint64]bool{0x130: true},
+			leaves: map[uint64]bool{0x210: true}}}}
 	ruby.Module = &attach.Module{Bias: testBias}
 	deflate := Frame{PC: 0x9000, module: other, function: 0x8000}
 	caller := Frame{PC: testBias + 0x120, module: ruby, function: 0x100}
