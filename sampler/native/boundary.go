@@ -283,10 +283,10 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)
 	// Some functions check for interrupts without a control frame of their own. So a check counts as a call only if the
-	// stack does not fit otherwise.
+	// stack does not fit otherwise, and if the loop is known. A stack must not confirm a loop by its checks.
 	for _, returned := range []bool{false, true} {
 		for loop := range r.loops {
-			if r.loop >= 0 && loop != r.loop {
+			if r.loop >= 0 && loop != r.loop || r.loop < 0 && returned {
 				continue
 			}
 			marks, boundary := r.marks(&stack, loop, returned)
