@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,21 @@ const maxTargets = 4096
 // when ddtop ends in any way.
 type Programs struct {
 	closing []func() error
+	// types is what the kernel says of its types, from Types to Load. To decode it takes 20 ms and 10 MB.
+	types *btf.Cache
+}
+
+// Types returns what the kernel says of its types. The error is ErrKernel. Load uses the same description, and drops
+// it.
+func (p *Programs) Types() (*btf.Spec, error) {
+	if p.types == nil {
+		p.types = btf.NewCache()
+	}
+	spec, err := p.types.Kernel()
+	if err != nil {
+		return nil, fmt.Errorf("%w: reading what it says of itself: %w", ErrKernel, err)
+	}
+	return spec, nil
 }
 
 // Map makes a map.
@@ -55,7 +71,10 @@ func (p *Programs) Ring(name string, bytes uint32) (fd int, r *Ring, err error) 
 // Load loads programs by their names in the result. It is faster than one call for each, because the library then reads
 // the kernel's description of its tracepoints once.
 func (p *Programs) Load(specs map[string]*ebpf.ProgramSpec) (map[string]*ebpf.Program, error) {
-	loaded, err := ebpf.NewCollection(&ebpf.CollectionSpec{Programs: specs})
+	types := p.types
+	p.types = nil
+	loaded, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: specs},
+		ebpf.CollectionOptions{Cache: types})
 	if err != nil {
 		return nil, Explain("loading the programs", err)
 	}

@@ -2,11 +2,78 @@ package live
 
 import (
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 )
+
+// cpuUsed is the CPU time of this process, in ns.
+func cpuUsed(b *testing.B) int64 {
+	b.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+// BenchmarkNativeStays asks ten times a second for the native stacks of threads that stay where they are. The second is
+// one of the samples' clock. The screen does the same if it wants all native stacks. first-cpu-ns is the CPU time of
+// the first round, which opens the files. The metric read must be zero, because a stack is read once for each stay.
+func BenchmarkNativeStays(b *testing.B) {
+	p, _ := rubytest.One(b).StartStates(b, rubytest.Options{})
+	s, err := Open(b.Context(), p.PID, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	sample, err := s.Once(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	places := make(map[sampler.ThreadID]cstacks.Place)
+	for i := range sample.Threads {
+		if t := &sample.Threads[i]; t.TID != 0 && t.Kernel.Syscall != sampler.SyscallRunning {
+			places[t.ID] = cstacks.Place{TID: t.TID, Stack: t.Stack, Turns: t.Kernel.Turns}
+		}
+	}
+	var w cstacks.Watch
+	defer w.Close()
+	now, watch := int64(1), new(sampler.NativeWatch)
+	look := func() (cpuNS int64) {
+		before := cpuUsed(b)
+		w.Round(b.Context(), s.nativeSubject(), places, now, watch)
+		now += int64(100 * time.Millisecond)
+		return cpuUsed(b) - before
+	}
+	read := func() uint64 {
+		counts, failed := watch.Counts()
+		if failed != "" {
+			b.Fatal(failed)
+		}
+		return counts.Read + counts.Refused
+	}
+	var first int64
+	for read() == 0 {
+		first = look()
+	}
+	for range 100 { // each reads 32 stacks at most; a thread of the program may move now and then
+		look()
+	}
+	had := read()
+	before := cpuUsed(b)
+	for b.Loop() {
+		look()
+	}
+	b.ReportMetric(float64(cpuUsed(b)-before)/float64(b.N), "cpu-ns/round")
+	b.ReportMetric(float64(first), "first-cpu-ns")
+	b.ReportMetric(float64(len(places)), "threads")
+	b.ReportMetric(float64(read()-had), "read")
+}
 
 // BenchmarkNativeStacks reads the native stacks of all threads of a program in which about 70 wait, as if each had
 // moved since the last time. The metric is CPU time. At ten reads a second, 1 ms for a read is 1 % of a CPU. Without
@@ -23,13 +90,6 @@ func BenchmarkNativeStacks(b *testing.B) {
 	sample, err := s.Once(b.Context())
 	if err != nil {
 		b.Fatal(err)
-	}
-	usage := func() int64 {
-		var u unix.Rusage
-		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return u.Utime.Nano() + u.Stime.Nano()
 	}
 	read, cut := 0, 0
 	look := func() {
@@ -55,11 +115,11 @@ func BenchmarkNativeStacks(b *testing.B) {
 		}
 	}
 	look()
-	before := usage()
+	before := cpuUsed(b)
 	for b.Loop() {
 		look()
 	}
-	b.ReportMetric(float64(usage()-before)/float64(b.N), "cpu-ns/look")
+	b.ReportMetric(float64(cpuUsed(b)-before)/float64(b.N), "cpu-ns/look")
 	b.ReportMetric(float64(read), "threads")
 	b.ReportMetric(float64(cut), "cut")
 }

@@ -215,11 +215,19 @@ end
 puts "ready"
 STDIN.gets`
 
-// computingThreads call C functions all the time. Each thread loses the GVL in a check for interrupts. Most often this
-// is the check behind the C function's return, where the C function's control frame still stands.
+// computingThreads call C functions all the time. Each loses the GVL in a check for interrupts. Most often this is
+// the check behind the C function's return, while the C function's control frame still stands.
 const computingThreads = `
 $stdout.sync = true
 4.times { Thread.new { text = "a" * 1000; [1].cycle { text.send(:sum); text.sum } } }
+puts "ready"
+STDIN.gets`
+
+// raisingThreads leave C functions by exceptions all the time. Some lose the GVL in a check for interrupts while Ruby
+// pops the control frames of these functions.
+const raisingThreads = `
+$stdout.sync = true
+4.times { Thread.new { [1].cycle { begin; Integer("x"); rescue ArgumentError; end } } }
 puts "ready"
 STDIN.gets`
 
@@ -229,7 +237,7 @@ func TestNativeStacksOfMovingThreads(t *testing.T) {
 		for _, c := range []struct {
 			name, program string
 			enough        int
-		}{{"moving", movingThreads, 300}, {"computing", computingThreads, 50}} {
+		}{{"moving", movingThreads, 300}, {"computing", computingThreads, 50}, {"raising", raisingThreads, 200}} {
 			t.Run(c.name, func(t *testing.T) { stacksFit(t, r.Start(t, c.program, rubytest.Options{}), c.enough) })
 		}
 	})

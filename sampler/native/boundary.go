@@ -37,10 +37,13 @@ type Ruby struct {
 type loop struct {
 	// calls are the addresses behind the calls of it.
 	calls map[uint64]bool
-	// checks are the addresses behind direct calls, from functions that call C functions, of functions that the loop
-	// calls too. This is the check for interrupts. A thread that has returned from a C function may give up the GVL
-	// there, and the C function's control frame still stands (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
+	// checks are the addresses behind the checks for interrupts, in the functions that call C functions. A thread that
+	// has returned from a C function may give up the GVL there. The C function's control frame still stands
+	// (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
 	checks map[uint64]bool
+	// leaves are the addresses behind such checks in the functions that call the loop. There a thread pops the control
+	// frames that an exception has left (vm_exec, vm.c). Their native frames are gone, and so is the loop's.
+	leaves map[uint64]bool
 }
 
 // ErrNoRuby means that Ruby's own functions were not recognized.
@@ -78,7 +81,8 @@ func (s *Space) FindRuby(path string) (*Ruby, error) {
 			findCalls(&c, place, calls)
 		}
 		if len(calls) > 0 {
-			r.loops = append(r.loops, loop{calls, r.findChecks(code, place)})
+			checks, leaves := r.findChecks(code, place, calls)
+			r.loops = append(r.loops, loop{calls, checks, leaves})
 		}
 	}
 	if len(r.calls) == 0 || len(r.loops) == 0 {
@@ -149,24 +153,39 @@ func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
 	})
 }
 
-// findChecks finds the addresses behind the calls of a loop's own callees in the functions that call C functions.
-func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64) map[uint64]bool {
-	called := make(map[uint64]bool)
-	r.module.table.eachCall(code, loop, func(_, callee uint64) { called[callee] = true })
-	checks, done := make(map[uint64]bool), make(map[uint64]bool)
-	for behind := range r.calls {
-		function, ok := r.module.table.start(behind)
-		if !ok || done[function] {
-			continue
-		}
-		done[function] = true
-		r.module.table.eachCall(code, function, func(behind, callee uint64) {
-			if called[callee] {
-				checks[behind] = true
+// findChecks finds the checks for interrupts: calls of functions that a loop calls too. checks are in the functions
+// that call C functions. leaves are in the functions that call the loop, or in functions that these call (3.4).
+func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64,
+	calls map[uint64]bool) (checks, leaves map[uint64]bool) {
+	t := r.module.table
+	shared, check := make(map[uint64]bool), make(map[uint64]bool)
+	t.eachCall(code, loop, func(_, callee uint64) { shared[callee] = true })
+	among := func(places map[uint64]bool, wanted func(callee uint64) bool) map[uint64]bool {
+		found, done := make(map[uint64]bool), make(map[uint64]bool)
+		for place := range places {
+			function, ok := t.start(place)
+			if !ok || done[function] {
+				continue
 			}
-		})
+			done[function] = true
+			t.eachCall(code, function, func(behind, callee uint64) {
+				if wanted(callee) {
+					found[behind] = true
+				}
+			})
+		}
+		return found
 	}
-	return checks
+	checks = among(r.calls, func(callee uint64) bool {
+		check[callee] = check[callee] || shared[callee]
+		return shared[callee]
+	})
+	leaves = among(calls, func(callee uint64) bool {
+		found := check[callee]
+		t.eachCall(code, callee, func(_, inner uint64) { found = found || check[inner] })
+		return found && callee != loop
+	})
+	return checks, leaves
 }
 
 // eachCall gives each direct call of a function to f: the address behind the call, and the called function.
@@ -211,6 +230,7 @@ type mark uint8
 const (
 	markCall  mark = iota // a C function was called for a method
 	markEnter             // the interpreter was entered
+	markLeave             // an exception leaves the interpreter
 )
 
 func controlMarks(frames []Control) (marks []mark) {
@@ -226,8 +246,8 @@ func controlMarks(frames []Control) (marks []mark) {
 }
 
 // marks returns the marks of a native stack if a loop is the interpreter's. boundary is the number of frames inward of
-// the innermost one of Ruby's. If returned is true, a check for interrupts counts as a call: the thread has returned
-// from a C function whose control frame still stands.
+// the innermost one of Ruby's. If returned is true, a check for interrupts counts, too: the thread has returned from C
+// functions, or an exception has left them, while their control frames still stand.
 func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, boundary int) {
 	for i, f := range stack.Frames {
 		if f.module != r.module {
@@ -237,6 +257,8 @@ func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, bound
 		switch at, l := f.PC-uint64(r.module.Bias), &r.loops[loop]; {
 		case l.calls[at]:
 			m = markEnter
+		case returned && len(marks) == 0 && l.leaves[at]:
+			m = markLeave
 		case !r.calls[at] && !(returned && l.checks[at]):
 			continue
 		}
@@ -261,10 +283,10 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)
 	// Some functions check for interrupts without a control frame of their own. So a check counts as a call only if the
-	// stack does not fit otherwise.
+	// stack does not fit otherwise, and if the loop is known. A stack must not confirm a loop by its checks.
 	for _, returned := range []bool{false, true} {
 		for loop := range r.loops {
-			if r.loop >= 0 && loop != r.loop {
+			if r.loop >= 0 && loop != r.loop || r.loop < 0 && returned {
 				continue
 			}
 			marks, boundary := r.marks(&stack, loop, returned)
@@ -309,6 +331,13 @@ func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]F
 // fits reports whether a native stack has the same marks as the control frames, as far outward as both were read.
 // jit: the native stack was read up to code that a JIT made, which calls a C function without one of the callers.
 func fits(marks, want []mark, jit, toTheEnd, whole bool) bool {
+	if len(marks) > 0 && marks[0] == markLeave {
+		i := slices.Index(want, markEnter) // the functions up to there are those that the exception has left
+		if i < 0 {
+			return false
+		}
+		marks, want = marks[1:], want[i+1:]
+	}
 	if n := min(len(marks), len(want)); !slices.Equal(marks[:n], want[:n]) {
 		return false
 	}

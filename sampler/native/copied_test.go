@@ -39,14 +39,23 @@ func TestUnwindCopied(t *testing.T) {
 // cannot be compared with Ruby's frames.
 func TestBelowCopied(t *testing.T) {
 	ruby, other := new(module), new(module)
-	r := &Ruby{module: ruby, calls: map[uint64]bool{0x120: true}, loops: []loop{{calls: map[uint64]bool{0x204: true}}}, loop: -1}
+	r := &Ruby{module: ruby, calls: map[uint64]bool{0x120: true}, loop: -1, loops: []loop{
+		{calls: map[uint64]bool{0x204: true}, checks: map[uint64]bool{0x130: true},
+			leaves: map[uint64]bool{0x210: true}}}}
 	ruby.Module = &attach.Module{Bias: testBias}
 	deflate := Frame{PC: 0x9000, module: other, function: 0x8000}
 	caller := Frame{PC: testBias + 0x120, module: ruby, function: 0x100}
 	entering := Frame{PC: testBias + 0x140, module: ruby, function: 0x100}
 	loop := Frame{PC: testBias + 0x180, module: ruby, function: 0x180}
 	exec := Frame{PC: testBias + 0x204, module: ruby, function: 0x200}
+	returned := Frame{PC: testBias + 0x130, module: ruby, function: 0x100}
+	leaving := Frame{PC: testBias + 0x210, module: ruby, function: 0x200}
 	control := []Control{{C: true}, {Finish: true}}
+	behind := Stack{Frames: []Frame{deflate, returned, loop, exec}}
+	if _, err := r.BelowCopied(behind, control, true, false); !errors.Is(err, ErrMisfit) || r.loop >= 0 {
+		t.Errorf("a check confirms loop %d: %v", r.loop, err)
+	}
+	r.loop = 0
 	for name, c := range map[string]struct {
 		frames  []Frame
 		stopped error
@@ -55,6 +64,7 @@ func TestBelowCopied(t *testing.T) {
 		err     error
 	}{
 		"to the interpreter":     {[]Frame{deflate, caller, loop, exec}, errCopied, false, 1, nil},
+		"behind a C function":    {[]Frame{deflate, returned, loop, exec}, errCopied, false, 1, nil},
 		"not to the interpreter": {[]Frame{deflate, caller}, errCopied, false, 0, ErrShort},
 		"not to Ruby":            {[]Frame{deflate}, errCopied, false, 0, errCopied},
 		"a method that is Ruby":  {[]Frame{deflate, caller, loop, exec, entering}, errCopied, false, 1, nil},
@@ -64,6 +74,17 @@ func TestBelowCopied(t *testing.T) {
 		got, err := r.BelowCopied(Stack{Frames: c.frames, Stopped: c.stopped}, control, true, c.jit)
 		if len(got) != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: %d frames, %v", name, len(got), err)
+		}
+	}
+	// Each frame that an exception has left is a C function's, up to the entry of the interpreter.
+	left := []Control{{C: true}, {C: true}, {Finish: true}, {C: true}, {Finish: true}}
+	stack := Stack{Frames: []Frame{deflate, leaving, caller, loop, exec}}
+	if got, err := r.BelowCopied(stack, left, true, false); len(got) != 1 || err != nil {
+		t.Errorf("an exception: %d frames, %v", len(got), err)
+	}
+	for _, other := range [][]Control{left[:4], append(left, Control{C: true})} {
+		if _, err := r.BelowCopied(stack, other, true, false); !errors.Is(err, ErrMisfit) {
+			t.Errorf("an exception in %v: %v", other, err)
 		}
 	}
 }

@@ -20,9 +20,9 @@ const readBytes = 64 << 10
 
 // Iterator reads the registers of a process's threads. It is for one goroutine at a time.
 type Iterator struct {
-	program *ebpf.Program
-	link    int
-	buf     []byte
+	programs bpf.Programs
+	link     int
+	buf      []byte
 }
 
 // Check returns why registers cannot be read on this machine with ddtop's rights. It returns nil if they can. The error
@@ -50,19 +50,25 @@ func Open(pid int) (_ *Iterator, err error) {
 	if err := Check(); err != nil {
 		return nil, err
 	}
-	places, err := placesOfKernel()
+	x := &Iterator{buf: make([]byte, readBytes)}
+	types, err := x.programs.Types()
 	if err != nil {
 		return nil, err
 	}
-	x := &Iterator{link: -1, buf: make([]byte, readBytes)}
-	x.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "ddtop_registers", Type: ebpf.Tracing,
-		AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: bpf.License, Instructions: places.visit(int32(pid))})
+	places, err := placesOfKernel(types)
 	if err != nil {
-		return nil, bpf.Explain("loading the program", err)
+		return nil, err
 	}
-	if x.link, err = attach(x.program.FD(), pid); err != nil {
-		return nil, errors.Join(bpf.Explain("attaching the program", err), x.program.Close())
+	const name = "ddtop_registers"
+	loaded, err := x.programs.Load(map[string]*ebpf.ProgramSpec{name: {Name: name, Type: ebpf.Tracing,
+		AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: bpf.License, Instructions: places.visit(int32(pid))}})
+	if err != nil {
+		return nil, err
 	}
+	if x.link, err = attach(loaded[name].FD(), pid); err != nil {
+		return nil, errors.Join(bpf.Explain("attaching the program", err), x.programs.Close())
+	}
+	x.programs.Closes(func() error { return unix.Close(x.link) })
 	return x, nil
 }
 
@@ -123,9 +129,7 @@ func (x *Iterator) Read(to map[int32]Thread) error {
 }
 
 // Close removes the program from the kernel.
-func (x *Iterator) Close() error {
-	return errors.Join(unix.Close(x.link), x.program.Close())
-}
+func (x *Iterator) Close() error { return x.programs.Close() }
 
 // places are the places in this kernel of the fields that the program reads, in bytes from the start of their struct.
 type places struct {
@@ -134,11 +138,7 @@ type places struct {
 	registers                      [native.NumRegisters]int16
 }
 
-func placesOfKernel() (p places, err error) {
-	spec, err := btf.LoadKernelSpec()
-	if err != nil {
-		return p, fmt.Errorf("%w: reading what it says of itself: %w", bpf.ErrKernel, err)
-	}
+func placesOfKernel(spec *btf.Spec) (p places, err error) {
 	for _, m := range []struct {
 		to   *int16
 		path []string
