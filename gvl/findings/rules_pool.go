@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"iter"
 	"math"
 	"path"
 	"strings"
@@ -37,8 +38,60 @@ func evalPoolWait(w *window) hit {
 		h.text += ", longest wait " + w.poolTold.Prose()
 	}
 	h.text += w.in(h.stack) + "; " + units.RoundPercent(share) + " of the busy time"
+	if holders := w.poolHolders(ids); len(holders) > 0 {
+		var said []string
+		for _, id := range holders[:min(len(holders), maxInside)] {
+			said = append(said, w.name(id)+w.in(w.watch(id).stack)+" ("+gvl.Describe(*w.state(id), w.dict)+")")
+		}
+		if more := len(holders) - len(said); more > 0 {
+			said = append(said, itoa(int64(more))+" more")
+		}
+		h.text += "; " + units.Plural(len(holders), "thread has one: ", "threads have one: ") + strings.Join(said, ", ")
+	}
 	h.next = "make the pool as large as the number of threads; see what threads with a connection do"
 	return h
+}
+
+// poolHolders returns the threads with a connection of the pool for which others wait, the longest wait first. Active
+// Record lists the owners. Of other pools, a thread has one if it is in the method of the pool in which the others wait,
+// and does not wait for a connection itself.
+func (w *window) poolHolders(waiting []sampler.ThreadID) []sampler.ThreadID {
+	owners, methods := make(map[sampler.ThreadID]bool), make(map[string]bool)
+	for _, id := range waiting {
+		if w.s.Queues != nil {
+			for _, l := range w.s.Queues.Leases {
+				for _, o := range l.Owners {
+					owners[o] = owners[o] || l.Queue == w.state(id).Detail.Object
+				}
+			}
+		}
+		for m := range w.poolMethods(w.watch(id).stack) {
+			methods[m] = true
+		}
+	}
+	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
+		if x.waitsForPool(ts.State) {
+			return false
+		}
+		for m := range w.poolMethods(x.stack) {
+			if methods[m] {
+				return true
+			}
+		}
+		return owners[ts.Thread]
+	})
+	return ids
+}
+
+// poolMethods yields the methods of libraries' classes of pools on a stack: "ConnectionPool#with".
+func (w *moment) poolMethods(stack sampler.StackID) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, f := range code.Frames(w.dict, stack, code.MaxFrames) {
+			if m := code.Method(f.Label); !f.C && strings.Contains(ownerOf(m), "ConnectionPool") && !yield(m) {
+				return
+			}
+		}
+	}
 }
 
 // gateWait: most of the threads that use something wait in the program's own method that hands it out.

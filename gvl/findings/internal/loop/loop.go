@@ -1,7 +1,10 @@
-// Package loop notes since when a thread with a fiber scheduler has run one fiber, so that its event loop stands still.
+// Package loop notes since when a thread with a fiber scheduler has run one fiber, so that its event loop stands still,
+// and how often fibers did so for long.
 package loop
 
 import (
+	"slices"
+
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -13,7 +16,19 @@ const (
 	// leastReadings is the least number of readings of a stay. Another fiber that runs in between is then likely to be
 	// seen.
 	leastReadings = 10
+	// longNS is the length of a long stay, in ns, and longReadings the least number of its readings. A client notices
+	// such a delay, and calls of a few ms in a row are rarely seen as one stay for so long.
+	longNS, longReadings = int64(250e6), 5
+	// maxLong bounds the long stays that are kept: those of ten seconds.
+	maxLong = 40
 )
+
+// Span is a long stay.
+type Span struct {
+	FromNS, ToNS int64
+	// Stack is the stack of the last reading.
+	Stack sampler.StackID
+}
 
 // Stay is the time since when a thread has run one fiber, which is not the one with the event loop.
 type Stay struct {
@@ -28,6 +43,9 @@ type Stay struct {
 	// untilNS is the time up to which the stay is known, in ns. It is the last reading of the counters if the thread
 	// held the GVL: it may lack a CPU since.
 	untilNS int64
+	stack   sampler.StackID
+	// ended are the last long stays that have ended, the oldest first.
+	ended []Span
 }
 
 // Add adds a sample of a thread. gap is true if it is not known what happened since the last one.
@@ -35,16 +53,16 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 	turn := t.Bits & sampler.BitFiberTurn
 	switch {
 	case t.Bits&sampler.BitLoopFiber == 0:
-		*s = Stay{}
+		s.begin(Stay{})
 		return
 	case t.Quality&sampler.StackFresh == 0:
 		return // its words are older
 	case s.sinceNS == 0 || gap || turn != s.turn || ts.AtNS-s.lastNS > maxStepNS:
-		*s = Stay{turn: turn, sinceNS: ts.AtNS, delay: [2]int64{t.Kernel.RunDelayNS}}
+		s.begin(Stay{turn: turn, sinceNS: ts.AtNS, delay: [2]int64{t.Kernel.RunDelayNS}})
 	case ts.State == gvl.Waiting:
 		s.waitNS += ts.AtNS - s.lastNS
 	}
-	s.lastNS, s.untilNS = ts.AtNS, ts.AtNS
+	s.lastNS, s.untilNS, s.stack = ts.AtNS, ts.AtNS, t.Stack
 	if ts.State.Held() {
 		s.untilNS = min(ts.AtNS, t.Kernel.CPUAtNS)
 	}
@@ -58,5 +76,46 @@ func (s *Stay) NS() int64 {
 	if s.readings < leastReadings {
 		return 0
 	}
-	return max(s.untilNS-s.sinceNS-s.waitNS-(s.delay[1]-s.delay[0]), 0)
+	return s.net()
+}
+
+// net is NS whatever the number of readings.
+func (s *Stay) net() int64 { return max(s.untilNS-s.sinceNS-s.waitNS-(s.delay[1]-s.delay[0]), 0) }
+
+// long reports whether the stay is a long one.
+func (s *Stay) long() bool { return s.readings >= longReadings && s.net() >= longNS }
+
+// begin ends the stay, keeps it if it was long, and begins the next one.
+func (s *Stay) begin(next Stay) {
+	next.ended = s.ended
+	if s.long() {
+		if len(next.ended) >= maxLong {
+			next.ended = slices.Delete(next.ended, 0, 1)
+		}
+		next.ended = append(next.ended, Span{s.sinceNS, s.lastNS, s.stack})
+	}
+	*s = next
+}
+
+// Long returns the long stays that ended at or after fromNS or have not ended: their number, the longest one, and the
+// part of their time since fromNS, in ns. Time without a CPU and waits for the GVL count, because the other fibers wait
+// meanwhile, too.
+func (s *Stay) Long(fromNS int64) (n int, ns int64, longest Span) {
+	add := func(x Span) {
+		if x.ToNS < fromNS {
+			return
+		}
+		n++
+		ns += x.ToNS - max(x.FromNS, fromNS)
+		if x.ToNS-x.FromNS > longest.ToNS-longest.FromNS {
+			longest = x
+		}
+	}
+	for _, x := range s.ended {
+		add(x)
+	}
+	if s.long() {
+		add(Span{s.sinceNS, s.lastNS, s.stack})
+	}
+	return n, ns, longest
 }

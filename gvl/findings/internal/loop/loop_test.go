@@ -48,3 +48,34 @@ func TestStay(t *testing.T) {
 		}
 	}
 }
+
+// TestLong: long stays of several fibers are counted from a time on, with the one in progress. Short ones are not.
+func TestLong(t *testing.T) {
+	const ms = int64(1e6)
+	for _, c := range []struct {
+		name          string
+		eachMS, times int
+		n             int
+		ms            int64
+		longestMS     int64
+	}{
+		{"400 ms each", 400, 10, 5, 1950, 390},
+		{"100 ms each", 100, 40, 0, 0, 0},
+	} {
+		var s Stay
+		now, bits := int64(0), sampler.BitLoopFiber
+		for range c.times {
+			bits ^= sampler.BitFiberTurn
+			for range c.eachMS / 10 {
+				now += 10 * ms
+				th := sampler.Thread{Bits: bits, Quality: sampler.StackFresh, Stack: 7}
+				th.Kernel.CPUAtNS = now
+				s.Add(&th, &gvl.ThreadState{State: gvl.Running, AtNS: now}, false)
+			}
+		}
+		n, ns, longest := s.Long(2005 * ms)
+		if n != c.n || ns/ms != c.ms || (longest.ToNS-longest.FromNS)/ms != c.longestMS || n > 0 && longest.Stack != 7 {
+			t.Errorf("%s: %d stays of %d ms, the longest %+v", c.name, n, ns/ms, longest)
+		}
+	}
+}
