@@ -110,3 +110,23 @@ func TestFullQueueAfterFork(t *testing.T) {
 		s.names(s.one("thread_wait"), "", want)
 	}
 }
+
+// TestManyCalls: if each request makes many calls to a service, their number is the cause. Without requests, the service
+// is slow.
+func TestManyCalls(t *testing.T) {
+	for endpoint, title := range map[string]string{"GET orders#index": "Many calls per request", "": "Another service is slow"} {
+		s := newScene(t)
+		for id := sampler.ThreadID(1); id <= 5 && endpoint != ""; id++ {
+			s.serve(id, endpoint, "")
+		}
+		peer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "1.2.3.4:443", Local: "10.0.0.1", Service: "HTTPS"})
+		s.readers(9*gvltest.Sec, 5, peer, "c:IO#read", "Net::BufferedIO#rbuf_fill")
+		f := s.one("http_slow")
+		if f.Title != title {
+			t.Errorf("%q: %q: %s", endpoint, f.Title, f)
+		}
+		if endpoint != "" {
+			s.names(f, endpoint, " calls in each request: ", "ask for all of it in one call")
+		}
+	}
+}
