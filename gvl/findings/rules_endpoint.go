@@ -86,13 +86,14 @@ func (w *window) whoTakesGVL(h *hit) {
 	}
 }
 
-// callsMany is the number of calls to one remote end per request from which on the number is the cause, not the length
-// of each call.
+// callsMany is the least number of calls to one remote end in each request at which the number is the cause. Below it,
+// the length of each call is.
 const callsMany = 10
 
-// asker returns the endpoint that waits most for a peer group, its part of that time, and the mean number of calls to
-// the group in each of its requests. ns is all waiting for the group. The endpoint is nil if none waits for most of it.
-func (w *window) asker(group uint32, ns int64) (e *account.Endpoint, share, calls float64) {
+// asker returns the endpoint that waits most for a peer group, and its part of that time. calls is the mean number of
+// calls to the group in each of its requests. ns is all waiting for the group. The endpoint is nil if none waits for
+// most of it.
+func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls float64) {
 	list, length := w.endpoints()
 	e, share = mostly(list, int64(w.share(ns)*float64(length)), func(e *account.Endpoint) int64 {
 		var sum int64
@@ -113,7 +114,7 @@ func (w *window) asker(group uint32, ns int64) (e *account.Endpoint, share, call
 // whoAsks adds the endpoint that waits most for a peer group, and its present statement. ns is all waiting for the
 // group.
 func (w *window) whoAsks(h *hit, group uint32, ns int64) {
-	e, share, calls := w.asker(group, ns)
+	e, share, calls := asker(w, group, ns)
 	if e != nil {
 		h.endpoint = e.Name
 		h.text += "; " + units.RoundPercent(share) + " of that for " + e.Name

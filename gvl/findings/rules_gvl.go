@@ -39,7 +39,7 @@ func evalSaturated(w *window) hit {
 		w.blameText(&h)
 		h.then(w.whoTakesGVL)
 		h.advise(tips.Saturated(gvl.Ratio(r.ns[gvl.IO], r.ns[gvl.IO]+r.held()))...)
-		if id, share := w.batch(); id != 0 {
+		if id, share := batch(w); id != 0 {
 			h.severity, h.title = SeverityInfo, "One thread computes"
 			h.text = w.name(id) + " " + tense("has", "had") + " the GVL " + units.RoundPercent(share) + " of its time" +
 				w.in(w.watch(id).stack) + "; no thread serves requests or jobs; " + h.text
@@ -54,7 +54,7 @@ const batchShare = .7
 // batch returns the thread that does the work of a program without requests and jobs, and its part of the GVL's time.
 // Such a program uses the one CPU that the GVL gives it. Its other threads help, and no caller waits for them. The
 // thread is zero if the program is not like that.
-func (w *window) batch() (id sampler.ThreadID, share float64) {
+func batch(w *window) (id sampler.ThreadID, share float64) {
 	for i := range w.states {
 		t := w.states[i].Thread
 		x, s := w.watch(t), w.threads[t]
@@ -175,7 +175,7 @@ func (w *window) threadHogs() hit {
 	if h.score < 1 {
 		return h
 	}
-	if id, _ := w.batch(); id == e.Thread {
+	if id, _ := batch(w); id == e.Thread {
 		return hit{} // gvl_saturated says it, as a fact
 	}
 	h.explains = e.NS

@@ -23,10 +23,10 @@ func evalLoopBlocked(w *window) hit {
 			continue
 		}
 		behind := w.fibersOf(ts.Thread)
-		if one := w.loopKept(ts, x, behind); one.score > h.score {
+		if one := loopKept(w, ts, x, behind); one.score > h.score {
 			h = one
 		}
-		if turns := w.loopKeptInTurn(ts.Thread, x, behind); turns.score > h.score && h.score < 1 {
+		if turns := loopKeptInTurn(w, ts.Thread, x, behind); turns.score > h.score && h.score < 1 {
 			h = turns
 		}
 	}
@@ -39,7 +39,7 @@ func evalLoopBlocked(w *window) hit {
 }
 
 // loopKept is the hit about one fiber that keeps the event loop of a thread from running.
-func (w *window) loopKept(ts *gvl.ThreadState, x *watch, behind int) (h hit) {
+func loopKept(w *window, ts *gvl.ThreadState, x *watch, behind int) (h hit) {
 	ns := x.loop.NS()
 	if ns == 0 || x.flags&stackkind.Require != 0 || waitsForEvents(ts) {
 		return h
@@ -64,7 +64,7 @@ func (w *window) loopKept(ts *gvl.ThreadState, x *watch, behind int) (h hit) {
 const loopTurns = 3
 
 // loopKeptInTurn is the hit about fibers each of which keeps the event loop of a thread for long.
-func (w *window) loopKeptInTurn(id sampler.ThreadID, x *watch, behind int) hit {
+func loopKeptInTurn(w *window, id sampler.ThreadID, x *watch, behind int) hit {
 	n, ns, longest := x.loop.Long(w.nowNS - findingsWindowNS)
 	h := hit{
 		score: least(float64(n)/loopTurns, gvl.Ratio(ns, findingsWindowNS)/w.limits.loopShare,

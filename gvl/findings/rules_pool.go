@@ -38,7 +38,7 @@ func evalPoolWait(w *window) hit {
 		h.text += ", longest wait " + w.poolTold.Prose()
 	}
 	h.text += w.in(h.stack) + "; " + units.RoundPercent(share) + " of the busy time"
-	if holders := w.poolHolders(ids); len(holders) > 0 {
+	if holders := poolHolders(w, ids); len(holders) > 0 {
 		var said []string
 		for _, id := range holders[:min(len(holders), maxInside)] {
 			said = append(said, w.name(id)+w.in(w.watch(id).stack)+" ("+gvl.Describe(*w.state(id), w.dict)+")")
@@ -53,9 +53,9 @@ func evalPoolWait(w *window) hit {
 }
 
 // poolHolders returns the threads with a connection of the pool for which others wait, the longest wait first. Active
-// Record lists the owners. Of other pools, a thread has one if it is in the method of the pool in which the others wait,
-// and does not wait for a connection itself.
-func (w *window) poolHolders(waiting []sampler.ThreadID) []sampler.ThreadID {
+// Record lists the owners. In other pools, a thread that is in the same method of the pool as the waiting threads has a
+// connection, unless it waits, too.
+func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	owners, methods := make(map[sampler.ThreadID]bool), make(map[string]bool)
 	for _, id := range waiting {
 		if w.s.Queues != nil {

@@ -193,7 +193,7 @@ func evalHTTP(w *window) hit {
 	}
 	length, much := float64(w.callLength(group))/w.limits.httpCall, least(w.ofBusy(ns)/w.limits.httpShare, w.share(ns)/w.limits.httpThreads)
 	if length < 1 && much >= 1 {
-		_, _, calls := w.asker(group, ns)
+		_, _, calls := asker(w, group, ns)
 		length = max(length, calls/callsMany) // many short calls take as long as a few long ones
 	}
 	h := hit{

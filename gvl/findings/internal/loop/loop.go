@@ -19,7 +19,7 @@ const (
 	// longNS is the length of a long stay, in ns, and longReadings the least number of its readings. A client notices
 	// such a delay, and calls of a few ms in a row are rarely seen as one stay for so long.
 	longNS, longReadings = int64(250e6), 5
-	// maxLong bounds the long stays that are kept: those of ten seconds.
+	// maxLong bounds the long stays that are kept. So many fit into ten seconds.
 	maxLong = 40
 )
 
