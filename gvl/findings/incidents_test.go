@@ -71,7 +71,8 @@ func TestPoolHolders(t *testing.T) {
 		s.named(id+1, "processor-"+itoa(int64(id+1)), false)
 	}
 	s.queues = &sampler.Queues{Leases: []sampler.Lease{{Queue: 0xbee, Size: 1, Owners: []sampler.ThreadID{3}}}}
-	waits := s.stack("c:Thread::ConditionVariable#wait", "ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", "Order.find")
+	waits := s.stack("c:Thread::ConditionVariable#wait",
+		"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", "Order.find")
 	renders, other := s.stack("c:IO#read", "PdfClient.render"), s.stack("c:IO#read", "UsageJob#perform")
 	s.play(8*gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
 		var list []sampler.Thread
@@ -114,12 +115,14 @@ func TestFullQueueAfterFork(t *testing.T) {
 // TestManyCalls: if each request makes many calls to a service, their number is the cause. Without requests, the service
 // is slow.
 func TestManyCalls(t *testing.T) {
-	for endpoint, title := range map[string]string{"GET orders#index": "Many calls per request", "": "Another service is slow"} {
+	titles := map[string]string{"GET orders#index": "Many calls per request", "": "Another service is slow"}
+	for endpoint, title := range titles {
 		s := newScene(t)
 		for id := sampler.ThreadID(1); id <= 5 && endpoint != ""; id++ {
 			s.serve(id, endpoint, "")
 		}
-		peer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "1.2.3.4:443", Local: "10.0.0.1", Service: "HTTPS"})
+		to := sampler.Peer{Kind: sampler.PeerTCP, Remote: "1.2.3.4:443", Local: "10.0.0.1", Service: "HTTPS"}
+		peer := s.dict.InternPeer(to)
 		s.readers(9*gvltest.Sec, 5, peer, "c:IO#read", "Net::BufferedIO#rbuf_fill")
 		f := s.one("http_slow")
 		if f.Title != title {

@@ -166,7 +166,8 @@ func evalThreadWait(w *window) hit {
 	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
 	if full {
 		h.text += ": " + w.taker(ts)
-		h.next = "see what takes from the queue and why it is slower, or whether it still runs; start it after a fork (on_worker_boot), because a fork copies no threads"
+		h.next = "see what takes from the queue and why it is slower, or whether it still runs; start it after a fork " +
+			"(on_worker_boot), because a fork copies no threads"
 	}
 	return h
 }

@@ -67,7 +67,8 @@ func TestLimit(t *testing.T) {
 
 // TestAffinity: a target that may not use all CPUs.
 func TestAffinity(t *testing.T) {
-	for may, want := range map[int]string{0: "", 2: "", 1: "it may use only 1 of the machine's 2 CPUs (its CPU affinity, as taskset or a cpuset sets it)"} {
+	const one = "it may use only 1 of the machine's 2 CPUs (its CPU affinity, as taskset or a cpuset sets it)"
+	for may, want := range map[int]string{0: "", 2: "", 1: one} {
 		if got := Affinity(&sampler.CPUUse{CPUs: 2}, may); got != want {
 			t.Errorf("%d: %q", may, got)
 		}

@@ -1,5 +1,5 @@
-// Package loop notes since when a thread with a fiber scheduler has run one fiber, so that its event loop stands still,
-// and how often fibers did so for long.
+// Package loop notes since when a thread with a fiber scheduler has run one fiber, so that its event loop stands still.
+// It also notes how often fibers did so for long.
 package loop
 
 import (
