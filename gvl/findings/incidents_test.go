@@ -112,8 +112,8 @@ func TestFullQueueAfterFork(t *testing.T) {
 	}
 }
 
-// TestManyCalls: if each request makes many calls to a service, their number is the cause. Without requests, the service
-// is slow.
+// TestManyCalls: if each request makes many calls to a service, their number is the cause. Without requests, the
+// service is slow.
 func TestManyCalls(t *testing.T) {
 	titles := map[string]string{"GET orders#index": "Many calls per request", "": "Another service is slow"}
 	for endpoint, title := range titles {

@@ -12,8 +12,8 @@ import (
 // ruleLoopBlocked is the rule of a fiber that keeps its thread's other fibers from running.
 const ruleLoopBlocked = "loop_blocked"
 
-// evalLoopBlocked: a fiber computes or blocks, and the thread's other fibers wait. Or several fibers do so in turn, each
-// for long.
+// evalLoopBlocked: a fiber computes or blocks, and the thread's other fibers wait. Or several fibers do so in turn,
+// each for long.
 func evalLoopBlocked(w *window) hit {
 	var h hit
 	for i := range w.states {
@@ -51,7 +51,8 @@ func loopKept(w *window, ts *gvl.ThreadState, x *watch, behind int) (h hit) {
 	if h.score < 1 {
 		return h
 	}
-	h.text = w.name(ts.Thread) + " " + tense("has run", "ran") + " one fiber for " + units.ProseDuration(ns) + w.in(x.stack)
+	h.text = w.name(ts.Thread) + " " + tense("has run", "ran") + " one fiber for " + units.ProseDuration(ns) +
+		w.in(x.stack)
 	w.serves(&h, ts.Thread)
 	if !ts.State.Held() && ts.State != gvl.Waiting {
 		h.text += ": " + gvl.Describe(*ts, w.dict)
