@@ -46,6 +46,16 @@ func (p *facts) StartedAt() (time.Time, error) {
 // Parent is the PID of the process that was the parent when this one was opened.
 func (p *facts) Parent() int { return p.stat.PPID }
 
+// CPUs returns how many CPUs the process's main thread may use by its affinity (taskset, cpusets). It is zero if that
+// cannot be read.
+func (p *facts) CPUs() int {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(p.pid, &set); err != nil {
+		return 0
+	}
+	return set.Count()
+}
+
 // User is the name of the process's effective user, or its number if it has no name here.
 func (p *facts) User() string { return userName(p.status.UID[1]) }
 

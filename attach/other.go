@@ -63,6 +63,9 @@ func (p *Process) Forked() bool { return false }
 // Parent returns 0 on this system.
 func (p *Process) Parent() int { return 0 }
 
+// CPUs returns 0 on this system.
+func (p *Process) CPUs() int { return 0 }
+
 // User returns "" on this system.
 func (p *Process) User() string { return "" }
 

@@ -30,6 +30,8 @@ type scene struct {
 	serving map[sampler.ThreadID]sampler.Serving
 	// fibers are the fibers that wait.
 	fibers *sampler.Fibers
+	// queues are the pools of Active Record.
+	queues *sampler.Queues
 }
 
 const sceneTick = 5 * gvltest.MS
@@ -77,7 +79,7 @@ func (s *scene) play(d int64, gen func(i int) (sampler.ThreadID, []sampler.Threa
 		owner, threads := gen(s.tick)
 		x := gvltest.SampleAt(s.now, owner, threads...)
 		x.GC, x.Proc, x.Self, x.Fibers = s.gc, s.proc, s.self, s.fibers
-		x.GC.Valid = true
+		x.GC.Valid, x.Queues = true, s.queues
 		if x.GCDetail = s.detail; s.detail != (sampler.GCDetail{}) && s.tick%20 == 0 {
 			s.detail.AtNS = s.now
 		}

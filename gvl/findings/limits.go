@@ -26,7 +26,7 @@ type limits struct {
 	regexMatch                                                float64
 	spinTime, spinWakes, spinCPU                              float64
 	lostTime                                                  float64
-	loopTime, loopOften, loopFibers                           float64
+	loopTime, loopFibers, loopShare                           float64
 	barrierTime                                               float64
 	queueTime, queueItems                                     float64
 	starveWait, starveShare, starveVain                       float64
@@ -95,8 +95,8 @@ var limitSpecs = [...]limitSpec{
 	{"spinning", "cpu", unitShare, .80, func(l *limits) *float64 { return &l.spinCPU }},
 	{"lost_wakeup", "time", unitTime, 2e9, func(l *limits) *float64 { return &l.lostTime }},
 	{"loop_blocked", "time", unitTime, 1e9, func(l *limits) *float64 { return &l.loopTime }},
-	{"loop_blocked", "often", unitTime, 3e9, func(l *limits) *float64 { return &l.loopOften }},
 	{"loop_blocked", "fibers", unitNumber, 1, func(l *limits) *float64 { return &l.loopFibers }},
+	{"loop_blocked", "share", unitShare, .50, func(l *limits) *float64 { return &l.loopShare }},
 	{"barrier_stuck", "time", unitTime, 1e9, func(l *limits) *float64 { return &l.barrierTime }},
 	{"queue_grows", "time", unitTime, 20e9, func(l *limits) *float64 { return &l.queueTime }},
 	{"queue_grows", "items", unitNumber, 20, func(l *limits) *float64 { return &l.queueItems }},

@@ -166,7 +166,8 @@ func evalThreadWait(w *window) hit {
 	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
 	if full {
 		h.text += ": " + w.taker(ts)
-		h.next = "see what takes from the queue and why it is slower, or whether it still runs; a fork copies no threads"
+		h.next = "see what takes from the queue and why it is slower, or whether it still runs; start it after a fork " +
+			"(on_worker_boot), because a fork copies no threads"
 	}
 	return h
 }
@@ -193,6 +194,10 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 	if !seen || w.state(id) == nil {
 		class := w.classOf(waits.Stack)
 		if id = w.soleIn(class, waits); id == 0 {
+			if p := w.ev.proc.Parent; p > 1 && strings.HasPrefix(w.ev.proc.Part, "w") {
+				return "no thread of this process was seen taking from it; process " + itoa(int64(p)) +
+					" forked it, and a fork copies no other threads: the one that takes from it may be missing here"
+			}
 			return "no thread was seen taking from it"
 		}
 		words = ", the other thread in " + class + ", " + tenseIs + " "

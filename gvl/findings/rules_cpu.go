@@ -72,6 +72,9 @@ func evalCPUStarved(w *window) hit {
 			next = tips.Taken()
 		}
 	}
+	if may := cpuuse.Affinity(w.s.CPUUse, w.ev.proc.CPUs); may != "" {
+		said = append(said, may)
+	}
 	if own := w.own(); own >= ownSaid {
 		said = append(said, "ddtop itself took "+units.RoundPercent(own)+" of a CPU")
 		if own >= ownMuch {

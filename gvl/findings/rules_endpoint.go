@@ -86,11 +86,16 @@ func (w *window) whoTakesGVL(h *hit) {
 	}
 }
 
-// whoAsks adds the endpoint that waits most for a peer group, and its present statement. ns is all waiting for the
-// group.
-func (w *window) whoAsks(h *hit, group uint32, ns int64) {
+// callsMany is the least number of calls to one remote end in each request at which the number is the cause. Below it,
+// the length of each call is.
+const callsMany = 10
+
+// asker returns the endpoint that waits most for a peer group, and its part of that time. calls is the mean number of
+// calls to the group in each of its requests. ns is all waiting for the group. The endpoint is nil if none waits for
+// most of it.
+func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls float64) {
 	list, length := w.endpoints()
-	e, share := mostly(list, int64(w.share(ns)*float64(length)), func(e *account.Endpoint) int64 {
+	e, share = mostly(list, int64(w.share(ns)*float64(length)), func(e *account.Endpoint) int64 {
 		var sum int64
 		for _, p := range e.Peers {
 			if w.ev.peers.GroupOf(p.Peer) == group {
@@ -99,9 +104,29 @@ func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 		}
 		return sum
 	})
+	if ended := w.calls[group]; e != nil && ended != nil {
+		n, _ := ended.longest.Count()
+		calls = gvl.Ratio(int64(share*float64(n)), int64(e.Ended+e.Running))
+	}
+	return e, share, calls
+}
+
+// whoAsks adds the endpoint that waits most for a peer group, and its present statement. ns is all waiting for the
+// group.
+func (w *window) whoAsks(h *hit, group uint32, ns int64) {
+	e, share, calls := asker(w, group, ns)
 	if e != nil {
 		h.endpoint = e.Name
 		h.text += "; " + units.RoundPercent(share) + " of that for " + e.Name
+	}
+	if calls >= callsMany && !w.connecting(group, ns) {
+		each := "request"
+		if e.Kind == sampler.WorkJob {
+			each = "job"
+		}
+		h.title = "Many calls per " + each
+		h.text = "about " + itoa(int64(calls)) + " calls in each " + each + ": " + h.text
+		h.next = "ask for all of it in one call (a batch, preloading, a cache); " + h.next
 	}
 	if len(h.threads) == 0 {
 		return

@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -19,7 +18,7 @@ func evalSaturated(w *window) hit {
 	for id, r := range w.ractors {
 		held, waiters, lost := w.share(r.held()), w.share(r.ns[gvl.Waiting]), gvl.Ratio(r.ns[gvl.Waiting], r.busy)
 		score := least(held/w.limits.fullHeld, waiters/w.limits.fullWaiters, lost/w.limits.fullLost)
-		if score <= h.score || score >= 1 && onlyComputes(w) {
+		if score <= h.score {
 			continue
 		}
 		h.score, h.severity = score, SeverityWarn
@@ -40,30 +39,42 @@ func evalSaturated(w *window) hit {
 		w.blameText(&h)
 		h.then(w.whoTakesGVL)
 		h.advise(tips.Saturated(gvl.Ratio(r.ns[gvl.IO], r.ns[gvl.IO]+r.held()))...)
+		if id, share := batch(w); id != 0 {
+			h.severity, h.title = SeverityInfo, "One thread computes"
+			h.text = w.name(id) + " " + tense("has", "had") + " the GVL " + units.RoundPercent(share) + " of its time" +
+				w.in(w.watch(id).stack) + "; no thread serves requests or jobs; " + h.text
+		}
 	}
 	return h
 }
 
-// soleShare is the least share of the waiting that is behind the one thread of a program that only computes.
-// soleWaits is the largest share of its time that this thread waits itself.
-const soleShare, soleWaits = .9, .1
+// batchShare is the least part of the GVL's time that a thread has whose work is the program.
+const batchShare = .7
 
-// onlyComputes reports whether one thread computes for a program that serves nothing: it has no listening socket, and
-// no request or job was seen. Threads that wait for the GVL then bring work to the thread, and delay no client.
-func onlyComputes(w *window) bool {
-	q := w.s.Queues
-	if q == nil || !q.Accept.Known || len(q.Accept.Listeners)+len(q.Pools) > 0 {
-		return false
+// batch returns the thread that does the work of a program without requests and jobs, and its part of the GVL's time.
+// Such a program uses the one CPU that the GVL gives it. Its other threads help, and no caller waits for them. The
+// thread is zero if the program is not like that.
+func batch(w *window) (id sampler.ThreadID, share float64) {
+	for i := range w.states {
+		t := w.states[i].Thread
+		x, s := w.watch(t), w.threads[t]
+		if x == nil {
+			continue
+		}
+		if x.flags&(stackkind.Server|stackkind.Serving) != 0 {
+			return 0, 0
+		}
+		if s == nil || !w.isMain(t) {
+			continue
+		}
+		if part := gvl.Ratio(s.held(), w.total.held()); part >= batchShare {
+			id, share = t, part
+		}
 	}
-	if list, _ := w.endpoints(); slices.ContainsFunc(list, func(e account.Endpoint) bool { return e.Name != "" }) {
-		return false
+	if list, _ := w.endpoints(); len(list) > 0 {
+		return 0, 0
 	}
-	by := w.blame.Top(1, account.ByThread, w.blamed())
-	if len(by.Entries) == 0 || by.Entries[0].Share < soleShare {
-		return false
-	}
-	t := w.threads[by.Entries[0].Thread]
-	return t != nil && w.share(t.ns[gvl.Waiting]) < soleWaits
+	return id, share
 }
 
 // blameText adds the largest cause of the waiting, if one is large enough.
@@ -163,6 +174,9 @@ func (w *window) threadHogs() hit {
 	}
 	if h.score < 1 {
 		return h
+	}
+	if id, _ := batch(w); id == e.Thread {
+		return hit{} // gvl_saturated says it, as a fact
 	}
 	h.explains = e.NS
 	h.title = "Thread " + tense("hogs", "hogged") + " the GVL"

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/findings/internal/loop"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -13,63 +12,81 @@ import (
 // ruleLoopBlocked is the rule of a fiber that keeps its thread's other fibers from running.
 const ruleLoopBlocked = "loop_blocked"
 
-const loopAdvice = "move this work to a thread or a process, or split it: other fibers run only while this one waits " +
-	"through the scheduler"
-
-// evalLoopBlocked: a fiber computes or blocks, and the thread's other fibers wait.
+// evalLoopBlocked: a fiber computes or blocks, and the thread's other fibers wait. Or several fibers do so in turn,
+// each for long.
 func evalLoopBlocked(w *window) hit {
 	var h hit
 	for i := range w.states {
 		ts := &w.states[i]
 		x := w.watch(ts.Thread)
-		if x == nil || x.flags&stackkind.Require != 0 {
+		if x == nil {
 			continue
 		}
-		if o := w.oftenBlocked(ts, x); o.score > h.score {
-			h = o
+		behind := w.fibersOf(ts.Thread)
+		if one := loopKept(w, ts, x, behind); one.score > h.score {
+			h = one
 		}
-		if x.loop.NS() == 0 || waitsForEvents(ts) {
-			continue
+		if turns := loopKeptInTurn(w, ts.Thread, x, behind); turns.score > h.score && h.score < 1 {
+			h = turns
 		}
-		ns, behind := x.loop.NS(), w.fibersOf(ts.Thread)
-		score := least(float64(ns)/w.limits.loopTime, float64(behind)/w.limits.loopFibers)
-		if score <= h.score {
-			continue
-		}
-		h = hit{score: score, severity: SeverityWarn, stack: x.stack, threads: []sampler.ThreadID{ts.Thread}}
-		if score >= 1 {
-			h.explains = min(ns, w.sampledNS)
-			h.title = "Event loop blocked"
-			h.text = w.name(ts.Thread) + " " + tense("has run", "ran") + " one fiber for " + units.ProseDuration(ns) +
-				w.in(x.stack)
-			w.serves(&h, ts.Thread)
-			if !ts.State.Held() && ts.State != gvl.Waiting {
-				h.text += ": " + gvl.Describe(*ts, w.dict)
-			}
-			h.text += "; " + units.Plural(behind, "other fiber", "other fibers") + " of the thread " +
-				tense("cannot run", "could not run")
-			h.next = loopAdvice
-		}
+	}
+	if h.score >= 1 {
+		h.title = "Event loop blocked"
+		h.next = "move this work to a thread or a process, or split it: other fibers run only while this one waits " +
+			"through the scheduler"
 	}
 	return h
 }
 
-// oftenBlocked: fibers compute or block again and again, so that the thread's other fibers wait most of the time.
-func (w *window) oftenBlocked(ts *gvl.ThreadState, x *watch) hit {
-	sum, longest, n, stack := x.loop.Often()
-	behind := w.fibersOf(ts.Thread)
-	score := least(float64(sum)/w.limits.loopOften, float64(behind)/w.limits.loopFibers)
-	if n == 0 || score < 1 {
-		return hit{}
+// loopKept is the hit about one fiber that keeps the event loop of a thread from running.
+func loopKept(w *window, ts *gvl.ThreadState, x *watch, behind int) (h hit) {
+	ns := x.loop.NS()
+	if ns == 0 || x.flags&stackkind.Require != 0 || waitsForEvents(ts) {
+		return h
 	}
-	h := hit{score: score, severity: SeverityWarn, stack: stack, threads: []sampler.ThreadID{ts.Thread}}
-	h.explains = min(sum, w.sampledNS)
-	h.title = "Event loop blocked"
-	h.text = w.name(ts.Thread) + " " + tense("has run", "ran") + " single fibers for " + units.ProseDuration(sum) + " of the last " +
-		units.ProseDuration(loop.OverNS) + ", up to " + units.ProseDuration(longest) + " each, last" + w.in(stack) +
-		"; up to " + units.Plural(behind, "other fiber", "other fibers") + " of the thread " + tense("wait", "waited") + " meanwhile"
-	h.next = loopAdvice
+	h = hit{
+		score:    least(float64(ns)/w.limits.loopTime, float64(behind)/w.limits.loopFibers),
+		severity: SeverityWarn, stack: x.stack, threads: []sampler.ThreadID{ts.Thread}, explains: min(ns, w.sampledNS),
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.text = w.name(ts.Thread) + " " + tense("has run", "ran") + " one fiber for " + units.ProseDuration(ns) +
+		w.in(x.stack)
+	w.serves(&h, ts.Thread)
+	if !ts.State.Held() && ts.State != gvl.Waiting {
+		h.text += ": " + gvl.Describe(*ts, w.dict)
+	}
+	h.text += "; " + w.fibersBehind(behind)
 	return h
+}
+
+// loopTurns is the least number of long stays in the window, so that one fiber alone is judged by its own length.
+const loopTurns = 3
+
+// loopKeptInTurn is the hit about fibers each of which keeps the event loop of a thread for long.
+func loopKeptInTurn(w *window, id sampler.ThreadID, x *watch, behind int) hit {
+	n, ns, longest := x.loop.Long(w.nowNS - findingsWindowNS)
+	h := hit{
+		score: least(float64(n)/loopTurns, gvl.Ratio(ns, findingsWindowNS)/w.limits.loopShare,
+			float64(behind)/w.limits.loopFibers),
+		severity: SeverityWarn, stack: longest.Stack, threads: []sampler.ThreadID{id}, explains: min(ns, w.sampledNS),
+	}
+	if h.score < 1 || w.ev.classes.Of(longest.Stack)&stackkind.Require != 0 {
+		return hit{score: min(h.score, ClearShare)}
+	}
+	h.text = w.name(id) + " ran fibers for long, " + itoa(int64(n)) + " times in the last " +
+		units.ProseDuration(findingsWindowNS) + " and " + units.RoundPercent(gvl.Ratio(ns, findingsWindowNS)) +
+		" of the time, the longest for " + units.ProseDuration(longest.ToNS-longest.FromNS) + w.in(longest.Stack)
+	w.serves(&h, id)
+	h.text += "; " + w.fibersBehind(behind)
+	return h
+}
+
+// fibersBehind says how many fibers cannot run meanwhile.
+func (w *moment) fibersBehind(n int) string {
+	return units.Plural(n, "other fiber", "other fibers") + " of the thread " + tense("cannot run", "could not run") +
+		" meanwhile"
 }
 
 // waitsForEvents reports whether a thread waits like an event loop. A fiber other than the first one can have a loop,

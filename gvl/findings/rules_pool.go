@@ -1,9 +1,9 @@
 package findings
 
 import (
+	"iter"
 	"math"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -39,53 +39,59 @@ func evalPoolWait(w *window) hit {
 	}
 	h.text += w.in(h.stack) + "; " + units.RoundPercent(share) + " of the busy time"
 	if holders := poolHolders(w, ids); len(holders) > 0 {
-		h.text += "; " + units.Plural(len(holders), "thread has one: ", "threads have one: ") + w.namedIn(holders)
+		var said []string
+		for _, id := range holders[:min(len(holders), maxInside)] {
+			said = append(said, w.name(id)+w.in(w.watch(id).stack)+" ("+gvl.Describe(*w.state(id), w.dict)+")")
+		}
+		if more := len(holders) - len(said); more > 0 {
+			said = append(said, itoa(int64(more))+" more")
+		}
+		h.text += "; " + units.Plural(len(holders), "thread has one: ", "threads have one: ") + strings.Join(said, ", ")
 	}
 	h.next = "make the pool as large as the number of threads; see what threads with a connection do"
 	return h
 }
 
-// pooled are the methods of libraries that lend a connection to a block.
-var pooled = []string{"ConnectionPool#with", "Sequel::ThreadedConnectionPool#hold", "Sequel::TimedQueueConnectionPool#hold"}
-
-// poolHolders returns the threads that have a connection of a library's pool. Active Record has a list of them. Other
-// libraries call a thread's code back while it has one.
-func poolHolders(w *window, waiting []sampler.ThreadID) (holders []sampler.ThreadID) {
-	if len(waiting) > 0 && w.s.Queues != nil {
-		queue := w.state(waiting[0]).Detail.Object
-		for _, l := range w.s.Queues.Leases {
-			if l.Queue == queue {
-				holders = append(holders, l.Owners...)
+// poolHolders returns the threads with a connection of the pool for which others wait, the longest wait first. Active
+// Record lists the owners. In other pools, a thread that is in the same method of the pool as the waiting threads has a
+// connection, unless it waits, too.
+func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
+	owners, methods := make(map[sampler.ThreadID]bool), make(map[string]bool)
+	for _, id := range waiting {
+		if w.s.Queues != nil {
+			for _, l := range w.s.Queues.Leases {
+				for _, o := range l.Owners {
+					owners[o] = owners[o] || l.Queue == w.state(id).Detail.Object
+				}
 			}
 		}
-	}
-	for i := range w.states {
-		x := w.watch(w.states[i].Thread)
-		if x == nil || x.idle || x.flags&stackkind.Pool != 0 {
-			continue
+		for m := range w.poolMethods(w.watch(id).stack) {
+			methods[m] = true
 		}
-		for _, f := range code.Frames(w.dict, x.stack, code.MaxFrames) {
-			if slices.Contains(pooled, code.Method(f.Label)) {
-				holders = append(holders, w.states[i].Thread)
-				break
+	}
+	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
+		if x.waitsForPool(ts.State) {
+			return false
+		}
+		for m := range w.poolMethods(x.stack) {
+			if methods[m] {
+				return true
 			}
 		}
-	}
-	holders = slices.DeleteFunc(holders, func(id sampler.ThreadID) bool { return w.watch(id) == nil })
-	slices.Sort(holders)
-	return slices.Compact(holders)
+		return owners[ts.Thread]
+	})
+	return ids
 }
 
-// namedIn names a few threads, and where each is.
-func (w *moment) namedIn(ids []sampler.ThreadID) string {
-	var said []string
-	for _, id := range ids[:min(len(ids), maxInside)] {
-		said = append(said, w.name(id)+w.in(w.watch(id).stack))
+// poolMethods yields the methods of libraries' classes of pools on a stack: "ConnectionPool#with".
+func (w *moment) poolMethods(stack sampler.StackID) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, f := range code.Frames(w.dict, stack, code.MaxFrames) {
+			if m := code.Method(f.Label); !f.C && strings.Contains(ownerOf(m), "ConnectionPool") && !yield(m) {
+				return
+			}
+		}
 	}
-	if more := len(ids) - len(said); more > 0 {
-		said = append(said, itoa(int64(more))+" more")
-	}
-	return strings.Join(said, ", ")
 }
 
 // gateWait: most of the threads that use something wait in the program's own method that hands it out.

@@ -191,9 +191,14 @@ func evalHTTP(w *window) hit {
 			long++
 		}
 	}
+	length := float64(w.callLength(group)) / w.limits.httpCall
+	much := least(w.ofBusy(ns)/w.limits.httpShare, w.share(ns)/w.limits.httpThreads)
+	if length < 1 && much >= 1 {
+		_, _, calls := asker(w, group, ns)
+		length = max(length, calls/callsMany) // many short calls take the time of a few long ones
+	}
 	h := hit{
-		score: max(float64(long)/w.limits.httpWaiting,
-			least(w.ofBusy(ns)/w.limits.httpShare, w.share(ns)/w.limits.httpThreads, float64(w.callLength(group))/w.limits.httpCall)),
+		score:    max(float64(long)/w.limits.httpWaiting, least(much, length)),
 		severity: SeverityWarn,
 	}
 	if w.flag(stackkind.DB) > ns/2 || h.score < 1 {

@@ -13,7 +13,7 @@ func TestLoopBlocked(t *testing.T) {
 	rubytest.Long(t)
 	for program, want := range map[string]raised{
 		"loop/compute": {words: []string{"reactor has run one fiber for", "in Report#build", "10 other fibers"}},
-		"loop/often":   {words: []string{"reactor has run single fibers for", "of the last 10 s", "in Object#compute", "12 other fibers"}},
+		"loop/often":   {words: []string{"reactor ran fibers for long", "in the last 10 s", "in Object#compute", "12 other fibers"}},
 	} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -338,7 +337,7 @@ func (s *subject) describe(pid int, version, description string, found ruby.Foun
 	info := sampler.Process{
 		PID: pid, Parent: s.proc.Parent(), StartTicks: s.proc.StartTicks(), Title: s.proc.Title(), User: s.proc.User(), Host: host,
 		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: s.reader.Era(),
-		Machine: found.VM.Table.Machine, Layout: found.VM.Table.Name, LayoutNote: found.Note, CPUs: runtime.NumCPU(),
+		Machine: found.VM.Table.Machine, Layout: found.VM.Table.Name, LayoutNote: found.Note, CPUs: s.proc.CPUs(),
 		StackRate: opts.StackRate, LockRate: opts.LockRate, Overhead: opts.Overhead, OverheadMost: opts.OverheadMost,
 		AttachedAt: time.Now(), AttachedNS: pace.Monotonic(), Pauses: opts.Pause,
 	}

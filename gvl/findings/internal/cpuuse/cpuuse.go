@@ -75,3 +75,13 @@ func Limit(u *sampler.CPUUse) string {
 	}
 	return " (limit: " + n + " CPUs)"
 }
+
+// Affinity says that the target may use only some of the machine's CPUs: "it may use only 1 of the machine's 2 CPUs".
+// It is empty if the target may use all of them, or if that is not known.
+func Affinity(u *sampler.CPUUse, may int) string {
+	if u == nil || may <= 0 || int64(may) >= u.CPUs {
+		return ""
+	}
+	return "it may use only " + strconv.Itoa(may) + " of the machine's " + units.Plural(int(u.CPUs), "CPU", "CPUs") +
+		" (its CPU affinity, as taskset or a cpuset sets it)"
+}

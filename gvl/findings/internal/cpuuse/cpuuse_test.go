@@ -64,3 +64,16 @@ func TestLimit(t *testing.T) {
 		t.Errorf("not read: %q", got)
 	}
 }
+
+// TestAffinity: a target that may not use all CPUs.
+func TestAffinity(t *testing.T) {
+	const one = "it may use only 1 of the machine's 2 CPUs (its CPU affinity, as taskset or a cpuset sets it)"
+	for may, want := range map[int]string{0: "", 2: "", 1: one} {
+		if got := Affinity(&sampler.CPUUse{CPUs: 2}, may); got != want {
+			t.Errorf("%d: %q", may, got)
+		}
+	}
+	if got := Affinity(nil, 1); got != "" {
+		t.Errorf("not read: %q", got)
+	}
+}

@@ -1,4 +1,5 @@
 // Package loop notes since when a thread with a fiber scheduler has run one fiber, so that its event loop stands still.
+// It also notes how often fibers did so for long.
 package loop
 
 import (
@@ -15,17 +16,19 @@ const (
 	// leastReadings is the least number of readings of a stay. Another fiber that runs in between is then likely to be
 	// seen.
 	leastReadings = 10
-	// OverNS is the time of Often, in ns.
-	OverNS = int64(10e9)
-	// longNS is the least length of a stay in Often, in ns. A shorter one delays the other fibers no more than a slice
-	// of the GVL does.
-	longNS = int64(100e6)
-	// longReadings is the least number of readings of a stay in Often. Many stays are judged together there, so each
-	// needs fewer.
-	longReadings = 3
-	// maxStays bounds the stays in Often: all that fit into its time.
-	maxStays = int(OverNS / longNS)
+	// longNS is the length of a long stay, in ns, and longReadings the least number of its readings. A client notices
+	// such a delay, and calls of a few ms in a row are rarely seen as one stay for so long.
+	longNS, longReadings = int64(250e6), 5
+	// maxLong bounds the long stays that are kept. So many fit into ten seconds.
+	maxLong = 40
 )
+
+// Span is a long stay.
+type Span struct {
+	FromNS, ToNS int64
+	// Stack is the stack of the last reading.
+	Stack sampler.StackID
+}
 
 // Stay is the time since when a thread has run one fiber, which is not the one with the event loop.
 type Stay struct {
@@ -41,14 +44,8 @@ type Stay struct {
 	// held the GVL: it may lack a CPU since.
 	untilNS int64
 	stack   sampler.StackID
-	// ended are earlier stays that were long, oldest first. They end within OverNS before the last reading.
-	ended []ended
-}
-
-// ended is a stay that has ended.
-type ended struct {
-	atNS, ns int64
-	stack    sampler.StackID
+	// ended are the last long stays that have ended, the oldest first.
+	ended []Span
 }
 
 // Add adds a sample of a thread. gap is true if it is not known what happened since the last one.
@@ -56,65 +53,21 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 	turn := t.Bits & sampler.BitFiberTurn
 	switch {
 	case t.Bits&sampler.BitLoopFiber == 0:
-		s.begin(Stay{}, ts.AtNS)
+		s.begin(Stay{})
 		return
 	case t.Quality&sampler.StackFresh == 0:
-		return // the fiber's words are older
+		return // its words are older
 	case s.sinceNS == 0 || gap || turn != s.turn || ts.AtNS-s.lastNS > maxStepNS:
-		s.begin(Stay{turn: turn, sinceNS: ts.AtNS, delay: [2]int64{t.Kernel.RunDelayNS}}, ts.AtNS)
+		s.begin(Stay{turn: turn, sinceNS: ts.AtNS, delay: [2]int64{t.Kernel.RunDelayNS}})
 	case ts.State == gvl.Waiting:
 		s.waitNS += ts.AtNS - s.lastNS
 	}
-	s.lastNS, s.untilNS = ts.AtNS, ts.AtNS
+	s.lastNS, s.untilNS, s.stack = ts.AtNS, ts.AtNS, t.Stack
 	if ts.State.Held() {
 		s.untilNS = min(ts.AtNS, t.Kernel.CPUAtNS)
 	}
 	s.delay[1] = t.Kernel.RunDelayNS
-	s.stack = ts.Stack
 	s.readings++
-}
-
-// begin begins the next stay, and keeps the one that has ended if it was long.
-func (s *Stay) begin(next Stay, nowNS int64) {
-	next.ended = s.ended
-	if ns := s.long(); ns > 0 {
-		next.ended = append(next.ended, ended{s.lastNS, ns, s.stack})
-	}
-	old := 0
-	for old < len(next.ended) && (next.ended[old].atNS < nowNS-OverNS || len(next.ended)-old > maxStays) {
-		old++
-	}
-	next.ended = slices.Delete(next.ended, 0, old)
-	*s = next
-}
-
-// Often returns for how long, in ns, the thread has run single fibers for a tenth of a second or longer each. It covers
-// the OverNS up to the last reading. It also returns the longest of these stays, in ns, their number, and the stack of
-// the last one.
-func (s *Stay) Often() (sum, longest int64, n int, stack sampler.StackID) {
-	add := func(ns int64, of sampler.StackID) {
-		sum, longest, n, stack = sum+ns, max(longest, ns), n+1, of
-	}
-	for _, x := range s.ended {
-		add(x.ns, x.stack)
-	}
-	if ns := s.long(); ns > 0 {
-		add(ns, s.stack)
-	}
-	return min(sum, OverNS), longest, n, stack
-}
-
-// long returns how long the stay has lasted so far, in ns, or zero if it is not a long one.
-func (s *Stay) long() int64 {
-	if ns := s.own(); s.readings >= longReadings && ns >= longNS {
-		return ns
-	}
-	return 0
-}
-
-// own is the time of the stay without the thread's waits for the GVL and for a CPU, in ns.
-func (s *Stay) own() int64 {
-	return max(s.untilNS-s.sinceNS-s.waitNS-(s.delay[1]-s.delay[0]), 0)
 }
 
 // NS returns how long the thread has run the fiber, in ns, without its waits for the GVL and for a CPU. It is zero if
@@ -123,5 +76,46 @@ func (s *Stay) NS() int64 {
 	if s.readings < leastReadings {
 		return 0
 	}
-	return s.own()
+	return s.net()
+}
+
+// net is NS whatever the number of readings.
+func (s *Stay) net() int64 { return max(s.untilNS-s.sinceNS-s.waitNS-(s.delay[1]-s.delay[0]), 0) }
+
+// long reports whether the stay is a long one.
+func (s *Stay) long() bool { return s.readings >= longReadings && s.net() >= longNS }
+
+// begin ends the stay, keeps it if it was long, and begins the next one.
+func (s *Stay) begin(next Stay) {
+	next.ended = s.ended
+	if s.long() {
+		if len(next.ended) >= maxLong {
+			next.ended = slices.Delete(next.ended, 0, 1)
+		}
+		next.ended = append(next.ended, Span{s.sinceNS, s.lastNS, s.stack})
+	}
+	*s = next
+}
+
+// Long returns the long stays that ended at or after fromNS or have not ended: their number, the longest one, and the
+// part of their time since fromNS, in ns. Time without a CPU and waits for the GVL count, because the other fibers wait
+// meanwhile, too.
+func (s *Stay) Long(fromNS int64) (n int, ns int64, longest Span) {
+	add := func(x Span) {
+		if x.ToNS < fromNS {
+			return
+		}
+		n++
+		ns += x.ToNS - max(x.FromNS, fromNS)
+		if x.ToNS-x.FromNS > longest.ToNS-longest.FromNS {
+			longest = x
+		}
+	}
+	for _, x := range s.ended {
+		add(x)
+	}
+	if s.long() {
+		add(Span{s.sinceNS, s.lastNS, s.stack})
+	}
+	return n, ns, longest
 }

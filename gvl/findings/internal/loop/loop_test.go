@@ -49,46 +49,33 @@ func TestStay(t *testing.T) {
 	}
 }
 
-// TestOften: stays of a tenth of a second and longer add up over ten seconds, whichever fibers they are of. Short stays
-// do not.
-func TestOften(t *testing.T) {
+// TestLong: long stays of several fibers are counted from a time on, with the one in progress. Short ones are not.
+func TestLong(t *testing.T) {
 	const ms = int64(1e6)
 	for _, c := range []struct {
-		name           string
-		stayMS, loopMS int64
-		stepMS         int64
-		sumS           float64
-		longestMS      int64
+		name          string
+		eachMS, times int
+		n             int
+		ms            int64
+		longestMS     int64
 	}{
-		{"half a second each", 500, 10, 50, 8.9, 500},
-		{"the loop falls between two readings", 500, 0, 50, 9, 500},
-		{"half of the time", 300, 300, 20, 4.7, 300},
-		{"short turns", 60, 10, 20, 0, 0},
-		{"few readings", 150, 10, 80, 0, 0},
+		{"400 ms each", 400, 10, 5, 1950, 390},
+		{"100 ms each", 100, 40, 0, 0, 0},
 	} {
 		var s Stay
-		turn := sampler.ThreadBits(0)
-		now := ms
-		read := func(bits sampler.ThreadBits, state gvl.State) {
-			now += c.stepMS * ms
-			th := sampler.Thread{Bits: bits, Quality: sampler.StackFresh}
-			th.Kernel.CPUAtNS = now
-			s.Add(&th, &gvl.ThreadState{State: state, AtNS: now, Stack: 7}, false)
-		}
-		for now < 30e9 {
-			for at := int64(0); at < c.stayMS; at += c.stepMS {
-				read(sampler.BitLoopFiber|turn, gvl.Running)
-			}
-			turn ^= sampler.BitFiberTurn
-			for at := int64(0); at < c.loopMS; at += c.stepMS {
-				read(0, gvl.IO)
+		now, bits := int64(0), sampler.BitLoopFiber
+		for range c.times {
+			bits ^= sampler.BitFiberTurn
+			for range c.eachMS / 10 {
+				now += 10 * ms
+				th := sampler.Thread{Bits: bits, Quality: sampler.StackFresh, Stack: 7}
+				th.Kernel.CPUAtNS = now
+				s.Add(&th, &gvl.ThreadState{State: gvl.Running, AtNS: now}, false)
 			}
 		}
-		sum, longest, n, stack := s.Often()
-		if d := float64(sum)/1e9 - c.sumS; d > .6 || d < -.6 || longest > c.longestMS*ms || (n > 0) != (c.sumS > 0) ||
-			n > 0 && stack != 7 {
-			t.Errorf("%s: %.1f s in %d stays, the longest %d ms, stack %d; want %.1f s", c.name, float64(sum)/1e9, n,
-				longest/ms, stack, c.sumS)
+		n, ns, longest := s.Long(2005 * ms)
+		if n != c.n || ns/ms != c.ms || (longest.ToNS-longest.FromNS)/ms != c.longestMS || n > 0 && longest.Stack != 7 {
+			t.Errorf("%s: %d stays of %d ms, the longest %+v", c.name, n, ns/ms, longest)
 		}
 	}
 }
