@@ -23,6 +23,12 @@ type nativeWeights struct {
 func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	x := &c.native
 	stay := x.stays.Of(k.Thread)
+	if stay != nil && fromNS < stay.FromNS && stay.FromNS < toNS { // samples of an idle process are a second apart
+		before := w.timesOf(stay.FromNS-fromNS, toNS-fromNS)
+		c.put(fromNS, stay.FromNS, k, before)
+		c.put(stay.FromNS, toNS, k, w.minus(before))
+		return
+	}
 	if stay == nil || stay.Stack != k.Stack || !k.State.InNative() || fromNS < stay.FromNS || c.charges.late(k.Endpoint) {
 		c.release(k.Thread, 0)
 		c.emit(toNS, k, w)
