@@ -67,6 +67,9 @@ const loopTurns = 3
 // loopKeptInTurn is the hit about fibers each of which keeps the event loop of a thread for long.
 func loopKeptInTurn(w *window, id sampler.ThreadID, x *watch, behind int) hit {
 	n, ns, longest := x.loop.Long(w.nowNS - findingsWindowNS)
+	if n < loopTurns {
+		return hit{}
+	}
 	h := hit{
 		score: least(float64(n)/loopTurns, gvl.Ratio(ns, findingsWindowNS)/w.limits.loopShare,
 			float64(behind)/w.limits.loopFibers),

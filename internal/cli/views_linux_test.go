@@ -51,6 +51,7 @@ var heapStory = []struct{ press, see string }{
 	{"b", "Largest Strings"},
 	{"\x7f", "per second"},
 	{"\x1b[C", "T_STRING"},
+	{"\x1b[C", "slots of"},
 	{"\x1b[C", "Resident memory"},
 	{"1", "GVL held by"},
 }
