@@ -214,16 +214,18 @@ func TestOtherWaits(t *testing.T) {
 	})
 	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection", "longest wait 5.75 s in")
 
-	// The thread that has the connection asks another service meanwhile.
+	// The thread that has the connection asks another service meanwhile. Sidekiq's scheduler sleeps in a pool of its own.
 	s = newScene(t)
 	s.named(3, "worker-3", false)
 	checkout := s.stack("c:Thread::ConditionVariable#wait", "ConnectionPool::TimedStack#pop", "ConnectionPool#checkout", "ConnectionPool#with",
 		"Job#perform")
 	renders := s.stack("c:IO#wait_readable", "Renderer.render", "block in Job#perform", "block (2 levels) in ConnectionPool#with", "Job#perform")
+	scheduler := s.stack("c:Thread::ConditionVariable#wait", "ConnectionPool::TimedStack#pop", "Sidekiq::Scheduled::Poller#initial_wait")
 	s.play(6*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		return 0, []sampler.Thread{s.at(gvltest.Asleep(1, sampler.Stopped, sampler.BlockConditionVariable), checkout),
 			s.at(gvltest.Asleep(2, sampler.Stopped, sampler.BlockConditionVariable), checkout),
-			s.at(gvltest.Answered(gvltest.Released(3), s.now, "read", 9, 0), renders)}
+			s.at(gvltest.Answered(gvltest.Released(3), s.now, "read", 9, 0), renders),
+			s.at(gvltest.Asleep(4, sampler.Stopped, sampler.BlockConditionVariable), scheduler)}
 	})
 	s.want("holders of a pool", []string{"pool_wait"}, "2 threads wait for a connection",
 		"; 1 thread has one: worker-3 in Renderer.render → IO#wait_readable")

@@ -70,8 +70,8 @@ func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 		}
 	}
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
-		if x.waitsForPool(ts.State) {
-			return false
+		if x.waitsForPool(ts.State) || x.idle {
+			return false // Sidekiq's scheduler sleeps in a pool of its own (scheduled.rb, Sidekiq 6)
 		}
 		for m := range w.poolMethods(x.stack) {
 			if methods[m] {
