@@ -214,7 +214,7 @@ func TestOtherWaits(t *testing.T) {
 	})
 	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection", "longest wait 5.75 s in")
 
-	// The thread that has the connection asks another service meanwhile. Sidekiq's scheduler sleeps in a pool of its own.
+	// The thread that has the connection asks another service meanwhile. Sidekiq's scheduler sleeps in its own pool.
 	s = newScene(t)
 	s.named(3, "worker-3", false)
 	checkout := s.stack("c:Thread::ConditionVariable#wait", "ConnectionPool::TimedStack#pop", "ConnectionPool#checkout", "ConnectionPool#with",
