@@ -47,8 +47,8 @@ func TestSameAsSlices(t *testing.T) {
 // BenchmarkSort compares the time of 1,000 elements of 48 bytes.
 func BenchmarkSort(b *testing.B) {
 	type row struct {
-		key  int64
-		rest [40]byte
+		key int64
+		_   [40]byte
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	list := make([]row, 1000)
