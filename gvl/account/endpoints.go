@@ -199,6 +199,7 @@ func (s *endpointSum) merge(o *endpointSum) {
 type endpointTable struct {
 	second int64
 	sums   map[endpointKey]*endpointSum
+	begun  begunCount
 	// routes are the names that stand for others (Dictionary.Routes). It is nil while time can still get another name.
 	routes map[string]string
 }
@@ -242,7 +243,7 @@ func (e *endpointSums) recentOf(second int64) *endpointTable {
 		return nil
 	}
 	if t.second < second || t.sums == nil {
-		t.second, t.sums = second, make(map[endpointKey]*endpointSum)
+		t.second, t.sums, t.begun = second, make(map[endpointKey]*endpointSum), begunCount{}
 	}
 	return t
 }
@@ -301,6 +302,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	first, last := fromNS/1e9, toNS/1e9
 	all := endpointTable{sums: make(map[endpointKey]*endpointSum), routes: r.dict.Routes()}
 	if whole {
+		all.begun = r.endpoints.run.begun
 		for k, s := range r.endpoints.run.sums {
 			all.sum(k, maxEndpoints).merge(s)
 		}
@@ -308,6 +310,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 		fromNS, toNS = max(first*1e9, r.firstNS), min((last+1)*1e9, r.nowNS)
 		for i := range r.endpoints.recent {
 			if t := &r.endpoints.recent[i]; t.second >= first && t.second <= last {
+				all.begun.merge(t.begun)
 				for k, s := range t.sums {
 					all.sum(k, maxEndpoints).merge(s)
 				}
@@ -341,6 +344,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 		}
 		out = append(out, e)
 	}
+	all.begun.mark(out)
 	sorting.By(out, compareEndpoints)
 	return out
 }
