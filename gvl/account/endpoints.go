@@ -152,6 +152,7 @@ func (r *Requests) secondOf(q *openRequest, second int64) *endpointSecond {
 type endpointSum struct {
 	endpointSecond
 	ended, running int
+	brief          int // of ended, see Request.brief
 	durations      gvl.Histogram
 	longestNS      int64
 	longestAtLeast bool
@@ -167,6 +168,9 @@ func (s *endpointSum) seen(q *Request) {
 		s.running++
 	} else {
 		s.ended++
+		if q.brief() {
+			s.brief++
+		}
 		if !q.AtLeast && !q.Late {
 			s.durations.Add(q.DurationNS())
 			s.slackNS += q.SlackNS
@@ -188,6 +192,7 @@ func (s *endpointSum) longest(ns int64, atLeast bool) {
 func (s *endpointSum) merge(o *endpointSum) {
 	s.endpointSecond.merge(&o.endpointSecond)
 	s.ended += o.ended
+	s.brief += o.brief
 	s.running += o.running
 	s.durations.Merge(&o.durations)
 	s.queued.Merge(&o.queued)
@@ -333,7 +338,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 			continue
 		}
 		e := Endpoint{
-			Kind: k.kind, Name: k.name, Other: k.other, Ended: s.ended, Running: s.running, Durations: s.durations, Queued: s.queued, LongestNS: s.longestNS,
+			Kind: k.kind, Name: k.name, Other: k.other, Ended: s.ended, brief: s.brief, Running: s.running, Durations: s.durations, Queued: s.queued, LongestNS: s.longestNS,
 			LongestAtLeast: s.longestAtLeast, NS: s.ns, Peers: r.sumsByPeer(s.peers), BlameNS: s.blameNS, FiberNS: s.fiberNS,
 		}
 		if n, _ := s.durations.Count(); n > 0 {

@@ -11,7 +11,22 @@ const (
 	// copiedShare is the share of the ended requests whose begins must be known from changes. The number of missed
 	// requests is known only then.
 	copiedShare = .9
+	// tickNS is the time between two records of a thread that keeps its CPU, in ns. They are made at ticks of the
+	// CPU's clock, at about 100 Hz. A request that begins and ends in between has no record.
+	tickNS = 10e6
 )
+
+// brief reports whether a request has run all the time, and was about as short as the time between two ticks. Others
+// like it have no record.
+func (q *Request) brief() bool {
+	slept := q.FiberNS
+	for s, ns := range q.NS {
+		if s := gvl.State(s); s != gvl.Running && s != gvl.GC {
+			slept += ns
+		}
+	}
+	return q.DurationNS() < 2*tickNS && 2*slept < q.DurationNS()
+}
 
 // begunCount counts the requests whose begins are known from changes. missed is the number of those that were not seen.
 type begunCount struct{ begun, missed int }
@@ -43,12 +58,16 @@ func AtLeast(list []Endpoint) bool {
 }
 
 // atLeast is the rule. ended is the number of all requests that were seen to end. If changes show the begins, they show
-// how many were missed. Otherwise a request is missed if it begins and ends between two readings of its thread.
-// SlackNS is the mean time between two such readings. If a part of the requests that were seen is not twice as long,
-// others are likely to be shorter, and missed.
+// how many were missed, but for brief ones. Otherwise a request is missed if it begins and ends between two readings
+// of its thread. SlackNS is the mean time between two such readings. If a part of the requests that were seen is not
+// twice as long, others are likely to be shorter, and missed.
 func (b begunCount) atLeast(ended int, list []Endpoint) bool {
 	if b.begun > 0 && float64(b.begun) >= copiedShare*float64(ended) {
-		return float64(b.missed) > mostMissed*float64(b.begun)
+		own, brief := 0, 0
+		for i := range list {
+			own, brief = own+list[i].Ended, brief+list[i].brief
+		}
+		return float64(b.missed) > mostMissed*float64(b.begun) || float64(brief) > mostMissed*float64(own)
 	}
 	var lengths gvl.Histogram
 	var slackNS, own int64

@@ -92,6 +92,7 @@ type Endpoint struct {
 	// PerSecond are lower bounds, and Durations are only of the requests that were seen.
 	PerSecond float64
 	AtLeast   bool
+	brief     int        // how many ended requests were brief
 	begun     begunCount // of all endpoints together
 }
 
