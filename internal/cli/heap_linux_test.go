@@ -2,10 +2,14 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/exporttest"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/report"
 )
@@ -64,6 +68,35 @@ func TestHeap(t *testing.T) {
 			t.Error("the content of a String is in the output")
 		}
 	}
+}
+
+// TestRecordHeap has the objects of a process on the page of a measurement. Two processes have a table each.
+func TestRecordHeap(t *testing.T) {
+	ruby := rubytest.One(t)
+	var pids []string
+	for range 2 {
+		p := ruby.Start(t, heapProgram, rubytest.Options{})
+		p.Expect(t, "ready")
+		pids = append(pids, strconv.Itoa(p.PID))
+	}
+	file := filepath.Join(t.TempDir(), "x.html")
+	run(t, "record", "-p", strings.Join(pids, ","), "-d", "300ms", "--heap", "-o", file).want(t, 0)
+	page, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(page), "secret") {
+		t.Fatal("the content of a String is on the page", err)
+	}
+	list := exporttest.PageList(t, page)
+	if len(list) != 2 {
+		t.Fatalf("%d processes", len(list))
+	}
+	for _, data := range list {
+		heap, _ := data["heap"].(map[string]any)
+		if text := fmt.Sprint(heap["classes"]); !strings.Contains(text, "name:Order") || !strings.Contains(text, "objects:4321") {
+			t.Error(text)
+		}
+	}
+	run(t, "record", pids[0], "--heap", "-o", filepath.Join(t.TempDir(), "x.svg")).want(t, 2, "--heap")
+	run(t, "record", pids[0], "--heap", "--when", "wait_p99>200ms", "-o", "x").want(t, 2, "--heap")
 }
 
 // TestHeapGrows measures a program that leaks beside short-lived objects. One Ruby is enough, because TestHeapGrowth
