@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
@@ -15,7 +16,7 @@ import (
 // Limits of a HeapGraph, in rows.
 const (
 	maxHolderPaths = 20
-	maxBiggest     = 10
+	maxBiggest     = heapgraph.ShownBig
 )
 
 // HeapGraph is who holds objects of a process. It can be written as text and as JSON.
@@ -23,6 +24,7 @@ type HeapGraph struct {
 	report.HeapGraph
 	program string
 	graph   *heapgraph.Graph
+	values  map[string]string // of Strings, by their addresses; empty unless they were asked for
 }
 
 // NewHeapGraph makes a HeapGraph without answers. Ask for them with Holders and Biggest.
@@ -81,6 +83,12 @@ func (h *HeapGraph) bigs(list []heapgraph.Big, equal bool) []report.HeapBig {
 		if equal {
 			x.Objects, x.WastedBytes = b.Objects, b.Wasted
 		}
+		if v, ok := h.graph.Values[b.Node]; ok {
+			if h.values == nil {
+				h.values = make(map[string]string)
+			}
+			h.values[x.Address] = valueText(v, b.Length)
+		}
 		out = append(out, x)
 	}
 	return out
@@ -115,12 +123,12 @@ func (h *HeapGraph) WriteText(w io.Writer) error {
 			list  []report.HeapBig
 		}{{"Largest Strings", x.Strings}, {"Largest Arrays", x.Arrays}, {"Largest Hashes", x.Hashes}} {
 			fmt.Fprintf(&b, "\n%s:\n", part.title)
-			writeBiggest(&b, part.list, false)
+			writeBiggest(&b, part.list, false, h.values)
 		}
 		c := &x.Copies
 		fmt.Fprintf(&b, "\n%s of %s Strings equal another one and waste %s:\n", units.Count(int64(c.Compared-c.Different)), units.Count(int64(c.Compared)),
 			units.FineBytes(int64(c.WastedBytes)))
-		writeBiggest(&b, c.Groups, true)
+		writeBiggest(&b, c.Groups, true, h.values)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -149,7 +157,7 @@ func writeHolders(b *strings.Builder, x *report.HeapHolders) {
 	b.WriteString("\nretained: what would be free without these objects. holder: without the first object of the path.\n")
 }
 
-func writeBiggest(b *strings.Builder, list []report.HeapBig, equal bool) {
+func writeBiggest(b *strings.Builder, list []report.HeapBig, equal bool, values map[string]string) {
 	rows := [][]string{{"bytes", "length", "retained", ""}}
 	if equal {
 		rows = [][]string{{"wasted", "equal", "length", ""}}
@@ -166,11 +174,28 @@ func writeBiggest(b *strings.Builder, list []report.HeapBig, equal bool) {
 		}
 		rows = append(rows, row)
 	}
-	writePaths(b, rows)
+	var below []string
+	for i := range list {
+		below = append(below, values[list[i].Address])
+	}
+	writePaths(b, rows, below...)
 }
 
-// writePaths writes rows whose last column is as wide as it is.
-func writePaths(b *strings.Builder, rows [][]string) {
+// ValueMark begins the lines of WriteText that have bytes of a String. No other line begins with it.
+const ValueMark = "    \""
+
+// valueText is a line with the first bytes of a String of the given length. No byte of it can control a terminal.
+func valueText(value string, length uint64) string {
+	text := strconv.Quote(value)
+	if uint64(len(value)) < length {
+		text += "…"
+	}
+	return ValueMark + flamegraph.Printable(text[1:])
+}
+
+// writePaths writes rows whose last column is as wide as it is. below has the lines below the rows behind the heading.
+// A line that is empty is left out.
+func writePaths(b *strings.Builder, rows [][]string, below ...string) {
 	rows[0][len(rows[0])-1] = "path"
 	var widths []int
 	for _, r := range rows {
@@ -181,11 +206,15 @@ func writePaths(b *strings.Builder, rows [][]string) {
 			widths[i] = max(widths[i], len(c))
 		}
 	}
-	for _, r := range rows {
+	for n, r := range rows {
 		for i, c := range r[:len(r)-1] {
 			fmt.Fprintf(b, "%*s  ", widths[i], c)
 		}
 		b.WriteString(flamegraph.Printable(r[len(r)-1]))
 		b.WriteByte('\n')
+		if n > 0 && n <= len(below) && below[n-1] != "" {
+			b.WriteString(below[n-1])
+			b.WriteByte('\n')
+		}
 	}
 }

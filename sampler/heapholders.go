@@ -12,6 +12,9 @@ type HolderOptions struct {
 	MaxObjects, MaxBytes uint64
 	// Contents has the bytes of Strings compared with each other. They are not kept.
 	Contents bool
+	// Values has the first bytes of the largest and of equal Strings read into Graph.Values. It needs Contents. Package
+	// live sets it from its Options.
+	Values bool
 	// Facts has Graph.Facts filled.
 	Facts bool
 	// ThreadName returns what may be shown of a thread's name. Nil shows all.

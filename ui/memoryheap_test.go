@@ -12,6 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
@@ -27,6 +28,7 @@ type fakeHeap struct {
 	refusal error
 	asked   []string
 	hurries bool
+	value   string // of a String
 }
 
 const heapStartNS = int64(5e9)
@@ -58,6 +60,9 @@ func (f *fakeHeap) Explain(_ context.Context, class string, hurry func() bool, p
 	}
 	text := class + ": 1,200 objects\n" + strings.Repeat("a line\n", 100) + "SessionStore::CACHE (Hash) → Session\n" +
 		strings.Repeat("Array → ", 12) + "the last of a long path\n"
+	if f.value != "" {
+		text += export.ValueMark + f.value + "\"\n"
+	}
 	return text, nil
 }
 
@@ -222,6 +227,40 @@ func TestMemoryNamesHolders(t *testing.T) {
 	s.press("esc")
 	s.count()
 	s.sees("not counted: the heap has too many objects", "String")
+}
+
+// TestMemoryShowsValuesOnTheScreen: the bytes of Strings are on the screen, and in no file of a snapshot. A
+// presentation hides them.
+func TestMemoryShowsValuesOnTheScreen(t *testing.T) {
+	f := new(fakeHeap)
+	s := heapScreen(t, f, scene.Options{Folder: t.TempDir()}, 120, 40, 2)
+	f.value = "secret of a String"
+	s.ran(s.press("b"))
+	s.press("end")
+	s.sees("secret of a String")
+	s.ran(s.press("s"))
+	files, _ := filepath.Glob(filepath.Join(s.model.Opt.Folder, "*", "*"))
+	if len(files) < 6 {
+		t.Errorf("the snapshot has %q", files)
+	}
+	pictures := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil || strings.Contains(string(text), "secret") {
+			t.Errorf("%s has the bytes of a String, or: %v", name, err)
+		}
+		if strings.Contains(string(text), "(value not shown)") {
+			pictures++
+		}
+	}
+	if pictures == 0 {
+		t.Error("no picture of the answer is in the snapshot")
+	}
+	s.sees("secret of a String")
+	s.press("P")
+	s.misses("secret of a String")
+	s.press("P")
+	s.sees("secret of a String")
 }
 
 // TestMemoryShowsItsParts shows how full the pages are, and what the memory consists of. Each part has its growth and a

@@ -54,7 +54,7 @@ func save(m *Model) tea.Cmd {
 		SVGTitle:      m.Process.Name() + " · " + style.MetricName(m.Flame.Metric) + " · " + at.Format("2006-01-02 15:04:05"),
 		SVGColors:     m.Flame.SVGColors(m.Theme, m.Dict.View()),
 		Summary:       summary(m) + pageHint,
-		Screen:        picturedCells(m),
+		Screen:        screenToSave(m),
 		ScreenOptions: screenOptions(&m.Theme, m.Process.Name()),
 	}
 	// The copies are made here: the views go on changing while the files are written.
@@ -89,6 +89,16 @@ func save(m *Model) tea.Cmd {
 		path, err := saveSnapshot(folder, s)
 		return savedMsg{store.Absolute(path), without, err}
 	}
+}
+
+// screenToSave returns the screen without the values of objects.
+func screenToSave(m *Model) snapshot.Screen {
+	m.Saving = true
+	m.Draw()
+	s := picturedCells(m)
+	m.Saving = false
+	m.Draw()
+	return s
 }
 
 // profileOf makes a profile of what the history has of a time span, as `ddtop record` does, with a tracer's spans

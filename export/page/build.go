@@ -35,6 +35,7 @@ const (
 	partFigures = iota
 	partCycles
 	partDumps
+	partHeap
 	partSingle
 	partWaits
 	partLocks
@@ -47,7 +48,7 @@ const (
 
 // partNames are what the page calls the parts that it leaves out. tables.js and dump.js know some of the names.
 var partNames = [...]string{
-	partFigures: "all figures as text", partCycles: "collections by time", partDumps: "thread dumps", partSingle: "single requests",
+	partFigures: "all figures as text", partCycles: "collections by time", partDumps: "thread dumps", partHeap: "objects", partSingle: "single requests",
 	partWaits: "blame and single waits", partLocks: "locks", partWeights: "the flamegraph, threads by time",
 	partLanes: "the lanes of threads", partRoutes: "routes and jobs", partNotes: "notes", partFindings: "findings",
 }
@@ -201,7 +202,7 @@ func (b *incidentBuilder) build() *incidentData {
 		o.Served = append(o.Served, b.words(name))
 	}
 	for _, add := range []func(){
-		b.addThreads, b.addSlices, b.addDumps, b.addFindings, b.addBlame, b.addRequests, b.addLocks, b.addGC, b.addNotes,
+		b.addThreads, b.addSlices, b.addDumps, b.addFindings, b.addBlame, b.addRequests, b.addLocks, b.addGC, b.addHeap, b.addNotes,
 	} {
 		add()
 	}

@@ -36,6 +36,8 @@ type Incident struct {
 	Notes []sampler.Note
 	// AllFrames is whether the flamegraph begins with all frames and threads at rest, not with own code first.
 	AllFrames bool
+	// Heap is a count of the live objects. The page has no table of them if it is nil.
+	Heap *export.Heap
 }
 
 // NewIncident returns an Incident of the target p, whose samples' IDs point into dict. r are the findings' rules; nil

@@ -37,7 +37,7 @@
   }
   listeners.push(function (what) { if (what !== "at" && what !== "view") scope(); });
 
-  var parts = [["findings", "Findings"], ["timeline", "Timeline"], ["code", "Where time went"], ["threads", "Threads"], ["requests", "Requests"], ["waits", "GVL"], ["locks", "Locks"], ["gc", "GC"], ["dump", "Thread dump"], ["limits", "What is not here"]];
+  var parts = [["findings", "Findings"], ["timeline", "Timeline"], ["code", "Where time went"], ["threads", "Threads"], ["requests", "Requests"], ["waits", "GVL"], ["locks", "Locks"], ["gc", "GC"]].concat(D.heap ? [["objects", "Objects"]] : [], [["dump", "Thread dump"], ["limits", "What is not here"]]);
   // What did not fit on the page, of which process.
   function leftOut() {
     return ALL.filter(function (p) { return p.left.length; }).map(function (p) { return p.title + " [" + p.pid + "]: the page is full, so these are left out: " + p.left.join(", "); });
@@ -62,7 +62,7 @@
     el("main", {}, shared(), findings(), facts(D.head),
       D.notes.length ? section("notes", "Notes", el("ul", { class: "plain" }, D.notes.map(function (n) { return el("li", {}, timeLink(n.at), " ", n.text); }))) : null,
       time.node, el("div", { class: "scope noprint" }, el("div", { class: "bar" }, scopeText, clear)),
-      flame.node, list.node, served.node, capacity(), waits(), locks(), collector(), instant.node,
+      flame.node, list.node, served.node, capacity(), waits(), locks(), collector(), objects(), instant.node,
       section("limits", "What is not here, and what is uncertain", el("ul", { class: "plain" }, leftOut().concat(D.limits).map(function (l) { return el("li", {}, l); })),
         el("details", {}, el("summary", {}, "All figures as text"), el("pre", {}, D.stat)))));
 

@@ -57,8 +57,10 @@ type incidentData struct {
 	Running  []incidentLong       `json:"running"`
 	Locks    []incidentLockRow    `json:"locks"`
 	GC       incidentCollecting   `json:"gc"`
-	Texts    []string             `json:"texts"`
-	Dumps    []incidentInstant    `json:"dumps"`
+	// Heap is missing if no objects were counted.
+	Heap  *incidentHeap     `json:"heap,omitempty"`
+	Texts []string          `json:"texts"`
+	Dumps []incidentInstant `json:"dumps"`
 }
 
 // incidentFact is a figure of the whole time: its name, its value, its meaning.
@@ -204,6 +206,26 @@ type incidentCollecting struct {
 	Payers   []incidentPlace `json:"payers"`
 	// Cycles are three numbers each: when it was seen, 1 for a major one, the text of why.
 	Cycles []int64 `json:"cycles"`
+}
+
+// incidentHeap is the live objects by class. Said says how they were counted, and what is uncertain.
+type incidentHeap struct {
+	Said    []string        `json:"said"`
+	Classes []incidentClass `json:"classes"`
+}
+
+// incidentClass is the objects of a class. PerSecond is zero if the class does not grow. Suspect is true for the
+// growing class to look at first.
+type incidentClass struct {
+	Name      string  `json:"name"`
+	Objects   uint64  `json:"objects"`
+	Old       uint64  `json:"old"`
+	Bytes     uint64  `json:"bytes"`
+	Size      string  `json:"size"`
+	Share     float64 `json:"share"`
+	PerSecond float64 `json:"rate"`
+	Growth    string  `json:"growth"`
+	Suspect   bool    `json:"suspect"`
 }
 
 type incidentPlace struct {

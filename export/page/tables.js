@@ -1,4 +1,4 @@
-// Findings, threads, requests, waits, locks and collections.
+// Findings, threads, requests, waits, locks, collections and objects.
 
 function threadLink(i, text) {
   if (i < 0) return text || "–";
@@ -199,6 +199,19 @@ function locks() {
 
 function facts(list) {
   return el("div", { class: "facts" }, list.map(function (f) { return el("div", { class: "fact" }, el("span", {}, f.name), el("b", {}, f.value), el("span", {}, f.about)); }));
+}
+
+// objects is the table of live objects by class. Most pages have none, because no objects were counted.
+function objects() {
+  if (!D.heap) return null;
+  return section("objects", "Objects", D.heap.said.map(function (s) { return el("p", { class: "dim small" }, s); }), table("objects-table", [
+    { head: "class", sort: function (c) { return c.name; }, cell: function (c) { return c.suspect ? [el("b", {}, c.name), " ← look at this first"] : c.name; } },
+    { head: "objects", num: true, sort: function (c) { return c.objects; }, cell: function (c) { return c.objects; } },
+    { head: "old", num: true, sort: function (c) { return c.old; }, cell: function (c) { return c.old; } },
+    { head: "bytes", num: true, sort: function (c) { return c.bytes; }, cell: function (c) { return c.size; } },
+    { head: "share", num: true, sort: function (c) { return c.share; }, cell: function (c) { return pct(c.share, 1); } },
+    { head: "growth", sort: function (c) { return c.rate; }, cell: function (c) { return c.growth || "·"; } }
+  ], D.heap.classes, -1));
 }
 
 function collector() {

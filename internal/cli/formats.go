@@ -20,12 +20,13 @@ import (
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-const collapsedFormat = "collapsed"
+const collapsedFormat, htmlFormat = "collapsed", "html"
 
 // recordingFormat is ddtop's own format, which is written during the measurement.
 const recordingFormat = "ddtop"
@@ -67,6 +68,7 @@ type job struct {
 	noted func(note string)
 	out   run.Output
 	std   run.Streams
+	heaps *heaps.Readers // of record --heap; nil counts no objects
 }
 
 // oneProcess is part of the writers whose files hold one process.
@@ -107,7 +109,7 @@ func profileFormats() []format {
 			writer: profileOf{one: profile.WriteCallgrind, make: profile.WriteCallgrindOf},
 		},
 		{
-			name: "html", about: "a page of an incident for any browser: findings, timeline, flamegraph, requests, dumps", ends: []string{".html", ".htm"}, timed: true,
+			name: htmlFormat, about: "a page of an incident for any browser: findings, timeline, flamegraph, requests, dumps", ends: []string{".html", ".htm"}, timed: true,
 			writer: incidentPage{},
 		},
 		{
@@ -187,9 +189,10 @@ func (incidentPage) measure(
 ) (*page.Incident, string, error) {
 	n := page.NewIncident(src.Process(), src.Dictionary(), j.rules)
 	n.AllFrames = j.allFrames
+	counted := j.heaps.During(ctx, src.Process(), length, j.std.Say)
 	note, err := run.SampleFor(ctx, src, length, n.Feed)
 	n.Finish()
-	n.Notes = j.notes
+	n.Notes, n.Heap = j.notes, counted()
 	return n, note, err
 }
 
@@ -365,7 +368,7 @@ func (f *allFramesFlag) addAllFrames(cmd *cobra.Command) {
 }
 
 func (f *allFramesFlag) checkAllFrames(format string) error {
-	if f.allFrames && format != "svg" && format != "html" {
+	if f.allFrames && format != "svg" && format != htmlFormat {
 		return flags.Usagef("--all-frames is of svg and html, not of %s", format)
 	}
 	return nil

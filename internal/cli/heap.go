@@ -50,7 +50,8 @@ With -o FILE ddtop writes all objects as ObjectSpace.dump_all does, but without 
 own and Ruby's: "ddtop heap a.json" shows the same tables, "ddtop heap a.json b.json" what grew. With --core FILE
 ddtop reads a core file that the kernel or gcore wrote.
 
-ddtop shows the sizes and classes of objects, and never what they hold.`,
+ddtop shows the sizes and classes of objects, and not what they hold. With --biggest --values it also shows the first 64
+bytes of Strings. They are in no file that ddtop writes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			core, err := f.coreFlags.check(cmd)
 			switch {
@@ -58,6 +59,8 @@ ddtop shows the sizes and classes of objects, and never what they hold.`,
 				return err
 			case core && (len(args) > 0 || f.children):
 				return flags.Usagef("--core FILE takes no process and no other file")
+			case f.values && (!f.graph.Biggest || f.asJSON || heaps.AreFiles(args)):
+				return flags.Usagef("--values goes with --biggest of a process or core, as text: values are in no file and no JSON")
 			case heaps.AreFiles(args) && (f.length.Value > 0 || f.several() || len(f.pids) > 0 || f.out != ""):
 				return flags.Usagef("-d, -o, -p and --children are of a process, not of a file")
 			case heaps.AreFiles(args):
@@ -70,6 +73,7 @@ ddtop shows the sizes and classes of objects, and never what they hold.`,
 				}
 			}
 			if core {
+				f.readValues = f.values
 				src, err := f.openCore(cmd.Context(), std)
 				if err != nil {
 					return err

@@ -2,10 +2,14 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/exporttest"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/report"
 )
@@ -66,6 +70,35 @@ func TestHeap(t *testing.T) {
 	}
 }
 
+// TestRecordHeap has the objects of a process on the page of a measurement. Two processes have a table each.
+func TestRecordHeap(t *testing.T) {
+	ruby := rubytest.One(t)
+	var pids []string
+	for range 2 {
+		p := ruby.Start(t, heapProgram, rubytest.Options{})
+		p.Expect(t, "ready")
+		pids = append(pids, strconv.Itoa(p.PID))
+	}
+	file := filepath.Join(t.TempDir(), "x.html")
+	run(t, "record", "-p", strings.Join(pids, ","), "-d", "300ms", "--heap", "-o", file).want(t, 0)
+	page, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(page), "secret") {
+		t.Fatal("the content of a String is on the page", err)
+	}
+	list := exporttest.PageList(t, page)
+	if len(list) != 2 {
+		t.Fatalf("%d processes", len(list))
+	}
+	for _, data := range list {
+		heap, _ := data["heap"].(map[string]any)
+		if text := fmt.Sprint(heap["classes"]); !strings.Contains(text, "name:Order") || !strings.Contains(text, "objects:4321") {
+			t.Error(text)
+		}
+	}
+	run(t, "record", pids[0], "--heap", "-o", filepath.Join(t.TempDir(), "x.svg")).want(t, 2, "--heap")
+	run(t, "record", pids[0], "--heap", "--when", "wait_p99>200ms", "-o", "x").want(t, 2, "--heap")
+}
+
 // TestHeapGrows measures a program that leaks beside short-lived objects. One Ruby is enough, because TestHeapGrowth
 // has the same rules on all.
 func TestHeapGrows(t *testing.T) {
@@ -109,6 +142,7 @@ class Session; def initialize(i); @data = "secret-value-#{i}" + "x" * 100; @user
 class Alone; end
 2000.times { |i| (Store::CACHE[i] ||= []) << Session.new(i) }
 BIG = "secret" * 100_000
+HOSTILE = Array.new(3) { ("hostile \"\e]0;\a\u202e\xff" + "y" * 3900) }
 Thread.new { sleep }.name = "secret thread"
 puts "ready"; $stdout.flush; $stdin.gets`
 
@@ -148,7 +182,17 @@ func TestHeapHolders(t *testing.T) {
 	if !strings.Contains(text.out, "Store::CACHE (Hash) → Array → Session") || !strings.Contains(text.out, "Largest Strings:") {
 		t.Error(text.out)
 	}
-	for _, out := range []string{js.out, text.out} {
+	// What a String holds is shown if it was asked for. The Strings that are equal begin with quotes and escapes.
+	values := run(t, "heap", pid, "--biggest", "--values", "--overhead", "off")
+	values.want(t, 0)
+	if !strings.Contains(values.out, "\n    \"secretsecretsecretsecretsecretsecretsecretsecretsecretsecretsecr\"…\n") ||
+		!strings.Contains(values.out, `"hostile \"\x1b]0;\a\u202e\xff`) {
+		t.Error(values.out)
+	}
+	exporttest.CheckPrintable(t, "values", values.out)
+	redacted := run(t, "heap", pid, "--biggest", "--values", "--redact", "--overhead", "off")
+	redacted.want(t, 0)
+	for _, out := range []string{js.out, text.out, redacted.out} {
 		if strings.Contains(out, "secret-") || strings.Contains(out, "secretsecret") {
 			t.Error("the content of a String is in the output")
 		}
@@ -163,6 +207,9 @@ func TestHeapHolders(t *testing.T) {
 		{[]string{"--holders", "Session", "--max-objects", "100"}, 1, "--max-objects"},
 		{[]string{"--holders", "Session", "--max-memory", "100kB"}, 1, "--max-memory"},
 		{[]string{"--biggest", "-d", "3s"}, 2, "choose"},
+		{[]string{"--values"}, 2, "--values goes with --biggest"},
+		{[]string{"--values", "--biggest", "--json"}, 2, "--values goes with --biggest"},
+		{[]string{"--values", "-o", filepath.Join(t.TempDir(), "x.json")}, 2, "--values goes with --biggest"},
 		{[]string{"--biggest", "--children"}, 2, "one process"},
 	} {
 		run(t, append([]string{"heap", pid, "--overhead", "off"}, c.args...)...).want(t, c.code, c.say)

@@ -272,6 +272,11 @@ func TestHeapOfCore(t *testing.T) {
 	if !strings.Contains(text.out, "Store::CACHE (Hash) → Array → Session") || strings.Contains(text.out, "secret") {
 		t.Error(text.out)
 	}
+	values := run(t, "heap", "--core", core, "--biggest", "--values")
+	values.want(t, 0)
+	if !strings.Contains(values.out, "\n    \"secretsecret") {
+		t.Error(values.out)
+	}
 	file := filepath.Join(dir, "x.json")
 	run(t, "heap", "--core", core, "-o", file).want(t, 0)
 	sessions := 0

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -150,6 +151,15 @@ func TestPageInBrowser(t *testing.T) {
 		b.click("#inverted")
 		b.until(cells("PQgetResult") + `.length === 0 && document.querySelectorAll("#flame .cell").length > 1`)
 		b.click("#inverted")
+	})
+	counted := filepath.Join(t.TempDir(), "counted.html")
+	p := rubytest.One(t).Start(t, heapProgram, rubytest.Options{})
+	p.Expect(t, "ready")
+	run(t, "record", strconv.Itoa(p.PID), "-d", "300ms", "--heap", "-o", counted).want(t, 0)
+	b.step(t, "a page without a count of objects has no table of them", func() { b.until(`!document.querySelector("#objects")`) })
+	b.open(counted, false)
+	b.step(t, "objects by class", func() {
+		b.until(`Array.from(document.querySelectorAll("#objects-table tbody tr")).some(r => r.textContent.startsWith("Order4321"))`)
 	})
 	difference := filepath.Join(t.TempDir(), "difference.html")
 	run(t, "diff", pictured("healthy"), pictured("hog"), "-o", difference).want(t, 0)

@@ -180,7 +180,7 @@ func TestPushRedacts(t *testing.T) {
 	s := httptest.NewServer(in)
 	t.Cleanup(s.Close)
 	captures, profiles := filepath.Join(dir, "captures"), filepath.Join(dir, "profiles")
-	p := startPush(t, "-p", strconv.Itoa(ruby.PID), "--redact", "--to", "file://"+profiles, "--alert", s.URL, "--capture", captures)
+	p := startPush(t, "-p", strconv.Itoa(ruby.PID), "--redact", "--heap", "--to", "file://"+profiles, "--alert", s.URL, "--capture", captures)
 	p.await(t, "a message", func() bool { return len(in.at("/")) > 0 })
 	ruby.CloseStdin(t)
 	if err := p.cmd.Wait(); err != nil {
@@ -207,8 +207,8 @@ func TestPushRedacts(t *testing.T) {
 		names = append(names, info.Name)
 	}
 	page, err := os.ReadFile(m[0].Page)
-	if err != nil {
-		t.Error(err)
+	if err != nil || !strings.Contains(string(page), `"name":"String","objects":`) {
+		t.Error("the page has no table of objects", err)
 	}
 	all := fmt.Sprint(r.Process(), names, r.Notes(), string(page), p.log, in.at("/"))
 	for _, list := range profilesIn(t, profiles) {

@@ -16,6 +16,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
@@ -29,6 +30,7 @@ type recordFlags struct {
 	endpoint       flags.Endpoint
 	when           whenFlags
 	output         string
+	heap           bool
 	format, metric string
 }
 
@@ -65,6 +67,7 @@ come. If FILE exists, the new file is FILE.partial until it is complete.
 	f.addPprof(cmd)
 	f.endpoint.AddTo(cmd)
 	f.when.addWhen(cmd)
+	cmd.Flags().BoolVar(&f.heap, "heap", false, "of html: count live objects meanwhile, and add a table of their classes")
 	std.Redact.AddTo(cmd)
 	std.Own.AddTo(cmd)
 	return cmd
@@ -72,6 +75,9 @@ come. If FILE exists, the new file is FILE.partial until it is complete.
 
 func (f *recordFlags) run(cmd *cobra.Command, words []string, std run.Streams) error {
 	if waits, err := f.when.given(cmd); waits || err != nil {
+		if err == nil && f.heap {
+			return flags.Usagef("--heap is of a page, and --when writes recordings")
+		}
 		if err == nil {
 			err = f.watch(cmd, words, std)
 		}
@@ -91,6 +97,9 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std run.Streams) e
 		f.checkOwn(f.format, collapsedFormat), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
+	if f.heap && format.name != htmlFormat {
+		return flags.Usagef("--heap adds a table to html: %s has no place for it", format.name)
+	}
 	if err := out.Check(cmd.CommandPath(), format.binary, std); err != nil {
 		return err
 	}
@@ -98,6 +107,10 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std run.Streams) e
 		return err
 	}
 	j := &job{length: f.length.Value, metric: metric, own: f.own, allFrames: f.allFrames, stamped: f.timeline, endpoint: &f.endpoint, out: out, std: std}
+	if f.heap {
+		j.heaps = heaps.NewReaders(f.attaching(nil))
+		defer j.heaps.Close()
+	}
 	if f.several() {
 		if err := format.checkGroup(format.name, j); err != nil {
 			return err

@@ -5,6 +5,12 @@ import (
 	"slices"
 )
 
+// ShownBig is how many large objects of a type are shown, and MaxValue bounds the bytes of a String that are shown.
+const (
+	ShownBig = 10
+	MaxValue = 64
+)
+
 // Big is one large object, or several equal Strings of which it is the first.
 type Big struct {
 	Node     uint32

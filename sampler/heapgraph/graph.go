@@ -59,6 +59,9 @@ type Graph struct {
 	Names, Labels []string
 	// Facts has more of each node. It is empty unless it was asked for.
 	Facts []Fact
+	// Values has the first MaxValue bytes of the Strings that Largest and Copies return first, by their nodes. It is
+	// empty unless it was asked for. It is for the screen, and must be in no file.
+	Values map[uint32]string
 	// Roots are in the order in which paths prefer them.
 	Roots []Root
 	// Cut means that some references were left out because there are too many.

@@ -30,6 +30,7 @@ type Core struct {
 	names  *redact.Redactor
 	own    *own.Code
 	reader *ruby.Reader
+	values bool // Options.Values, unless names are left out
 }
 
 // OpenCore finds the Ruby VM in a core file. files gives the places of the mapped files. Of opts it uses only
@@ -42,7 +43,7 @@ func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Opt
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{core: core, dict: opts.Dictionary, names: opts.Redactor, own: opts.OwnCode}
+	c := &Core{core: core, dict: opts.Dictionary, names: opts.Redactor, own: opts.OwnCode, values: opts.Values && opts.Redactor == nil}
 	if err := c.open(ctx, opts); err != nil {
 		c.Close()
 		if missing := core.Missing(); missing > 0 {
@@ -134,7 +135,7 @@ func (c *Core) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
 
 // HeapGraph copies the objects in the core file with their references, as the function HeapGraph does.
 func (c *Core) HeapGraph(ctx context.Context, o sampler.HolderOptions) (*heapgraph.Graph, sampler.HolderInfo, error) {
-	o.ThreadName = c.names.ThreadName
+	o.ThreadName, o.Values = c.names.ThreadName, c.values
 	return c.reader.HeapGraph(ctx, o, func() {})
 }
 

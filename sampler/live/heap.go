@@ -33,7 +33,7 @@ func (s *Source) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
 func HeapGraph(ctx context.Context, s *Source, o sampler.HolderOptions) (*heapgraph.Graph, sampler.HolderInfo, error) {
 	var cpu int64
 	var info sampler.HolderInfo
-	o.ThreadName = s.names.ThreadName
+	o.ThreadName, o.Values = s.names.ThreadName, s.values
 	g, err := paced(ctx, s, &cpu, func(ctx context.Context, rest func()) (g *heapgraph.Graph, err error) {
 		g, info, err = s.reader.HeapGraph(ctx, o, func() {
 			if o.Hurry == nil || !o.Hurry() {

@@ -179,6 +179,7 @@ func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Sour
 	pid := proc.PID()
 	s := &Source{left: make(chan struct{})}
 	s.proc, s.dict, s.names, s.debug = proc, opts.Dictionary, opts.Redactor, opts.Debug
+	s.values = opts.Values && opts.Redactor == nil
 	s.watch = new(sampler.NativeWatch)
 	s.procs, s.budget, s.reading = opts.procs, opts.budget, apart.NewLane(pid)
 	s.exact.opening, s.exact.closing = apart.NewLane(pid), make(chan struct{})

@@ -68,6 +68,7 @@ type subject struct {
 	dict   *sampler.Dictionary
 	shown  *sampler.Dictionary // dict, as names and Options.OwnCode leave it
 	names  *redact.Redactor
+	values bool // Options.Values, unless names are left out
 	debug  *debuginfod.Client
 	reader *ruby.Reader
 	spaces *kernel.Namespace

@@ -14,6 +14,9 @@ import (
 // HidesNames reports whether directories, users and hosts are not to be seen.
 func (sc *Scene) HidesNames() bool { return sc.Presenting || sc.Opt.Redactor != nil }
 
+// HidesValues reports whether values of objects are not to be seen. They are in no file.
+func (sc *Scene) HidesValues() bool { return sc.HidesNames() || sc.Saving }
+
 // Showable is a text that may name files, without their directories where these are hidden. Those paths that are known
 // to be in it may have any characters.
 func (sc *Scene) Showable(text string, paths ...string) string {

@@ -30,6 +30,7 @@ type Scene struct {
 	Opened Opened
 	// Presenting: see present.
 	Presenting    bool
+	Saving        bool // the screen is drawn for a file
 	Width, Height int
 	Regions       Regions
 

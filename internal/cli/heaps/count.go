@@ -18,6 +18,11 @@ const (
 	countsWanted                    = 10
 )
 
+// countEvery is the interval between two counts of a measurement.
+func countEvery(length time.Duration) time.Duration {
+	return min(max(length/countsWanted, leastCountEvery), mostCountEvery)
+}
+
 // Count counts once, or for the length of time. note says why it counted for less.
 func Count(ctx context.Context, src *live.Source, length time.Duration) (h *export.Heap, note string, err error) {
 	began := time.Now()
@@ -26,7 +31,7 @@ func Count(ctx context.Context, src *live.Source, length time.Duration) (h *expo
 	if length > 0 {
 		watch = new(growth.Watch)
 	}
-	every := min(max(length/countsWanted, leastCountEvery), mostCountEvery)
+	every := countEvery(length)
 	var before export.Before
 	var memory *sampler.MemoryParts
 	if length > 0 {

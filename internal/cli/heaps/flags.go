@@ -29,6 +29,7 @@ func (f *Flags) AddTo(cmd *cobra.Command) {
 	f.MaxMemory = sampler.DefaultHolderBytes
 	cmd.Flags().StringVar(&f.Holders, "holders", "", "say who holds the objects of a `CLASS`, or the object at an address (0x7f…)")
 	cmd.Flags().BoolVar(&f.Biggest, "biggest", false, "list the largest Strings, Arrays and Hashes, and equal Strings")
+	cmd.Flags().Lookup("values").Usage = "of --biggest: also show the first 64 bytes of Strings; not with --redact"
 	cmd.Flags().Uint64Var(&f.MaxObjects, "max-objects", sampler.DefaultHolderObjects, "of --holders, --biggest and files: refuse heaps with more objects")
 	cmd.Flags().Var(&f.MaxMemory, "max-memory", "of --holders, --biggest and files: refuse to copy more")
 }

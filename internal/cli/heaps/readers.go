@@ -5,9 +5,12 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/growth"
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -46,6 +49,45 @@ func (r *Readers) Of(pid int) *Reader {
 		r.of[pid] = x
 	}
 	return x
+}
+
+// During counts the objects of p again and again for the length of time, or until ctx ends. end ends the counting, and
+// returns the last count with what grew. It waits for the first count. It returns nil and says why if there is none. If
+// r is nil, nothing is counted.
+func (r *Readers) During(ctx context.Context, p sampler.Process, length time.Duration, say func(format string, args ...any)) (end func() *export.Heap) {
+	if r == nil {
+		return func() *export.Heap { return nil }
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	first, done := make(chan struct{}), make(chan struct{})
+	var last *sampler.HeapCount
+	var failed error
+	watch := new(growth.Watch)
+	count := func(time.Time) {
+		c, _, err := r.Of(p.PID).Count(ctx, false)
+		if err != nil {
+			failed = err
+			return
+		}
+		last = c
+		watch.Add(c)
+	}
+	go func() {
+		defer close(done)
+		count(time.Time{})
+		close(first)
+		run.Every(ctx, countEvery(length), count)
+	}()
+	return func() *export.Heap {
+		<-first
+		cancel()
+		<-done
+		if last == nil {
+			say("process %d: the page has no table of objects: %v", p.PID, failed)
+			return nil
+		}
+		return export.NewHeap(p, last, watch)
+	}
 }
 
 // Forget closes the source of a process that has ended.

@@ -77,7 +77,9 @@ type pushed struct {
 	attached atomic.Pointer[time.Time]
 	// heap is the last count of live objects that was not sent.
 	heap atomic.Pointer[export.Heap]
-	seq  int // of the goroutine that encodes
+	// counted is the last count, sent or not. It is nil before the first.
+	counted atomic.Pointer[export.Heap]
+	seq     int // of the goroutine that encodes
 }
 
 // New returns what sends through a Pusher.
@@ -216,7 +218,9 @@ func (p *Pushing) keepCounting(ctx context.Context, one *pushed, log *slog.Logge
 		c, _, err := p.Heaps.Of(info.PID).Count(ctx, false)
 		switch {
 		case err == nil:
-			one.heap.Store(export.NewHeap(info, c, nil))
+			h := export.NewHeap(info, c, nil)
+			one.heap.Store(h)
+			one.counted.Store(h)
 		case ctx.Err() == nil && !said:
 			said = true
 			log.Warn("no live objects", "why", err)

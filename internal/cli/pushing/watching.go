@@ -243,7 +243,7 @@ func (w *watched) write(o order) {
 	n := page.NewIncident(p, dict, w.Rules)
 	err = errors.Join(err, w.history.Range(o.fromNS, o.toNS+1, n.Feed))
 	n.Finish()
-	n.Notes = notes
+	n.Notes, n.Heap = notes, w.one.counted.Load()
 	if err = errors.Join(err, page.WriteIncident(&html, n)); err != nil {
 		w.log.Error("a capture could not be made", "file", o.base, "err", err)
 		return

@@ -239,6 +239,9 @@ func (p *Page) drawConsists(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
+// hiddenValue stands for the first bytes of a String.
+const hiddenValue = "    (value not shown)"
+
 // draw draws an answer, or how far it is.
 func (x *answer) draw(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
@@ -256,10 +259,16 @@ func (x *answer) draw(a canvas.Area, sc *scene.Scene) {
 	default:
 		x.rows = x.rows[:0]
 		for _, text := range x.lines {
+			if sc.HidesValues() && strings.HasPrefix(text, export.ValueMark) {
+				text = hiddenValue
+			}
 			x.rows = append(x.rows, folded(text, a.W-2)...)
 		}
-		x.top = max(0, min(x.top, len(x.rows)-x.height))
-		for y, text := range x.rows[x.top:min(x.top+x.height, len(x.rows))] {
+		top := max(0, min(x.top, len(x.rows)-x.height))
+		if !sc.Saving { // the next picture has all rows again
+			x.top = top
+		}
+		for y, text := range x.rows[top:min(top+x.height, len(x.rows))] {
 			a.Put(1, y+1, text, t.Plain())
 		}
 	}

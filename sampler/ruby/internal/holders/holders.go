@@ -297,7 +297,10 @@ func (r *Reader) walk() error {
 	if err := r.sizesOfTables(); err != nil || !r.options.Contents {
 		return err
 	}
-	return r.contents()
+	if err := r.contents(); err != nil || !r.options.Values {
+		return err
+	}
+	return r.values()
 }
 
 // contents hashes the bytes of the Strings that have their own, so that equal ones can be found. Nothing else is kept
@@ -343,6 +346,49 @@ func (r *Reader) contents() error {
 		}
 	}
 	return flush()
+}
+
+// values reads the first bytes of the largest and of equal Strings. A String whose length has changed since the copy is
+// left out.
+func (r *Reader) values() error {
+	g := r.graph
+	g.Values = make(map[uint32]string)
+	var buf [heapgraph.MaxValue]byte
+	for _, big := range append(g.Largest(heapgraph.TypeString, heapgraph.ShownBig), g.Copies(heapgraph.ShownBig).Groups...) {
+		addr := attach.Address(g.Nodes[big.Node].Addr)
+		_, slot, ok := r.find(uint64(addr))
+		if !ok {
+			continue
+		}
+		now := make([]byte, len(slot))
+		if ok, err := r.readAt(addr, now); !ok {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		from, n, _ := r.refs.StringBytes(addr, now)
+		if from == 0 || n != big.Length { // it is not a String, or another one
+			continue
+		}
+		value := buf[:min(n, heapgraph.MaxValue)]
+		ok, err := r.readAt(from, value)
+		if err != nil {
+			return err
+		}
+		if ok {
+			g.Values[big.Node] = string(value)
+		}
+	}
+	return r.ctx.Err()
+}
+
+// readAt fills buf from one place. It returns false if the place cannot be read.
+func (r *Reader) readAt(addr attach.Address, buf []byte) (ok bool, err error) {
+	r.ranges = append(r.ranges[:0], attach.Range{Addr: addr, Buf: buf})
+	calls, err := r.gc.Mem.ReadBatch(r.ranges)
+	r.gc.Reads.Calls += uint64(calls)
+	return err == nil && !r.ranges[0].Failed, err
 }
 
 // take reads the blocks that wait, and those that they lead to.
