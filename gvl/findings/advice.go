@@ -96,7 +96,11 @@ func (t *planning) allows(i int, a *advice) bool {
 			now++
 		}
 	}
-	explained := func(x Finding) bool { return x.ID == a.With && x.explains(f) }
+	// A shortage of CPU that another finding explains is not where to begin.
+	begins := func(x Finding) bool {
+		return x.ID != ruleStarved || !slices.ContainsFunc(t.List, func(y Finding) bool { return y.explains(&x) })
+	}
+	explained := func(x Finding) bool { return x.ID == a.With && x.explains(f) && begins(x) }
 	over := f.UntilNS != 0
 	return (a.With == "" || slices.ContainsFunc(t.List, explained)) && !(a.Below && (i == 0 || over)) &&
 		!(a.Alone && (over || now > 1))

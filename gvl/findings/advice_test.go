@@ -122,6 +122,7 @@ func TestAdviceOfOne(t *testing.T) {
 	f := func(id string, list []advice) Finding { return Finding{ID: id, advice: list} }
 	saturated, starved, busy := f("gvl_saturated", tips.Saturated(.5)), f(ruleStarved, tips.Starved()), f("all_busy", tips.AllBusy())
 	io, memory := f("io_busy", tips.IOBusy()), f("memory_stall", tips.MemoryStall())
+	regex := f("regex_runaway", nil)
 	past := starved
 	past.UntilNS = 1
 	for _, c := range []struct {
@@ -132,6 +133,7 @@ func TestAdviceOfOne(t *testing.T) {
 		{[]Finding{saturated}, 0, "I/O is 50 % of the work"},
 		{[]Finding{starved, saturated}, 1, "give the process more CPU first"},
 		{[]Finding{saturated, starved}, 0, "give the process more CPU first"},
+		{[]Finding{regex, starved, saturated}, 2, "do less in Ruby for each request"},
 		{[]Finding{saturated, past}, 0, "I/O is 50 % of the work"},
 		{[]Finding{memory, saturated}, 1, "do less in Ruby for each request"},
 		{[]Finding{io}, 0, "ask less often or for more at once; the GVL is free"},

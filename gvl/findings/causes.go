@@ -10,6 +10,8 @@ type cause struct {
 	least float64
 	// shared is set if the cause must name the symptom's first thread or its remote end.
 	shared bool
+	// own is set if the process itself must take most of the CPU that it lacks, others if it must not.
+	own, others bool
 }
 
 // causes are the causes of each symptom.
@@ -21,10 +23,15 @@ var causes = map[string][]cause{
 	"gc_pause":     {{by: "memory_grows", least: .5}},
 	"gc_pressure":  {{by: "memory_grows", least: .5}},
 	"gc_majors":    {{by: "memory_grows", least: .5}},
+	// Code that computes without an end needs a CPU all the time, however many there are.
+	ruleStarved: {
+		{by: "regex_runaway", least: .25}, {by: ruleSpins, least: .25}, {by: ruleLoopBlocked, least: .25},
+		{by: "gvl_hog", own: true}, {by: "gvl_saturated", own: true},
+	},
 	// Without a CPU each turn with the GVL takes longer.
-	"gvl_hog": {{by: ruleStarved}},
+	"gvl_hog": {{by: ruleStarved, others: true}},
 	"gvl_saturated": {
-		{by: ruleStarved}, {by: "memory_stall", least: .2}, {by: "gc_pause", least: .2}, {by: "gc_pressure", least: .2}, {by: "gc_majors", least: .2},
+		{by: ruleStarved, others: true}, {by: "memory_stall", least: .2}, {by: "gc_pause", least: .2}, {by: "gc_pressure", least: .2}, {by: "gc_majors", least: .2},
 		{by: "regex_runaway", least: .5}, {by: ruleSpins, least: .5}, {by: "gvl_hog", least: .5},
 	},
 	// A connection comes back late if the thread that has it waits for something else.
@@ -49,7 +56,9 @@ func (f *Finding) explains(symptom *Finding) bool {
 		return false
 	}
 	return slices.ContainsFunc(causes[symptom.ID], func(c cause) bool {
-		return c.by == f.ID && f.steady >= c.least*symptom.steady && (!c.shared || f.shares(symptom))
+		own := f.ownCPU || symptom.ownCPU
+		return c.by == f.ID && f.steady >= c.least*symptom.steady && (!c.shared || f.shares(symptom)) &&
+			(own || !c.own) && !(own && c.others)
 	})
 }
 

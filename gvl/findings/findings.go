@@ -64,6 +64,8 @@ type Finding struct {
 	// plan chooses Next from advice. steady is Explains in steps of explainsBand.
 	advice []advice
 	steady float64
+	// ownCPU is set if the process itself takes most of the CPU that it lacks.
+	ownCPU bool
 }
 
 // String returns the line of the screen: when it ended, title and text.
@@ -122,6 +124,7 @@ type hit struct {
 	stack   sampler.StackID
 	peer    sampler.PeerID
 	object  uint64
+	ownCPU  bool
 	// endpoint is the endpoint with the largest part of it, or "".
 	endpoint string
 	// explains is the time that this costs the threads of the window, in ns: its own time, and the time that others
@@ -335,7 +338,7 @@ func (f *Findings) finding(i int) Finding {
 	return Finding{
 		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: list[0].Text, advice: list, SinceNS: st.trueNS,
 		Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Endpoint: h.endpoint, Explains: st.lastExplains,
-		Evidence: st.lastEvidence, steady: st.explains,
+		Evidence: st.lastEvidence, steady: st.explains, ownCPU: h.ownCPU,
 	}
 }
 

@@ -68,8 +68,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// explainedPairs are all pairs of a symptom and its cause, with what they take: the least part of the symptom's time, or the same thread or
-// remote end.
+// explainedPairs are all pairs of a symptom and its cause, with what they take: the least part of the symptom's time,
+// or the same thread or remote end. "own" holds only if the process itself takes the CPU, "others" only if it does not.
 const explainedPairs = `
 gvl_stuck: memory_stall 0.5
 memory_stall: memory_grows 0
@@ -77,8 +77,9 @@ gc_pause: memory_grows 0.5
 gc_pressure: memory_grows 0.5
 gc_majors: memory_grows 0.5
 queue_grows: cpu_starved 0
-gvl_hog: cpu_starved 0
-gvl_saturated: memory_stall 0.2, cpu_starved 0, regex_runaway 0.5, gc_pause 0.2, gc_pressure 0.2, gc_majors 0.2, spinning 0.5, gvl_hog 0.5
+gvl_hog: cpu_starved others
+cpu_starved: regex_runaway 0.25, spinning 0.25, loop_blocked 0.25, gvl_hog own, gvl_saturated own
+gvl_saturated: memory_stall 0.2, cpu_starved others, regex_runaway 0.5, gc_pause 0.2, gc_pressure 0.2, gc_majors 0.2, spinning 0.5, gvl_hog 0.5
 pool_wait: cpu_starved 0.5, lock_starved 0.25, lock_convoy 0.25, gvl_hog 0.5, dns_slow 0.25, child_wait 0.25, sleep_wait 0.25, thread_wait 0.25, redis_slow 0.25, db_slow 0.25, http_slow 0.25, gvl_saturated 0.5
 io_busy: cpu_starved 0
 stuck_thread: lock_starved shared, lock_convoy shared, dns_slow shared, child_wait shared, redis_slow shared, db_slow shared, http_slow shared, ending shared, loop_blocked shared
@@ -96,7 +97,7 @@ func TestOrderOfAllPairs(t *testing.T) {
 			want[[2]string{by, symptom}] = evidence
 		}
 	}
-	first := func(x, y *rule, xSevere, ySevere Severity, xExplains, yExplains float64, shared bool) string {
+	first := func(x, y *rule, xSevere, ySevere Severity, xExplains, yExplains float64, shared, own bool) string {
 		f := newScene(t).f
 		for i := range rules {
 			r, thread := &rules[i], sampler.ThreadID(i+1)
@@ -105,9 +106,9 @@ func TestOrderOfAllPairs(t *testing.T) {
 			}
 			switch r {
 			case x:
-				f.states[i] = ruleState{raised: true, shown: true, explains: xExplains, last: hit{severity: xSevere, threads: []sampler.ThreadID{99, thread}}}
+				f.states[i] = ruleState{raised: true, shown: true, explains: xExplains, last: hit{severity: xSevere, threads: []sampler.ThreadID{99, thread}, ownCPU: own}}
 			case y:
-				f.states[i] = ruleState{raised: true, shown: true, explains: yExplains, last: hit{severity: ySevere, threads: []sampler.ThreadID{thread}}}
+				f.states[i] = ruleState{raised: true, shown: true, explains: yExplains, last: hit{severity: ySevere, threads: []sampler.ThreadID{thread}, ownCPU: own}}
 			}
 		}
 		// What hides another one leaves it alone in the list, which is not this test's subject.
@@ -121,44 +122,58 @@ func TestOrderOfAllPairs(t *testing.T) {
 		}
 		return list[0].ID
 	}
+	// explains returns what a cause takes to explain a symptom. own is whether the process takes the CPU itself.
+	explains := func(by, symptom *rule, own bool) (evidence string, is bool) {
+		evidence, is = want[[2]string{by.id, symptom.id}]
+		switch evidence {
+		case "own":
+			return "0", own
+		case "others":
+			return "0", !own
+		}
+		return evidence, is
+	}
+	pair := func(x, y *rule, own bool) {
+		evidence, explained := explains(x, y, own)
+		_, other := explains(y, x, own)
+		if other && explained {
+			t.Errorf("%s and %s explain each other", x.id, y.id)
+		}
+		if !explained {
+			// Without evidence the severe one leads, unless the other is its cause or a standstill.
+			if !other && y.rank != rankStandstill {
+				if got := first(x, y, SeverityCrit, SeverityWarn, .1, .9, true, own); got != x.id {
+					t.Errorf("%s (crit) and %s (warn): %s leads", x.id, y.id, got)
+				}
+			}
+			return
+		}
+		least, shared := .0, evidence == "shared"
+		if !shared {
+			var err error
+			if least, err = strconv.ParseFloat(evidence, 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := first(x, y, SeverityWarn, SeverityCrit, least*.8+.01, .8, shared, own); got != x.id {
+			t.Errorf("%s explains %s, and does not lead: %s", x.id, y.id, got)
+		}
+		switch {
+		case shared:
+			if got := first(x, y, SeverityWarn, SeverityCrit, .9, .8, false, own); got != y.id {
+				t.Errorf("%s leads before %s of another thread", got, y.id)
+			}
+		case least > 0:
+			if got := first(x, y, SeverityWarn, SeverityCrit, least*.8-.01, .8, true, own); got != y.id && x.rank != rankStandstill {
+				t.Errorf("%s leads before %s, of which it explains too little", got, y.id)
+			}
+		}
+	}
 	for i := range rules {
 		for j := range rules {
-			x, y := &rules[i], &rules[j]
-			if i == j {
-				continue
-			}
-			evidence, explained := want[[2]string{x.id, y.id}]
-			if _, both := want[[2]string{y.id, x.id}]; both && explained {
-				t.Errorf("%s and %s explain each other", x.id, y.id)
-			}
-			if !explained {
-				// Without evidence the severe one leads, unless the other is its cause or a standstill.
-				if _, other := want[[2]string{y.id, x.id}]; !other && y.rank != rankStandstill {
-					if got := first(x, y, SeverityCrit, SeverityWarn, .1, .9, true); got != x.id {
-						t.Errorf("%s (crit) and %s (warn): %s leads", x.id, y.id, got)
-					}
-				}
-				continue
-			}
-			least, shared := .0, evidence == "shared"
-			if !shared {
-				var err error
-				if least, err = strconv.ParseFloat(evidence, 64); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if got := first(x, y, SeverityWarn, SeverityCrit, least*.8+.01, .8, shared); got != x.id {
-				t.Errorf("%s explains %s, and does not lead: %s", x.id, y.id, got)
-			}
-			switch {
-			case shared:
-				if got := first(x, y, SeverityWarn, SeverityCrit, .9, .8, false); got != y.id {
-					t.Errorf("%s leads before %s of another thread", got, y.id)
-				}
-			case least > 0:
-				if got := first(x, y, SeverityWarn, SeverityCrit, least*.8-.01, .8, true); got != y.id && x.rank != rankStandstill {
-					t.Errorf("%s leads before %s, of which it explains too little", got, y.id)
-				}
+			if i != j {
+				pair(&rules[i], &rules[j], false)
+				pair(&rules[i], &rules[j], true)
 			}
 		}
 	}
@@ -184,6 +199,10 @@ func TestDocsListTheCauses(t *testing.T) {
 			switch said := "`" + c.by + "`"; {
 			case c.shared:
 				want = append(want, said+" shared")
+			case c.own:
+				want = append(want, said+" own")
+			case c.others:
+				want = append(want, said+" others")
 			case c.least > 0:
 				want = append(want, said+" "+units.RoundPercent(c.least))
 			default:

@@ -72,6 +72,10 @@ func evalCPUStarved(w *window) hit {
 			next = tips.Taken()
 		}
 	}
+	if own := cpuuse.Own(w.s.CPUUse, used, w.ev.proc.CPUs); own != "" && container < 1 {
+		h.ownCPU = true
+		said = append(said, own)
+	}
 	if may := cpuuse.Affinity(w.s.CPUUse, w.ev.proc.CPUs); may != "" {
 		said = append(said, may)
 	}

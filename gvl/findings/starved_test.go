@@ -18,13 +18,17 @@ func TestStarvedAtLowRates(t *testing.T) {
 		usedPercent, pressed int64
 		source               sampler.PressureSource
 		want                 string
+		// cpus is how many the machine has, if that was read.
+		cpus int64
 	}{
-		{"half a CPU", 50, 80, sampler.PressureMachine, "cpu_starved"},
-		{"half a CPU, of its cgroup", 50, 80, sampler.PressureCgroup, "cpu_starved"},
-		{"a whole CPU", 100, 80, sampler.PressureMachine, "gvl_saturated"},
-		{"no task waits for a CPU", 50, 1, sampler.PressureMachine, "gvl_saturated"},
-		{"the kernel does not count pressure", 50, 0, sampler.PressureNone, "gvl_saturated"},
-		{"within what chance can do", 95, 80, sampler.PressureMachine, "gvl_saturated"},
+		{"half a CPU", 50, 80, sampler.PressureMachine, "cpu_starved", 0},
+		{"half a CPU of two", 50, 80, sampler.PressureMachine, "cpu_starved", 2},
+		{"half of the only CPU", 50, 80, sampler.PressureMachine, "gvl_saturated", 1},
+		{"half a CPU, of its cgroup", 50, 80, sampler.PressureCgroup, "cpu_starved", 0},
+		{"a whole CPU", 100, 80, sampler.PressureMachine, "gvl_saturated", 0},
+		{"no task waits for a CPU", 50, 1, sampler.PressureMachine, "gvl_saturated", 0},
+		{"the kernel does not count pressure", 50, 0, sampler.PressureNone, "gvl_saturated", 0},
+		{"within what chance can do", 95, 80, sampler.PressureMachine, "gvl_saturated", 0},
 	} {
 		s := newScene(t)
 		work := []sampler.StackID{s.stack("Work#a"), s.stack("Work#b")}
@@ -37,6 +41,9 @@ func TestStarvedAtLowRates(t *testing.T) {
 				AtNS: s.now, UserNS: past * c.usedPercent / 100,
 				Pressure: sampler.Pressure{Source: c.source, CPUSomeNS: past * c.pressed / 100},
 			}
+			if c.cpus > 0 {
+				x.CPUUse = &sampler.CPUUse{FromNS: s.now - gvltest.Sec, AtNS: s.now, CPUs: c.cpus}
+			}
 			s.stream.Feed(x, s.c.Classify(x))
 		}
 		found := s.f.Current()
@@ -45,6 +52,9 @@ func TestStarvedAtLowRates(t *testing.T) {
 			continue
 		}
 		for _, f := range found {
+			if own := "the process itself takes 0.5 of the 1 CPU"; f.ID == "cpu_starved" && strings.Contains(f.Text, own) != (c.cpus == 1) {
+				t.Errorf("%s: %q", c.name, f.Text)
+			}
 			if first := strings.HasPrefix(f.Next, "give the process more CPU first"); f.ID == "gvl_saturated" && first != (c.want == "cpu_starved") {
 				t.Errorf("%s: gvl_saturated advises %q", c.name, f.Next)
 			}

@@ -18,6 +18,8 @@ const (
 	// These are the least numbers of CPUs. leastUser is for a program that is named. least is for all others together,
 	// and for a hypervisor. leastUnseen is for processes that ddtop does not see: it is a difference.
 	leastUser, least, leastUnseen = .05, .10, .25
+	// ownShare is the part of the CPUs that a target may use from which on it takes most of them itself.
+	ownShare = .5
 	// fullShare is the part of the machine's CPUs from which on it is full.
 	fullShare = .8
 )
@@ -74,6 +76,23 @@ func Limit(u *sampler.CPUUse) string {
 		return " (limit: 1 CPU)"
 	}
 	return " (limit: " + n + " CPUs)"
+}
+
+// Own says that a target takes most of the CPUs that it may use: "the process itself takes 0.9 of the 1 CPU that it may
+// use". used is its own use, in CPUs. The text is empty if the target takes less, or if that is not known.
+func Own(u *sampler.CPUUse, used float64, may int) string {
+	if u == nil {
+		return ""
+	}
+	cpus := u.CPUs
+	if may > 0 {
+		cpus = min(cpus, int64(may))
+	}
+	if cpus <= 0 || used < ownShare*float64(cpus) {
+		return ""
+	}
+	return "the process itself " + tenses.Of("takes", "took") + " " + units.Number(used, 1) + " of the " +
+		units.Plural(int(cpus), "CPU", "CPUs") + " that it may use"
 }
 
 // Affinity says that the target may use only some of the machine's CPUs: "it may use only 1 of the machine's 2 CPUs".

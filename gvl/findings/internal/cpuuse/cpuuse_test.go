@@ -77,3 +77,22 @@ func TestAffinity(t *testing.T) {
 		t.Errorf("not read: %q", got)
 	}
 }
+
+// TestOwn: a target that takes most of the CPUs itself. CPUs that it may not use do not count.
+func TestOwn(t *testing.T) {
+	for _, c := range []struct {
+		used float64
+		may  int
+		want string
+	}{
+		{.9, 0, ""}, {1.2, 0, "the process itself takes 1.2 of the 2 CPUs that it may use"}, {.4, 1, ""},
+		{.7, 1, "the process itself takes 0.7 of the 1 CPU that it may use"},
+	} {
+		if got := tenses.Spoken(Own(&sampler.CPUUse{CPUs: 2}, c.used, c.may), false); got != c.want {
+			t.Errorf("%v of %d: %q, want %q", c.used, c.may, got, c.want)
+		}
+	}
+	if got := Own(nil, 2, 0); got != "" {
+		t.Errorf("not read: %q", got)
+	}
+}
