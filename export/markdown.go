@@ -121,7 +121,8 @@ func markdownRequests(b *strings.Builder, s *report.Stat) {
 	if len(list) == 0 || s.Quality.Lacks.Requests != nil {
 		return
 	}
-	b.WriteString("\nRequests and jobs that were seen:\n\n| endpoint | ended | running | p50 | p95 | longest | blame |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(b, "\nRequests and jobs that were seen%s:\n\n", markdownMissed(s.Requests.AtLeast))
+	b.WriteString("| endpoint | ended | running | p50 | p95 | longest | blame |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for i := range list {
 		e := &list[i]
 		if i >= maxMarkdownEndpoints {
@@ -131,6 +132,13 @@ func markdownRequests(b *strings.Builder, s *report.Stat) {
 		fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %s |\n", cell(EndpointName(e)), e.Ended, e.Running, EndpointSpan(e, e.P50NS), EndpointSpan(e, e.P95NS),
 			LongestText(e), units.Percent(min(e.BlameShare, 1)))
 	}
+}
+
+func markdownMissed(atLeast bool) string {
+	if atLeast {
+		return " (some were missed)"
+	}
+	return ""
 }
 
 // findingsOf adds up the findings of several processes by program, the worst first.

@@ -41,7 +41,7 @@ func statRequests(b *strings.Builder, s report.Stat) {
 		fmt.Fprint(b, "requests and jobs  –\n\n")
 		return
 	}
-	fmt.Fprint(b, "requests and jobs, as far as seen (shorter ones can be missed); blame: the share of the waiting for the GVL behind it\n")
+	fmt.Fprintf(b, "requests and jobs%s; blame: the share of the waiting for the GVL behind it\n", seenText(r.AtLeast))
 	var total int64
 	for i := range r.Endpoints {
 		total += r.Endpoints[i].NS.Sum()
@@ -52,7 +52,7 @@ func statRequests(b *strings.Builder, s report.Stat) {
 	for i := range list {
 		e := &list[i]
 		rows = append(rows, []string{
-			"  " + ansi.Truncate(EndpointName(e), endpointWidth, "…"), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), EndpointSpan(e, e.P50NS),
+			"  " + ansi.Truncate(EndpointName(e), endpointWidth, "…"), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), PerSecondText(e), EndpointSpan(e, e.P50NS),
 			EndpointSpan(e, e.P95NS), LongestText(e), slackText(e), Share(e.NS.Sum(), total), units.Percent(e.BlameShare),
 		})
 		tails = append(tails, WhereText(&e.NS, e.FiberNS, e.Peers)+queuedText(e.Queued))
@@ -109,6 +109,23 @@ func EndpointSpan(e *report.StatEndpoint, ns int64) string {
 		return "–"
 	}
 	return units.ProseDuration(ns)
+}
+
+// seenText says which requests figures are of.
+func seenText(atLeast bool) string {
+	if atLeast {
+		return ": some were missed, so lengths are of those seen, and ≥ is a lower bound"
+	}
+	return ", as far as seen (shorter ones can be missed)"
+}
+
+// PerSecondText returns how many requests ended per second. "≥" is before a lower bound.
+func PerSecondText(e *report.StatEndpoint) string {
+	text := fmt.Sprintf("%.1f", e.PerSecond)
+	if e.AtLeast && e.PerSecond >= 0.05 {
+		return "≥" + text
+	}
+	return text
 }
 
 // slackText returns the uncertainty of the lengths of a row, if it is large.

@@ -2,6 +2,7 @@ package gvl
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -226,7 +227,7 @@ func (k *Tick) Quality() sampler.Quality {
 	q.SpanNS = k.ToNS - k.FromNS
 	switch {
 	case k.Exact:
-		if k.Depth != sampler.StackTick && k.looked() {
+		if k.Depth != sampler.StackTick && (k.looked() || k.found()) {
 			q.Looks = 1
 		}
 	case k.Slow:
@@ -246,6 +247,11 @@ func (k *Tick) looked() bool {
 		}
 	}
 	return false
+}
+
+// found reports whether a request is known by the changes. It is as if the stack of its thread had been read.
+func (k *Tick) found() bool {
+	return slices.ContainsFunc(k.Changes.List, func(c sampler.Change) bool { return c.Doing.Work != 0 })
 }
 
 // MaxTimeNS bounds the times of samples: 73 years. A damaged recording can hold any time.

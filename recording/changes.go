@@ -293,13 +293,14 @@ func (w *wire) change(x *sampler.Change, scale int64) {
 }
 
 func (w *wire) doing(next sampler.Doing) (d sampler.Doing) {
-	v := w.uint(uint64(next.Kind)<<2 | bit(next.Left, 2) | bit(next.Region, 1))
+	v := w.uint(uint64(next.Kind)<<2 | bit(next.Left || next.Unfound, 2) | bit(next.Region, 1))
 	d.Region, d.Left = v&1 != 0, v&2 != 0
 	if d.Kind = sampler.DoingKind(v >> 2); v>>2 > uint64(sampler.DoingWorks) {
 		w.c.fail("something that threads do not do")
 	}
 	if d.Kind == sampler.DoingWorks { // since version 13
 		d.Work = w.works.carry(w, next.Work)
+		d.Left, d.Unfound = false, d.Left && d.Work == 0
 		return d
 	}
 	small(w, &d.Status, next.Status)

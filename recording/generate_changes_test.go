@@ -138,6 +138,7 @@ func (g *generator) wildChanges() {
 		}
 		if !g.noBegun && x.Doing.Kind != sampler.DoingUnknown && i%4 == 0 {
 			x.Doing = sampler.Doing{Kind: sampler.DoingWorks, Work: g.works[i/4%len(g.works)]}
+			x.Doing.Unfound = x.Doing.Work == 0 && i%8 == 0
 		}
 		if m.r.IntN(50) == 0 {
 			x.State = sampler.GVLState(m.r.IntN(int(sampler.GVLHeld) + 1))

@@ -13,6 +13,8 @@ type StatRequests struct {
 	// first, at most maxStatRunning.
 	Endpoints []StatEndpoint `json:"endpoints"`
 	Running   []StatRequest  `json:"running"`
+	// AtLeast is StatEndpoint.AtLeast for all endpoints together.
+	AtLeast bool `json:"at_least"`
 	// NotListed is the number of entries left out of both lists. LeftOut is the number of requests and jobs that were
 	// not followed singly, because more than maxOpenRequests were in progress. Their time is in the endpoint with
 	// Other.
@@ -47,6 +49,9 @@ type StatEndpoint struct {
 	Ended     int     `json:"ended"`
 	Running   int     `json:"running"`
 	PerSecond float64 `json:"per_second"`
+	// AtLeast is true if too many requests were missed. Then Ended and PerSecond are lower bounds, and the quantiles
+	// are only of the requests that were seen.
+	AtLeast bool `json:"at_least"`
 	// Measured is how many were seen to begin and to end: the quantiles are theirs. LongestNS is the longest of all. It
 	// is a lower bound if LongestAtLeast is set, because that request goes on or one of its ends was not seen.
 	Measured int64 `json:"measured"`

@@ -80,9 +80,10 @@ type Doing struct {
 	Left bool
 	// Mutex is the address of the Mutex that the thread wants to lock. It is 0 if there is none.
 	Mutex uint64
-	// Work is the request that the thread works for from now on. Zero means none. Only DoingWorks has it, and nothing
-	// else.
-	Work WorkID
+	// Work is the request that the thread works for from now on. Zero means none. Unfound is true if the thread has
+	// begun a request of which nothing else is known. Only DoingWorks has them, and nothing else.
+	Work    WorkID
+	Unfound bool
 }
 
 // MaxChanges bounds Changes.List. If a live process changes more often between two samples, that time has no Changes.

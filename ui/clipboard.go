@@ -96,6 +96,9 @@ func summary(m *Model) string {
 	if len(m.Findings.List) == 0 {
 		b.WriteString("* no findings in the last 10 s\n")
 	}
+	if len(m.Findings.Current()) == 0 && m.Findings.Growing.SpanNS > 0 {
+		b.WriteString("* " + m.Findings.GrowingText() + "\n")
+	}
 	for _, x := range m.Findings.List {
 		fmt.Fprintf(&b, "* %s**%s**: %s\n", x.When(), markdown(x.Title), markdown(x.Text))
 		if x.Native != "" {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -67,5 +68,39 @@ func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 		setDone(s.store, true)
 		s.model.Refresh()
 		s.sees("■ exited", over)
+	}
+}
+
+// leakingSource is a source whose memory grows by 2.6 MB each second.
+type leakingSource struct{ *demosource.Source }
+
+func (l leakingSource) Run(ctx context.Context, emit func(*sampler.Sample)) error {
+	first := int64(0)
+	return l.Source.Run(ctx, func(s *sampler.Sample) {
+		if first == 0 {
+			first = s.TimeNS
+		}
+		s.Proc.AtNS, s.Proc.RSSBytes = s.TimeNS, 119_000_000+(s.TimeNS-first)*26/10_000
+		emit(s)
+	})
+}
+
+// TestMemoryThatGrowsIsSaid: memory that grows, but not enough for a finding, is no reason for a green tick.
+func TestMemoryThatGrowsIsSaid(t *testing.T) {
+	const none, grows = "✓ no findings: nothing stands out", "… no findings yet; memory grows by 2.6 MB per second (119 MB to 18"
+	quiet := demosource.Options{Length: 26 * time.Second, HogAfter: -1}
+	for src, want := range map[sampler.Source]string{demosource.New(quiet): none, leakingSource{demosource.New(quiet)}: grows} {
+		s := endsWith(t, src, scene.Options{}, 120, 40)
+		setDone(s.store, false)
+		s.model.Refresh()
+		for _, key := range []string{"space", "space"} { // of now, and of a moment of the past
+			s.sees(want)
+			s.press(key)
+		}
+		for _, other := range []string{none, grows} {
+			if other != want {
+				s.misses(other)
+			}
+		}
 	}
 }

@@ -165,10 +165,10 @@ func loadFindings(m *Model, r *store.Reading) {
 		m.Findings.Note = "waiting for the first sample"
 	case m.Frozen:
 		if k := r.Marks.LastBefore(m.AtNS); k != nil {
-			m.Findings.List, m.Findings.Note = k.Findings, k.Unjudged.Note(true)
+			m.Findings.List, m.Findings.Note, m.Findings.Growing = k.Findings, k.Unjudged.Note(true), k.Growing
 		}
 	default:
-		m.Findings.List = r.Findings.Told()
+		m.Findings.List, m.Findings.Growing = r.Findings.Told(), r.Findings.Growing()
 		m.Findings.Note = store.WhyUnjudged(r.Findings, r.LastNS-m.OldestNS).Note(m.Source.Done)
 	}
 	if m.Below > 0 {

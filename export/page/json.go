@@ -161,6 +161,7 @@ type incidentRoute struct {
 	Ended   int                  `json:"ended"`
 	Running int                  `json:"running"`
 	Rate    float64              `json:"rate"`
+	Least   bool                 `json:"least"`
 	P50     incidentSpan         `json:"p50"`
 	P95     incidentSpan         `json:"p95"`
 	Max     incidentSpan         `json:"max"`

@@ -124,7 +124,7 @@ func (b *incidentBuilder) addRequests() {
 		e := &r.Endpoints[i]
 		name := export.EndpointName(e)
 		b.out.Routes = append(b.out.Routes, incidentRoute{
-			Name: b.words(name), Served: b.served(name), Kind: e.Kind, Ended: e.Ended, Running: e.Running, Rate: e.PerSecond,
+			Name: b.words(name), Served: b.served(name), Kind: e.Kind, Ended: e.Ended, Running: e.Running, Rate: e.PerSecond, Least: e.AtLeast,
 			P50: incidentSpan{e.P50NS, export.EndpointSpan(e, e.P50NS)}, P95: incidentSpan{e.P95NS, export.EndpointSpan(e, e.P95NS)},
 			Max: incidentSpan{e.LongestNS, export.LongestText(e)}, NS: e.NS.Array(), Where: b.words(export.WhereText(&e.NS, e.FiberNS, e.Peers)), Blame: e.BlameShare,
 		})

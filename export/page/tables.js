@@ -112,7 +112,7 @@ function requests() {
       } },
       { head: "ended", num: true, sort: function (r) { return r.ended; }, cell: function (r) { return r.ended; } },
       { head: "running", num: true, sort: function (r) { return r.running; }, cell: function (r) { return r.running; } },
-      { head: "/s", num: true, sort: function (r) { return r.rate; }, cell: function (r) { return r.rate.toFixed(1); } },
+      { head: "/s", num: true, sort: function (r) { return r.rate; }, cell: function (r) { return (r.least ? "≥" : "") + r.rate.toFixed(1); } },
       { head: "p50", num: true, sort: function (r) { return r.p50.ns; }, cell: function (r) { return r.p50.text; } },
       { head: "p95", num: true, sort: function (r) { return r.p95.ns; }, cell: function (r) { return r.p95.text; } },
       { head: "longest", num: true, sort: function (r) { return r.max.ns; }, cell: function (r) { return r.max.text; } },

@@ -152,6 +152,7 @@ func (r *Requests) secondOf(q *openRequest, second int64) *endpointSecond {
 type endpointSum struct {
 	endpointSecond
 	ended, running int
+	brief          int // of ended, see Request.brief
 	durations      gvl.Histogram
 	longestNS      int64
 	longestAtLeast bool
@@ -167,6 +168,9 @@ func (s *endpointSum) seen(q *Request) {
 		s.running++
 	} else {
 		s.ended++
+		if q.brief() {
+			s.brief++
+		}
 		if !q.AtLeast && !q.Late {
 			s.durations.Add(q.DurationNS())
 			s.slackNS += q.SlackNS
@@ -188,6 +192,7 @@ func (s *endpointSum) longest(ns int64, atLeast bool) {
 func (s *endpointSum) merge(o *endpointSum) {
 	s.endpointSecond.merge(&o.endpointSecond)
 	s.ended += o.ended
+	s.brief += o.brief
 	s.running += o.running
 	s.durations.Merge(&o.durations)
 	s.queued.Merge(&o.queued)
@@ -199,6 +204,7 @@ func (s *endpointSum) merge(o *endpointSum) {
 type endpointTable struct {
 	second int64
 	sums   map[endpointKey]*endpointSum
+	begun  begunCount
 	// routes are the names that stand for others (Dictionary.Routes). It is nil while time can still get another name.
 	routes map[string]string
 }
@@ -242,7 +248,7 @@ func (e *endpointSums) recentOf(second int64) *endpointTable {
 		return nil
 	}
 	if t.second < second || t.sums == nil {
-		t.second, t.sums = second, make(map[endpointKey]*endpointSum)
+		t.second, t.sums, t.begun = second, make(map[endpointKey]*endpointSum), begunCount{}
 	}
 	return t
 }
@@ -301,6 +307,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	first, last := fromNS/1e9, toNS/1e9
 	all := endpointTable{sums: make(map[endpointKey]*endpointSum), routes: r.dict.Routes()}
 	if whole {
+		all.begun = r.endpoints.run.begun
 		for k, s := range r.endpoints.run.sums {
 			all.sum(k, maxEndpoints).merge(s)
 		}
@@ -308,6 +315,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 		fromNS, toNS = max(first*1e9, r.firstNS), min((last+1)*1e9, r.nowNS)
 		for i := range r.endpoints.recent {
 			if t := &r.endpoints.recent[i]; t.second >= first && t.second <= last {
+				all.begun.merge(t.begun)
 				for k, s := range t.sums {
 					all.sum(k, maxEndpoints).merge(s)
 				}
@@ -330,7 +338,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 			continue
 		}
 		e := Endpoint{
-			Kind: k.kind, Name: k.name, Other: k.other, Ended: s.ended, Running: s.running, Durations: s.durations, Queued: s.queued, LongestNS: s.longestNS,
+			Kind: k.kind, Name: k.name, Other: k.other, Ended: s.ended, brief: s.brief, Running: s.running, Durations: s.durations, Queued: s.queued, LongestNS: s.longestNS,
 			LongestAtLeast: s.longestAtLeast, NS: s.ns, Peers: r.sumsByPeer(s.peers), BlameNS: s.blameNS, FiberNS: s.fiberNS,
 		}
 		if n, _ := s.durations.Count(); n > 0 {
@@ -341,6 +349,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 		}
 		out = append(out, e)
 	}
+	all.begun.mark(out)
 	sorting.By(out, compareEndpoints)
 	return out
 }

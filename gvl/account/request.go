@@ -65,7 +65,7 @@ func beginSlack(w *sampler.Work) int64 {
 }
 
 // An Endpoint is a route or a job class over a time. Requests shorter than the time between two readings of stacks may
-// be missed. So all figures are of the requests that were seen, and none is the number of requests served.
+// be missed. So all figures are of the requests that were seen. AtLeast is set if that makes a difference.
 type Endpoint struct {
 	// Kind and Name are as in sampler.Work. If Other is set, this Endpoint is the sum of all beyond the limits.
 	Kind  sampler.WorkKind
@@ -88,8 +88,12 @@ type Endpoint struct {
 	FiberNS int64
 	Peers   []PeerNS
 	BlameNS int64
-	// PerSecond is Ended by the length of the time.
+	// PerSecond is Ended by the length of the time. If AtLeast is set, too many requests were missed. Then Ended and
+	// PerSecond are lower bounds, and Durations are only of the requests that were seen.
 	PerSecond float64
+	AtLeast   bool
+	brief     int        // how many ended requests were brief
+	begun     begunCount // of all endpoints together
 }
 
 // Slack returns how much the lengths of a row may be off, or zero if that is little: if the bounds of the shortest

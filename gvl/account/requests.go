@@ -42,6 +42,7 @@ type Requests struct {
 
 	ended     endedRequests
 	endpoints endpointSums
+	begun     begunRequests
 	// none is the time of threads that worked for no request.
 	none           endpointSecond
 	leftOut        uint64
@@ -85,7 +86,7 @@ type openRequest struct {
 // keepNS, at most for maxEndpointSeconds.
 func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
 	r := &Requests{dict: dict, groups: PeerGroups{Dict: dict}, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
-	r.ended.at = make(map[sampler.WorkNumber]int)
+	r.ended.at, r.begun.unfound = make(map[sampler.WorkNumber]int), make(map[sampler.ThreadID]int64)
 	s.Attach(r)
 	return r
 }
@@ -255,6 +256,7 @@ func (r *Requests) Tick(k *gvl.Tick) {
 		r.started, r.firstNS = true, k.ToNS
 	}
 	r.nowNS = k.ToNS
+	r.begun.changes(k.Changes.List, r)
 	for i, slot := range k.Slots {
 		if slot < 0 {
 			continue
@@ -339,6 +341,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 			q.AtLeast = true // the request came back
 		}
 	}
+	r.begun.seen(t.ID, &w)
 	if q == nil {
 		return
 	}

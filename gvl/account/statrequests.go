@@ -1,6 +1,7 @@
 package account
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -53,8 +54,10 @@ func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report
 	if look, age := r.Fibers(); look != nil {
 		out.Fibers = r.statFibers(look, age, match)
 	}
-	for _, e := range r.Endpoints(0, r.nowNS) {
-		if !match(e.Name) || !e.Seen() {
+	all := slices.DeleteFunc(r.Endpoints(0, r.nowNS), func(e Endpoint) bool { return !match(e.Name) })
+	out.AtLeast = AtLeast(all)
+	for _, e := range all {
+		if !e.Seen() {
 			continue
 		}
 		if len(out.Endpoints) >= maxStatEndpoints && !e.Other {
@@ -64,7 +67,7 @@ func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report
 		measured, longest := e.Durations.Count()
 		out.Endpoints = append(out.Endpoints, report.StatEndpoint{
 			Queued: report.QueuedOf(&e.Queued),
-			Kind:   e.Kind.String(), Endpoint: report.TextOrNil(e.Name), Other: e.Other, Ended: e.Ended, Running: e.Running, PerSecond: e.PerSecond,
+			Kind:   e.Kind.String(), Endpoint: report.TextOrNil(e.Name), Other: e.Other, Ended: e.Ended, Running: e.Running, PerSecond: e.PerSecond, AtLeast: e.AtLeast,
 			Measured: measured, P50NS: e.Durations.Quantile(.5), P95NS: e.Durations.Quantile(.95), P99NS: e.Durations.Quantile(.99), MaxNS: longest, UncertaintyNS: e.SlackNS,
 			LongestNS: e.LongestNS, LongestAtLeast: e.LongestAtLeast, NS: report.StatesOf(e.NS), FiberNS: e.FiberNS, Peers: r.peerTimes(e.Peers), BlameNS: e.BlameNS,
 			BlameShare: gvl.Ratio(e.BlameNS, waitedNS),

@@ -17,15 +17,17 @@ func TestMemoryGrows(t *testing.T) {
 		rss    func(second int64) int64
 		majors func(second int64) uint64
 		want   []string
+		// growing is what Growing says meanwhile.
+		growing bool
 	}{
-		{"grows", func(s int64) int64 { return 60 + 10*s }, func(s int64) uint64 { return uint64(s / 4) }, []string{"memory_grows"}},
-		{"no full collection yet", func(s int64) int64 { return 60 + 10*s }, func(int64) uint64 { return 1 }, nil},
-		{"little", func(s int64) int64 { return 20 + s }, func(s int64) uint64 { return uint64(s / 4) }, nil},
-		{"of much", func(s int64) int64 { return 4000 + 10*s }, func(s int64) uint64 { return uint64(s / 4) }, nil},
-		{"by much, of more", func(s int64) int64 { return 4000 + 40*s }, func(s int64) uint64 { return uint64(s / 4) }, []string{"memory_grows"}},
-		{"fills up", func(s int64) int64 { return 60 + 300 - 300*10/(10+s*s) }, func(s int64) uint64 { return uint64(s / 4) }, nil},
-		{"a leap", func(s int64) int64 { return 60 + s/12*300 }, func(s int64) uint64 { return uint64(s / 4) }, nil},
-		{"a saw-tooth", func(s int64) int64 { return 60 + s%10*40 }, func(s int64) uint64 { return uint64(s / 4) }, nil},
+		{"grows", func(s int64) int64 { return 60 + 10*s }, func(s int64) uint64 { return uint64(s / 4) }, []string{"memory_grows"}, true},
+		{"no full collection yet", func(s int64) int64 { return 60 + 10*s }, func(int64) uint64 { return 1 }, nil, true},
+		{"little", func(s int64) int64 { return 20 + s }, func(s int64) uint64 { return uint64(s / 4) }, nil, true},
+		{"of much", func(s int64) int64 { return 4000 + 10*s }, func(s int64) uint64 { return uint64(s / 4) }, nil, true},
+		{"by much, of more", func(s int64) int64 { return 4000 + 40*s }, func(s int64) uint64 { return uint64(s / 4) }, []string{"memory_grows"}, true},
+		{"fills up", func(s int64) int64 { return 60 + 300 - 300*10/(10+s*s) }, func(s int64) uint64 { return uint64(s / 4) }, nil, false},
+		{"a leap", func(s int64) int64 { return 60 + s/12*300 }, func(s int64) uint64 { return uint64(s / 4) }, nil, false},
+		{"a saw-tooth", func(s int64) int64 { return 60 + s%10*40 }, func(s int64) uint64 { return uint64(s / 4) }, nil, false},
 	} {
 		s := newScene(t)
 		work := s.stack("c:String#*", "Cache#put")
@@ -38,6 +40,9 @@ func TestMemoryGrows(t *testing.T) {
 			})
 		}
 		s.want(c.what, c.want)
+		if g := s.f.Growing(); (g.SpanNS > 0) != c.growing || c.growing && (g.ToBytes-g.FromBytes < growingBytes || g.OfC) {
+			t.Errorf("%s: %+v", c.what, g)
+		}
 		if len(c.want) > 0 {
 			s.want(c.what, c.want, " have become ", "outside of the objects' slots", "most objects are made in Cache#put → String#* (app.rb:10) (100 %)")
 			for range 15 { // and then no more
@@ -47,6 +52,9 @@ func TestMemoryGrows(t *testing.T) {
 				})
 			}
 			s.want("and stops", nil)
+			if g := s.f.Growing(); g != (Growing{}) {
+				t.Errorf("%s, and stops: %+v", c.what, g)
+			}
 		}
 	}
 }
@@ -115,6 +123,9 @@ func TestMemoryOfC(t *testing.T) {
 			}
 		}
 		s.want(c.what, []string{"memory_grows"}, c.says)
+		if ofC := c.counted <= 2; s.f.Growing().OfC != ofC {
+			t.Errorf("%s: Growing says %v of memory of C code, want %v", c.what, !ofC, ofC)
+		}
 	}
 }
 

@@ -87,6 +87,58 @@ func TestPoolHolders(t *testing.T) {
 	s.names(s.one("pool_wait"), "", "; 1 thread has one: processor-3 in PdfClient.render → IO#read (app.rb:10)")
 }
 
+// TestManyCallsStay: requests with twelve calls of 75 ms each are found, and the finding is active while they go
+// on. Many of them are only partly in the last seconds. It also stays while there are a little fewer calls.
+func TestManyCallsStay(t *testing.T) {
+	const threads, cycle = 8, 16 // ticks from one call to the next
+	s := newScene(t)
+	to := sampler.Peer{Kind: sampler.PeerTCP, Remote: "1.2.3.4:443", Local: "10.0.0.1", Service: "HTTPS"}
+	peer := s.dict.InternPeer(to)
+	asks, works := s.stack("c:IO#read", "Net::BufferedIO#rbuf_fill"), s.stack("Orders#index")
+	left, number := [threads + 1]int{}, sampler.WorkNumber(0)
+	// play lets requests with so many calls arrive for some seconds. It counts the seconds after which the finding is
+	// active.
+	play := func(seconds, calls int) (active int) {
+		for range seconds {
+			s.play(gvltest.Sec, func(i int) (owner sampler.ThreadID, list []sampler.Thread) {
+				for id := sampler.ThreadID(1); id <= threads; id++ {
+					th := s.at(gvltest.Answered(gvltest.Released(id), s.now, "read", 9, peer), asks)
+					if (i+2*int(id))%cycle == 0 {
+						owner, th = id, s.at(gvltest.Holder(id), works)
+						if left[id]--; left[id] <= 0 {
+							left[id], number = calls, number+1
+							s.serve(id, "GET orders#index", "")
+							w := s.dict.Work(s.serving[id].Work)
+							w.Number = number
+							s.serving[id] = sampler.Serving{Work: s.dict.InternWork(w)}
+						}
+					}
+					list = append(list, th)
+				}
+				return owner, list
+			})
+			for _, f := range s.f.Current() {
+				if f.ID == "http_slow" && f.UntilNS == 0 && f.Title == "Many calls per request" {
+					active++
+				}
+			}
+		}
+		return active
+	}
+	play(10, 12)
+	if n := play(20, 12); n != 20 {
+		t.Errorf("twelve calls in each request: active in %d of 20 seconds", n)
+	}
+	s.names(s.one("http_slow"), "GET orders#index", "about 12 calls in each request")
+	if n := play(12, 9); n != 12 {
+		t.Errorf("nine calls: active in %d of 12 seconds", n)
+	}
+	play(12, 3)
+	if n := play(5, 3); n != 0 {
+		t.Errorf("three calls: active in %d of 5 seconds", n)
+	}
+}
+
 // TestFullQueueAfterFork: in a forked worker, the thread that takes from a full queue may live only in the master.
 func TestFullQueueAfterFork(t *testing.T) {
 	for part, want := range map[string]string{

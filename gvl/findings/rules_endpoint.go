@@ -106,9 +106,19 @@ func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls
 	})
 	if ended := w.calls[group]; e != nil && ended != nil {
 		n, _ := ended.longest.Count()
-		calls = gvl.Ratio(int64(share*float64(n)), int64(e.Ended+e.Running))
+		calls = share * float64(n) / requestsOf(e)
 	}
 	return e, share, calls
+}
+
+// requestsOf is the number of requests of an endpoint whose time is in the window. A request that is only partly in it
+// counts as that part, because it has only a part of its calls there. The number of requests is its limit.
+func requestsOf(e *account.Endpoint) float64 {
+	n := float64(e.Ended + e.Running)
+	if typical := e.Durations.Quantile(.5); typical > 0 {
+		n = min(n, float64(e.TotalNS())/float64(typical))
+	}
+	return max(n, 1)
 }
 
 // whoAsks adds the endpoint that waits most for a peer group, and its present statement. ns is all waiting for the

@@ -14,6 +14,32 @@ import (
 // growsMuch is growth, in bytes, that counts for a memory of any size.
 const growsMuch = 512 << 20
 
+// Growing is growth of the memory (RSS) that has not paused. All fields are zero if there is none.
+type Growing struct {
+	FromBytes, ToBytes, SpanNS int64
+	// OfC is true if most of it is memory of C code. It is false if that is not known.
+	OfC bool
+}
+
+// growingBytes is the least growth, in bytes, that Growing returns, growingNS its least length, in ns. One leap makes
+// three intervals between notes look like growth.
+const growingBytes, growingNS = 8 << 20, 4 * memory.EveryNS
+
+// Growing returns how the memory grows, before that is enough for a finding.
+func (f *Findings) Growing() Growing {
+	g := &f.ev.growth
+	now := g.Back(0)
+	if now == nil || f.ev.lastNS-now.AtNS > 3*memory.EveryNS {
+		return Growing{}
+	}
+	from := g.Since(f.ev.bootNS)
+	if from == nil || now.RSS-from.RSS < growingBytes || now.AtNS-from.AtNS < growingNS {
+		return Growing{}
+	}
+	ofC, _, _ := now.OfC(from)
+	return Growing{FromBytes: from.RSS, ToBytes: now.RSS, SpanNS: now.AtNS - from.AtNS, OfC: ofC}
+}
+
 // evalMemoryGrows: the process's memory grows without a pause, and full collections do not end that.
 func evalMemoryGrows(w *window) hit {
 	g := &w.ev.growth

@@ -201,8 +201,11 @@ func evalHTTP(w *window) hit {
 		score:    max(float64(long)/w.limits.httpWaiting, least(much, length)),
 		severity: SeverityWarn,
 	}
-	if w.flag(stackkind.DB) > ns/2 || h.score < 1 {
+	if w.flag(stackkind.DB) > ns/2 {
 		return hit{} // the database rule speaks of it
+	}
+	if h.score < 1 {
+		return h // a finding stays until the score is well under 1
 	}
 	h.title = "Another service " + tenseIs + " slow"
 	w.onPeer(&h, group, ns)

@@ -430,6 +430,7 @@ func (m *Machine) Advance(untilNS int64) int64 {
 		}
 		if x.work != nil {
 			x.doing.Work = x.work.ID()
+			x.doing.Unfound = x.doing.Work == 0
 		}
 		if x.does {
 			m.to.Does(x.TID, x.NS, x.doing)

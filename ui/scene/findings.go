@@ -53,6 +53,8 @@ type Findings struct {
 	Others string
 	// Young is true until memory was watched for long enough to find growth.
 	Young bool
+	// Growing is how the memory grows, though that is not enough for a finding.
+	Growing findings.Growing
 }
 
 // Current are the findings that go on; those that have ended come after them in the list.
@@ -91,12 +93,25 @@ func (f *Findings) NothingFound() (mark, text string) {
 		return "↓", "none in this process. " + f.Others + ". 8 shows all"
 	case f.Note != "":
 		return "…", f.Note
+	case f.Growing.SpanNS > 0:
+		return "…", "no findings yet; " + f.GrowingText() + " and is watched"
 	case len(f.List) > 0:
 		return "✓", noneNow
 	case f.Young:
 		return "✓", noFindings + "; memory is watched for a minute first"
 	}
 	return "✓", noFindings
+}
+
+// GrowingText says how the memory grows: "memory grows by 2.6 MB per second (119 MB to 178 MB in 22 s)".
+func (f *Findings) GrowingText() string {
+	g := &f.Growing
+	what := "memory"
+	if g.OfC {
+		what = "memory of C code"
+	}
+	return fmt.Sprintf("%s grows by %s per second (%s to %s in %s)", what, units.FineBytes(int64(float64(g.ToBytes-g.FromBytes)*1e9/float64(g.SpanNS))),
+		units.Bytes(g.FromBytes), units.Bytes(g.ToBytes), units.ProseDuration(g.SpanNS))
 }
 
 // BelowText says how many processes below a process can be watched, too, and with which key.

@@ -22,7 +22,7 @@ func TestRequestNames(t *testing.T) {
 		n    float64
 		want string
 	}{{0, "0"}, {.01, "<0.1"}, {.3, "0.3"}, {9.96, "10"}, {1200, "1,200"}} {
-		if got := PerSecondText(c.n); got != c.want {
+		if got := PerSecondText(c.n, false); got != c.want {
 			t.Errorf("%v: %q", c.n, got)
 		}
 	}

@@ -33,7 +33,10 @@ type Served struct {
 	Queued    gvl.Histogram
 	slackNS   int64 // by how much they can be wrong
 	PerSecond float64
-	WaitNS    int64 // that all threads waited for the GVL in the time shown
+	// AtLeast is true if too many requests were missed. Then PerSecond is a lower bound, and Lengths are only of the
+	// requests that were seen.
+	AtLeast bool
+	WaitNS  int64 // that all threads waited for the GVL in the time shown
 	// LeftOut is how many requests and jobs were not kept apart, since too many were in progress.
 	LeftOut uint64
 	// RoutesFromNS is from when on endpoints are told, if that is later than the begin of the time shown; else 0.
@@ -78,7 +81,7 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 		s.WaitNS = max(total.WaitNS, total.BlameNS)
 		s.Lengths.Reset()
 		s.Queued.Reset()
-		s.PerSecond, s.slackNS = 0, 0
+		s.PerSecond, s.slackNS, s.AtLeast = 0, 0, account.AtLeast(all)
 		for i := range s.Endpoints {
 			e := &s.Endpoints[i]
 			s.Lengths.Merge(&e.Durations)
@@ -111,6 +114,15 @@ func (s *Served) Length(q float64) string {
 	}
 	slack := account.Slack(s.Lengths.Quantile(.5), s.slackNS)
 	return LengthText(s.Lengths.Quantile(q)+slack, slack > 0)
+}
+
+// QuantileName is the name of a Length: "p95", or "p95 of seen" if too many requests were missed.
+func (s *Served) QuantileName(q float64) string {
+	name := fmt.Sprintf("p%g", q*100)
+	if s.AtLeast {
+		name += " of seen"
+	}
+	return name
 }
 
 // LengthText writes a request's length: with ≤ where readings were too far apart to tell it from a shorter one.
@@ -161,8 +173,11 @@ func (s *Served) RunningText() string {
 	return units.Plural(requests, "request", "requests") + ", " + units.Plural(jobs, "job", "jobs") + " running"
 }
 
-// PerSecondText is how many end a second: "58/s", "0.3/s".
-func PerSecondText(n float64) string {
+// PerSecondText is how many end a second: "58", "0.3". It is "≥58" if that is a lower bound.
+func PerSecondText(n float64, atLeast bool) string {
+	if atLeast && n >= 0.05 {
+		return "≥" + PerSecondText(n, false)
+	}
 	switch {
 	case n == 0:
 		return "0"

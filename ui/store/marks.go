@@ -25,6 +25,7 @@ type Mark struct {
 	Classes  *sampler.AllocClasses
 	Findings []findings.Finding
 	Unjudged unjudged
+	Growing  findings.Growing
 	Stacks   StackReads
 	// Quality is what figures rest on since the attach.
 	Quality sampler.Quality
@@ -122,9 +123,9 @@ func (m *marks) due(nowNS int64) bool {
 	return len(m.ring) == 0 || nowNS-m.last().TimeNS >= MarkEachNS
 }
 
-func (m *marks) add(s *sampler.Sample, f []findings.Finding, u unjudged, n StackReads, own meters, q sampler.Quality) {
+func (m *marks) add(s *sampler.Sample, f []findings.Finding, g findings.Growing, u unjudged, n StackReads, own meters, q sampler.Quality) {
 	x := Mark{TimeNS: s.TimeNS, GC: s.GC, Heap: s.GCDetail, Proc: s.Proc, Meters: own, Self: s.Self, Reads: s.Reads,
-		Slow: s.Slow, Queues: s.Queues, Classes: s.Classes, Findings: f, Unjudged: u, Stacks: n, Quality: q}
+		Slow: s.Slow, Queues: s.Queues, Classes: s.Classes, Findings: f, Growing: g, Unjudged: u, Stacks: n, Quality: q}
 	if len(m.ring) < m.most {
 		m.ring = append(m.ring, x)
 		return

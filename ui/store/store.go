@@ -322,7 +322,7 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	if s.marks.due(x.TimeNS) {
 		v := s.fold.View()
 		first, _ := v.Timeline.Range()
-		s.marks.add(x, v.Findings.Told(), WhyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters, s.quality.Quality)
+		s.marks.add(x, v.Findings.Told(), v.Findings.Growing(), WhyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters, s.quality.Quality)
 	}
 	if s.slow && !x.Slow {
 		s.Stir()

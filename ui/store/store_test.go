@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
@@ -54,7 +55,7 @@ func TestMarksGrowToTheHistory(t *testing.T) {
 		if !m.due(x.TimeNS) || m.due(i*MarkEachNS+1) && i > 0 {
 			t.Fatalf("mark %d is not due when it should be", i)
 		}
-		m.add(&x, nil, judged, StackReads{}, meters{}, sampler.Quality{})
+		m.add(&x, nil, findings.Growing{}, judged, StackReads{}, meters{}, sampler.Quality{})
 		if m.last().TimeNS != x.TimeNS || m.LastBefore(x.TimeNS+1).TimeNS != x.TimeNS {
 			t.Fatalf("after mark %d the newest is of %d", i, m.last().TimeNS)
 		}

@@ -45,7 +45,11 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	if len(f.Current()) == 0 {
 		mark, text := f.NothingFound()
-		a.Put(1, 0, mark, canvas.Style{FG: t.Good, Attr: canvas.Bold})
+		color := t.Good
+		if mark == "…" && f.Note == "" { // the memory grows
+			color = t.Warn
+		}
+		a.Put(1, 0, mark, canvas.Style{FG: color, Attr: canvas.Bold})
 		x := a.Put(3, 0, canvas.Cut(text, a.W-4), t.Dimmed())
 		switch n := len(f.List); {
 		case n == 0:

@@ -68,9 +68,9 @@ func GaugesOf(f *scene.Figures, t *style.Theme, s *scene.Served) []gauge {
 	}
 	if s.Seen {
 		gs = append(gs, gauge{Label: "requests", Value: units.Count(int64(len(s.Running))), style: t.Bold(), priority: 4, bar: true},
-			gauge{Value: f.Told(sampler.FigureRequests, scene.PerSecondText(s.PerSecond)) + "/s", style: t.Bold(), priority: 4})
+			gauge{Value: f.Told(sampler.FigureRequests, scene.PerSecondText(s.PerSecond, s.AtLeast)) + "/s", style: t.Bold(), priority: 4})
 		if n, _ := s.Lengths.Count(); n > 0 && f.Enough(sampler.FigureRequests) {
-			gs = append(gs, gauge{Label: "p95", Value: s.Length(.95), style: t.Bold(), priority: 7})
+			gs = append(gs, gauge{Label: s.QuantileName(.95), Value: s.Length(.95), style: t.Bold(), priority: 7})
 		}
 	}
 	return gs

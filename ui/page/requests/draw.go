@@ -106,7 +106,7 @@ func endpointColumns() []widget.Column[*endpointRow] {
 			}},
 		{Title: "/s", Width: widget.Wide(5, scene.WideWidth, 6), Drop: 2, Right: true,
 			Text: func(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
-				return scene.PerSecondText(w.PerSecond), sc.Theme.Dimmed()
+				return scene.PerSecondText(w.PerSecond, w.AtLeast), sc.Theme.Dimmed()
 			}},
 		quantile("p50", .5, widget.Wide(7, scene.WideWidth, 8), 3), quantile("p95", .95, widget.Wide(7, scene.WideWidth, 8), 0),
 		length("max", func(w *endpointRow) int64 { return w.LongestNS }, longest, widget.Wide(8, scene.WideWidth, 9), 4),

@@ -170,7 +170,7 @@ func (p *Page) About(sc *scene.Scene) string {
 		parts = append(parts, fibers)
 	}
 	if sc.Figures.Enough(sampler.FigureRequests) {
-		parts = append(parts, scene.PerSecondText(s.PerSecond)+"/s", "p50 "+s.Length(.5), "p95 "+s.Length(.95))
+		parts = append(parts, scene.PerSecondText(s.PerSecond, s.AtLeast)+"/s", s.QuantileName(.5)+" "+s.Length(.5), s.QuantileName(.95)+" "+s.Length(.95))
 	}
 	if s.LeftOut > 0 {
 		parts = append(parts, units.Count(int64(s.LeftOut))+" not kept apart")
@@ -191,7 +191,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	}
 	if i := p.Endpoints.Index(); i >= 0 {
 		w := p.Endpoints.Rows[i]
-		parts := []string{fmt.Sprintf("%s seen, %s/s", units.Count(int64(w.Ended+w.Running)), scene.PerSecondText(w.PerSecond)), strings.Join(PartsOf(&w.NS, w.FiberNS, w.Peers, sc, true), "  ")}
+		parts := []string{fmt.Sprintf("%s seen, %s/s", units.Count(int64(w.Ended+w.Running)), scene.PerSecondText(w.PerSecond, w.AtLeast)), strings.Join(PartsOf(&w.NS, w.FiberNS, w.Peers, sc, true), "  ")}
 		if w.BlameNS > 0 {
 			parts = append(parts, fmt.Sprintf("made others wait %s (%s of all waiting)", units.Duration(w.BlameNS), units.Percent(w.Blame)))
 		}

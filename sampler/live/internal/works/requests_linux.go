@@ -82,15 +82,25 @@ func (q *Requests) Drain(f *tracer.Feed) error {
 	})
 }
 
+// uncopied is a request that was not copied. So it is not found.
+type uncopied struct{}
+
+func (uncopied) Ready() bool        { return true }
+func (uncopied) ID() sampler.WorkID { return 0 }
+
 // Note adds the request to a record, if its thread has begun one. w has noted the record.
 func (q *Requests) Note(r *switches.Record, w *Works) {
 	b := q.copies[instant{r.TID, r.NS}]
 	if b == nil || len(q.begun) >= maxBegun {
+		if w.Uncopied(r) {
+			r.Work, r.WorkNS = uncopied{}, r.NS
+		}
 		return
 	}
 	var ok bool
 	if b.copied.FromNS, b.copied.ByNS, ok = w.Copied(r, b.low, b.end); ok {
-		r.Work, r.WorkNS = b, b.copied.FromNS+(b.copied.ByNS-b.copied.FromNS)/2
+		// The report that the request was not found comes first.
+		r.Work, r.WorkNS = b, max(b.copied.FromNS+(b.copied.ByNS-b.copied.FromNS)/2, w.Unfound(r.TID))
 		q.begun = append(q.begun, b)
 	}
 }

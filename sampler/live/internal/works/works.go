@@ -25,6 +25,8 @@ type Works struct {
 	served  bool
 	// placedNS is since when requests are copied from the present frame.
 	placedNS int64
+	// begins is the thread of the last record, if the thread has begun a request since its record before.
+	begins *working
 }
 
 // working is the state of a thread.
@@ -35,6 +37,8 @@ type working struct {
 	// the low end of the stack of the last copy.
 	placed      bool
 	serves, low uint64
+	// unfoundNS is when it was last reported to have begun a request that was not copied.
+	unfoundNS int64
 	// cfp and ns are from its last record. asleep is true if it waited in the kernel then.
 	cfp    uint64
 	ns     int64
@@ -69,6 +73,7 @@ func New() *Works { return &Works{threads: make(map[int32]*working)} }
 
 // Note adds a record, and marks it if the thread has come back to the place where it waits for work.
 func (w *Works) Note(r *switches.Record) {
+	w.begins = nil
 	t := w.threads[r.TID]
 	switch {
 	case r.Kind == switches.Exited:
@@ -95,6 +100,9 @@ func (w *Works) Note(r *switches.Record) {
 	deeper := r.CFP < t.idle
 	if t.placed {
 		deeper = r.Serves != 0
+	}
+	if t.placed && r.Serves != 0 && r.Serves != t.serves {
+		w.begins = t
 	}
 	if t.serves != 0 && r.Serves != t.serves {
 		if t.copied {
@@ -148,6 +156,24 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	t.deep, t.copied, t.looked, t.misses, w.served = true, true, false, 0, true
 	w.forget(r.TID)
 	return t.fromNS, r.NS, t.woke
+}
+
+// Uncopied reports whether the thread has begun a request by its last record. It notes that the request was not copied.
+// A later record can have the copy.
+func (w *Works) Uncopied(r *switches.Record) bool {
+	if w.begins == nil {
+		return false
+	}
+	w.begins.unfoundNS = r.NS
+	return true
+}
+
+// Unfound returns when a thread last began a request that was not copied. It is zero if there was none.
+func (w *Works) Unfound(tid int32) int64 {
+	if t := w.threads[tid]; t != nil {
+		return t.unfoundNS
+	}
+	return 0
 }
 
 // Placed says that requests are copied from another frame from a time on, CLOCK_MONOTONIC in ns.

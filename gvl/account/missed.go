@@ -1,0 +1,147 @@
+package account
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// mostMissed is the largest share of requests that may be missed before figures are lower bounds.
+	mostMissed = 1. / 20
+	// copiedShare is the share of the ended requests whose begins must be known from changes. The number of missed
+	// requests is known only then.
+	copiedShare = .9
+	// tickNS is the time between two records of a thread that keeps its CPU, in ns. They are made at ticks of the
+	// CPU's clock, at about 100 Hz. A request that begins and ends in between has no record.
+	tickNS = 10e6
+)
+
+// brief reports whether a request has run all the time, and was about as short as the time between two ticks. Others
+// like it have no record.
+func (q *Request) brief() bool {
+	slept := q.FiberNS
+	for s, ns := range q.NS {
+		if s := gvl.State(s); s != gvl.Running && s != gvl.GC {
+			slept += ns
+		}
+	}
+	return q.DurationNS() < 2*tickNS && 2*slept < q.DurationNS()
+}
+
+// begunCount counts the requests whose begins are known from changes. missed is the number of those that were not seen.
+type begunCount struct{ begun, missed int }
+
+func (b *begunCount) merge(o begunCount) { b.begun, b.missed = b.begun+o.begun, b.missed+o.missed }
+
+// mark sets Endpoint.AtLeast of the endpoints of one time. A missed request has no endpoint, so it counts for all.
+func (b begunCount) mark(list []Endpoint) {
+	ended := 0
+	for i := range list {
+		ended += list[i].Ended
+	}
+	for i := range list {
+		list[i].begun = b
+		list[i].AtLeast = b.atLeast(ended, list[i:i+1])
+	}
+}
+
+// AtLeast reports whether the sums of endpoints are lower bounds. list holds all endpoints of one time.
+func AtLeast(list []Endpoint) bool {
+	if len(list) == 0 {
+		return false
+	}
+	ended := 0
+	for i := range list {
+		ended += list[i].Ended
+	}
+	return list[0].begun.atLeast(ended, list)
+}
+
+// atLeast is the rule. ended is the number of all requests that were seen to end. If changes show the begins, they show
+// how many were missed, but for brief ones. Otherwise a request is missed if it begins and ends between two readings
+// of its thread. SlackNS is the mean time between two such readings. If a part of the requests that were seen is not
+// twice as long, others are likely to be shorter, and missed.
+func (b begunCount) atLeast(ended int, list []Endpoint) bool {
+	if b.begun > 0 && float64(b.begun) >= copiedShare*float64(ended) {
+		own, brief := 0, 0
+		for i := range list {
+			own, brief = own+list[i].Ended, brief+list[i].brief
+		}
+		return float64(b.missed) > mostMissed*float64(b.begun) || float64(brief) > mostMissed*float64(own)
+	}
+	var lengths gvl.Histogram
+	var slackNS, own int64
+	for i := range list {
+		e := &list[i]
+		n, _ := e.Durations.Count()
+		lengths.Merge(&e.Durations)
+		slackNS += n * e.SlackNS
+		own += int64(e.Ended)
+	}
+	n, _ := lengths.Count()
+	if n == 0 {
+		return own > 0
+	}
+	return lengths.Quantile(mostMissed) < 2*slackNS/n
+}
+
+// begunRequests are the requests that threads have begun by the last changes, and that nothing has shown yet.
+type begunRequests struct {
+	// unfound are the times at which they began, CLOCK_MONOTONIC in ns.
+	unfound map[sampler.ThreadID]int64
+}
+
+// changes counts the requests that threads of r have begun.
+func (b *begunRequests) changes(list []sampler.Change, r *Requests) {
+	for i := range list {
+		c := &list[i]
+		if c.Doing.Kind != sampler.DoingWorks || c.Thread == 0 {
+			continue
+		}
+		if c.Doing.Work != 0 {
+			if w := r.dict.OwnWork(c.Doing.Work); b.seen(c.Thread, &w) {
+				continue // it was counted at its first record, which did not find it
+			}
+		}
+		if at, ok := b.unfound[c.Thread]; ok { // the thread works for it no more
+			delete(b.unfound, c.Thread)
+			r.endpoints.countBegun(at, begunCount{missed: 1})
+		}
+		if c.Doing.Work == 0 && !c.Doing.Unfound {
+			continue
+		}
+		r.endpoints.countBegun(c.AtNS, begunCount{begun: 1})
+		if c.Doing.Unfound && !shown(r.slots, c.Thread, c.AtNS) && len(b.unfound) < maxOpenRequests {
+			b.unfound[c.Thread] = c.AtNS
+		}
+	}
+}
+
+// seen notes that a request of a thread was seen. It reports whether the request is the one that the thread had begun.
+func (b *begunRequests) seen(id sampler.ThreadID, w *sampler.Work) bool {
+	at, ok := b.unfound[id]
+	if ok = ok && within(w, at); ok {
+		delete(b.unfound, id)
+	}
+	return ok
+}
+
+// shown reports whether a sample has shown the request that a thread has begun at a time.
+func shown(slots []requestSlot, id sampler.ThreadID, atNS int64) bool {
+	for i := range slots {
+		if s := &slots[i]; s.thread == id && s.q != nil {
+			return within(&s.q.Work, atNS)
+		}
+	}
+	return false
+}
+
+// within reports whether a request may have begun at a time.
+func within(w *sampler.Work, atNS int64) bool { return w.BeforeNS < atNS && atNS <= w.SinceNS }
+
+func (e *endpointSums) countBegun(atNS int64, n begunCount) {
+	e.run.begun.merge(n)
+	if t := e.recentOf(atNS / 1e9); t != nil {
+		t.begun.merge(n)
+	}
+}
