@@ -116,11 +116,11 @@ func (s *Served) Length(q float64) string {
 	return LengthText(s.Lengths.Quantile(q)+slack, slack > 0)
 }
 
-// QuantileName is the name of a Length: "p95", or "p95 of seen" if too many requests were missed.
+// QuantileName is the name of a Length: "p95", or "p95 seen" if too many requests were missed.
 func (s *Served) QuantileName(q float64) string {
 	name := fmt.Sprintf("p%g", q*100)
 	if s.AtLeast {
-		name += " of seen"
+		name += " seen"
 	}
 	return name
 }
