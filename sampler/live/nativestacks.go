@@ -43,19 +43,16 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 	if err := s.native.Prepare(s.nativeSubject()); err != nil {
 		return out, err
 	}
-	left := maxNativeStacks
-	for i := range sample.Threads {
-		t := &sample.Threads[i]
-		if t.TID == 0 || left == 0 || ctx.Err() != nil {
-			continue
+	var threads []*sampler.Thread
+	for i := range sample.Threads[:min(len(sample.Threads), maxNativeStacks)] {
+		if t := &sample.Threads[i]; t.TID != 0 {
+			threads = append(threads, t)
 		}
-		left--
-		x, ok, err := s.native.Ruby(t.ID, t.TID, 0)
-		if err != nil {
+	}
+	left := maxNativeStacks - len(threads)
+	for range 2 {
+		if threads, err = s.rubyStacks(ctx, threads, out.Ruby); err != nil {
 			return out, err
-		}
-		if ok {
-			out.Ruby[t.ID] = x
 		}
 	}
 	for _, tid := range others {
@@ -72,6 +69,27 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 		}
 	}
 	return out, nil
+}
+
+// rubyStacks reads the native stacks of Ruby's threads. It returns the threads whose stacks can be read after others.
+func (s *sampling) rubyStacks(ctx context.Context, threads []*sampler.Thread,
+	to map[sampler.ThreadID]sampler.NativeStack) (again []*sampler.Thread, err error) {
+	for _, t := range threads {
+		if ctx.Err() != nil {
+			break
+		}
+		x, ok, err := s.native.Ruby(t.ID, t.TID, 0)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			to[t.ID] = x
+		}
+		if x.Missing == native.ErrUnconfirmed.Error() {
+			again = append(again, t)
+		}
+	}
+	return again, nil
 }
 
 // nativeSubject is the process for readers of native stacks.

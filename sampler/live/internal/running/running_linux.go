@@ -278,7 +278,7 @@ func (x *Run) take(s *clock.Sample, now int64) {
 	switch {
 	case err == nil:
 		x.counts.Read++
-	case errors.Is(err, native.ErrMisfit):
+	case errors.Is(err, native.ErrMisfit), errors.Is(err, native.ErrUnconfirmed):
 		x.counts.Refused++
 	default:
 		x.counts.Short++
