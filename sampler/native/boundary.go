@@ -276,8 +276,8 @@ func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, bound
 // ErrMisfit means that a native stack does not belong to the control frames, or that it was not understood.
 var ErrMisfit = errors.New("they do not fit Ruby's frames")
 
-// ErrUnconfirmed means that a native stack fits Ruby's frames only if a certain function is the interpreter's loop, and
-// no other stack has confirmed that yet.
+// ErrUnconfirmed means that a native stack fits Ruby's frames only if a certain function is the interpreter's loop. No
+// other stack has confirmed that yet.
 var ErrUnconfirmed = errors.New("no other stack has confirmed yet which function is Ruby's interpreter")
 
 // Below returns the frames of a native stack that are inward of Ruby's own. whole says that control has all control
