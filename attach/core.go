@@ -48,8 +48,8 @@ type Core struct {
 	machine         string
 	segments        []segment
 	notes           coreNotes
-	// given are the files to use instead of mapped ones, by the name of the mapped file. root is the process's root
-	// folder.
+	// given are the files to use instead of mapped files, by the name of the mapped file. root is the root folder of
+	// the dumped process.
 	given map[string]string
 	root  string
 
@@ -59,7 +59,7 @@ type Core struct {
 	gate safefile.Gate
 }
 
-// CoreFiles say where to find the files that the dumped process had mapped. They are needed if the files are not at
+// CoreFiles says where to find the files that the dumped process had mapped. It is needed if the files are not at
 // their own paths: the process ran in a container or on another machine, or the files were moved.
 type CoreFiles struct {
 	// Root is the folder that was the process's root; "" is ours.
@@ -136,7 +136,7 @@ func newCore(path string, file io.ReaderAt, length int64) (*Core, error) {
 
 const programHeaderSize = 56
 
-// programHeaders reads the program headers. With 65,535 of them or more their number is in the first section header
+// programHeaders reads the program headers. If there are 65,535 or more, their number is in the first section header
 // (PN_XNUM, elf(5)).
 func (c *Core) programHeaders(head []byte) ([]byte, error) {
 	const xnum = 0xffff
@@ -177,8 +177,8 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	return segment{Address(addr), size, kept, int64(offset)}, true
 }
 
-// readNotes appends the notes of a segment that parseCoreNotes needs. It skips all others, most of which hold
-// registers of threads, so that they take no memory.
+// readNotes appends those notes of a segment that parseCoreNotes needs. It skips all others, most of which hold
+// registers of threads, to save memory.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	if offset > uint64(c.length) || size > uint64(c.length)-offset {
 		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)

@@ -105,8 +105,8 @@ func (c *Core) open(path string) (*safefile.File, error) {
 	return f, err
 }
 
-// findFile opens the file to use for a mapped one. The core names it, which a stranger may have written:
-// anything but a program or library is refused.
+// findFile opens the file to use for a mapped file. Its path comes from the core, which a stranger may have written.
+// So anything but a program or library is refused.
 func (c *Core) findFile(path string) (*safefile.File, error) {
 	if given := c.given[path]; given != "" {
 		return safefile.Open(given, mapped.MaxMappedFile)
@@ -199,8 +199,8 @@ func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
 	return m, err
 }
 
-// Ruby finds the file with the Ruby VM, as FindRuby does in a process. The error is ErrNotRuby if there is none. It
-// is errFileUnusable if the core lacks the memory and the mapped files cannot be used.
+// Ruby finds the file with the Ruby VM, as FindRuby does in a process. The error is ErrNotRuby if there is none. It is
+// errFileUnusable if the core lacks the memory, and the mapped files cannot be used instead.
 func (c *Core) Ruby() (*Module, error) {
 	images := mapped.MappedImages(c.notes.mappings)
 	if len(images) == 0 {

@@ -16,8 +16,8 @@ import (
 // maxCoreNotes bounds the notes of a core that are read, in bytes: about 360 a thread, and the list of mapped files.
 const maxCoreNotes = 32 << 20
 
-// A note is a header of three words, its owner's name and its content, each padded to four bytes. The owner of the
-// notes that are used here is CORE.
+// A note is a header of three words, its owner's name and its content, each padded to four bytes. All notes that are
+// used here have the owner CORE.
 const (
 	noteHeader = 12
 	noteOwner  = 8
@@ -132,8 +132,8 @@ func (n *coreNotes) findProgram(b []byte) {
 	}
 }
 
-// addFiles reads NT_FILE: a count, the unit of the offsets, three words a mapping, then the paths (fs/binfmt_elf.c,
-// fill_files_note).
+// addFiles reads NT_FILE: a count, the unit of the offsets, three words for each mapping, then the paths
+// (fs/binfmt_elf.c, fill_files_note).
 func (n *coreNotes) addFiles(b []byte) error {
 	if len(b) < 16 {
 		return errors.New("its list of mapped files is cut off")

@@ -33,8 +33,8 @@ type Core struct {
 	values bool // Options.Values, unless names are left out
 }
 
-// OpenCore finds the Ruby VM in a core file. files gives the places of the mapped files. Of opts it uses only
-// MaxDepth, Dictionary and Progress.
+// OpenCore finds the Ruby VM in a core file. files says where the mapped files are. It uses only MaxDepth, Dictionary
+// and Progress of opts.
 func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Options) (*Core, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err

@@ -25,8 +25,8 @@ type NativeStacks struct {
 	Locks *sampler.NativeLocks
 }
 
-// NativeStacks reads the native stacks of the threads of a sample that Once took, and of others. Threads that run are
-// left out. The error says why there are none at all.
+// NativeStacks reads the native stacks of the threads of a sample that Once took, and of other threads. Threads that
+// run are left out. The error says why there are no native stacks at all.
 func (s *Source) NativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()

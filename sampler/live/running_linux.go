@@ -20,8 +20,8 @@ func (x *runningRun) stop() error { return x.Stop() }
 // MayRun returns why stacks of running threads cannot be taken on this machine, as ddtop knows without trying.
 func MayRun() error { return clock.Check() }
 
-// CheckNative returns why stacks of running threads cannot be taken on this machine, and why not all registers of
-// blocked threads can be read. It tries both.
+// CheckNative returns why stacks of running threads cannot be taken on this machine. registers is the reason why some
+// registers of blocked threads cannot be read. It tries both.
 func CheckNative() (running, registers error) { return clock.Try(), iterator.Try() }
 
 // openRunning has the kernel take stacks of the process's running threads.
