@@ -152,6 +152,14 @@ func MappedImages(mappings []Mapping) []Image {
 	return out
 }
 
+// CodeImage returns the image that has the code of a mapped file, or else the first one. Ruby maps its own libraries
+// once more to read their debug information, when it reports a crash (addr2line.c, 2.5 to 4.0).
+func CodeImage(own []Mapping) Image {
+	images := MappedImages(own)
+	code := func(of Image) bool { return slices.ContainsFunc(of.Mappings, func(m Mapping) bool { return m.Exec }) }
+	return images[max(0, slices.IndexFunc(images, code))]
+}
+
 // FindRubyModules finds the images that define ruby_version: each libruby and the program. If none of them has a VM
 // that runs, it takes any other library. If an emulator is the program, it takes a file with the name of one of Ruby's
 // programs. Images whose VM runs come first, because a process can have a libruby that nothing has started: of an

@@ -81,3 +81,15 @@ func TestMappedImages(t *testing.T) {
 		t.Errorf("images of %v mappings", got)
 	}
 }
+
+// TestCodeImage: a file that is mapped once more to be read is not taken for the one whose code runs.
+func TestCodeImage(t *testing.T) {
+	read := Mapping{Start: 1, End: 2, Path: "/a", Inode: 1}
+	head, code := Mapping{Start: 3, End: 4, Path: "/a", Inode: 1}, Mapping{Start: 4, End: 5, Path: "/a", Inode: 1, Offset: 4096, Exec: true}
+	if got := CodeImage([]Mapping{read, head, code}).Mappings; !slices.Equal(got, []Mapping{head, code}) {
+		t.Errorf("%+v", got)
+	}
+	if got := CodeImage([]Mapping{read, head}).Mappings; !slices.Equal(got, []Mapping{read}) {
+		t.Errorf("without code: %+v", got)
+	}
+}

@@ -41,7 +41,7 @@ func openRunning(ctx context.Context, s *Source) (*runningRun, error) {
 		PID: s.proc.PID(), ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC,
 		ContextOfThread: scheduler.Context, Owner: uint64(scheduler.Owner), Collector: uint64(scheduler.Collector),
 		CollectsShift: shift, CollectsBits: bits,
-	}, Subject: s.nativeSubject(), Hz: cmp.Or(s.Running.rate, clock.Hz), Reader: s.reader, Dictionary: s.dict, Counts: s.watch})
+	}, Subject: s.nativeSubject(), Alive: s.proc.Alive, Hz: cmp.Or(s.Running.rate, clock.Hz), Reader: s.reader, Dictionary: s.dict, Counts: s.watch})
 	if err != nil {
 		return nil, err
 	}
