@@ -49,7 +49,7 @@ type Core struct {
 	machine         string
 	segments        []segment
 	notes           coreNotes
-	// mappings are what Maps returns. notes has only those of files.
+	// mappings are what Maps returns. notes has only the mapped files.
 	mappings []Mapping
 	// given are the files to use instead of mapped files, by the name of the mapped file. root is the root folder of
 	// the dumped process.
