@@ -224,6 +224,13 @@ func TestCoreRegisters(t *testing.T) {
 	if _, ok := c.UserRegisters(9); ok {
 		t.Error("a thread that is not in the core has registers")
 	}
+	cut := bytes.Index(b, note(ntPRStatus, make([]byte, 336))[:12])
+	binary.LittleEndian.PutUint32(b[cut+4:], 112+NumUserRegisters*8-1)
+	b[cut+12+8+112+NumUserRegisters*8-1] = 0 // the padding
+	n, err := parseCoreNotes(b[cut : cut+12+8+112+NumUserRegisters*8])
+	if _, ok := n.registers[7]; ok || err != nil || len(n.tids) != 1 {
+		t.Errorf("of a note that is cut short: %v, %+v", err, n)
+	}
 }
 
 // TestCoreModule: a file is refused if the core holds nothing of it to compare, because its code may be another's.

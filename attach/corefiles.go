@@ -223,7 +223,7 @@ func (c *Core) Module(path string, mappings []Mapping) (*Module, error) {
 	if len(own) == 0 {
 		return nil, fmt.Errorf("the process of %s had not mapped %s", c.path, path)
 	}
-	m, err := c.moduleOf(mapped.CodeImage(own))
+	m, err := c.moduleOf(mapped.MappedImages(own)[0])
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
 // Ruby finds the file with the Ruby VM, as FindRuby does in a process. The error is ErrNotRuby if there is none. It is
 // errFileUnusable if the core lacks the memory, and the mapped files cannot be used instead.
 func (c *Core) Ruby() (*Module, error) {
-	images := mapped.MappedImages(c.notes.mappings)
+	images := mapped.MappedImages(c.mappings)
 	if len(images) == 0 {
 		return nil, fmt.Errorf("%s: %w: it does not say which files were mapped (NT_FILE)", c.path, errNotCore)
 	}

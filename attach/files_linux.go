@@ -29,8 +29,8 @@ func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 	if len(own) == 0 {
 		return nil, fmt.Errorf("process %d has not mapped %s", p.pid, path)
 	}
-	// After an upgrade under a running process two files of one name can be mapped: keep to the first with code.
-	return p.moduleOf(mapped.CodeImage(own))
+	// After an upgrade under a running process two files of one name can be mapped: keep to the first.
+	return p.moduleOf(mapped.MappedImages(own)[0])
 }
 
 func (p *Process) moduleOf(of mapped.Image) (*Module, error) {

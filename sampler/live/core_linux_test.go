@@ -38,6 +38,13 @@ func gcore(t *testing.T, pid int) (path string, whole bool) {
 // kernelCore has the kernel write a core of a process, which ends by that.
 func kernelCore(t *testing.T, p *rubytest.Process) string {
 	t.Helper()
+	// Ruby handles the other signals that dump core.
+	return kernelCoreBy(t, p, func() { p.Signal(t, syscall.SIGTRAP) })
+}
+
+// kernelCoreBy is kernelCore of a process that die ends.
+func kernelCoreBy(t *testing.T, p *rubytest.Process, die func()) string {
+	t.Helper()
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
 	if err != nil {
 		t.Fatal(err)
@@ -57,8 +64,7 @@ func kernelCore(t *testing.T, p *rubytest.Process) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Ruby handles the other signals that dump core.
-	p.Signal(t, syscall.SIGTRAP)
+	die()
 	p.Wait(t)
 	path := filepath.Join(dir, name)
 	t.Cleanup(func() { os.Remove(path) })

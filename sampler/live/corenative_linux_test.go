@@ -163,6 +163,33 @@ func compareNative(t *testing.T, c *Core, truth map[int32][]uint64) {
 	t.Logf("%d threads, %d frames", len(truth), frames)
 }
 
+// TestCoreOfCrash: the stack of a thread that has crashed goes through Ruby's report of it and the signal, to the C
+// function in which it was. The report maps libruby once more.
+func TestCoreOfCrash(t *testing.T) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets; Process.kill(:SEGV, $$)", rubytest.Options{})
+		p.Expect(t, "ready")
+		c := openCore(t, kernelCoreBy(t, p, func() { p.Send(t, "now") }), r.Root)
+		sample, err := c.Once(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stack := stacksOfCore(t, c).Ruby[sample.Threads[0].ID]
+		var names []string
+		for _, f := range stack.Frames {
+			names = append(names, f.Name)
+		}
+		last := -1
+		for _, want := range []string{"raise", "kill"} {
+			i := slices.Index(names, want)
+			if i <= last || stack.Missing != "" {
+				t.Fatalf("%s in %q, %s", want, names, stack.Missing)
+			}
+			last = i
+		}
+	})
+}
+
 // TestCoreWithOtherRegisters exchanges the registers in a core: for numbers of chance, then for addresses of chance
 // beside the right program counter. No function is shown that was not found by a right register.
 func TestCoreWithOtherRegisters(t *testing.T) {
