@@ -115,8 +115,8 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams
 // keepEvery is the interval at which a sample of a measurement is kept, in case that there is none after it.
 const keepEvery = 250 * time.Millisecond
 
-// make measures for the given length, if any, and takes the dump of the instant after that. note is the reason if it
-// measured for less. It is empty if it did not.
+// make measures for the given length, if any, and then takes the dump. note says why it measured for less time. It is
+// empty if it did not.
 func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, m *measure.Measure, note string, err error) {
 	m = measure.New(src.Process(), src.Dictionary(), f.rules)
 	var first, last int64
@@ -181,8 +181,8 @@ func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src run.Nativ
 	}
 }
 
-// addFibers adds the suspended fibers of a source that was just read. Where they can't be told the dump has none, and
-// its JSON null.
+// addFibers adds the suspended fibers of a source that was just read. If they cannot be read the dump has none, and
+// its JSON has null.
 func addFibers(ctx context.Context, d *export.Dump, src interface {
 	Fibers(context.Context) (sampler.Fibers, error)
 	Dictionary() *sampler.Dictionary
@@ -256,8 +256,8 @@ func (f *dumpFlags) dumpCore(ctx context.Context, std run.Streams) error {
 	return d.WriteText(std.Results(ctx))
 }
 
-// layoutProgress reports the progress of reading debug information on standard error, if an unknown Ruby needs that
-// and it takes long. It does not use the command's streams, because they may be a screen's.
+// layoutProgress reports the progress of reading debug information on standard error. It does so only if an unknown
+// Ruby needs this and it takes long. It does not use the command's streams, because they may belong to a screen.
 func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	var say func(done, total int)
 	return func(path string, done, total int) {
