@@ -102,8 +102,8 @@ func inCall(c *Core, tid int32) bool {
 	return ok && int64(words[origAX]) >= 0
 }
 
-// checkNativeStates: each thread that waits has its C functions below its Ruby frames, and no stack is refused. A thread
-// that ran may have been about to call or to return.
+// checkNativeStates: each thread that waits has its C functions below its Ruby frames, and no stack is refused. A
+// thread that ran may have been about to call or to return.
 func checkNativeStates(t *testing.T, c *Core, said rubytest.States) {
 	t.Helper()
 	sample, err := c.Once(t.Context())
