@@ -176,7 +176,7 @@ func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src run.Nativ
 		missing = f.names.Redactor().Error(err)
 	}
 	d.SetNative(others, stacks.Ruby, stacks.Others, missing)
-	if err == nil || stacks.Locks != nil {
+	if _, core := src.(*live.Core); err == nil && !core || stacks.Locks != nil {
 		d.SetNativeLocks(stacks.Locks, src.Dictionary())
 	}
 }

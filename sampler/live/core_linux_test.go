@@ -166,7 +166,7 @@ func coreDifference(dict *sampler.Dictionary, stack sampler.StackID, want []ruby
 
 // TestCoreStates compares states with what a program says its threads wait for: what memory names is right without the
 // kernel, and what only the kernel tells is unknown, never something else. The native stacks of the same core are
-// eu-stack's. The native stacks of threads that wait fit their Ruby frames.
+// eu-stack's, and the stacks of waiting threads fit their Ruby frames.
 func TestCoreStates(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})
