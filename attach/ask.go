@@ -9,11 +9,11 @@ import (
 const (
 	// patience is how long Ask waits for the kernel's answer about a process.
 	patience = time.Second
-	// patienceSteps is the number of steps in which Ask waits. A machine that gives ddtop no CPU makes each step
-	// longer. So a process is not reported as silent while ddtop itself could not ask.
+	// patienceSteps is the number of steps in which Ask waits. If the machine gives ddtop no CPU, each step takes
+	// longer. So a process is not reported as silent if ddtop itself could not ask.
 	patienceSteps = 20
-	// starvedSteps is the number of further steps for a question that lacks a CPU. On a machine with thirty threads a
-	// CPU it can take seconds to compute what otherwise takes 50 ms. Such a process is not silent.
+	// starvedSteps is the number of further steps if the question itself lacks a CPU. With thirty threads for each
+	// CPU, a computation of 50 ms can take seconds. A process is not silent because of that.
 	starvedSteps = 20 * patienceSteps
 )
 

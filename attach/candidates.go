@@ -19,8 +19,8 @@ type Candidate struct {
 	User       string
 	// RSSBytes is the memory that it has resident. Zero means that the kernel did not say.
 	RSSBytes int64
-	// Part is the role of the process in a service, by its own title: "w0" for a worker, or MasterPart. It is empty for
-	// most processes. Now is the title's text about the moment, "[3 of 5 busy]".
+	// Part is the role of the process in a service, as its own title names it: "w0" for a worker, or MasterPart. It is
+	// empty for most processes. Now is the part of the title that changes, "[3 of 5 busy]".
 	Part, Now string
 	// Title is the program's name without its arguments. Arguments is the whole command line, which may hold secrets.
 	Title     string

@@ -33,6 +33,7 @@ type segment struct {
 	addr       Address
 	size, kept uint64
 	offset     int64
+	rights     elf.ProgFlag
 }
 
 // Core is a Memory over an ELF core file that the kernel or gcore wrote. A core leaves out memory that a mapped file
@@ -48,8 +49,10 @@ type Core struct {
 	machine         string
 	segments        []segment
 	notes           coreNotes
-	// given are the files to use instead of mapped ones, by the name of the mapped file. root is the process's root
-	// folder.
+	// mappings are what Maps returns. notes has only the mapped files.
+	mappings []Mapping
+	// given are the files to use instead of mapped files, by the name of the mapped file. root is the root folder of
+	// the dumped process.
 	given map[string]string
 	root  string
 
@@ -59,7 +62,7 @@ type Core struct {
 	gate safefile.Gate
 }
 
-// CoreFiles say where to find the files that the dumped process had mapped. They are needed if the files are not at
+// CoreFiles says where to find the files that the dumped process had mapped. It is needed if the files are not at
 // their own paths: the process ran in a container or on another machine, or the files were moved.
 type CoreFiles struct {
 	// Root is the folder that was the process's root; "" is ours.
@@ -121,6 +124,7 @@ func newCore(path string, file io.ReaderAt, length int64) (*Core, error) {
 			}
 		case elf.PT_LOAD:
 			s, ok := c.segment(offset, addr, kept, size)
+			s.rights = elf.ProgFlag(binary.LittleEndian.Uint32(h[4:]))
 			if !ok {
 				return fail("a segment of %d bytes at %#x can't be", size, addr)
 			}
@@ -131,12 +135,13 @@ func newCore(path string, file io.ReaderAt, length int64) (*Core, error) {
 	if c.notes, err = parseCoreNotes(notes); err != nil {
 		return fail("%v", err)
 	}
+	c.mappings = c.allMappings()
 	return c, nil
 }
 
 const programHeaderSize = 56
 
-// programHeaders reads the program headers. With 65,535 of them or more their number is in the first section header
+// programHeaders reads the program headers. If there are 65,535 or more, their number is in the first section header
 // (PN_XNUM, elf(5)).
 func (c *Core) programHeaders(head []byte) ([]byte, error) {
 	const xnum = 0xffff
@@ -174,11 +179,11 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 		c.missing += int64(min(kept-uint64(left), 1<<40))
 		kept = uint64(left)
 	}
-	return segment{Address(addr), size, kept, int64(offset)}, true
+	return segment{addr: Address(addr), size: size, kept: kept, offset: int64(offset)}, true
 }
 
-// readNotes appends the notes of a segment that parseCoreNotes needs. It skips all others, most of which hold
-// registers of threads, so that they take no memory.
+// readNotes appends those notes of a segment that parseCoreNotes needs. It skips all others, most of which hold
+// registers of threads, to save memory.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	if offset > uint64(c.length) || size > uint64(c.length)-offset {
 		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)
@@ -281,6 +286,13 @@ func (c *Core) PID() int { return c.notes.pid }
 
 // TIDs lists the native threads that the core has registers of, ascending.
 func (c *Core) TIDs() []int32 { return slices.Clone(c.notes.tids) }
+
+// UserRegisters returns the registers of a thread of an x86_64 process, in the order of struct user_regs_struct
+// (sys/user.h). ok is false if the core has none.
+func (c *Core) UserRegisters(tid int32) (regs [NumUserRegisters]uint64, ok bool) {
+	regs, ok = c.notes.registers[tid]
+	return regs, ok && c.machine == "x86_64"
+}
 
 // Title is the program's name without its arguments, from the 80 bytes of arguments that the core keeps.
 func (c *Core) Title() string { return titleOf(c.notes.args, c.notes.comm) }

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddtop/ddtop/attach/mapped"
 )
 
 // piece is a segment of a made-up core; the content is what the core keeps of it.
@@ -35,12 +38,21 @@ func note(kind uint32, desc []byte) []byte {
 	return append(b, make([]byte, -len(desc)&3)...)
 }
 
-// makeCore writes a core as the kernel does.
+// testRegister is a word of the registers that makeCore gives a thread.
+func testRegister(tid uint32, i int) uint64 { return uint64(tid)<<40 | uint64(i) }
+
+// testVDSO is where the vDSO of a made-up core is.
+const testVDSO = 0x13000
+
+// makeCore writes a core as the kernel does. Memory that the core does not hold is code.
 func makeCore(pieces []piece, files []mappedFileOf, entry uint64, tids ...uint32) []byte {
 	var notes []byte
 	for _, tid := range tids {
 		status := make([]byte, 336)
 		binary.LittleEndian.PutUint32(status[32:], tid)
+		for i := range NumUserRegisters {
+			binary.LittleEndian.PutUint64(status[112+i*8:], testRegister(tid, i))
+		}
 		notes = append(notes, note(ntPRStatus, status)...)
 	}
 	info := make([]byte, 136)
@@ -51,6 +63,7 @@ func makeCore(pieces []piece, files []mappedFileOf, entry uint64, tids ...uint32
 	notes = append(notes, note(ntPRPSInfo, info)...)
 	auxv := binary.LittleEndian.AppendUint64(nil, 9)
 	auxv = binary.LittleEndian.AppendUint64(auxv, entry)
+	auxv = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(auxv, 33), testVDSO)
 	notes = append(notes, note(ntAuxv, append(auxv, make([]byte, 16)...))...)
 	list := binary.LittleEndian.AppendUint64(nil, uint64(len(files)))
 	list = binary.LittleEndian.AppendUint64(list, 4096)
@@ -76,6 +89,11 @@ func makeCore(pieces []piece, files []mappedFileOf, entry uint64, tids ...uint32
 	header := func(kind elf.ProgType, addr, kept, size uint64) {
 		h := make([]byte, programHeaderSize)
 		binary.LittleEndian.PutUint32(h, uint32(kind))
+		if rights := elf.PF_R; kept == 0 {
+			binary.LittleEndian.PutUint32(h[4:], uint32(rights|elf.PF_X))
+		} else {
+			binary.LittleEndian.PutUint32(h[4:], uint32(rights|elf.PF_W))
+		}
 		binary.LittleEndian.PutUint64(h[8:], offset)
 		binary.LittleEndian.PutUint64(h[16:], addr)
 		binary.LittleEndian.PutUint64(h[32:], kept)
@@ -162,8 +180,92 @@ func TestCoreReads(t *testing.T) {
 		t.Errorf("a file that is gone: %v", err)
 	}
 	if c.PID() != 77 || c.UID() != 1000 || c.Title() != "app.rb" || c.Machine() != "x86_64" || c.Exe() != "/gone/program" || c.Missing() != 0 ||
-		len(c.TIDs()) != 3 || c.TIDs()[0] != 77 || len(c.Maps()) != 3 || time.Since(c.WrittenAt()) > time.Minute {
-		t.Errorf("it says %d, %d, %q, %s, %q, %d, %v, %v", c.PID(), c.UID(), c.Title(), c.Machine(), c.Exe(), c.Missing(), c.TIDs(), c.Maps())
+		len(c.TIDs()) != 3 || c.TIDs()[0] != 77 || time.Since(c.WrittenAt()) > time.Minute {
+		t.Errorf("it says %d, %d, %q, %s, %q, %d, %v", c.PID(), c.UID(), c.Title(), c.Machine(), c.Exe(), c.Missing(), c.TIDs())
+	}
+}
+
+// TestCoreMaps: all memory is listed once, with the rights of its segment. A file without a segment may be code.
+func TestCoreMaps(t *testing.T) {
+	core, path := coreWith(t, program(0x1000, 5))
+	c, err := OpenCore(core, CoreFiles{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	maps, err := c.Maps()
+	want := []Mapping{
+		{Start: 0xe000, End: 0x10000, Read: true, Write: true, Device: "core"},
+		{Start: 0x10000, End: 0x12000, Read: true, Write: true, Device: "core", Inode: 1, Path: path},
+		{Start: 0x12000, End: 0x13000, Read: true, Exec: true, Offset: 0x2000, Device: "core", Inode: 1, Path: path},
+		{Start: 0x13000, End: 0x14000, Read: true, Write: true, Device: "core", Path: "[vdso]"},
+		{Start: 0x40000, End: 0x41000, Read: true, Exec: true, Device: "core", Inode: 2, Path: "/gone/program"},
+	}
+	if err != nil || !slices.Equal(maps, want) {
+		t.Errorf("%v\n%+v, want\n%+v", err, maps, want)
+	}
+}
+
+// TestCoreRegisters: each thread has the registers of its note.
+func TestCoreRegisters(t *testing.T) {
+	b := makeCore(nil, nil, 0, 7, 8)
+	c, err := newCore("core", bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tid := range []uint32{7, 8} {
+		regs, ok := c.UserRegisters(int32(tid))
+		for i, word := range regs {
+			if !ok || word != testRegister(tid, i) {
+				t.Fatalf("thread %d: %v, %#x", tid, ok, regs)
+			}
+		}
+	}
+	if _, ok := c.UserRegisters(9); ok {
+		t.Error("a thread that is not in the core has registers")
+	}
+	cut := bytes.Index(b, note(ntPRStatus, make([]byte, 336))[:12])
+	binary.LittleEndian.PutUint32(b[cut+4:], 112+NumUserRegisters*8-1)
+	b[cut+12+8+112+NumUserRegisters*8-1] = 0 // the padding
+	n, err := parseCoreNotes(b[cut : cut+12+8+112+NumUserRegisters*8])
+	if _, ok := n.registers[7]; ok || err != nil || len(n.tids) != 1 {
+		t.Errorf("of a note that is cut short: %v, %+v", err, n)
+	}
+}
+
+// TestCoreModule: a file is refused if the core holds nothing of it to compare, because its code may be another's.
+func TestCoreModule(t *testing.T) {
+	ours, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := make([]byte, mapped.PageSize)
+	f, err := os.Open(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.ReadAt(head, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		kept []byte
+		ok   bool
+	}{{head, true}, {nil, false}} {
+		b := makeCore([]piece{{0x10000, mapped.PageSize, test.kept}}, []mappedFileOf{{0x10000, 0x11000, 0, ours}}, 0, 7)
+		c, err := newCore("core", bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps, _ := c.Maps()
+		m, err := c.Module(ours, maps)
+		if (err == nil) != test.ok || !test.ok && (!errors.Is(err, errFileUnusable) || !strings.Contains(err.Error(), "compare")) {
+			t.Errorf("with %d bytes of it: %v", len(test.kept), err)
+		}
+		if m != nil {
+			m.Close()
+		}
+		c.Close()
 	}
 }
 
@@ -293,6 +395,23 @@ func FuzzCore(f *testing.F) {
 		}
 		if _, err := c.Ruby(); err == nil {
 			t.Error("a Ruby from nowhere")
+		}
+		maps, _ := c.Maps()
+		if len(maps) > len(c.notes.mappings)+len(c.segments)+len(c.notes.mappings) {
+			t.Errorf("%d mappings of %d segments and %d files", len(maps), len(c.segments), len(c.notes.mappings))
+		}
+		for i, m := range maps {
+			if m.End <= m.Start || i > 0 && maps[i-1].Start > m.Start {
+				t.Errorf("mappings that are empty or not in order: %+v", maps)
+			}
+			if m.IsFile() {
+				if _, err := c.Module(m.Path, maps); err == nil {
+					t.Errorf("a module from nowhere: %s", m.Path)
+				}
+			}
+		}
+		for _, tid := range c.TIDs() {
+			_, _ = c.UserRegisters(tid)
 		}
 	})
 }

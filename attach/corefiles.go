@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -12,12 +13,15 @@ import (
 
 	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/internal/sorting"
 )
 
 // mappedFile is a file that the dumped process had mapped.
 type mappedFile struct {
 	file *safefile.File
-	err  error
+	// compared is true if the core holds a part of the file, and the file has the same part.
+	compared bool
+	err      error
 }
 
 // give sets the files to use instead of mapped ones.
@@ -41,8 +45,51 @@ func (c *Core) give(files []string) error {
 	return nil
 }
 
-// Maps lists the mapped files, as the process knew them; memory without a file is not in it.
-func (c *Core) Maps() []Mapping { return slices.Clone(c.notes.mappings) }
+// Maps lists the memory of the process: mapped files, as the process knew them, and other memory that the core
+// describes. Device and inode only tell files apart.
+func (c *Core) Maps() ([]Mapping, error) { return c.mappings, nil }
+
+// allMappings joins the list of mapped files with the segments.
+func (c *Core) allMappings() []Mapping {
+	files := c.notes.mappings
+	out := make([]Mapping, 0, len(files)+len(c.segments))
+	for _, m := range files {
+		s, ok, _ := c.find(m.Start)
+		// gcore leaves out a file's code, and what else cannot have changed. The file says which part of it is code.
+		m.Exec = !ok || s.rights&elf.PF_X != 0
+		m.Write = ok && s.rights&elf.PF_W != 0
+		out = append(out, m)
+	}
+	from, next := Address(0), 0
+	for _, s := range c.segments {
+		end := s.addr + Address(s.size)
+		for from = max(from, s.addr); from < end; {
+			for next < len(files) && files[next].End <= from {
+				next++
+			}
+			until, after := end, end
+			if next < len(files) && files[next].Start < end {
+				until, after = files[next].Start, min(end, files[next].End)
+			}
+			if until > from {
+				out = append(out, c.withoutFile(s, from, until))
+			}
+			from = after
+		}
+	}
+	sorting.By(out, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) })
+	return out
+}
+
+// withoutFile is a part of a segment that is no file's memory.
+func (c *Core) withoutFile(s segment, from, until Address) Mapping {
+	m := Mapping{Start: from, End: until, Device: "core",
+		Read: s.rights&elf.PF_R != 0, Write: s.rights&elf.PF_W != 0, Exec: s.rights&elf.PF_X != 0}
+	if at := c.notes.vdsoAt; at >= from && at < until {
+		m.Path = "[vdso]"
+	}
+	return m
+}
 
 // Exe is the program's path, "" when the core doesn't say it.
 func (c *Core) Exe() string { return c.exe() }
@@ -91,9 +138,10 @@ func (c *Core) open(path string) (*safefile.File, error) {
 	if f, ok := c.files[path]; ok {
 		return f.file, f.err
 	}
+	compared := false
 	f, err := c.findFile(path)
 	if err == nil {
-		if err = c.check(path, f); err != nil {
+		if compared, err = c.check(path, f); err != nil {
 			f.Close()
 			f = nil
 		}
@@ -101,12 +149,12 @@ func (c *Core) open(path string) (*safefile.File, error) {
 	if err != nil {
 		err = fmt.Errorf("%w: %w (say where it is with --exe FILE, or --root FOLDER)", errFileUnusable, err)
 	}
-	c.files[path] = &mappedFile{f, err}
+	c.files[path] = &mappedFile{f, compared, err}
 	return f, err
 }
 
-// findFile opens the file to use for a mapped one. The core names it, which a stranger may have written:
-// anything but a program or library is refused.
+// findFile opens the file to use for a mapped file. Its path comes from the core, which a stranger may have written.
+// So anything but a program or library is refused.
 func (c *Core) findFile(path string) (*safefile.File, error) {
 	if given := c.given[path]; given != "" {
 		return safefile.Open(given, mapped.MaxMappedFile)
@@ -135,8 +183,7 @@ func (c *Core) findFile(path string) (*safefile.File, error) {
 // check compares a file with its memory in the core. For this purpose the kernel writes the first page of each mapped
 // ELF file, which holds its build id (core(5), coredump_filter bit 4). If the core holds only parts of the file that
 // can change, as many of gcore's cores do, only the date is compared.
-func (c *Core) check(path string, f *safefile.File) error {
-	compared := false
+func (c *Core) check(path string, f *safefile.File) (compared bool, err error) {
 	for _, m := range c.notes.mappings {
 		if m.Path != path || m.Offset != 0 {
 			continue
@@ -148,35 +195,45 @@ func (c *Core) check(path string, f *safefile.File) error {
 		}
 		inCore := make([]byte, min(mapped.PageSize, s.kept-at, uint64(m.End-m.Start)))
 		if _, err := c.file.ReadAt(inCore, s.offset+int64(at)); err != nil {
-			return err
+			return false, err
 		}
 		inFile := make([]byte, len(inCore))
 		n, err := f.ReadAt(inFile, 0)
 		if n == 0 {
-			return err
+			return false, err
 		}
 		if !bytes.Equal(inFile[:n], inCore[:n]) {
-			return fmt.Errorf("%s is not the file that was mapped as %s: it was replaced since the core was written", f.Name(), path)
+			return false, fmt.Errorf("%s is not the file that was mapped as %s: it was replaced since the core was written", f.Name(), path)
 		}
 		compared = true
 	}
 	if compared {
-		return nil
+		return true, nil
 	}
 	if !c.written.IsZero() && f.Info().ModTime().After(c.written) && c.given[path] == "" {
-		return fmt.Errorf("%s has changed since the core was written, and the core holds nothing of it to compare", f.Name())
+		return false, fmt.Errorf("%s has changed since the core was written, and the core holds nothing of it to compare", f.Name())
 	}
-	return nil
+	return false, nil
 }
 
-// Module opens the ELF file that the process had mapped at path.
-func (c *Core) Module(path string) (*Module, error) {
-	for _, of := range mapped.MappedImages(c.notes.mappings) {
-		if of.Path == path {
-			return c.moduleOf(of)
-		}
+// Module opens the ELF file that the process had mapped at path, one of the paths of mappings (the result of Maps). The
+// core must hold a part of the file to compare: code and unwind tables of another file would give wrong functions.
+func (c *Core) Module(path string, mappings []Mapping) (*Module, error) {
+	own := slices.DeleteFunc(slices.Clone(mappings), func(m Mapping) bool { return !m.IsFile() || m.Path != path })
+	if len(own) == 0 {
+		return nil, fmt.Errorf("the process of %s had not mapped %s", c.path, path)
 	}
-	return nil, fmt.Errorf("the process of %s had not mapped %s", c.path, path)
+	m, err := c.moduleOf(mapped.MappedImages(own)[0])
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.files[path]; f.err == nil && !f.compared {
+		m.Close()
+		return nil, fmt.Errorf("%w: %s: the core holds nothing of it to compare", errFileUnusable, path)
+	}
+	return m, nil
 }
 
 // moduleOf opens the ELF file of an image.
@@ -199,10 +256,10 @@ func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
 	return m, err
 }
 
-// Ruby finds the file with the Ruby VM, as FindRuby does in a process. The error is ErrNotRuby if there is none. It
-// is errFileUnusable if the core lacks the memory and the mapped files cannot be used.
+// Ruby finds the file with the Ruby VM, as FindRuby does in a process. The error is ErrNotRuby if there is none. It is
+// errFileUnusable if the core lacks the memory, and the mapped files cannot be used instead.
 func (c *Core) Ruby() (*Module, error) {
-	images := mapped.MappedImages(c.notes.mappings)
+	images := mapped.MappedImages(c.mappings)
 	if len(images) == 0 {
 		return nil, fmt.Errorf("%s: %w: it does not say which files were mapped (NT_FILE)", c.path, errNotCore)
 	}

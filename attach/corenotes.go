@@ -16,8 +16,8 @@ import (
 // maxCoreNotes bounds the notes of a core that are read, in bytes: about 360 a thread, and the list of mapped files.
 const maxCoreNotes = 32 << 20
 
-// A note is a header of three words, its owner's name and its content, each padded to four bytes. The owner of the
-// notes that are used here is CORE.
+// A note is a header of three words, its owner's name and its content, each padded to four bytes. All notes that are
+// used here have the owner CORE.
 const (
 	noteHeader = 12
 	noteOwner  = 8
@@ -59,13 +59,16 @@ type coreNotes struct {
 	comm     string
 	args     []string
 	mappings []Mapping
-	// programAt is an address within the program: its headers, or its entry.
-	programAt Address
+	// programAt is an address within the program: its headers, or its entry. vdsoAt is the start of the vDSO. Either is
+	// zero if the core does not say it.
+	programAt, vdsoAt Address
+	// registers are the threads' on x86_64, by TID.
+	registers map[int32][NumUserRegisters]uint64
 }
 
 // parseCoreNotes reads a core's notes. An error says what every core has and this one lacks.
 func parseCoreNotes(b []byte) (coreNotes, error) {
-	n := coreNotes{uid: -1}
+	n := coreNotes{uid: -1, registers: make(map[int32][NumUserRegisters]uint64)}
 	for len(b) >= 12 {
 		nameSize, size, kind := uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:])), binary.LittleEndian.Uint32(b[8:])
 		at := 12 + (nameSize+3)&^3
@@ -101,13 +104,26 @@ func parseCoreNotes(b []byte) (coreNotes, error) {
 	return n, nil
 }
 
-// addThread reads elf_prstatus: signal information of 16 bytes, two masks, then the thread's id.
+// NumUserRegisters is the number of words of struct user_regs_struct on x86_64.
+const NumUserRegisters = 27
+
+// addThread reads elf_prstatus: signal information of 16 bytes, two masks, the thread's id with three others, four
+// times of 16 bytes, then the registers (linux/elfcore.h). Of two notes with one id, the first one counts.
 func (n *coreNotes) addThread(b []byte) {
-	const at = 32
+	const at, registersAt = 32, 112
 	if len(b) < at+4 || len(n.tids) >= maxCoreThreads {
 		return
 	}
-	n.tids = append(n.tids, int32(binary.LittleEndian.Uint32(b[at:])))
+	tid := int32(binary.LittleEndian.Uint32(b[at:]))
+	n.tids = append(n.tids, tid)
+	if _, known := n.registers[tid]; known || len(b) < registersAt+NumUserRegisters*8 {
+		return
+	}
+	var regs [NumUserRegisters]uint64
+	for i := range regs {
+		regs[i] = binary.LittleEndian.Uint64(b[registersAt+i*8:])
+	}
+	n.registers[tid] = regs
 }
 
 // describe reads elf_prpsinfo of a 64-bit machine.
@@ -123,17 +139,19 @@ func (n *coreNotes) describe(b []byte) {
 
 // findProgram reads the auxiliary vector (getauxval(3)).
 func (n *coreNotes) findProgram(b []byte) {
-	const atPhdr, atEntry = 3, 9
+	const atPhdr, atEntry, atVDSO = 3, 9, 33
 	for ; len(b) >= 16; b = b[16:] {
 		switch tag, v := binary.LittleEndian.Uint64(b), Address(binary.LittleEndian.Uint64(b[8:])); {
 		case tag == atEntry, tag == atPhdr && n.programAt == 0:
 			n.programAt = v
+		case tag == atVDSO:
+			n.vdsoAt = v
 		}
 	}
 }
 
-// addFiles reads NT_FILE: a count, the unit of the offsets, three words a mapping, then the paths (fs/binfmt_elf.c,
-// fill_files_note).
+// addFiles reads NT_FILE: a count, the unit of the offsets, three words for each mapping, then the paths
+// (fs/binfmt_elf.c, fill_files_note).
 func (n *coreNotes) addFiles(b []byte) error {
 	if len(b) < 16 {
 		return errors.New("its list of mapped files is cut off")

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxVariables bounds the number of variables that are read, and maxVariable the bytes of each. A longer variable
-	// is left out.
+	// maxVariables bounds the number of variables that are read. maxVariable bounds the length of each in bytes. A
+	// longer variable is left out.
 	maxVariables = 4096
 	maxVariable  = 8192
 )
@@ -19,10 +19,10 @@ const (
 // errNoEnviron is returned if a process's memory does not show its environment.
 var errNoEnviron = errors.New("its environment was not found")
 
-// Environment returns the variables of the process whose names are wanted, as they are now. If its memory does not show
-// them, it returns the variables with which the process was started. A process that has given itself a title has lost
-// these: Ruby writes the title in their place (docs/internals/context.md#the-environment). The error is ErrNoAnswer if
-// the process does not answer.
+// Environment returns the current values of the environment variables whose names are wanted. If the process's memory
+// does not show them, it returns the values with which the process was started. These are lost if the process has set
+// its title, because Ruby writes the title in their place (docs/internals/context.md#the-environment). The error is
+// ErrNoAnswer if the process does not answer.
 func (p *Process) Environment(wanted func(name string) bool) (map[string]string, error) {
 	found, err := Ask(p.pid, "reading its environment", func() (map[string]string, error) { return p.variablesNow(wanted) })
 	if err == nil || errors.Is(err, ErrNoAnswer) {
@@ -45,8 +45,8 @@ func addVariable(to map[string]string, variable string, wanted func(name string)
 	}
 }
 
-// variablesNow reads the variables through the C library's variable environ. If the program has a copy of environ, it
-// uses the copy.
+// variablesNow reads the variables through the C library's variable environ. If the program has its own copy of
+// environ, it reads this copy.
 func (p *Process) variablesNow(wanted func(name string) bool) (map[string]string, error) {
 	mappings, err := p.Maps()
 	if err != nil {

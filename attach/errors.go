@@ -14,8 +14,8 @@ var (
 	ErrGone = errors.New("the process has ended")
 	// ErrThreadGone means that a thread has ended, but its process has not.
 	ErrThreadGone = errors.New("the thread has ended")
-	// ErrReplaced means that the process runs another program now (exec). Everything learned about the old one is
-	// void.
+	// ErrReplaced means that the process runs another program now (exec). Everything learned about the old program is
+	// invalid.
 	ErrReplaced = errors.New("the process runs another program now")
 	// ErrZombie means that the process has ended and freed its memory, and waits for its parent to read its exit
 	// code.
@@ -26,15 +26,15 @@ var (
 	ErrSelf = errors.New("that is ddtop itself")
 	// ErrPermission means that the kernel refuses to let us read the process.
 	ErrPermission = errors.New("no permission to read the process")
-	// ErrNotLoaded means that the process may be just starting Ruby. Trying again in a moment can help. Such an error
-	// is not ErrNotRuby.
+	// ErrNotLoaded means that the process may be about to start Ruby. A second try in a moment can succeed. Such an
+	// error is not ErrNotRuby.
 	ErrNotLoaded = errors.New("no Ruby is loaded yet")
-	// ErrNoAnswer means that the kernel did not answer about the process in time; its memory is locked, or a disk
+	// ErrNoAnswer means that the kernel did not answer about the process in time. Its memory is locked, or a disk
 	// hangs.
 	ErrNoAnswer = errors.New("it did not answer")
 	// ErrFault means that ddtop itself has panicked. The process's files or memory may be made to cause this.
 	ErrFault = errors.New("ddtop has failed at this process, by a fault of its own")
-	// ErrExhausted means that ddtop or the machine has no descriptors or no memory left. It says nothing about the
+	// ErrExhausted means that ddtop or the machine has no descriptors or no memory left. It proves nothing about the
 	// process.
 	ErrExhausted = errors.New("it could not be looked at")
 	// ErrLinuxOnly means that processes can be read on Linux only.

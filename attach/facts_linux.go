@@ -25,8 +25,8 @@ type facts struct {
 // PID is the process's number in our own PID namespace.
 func (p *facts) PID() int { return p.pid }
 
-// StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22): with the PID it names the
-// process forever.
+// StartTicks returns the process's start in clock ticks since boot (/proc/PID/stat field 22). Together with the PID it
+// identifies the process even if the PID is reused.
 func (p *facts) StartTicks() uint64 { return p.stat.StartTicks }
 
 // clockTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on x86_64 and aarch64.
@@ -63,7 +63,7 @@ func (p *facts) User() string { return userName(p.status.UID[1]) }
 func (p *facts) Exe() string { return p.exe }
 
 // CommandLine returns the program's arguments as they are now. Ruby's $0 and Process.setproctitle change them. They
-// may hold secrets. Past 64 KB it returns the first 64 KB and "…".
+// may contain secrets. If they are longer than 64 KB it returns the first 64 KB and "…".
 func (p *facts) CommandLine() ([]string, error) {
 	text, err := p.askProc("cmdline")
 	if err != nil && !errors.Is(err, errTooLong) {
@@ -85,8 +85,8 @@ func (p *facts) Cgroups() (string, error) {
 	return string(text), nil
 }
 
-// Title is the program's name without its arguments: the script of a ruby process (app.rb), or what the program calls
-// itself (puma).
+// Title returns the program's name without its arguments. It is the script of a ruby process (app.rb), or the name
+// that the program gives itself (puma).
 func (p *facts) Title() string {
 	args, err := p.CommandLine()
 	if err != nil {
@@ -143,12 +143,12 @@ func (p *facts) NamespacePID() int {
 	return p.pid
 }
 
-// inNamespace reports whether the process lives in a PID namespace below ours. Then the tids in its memory differ
-// from ours.
+// inNamespace reports whether the process lives in a PID namespace below ddtop's. Then the tids in its memory differ
+// from ddtop's.
 func (p *facts) inNamespace() bool { return len(p.status.NSPID) > 1 }
 
-// NamespaceTID returns the number of a native thread in the process's own, innermost PID namespace, which is the one
-// that Ruby knows. tid is ours. Both are equal unless inNamespace.
+// NamespaceTID returns the number of a native thread in the process's own, innermost PID namespace, which is the
+// number that Ruby knows. tid is the number in ddtop's namespace. Both are equal unless inNamespace.
 func (p *facts) NamespaceTID(tid int32) (int32, error) {
 	if !p.inNamespace() {
 		return tid, nil

@@ -56,7 +56,7 @@ func (p *Process) moduleOf(of mapped.Image) (*Module, error) {
 	return m, nil
 }
 
-// setRoots tells a module where its separate debug file may be: below the process's root, or below ours. Both are
+// setRoots tells a module where its separate debug file may be: below the process's root, or below ddtop's. Both are
 // read with the process's rights, because the process chooses the name of the file.
 func (p *Process) setRoots(m *Module) {
 	m.Roots = []mapped.DebugRoot{{Name: p.LivingPath("root"), Open: p.openRoot}, {Name: "/", Open: p.openOurRoot}}
@@ -104,8 +104,9 @@ func (p *Process) rights() (*safefile.Rights, error) {
 	return r, nil
 }
 
-// ReadFile reads a file at a path as the process sees it: below its root, with its rights, at most limit bytes. The
-// errors are package safefile's, ErrGone, ErrReplaced and the kernel's. It can take several times safefile.Patience.
+// ReadFile reads a file at a path as the process sees it: below its root and with its rights. It reads at most limit
+// bytes. The errors are package safefile's, ErrGone, ErrReplaced and the kernel's. It can take several times
+// safefile.Patience.
 func (p *Process) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	before, err := p.rights()
 	if err != nil {
@@ -132,11 +133,12 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 	return content, f.Info().ModTime(), err
 }
 
-// openMapped opens the file behind a mapping. The kernel shows its path as seen from our root. For a process in a
-// container's mount namespace, the path is right below /proc/PID/root. For a process in a chroot, it is right without
-// the folder that is its root. For a process that has changed its root since, it is right as it is. The file's number
-// decides which one to use. If file systems hide the number (overlays), the file's first bytes are compared with
-// memory. If a file is deleted, replaced or not readable for the process, root opens it through /proc/PID/map_files.
+// openMapped opens the file behind a mapping. The kernel shows the file's path as seen from ddtop's root. For a
+// process in a container's mount namespace, this path is right below /proc/PID/root. For a process in a chroot, it is
+// right after its root folder was removed from the front. For a process that has changed its root since, it is right
+// as it is. The inode number decides which path to use. If file systems hide this number (overlays), the file's first
+// bytes are compared with memory. If a file is deleted, replaced or not readable for the process, root opens it
+// through /proc/PID/map_files.
 func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	var first error
 	take := func(f *safefile.File, err error) bool {
@@ -215,8 +217,8 @@ func (p *Process) isMapped(f *safefile.File, m Mapping) error {
 	return nil
 }
 
-// exePath returns the path of the program. It is the path of the mapping with the number of /proc/PID/exe, else the
-// link's text.
+// exePath returns the path of the program. It is the path of the mapping with the inode of /proc/PID/exe. If there is
+// none, it is the link's text.
 func (p *facts) exePath(mappings []Mapping) string {
 	for _, m := range mappings {
 		if m.IsFile() && m.Inode == p.exeID.ino && m.Path == p.exe {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// titleEvery is the interval at which the title of a process that does not match or did not answer is read again.
-	// Programs name themselves as they start. So the title of a young process is read more often, each time its age
+	// titleEvery is the interval at which a title is read again if its process did not match or did not answer.
+	// Programs set their title as they start. So the title of a young process is read more often, each time its age
 	// has grown by one part in titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
 	// maxFinding bounds the time of one Find. The next Find continues with the other processes.
 	maxFinding = time.Second
-	// maxAgain bounds the titles that one Find reads again, of processes that it has seen before. Each takes about
-	// 100 µs. The ones that have waited longest come first.
+	// maxAgain bounds the titles of known processes that one Find reads again. Each takes about 100 µs. The titles
+	// that have waited longest come first.
 	maxAgain = 64
 )
 
@@ -145,8 +145,8 @@ func PartOf(pid int) (title, part string, err error) {
 	return titleOf(args, p.stat.Comm), part, nil
 }
 
-// titleText returns a process's command line, or the text that it has put in its place, and its age. The age is at
-// least titleEvery if it is unknown.
+// titleText returns a process's command line, or the text that it has put in its place, and the process's age. The age
+// is at least titleEvery if it is unknown.
 func titleText(pid int) (title string, age time.Duration, err error) {
 	age = titleGrowth * titleEvery
 	p, err := openProcess(pid)

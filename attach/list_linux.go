@@ -24,9 +24,10 @@ const maxProcesses = 1 << 22
 const (
 	// listWorkers is the number of processes that List asks at a time, so that silent ones do not delay the others.
 	listWorkers = 32
-	// maxSilent bounds the processes that don't answer a List, because each costs a thread, and one of the workers for
-	// two or three seconds. After that many List asks no more, so it waits for silent ones some six seconds at most.
-	// Time is no measure here: a full machine makes each question slow, and the others would be listed without names.
+	// maxSilent bounds the processes that may not answer in one List. Each costs a thread, and one of the workers for
+	// two or three seconds. After this number, List asks no further process, so it waits about six seconds at most. It
+	// does not limit the time itself. On a full machine each question is slow, and then processes would be listed
+	// without names.
 	maxSilent = 32
 )
 
@@ -209,8 +210,9 @@ type versionOf struct {
 	runs    Address
 }
 
-// of finds out the release of a process. A file's is remembered with a word that says whether the VM in it runs. Of
-// several workers that share a file one looks into it, and the others wait for that, but not for long.
+// of finds out the Ruby release of a process. It remembers the release of a file, together with a word that shows
+// whether the VM in it runs. If several workers share a file, one of them reads it. The others wait for this, but not
+// for long.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
 	mappings, err := mapped.ParseMaps(maps)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 // maxRangesPerCall is the number of ranges that one process_vm_readv takes (IOV_MAX, limits.h).
 const maxRangesPerCall = 1024
 
-// liveMemory reads a process's memory with process_vm_readv(2). Where that call doesn't exist or is filtered (ENOSYS,
-// or EPERM from a seccomp filter while /proc/PID/mem works), it reads /proc/PID/mem, one call a range. It does the
-// same once the first thread has ended: the call takes a task with memory, and another thread's number can be reused
-// by another process.
+// liveMemory reads a process's memory with process_vm_readv(2). This call can be missing or filtered (ENOSYS, or EPERM
+// from a seccomp filter while /proc/PID/mem works). Then liveMemory reads /proc/PID/mem, with one call for each range.
+// It does the same once the first thread has ended. process_vm_readv needs a task with memory, and another process can
+// reuse another thread's number.
 type liveMemory struct {
 	pid int
 
@@ -31,8 +31,8 @@ type liveMemory struct {
 	// index[i] is the place in the caller's slice of the i-th range of the call.
 	index []int
 	mem   *os.File
-	// another opens the memory of a task that lives. It is nil if there is no other task. triedAt is when that was
-	// last tried.
+	// another opens the memory of a living task. It returns nil if there is no other task. triedAt is when it was last
+	// called.
 	another func() (*os.File, error)
 	triedAt time.Time
 }
@@ -83,8 +83,8 @@ func (m *liveMemory) Read(addr Address, buf []byte) error {
 }
 
 // ReadBatch fills the ranges in order, with up to maxRangesPerCall in one call. A call ends at the first range that
-// faults. ReadBatch marks that range as Failed and continues behind it, which costs one more call. The bytes of all
-// ranges of one call are read within microseconds, but not at one instant.
+// faults. ReadBatch marks this range as Failed and continues with the next one, which costs one more call. The bytes
+// of all ranges of one call are read within microseconds, but not at one instant.
 func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,9 +165,9 @@ func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
 	}
 }
 
-// readv is an ordinary system call, known to Go's scheduler. It lasts until the target's pages are present and its
-// mappings are not locked. The target decides about that (userfaultfd(2), FUSE, swap on a disk that hangs), and it
-// cannot be known beforehand. If the scheduler did not know of the call, the garbage collector could not start, and
+// readv makes an ordinary system call that Go's scheduler knows of. It lasts until the target's pages are present and
+// its mappings are not locked. The target decides about this (userfaultfd(2), FUSE, swap on a disk that hangs), so the
+// duration cannot be known. If the scheduler did not know of the call, the garbage collector could not start, and
 // ddtop could neither continue nor stop.
 func (m *liveMemory) readv(from, to int) (uintptr, syscall.Errno) {
 	r, _, errno := syscall.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),

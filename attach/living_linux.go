@@ -18,10 +18,11 @@ import (
 // are the first thread, and threads whose tracer has not collected them.
 const maxEndedTasks = 256
 
-// OpenLiving opens the folder in /proc of a living task of a process. dir is the folder /proc/PID, which belongs to the
-// first thread. A thread that ends by pthread_exit gives up its memory, its descriptors and its root while the others
-// continue (kernel/exit.c, do_exit, Linux 6.18). If the first thread has ended, its folder does not show them. While
-// the first thread lives, tid is pid and fd is a copy of dir. The error is ESRCH or ENOENT if no task lives.
+// OpenLiving opens the folder in /proc of a living task of a process. dir is the folder /proc/PID, which belongs to
+// the first thread. A thread that ends by pthread_exit gives up its memory, its descriptors and its root while the
+// others continue (kernel/exit.c, do_exit, Linux 6.18). After the first thread has ended, its folder does not show
+// them. While the first thread lives, tid is pid and fd is a copy of dir. The error is ESRCH or ENOENT if no task
+// lives.
 func OpenLiving(dir, pid int) (fd, tid int, err error) {
 	first, err := statIn(dir, "stat")
 	if err != nil {
@@ -80,7 +81,7 @@ func openTaskOf(dir, pid, tid int) (int, error) {
 	return fd, nil
 }
 
-// statIn reads the stat of a process or a task. The error is ESRCH or ENOENT if the task is gone. Other errors say
+// statIn reads the stat of a process or a task. The error is ESRCH or ENOENT if the task has ended. Other errors prove
 // nothing about the task.
 func statIn(dir int, name string) (processStat, error) {
 	text, err := readAt(dir, name, maxProcFile)
@@ -132,8 +133,8 @@ func tasksOf(dir int, buf []int32) ([]int32, error) {
 }
 
 // folder returns the folder in /proc of a task that has the process's memory, files and root: see OpenLiving. The
-// caller calls done after its last use. If no task can be found, folder is the first thread's, in which the next step
-// says why it fails.
+// caller calls done after its last use. If no task can be found, folder returns the first thread's folder. Opening a
+// file in it then returns an error that explains the cause.
 func (p *procFolder) folder() (dir *os.File, done func()) {
 	fd, tid, err := OpenLiving(int(p.dir.Fd()), p.pid)
 	if err != nil {
@@ -186,8 +187,8 @@ func (p *procFolder) openMemory() (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), "mem")), nil
 }
 
-// isExhausted reports whether an error means that ddtop, or the machine, has no descriptors or no memory left. Such
-// an error says nothing about the process.
+// isExhausted reports whether an error means that ddtop, or the machine, has no descriptors or no memory left. Such an
+// error proves nothing about the process.
 func isExhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }

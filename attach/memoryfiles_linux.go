@@ -22,8 +22,8 @@ const (
 	maxMemoryFiles = 16
 )
 
-// forkTime is the least time before the start of its process at which a file must have been written to count as its
-// parent's. The kernel keeps both times in ticks of 10 ms at most.
+// forkTime decides whether a file counts as the parent's. It does if it was written at least forkTime before the
+// process started. The kernel keeps both times in ticks of 10 ms at most.
 const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).
@@ -36,9 +36,9 @@ type MemoryFile struct {
 	Inherited bool
 }
 
-// MemoryFiles reads the memfds of the process whose names begin with prefix, in the order of their descriptors, and
-// at most limit bytes of each. It leaves out unreadable ones, and files of another kind that look like memfds. An
-// error means that the descriptors cannot be listed: ErrGone, ErrPermission or the kernel's.
+// MemoryFiles reads the memfds of the process whose names begin with prefix, in the order of their descriptors, and at
+// most limit bytes of each. It leaves out unreadable memfds, and files of another kind that look like memfds. An error
+// means that the descriptors cannot be listed: ErrGone, ErrPermission or the kernel's.
 func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) {
 	dir, done := p.folder()
 	defer done()
@@ -83,8 +83,9 @@ func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) 
 	return out, nil
 }
 
-// memoryFile reads the memfd behind a descriptor. A name proves nothing: a file in the root folder can have it, and
-// the process may not be allowed to read its file. All memfds are files of one device that is mounted nowhere.
+// memoryFile reads the memfd behind a descriptor. The name of the link does not prove that it is a memfd. A file in
+// the root folder can have the same name, and the process may not be allowed to read this file. All memfds are files
+// of one device that is mounted nowhere.
 func (p *Process) memoryFile(fd int, device uint64, limit int64) (out MemoryFile, err error) {
 	dir, done := p.folder()
 	defer done()

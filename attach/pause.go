@@ -2,8 +2,8 @@ package attach
 
 import "errors"
 
-// ErrTraced means that another process traces the target with ptrace (a debugger, strace), so it can be read, not
-// stopped.
+// ErrTraced means that another process traces the target with ptrace (a debugger, strace). Then ddtop can read the
+// target, but not stop it.
 var ErrTraced = errors.New("another process traces it")
 
 // Pause says how a pause went.

@@ -15,9 +15,9 @@ import (
 // continues a program. They are epoll_wait, sigtimedwait, semop, reads of an inotify descriptor, and sockets with a
 // timeout. Ruby itself expects EINTR everywhere.
 //
-// All ptrace calls come from an OS thread of its own, because the kernel releases all that a thread has seized when
-// this thread ends. This helps if ddtop is killed. It also helps if a thread of the target cannot be released in the
-// regular way. Such a thread has not stopped (in vfork, in uninterruptible sleep), or is about to die.
+// All ptrace calls come from a separate OS thread. When this thread ends, the kernel releases all threads that it has
+// seized. This helps if ddtop is killed. It also helps if a thread of the target cannot be released in the regular
+// way. Such a thread has not stopped (in vfork, in uninterruptible sleep), or is about to die.
 type Pauser struct {
 	p     *Process
 	limit time.Duration
@@ -25,7 +25,7 @@ type Pauser struct {
 	onThread func()
 	// dir is /proc/PID/task, kept open.
 	dir *os.File
-	// tracer is the thread that traces. It is nil if none runs. before is the tid of the previous one, which may
+	// tracer is the thread that traces. It is nil if none runs. before is the tid of the previous tracer, which may
 	// still be ending. lagging is true if the tracer has not answered the last order yet.
 	tracer  *tracer
 	before  int
@@ -36,8 +36,8 @@ type Pauser struct {
 // may be nil, is called on each OS thread that will trace, before it does. The error is a *TargetError that is
 // ErrTraced, ErrPermission or ErrGone.
 //
-// When the process is our own child, its parent part (os/exec) may wait for it only once it has ended (a pidfd tells):
-// a wait that is under way would take the stops for exits.
+// If the process is a child of ddtop, the code that started it (os/exec) must not wait for it before it has ended. A
+// pidfd shows when it has ended. A wait that is under way would take the stops for exits.
 func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, error) {
 	dir, err := p.openProc("task")
 	if err != nil {
@@ -51,8 +51,8 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 	return z, nil
 }
 
-// try tries a pause. It finds a thread with another tracer before it stops anything. If the time of the trial was up
-// it searches again: the trial may not have come to the thread that has a tracer since.
+// try tries a pause. It looks for a thread with another tracer before it stops anything. If the time of the trial was
+// up it looks again, because the trial may not have reached a thread that got a tracer meanwhile.
 func (z *Pauser) try() error {
 	if err := z.traced(); err != nil {
 		return err
@@ -64,9 +64,9 @@ func (z *Pauser) try() error {
 	return z.traced()
 }
 
-// Pause stops all threads, calls read, and lets the threads go when it returns, or before when the limit is up. If not
-// all can be stopped within the limit, it lets them go, sets Pause.Cut, and calls read anyway. If there is an error,
-// read is not called and no thread is left stopped. Errors are as NewPauser's.
+// Pause stops all threads and calls read. It lets the threads go when read returns, or earlier when the limit is up.
+// If not all threads can be stopped within the limit, it lets them go, sets Pause.Cut, and calls read anyway. If there
+// is an error, read is not called and no thread is left stopped. The errors are the same as NewPauser's.
 func (z *Pauser) Pause(read func()) (Pause, error) {
 	if z.tracer == nil {
 		z.tracer = z.start()
@@ -99,10 +99,10 @@ const slowSeize = time.Millisecond
 // awaitStopped waits for the tracer's answer, at most for twice the limit. If late is true it does not wait. lagging
 // is true if there was no answer.
 //
-// The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. That thread in turn waits for all
-// others to die (de_thread in fs/exec.c). The kernel reports the death of seized threads to ddtop first. If ddtop did
-// not collect them, it would wait forever, and so would the process. Any thread of ddtop may collect them in place of
-// the tracer.
+// The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. This thread in turn waits until all
+// other threads have died (de_thread in fs/exec.c). The kernel reports the death of seized threads to ddtop first. If
+// ddtop did not collect them, ddtop and the process would wait forever. Any thread of ddtop may collect them in place
+// of the tracer.
 func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
 	if late {
 		t.reap()

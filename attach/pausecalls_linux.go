@@ -74,8 +74,8 @@ func monotonicNS() int64 {
 	return ts.Nano()
 }
 
-// shortSleep lets other threads use the CPU for a moment, because the threads that are to stop may need it. An
-// interrupted sleep is as good.
+// shortSleep lets other threads use the CPU for a moment, because the threads that are to stop may need it. It may end
+// early.
 func shortSleep(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	_, _, _ = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)

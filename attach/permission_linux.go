@@ -37,16 +37,16 @@ type permissionFacts struct {
 	targetGID [3]int
 	// moreCapable is true if the target has capabilities that we don't have.
 	moreCapable bool
-	// dumpable is false if the kernel gives the target's files in /proc to root. It does so for programs that are
-	// setuid, not readable, or that asked for it (prctl PR_SET_DUMPABLE).
+	// dumpable is false if the kernel makes root the owner of the target's files in /proc. It does so for programs
+	// that are setuid, not readable, or that asked for it (prctl PR_SET_DUMPABLE).
 	dumpable bool
 	// yama is kernel.yama.ptrace_scope, -1 without Yama.
 	yama int
 	// tracer is the PID of the process that traces the target, zero if none does; tracerName is its program.
 	tracer     int
 	tracerName string
-	// opensFiles is true if ddtop has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE. It may then open the files of other
-	// users, also files in /proc that only a process's owner may open (auxv, syscall, fd).
+	// opensFiles is true if ddtop has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE. With these it may open the files of
+	// other users, also files in /proc that only a process's owner may open (auxv, syscall, fd).
 	opensFiles bool
 	// filtered is true if a seccomp filter applies to ddtop.
 	filtered bool
@@ -56,8 +56,8 @@ type permissionFacts struct {
 	// one that is not the machine's first (a rootless container, unshare -U). Its capabilities then hold only there.
 	// If ddtop may not read the target, it does not know the target's namespace.
 	otherUserNamespace, inner bool
-	// canBecomeRoot is true if sudo or similar could give ddtop CAP_SYS_PTRACE, because it is in its bounding set and
-	// exec gives privileges.
+	// canBecomeRoot is true if sudo or a similar program could give ddtop CAP_SYS_PTRACE. Then this capability is in
+	// ddtop's bounding set, and exec gives privileges.
 	canBecomeRoot bool
 }
 
@@ -159,8 +159,8 @@ func hiddenProcess(pid int, err error) error {
 		Cause: "/proc is mounted with hidepid, which shows a process to those only who may read it"}
 }
 
-// gatherFacts asks the kernel for the facts that explain needs. An unknown fact keeps the value that explains
-// nothing.
+// gatherFacts asks the kernel for the facts that explain needs. An unknown fact keeps a value from which explain
+// concludes nothing.
 func (p *procFolder) gatherFacts() permissionFacts {
 	r := OwnRights()
 	f := permissionFacts{
@@ -192,14 +192,14 @@ func (p *procFolder) gatherFacts() permissionFacts {
 	return f
 }
 
-// isWholeUIDMap reports whether a map is the machine's first user namespace's: each of all 2³²-1 users is itself
-// (user_namespaces(7)).
+// isWholeUIDMap reports whether a map belongs to the machine's first user namespace. There each of all 2³²-1 users is
+// mapped to itself (user_namespaces(7)).
 func isWholeUIDMap(text []byte) bool {
 	return slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 }
 
-// inContainer guesses whether we run in a container, by the marks that Docker, Podman, Kubernetes and systemd-nspawn
-// leave.
+// inContainer guesses whether ddtop runs in a container, by the marks that Docker, Podman, Kubernetes and
+// systemd-nspawn leave.
 func inContainer() bool {
 	for _, name := range []string{"/.dockerenv", "/run/.containerenv", "/var/run/secrets/kubernetes.io", "/run/systemd/container"} {
 		if _, err := os.Stat(name); err == nil {

@@ -18,16 +18,16 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// Limits of reading /proc, in bytes and in threads. A process can have as many mappings as vm.max_map_count allows,
-// 65,530 by default, each with a path of 4 KB. Its command line can have 2 MB.
+// Limits on what is read from /proc, in bytes and in threads. A process can have as many mappings as vm.max_map_count
+// allows, 65,530 by default, each with a path of 4 KB. Its command line can have 2 MB.
 const (
 	maxMapsFile = 16 << 20
 	maxProcFile = 1 << 20 // any other, except the command line (maxArguments)
 	maxThreads  = 1 << 20
 )
 
-// Process is a live process that may be read. It is a Memory. Any goroutine may call its methods. Reads of memory
-// wait for each other.
+// Process is a live process that may be read. It is a Memory. Any goroutine may call its methods. Only one reads
+// memory at a time.
 //
 // It holds a descriptor of /proc/PID and, if the kernel has them (5.3), a pidfd. So its results are never about
 // another process that got the same PID.
@@ -57,8 +57,8 @@ type procFolder struct {
 // fileID names a file as the kernel does.
 type fileID struct{ dev, ino uint64 }
 
-// Open prepares a process for reading. The process must exist, have memory, and ddtop must be allowed to read it. The
-// error is a *TargetError that is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission,
+// Open prepares a process for reading. The process must exist and have memory, and ddtop must be allowed to read it.
+// The error is a *TargetError that is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission,
 // ErrNotRuby (a 32-bit program), ErrNotLoaded (within exec: try again), ErrNoAnswer or ErrExhausted. Open stops and
 // changes nothing.
 func Open(pid int) (*Process, error) {
@@ -188,8 +188,8 @@ func (p *Process) tryReading() error {
 	return nil
 }
 
-// stillTheProgram returns ErrNotLoaded if the process has called exec while it was opened. What was read then belongs
-// to two programs.
+// stillTheProgram returns ErrNotLoaded if the process has called exec while it was opened. Then a part of what was
+// read belongs to the old program.
 func (p *Process) stillTheProgram() error {
 	const program, vector = "looking at its program again", "reading its auxiliary vector again"
 	exeID, err := Ask(p.pid, program, func() (fileID, error) { return p.fileID("exe") })
@@ -285,8 +285,8 @@ func isGone(err error) bool {
 	return errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrGone)
 }
 
-// openProc opens a file in the folder of the process, or of a task that lives (folder). It stays this very process's
-// even when the PID is used again.
+// openProc opens a file in the folder of the process, or of a living task (folder). The file belongs to this process
+// even if the PID is used again.
 func (p *procFolder) openProc(name string) (*os.File, error) {
 	dir, done := p.folderOf(name)
 	defer done()
@@ -301,8 +301,8 @@ func (p *procFolder) openProc(name string) (*os.File, error) {
 // errTooLong says that a file in /proc has more than its limit.
 var errTooLong = errors.New("it is too long")
 
-// readProc reads a file of the process's folder. Past its limit it returns the first part, and an error that is
-// errTooLong.
+// readProc reads a file of the process's folder. If the file is longer than its limit, readProc returns the first
+// part, and an error that is errTooLong.
 func (p *procFolder) readProc(name string) ([]byte, error) {
 	f, err := p.openProc(name)
 	if err != nil {
@@ -353,8 +353,8 @@ func (p *procFolder) fileID(name string) (fileID, error) {
 	return fileID{uint64(st.Dev), st.Ino}, nil
 }
 
-// lost turns an error of reading /proc after Open into ErrGone if it means that. A missing file can belong to a task
-// that has just ended, or to a process that is about to end.
+// lost returns ErrGone if an error of reading /proc after Open means that the process has ended. A missing file is no
+// proof. It can also belong to a task that has just ended, or to a process that is about to end.
 func (p *procFolder) lost(err error) error {
 	if isGone(err) {
 		if gone := p.stillThere(); gone != nil {

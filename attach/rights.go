@@ -5,8 +5,8 @@ type Rights struct {
 	// EUID is the effective user, User its name.
 	EUID int
 	User string
-	// Ptrace is true if ddtop has CAP_SYS_PTRACE, OpensFiles if it has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, Nice
-	// if it has CAP_SYS_NICE.
+	// Ptrace is true if ddtop has CAP_SYS_PTRACE. OpensFiles is true if it has CAP_DAC_READ_SEARCH or
+	// CAP_DAC_OVERRIDE. Nice is true if it has CAP_SYS_NICE.
 	Ptrace, OpensFiles, Nice bool
 	// CanBecomeRoot is true if ddtop is not root, and sudo could give it CAP_SYS_PTRACE.
 	CanBecomeRoot bool

@@ -13,8 +13,8 @@ import (
 // exactNeeds are the capabilities that exact mode needs.
 const exactNeeds = 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF
 
-// Setcap returns the command that grants a program file capabilities. setcap(8) replaces the file's whole set, so the
-// command also names those that the file has (granted), and those that exact mode needs.
+// Setcap returns the command that grants a program file capabilities. setcap(8) replaces the file's whole set. So the
+// command also names the capabilities that the file already has (granted), and those that exact mode needs.
 func Setcap(program string, granted uint64, wanted ...int) string {
 	granted |= exactNeeds
 	for _, n := range wanted {
@@ -30,8 +30,8 @@ func Setcap(program string, granted uint64, wanted ...int) string {
 	return "sudo setcap " + strings.Join(names, ",") + "+ep " + program
 }
 
-// GrantedCapabilities returns the capabilities that ddtop's file grants, if it can be read, and the ones that ddtop
-// has without being root.
+// GrantedCapabilities returns the capabilities that ddtop's file grants, if it can be read, and the capabilities that
+// ddtop has without being root.
 func GrantedCapabilities() uint64 {
 	granted := uint64(0)
 	var buf [64]byte
@@ -46,8 +46,9 @@ func GrantedCapabilities() uint64 {
 	return granted
 }
 
-// fileCapabilities reads the permitted capabilities from a struct vfs_cap_data (linux/capability.h). It has a word
-// with the revision and flags, then twice the permitted and the inheritable ones. The first revision has them once.
+// fileCapabilities reads the permitted capabilities from a struct vfs_cap_data (linux/capability.h). It begins with a
+// word for the revision and flags. The permitted and the inheritable capabilities follow twice, 32 of each at a time.
+// The first revision has them once.
 func fileCapabilities(b []byte) uint64 {
 	const head, pair = 4, 8
 	if len(b) < head+pair {

@@ -96,8 +96,8 @@ type processStatus struct {
 	Seccomp int
 }
 
-// parseStatus reads the text of /proc/PID/status. Lines that it doesn't know or can't read are passed over: the kernel
-// adds some with each release.
+// parseStatus reads the text of /proc/PID/status. It skips lines that it does not know or cannot parse, because the
+// kernel adds some with each release.
 func parseStatus(text []byte) processStatus {
 	s := processStatus{UID: [4]int{-1, -1, -1, -1}, GID: [4]int{-1, -1, -1, -1}}
 	for line := range bytes.Lines(text) {

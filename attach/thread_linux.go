@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnOwnThread calls work on an OS thread of its own, and returns at once. The thread ends when work returns. Its
-// priority and its tracing, if work changed them, end with it.
+// OnOwnThread calls work on an OS thread of its own, and returns at once. The thread ends when work returns. If work
+// changed the thread's priority, or traced with it, this ends too.
 func OnOwnThread(work func()) {
 	go func() {
 		runtime.LockOSThread() // never unlocked, but on the process's first thread, which Go never ends
@@ -32,8 +32,9 @@ func OnOwnThread(work func()) {
 // ownTID returns the number of the OS thread that calls it, which a goroutine keeps only if it is locked to the thread.
 func ownTID() int32 { return int32(unix.Gettid()) }
 
-// lacksCPU reports whether a thread of ddtop computes, waits for a CPU, or waits for Go's scheduler or another
-// goroutine, rather than in the kernel. tid 0 is a thread that has not begun (proc_pid_stat(5), proc_pid_syscall(5)).
+// lacksCPU reports whether a thread of ddtop is busy outside of the kernel's waits. Then it computes, or waits for a
+// CPU, for Go's scheduler or for another goroutine. tid 0 is a thread that has not begun (proc_pid_stat(5),
+// proc_pid_syscall(5)).
 func lacksCPU(tid int32) bool {
 	if tid == 0 {
 		return true

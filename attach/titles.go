@@ -27,7 +27,7 @@ func splitCommandLine(text []byte) []string {
 }
 
 // titleOf returns a program's name without arguments. For a ruby command line it is the script's base name. For a
-// title that the program gave itself ("puma 6.4.0 (tcp://…) [app]") it is the first word.
+// title that the program has set itself ("puma 6.4.0 (tcp://…) [app]") it is the first word.
 func titleOf(args []string, comm string) string {
 	if len(args) == 0 {
 		return comm
@@ -75,8 +75,8 @@ func emulated(args []string) []string {
 // optionsWithValue are ruby's options whose value may be the next argument (ruby.c, proc_options).
 const optionsWithValue = "CEIrX"
 
-// scriptOf finds the script in ruby's arguments: the first that is neither an option nor an option's value. "" when
-// there is none: -e, or the program comes from standard input.
+// scriptOf finds the script in ruby's arguments: the first argument that is neither an option nor an option's value.
+// It returns "" if there is none, because of -e or because the program comes from standard input.
 func scriptOf(args []string) string {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -116,9 +116,9 @@ var (
 	partTitles    = []string{MasterPart, "mold", "monitor"}
 )
 
-// partOf returns the role of a process in a service by its own title: "w0" is the worker with the number 0. now is
-// the title's text about the moment: "[3 of 5 busy]", with " quiet" if the process takes no more jobs. Both are "" if
-// the program has left its arguments unchanged.
+// partOf returns the role of a process in a service, as its own title names it: "w0" is the worker with the number 0.
+// now is the part of the title that changes: "[3 of 5 busy]", with " quiet" if the process takes no more jobs. Both
+// are "" if the program has left its arguments unchanged.
 func partOf(args []string) (part, now string) {
 	if len(args) != 1 || !strings.Contains(args[0], " ") {
 		return "", ""

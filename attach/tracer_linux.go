@@ -46,8 +46,8 @@ type tracer struct {
 	result  Pause
 	// startNS is the first order to stop, endNS when the time is up; CLOCK_MONOTONIC.
 	startNS, endNS int64
-	// unclean is true if a thread can be released only by the end of this thread. It is written before a send to
-	// released.
+	// unclean is true if some thread of the target can be released only by the end of this tracer thread. It is
+	// written before a send to released.
 	unclean bool
 }
 
@@ -106,11 +106,11 @@ type tracee struct {
 }
 
 const (
-	// maxPauseRounds bounds how often the list of threads is read for new threads. Each round leaves fewer running
-	// threads that can start one.
+	// maxPauseRounds bounds how often the list of threads is read to find new threads. After each round fewer running
+	// threads are left that can start one.
 	maxPauseRounds = 64
-	// pollNS is the interval at which the tracer asks whether threads have stopped, because there is no wait with a
-	// time limit.
+	// pollNS is the interval at which the tracer checks whether threads have stopped, in ns. It polls because the
+	// kernel's wait has no time limit.
 	pollNS = 20_000
 )
 
@@ -257,8 +257,8 @@ func (t *tracer) refused(tid int32, err error) error {
 	return p.refused(doing, err)
 }
 
-// heldBy explains that a thread has a tracer. It returns nil if tracer is zero, and errStillHeld if the tracer is one
-// of our threads that has not quite ended. err is what the kernel said to an attempt to seize the thread, or nil.
+// heldBy explains that a thread already has a tracer. It returns nil if tracer is zero, and errStillHeld if the tracer
+// is a thread of ddtop that has not quite ended. err is the kernel's answer to an attempt to seize the thread, or nil.
 func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 	if tracer == 0 {
 		return nil
@@ -276,8 +276,8 @@ func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 		Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
 }
 
-// tracedBy reports whether a tracer of that number still traces a thread. A tracer that cannot be read may be an
-// earlier one of ddtop that is ending.
+// tracedBy reports whether a tracer with this number still traces a thread. A tracer that cannot be read may be an
+// earlier thread of ddtop that is ending.
 func (z *Pauser) tracedBy(tid int32, tracer int) bool {
 	text, err := z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
 	return err == nil && parseStatus(text).TracerPID == tracer
@@ -301,8 +301,8 @@ func (z *Pauser) traced() error {
 	return nil
 }
 
-// await waits until the threads from the first one on have stopped or ended. It reports false if the time was up
-// before.
+// await waits until the threads, from the one at index first on, have stopped or ended. It returns false if the time
+// was up before.
 func (t *tracer) await(first int) bool {
 	for {
 		waiting := false

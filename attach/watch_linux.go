@@ -13,9 +13,9 @@ import (
 const watchPeriod = 250 * time.Millisecond
 
 // Check returns nil if the process is still the one that was opened. Otherwise the error is ErrGone (all its threads
-// have ended) or ErrReplaced (exec: everything learned about its memory is void). Any other error means that the
-// kernel did not answer, and says nothing about the process. It costs two system calls, about 3 µs, or 10 µs if the
-// kernel has no pidfd. Once or twice per second is enough.
+// have ended) or ErrReplaced (exec: everything learned about its memory is invalid). Any other error means that the
+// kernel did not answer, and proves nothing about the process. Check costs two system calls, about 3 µs, or 10 µs if
+// the kernel has no pidfd. Once or twice per second is enough.
 func (p *procFolder) Check() error {
 	if err := p.stillThere(); err != nil {
 		return err
@@ -40,9 +40,9 @@ func (p *procFolder) Check() error {
 	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
 }
 
-// Alive reports, with one short system call, whether the process has not ended. True is certain: all that was read by
-// its PID before came from this process, or from the program that an exec made of it. False means that it has ended,
-// or that the kernel has no pidfd. Check shows which.
+// Alive reports, with one short system call, whether the process has not ended. True is certain. Then everything read
+// by its PID before came from this process, or from the program that an exec made of it. False means that it has
+// ended, or that the kernel has no pidfd. Check shows which.
 func (p *procFolder) Alive() bool {
 	if p.pidfd == nil {
 		return false
@@ -64,9 +64,9 @@ func (p *procFolder) Alive() bool {
 }
 
 // stillThere returns ErrGone if all threads of the process have ended. It returns nil if a thread lives, even after an
-// exec. It also returns nil if it cannot find out: only the pidfd, ESRCH and ENOENT prove that a process has ended. A
-// read of /proc that fails for another reason can mean that ddtop has no descriptors left, or that the machine has no
-// memory. kill(2) needs neither.
+// exec. It also returns nil if it cannot find out. Only the pidfd, ESRCH and ENOENT prove that a process has ended. If
+// a read of /proc fails for another reason, ddtop may have no descriptors left, or the machine no memory. kill(2)
+// needs neither.
 func (p *procFolder) stillThere() error {
 	if p.Alive() {
 		return nil
@@ -105,8 +105,8 @@ func (p *procFolder) allEnded() bool {
 	return isGone(err)
 }
 
-// Exited returns a channel that is closed when the process has ended (also as a zombie). It starts one goroutine at its
-// first call, which ends with the process or at Close.
+// Exited returns a channel that is closed when the process has ended (also as a zombie). The first call starts one
+// goroutine, which ends with the process or at Close.
 func (p *procFolder) Exited() <-chan struct{} {
 	p.watch.Do(func() { go p.waitForExit() })
 	return p.exited

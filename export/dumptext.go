@@ -253,7 +253,11 @@ func (t *dumpText) tail() {
 	if list := t.d.NativeThreads; len(list) > 0 {
 		t.printf("native threads that Ruby doesn't know:\n")
 		for _, n := range list {
-			t.printf("  %s tid=%d cpu=%.2fs\n", flamegraph.Printable(n.Name), n.TID, float64(n.CPUNS)/1e9)
+			if n.Name == "" && n.CPUNS == 0 { // a core file does not say it
+				t.printf("  tid=%d\n", n.TID)
+			} else {
+				t.printf("  %s tid=%d cpu=%.2fs\n", flamegraph.Printable(n.Name), n.TID, float64(n.CPUNS)/1e9)
+			}
 			t.nativeNote(n.Native)
 			t.native(n.Native)
 		}

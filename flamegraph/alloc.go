@@ -6,25 +6,25 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MinAllocTicks is the number of instants with an allocation below which shares of allocations mean nothing. Their
-// relative error, one divided by the root of their number, is above a tenth then.
+// MinAllocTicks is the least number of instants with an allocation for which shares of allocations are shown. With
+// fewer, their relative error (one divided by the root of the number) is above a tenth.
 const MinAllocTicks = 100
 
-// AllocEstimate is the number of allocated objects, with the evidence for which code allocated them. Objects is
-// exact. A stack's share of it is its share of Seen.
+// AllocEstimate is the number of allocated objects, with the evidence for which code allocated them. Objects is exact.
+// A stack's part of Objects is estimated by its part of Seen.
 type AllocEstimate struct {
 	// Objects is the number of objects allocated in the period, by the collector's own counter.
 	Objects int64
-	// Seen is the number of objects allocated within an instant of reading a stack. Ticks is the number of those
-	// instants.
+	// Seen is the number of objects that were allocated just before a stack was read. Ticks is the number of times at
+	// which this was measured.
 	Seen, Ticks int64
 }
 
 // Enough reports whether shares mean something.
 func (a AllocEstimate) Enough() bool { return a.Ticks >= MinAllocTicks }
 
-// Error is the expected relative error of the share of most of the allocations, 1/sqrt(Ticks): 0.05 for 400 ticks. The
-// error of a smaller part is larger, by the square root of its share. Without data it is +Inf.
+// Error returns the expected relative error of a share that is most of the allocations, 1/sqrt(Ticks): 0.05 for 400
+// ticks. The error of a smaller share is larger, by the square root of the share. Without data it is +Inf.
 func (a AllocEstimate) Error() float64 { return 1 / math.Sqrt(float64(max(0, a.Ticks))) }
 
 // Allocations returns the estimate for all entries together.
@@ -33,9 +33,9 @@ func (s *Snapshot) Allocations() AllocEstimate {
 	return AllocEstimate{Objects: max(0, t.AllocTotal), Seen: t.AllocSeen, Ticks: t.AllocTicks}
 }
 
-// Values returns a function that gives a metric's value of each entry's weights. It must be called once for each
-// entry. The value is the account itself, or for Allocations the estimated number of objects. Those are rounded so
-// that they sum to AllocEstimate.Objects.
+// Values returns a function that gives a metric's value of an entry's weights. It must be called once for each entry.
+// For Allocations the value is the estimated number of objects, rounded so that all values sum to
+// AllocEstimate.Objects. For other metrics it is the weight itself.
 func (s *Snapshot) Values(m Metric) func(Weights) int64 {
 	if m != Allocations {
 		return func(w Weights) int64 { return w.Of(m) }
@@ -64,9 +64,9 @@ type allocState struct {
 	found, had bool
 }
 
-// allocations charges the objects allocated just before the owner's stack was read, and counts all objects since the
-// last sample. If objects moved by compaction count as allocated, they are subtracted some ms later, when their
-// number is known.
+// allocations charges to the owner's stack the objects that were allocated just before the stack was read. It also
+// counts all objects since the last sample. If objects moved by compaction count as allocated, they are subtracted a
+// few ms later, when their number is known.
 func (c *Collector) allocations(s *sampler.Sample) {
 	a := &c.alloc
 	found := a.found

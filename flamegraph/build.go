@@ -25,8 +25,8 @@ type funcInfo struct {
 	own        bool
 	library    string // "" of own code
 	from       sampler.Origin
-	// function numbers the frame's FuncKey when merging by function, line when merging by line. They are zero if not
-	// numbered yet.
+	// function is the number of the frame's FuncKey, for trees that merge by function. line is its number for trees
+	// that merge by line. They are zero if not numbered yet.
 	function, line int32
 }
 
@@ -46,12 +46,12 @@ type stackRoot struct {
 	stack sampler.StackID
 }
 
-// maxInfos is the number of frames past which a Builder drops the frames of earlier builds. It counts only if the
+// maxInfos is the number of frames above which a Builder drops the frames of earlier builds. It matters only if the
 // Dictionary has no Keeper and so no generations.
 const maxInfos = 1 << 16
 
-// Builder builds Trees. It keeps the data that does not change between two builds (the frames of a Dictionary, the
-// numbers of functions) and its scratch memory. The Trees are independent of it. One goroutine at a time may use it.
+// Builder builds Trees. It keeps its scratch memory, and the data that does not change between two builds (the frames
+// of a Dictionary, the numbers of functions). The Trees do not depend on it. One goroutine at a time may use it.
 type Builder struct {
 	dict    *sampler.Dictionary
 	infos   map[sampler.FrameID]*funcInfo
@@ -92,8 +92,8 @@ func (b *Builder) number(k FuncKey) int32 {
 	return n
 }
 
-// Build builds a tree from a snapshot. It does not fail: nodes represent stacks that a limit left out or that are
-// missing. When MaxNodes is reached, the lightest stacks are cut.
+// Build builds a tree from a snapshot. It does not fail. Stacks that are missing or that a limit left out have nodes
+// of their own. When MaxNodes is reached, the lightest stacks are cut.
 func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = defaultMaxDepth

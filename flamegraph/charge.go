@@ -5,8 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// share notes that a thread was seen under k for ns. The next reading of its CPU time uses this. The table is small. If
-// it is full, a stack that is not in it gets none of this reading's CPU time, and the other stacks get its part.
+// share notes that a thread was seen under k for ns nanoseconds. The next reading of the thread's CPU time is divided
+// by these notes. The table is small. If it is full, a stack that is not in it gets no part of this CPU time, and the
+// other stacks get its part.
 func (st *threadState) share(k Key, ns int64) {
 	for i := len(st.shares) - 1; i >= 0; i-- {
 		if st.shares[i].key == k {
@@ -19,8 +20,8 @@ func (st *threadState) share(k Key, ns int64) {
 	}
 }
 
-// cpu charges the CPU time since the last reading of schedstat. A change of native thread (M:N), or a counter that went
-// back, begins again: the difference would be another thread's time.
+// cpu charges the CPU time since the last reading of schedstat. It begins anew if the native thread has changed (M:N)
+// or the counter went back, because the difference would be another thread's time.
 func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == st.cpuAtNS {

@@ -59,8 +59,8 @@ type Collector struct {
 	rests   func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool // or nil
 }
 
-// NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The states are the
-// intervals', or the results of stateOf if it is not nil.
+// NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The state of a weight
+// is its interval's state, or the result of stateOf if stateOf is not nil.
 func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State, out ...Sink) *Collector {
 	if stateOf == nil {
 		stateOf = func(st gvl.State, _ *gvl.Detail, _ sampler.StackID, _ sampler.WorkID) gvl.State { return st }
@@ -70,9 +70,9 @@ func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler
 	return c
 }
 
-// ByEndpoint keeps weights apart by the route or the class of jobs that the thread worked for, as dict names it. All
-// time of a request goes to its last known name. So the Sinks get its weights late, at the latest by Finish. Call it
-// before the first sample.
+// ByEndpoint separates weights by the route or the class of jobs that the thread worked for, as dict names it. All
+// time of a request goes to its last known name. So the Sinks get its weights late, at the latest when Finish is
+// called. Call it before the first sample.
 func (c *Collector) ByEndpoint(dict *sampler.Dictionary) {
 	c.served.begin(dict, false)
 	c.charges.begin()
@@ -85,8 +85,8 @@ func (c *Collector) ByEndpointNow(dict *sampler.Dictionary) {
 	c.charges.now, c.charges.limit = true, maxNowCharges
 }
 
-// BySpan is ByEndpoint that also keeps weights apart by the tracer's spans, until crowded reports that there is no
-// room for more. If crowded is nil, there always is.
+// BySpan does the same as ByEndpoint, and also separates weights by the tracer's spans. It separates no further spans
+// while crowded returns true. crowded may be nil.
 func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 	c.served.begin(dict, true)
 	c.charges.begin()
@@ -101,8 +101,8 @@ func (c *Collector) ByRest(rests func(gvl.State, *gvl.Detail, sampler.StackID, s
 	c.rests = rests
 }
 
-// Served returns the meaning of each EndpointID so far, by the ID, as it is known now. It is nil if weights are not
-// kept apart. Several IDs can have one meaning. Standing says which stands for all of them.
+// Served returns the meaning of each EndpointID so far, indexed by the ID, as it is known now. It is nil if weights
+// are not separated by endpoint. Several IDs can have the same meaning. Standing returns the ID that represents them.
 func (c *Collector) Served() []Served {
 	out := slices.Clone(c.served.list)
 	for i := range out {

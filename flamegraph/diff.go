@@ -12,11 +12,12 @@ import (
 type Diff struct {
 	// BeforeWhole and AfterWhole are the wholes.
 	BeforeWhole, AfterWhole float64
-	// ByName compares nodes only by their labels, because files and lines can move between two recordings. If several
-	// nodes with the same label are under the same parent, the heaviest is compared with all of them before.
+	// ByName compares nodes only by their labels, because files and lines can move between two recordings. Several
+	// nodes with the same label can have the same parent. Then the heaviest one of the later tree is compared with the
+	// sum of the earlier tree's.
 	ByName bool
-	// Visit is called for each node of the tree after, with the growth of its own weight and of its total. It is
-	// called with a nil node for parts that only the tree before has. The root's values are the whole tree's.
+	// Visit is called for each node of the later tree, with the growth of its own weight and of its total. For parts
+	// that only the earlier tree has, the node is nil. The root's values are the values of the whole tree.
 	Visit func(after *Node, label string, self, total float64)
 }
 

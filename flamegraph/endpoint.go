@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// maxEndpoints bounds the routes and classes of jobs by which weights are kept apart. The others have the
+	// maxEndpoints bounds the routes and classes of jobs by which weights are separated. All others share the
 	// EndpointID 0.
 	maxEndpoints = 1024
-	// maxSpans bounds the pairs of an endpoint and a span by which weights are kept apart. Past it only the endpoint
+	// maxSpans bounds the pairs of an endpoint and a span by which weights are separated. Beyond it only the endpoint
 	// counts. The same applies when half of the keys of a Rolling are used (Rolling.Crowded). Otherwise the stacks of
 	// later spans would be dropped in favour of earlier spans.
 	maxSpans = 1 << 16
-	// worksRemembered is the number of the last requests and jobs that are remembered with their endpoints. It is a
-	// power of two.
+	// worksRemembered is how many of the last requests and jobs are remembered with their endpoints. It is a power of
+	// two.
 	worksRemembered = 256
 )
 
-// EndpointID identifies a route or a class of jobs, with BySpan together with a span. It is zero if the thread works
-// for no request, or if there are too many to keep apart.
+// EndpointID identifies a route or a class of jobs. With BySpan it identifies a pair of these and a span. It is zero
+// if the thread works for no request, or if there are too many to separate.
 type EndpointID uint32
 
 // NoEndpoint is an EndpointID that no weight has.
@@ -32,8 +32,8 @@ type Endpoint struct {
 	Name string
 }
 
-// Served is the meaning of an EndpointID. Span, RootSpan and Trace are the ones of sampler.Serving with BySpan, else
-// 0.
+// Served is the meaning of an EndpointID. Span, RootSpan and Trace are those in sampler.Serving if weights are
+// separated BySpan, else 0.
 type Served struct {
 	Endpoint
 	Span, RootSpan uint64
@@ -50,8 +50,8 @@ type endpoints struct {
 	// list has the meaning of each ID. named is the number of IDs without a span.
 	list  []Served
 	named int
-	// as has the ID that stands for each of the first IDs, because names of requests become known late. The others
-	// stand for themselves. renames is the Dictionary's at that time.
+	// as maps the first IDs to the IDs that represent them, because names of requests become known late. All later IDs
+	// represent themselves. renames is the Dictionary's number of renames when as was made.
 	as      []EndpointID
 	renames uint64
 	// recent are the endpoints of requests and jobs, by their ID modulo the length.

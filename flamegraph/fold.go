@@ -11,19 +11,18 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// minRun is the least length of a run of other code's frames that is folded. For fewer frames, the names are worth
-// their rows.
+// minRun is the least number of consecutive frames of other code that are folded. A shorter run is shown in full.
 const minRun = 3
 
-// Folded is a tree in which runs of frames that are not the program's own (Node.Own) are one row each. A run begins
-// at a frame and holds all that it calls, in all branches, up to the program's own code. That own code is under the
-// run, with one node for each function, whichever branch calls it. C functions that own code calls stay. So do C
-// functions in which the time of a run is spent, as one node each. No frame of the program's own is folded, and no
-// time is lost. The tree is as consistent as the whole one (a node's Total is its Self and the Totals of its
-// children). The Self of a run is the time spent in its frames.
+// Folded is a tree in which each run of frames that are not the program's own (Node.Own) is one row. A run begins at a
+// frame and includes all that it calls, in all branches, up to the program's own code. This own code is below the run,
+// with one node for each function, whichever branch calls it. Two kinds of C functions are not folded: those that own
+// code calls, and those in which the time of a run is spent, as one node each. No frame of the program's own is
+// folded, and no time is lost. As in the whole tree, a node's Total is its Self and the Totals of its children. The
+// Self of a run is the time spent in its frames.
 //
-// In a tree with callees first (Options.Inverted) the first row, which was executed, stays too, and a run's own code
-// is its callers'.
+// In a tree with callees first (Options.Inverted) the first row is not folded either, because it was executed. The own
+// code below a run is then its callers.
 type Folded struct {
 	Tree *Tree
 	// Whole is the tree that it was made of.
@@ -40,8 +39,8 @@ type run struct {
 	libraries []string
 }
 
-// Fold folds a tree. If open returns true for a run, the run stays open, with its frames below it. open may be nil.
-// It is called with a node whose Parents are set, before it has children.
+// Fold folds a tree. If open returns true for a run, the run is not folded, and its frames are below its row. open may
+// be nil. It is called with a node that has Parents but no children yet.
 func Fold(t *Tree, open func(run *Node) bool) *Folded {
 	b := newFolder(t)
 	b.open = open
@@ -161,8 +160,8 @@ func (n *Node) native() (out []*Node) {
 // coreLibrary is the Library of Ruby's core and of C functions.
 const coreLibrary = "ruby"
 
-// depthOfRun returns the number of frames on the longest path through a run that begins with the nodes, but at most
-// most.
+// depthOfRun returns the number of frames on the longest path through a run that begins with the nodes. It counts at
+// most most frames.
 func depthOfRun(nodes []*Node, most int) (depth int) {
 	if most == 0 {
 		return 0
@@ -237,8 +236,8 @@ func (b *folder) fillOpen(c *Node, nodes []*Node) {
 	}
 }
 
-// leafOf makes the node for the time spent in equal functions of a run themselves, and in the C functions of native
-// stacks below them.
+// leafOf makes the node for the time spent in the given nodes themselves, which are the same function at several
+// places of a run. The C functions of native stacks are below it.
 func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]
@@ -301,8 +300,9 @@ func (r *run) text() string {
 // ellipsisRun begins the text of a row for several frames.
 const ellipsisRun = "⋯"
 
-// Code is what a person calls a node and, if that does not say it, its file and first line. A template has no first
-// line. It is called by the line that was executed, if that is one: "orders/_row.html.erb:4".
+// Code returns the name of a node for people. If the name does not contain the place, it also returns the file and
+// first line. A template has no first line. Its name has the line that was executed, if there is only one:
+// "orders/_row.html.erb:4".
 func (n *Node) Code() (name, place string) {
 	line := n.Line
 	switch {

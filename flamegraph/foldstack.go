@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// StackRow is a row of a stack in which runs of frames that are not the program's own are folded. It stands for the
-// frames From to To-1. A row of one frame stands for this frame.
+// StackRow is a row of a stack in which runs of frames that are not the program's own are folded. It represents the
+// frames From to To-1. A row may represent a single frame.
 type StackRow struct {
 	From, To int
 	// Text is the text of a row for several frames. It is empty for a single frame.
 	Text string
 }
 
-// FoldStack folds a stack of n frames, innermost first, as Fold folds a tree. Own code stays, and so do the C
-// functions that it calls. The innermost frame stays too, because it is the current activity. frame reports whether a
-// frame is own, and its library otherwise (sampler.Frame.Library).
+// FoldStack folds a stack of n frames, innermost first, as Fold folds a tree. Own code is not folded, and neither are
+// the C functions that it calls. The innermost frame is not folded either, because it is the current activity. frame
+// reports whether a frame is own, and its library otherwise (sampler.Frame.Library).
 func FoldStack(n int, frame func(i int) (own bool, library string)) []StackRow {
 	rows := make([]StackRow, 0, n)
 	from := -1 // where a run begins

@@ -3,17 +3,17 @@ package flamegraph
 import "fmt"
 
 const (
-	// minStraight is the least length of a run of frames whose inner part becomes one row. Each frame of a run has one
-	// callee and almost no time of its own.
+	// minStraight is the least length of a straight run of frames to be shortened. Its inner part becomes one row.
+	// Each frame of such a run has one callee and almost no time of its own.
 	minStraight = 4
 	// straightShare is the part of a frame's time that its one callee must have for the frame to be folded away.
 	straightShare = 0.999
 )
 
-// FoldStraight shortens long runs without a branch to their first frame, a CutNode with the number of frames left
-// out, and their last frame. Of the eighty frames of a web framework under a request, the informative ones remain. It
-// hides no branch, and no more than a thousandth of the time in a frame. The ancestors of keep stay, and so do the
-// nodes that stay accepts. Of and Shown have one node each, for a CutNode its outermost.
+// FoldStraight shortens long runs without a branch. It keeps their first frame, a CutNode with the number of frames
+// left out, and their last frame. So the informative frames remain of the eighty frames of a web framework. It hides
+// no branch, and no frame with more than a thousandth of the time. It keeps the ancestors of keep, and the nodes for
+// which stay returns true. Of and Shown have one node for each row. For a CutNode it is the outermost hidden node.
 func FoldStraight(t *Tree, keep *Node, stay func(*Node) bool) *Folded {
 	onPath := make(map[*Node]bool)
 	for n := keep; n != nil; n = n.Parent {

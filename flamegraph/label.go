@@ -11,8 +11,8 @@ import (
 // ellipsis marks a cut label.
 const ellipsis = "…"
 
-// Printable returns s with what must not reach a terminal replaced: control and format characters (an escape sequence,
-// a change of direction) by U+FFFD. Names come from the target and can hold anything.
+// Printable replaces the characters of s that must not reach a terminal by U+FFFD. They are control and format
+// characters (an escape sequence, a change of direction). Names come from the target and can contain anything.
 func Printable(s string) string {
 	if isPlain(s) {
 		return s
@@ -61,10 +61,10 @@ const (
 	leastBoth = 20
 )
 
-// LabelFit cuts a label to width columns so that the method's name survives longest: Foo::Barber#baz, Barber#baz,
-// Bar…#baz, #baz, ba…. If the name alone is too long for a width of at least leastBoth, both parts keep their begin:
-// Bar…#bazinga_and…. A decoration ("block in Foo#baz") is dropped before the class. If there is no class, some of it
-// stays (block <main>). The result is Printable and never wider than width.
+// LabelFit shortens a label to width columns and keeps the method's name longest: Foo::Barber#baz, Barber#baz,
+// Bar…#baz, #baz, ba…. If the name alone is too long for a width of at least leastBoth, the beginnings of both parts
+// remain: Bar…#bazinga_and…. A prefix ("block in Foo#baz") is dropped before the class. If there is no class, a part
+// of the prefix remains (block <main>). The result is Printable and never wider than width.
 func LabelFit(label string, width int) string {
 	if width <= 0 {
 		return ""
@@ -131,8 +131,8 @@ func splitDecoration(s string) (deco, rest string) {
 	return "", s
 }
 
-// separator returns the index of the # or . between class and method in a qualified label, or -1. A constant's name
-// must come before it, which excludes operators such as #.. and file names such as "a.b".
+// separator returns the index of the # or . between class and method in a qualified label, or -1. The name of a
+// constant must come before it. This excludes operators such as #.. and file names such as "a.b".
 func separator(s string) int {
 	if s == "" || !unicode.IsUpper(rune(s[0])) && s[0] < 0x80 {
 		return -1

@@ -42,10 +42,10 @@ type Picture struct {
 	Zoom *Node
 }
 
-// Layout lays a tree out. The nodes above the zoomed one come first, with the full width and a row each. Then come
-// the zoomed node and the nodes under it. If zoom is nil, it is the root. If there are fewer rows than ancestors + 1,
+// Layout arranges a tree in rows. The nodes above the zoomed node come first, each in a row of full width. Then come
+// the zoomed node and the nodes below it. If zoom is nil, it is the root. If there are fewer rows than ancestors + 1,
 // the outermost ancestors are left out. Widths are distributed by largest remainder within each parent, so that no
-// child is wider than its parent. Children of less than a column are merged into one cellMore after their siblings.
+// child is wider than its parent. Children narrower than a column are merged into one cellMore after their siblings.
 // They are not drawn if together they have less than half a column.
 func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 	if zoom == nil {

@@ -11,9 +11,9 @@ import (
 // maxHeld bounds the keys of a thread whose weights wait for a proof.
 const maxHeld = 4
 
-// nativeWeights gives weights to the C functions below a Ruby stack, as children of its innermost frame. The total of
-// the Ruby frame is the same with and without them. A thread's counters are read up to 250 ms after its memory, or
-// later if ddtop lowers its rates. So its weights are held until the counters prove that the thread had not moved.
+// nativeWeights gives weights to the C functions below a Ruby stack, as children of its innermost frame. They do not
+// change the total of the Ruby frame. A thread's counters are read up to 250 ms after its memory, or later if ddtop
+// lowers its rates. So a thread's weights are kept back until the counters prove that the thread had not moved.
 type nativeWeights struct {
 	stays gvl.NativeStays
 	held  map[sampler.ThreadID][]charge

@@ -14,8 +14,8 @@ const (
 	hasAllocTotal
 )
 
-// appendDelta packs a delta: the entry, a byte that marks the weights that are not 0, and those weights as varints.
-// That is 8 to 15 bytes where the struct has 72.
+// appendDelta packs a delta: the entry, a byte that marks the weights that are not 0, and these weights as varints.
+// This takes 8 to 15 bytes, while the struct takes 72.
 func appendDelta(b []byte, d delta) []byte {
 	b = binary.AppendUvarint(b, uint64(d.entry))
 	at := len(b)

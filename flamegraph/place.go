@@ -12,8 +12,9 @@ import (
 // maxNativeFrames bounds the frames in a row that are not written in Ruby.
 const maxNativeFrames = 64
 
-// Place is a stack's place in the code: its innermost method written in Ruby, and the function of Ruby's core (in C
-// or, like Integer#times, in <internal:…>) that this method called. The zero Place means that no stack was read.
+// Place is a stack's place in the code. Method is its innermost method written in Ruby. Native is the function of
+// Ruby's core that this method called (in C or, like Integer#times, in <internal:…>). The zero Place means that no
+// stack was read.
 type Place struct {
 	Method, Native, Path string
 }
@@ -66,8 +67,8 @@ type PlaceSum struct {
 	Threads int
 }
 
-// Places sums up the results of weight for each entry by place, in ns, with the names of Frame.Marked. The largest
-// sum comes first.
+// Places adds up by place what weight returns for each entry, in ns. Names are as Frame.Marked returns them. The
+// largest sum comes first.
 func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) []PlaceSum {
 	type at struct {
 		Place

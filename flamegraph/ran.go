@@ -28,10 +28,10 @@ func (c *Collector) runs(s *sampler.Sample) {
 	}
 }
 
-// Ran says in which C functions threads ran, by their Ruby stacks. It divides the time of a Ruby stack among the C
-// functions, in proportion to the stacks that were taken. If none was taken in a Ruby stack, the stacks of its
-// innermost method count, of any thread and caller. A nil Ran divides nothing. It is for one goroutine at a time, and
-// so are all that a Rolling has made.
+// Ran knows in which C functions threads ran, by their Ruby stacks. It divides the time of a Ruby stack among the C
+// functions, in proportion to the stacks that were taken. If none was taken in a Ruby stack, it uses the stacks of the
+// same innermost method, of any thread and caller. A nil Ran divides nothing. One goroutine at a time may use it. This
+// applies to all Rans of a Rolling together.
 type Ran struct {
 	known *ranStacks
 	// places have whole stacks, and methods have only the C functions.
@@ -67,8 +67,8 @@ type ranPool struct {
 	total int64
 }
 
-// maxRanParts bounds the C functions among which the time of a stack is divided by its method. The rest stays with the
-// Ruby frame.
+// maxRanParts bounds the C functions among which the time of a stack is divided if only its innermost method is known.
+// The remaining time belongs to the Ruby frame.
 const maxRanParts = 16
 
 // NewRan returns the Ran of the entries with Key.Ran. It is nil if there are none.
@@ -250,7 +250,7 @@ func (x *ranStacks) join(ruby sampler.StackID, chain int32) sampler.StackID {
 }
 
 // timesOf returns the part n of total of all times, rounded down. A time that is negative, because it went to another
-// request, has no part.
+// request, is left out.
 func (w Weights) timesOf(n, total int64) Weights {
 	part := func(a int64) int64 { return mulDiv(max(a, 0), n, total) }
 	return Weights{WallNS: part(w.WallNS), CPUNS: part(w.CPUNS), WaitNS: part(w.WaitNS), BlameNS: part(w.BlameNS),

@@ -13,14 +13,14 @@ const (
 	DefaultSlotNS = 250_000_000
 	// maxSlots bounds the slots of a Rolling.
 	maxSlots = 1 << 14
-	// MaxKeys bounds the distinct keys of a Rolling. Past it, weights of new keys go to the same thread and state with
-	// the empty stack, and Snapshot.Overflow counts them. The sums stay right, and the detail is lost.
+	// MaxKeys bounds the distinct keys of a Rolling. Beyond it, weights of new keys are added to the same thread and
+	// state with the empty stack, and Snapshot.Overflow counts them. Sums remain correct, but detail is lost.
 	MaxKeys = 1 << 19
-	// maxStackless bounds the additional keys of threads without a stack. A program may make threads without end.
-	// Past it their weights go to thread 0, which is no thread.
+	// maxStackless bounds the additional keys of threads without a stack, because a program may create threads without
+	// end. Beyond it their weights go to thread 0, which is no thread.
 	maxStackless = 1 << 16
-	// MaxHistoryBytes bounds the memory of a Rolling's slots. Past it, the oldest slots are dropped before the window
-	// ends. Snapshot.FromNS is the begin of the complete time.
+	// MaxHistoryBytes bounds the memory of a Rolling's slots. Beyond it, the oldest slots are dropped before the
+	// window ends. Snapshot.FromNS is the beginning of the time that is complete.
 	MaxHistoryBytes = 64 << 20
 )
 
@@ -40,15 +40,15 @@ type delta struct {
 	w     Weights
 }
 
-// slot holds the additions of one period. The newest slot's deltas are in Rolling.current instead. The deltas of
-// older slots are packed, since ten minutes of a hundred threads have millions.
+// slot holds the additions of one period. The newest slot's deltas are in Rolling.current. The deltas of older slots
+// are packed, because ten minutes of a hundred threads have millions of them.
 type slot struct {
 	number int64 // time / slotNS
 	packed []byte
 }
 
 // Rolling keeps Weights per Key over a window that ends at the newest time it was given. One goroutine adds. Any
-// number take snapshots. In the steady state (no new keys, no more keys in a slot than before) Add allocates nothing.
+// number may take snapshots. Add allocates nothing if there are no new keys, and no more keys in a slot than before.
 type Rolling struct {
 	mu       sync.Mutex
 	windowNS int64
@@ -71,9 +71,9 @@ type Rolling struct {
 	stacks   *ranStacks   // they divide Snapshots; nil if nothing does
 }
 
-// NewRolling returns a Rolling over the last windowNS ns, which drops data in steps of slotNS ns. If slotNS is 0, it
-// is DefaultSlotNS. A window of 0 keeps everything. It fails if the window is negative or needs more than maxSlots
-// slots.
+// NewRolling returns a Rolling over the last windowNS ns. It drops data in steps of slotNS ns. If slotNS is 0, the
+// step is DefaultSlotNS. A window of 0 keeps everything. It fails if the window is negative or needs more than
+// maxSlots slots.
 func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	if slotNS == 0 {
 		slotNS = DefaultSlotNS
@@ -110,8 +110,8 @@ func (r *Rolling) rename(as []EndpointID) {
 // key returns the key of an entry by the names that are known now. The caller holds mu.
 func (r *Rolling) key(e *entry) Key { return e.key.as(standing(r.as, e.key.Endpoint)) }
 
-// Add adds weights at a time in CLOCK_MONOTONIC ns, which is not negative. A time newer than all before moves the
-// window forward. A time before the window is counted in Snapshot.Dropped.
+// Add adds weights at a time in CLOCK_MONOTONIC ns, which is not negative. A time newer than all earlier ones moves
+// the window forward. Weights from before the window are dropped and counted in Snapshot.Dropped.
 func (r *Rolling) Add(atNS int64, k Key, w Weights) {
 	r.mu.Lock()
 	r.add(atNS, k, w)
@@ -263,8 +263,8 @@ type Entry struct {
 type Snapshot struct {
 	// FromNS and ToNS are the period of Entries, CLOCK_MONOTONIC in ns. Both are 0 if it is empty.
 	FromNS, ToNS int64
-	// Entries are in no particular order, each Key once. A Key whose request became known by another name can come
-	// twice, and so can one that Ran has divided.
+	// Entries are in no particular order. Each Key comes once, with two exceptions. A Key whose request got another
+	// name can come twice, and so can a Key that Ran has divided.
 	Entries []Entry
 	// Overflow counts additions whose stack was dropped at MaxKeys, Dropped the weights that came too late.
 	Overflow uint64

@@ -11,8 +11,9 @@ const (
 	firstServed = 1 << 4
 	// maxServed bounds the requests and jobs whose weights can still get another name. It is a power of two.
 	maxServed = 1 << 10
-	// maxCharges bounds their weights, 7 MB. Past it, the oldest keep the name that is known then. maxNowCharges is the
-	// same for ByEndpointNow, 1 MB: some four seconds of a busy server. Most requests have their last name sooner.
+	// maxCharges bounds the weights that wait for a name (7 MB). Beyond it, the oldest keep the name that is known
+	// then. maxNowCharges is the same for ByEndpointNow (1 MB), about four seconds of a busy server. Most requests get
+	// their final name sooner.
 	maxCharges, maxNowCharges = 1 << 16, 1 << 13
 	// maxRequestCharges bounds the weights of one request.
 	maxRequestCharges = 1 << 12
@@ -25,8 +26,8 @@ type charge struct {
 	w    Weights
 }
 
-// servedKey identifies requests and jobs, and their spans if those are kept apart. A request without a number has
-// work.
+// servedKey identifies requests and jobs, and their spans if weights are separated by span. If a request has no
+// number, work identifies it.
 type servedKey struct {
 	number     sampler.WorkNumber
 	work       sampler.WorkID
@@ -44,8 +45,8 @@ type servedWork struct {
 	list    []charge
 }
 
-// servedCharges keeps the weights of requests and jobs until their names are known. Inside a Collector, Key.Endpoint is
-// the number of a request. The Sinks get the number of its name.
+// servedCharges keeps the weights of requests and jobs until their names are known. Inside a Collector, Key.Endpoint
+// is the number of a request. When the weights go to the Sinks, it is replaced by the number of the request's name.
 type servedCharges struct {
 	now bool
 	// ring has the last requests by id. oldest is the next one to settle if kept exceeds limit.

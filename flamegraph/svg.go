@@ -35,8 +35,8 @@ const (
 	svgMinWidth = 0.25
 )
 
-// WriteSVG writes the tree as one self-contained SVG file with a heading. It opens from disk in a browser, zooms on
-// click, searches with a regular expression (ctrl-f or /), and describes a frame on hover. Outermost frames are on
+// WriteSVG writes the tree as one self-contained SVG file with a heading. A browser can open it from disk. It zooms on
+// click, searches with a regular expression (ctrl-f or /), and describes a frame on hover. Outermost frames are at the
 // top. Colours show the origin of the code. Any name is safe, because it is escaped and control characters are
 // replaced. The same tree gives the same bytes.
 func (t *Tree) WriteSVG(w io.Writer, title string) error {
@@ -245,8 +245,8 @@ func (s *svgWriter) details(n *Node) string {
 	return b.String()
 }
 
-// originColors are hue, saturation and lightness by origin. They also differ in lightness, for readers who see no
-// hue. OriginUnknown is for nodes that are no frame.
+// originColors are hue, saturation and lightness by origin. They also differ in lightness, for readers who cannot
+// distinguish hues. OriginUnknown is for nodes that are no frame.
 var originColors = [sampler.NumOrigins][3]int{
 	sampler.OriginApp: {28, 85, 66}, sampler.OriginGem: {205, 60, 72}, sampler.OriginStdlib: {140, 32, 76}, sampler.OriginCore: {50, 55, 82},
 	sampler.OriginEval: {330, 55, 78}, sampler.OriginUnknown: {60, 4, 84},
@@ -288,8 +288,8 @@ func (s *svgWriter) legend(x, y int) {
 
 var svgEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
 
-// svgText escapes text for element content and attributes. Line breaks, as titles have them, become character
-// references, which survive in attributes.
+// svgText escapes text for element content and attributes. Line breaks in titles become character references, because
+// attributes would otherwise lose them.
 func svgText(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {

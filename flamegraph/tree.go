@@ -38,11 +38,11 @@ const (
 	CutNode
 	// NoStackNode represents time without a stack.
 	NoStackNode
-	// RunNode represents frames that are not the program's own (see Fold). Its key is the outermost frame's, except
-	// for the Kind.
+	// RunNode represents a run of frames that are not the program's own (see Fold). Its key is its outermost frame's
+	// key, except for the Kind.
 	RunNode
-	// LeafNode represents the own time of a function at all its places within a run. Below it are the C functions of
-	// native stacks that it called.
+	// LeafNode represents the own time of one function within a run, at all places of the run where it is called.
+	// Below it are the C functions of native stacks that it called.
 	LeafNode
 )
 
@@ -72,12 +72,12 @@ type Node struct {
 	Depth                 int
 	Parent                *Node
 	// Children are sorted by Label, File, Line, Kind, with LeafNodes last. This order does not depend on weights, so
-	// that a live picture does not jump.
+	// that rows of a live picture keep their place.
 	Children []*Node
 }
 
-// Joined returns one tree of several, with the children of all roots under one root. Their options may differ only in
-// Root. It uses the nodes of the trees, so callers must not use these afterwards.
+// Joined returns one tree made of several, with the children of all roots under one root. Their options may differ
+// only in Root. It uses the nodes of the trees, so callers must not use these trees afterwards.
 func Joined(list []*Tree) *Tree {
 	t := list[0]
 	for _, x := range list[1:] {
@@ -108,8 +108,7 @@ type Options struct {
 	Metric Metric
 	// Threads are the threads to include. If it is nil, all are.
 	Threads map[sampler.ThreadID]bool
-	// Endpoint is the route or the class of jobs to include. If it is zero, all are, and also the time for no
-	// request.
+	// Endpoint is the route or the class of jobs to include. Zero includes everything, also the time for no request.
 	Endpoint EndpointID
 	// States are the states to include. If it is zero, all are.
 	States StateSet
@@ -117,10 +116,10 @@ type Options struct {
 	Keep *regexp.Regexp
 	// ByLine keeps executed lines of one method apart.
 	ByLine bool
-	// Root, if set, gives the label of the node that is the parent of a thread's stacks: the thread's name, its
-	// group, its ractor.
+	// Root returns the label of the node that is the parent of a thread's stacks, such as the thread's name, its group
+	// or its ractor. It may be nil.
 	Root func(sampler.ThreadID) string
-	// Inverted puts callees first: the root's children are the innermost frames, their children the callers. C
+	// Inverted puts callees first. The root's children are the innermost frames, and their children the callers. C
 	// functions of native stacks are left out, so that the time of a Ruby frame is in one place.
 	Inverted bool
 	// Hide, if set, leaves frames out. Their own weight goes to the nearest shown frame outward.

@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Under returns a test of whether the weight of a key is a part of a node's Total. n is a node of t, or of a tree
-// that has the same path. d is the Dictionary of its stacks. The contents of a CutNode are unknown, so nothing is
-// under it. The test caches its results for stacks, so it is for one tree and one goroutine.
+// Under returns a function that reports whether the weight of a key is a part of a node's Total. n is a node of t, or
+// of a tree that has the same path. d is the Dictionary of its stacks. The contents of a CutNode are unknown, so the
+// function returns false for it. The function caches its results for stacks, so it is for one tree and one goroutine.
 func (t *Tree) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	if own, found := t.Find(PathOf(n)); found {
 		return t.underAny(d, []*Node{own}, false)
@@ -21,8 +21,8 @@ func (f *Folded) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	return f.Whole.underAny(d, f.of[n], n.Kind == LeafNode)
 }
 
-// underAny returns the test for several nodes. With selfOnly it tests whether the weight is a part of the Self of one
-// of them.
+// underAny does the same as Under for several nodes. With selfOnly it tests whether the weight is a part of the Self
+// of one of them.
 func (t *Tree) underAny(d *sampler.Dictionary, nodes []*Node, selfOnly bool) func(Key) bool {
 	u := &under{dict: d, opt: &t.Options, keeps: make(map[sampler.StackID]bool), root: t.Root, selfOnly: selfOnly,
 		nodes: make(map[*Node]bool, len(nodes)), reached: make(map[rootStack]reached)}
@@ -49,8 +49,8 @@ type rootStack struct {
 	stack sampler.StackID
 }
 
-// reached is the place to which a stack leads: the node, and whether one of the nodes was on the way. The node is nil
-// if the stack leads out of the tree.
+// reached is the node to which a stack leads, and whether one of the nodes was on the way. The node is nil if the
+// stack leads out of the tree.
 type reached struct {
 	n   *Node
 	hit bool

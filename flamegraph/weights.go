@@ -25,8 +25,8 @@ func States(states ...gvl.State) StateSet {
 // Has reports whether the set holds a state.
 func (s StateSet) Has(st gvl.State) bool { return s&(1<<st) != 0 }
 
-// Key is the key of weights: a thread, its stack, and its state at the time, and the work it did, if a Collector
-// keeps works apart (Collector.ByEndpoint).
+// Key is the key of weights: a thread, its stack, and its state at the time. If a Collector separates weights by
+// endpoint (Collector.ByEndpoint), the key also has the work that the thread did.
 type Key struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
@@ -37,7 +37,7 @@ type Key struct {
 	// Rests is whether the thread had nothing to do, of a Collector that knows (Collector.ByRest).
 	Rests bool
 	// Ran marks a stack with C functions that was taken while the thread ran. Weights.Samples counts such stacks, and
-	// there are no other weights. A Collector gives such keys to its Sinks, and no Snapshot has them.
+	// all other weights are zero. A Collector gives such keys to its Sinks, but no Snapshot has them.
 	Ran      bool
 	Endpoint EndpointID
 }
@@ -69,9 +69,9 @@ type Weights struct {
 	BlameNS int64
 	// Samples is the number of stack ticks.
 	Samples int64
-	// AllocSeen is the number of objects allocated in this stack within the instants of reading it. AllocTicks is the
-	// number of such instants. AllocTotal is a part of the exact count of all objects. Only its sum over all keys has
-	// a meaning. Snapshot.Allocations computes an estimate of the three.
+	// AllocSeen is the number of objects allocated in this stack just before it was read. AllocTicks is how often this
+	// was measured. AllocTotal is a part of the exact count of all objects. Only its sum over all keys has a meaning.
+	// Snapshot.Allocations computes an estimate from the three.
 	AllocSeen, AllocTicks, AllocTotal int64
 }
 
@@ -96,8 +96,8 @@ func (w Weights) minus(o Weights) Weights {
 	}
 }
 
-// Of returns one account. For Allocations it returns the seen objects, which are in proportion to the objects
-// allocated. See Snapshot.Values for an estimate of their number.
+// Of returns the weight of a metric. For Allocations it returns the seen objects, which are in proportion to the
+// objects allocated. See Snapshot.Values for an estimate of their number.
 func (w Weights) Of(m Metric) int64 {
 	switch m {
 	case CPU:

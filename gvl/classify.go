@@ -12,12 +12,12 @@ const (
 	// minHeldAnswerNS and maxHeldAnswerNS bound that time.
 	minHeldAnswerNS = 30e6
 	maxHeldAnswerNS = 2e9
-	// releasedAnswerNS is how long the kernel's answer is believed for a thread that memory and stacks show in the same
-	// place.
+	// releasedAnswerNS is how long the kernel's answer about a released thread is believed, in ns. It counts only
+	// while memory and stacks show the thread in the same place.
 	releasedAnswerNS = 30e9
-	// wokeNS is the CPU time between two readings, in ns, that shows that a thread has left the call in which it
-	// slept. It is used if turns on a CPU are not known (recordings of version 1). Asking for a line and reading it
-	// over a socket took 80 µs (Ruby 3.1), being stopped and continued by signals 30 µs.
+	// wokeNS is the CPU time between two readings, in ns, that proves that a thread has left the call in which it
+	// slept. It is used if turns on a CPU are not known (recordings of version 1). To ask for a line and read it over
+	// a socket took 80 µs of CPU time (Ruby 3.1). To be stopped and continued by signals took 30 µs.
 	wokeNS = 50_000
 )
 
@@ -34,33 +34,33 @@ const (
 // Classifier decides the state of every thread of one target from its samples. It remembers episodes, so samples must
 // come in order of time. It is not safe for concurrent use.
 //
-// The rules are in terms of sampler.ThreadBits, which are the same on all releases. They were measured against Ruby's
-// own thread events. docs/reference/states.md has them in words, docs/internals/threads.md what they rest on.
+// Its rules use sampler.ThreadBits, which mean the same on all releases. They were measured against Ruby's own thread
+// events. docs/reference/states.md explains the rules, and docs/internals/threads.md the facts behind them.
 type Classifier struct {
 	proc   sampler.Process
 	dict   *sampler.Dictionary
 	hints  hintTable
 	table  listed.Table[episode]
 	owners []owner
-	// places are where the ractors' holders were listed last, by place of the ractor. It is -1 for a ractor without a
-	// holder.
+	// places are the indexes in Sample.Threads at which the ractors' holders were found last, by the index of the
+	// ractor. An index is -1 for a ractor without a holder.
 	places []int
 	out    []ThreadState
 	// twice is set if the last sample listed a thread twice, so that out may have another record's state.
 	twice  bool
 	lastNS int64
 	low    bool
-	// collector is the place of the thread that collects garbage in this sample. It is -1 if none does, or it is not
-	// known which.
+	// collector is the index of the thread that collects garbage in this sample. It is -1 if no thread collects, or if
+	// it is not known which.
 	collector    int
 	heldAnswerNS int64
-	// halted is the reason why all threads of the process have been stopped from outside since haltedNS, as
-	// Detail.Reason. It is empty if they are not.
+	// halted is the reason why all threads of the process are stopped from outside, since haltedNS. Its values are the
+	// same as Detail.Reason's. It is empty if they are not stopped.
 	halted   string
 	within   within
 	haltedNS int64
-	// queues are the last readings of the queues for the GVL. requeued are the threads that left a queue and came
-	// back to it since.
+	// queues are the last readings of the queues for the GVL. requeued are the threads that left a queue and came back
+	// to it since the last sample.
 	queues   []queueSeen
 	requeued []sampler.ThreadID
 	// unfair is set if a thread can come to the head of the queue (from Ruby 4.1 on).
@@ -77,8 +77,8 @@ func NewClassifier(p sampler.Process, dict *sampler.Dictionary) *Classifier {
 	return c
 }
 
-// Classify returns the state of each thread of s, parallel to s.Threads. The slice is valid until the next call. In
-// the steady state nothing is allocated.
+// Classify returns the state of each thread of s, parallel to s.Threads. The slice is valid until the next call.
+// Classify usually allocates nothing.
 func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 	last := len(c.out)
 	if cap(c.out) < len(s.Threads) {
@@ -141,9 +141,9 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 	return c.out
 }
 
-// haltedBy returns the reason why all threads of the process are stopped from outside in a sample, as Detail.Reason.
-// It is empty if they are not. The process's counters are read four times per second, the frozen and stopped states
-// with each reading of the stacks.
+// haltedBy returns the reason why all threads of the process are stopped from outside in a sample, as in
+// Detail.Reason. It is empty if they are not. The process's counters are read four times per second. The frozen and
+// stopped states are read with each reading of the stacks.
 func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	switch {
 	case s.Proc.Frozen:
@@ -165,8 +165,8 @@ func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	return ""
 }
 
-// flip begins or ends the time in which the process is stopped from outside. It ends a wait for the GVL there, and
-// begins a new one if the thread still waits.
+// flip begins or ends the time in which the process is stopped from outside. At such a moment it ends a thread's wait
+// for the GVL, and begins a new wait if the thread still waits.
 func (c *Classifier) flip(e *episode, out *ThreadState, mid, now int64) {
 	c.haltedNS = mid
 	if e.last.State == Waiting {
@@ -179,8 +179,8 @@ func (c *Classifier) flip(e *episode, out *ThreadState, mid, now int64) {
 	c.hold(e, out)
 }
 
-// hold turns a wait for the GVL into an unknown state if the process is held from outside: no thread could hand over
-// the GVL.
+// hold turns a wait for the GVL into an unknown state if the process is stopped from outside. No thread could hand
+// over the GVL then.
 func (c *Classifier) hold(e *episode, out *ThreadState) {
 	if c.halted == "" || e.last.State != Waiting {
 		return
@@ -201,15 +201,16 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 	return -1
 }
 
-// unchanged reports whether a released thread is still released for the same reason, as most threads are most of the
-// time. Lock ticks only ask this, so that answers of the kernel age at stack ticks.
+// unchanged reports whether a released thread is still released for the same reason. This is true of most threads in
+// most samples. Lock ticks check nothing else, so that the kernel's answers are replaced only at stack ticks.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
 }
 
-// stillQueued reports whether a thread is still in the queue for the GVL. With hundreds of threads most are, and only
-// the stack can be new. The head of the queue may have been woken (WaitHandover), so it is classified again.
+// stillQueued reports whether a thread is still in the queue for the GVL. With hundreds of threads most are, and then
+// only the stack can be new. It returns false for the head of the queue, which may have been woken (WaitHandover), so
+// it is classified again.
 func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	if ri < 0 || e.last.State != Waiting || e.last.Detail.Wait != WaitQueue || e.last.Ractor != t.Ractor ||
 		t.Bits&(sampler.BitQueued|sampler.BitNoStatus|sampler.BitInferred) != sampler.BitQueued || c.owners[ri].place == i {
@@ -349,8 +350,8 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 	return Unknown, d, PlaceReleased
 }
 
-// stateBeforeWait returns what a thread did before it wanted the GVL. Memory still names the descriptor of an ended
-// wait (docs/internals/threads.md#what-a-thread-waits-for).
+// stateBeforeWait returns the state of a thread before it wanted the GVL. Memory still names the descriptor of an
+// ended wait (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	if e.known && e.last.State != Unknown {
 		return e.last.State
@@ -379,8 +380,8 @@ func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *ep
 	return Stalled, d
 }
 
-// asleep reports whether the kernel says that a holder sleeps. The answer must be young, and the thread must still have
-// held the GVL when memory was read after it.
+// asleep reports whether the kernel has found a holder asleep. The answer must be recent, and the thread must still
+// have held the GVL when memory was read after it.
 func (c *Classifier) asleep(s *sampler.Sample, k *sampler.Kernel) bool {
 	limit := c.heldAnswerNS
 	if s.Slow {

@@ -23,8 +23,9 @@ func InQueue(s State, d *Detail) bool {
 	return (s == Parked || s == Sleeping) && (d.Kind == "Queue" || d.Kind == "SizedQueue" || d.Kind == "ConditionVariable")
 }
 
-// seen adds a thread's state, and sets since when the thread waits. A thread that is at the GVL at the same place is
-// on its way into or out of the lock, or back to sleep. turns are its turns on a CPU, or zero if they are not known.
+// seen adds a thread's state, and sets since when the thread waits. A thread that holds or wants the GVL at the same
+// place is entering or leaving the lock, or going back to sleep. turns is how often the thread got a CPU, or zero if
+// not known.
 func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
 	waits := forOthers(ts.State, &ts.Detail)
 	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack

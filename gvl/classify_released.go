@@ -25,8 +25,8 @@ const (
 	callSocket
 )
 
-// callsOf are the system calls of Linux in which threads sleep, by meaning. Calls left out handle memory, or read and
-// set what the kernel has at hand. Their name says all there is.
+// callsOf are the system calls of Linux in which threads sleep, by meaning. It leaves out calls that handle memory or
+// that read and set data in the kernel, because their name already says everything.
 var callsOf = map[callClass][]string{
 	callRead: {"read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "getrandom", "msgrcv", "mq_timedreceive",
 		"process_vm_readv", "syslog"},
@@ -79,8 +79,8 @@ var blockWords = [...]string{
 	sampler.BlockRactor: "Ractor", sampler.BlockIO: "", sampler.BlockSelect: "",
 }
 
-// released says why a thread that neither holds nor wants the GVL does not run. What memory names comes first, then the
-// kernel's answer, then the innermost frames, and last Ruby's own status.
+// released returns why a thread that neither holds nor wants the GVL does not run. The evidence in memory comes first,
+// then the kernel's answer, then the innermost frames, and last Ruby's own status.
 func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) (State, Detail) {
 	d := Detail{FD: -1}
 	switch {
@@ -153,8 +153,8 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	return Unknown, d
 }
 
-// waitsForFD is a thread whose descriptor memory names. The kernel adds the direction and the peer, and may say that
-// the thread is on a CPU (in a large read from /dev/urandom, say).
+// waitsForFD returns the state of a thread whose descriptor memory names. The kernel adds the direction and the peer.
+// It may also report that the thread is on a CPU, for example in a large read from /dev/urandom.
 func (c *Classifier) waitsForFD(s *sampler.Sample, t *sampler.Thread, e *episode, answered bool, d Detail) (State, Detail) {
 	d.Op, d.FD = OpIO, t.Blocked.FD
 	if t.Blocked.Kind == sampler.BlockSelect {
@@ -185,8 +185,8 @@ var ioOps = [...]string{
 	callFile: OpFile, callSemaphore: OpSemaphore, callSocket: OpIO,
 }
 
-// refineOp finds the operation for which a thread polls. Since 3.0 Ruby polls the descriptor before it reads, writes
-// or accepts.
+// refineOp finds out for which operation a thread polls. Since 3.0 Ruby polls a descriptor before it reads, writes or
+// accepts.
 func (c *Classifier) refineOp(e *episode, d *Detail) {
 	if (d.Op == OpPoll || d.Op == OpIO) && d.FDs <= 1 && e.hint.state == IO && e.hint.op != "" {
 		d.Op = e.hint.op
@@ -281,8 +281,8 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 // sleepsWithout are the calls that wait only for time and signals if they name no descriptor.
 var sleepsWithout = map[string]bool{"poll": true, "ppoll": true, "select": true, "pselect6": true}
 
-// pollsEventFD reports whether the thread waits for signals, too: up to 3.2 it sleeps in ppoll on one or two eventfds
-// (docs/internals/threads.md#what-a-thread-waits-for).
+// pollsEventFD reports whether the thread also waits for signals. Up to 3.2 such a thread sleeps in ppoll on one or
+// two eventfds (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) pollsEventFD(k *sampler.Kernel) bool {
 	if k.FDs > 2 {
 		return false
@@ -293,8 +293,8 @@ func (c *Classifier) pollsEventFD(k *sampler.Kernel) bool {
 	return c.proc.Era != sampler.EraSched
 }
 
-// withoutRegion is a released thread outside any blocking region for which memory names no object: it sleeps by Ruby's
-// own account. STOPPED_FOREVER is how Ruby marks a wait for another thread.
+// withoutRegion returns the state of a released thread outside any blocking region, if memory names no object. By
+// Ruby's own status it sleeps. Ruby marks a wait for another thread with STOPPED_FOREVER.
 func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (State, Detail) {
 	if e.hint.state != Unknown {
 		return c.byHint(e, d)

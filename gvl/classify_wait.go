@@ -18,11 +18,11 @@ const (
 
 // WaitSpan is the known part of a wait for the GVL in progress.
 type WaitSpan struct {
-	// The wait began after afterNS and by ByNS, CLOCK_MONOTONIC in ns. afterNS is zero if the first sample already saw
-	// it.
+	// afterNS and ByNS are bounds of the time at which the wait began, CLOCK_MONOTONIC in ns. afterNS is zero if the
+	// thread already waited in the first sample.
 	afterNS, ByNS int64
-	// From SinceNS to ReadNS, the last reading of its counters, the thread is known not to have run. Both are zero if
-	// there was no reading.
+	// The thread is known not to have run from SinceNS to ReadNS, which is the last reading of its counters. Both are
+	// zero if there was no reading.
 	SinceNS, ReadNS int64
 	// uncounted is set if no counters of the thread were ever read: it has no native thread.
 	uncounted bool
@@ -35,13 +35,13 @@ func (w *WaitSpan) stillNS() int64 { return max(w.ReadNS-w.SinceNS, 0) }
 // that both find it waiting.
 type waitEvidence struct {
 	WaitSpan
-	// cpuAtNS, cpuNS and turns are the last reading of the thread's counters. cpuAtNS is zero if there was none in
-	// this wait or the one before it.
+	// cpuAtNS is when the thread's counters were last read, and cpuNS and turns are their values. cpuAtNS is zero if
+	// they were not read in this wait or the one before it.
 	cpuAtNS, cpuNS, turns int64
 	tid                   int32
 	stack                 sampler.StackID // the last one read in this wait; zero if none was
-	// queued is true if the thread was seen in the queue, chosen if it was seen as the next holder. left is true if
-	// it was in neither place after that.
+	// queued is true if the thread was seen in the queue. chosen is true if it was seen as the next holder. left is
+	// true if it was in neither place after that.
 	queued, chosen, left bool
 	// ranNS is when the queue last showed that it had run. It is zero if it never did in this wait.
 	ranNS  int64
@@ -132,7 +132,7 @@ func (e *episode) beginWait(lastNS, now int64) {
 	e.wait = waitEvidence{WaitSpan: WaitSpan{afterNS: lastNS, ByNS: now}}
 }
 
-// seeWait adds a sample of a thread that waits for the GVL and waited in the last sample. It reports whether the
+// seeWait adds a sample of a thread that waits for the GVL and also waited in the last sample. It reports whether the
 // thread is known to have had the GVL in between. If so, the wait is a new one.
 func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d *Detail, now int64) (ran bool) {
 	w := &e.wait
@@ -194,9 +194,9 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 	return ran
 }
 
-// moved reports whether a waiting thread had a CPU since its counters were last read. known is true if it is also known
-// whether it had the GVL. Up to Ruby 3.2 waiting threads are woken to end the holder's time slice. A target that is
-// stopped for samples gives every thread a turn on a CPU. Such a turn proves nothing.
+// moved reports whether a waiting thread had a CPU since its counters were last read. known is true if it is also
+// known whether the thread had the GVL. Two kinds of turns on a CPU prove nothing. Up to Ruby 3.2 waiting threads are
+// woken to end the holder's time slice. And a target that is stopped for samples gives every thread a turn.
 func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence) (moved, known bool) {
 	turns, ranNS := k.Turns-w.turns, k.CPUNS-w.cpuNS
 	switch {
@@ -223,8 +223,8 @@ func (e *episode) seeReading(t *sampler.Thread, p Place) {
 // middle is the likely begin of a wait that began unseen.
 func (w *WaitSpan) middle(now int64) int64 { return min(w.afterNS+(w.ByNS-w.afterNS)/2, now) }
 
-// unfairQueue reports whether a thread can come to the head of the queue. From Ruby 4.1 on, a thread that comes back
-// from a short call may take the GVL from the chosen thread. The chosen thread goes back to the head
+// unfairQueue reports whether a thread can return to the head of the queue. From Ruby 4.1 on, a thread that comes back
+// from a short call may take the GVL from the chosen thread. Then the chosen thread goes back to the head
 // (thread_pthread.c).
 func unfairQueue(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")

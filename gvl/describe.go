@@ -52,7 +52,7 @@ func PeerName(p sampler.Peer) string {
 	return name
 }
 
-// Describe returns the short words of the screen for a thread's state: "waiting 41 ms after io", "io ← read
+// Describe returns a few words about a thread's state for the screen: "waiting 41 ms after io", "io ← read
 // 10.0.0.5:5432 PostgreSQL (fd 14)", "parked in Thread#join". dict may be nil.
 func Describe(ts ThreadState, dict *sampler.Dictionary) string {
 	if w := ts.Detail.Within; w != "" {

@@ -86,9 +86,9 @@ func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") 
 // lasted returns the text for the length of the state. It is an upper bound if the thread may have moved meanwhile.
 func (t ThreadState) lasted() string { return t.Lasted().Prose() }
 
-// Told returns how long a thread has waited. It is meant for the beginning of a list or a sentence. If the thread may
-// have had the object meanwhile, Told is a lower bound, or zero if there is none. An upper bound would only show how
-// long the lock was busy.
+// Told returns how long a thread has waited. A list or a sentence can begin with it. If the thread may have had the
+// object meanwhile, the result is a lower bound, or zero if there is none. An upper bound would only show how long the
+// lock was busy.
 func (t *ThreadState) Told() Bounded {
 	if least := t.LeastNS(); t.AtMost() && (least > 0 || t.MovedNS != 0) {
 		return Bounded{least, AtLeast}

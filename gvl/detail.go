@@ -50,8 +50,8 @@ const (
 // Halts reports whether a thread's Syscall says that it is held from outside.
 func Halts(call string) bool { return call == sampler.SyscallStopped || call == sampler.SyscallFrozen }
 
-// Detail says more about a state. Which fields are set depends on the state. The others have their zero value, and FD
-// is -1.
+// Detail has more facts about a state. Which fields are set depends on the state. The others have their zero value,
+// but FD is -1.
 type Detail struct {
 	// Op is what IO waits for, one of the Op words.
 	Op string
@@ -61,8 +61,9 @@ type Detail struct {
 	Syscall string
 	// Reason says why the state is Unknown.
 	Reason string
-	// Within says that the main thread is in code outside the program's course: a hook of its end, or a handler that
-	// has interrupted it. It is empty otherwise, and if that is not known.
+	// Within describes code that does not belong to the program's normal course, if the main thread is in it. It is a
+	// hook at the program's end, or a handler that has interrupted the thread. Within is empty otherwise, and if it is
+	// not known.
 	Within string
 	// Object is the address of what the thread waits for.
 	Object uint64
@@ -82,8 +83,8 @@ type Detail struct {
 	// GCMode and GCMinor describe the collection of a thread in state GC.
 	GCMode  sampler.GCMode
 	GCMinor bool
-	// GCReason is set only for the state GC. It has the bits of sampler.GC.Reason: why the cycle began and why it is a
-	// major one.
+	// GCReason is set only for the state GC. It has the bits of sampler.GC.Reason, which say why the cycle began and
+	// why it is a major one.
 	GCReason uint16
 	// Inferred is set if ddtop concluded from a count which thread waits (Ruby 2.5).
 	Inferred bool
@@ -99,19 +100,20 @@ type ThreadState struct {
 	State  State
 	// Unchanged is set if only AtNS and Stack differ from the last sample.
 	Unchanged bool
-	// SinceNS is when the state began: the middle between the last sample of another state and the first of this one.
-	// AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
+	// SinceNS is when the state began. It is the middle between the last sample of another state and the first of this
+	// one. AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
 	SinceNS, AtNS int64
 	// Stack is the thread's stack, or the last known one if the sample did not read it.
 	Stack  sampler.StackID
 	Detail Detail
-	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable last had a CPU since SinceNS
-	// without being seen elsewhere. It is zero if it had none. Either the thread was woken in vain and waits since
-	// SinceNS, or it had what it waits for and waits since MovedNS at the earliest.
+	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable last had a CPU since SinceNS.
+	// Samples did not see it in another state. It is zero if the thread had no CPU. Either the thread was woken in
+	// vain and has waited since SinceNS. Or it got what it waited for, and the present wait began at MovedNS at the
+	// earliest.
 	MovedNS int64
-	// readNS is when a reading last showed that a thread that waits for a lock has not moved, while rates are lower
-	// than requested. It is zero if the thread is believed to be still until AtNS. At the requested rates, readings
-	// come soon enough to correct that.
+	// readNS is when a reading last showed that a thread that waits for a lock has not moved. It is used only while
+	// rates are lower than requested. It is zero if the thread is taken to be still until AtNS, because readings at
+	// the requested rates correct this soon.
 	readNS int64
 	// StillNS is a lower bound of a wait in IO or a sleep, in ns. SinceNS is the earliest begin.
 	StillNS int64
@@ -136,8 +138,8 @@ func (t ThreadState) SureNS() int64 {
 	return max(until-max(t.SinceNS, t.MovedNS), 0)
 }
 
-// KnownNS is how long a thread is known to have been in its one wait in IO, in ns. If its counters were not read,
-// samples decide.
+// KnownNS returns how long a thread is known to have been in its present wait in IO, in ns. If its counters were not
+// read, the result follows from samples alone.
 func (t *ThreadState) KnownNS() int64 {
 	if t.StillNS > 0 {
 		return t.StillNS
@@ -145,8 +147,8 @@ func (t *ThreadState) KnownNS() int64 {
 	return t.DurationNS()
 }
 
-// AtMost reports whether DurationNS is an upper bound: the thread has moved meanwhile, or less than half of that time
-// is sure.
+// AtMost reports whether DurationNS is an upper bound. This is so if the thread has moved meanwhile, or if less than
+// half of that time is certain.
 func (t ThreadState) AtMost() bool {
 	if t.State == Waiting {
 		return t.waited().Bound == AtMost
@@ -154,8 +156,8 @@ func (t ThreadState) AtMost() bool {
 	return t.MovedNS != 0 || t.LeastNS() < t.DurationNS()/2
 }
 
-// LeastNS returns a lower bound of the state's length, in ns. Nothing shows that the thread left the state in that
-// time.
+// LeastNS returns a lower bound of the state's length, in ns. There is no evidence that the thread left the state in
+// this time.
 func (t ThreadState) LeastNS() int64 {
 	switch {
 	case t.State == Waiting:
@@ -192,8 +194,8 @@ func (t *ThreadState) waited() Bounded {
 	return BoundedOf(w.LeastNS, w.MostNS, false)
 }
 
-// JSON returns the "detail" of a thread in the given state, by the keys of docs/reference/states.md. It has only keys
-// that say something and is never nil. If dict is nil, peers are left out.
+// JSON returns the "detail" of a thread in the given state, with the keys of docs/reference/states.md. It leaves out
+// keys without a value and is never nil. If dict is nil, peers are left out.
 func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 	m := make(map[string]any)
 	put := func(key, v string) {

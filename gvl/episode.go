@@ -12,20 +12,20 @@ type episode struct {
 	seen  evidence
 	// last is the last verdict. Its AtNS is not kept up.
 	last ThreadState
-	// fromNS is the last sample at which the thread was not in this place, or was released for another reason. An
-	// answer of the kernel must be younger to belong to the episode. sinceNS is the middle between that sample and the
+	// fromNS is the last sample in which the thread was not in this place, or was released for another reason. An
+	// answer of the kernel must be newer to belong to the episode. sinceNS is the middle between that sample and the
 	// next.
 	fromNS, sinceNS int64
 	// after is the state before the wait.
 	after State
-	// stack is the last fresh stack. hint is its hint. It is valid if hinted is true, because the stack was read
-	// within the episode.
+	// stack is the last fresh stack, and hint the hint that follows from it. hint is valid if hinted is true. Then the
+	// stack was read within the episode.
 	stack  sampler.StackID
 	hint   hint
 	hinted bool
-	// cpuNS and turns are the thread's CPU time and turns on a CPU as read at cpuAtNS, in this episode and asleep in a
-	// call. cpuAtNS is zero before that. stillNS is the first of the readings since which the thread has not moved.
-	// pauses is how often the target had been stopped by the last reading.
+	// cpuNS and turns are the thread's CPU time and how often it got a CPU. They were read at cpuAtNS, in this episode
+	// while the thread slept in a call. cpuAtNS is zero before the first such reading. stillNS is the first reading
+	// since which the thread has not moved. pauses is how often the target had been stopped by the last reading.
 	cpuNS, turns, cpuAtNS, stillNS int64
 	pauses                         uint64
 	lock                           lockWait
@@ -53,8 +53,8 @@ func evidenceOf(t *sampler.Thread) evidence {
 	}
 }
 
-// episodeFor begins a new episode if the thread has changed its place at the GVL or, released, waits for something
-// else.
+// episodeFor begins a new episode if a thread has changed its place at the GVL. It also begins one if a released
+// thread waits for something else now.
 func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int64) {
 	fresh := t.Quality&sampler.StackFresh != 0
 	moved := p != e.place
@@ -82,10 +82,10 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 	}
 }
 
-// woke reports whether a thread in input or output, or asleep, has left its call since its counters were last read. It
-// stores the new reading. Up to 3.2, a thread that waits for a child gets turns to keep Ruby's time slices, so its
-// turns do not count. If the target is stopped for samples (pauses), each stop gives every thread a turn. Then woke
-// returns false, and the thread counts as still unless it took more CPU time than the stops take.
+// woke reports whether a thread that waits for input or output, or sleeps, has left its call since its counters were
+// last read. It stores the new reading. Up to 3.2, a thread that waits for a child also gets a CPU to keep Ruby's time
+// slices, so its turns do not count. If the target is stopped for samples (pauses), each stop gives every thread a
+// turn. Then woke returns false, and the thread counts as still unless it took more CPU time than the stops take.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
@@ -111,9 +111,9 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 	return !first && moved && !pauses
 }
 
-// still is the least length of a wait in input or output, or of a sleep, in ns. It is the time between readings of
-// the counters between which the thread did not move. A thread without a native thread has no counters. It counts as
-// still while samples come at the requested rate.
+// still returns a lower bound of the length of a wait in input or output, or of a sleep, in ns. It is the time between
+// readings of the counters between which the thread did not move. A thread without a native thread has no counters. It
+// counts as still while samples come at the requested rate.
 func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) int64 {
 	switch {
 	case e.cpuAtNS != 0:

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hint is what the innermost frames of a released thread say about its wait if memory and the kernel leave it open: all
-// waits for other threads end in the same futex (docs/internals/threads.md#what-a-thread-waits-for).
+// hint is what the innermost frames of a released thread show about its wait. It is used if memory and the kernel show
+// too little: all waits for other threads end in the same futex (docs/internals/threads.md#what-a-thread-waits-for).
 type hint struct {
 	state State
 	op    string
@@ -55,14 +55,14 @@ var frameHints = map[string]hint{
 	"Socket#__accept": {IO, OpAccept, ""}, "Socket#connect": {IO, OpConnect, ""}, "Socket#__connect": {IO, OpConnect, ""},
 }
 
-// mutexSleep is the method in which a condition variable sleeps. Its callers show whether a sleep is of a condition
-// variable.
+// mutexSleep are the methods in which a ConditionVariable sleeps. Their callers show whether a sleep belongs to a
+// ConditionVariable.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
-// FitsLock reports whether a thread with the stack can wait for a lock of the kind ("Mutex" or "Monitor"). A thread's
-// last stack can be older than its wait, if the stack could not be read since. Ruby takes a Monitor only in Monitor's
-// own methods, and after a wait for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in these
-// ways, and in other C functions, which lock a Mutex of their own (io_binwrite in io.c, say).
+// FitsLock reports whether a thread with this stack can wait for a lock of a kind ("Mutex" or "Monitor"). A thread's
+// last known stack can be older than its wait. Ruby takes a Monitor only in Monitor's own methods, and after a wait
+// for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in these ways, and in other C
+// functions that have a Mutex of their own (io_binwrite in io.c, for example).
 func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool {
 	if stack == 0 {
 		return false
@@ -85,8 +85,8 @@ func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool
 	}
 }
 
-// OnlyWaits reports whether the innermost frames of a stack are of a method that waits and makes no objects. A method
-// that reads, such as IO#gets, makes some.
+// OnlyWaits reports whether the innermost frames of a stack belong to a method that waits and makes no objects. A
+// method that reads, such as IO#gets, makes objects.
 func OnlyWaits(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	if dict == nil || stack == 0 {
 		return false

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A Histogram has histSub buckets for each power of two, so a quantile is right to 1/histSub (3 %). Durations under
-// histMinNS share the first bucket, those beyond the last power of two the last.
+// A Histogram has histSub buckets for each power of two, so a quantile is right to 1/histSub (3 %). The first bucket
+// has all durations under histMinNS, and the last one all that are beyond the last power of two.
 const (
 	histSub     = 32
 	histSubBits = 5
@@ -115,8 +115,8 @@ func (h *Histogram) clone() Histogram {
 // Count returns how many durations were counted, and the longest of them.
 func (h *Histogram) Count() (n, maxNS int64) { return h.n, h.maxNS }
 
-// Quantile returns the duration that a share q (0 to 1) did not exceed: the nearest rank, rounded up to the edge of its
-// bucket but never beyond the longest duration.
+// Quantile returns the duration that a share q (0 to 1) of the durations did not exceed. It takes the nearest rank and
+// rounds up to the edge of its bucket, but not beyond the longest duration.
 func (h *Histogram) Quantile(q float64) int64 {
 	_, upper := h.quantile(q)
 	return upper
@@ -140,8 +140,8 @@ func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	return h.maxNS, h.maxNS
 }
 
-// Counts adds to out the numbers of durations between edges (in ns, ascending). out[0] counts those below edges[0],
-// out[i+1] those from edges[i] up to edges[i+1]. The middle of a duration's bucket decides.
+// Counts adds to out the numbers of durations between edges (in ns, ascending). out[0] counts the durations below
+// edges[0], out[i+1] those from edges[i] up to edges[i+1]. A duration counts as the middle of its bucket.
 func (h *Histogram) Counts(edges, out []int64) {
 	for _, c := range h.cells {
 		b := int(c.bucket)

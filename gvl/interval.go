@@ -13,16 +13,17 @@ type Interval struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
 	State  State
-	// Detail is the state's detail at its end. What was learned late of a wait applies from its beginning. Reason is
-	// ReasonNotSampled if the time is too long to be known from the samples around it.
+	// Detail is the state's detail at the interval's end. A fact about a wait that became known late applies from the
+	// wait's beginning. Reason is ReasonNotSampled if the interval is so long that the samples around it do not show
+	// its state.
 	Detail Detail
 	// Stack is zero if none was read. Serving is the request that the thread worked for, read with the stack.
 	Stack   sampler.StackID
 	Serving sampler.Serving
 	// FromNS and ToNS are CLOCK_MONOTONIC in ns. ToNS is later than FromNS.
 	FromNS, ToNS int64
-	// ResolutionNS is the time between the two samples around the begin, in ns. It is zero if the begin is known
-	// exactly.
+	// ResolutionNS is the time between the two samples around the interval's beginning, in ns. It is zero if the
+	// beginning is known exactly.
 	ResolutionNS int64
 	// Slot is a small number that only this thread has while it is listed: an index for a consumer's records.
 	Slot int
@@ -39,13 +40,12 @@ func (i *Interval) Sampled() bool { return i.State != Unknown || i.Detail.Reason
 type Wait struct {
 	// Thread is 0 and Slot -1 if no sample has listed the thread: it lived too short a time.
 	Thread sampler.ThreadID
-	// FromNS and ToNS are CLOCK_MONOTONIC in ns. If InProgress is set, the wait goes on, and ToNS is the time of the
-	// last sample.
+	// FromNS and ToNS are CLOCK_MONOTONIC in ns. If InProgress is set, the wait has not ended, and ToNS is the time of
+	// the last sample.
 	FromNS, ToNS int64
 	InProgress   bool
-	// LeastNS and MostNS are bounds of its length, in ns. For LeastNS the thread is known not to have run. MostNS is
-	// the longest time that samples allow. What looks like one wait may be several if the thread may have run in
-	// between.
+	// LeastNS and MostNS are bounds of the wait's length, in ns. The thread is known not to have run for LeastNS.
+	// MostNS is the longest time that samples allow. If the thread may have run in between, one Wait may be several.
 	LeastNS, MostNS int64
 	// Cut is set if samples did not see its begin or end, so that it can be longer than MostNS.
 	Cut bool
@@ -57,17 +57,17 @@ type Wait struct {
 	Before ThreadState
 	Slot   int
 	// Exact is set if both ends are known to the microsecond, from changes (sampler.Change). A wait in progress has
-	// only a begin. The rest is zero for other waits.
+	// only a beginning. The fields below are zero if Exact is not set.
 	Exact bool
-	// HandoverNS is the part, in ns, from when the thread was chosen until it ran. Up to Ruby 3.2, where no thread is
-	// chosen, it is the part since the GVL was last given away. NoCPUNS is the part in which the thread was runnable
-	// and had no CPU. The two can overlap.
+	// HandoverNS is the part of the wait from when the thread was chosen until it ran, in ns. Up to Ruby 3.2, which
+	// chooses no thread, it is the part since the GVL was last given away. NoCPUNS is the part in which the thread was
+	// runnable without a CPU, in ns. The two can overlap.
 	HandoverNS, NoCPUNS int64
-	// FirstHolder held the GVL when the wait began, or was chosen to. LastHolder held it last before the wait ended.
-	// Each is zero if no thread held it, or a thread that no sample listed.
+	// FirstHolder held the GVL when the wait began, or was chosen to get it. LastHolder was the last to hold it before
+	// the wait ended. Each is zero if no thread held it, or if no sample listed the holder.
 	FirstHolder, LastHolder sampler.ThreadID
-	// Stack is the thread's stack at the wait's end (sampler.Change.Stack), and Before's, too. If it is zero, Before
-	// has the stack that samples saw.
+	// Stack is the thread's stack at the wait's end (sampler.Change.Stack), and also the stack of Before. If it is
+	// zero, Before has the stack that samples saw.
 	Stack sampler.StackID
 }
 
@@ -88,8 +88,8 @@ func (w *Wait) SureNS() int64 {
 // Told is the wait's length as text shows it.
 func (w *Wait) Told() Bounded { return BoundedOf(min(w.LeastNS, w.MostNS), w.MostNS, w.Open()) }
 
-// SetBounds sets the bounds of a wait that ended by byNS, from what samples know of it. seenNS is since when there was
-// no gap in the samples.
+// SetBounds sets the bounds of a wait that ended by byNS, from what samples know of it. seenNS is the time since when
+// the samples have no gap.
 func (w *Wait) SetBounds(span *WaitSpan, byNS, seenNS int64) {
 	if w.Exact {
 		w.LeastNS, w.MostNS = w.NS(), w.NS()
@@ -119,8 +119,8 @@ type Unlisted struct {
 	Waiters int64
 }
 
-// LockInterval is a period in which one thread, or none, held a ractor's GVL, and the same number of others waited for
-// it. Late answers of the kernel do not change it.
+// LockInterval is a period in which one thread, or none, held a ractor's GVL, while the number of waiting threads did
+// not change. Late answers of the kernel do not change it.
 type LockInterval struct {
 	Ractor sampler.RactorID
 	// Thread, Stack and State are the holder, its stack and how it held the GVL (Running, GC or Stalled). Thread is
@@ -130,7 +130,7 @@ type LockInterval struct {
 	State  State
 	// Turn is the holder's stack in this hold. At first it is the stack with which the holder continued
 	// (sampler.Change.Resumes, or its whole Stack after a time slice). Later it is the stack that a sample read. It is
-	// zero if that is not known. Stack can be from an earlier hold, and favours the code that holds the GVL for long.
+	// zero if it is not known. Stack can come from an earlier hold. It favours the code that holds the GVL for long.
 	// Use Stack for sums, and Turn for single events.
 	Turn sampler.StackID
 	// Serving is the request that the holder worked for, as old as its stack.
@@ -238,7 +238,7 @@ func (k *Tick) Quality() sampler.Quality {
 	return q
 }
 
-// looked reports whether the sample read the stack of a thread without the GVL. A LockTick reads the stacks of
+// looked reports whether the sample read the stack of a thread without the GVL. A LockTick reads only the stacks of
 // holders, and of threads that have begun something.
 func (k *Tick) looked() bool {
 	for i := range k.Threads {
@@ -278,6 +278,6 @@ func TopKey[K cmp.Ordered](m map[K]int64) (key K, value int64) {
 	return key, value
 }
 
-// TimeSliceNS is the time slice after which Ruby code lets others run (RUBY_THREAD_TIMESLICE's default, 100 ms;
-// thread.c).
+// TimeSliceNS is the time after which Ruby code lets other threads run, in ns (the default of RUBY_THREAD_TIMESLICE,
+// 100 ms; thread.c).
 const TimeSliceNS = 100e6

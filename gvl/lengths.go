@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// PlainParts decides when text shows a length as a plain number: if its bounds differ by less than the upper one
-// divided by PlainParts. The upper bound is then right to 6 %, about two buckets of a Histogram.
+// PlainParts decides when text shows a length as a plain number. It does if the two bounds differ by less than the
+// upper one divided by PlainParts. The upper bound is then right to 6 %, about two buckets of a Histogram.
 const PlainParts = 16
 
 // Bound is the relation of a number to the length that it represents.
@@ -179,8 +179,8 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 // Quantile returns the length that a share of the waits did not exceed.
 func (l *Lengths) Quantile(q float64) Bounded { return l.Told(q)[0] }
 
-// Limits returns what is known of the length that a share of the waits did not exceed, in ns: the part that an alarm
-// may rest on, the least and the most.
+// Limits returns what is known of the length that a share of the waits did not exceed, in ns. sureNS is the part that
+// an alarm may use. leastNS and mostNS are the bounds.
 func (l *Lengths) Limits(q float64) (sureNS, leastNS, mostNS int64) {
 	sureNS, _ = l.sure.quantile(q)
 	leastNS, _ = l.least.quantile(q)

@@ -11,8 +11,8 @@ import (
 // maxChain bounds the functions in a NativeChain. Of more it has the outermost and the innermost ones.
 const maxChain = 6
 
-// NativeLines names C functions, innermost first, a line each. Functions without a name in a row, of one library, are
-// one line.
+// NativeLines returns a line for each C function, innermost first. Consecutive functions of one library without a name
+// share a line.
 func NativeLines(frames []sampler.NativeFrame) (lines []string) {
 	for i := 0; i < len(frames); {
 		f := &frames[i]
@@ -30,8 +30,8 @@ func NativeLines(frames []sampler.NativeFrame) (lines []string) {
 	return lines
 }
 
-// NativeChain names C functions outermost first, as "PQgetResult → poll". Functions without a name are left out,
-// unless none has one. It is empty if there are no functions.
+// NativeChain returns the names of C functions, outermost first, as in "PQgetResult → poll". Functions without a name
+// are left out, unless none has one. It is empty if there are no functions.
 func NativeChain(frames []sampler.NativeFrame) string {
 	var names []string
 	for _, f := range slices.Backward(frames) {
@@ -49,8 +49,8 @@ func NativeChain(frames []sampler.NativeFrame) string {
 	return strings.Join(names, " → ")
 }
 
-// NativePlace is the NativeChain of a native stack, and what the kernel does for it: "fsync → waits for the disk to
-// flush".
+// NativePlace returns the NativeChain of a native stack, followed by what the kernel does for it: "fsync → waits for
+// the disk to flush".
 func NativePlace(s *sampler.NativeStack) string {
 	chain := NativeChain(s.Frames)
 	if chain != "" && s.Kernel != "" {

@@ -10,8 +10,8 @@ import (
 // nativeAskNS is the interval at which the native stacks of blocked threads are asked for, in ns.
 const nativeAskNS = 250_000_000
 
-// InNative reports whether the C functions in which a thread stays explain a state: the thread waits, or works, in
-// code that is not Ruby's.
+// InNative reports whether the C functions in which a thread stays can explain a state. They can if the thread waits,
+// or works, in code outside of Ruby.
 func (s State) InNative() bool {
 	switch s {
 	case IO, Lock, Native, Stalled:

@@ -8,8 +8,9 @@ type owner struct {
 	place  int
 }
 
-// findOwners finds the holder of each ractor's GVL: the owner field names the thread, and the thread itself is proven
-// to run. If the owner changed during the read, two threads can look so. Then the later one is the holder.
+// findOwners finds the holder of each ractor's GVL. The owner field must name the thread, and the thread itself must
+// be proven to run. If the owner changed during the read, this can be true of two threads. Then the later one is the
+// holder.
 func (c *Classifier) findOwners(s *sampler.Sample) {
 	c.owners = c.owners[:0]
 	for range s.Ractors {
@@ -42,8 +43,8 @@ func (c *Classifier) findOwners(s *sampler.Sample) {
 	}
 }
 
-// sameOwners fills in owners without a pass over all threads. It can if each owner field names no thread, or the thread
-// that held the GVL in the last sample, as in most samples. It returns false if it cannot.
+// sameOwners fills in owners without a pass over all threads. This works if each owner field names no thread, or the
+// thread that held the GVL in the last sample, as in most samples. Otherwise it returns false.
 func (c *Classifier) sameOwners(s *sampler.Sample) bool {
 	for i := range s.Ractors {
 		r := &s.Ractors[i]
@@ -68,8 +69,8 @@ func (c *Classifier) sameOwners(s *sampler.Sample) bool {
 	return true
 }
 
-// findCollector finds the holder that collects: the one whose ractor has the VM's lock. If that is not known, it is the
-// only holder, or the only one that is not at a barrier.
+// findCollector finds the holder that collects garbage. It is the holder whose ractor has the VM's lock. If that is
+// not known, it is the only holder, or the only holder that is not at a barrier.
 func (c *Classifier) findCollector(s *sampler.Sample) {
 	c.collector = -1
 	if !s.GC.Valid || !s.GC.During {
@@ -95,18 +96,19 @@ func (c *Classifier) findCollector(s *sampler.Sample) {
 	}
 }
 
-// named reports whether the owner field names a thread that is about to run. From 3.3 on, a thread that was the owner
-// only at the start of the read counts too: its own words, read in between, were not linked yet. To have run and
-// unlinked by then, it would have to take the lock, run, wake the next thread and unlink. All this would have to happen
-// in the first half of the read.
+// named reports whether the owner field names a thread that is about to run. From 3.3 on this is also true of a thread
+// that was the owner only at the start of the read. Its own words, read in between, were not linked yet. It cannot
+// have run already. For this it would have to take the lock, run, wake the next thread and unlink, all in the first
+// half of the read.
 func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
 	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
 }
 
 // letGo reports whether a thread gave the GVL up during the read. The owner field named it at the start and another
 // thread at the end. Its own words, read in between, show that it is in a blocking region. From 3.3 on its node stays
-// linked while it wakes the next thread, which takes longer than a short call runs. If this counted as running, loads
-// with 100,000 hand-overs per second would show four times the running time of Ruby's events (internal/accuracy).
+// linked while it wakes the next thread, which takes longer than a short call runs. If this time counted as running,
+// loads with 100,000 hand-overs per second would show four times the running time that Ruby's events show
+// (internal/accuracy).
 func (c *Classifier) letGo(t *sampler.Thread, r *sampler.Ractor) bool {
 	return c.proc.Era == sampler.EraSched && t.ID == r.OwnerStart && t.ID != r.OwnerEnd &&
 		t.Bits&(sampler.BitBlockingRegion|sampler.BitNoStatus) == sampler.BitBlockingRegion && t.Status != sampler.Runnable

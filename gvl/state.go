@@ -9,8 +9,8 @@ const (
 	Unknown State = iota
 	// Running is a thread that holds the GVL and is not known to sleep in the kernel.
 	Running
-	// Stalled is a thread that holds the GVL and sleeps in the kernel. A second reading of the memory after the
-	// kernel's answer proves it.
+	// Stalled is a thread that holds the GVL and sleeps in the kernel. To prove this, memory is read again after the
+	// kernel's answer.
 	Stalled
 	// GC is a thread that holds the GVL and collects garbage.
 	GC
@@ -18,8 +18,8 @@ const (
 	Waiting
 	// Native is a thread that has released the GVL and is on a CPU, or waits for a CPU (StatNoCPU has that part).
 	Native
-	// IO is a thread that has released the GVL and waits for the outside: a descriptor, a child process, a name's
-	// resolution.
+	// IO is a thread that has released the GVL and waits for something outside the process: a descriptor, a child
+	// process, the resolution of a name.
 	IO
 	// Lock is a thread that is blocked on a Mutex or Monitor.
 	Lock
@@ -40,8 +40,8 @@ type stateRow struct {
 	color uint32
 	// urgency, bar and page are the state's places in ByUrgency, InBars and OnPages.
 	urgency, bar, page uint8
-	// datadog is the word of Datadog's profiler. It has none for a thread that sleeps in the kernel and holds the
-	// GVL.
+	// datadog is the state's name in Datadog's profiler. It is empty for Stalled, because Datadog has no name for a
+	// thread that holds the GVL and sleeps in the kernel.
 	datadog string
 	meaning string
 }
@@ -118,8 +118,8 @@ func (s State) Released() bool { return s >= Native && s < NumStates }
 // Idle reports whether the state is rest rather than trouble. The wall flamegraph leaves such threads out unless asked.
 func (s State) Idle() bool { return s == Parked || s == Sleeping }
 
-// Works reports whether a thread in the state works or is kept from it. IO counts as neither, because a server that
-// waits for a client looks the same.
+// Works reports whether a thread in this state works, or wants to work but cannot. IO counts as neither, because a
+// server that waits for a client looks the same.
 func (s State) Works() bool { return !s.Idle() && s != IO && s != Unknown }
 
 // ParseState returns the state with the given word.
@@ -141,11 +141,11 @@ const (
 	WaitQueue WaitKind = iota
 	// WaitHandover means that the thread is chosen as the next holder, until the operating system wakes it.
 	WaitHandover
-	// WaitYield means that the thread gave the GVL up after its time slice and is about to queue. A new thread is about
-	// to queue for the first time.
+	// WaitYield means that the thread gave the GVL up after its time slice and is about to queue. For a new thread it
+	// means that it is about to queue for the first time.
 	WaitYield
-	// WaitCPUSlot means that the thread has the right to run and lacks a native thread (M:N), or is at another ractor's
-	// GC barrier.
+	// WaitCPUSlot means that the thread may run but lacks a native thread (M:N), or waits at another ractor's GC
+	// barrier.
 	WaitCPUSlot
 	// NumWaitKinds is the number of kinds.
 	NumWaitKinds

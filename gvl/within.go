@@ -22,10 +22,11 @@ type within struct {
 	text  string
 }
 
-// wordsOf reads the main thread's frames. The outermost frame of a program is its file, <main>. Only what Ruby calls at
-// the end of the program has a block there, unless a fiber runs. In a process that a thread other than the main one
-// forked, the thread's own block is there, under a call of fork. And some C functions call no blocks: Ruby called a
-// block above them for a signal or a finalizer.
+// wordsOf returns the text of Within for the main thread's frames. Normally the outermost frame is the program's file,
+// <main>. If the outermost frame is a block, Ruby runs a hook at the program's end, unless a fiber runs. There is one
+// exception: in a process that a thread other than the main one forked, it is that thread's block, below a call of
+// fork. Some C functions never call blocks. If a block is directly above such a function, Ruby has interrupted it for
+// a signal or a finalizer.
 func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 	root := t.Bits&sampler.BitRootFiber != 0
 	if t.Stack == 0 || dict == nil || t.Quality&(sampler.StackFailed|sampler.StackPartial) != 0 {

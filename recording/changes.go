@@ -12,8 +12,8 @@ import (
 const (
 	// maxRecent is the number of threads that a change can name by how recently they changed.
 	maxRecent = 128
-	// changesUnit is the unit of the times of changes, in ns, if all times of a sample are whole multiples of it. A
-	// live process has such times.
+	// changesUnit is the unit of the times of changes, in ns. It is used if all times of a sample are whole multiples
+	// of it, as they are for a live process.
 	changesUnit = 100
 )
 
@@ -21,8 +21,8 @@ const (
 type changesState struct {
 	// toNS is ToNS of the sample before. It is zero if that sample had no changes.
 	toNS int64
-	// begun is true if the block has had changes. complete is true if threads holds the state of each thread at toNS,
-	// and not only of the threads that have changed since a gap.
+	// begun is true if the block has had changes. complete is true if threads holds the state of each thread at toNS.
+	// It is false if threads holds only the threads that have changed since a gap.
 	begun, complete bool
 	// threads are the living threads by their native thread, which serves one of them at a time.
 	threads map[int32]*changing
@@ -44,8 +44,7 @@ type changing struct {
 	next [sampler.GVLHeld + 1]sampler.GVLState
 }
 
-// usualNext is the state that usually follows a state of a new thread: it is released, waits and holds the GVL in
-// turn.
+// usualNext is the state that usually follows another state. A thread is released, waits and holds the GVL in turn.
 var usualNext = [sampler.GVLHeld + 1]sampler.GVLState{
 	sampler.GVLGone: sampler.GVLQueued, sampler.GVLReleased: sampler.GVLQueued, sampler.GVLQueued: sampler.GVLChosen,
 	sampler.GVLChosen: sampler.GVLHeld, sampler.GVLHeld: sampler.GVLReleased,
@@ -61,8 +60,8 @@ const (
 	changesStates
 )
 
-// Bits of a change. The bits above them are the place of the thread in changesState.recent plus one, or zero if the
-// thread is named.
+// Bits of a change. The bits above them are the index of the thread in changesState.recent plus one, or zero if the
+// thread's ID follows.
 const (
 	changeNoCPU = 1 << iota // NoCPUNS is not 0
 	changeOdd               // the state is not the likely one, or the change is doubtful
@@ -88,8 +87,8 @@ func checkChanges(c *sampler.Changes) error {
 	return nil
 }
 
-// reset returns to the start of a block. An encoder keeps its knowledge of the threads, because the next block writes
-// it.
+// reset returns to the start of a block. An encoder keeps its knowledge of the threads, because it writes this at the
+// start of the next block.
 func (st *changesState) reset() {
 	st.recent, st.begun, st.listed = st.recent[:0], false, 0
 }
@@ -103,8 +102,8 @@ func (st *changesState) forget() {
 	clear(st.threads)
 }
 
-// find returns a thread and its place in recent. The place is -1 if the thread is not there. A thread that was not
-// known is new.
+// find returns a thread and its index in recent. The index is -1 if the thread is not there. If the thread was not
+// known, find adds it.
 func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int) {
 	t := st.threads[tid]
 	if t == nil || t.thread != thread {
@@ -144,8 +143,8 @@ func (st *changesState) know(t *changing) {
 	st.threads[t.tid], t.known = t, true
 }
 
-// changes carries the changes of a sample that has some, or knows that there were none: flags and limits in time, and
-// each change: its thread, its state unless that is the likely one, and the times.
+// changes writes or reads the changes of a sample that has some, or that is known to have had none. It has flags and
+// times, and then each change: its thread, its state unless it is the likely one, and its times.
 func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 	st := &w.changed
 	scale := int64(changesUnit)
@@ -367,9 +366,9 @@ type joint struct {
 	begun bool
 }
 
-// join adapts the first changes of a block, or of a part of a block, to a receiver that lacks the changes just before.
-// They begin anew, with the state of each thread at the sample's ToNS. If the states are not known, the part begins
-// with no changes.
+// join adapts the first changes of a block, or of a part of a block, for a receiver that lacks the changes just
+// before. They then begin with the state of each thread at the sample's ToNS. If the states are not known, the part
+// begins without changes.
 func (d *decoder) join(j joint) {
 	c, st := &d.sample.Changes, &d.changed
 	if !c.Known() || c.Fresh || c.FromNS == j.toNS || j.begun && !st.complete {

@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Allocations by class are an estimate (sampler.AllocClasses), so their figures are rounded: numbers of objects to
-// objectParts, the sums of squares to a float32. The values are rounded, not the differences, so errors do not add
-// up.
+// Allocations by class are an estimate (sampler.AllocClasses), so their figures are rounded. Numbers of objects are
+// rounded to one part in objectParts, the sums of squares to a float32. The values are rounded, not the differences,
+// so errors do not add up.
 const objectParts = 1024
 
 // maxObjects bounds a number of objects, in parts: beyond it a sum in float64 would have lost them anyway.
@@ -56,10 +56,10 @@ func checkClasses(a *sampler.AllocClasses) error {
 	return nil
 }
 
-// allocClasses carries an estimate: the number of classes plus one (zero if there is no estimate), the totals, and each
-// class in order. A class refers to one of the estimate before, with how far it has moved, or is new and has its name.
-// The differences of its figures follow if it has changed. An estimate that is read is a new object, because callers
-// may have kept those before.
+// allocClasses writes or reads an estimate: the number of classes plus one (zero if there is no estimate), the totals,
+// and each class in order. A class that the previous estimate has is named by how far it has moved in the list. A new
+// class has its name. If its figures have changed, their differences follow. Reading makes a new object, because
+// callers may have kept the previous one.
 func (w *wire) allocClasses(a *sampler.AllocClasses) *sampler.AllocClasses {
 	c, st := &w.c, &w.classes
 	var next sampler.AllocClasses

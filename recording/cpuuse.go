@@ -14,8 +14,9 @@ func checkCPUUse(u *sampler.CPUUse) error {
 	return nil
 }
 
-// carryCPUUse carries which processes used the CPUs: one if that is known, then all fields. It is read every few
-// seconds, so differences would save little. What is read is a new object, because callers may have kept the last one.
+// carryCPUUse writes or reads which processes used the CPUs: a one if this is known, then all fields. It is read every
+// few seconds, so differences would save little. Reading makes a new object, because callers may have kept the last
+// one.
 func carryCPUUse(w *wire, u *sampler.CPUUse) *sampler.CPUUse {
 	var next sampler.CPUUse
 	if u != nil {

@@ -34,22 +34,21 @@ import (
 	"fmt"
 )
 
-// Version is the version of the file format. A change that this reader could not read needs another number, and a
-// reader that still takes the versions before. Version 2 added how often threads were given a CPU, and whether they
-// listen at a connection. Version 3 added what threads work for, with tables. Version 4 added the fibers that wait, and
-// version 5 the ids of traces. Version 6 added the changes of the GVL, and version 7 what threads do between these.
-// Version 8 added the queues in front of the process, and version 9 the locks of C code. Version 10 added the patterns
-// of requests' paths. Version 11 added the C functions in which threads stay. Version 12 added which processes used the
-// CPUs, the program's Queues, and stacks of threads that ran, with their C functions. Version 13 added the
-// requests that threads begin between samples.
+// Version is the version of the file format. A change that this reader could not read needs a new number. The new
+// reader must still read the older versions. Version 2 added how often threads were given a CPU, and whether they
+// listen at a connection. Version 3 added the requests and jobs of threads, with tables. Version 4 added the fibers
+// that wait, and version 5 the ids of traces. Version 6 added the changes of the GVL, and version 7 what threads do
+// between these. Version 8 added the queues before the process, and version 9 the locks of C code. Version 10 added
+// the patterns of requests' paths. Version 11 added the C functions in which threads stay. Version 12 added which
+// processes used the CPUs, the program's Queues, and stacks of threads that ran, with their C functions. Version 13
+// added the requests that threads begin between samples.
 const Version = 13
 
 // unit is the unit of most times, in ns: of kernel reads, CPU times and ReadNS.
 const unit = 1000
 
 const (
-	// blockNS is the time that a block covers, in ns, and so the time that a crash may cost. Each block has its own
-	// tables.
+	// blockNS is the time that a block covers, in ns. A crash can lose this much. Each block has its own tables.
 	blockNS = 2e9
 	// maxRawBlock is the uncompressed size of a block's samples at which it is closed early.
 	maxRawBlock = 4 << 20
@@ -64,8 +63,8 @@ const (
 	maxQueued      = 2 * maxThreads
 	// maxSamples bounds the samples of a block: the clock makes 20,000 in its two seconds at most.
 	maxSamples = 1 << 17
-	// maxListed bounds the threads that the samples of a block list in total, although the samples themselves may
-	// have only a few bytes. Each thread is read once for each sample, so this many take seconds of a CPU.
+	// maxListed bounds how many threads all samples of a block list together. It is needed because a sample with many
+	// threads can take only a few bytes. Each thread is read once for each sample, so this many take seconds of a CPU.
 	maxListed = 1 << 27
 	// maxStrings to maxBlockThreads bound the tables of a block, in elements; maxTexts the strings among its samples.
 	maxStrings      = 1 << 20
@@ -96,8 +95,8 @@ var (
 	errVersion = errors.New("written by another version of ddtop")
 	// errDamaged means that a part of the file cannot be read. errors.As gives a *Damage if the rest can.
 	errDamaged = errors.New("damaged recording")
-	// errChanges means that the changes of the GVL in a sample are not in the order of time, or not of the sample's
-	// time.
+	// errChanges means that the changes of the GVL in a sample are not in the order of time, or lie outside the
+	// sample's time.
 	errChanges = errors.New("changes of the GVL that do not fit")
 	// errClosed means that the Writer was closed before.
 	errClosed = errors.New("the recording is closed")

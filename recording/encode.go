@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// encoder writes the samples of one block after the other. Values that equal the previous sample's cost almost nothing.
-// The tables of a block are made later, from the IDs that the encoder has collected.
+// encoder writes the samples of one block one by one. A value that equals the previous sample's takes almost no bytes.
+// The block's tables are made later, from the IDs that the encoder has collected.
 type encoder struct {
 	wire
 	samples uint32

@@ -38,8 +38,8 @@ func checkFibers(f *sampler.Fibers) error {
 	return nil
 }
 
-// same returns the fiber with a number from the list before, searching from a place on, and the place behind it. The
-// list is in the order of the numbers.
+// same returns the fiber with number n from the previous list. It searches from index from on, and returns the index
+// after the fiber. The list is in the order of the numbers.
 func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber, next int) {
 	for ; from < len(st.list); from++ {
 		switch f := &st.list[from]; {
@@ -52,9 +52,9 @@ func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber,
 	return sampler.Fiber{}, from
 }
 
-// waiting carries the fibers that wait: their number plus one (zero if there are no Fibers), flags and times, and each
-// fiber. A fiber is its number as the difference to the one before, what has changed of it, and its time. Fibers that
-// are read are a new object, because callers may have kept those before.
+// waiting writes or reads the fibers that wait: their number plus one (zero if there are no Fibers), flags and times,
+// and each fiber. A fiber is the difference of its number to the previous one, what has changed of it, and its time.
+// Reading makes a new object, because callers may have kept the previous one.
 func (w *wire) waiting(f *sampler.Fibers) *sampler.Fibers {
 	c, st := &w.c, &w.fibers
 	var next sampler.Fibers

@@ -160,8 +160,8 @@ func (w *wire) threadList(next []sampler.Thread) {
 	}
 }
 
-// writeThreads writes each thread that is not as predicted: how many threads lie between it and the one written before,
-// and its values. A gap that reaches the end ends the list.
+// writeThreads writes each thread that differs from its prediction: how many threads lie between it and the one
+// written before, and its values. A distance that reaches the end ends the list.
 func (w *wire) writeThreads(next []sampler.Thread) {
 	gap := uint64(0)
 	for i := range next {
@@ -390,8 +390,8 @@ func (w *wire) ractor(p, r *sampler.Ractor) {
 	p.Torn = mask&ractorTorn != 0
 }
 
-// overlap returns how many of the new queue's first entries are the old one's last. The front has left and others
-// have joined.
+// overlap returns how many of the first entries of the new queue were the last entries of the old queue. Threads leave
+// a queue at its front and join it at its end.
 func overlap(old, list []sampler.ThreadID) int {
 	if len(list) == 0 {
 		return 0

@@ -65,8 +65,8 @@ func (w *wire) gc(p, g *sampler.GC) {
 	w.notePair(pair)
 }
 
-// gcDetail carries the changes: a mask for the values that are no figures, then the figures' mask and their
-// differences, and the same for each heap.
+// gcDetail writes or reads what has changed. First comes a mask for the values that are no figures, then the mask of
+// the figures and their differences. The same follows for each heap.
 func (w *wire) gcDetail(p, d *sampler.GCDetail) {
 	var flags uint64
 	a, b := p.Flags(), d.Flags()

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// History keeps the last samples in memory, in the blocks of a file, but with the Dictionary's IDs. One goroutine
-// appends. Any number read meanwhile. A reader waits at most for the encoding of one sample, and the appending
-// goroutine for no reader.
+// History keeps the last samples in memory. It uses the same blocks as a file, but with the Dictionary's IDs. One
+// goroutine appends. Any number read meanwhile. A reader waits at most for the encoding of one sample. The appending
+// goroutine never waits for a reader.
 type History struct {
 	limitNS, limitBytes int64
 	comp                *zstd.Encoder
@@ -38,7 +38,7 @@ type memoryBlock struct {
 func (b *memoryBlock) size() int64 { return int64(len(b.data) + b.fresh.size()) }
 
 // NewHistory returns an empty History that keeps limitNS of time in at most limitBytes of memory. It drops the oldest
-// blocks, but never the block being filled. The samples' IDs belong to one Dictionary.
+// blocks, but never the block being filled. The samples' IDs must belong to one Dictionary.
 func NewHistory(limitNS, limitBytes int64) (*History, error) {
 	comp, err := compressor()
 	if err != nil {
@@ -53,8 +53,8 @@ func NewHistory(limitNS, limitBytes int64) (*History, error) {
 	return h, nil
 }
 
-// Append adds a sample. It only encodes, which takes some microseconds. Another goroutine compresses. The error is
-// errLimit for a sample that has too much. Such a sample is left out.
+// Append adds a sample. It only encodes, which takes a few microseconds. Another goroutine compresses. The error is
+// errLimit for a sample that exceeds the format's limits. Such a sample is left out.
 func (h *History) Append(s *sampler.Sample) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,8 +157,8 @@ func (h *History) copies(t0, t1 int64) []blockCopy {
 }
 
 // Range calls fn with the samples whose TimeNS is in [t0, t1), in order, up to the last one appended when Range is
-// called. fn must not keep the Sample. The first sample's changes of the GVL are Fresh. An error means that memory was
-// damaged.
+// called. fn must not keep the Sample. In the first sample the changes of the GVL are Fresh. An error means that the
+// history's memory was damaged.
 func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	return h.inRange(t0, t1, joint{}, fn)
 }

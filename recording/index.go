@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// resyncFactor bounds the bytes that are checksummed while looking for the next whole block after a damage, in terms of
-// the file's size: a file made on purpose could pretend that a block begins at every byte.
+// resyncFactor bounds the bytes that are checksummed in the search for the next whole block after a damage, as a
+// multiple of the file's size. Otherwise a malicious file could have the beginning of a block at every byte.
 const resyncFactor = 4
 
 // resyncChunk is the number of bytes that are searched for a block at a time.
@@ -175,7 +175,7 @@ func (s *scanner) check(pos int64) (h header, whole bool, err error) {
 	return h, crc == h.crc, nil
 }
 
-// resync returns the place of the next complete block at or after pos. It returns the end of the file if there is
+// resync returns the offset of the next complete block at or after pos. It returns the end of the file if there is
 // none.
 func (s *scanner) resync(pos int64) (int64, error) {
 	chunk := make([]byte, min(resyncChunk, s.size-pos))
@@ -203,7 +203,7 @@ func (s *scanner) resync(pos int64) (int64, error) {
 	return s.size, nil
 }
 
-// wholeIn returns the place of the first complete block whose header is in chunk, which is at pos in the file. It
+// wholeIn returns the offset of the first complete block whose header is in chunk, which is at pos in the file. It
 // returns -1 if there is none.
 func (s *scanner) wholeIn(chunk []byte, pos int64) (int64, error) {
 	for from := 0; s.budget > 0; {

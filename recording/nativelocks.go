@@ -22,8 +22,8 @@ func checkNativeLocks(n *sampler.NativeLocks) error {
 	return nil
 }
 
-// carryNativeLocks carries the locks of C code: one if there are any, then all of their fields. They are read once a
-// second. What is read is a new object, because callers may have kept the last one.
+// carryNativeLocks writes or reads the locks of C code: a one if there are any, then all of their fields. They are
+// read once a second. Reading makes a new object, because callers may have kept the last one.
 func carryNativeLocks(w *wire, n *sampler.NativeLocks) *sampler.NativeLocks {
 	var next sampler.NativeLocks
 	if n != nil {

@@ -17,7 +17,7 @@ const (
 )
 
 // Note writes a note into the recording, as a block of its own. The error is errLimit for a text of more than 4096
-// bytes, or the disk's, as with Write.
+// bytes. Errors of the disk are returned as by Write.
 func (w *Writer) Note(n sampler.Note) error {
 	if w.closed {
 		return errClosed

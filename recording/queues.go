@@ -24,9 +24,9 @@ func checkQueues(q *sampler.Queues) error {
 	return nil
 }
 
-// carryQueues carries the queues in front of the process: one if there are any, then all numbers in the order of their
-// fields. They change once a second, so differences would save little. Queues that are read are a new object, because
-// callers may have kept the last ones.
+// carryQueues writes or reads the queues before the process: a one if there are any, then all numbers in the order of
+// their fields. They change once a second, so differences would save little. Reading makes a new object, because
+// callers may have kept the last one.
 func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 	var next sampler.Queues
 	if q != nil {

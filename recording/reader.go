@@ -29,8 +29,8 @@ type Block struct {
 	header header
 }
 
-// Reader reads a recording. It is a sampler.Source that delivers the complete recording at once. Range and At read
-// parts of it. Several goroutines may call its methods.
+// Reader reads a recording. It is a sampler.Source that delivers the complete recording without pauses. Range and At
+// read parts of it. Several goroutines may call its methods.
 type Reader struct {
 	path    string
 	version uint32 // of the file's format
@@ -51,9 +51,9 @@ type Reader struct {
 	threads map[sampler.ThreadID]int
 }
 
-// Open opens a recording and checks all of it. It fails with errNotRecording, errVersion, errDamaged if not even the
-// process can be read, or an error of the file system. If only other parts are damaged, Open succeeds, and Damage
-// describes the damage.
+// Open opens a recording and checks all of it. The error is errNotRecording, errVersion, errDamaged if the description
+// of the process cannot be read, or an error of the file system. If only other parts are damaged, Open succeeds, and
+// Damage describes the damage.
 func Open(path string) (*Reader, error) { return OpenContext(context.Background(), path, nil) }
 
 // OpenContext is like Open, for a file that may be large. If progress is not nil, OpenContext calls it from time to
@@ -181,7 +181,7 @@ func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 }
 
 // Range calls fn with the samples whose TimeNS is in [t0, t1), in order. fn may use the Sample only during the call.
-// The changes of the GVL begin anew at the first sample. The error is errDamaged or the file system's.
+// At the first sample the changes of the GVL begin anew. The error is errDamaged or the file system's.
 func (r *Reader) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	var j joint
 	for i := range r.blocks {

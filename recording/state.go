@@ -2,16 +2,17 @@ package recording
 
 import "github.com/ddtop/ddtop/sampler"
 
-// state is the state from which a sample is written as a difference: the sample before, and predictions for the next
-// one. Writer and reader keep the same state.
+// state is what the next sample is predicted from. It has the previous sample, to which a sample is written as a
+// difference, and predictions. Writer and reader keep the same state.
 type state struct {
 	sample sampler.Sample
 	// callsStep is the number of calls in the last tick. The next tick likely makes as many.
 	callsStep uint64
 	// pairs is true if allocation pairs are read. Then the next pair likely belongs to the owner.
 	pairs bool
-	// at is the last time of a kernel reading in this sample, in units. Threads are asked one after the other.
-	// firstAfter is the time from the reading of memory to the first one, which is about the same in each sample.
+	// at is the time of the last reading of the kernel in this sample, in units. The kernel is asked about one thread
+	// after the other. firstAfter is the time from the reading of memory to the first of these readings, which is
+	// about the same in each sample.
 	at, firstAfter int64
 	asked          bool
 
@@ -96,8 +97,8 @@ const (
 	threadNative // since version 11
 )
 
-// How a thread's call or Blocked changed: most go to and fro between two values, such as reading from the database and
-// not being in any call.
+// How a thread's call or Blocked changed. Most alternate between two values, such as reading from the database and not
+// being in any call.
 const (
 	changeBack  = 0 // back to the value before the present one
 	changeOther = 1 // to another one, which follows
@@ -181,8 +182,8 @@ const (
 // maxPredictRactors bounds the ractors whose owners are compared with each thread.
 const maxPredictRactors = 4
 
-// predictQuality is the most likely StackQuality of a thread. A stack tick reads all stacks, a lock tick only the
-// stacks of the owners. Depth and Ractors of the state's sample are already the new ones.
+// predictQuality returns the most likely StackQuality of a thread. A stack tick reads all stacks, a lock tick only the
+// stacks of the owners. The Depth and Ractors in the state's sample must already be the new ones.
 func (st *state) predictQuality(t *sampler.Thread) sampler.StackQuality {
 	fresh := st.sample.Depth == sampler.StackTick
 	if rs := st.sample.Ractors; len(rs) <= maxPredictRactors {
@@ -210,8 +211,8 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	return r
 }
 
-// units converts a time in ns to the written unit, rounded up. So a reading after the memory's stays after it, and
-// only 0 becomes 0. The values are rounded, not the differences, so errors do not add up.
+// units converts a time in ns to the unit in which it is written, rounded up. So a kernel reading after the memory's
+// stays after it, and only 0 becomes 0. The values are rounded, not the differences, so errors do not add up.
 func units(ns int64) int64 {
 	n := ns / unit
 	if ns%unit > 0 {
@@ -238,8 +239,8 @@ func (st *state) atTime(at int64) {
 	st.at = at
 }
 
-// editThreads replaces the middle of the list of threads by ids, and keeps the first prefix and the last suffix
-// threads. Threads that were there before keep their values.
+// editThreads replaces the middle of the list of threads by ids. It keeps the first prefix and the last suffix
+// threads. Threads that were in the list before keep their values.
 func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 	old := st.sample.Threads
 	clear(st.threadIndex)

@@ -6,8 +6,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The streams of a block. Regular data and noise are kept and compressed apart, because noise would make the rest
-// compress worse.
+// The streams of a block. Regular data and noise are kept and compressed separately, because noise would make regular
+// data compress worse.
 const (
 	streamStructure = iota // flags, masks, IDs and other data that rarely changes
 	streamTimes            // clock readings
@@ -15,8 +15,8 @@ const (
 	numStreams
 )
 
-// streams are a block's samples, uncompressed. In a block they follow one another, with the lengths of the first
-// two before them.
+// streams are the uncompressed samples of a block. In the block the streams follow each other, after the lengths of
+// the first two.
 type streams [numStreams][]byte
 
 func (s streams) size() int {
@@ -43,9 +43,9 @@ func (s streams) appendLengths(b []byte) []byte {
 	return b
 }
 
-// pack appends a block's data to dst, compressed: each stream, and each of the parts that come before them, as a zstd
-// frame of its own. A reader need not know that, for frames one after the other decompress to their contents one after
-// the other. raw is the length uncompressed.
+// pack compresses a block's data and appends it to dst. Each stream, and each of the parts in before, becomes a zstd
+// frame of its own. A reader need not know where frames end, because consecutive frames decompress to their contents
+// one after the other. raw is the uncompressed length.
 func (s streams) pack(comp *zstd.Encoder, dst []byte, before ...[]byte) (data []byte, raw int) {
 	for _, part := range append(before, s.appendLengths(nil), s[0], s[1], s[2]) {
 		dst = comp.EncodeAll(part, dst)

@@ -56,8 +56,9 @@ func (c *cursor) uint32() uint32 {
 	return uint32(v)
 }
 
-// count reads the length of a list of at most limit elements, which take at least least bytes each. It refuses a length
-// that the remaining bytes cannot hold. So a list takes only a few times the memory of the bytes that it is read from.
+// count reads the length of a list. It refuses more than limit elements. Each element takes at least least bytes, so
+// it also refuses a length that the remaining bytes cannot hold. So a list takes only a few times the memory of the
+// bytes that it is read from.
 func (c *cursor) count(limit, least int) int {
 	v := c.uint()
 	if v > uint64(limit) || v > uint64((len(c.b)-c.pos)/least) {

@@ -8,13 +8,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// A wire carries samples into the streams of a block or out of them. Each struct is described by one method, which both
-// directions use. The method gets the value before, of the state, and the next value. It turns the first into the
-// second with the numbers on the wire. When the wire reads, the next value is unknown, and the value that is passed has
-// no effect.
+// A wire writes samples to the streams of a block, or reads them. Each struct has one method that describes it for
+// both directions. The method gets the previous value, from the state, and the next value. It writes or reads the
+// numbers that turn the first into the second. While reading, the next value is unknown, and the value that is passed
+// has no effect.
 //
-// Each method for a number takes it, writes it, and returns it. When the wire reads, the method returns the number that
-// it has read.
+// Each method for a number takes it, writes it, and returns it. While reading, it returns the number that it has read.
 type wire struct {
 	state
 	reading bool
@@ -33,8 +32,8 @@ type wire struct {
 
 	mids []sampler.ThreadID
 	rids []sampler.RactorID
-	// resumers and queued are the numbers of elements that the lists of all threads and all ractors have together. They
-	// limit reading.
+	// resumers and queued are the numbers of elements in the lists of all threads and of all ractors together. They
+	// are checked against limits while reading.
 	resumers, queued int
 	// listed is the number of threads that the samples so far list in all.
 	listed int

@@ -14,14 +14,14 @@ import (
 
 const (
 	// queuedBlocks is the number of blocks of samples that may wait to be written, two seconds each. If the disk is
-	// slower for longer, Write waits for it. After Live, the writer drops blocks instead.
+	// slower for a longer time, Write waits for it. If Live was called, the writer drops blocks instead.
 	queuedBlocks = 8
 	// queuedOthers is room for the blocks between them: the first, notes and the end.
 	queuedOthers = 8
 )
 
-// Writer writes a recording. Write, Note, Flush and Close are for one goroutine; compression and writing are done by
-// another.
+// Writer writes a recording. Write, Note, Flush and Close are for one goroutine. Another goroutine compresses and
+// writes to the file.
 type Writer struct {
 	enc    *encoder
 	before map[sampler.ThreadID]struct{} // the threads of the last block: they may have ended since
@@ -50,7 +50,7 @@ type job struct {
 }
 
 // NewWriter returns a Writer, and writes the header and the process block. The samples' IDs must belong to d. The
-// caller closes w. An error is about p. Errors of the disk come later.
+// caller closes w. An error means that p cannot be written. Errors of the disk are returned by later calls.
 func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -72,8 +72,8 @@ func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, 
 	return rec, nil
 }
 
-// Write appends a sample. It only encodes (some microseconds). Every second it hands a block to the other goroutine.
-// The call after an error of the disk returns that error. From then on nothing is written.
+// Write appends a sample. It only encodes, which takes a few microseconds. Every second it passes a block to the other
+// goroutine. After an error of the disk, the next call returns this error. From then on nothing is written.
 func (w *Writer) Write(s *sampler.Sample) error {
 	if w.closed {
 		return errClosed
@@ -93,16 +93,16 @@ func (w *Writer) Write(s *sampler.Sample) error {
 	return nil
 }
 
-// Live makes the Writer never wait for the disk while on is true. The Writer then drops each block that it cannot
-// write in time, and counts the block's samples as lost. Later samples hold this count, so a replay shows that nothing
-// is known of that time. Close still waits.
+// If on is true, Live makes the Writer never wait for the disk. The Writer then drops each block that it cannot write
+// in time, and counts the block's samples as lost. Later samples hold this count, so a replay shows that nothing is
+// known of that time. Close still waits.
 func (w *Writer) Live(on bool) { w.live = on }
 
 // Lost is the number of samples that were dropped while Live was on.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Unwritten returns the error, ErrSlow, for a caller that stops waiting for Close. It says how many samples the file
-// lacks.
+// Unwritten returns ErrSlow with the number of samples that the file lacks. It is for a caller that stops waiting for
+// Close.
 func (w *Writer) Unwritten() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,9 +144,9 @@ func (w *Writer) Flush() error {
 	return w.failed()
 }
 
-// Close writes what is left and, if end is not nil, how the target ended. It does not close the io.Writer. Close can
-// block forever, as everything that waits for a disk. A caller that cannot wait must call it on a goroutine and
-// abandon that goroutine.
+// Close writes the remaining samples and, if end is not nil, how the target ended. It does not close the io.Writer.
+// Close can block forever, as everything that waits for a disk. A caller that cannot wait must call it in a goroutine
+// and abandon that goroutine.
 func (w *Writer) Close(end *sampler.End) error {
 	if w.closed {
 		return errClosed
@@ -198,8 +198,8 @@ func (w *Writer) fail(err error) {
 	w.err = err
 }
 
-// seal hands the block to the other goroutine and begins the next. If it would have to wait and must not, it drops the
-// block.
+// seal passes the block to the other goroutine and begins the next one. If it would have to wait and Live is on, it
+// drops the block.
 func (w *Writer) seal() error {
 	if err := w.failed(); err != nil {
 		return err
@@ -285,9 +285,9 @@ func (w *Writer) write(out io.Writer, block []byte, raw int, samples uint32) {
 	}
 }
 
-// compressor returns the encoder for whole blocks. All histories and recordings share it, because its tables take
-// more than a megabyte, and with many processes each has a history. Two blocks can be encoded at a time. A block's
-// bytes do not depend on earlier ones. The window holds the largest usual block.
+// compressor returns the encoder for whole blocks. All histories and recordings share it. Its tables take more than a
+// megabyte, and there can be a history for each of many processes. Two blocks can be encoded at a time. A block's
+// bytes do not depend on earlier blocks. The window holds the largest usual block.
 var compressor = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(maxRawBlock),
 		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))

@@ -19,8 +19,8 @@ type StatAllocClass struct {
 	Error   *float64 `json:"error"`
 }
 
-// StatPauses says for how long the process was stopped for samples in the window (--pause). All is zero if it never
-// was.
+// StatPauses counts how often and how long the process was stopped for samples in the window (--pause). All fields are
+// zero if it never was.
 type StatPauses struct {
 	Count int64 `json:"count"`
 	// Cut is how many of them did not show one instant: a thread could not be stopped, or the time ran out.

@@ -12,13 +12,14 @@ type StatCapacity struct {
 	Why *string `json:"why"`
 	// Requests is how many requests and jobs it is made of.
 	Requests int `json:"requests"`
-	// HeldShare and OutsideShare are the parts of a request's time with the GVL and outside it. Their sum is 1 without
-	// the time in which the request waited for the GVL. WaitingShare is the part of all its time that it waited.
+	// HeldShare and OutsideShare are the parts of a request's time with the GVL and outside it. Time in which the
+	// request waited for the GVL is left out, so their sum is 1. WaitingShare is the part of the request's whole time
+	// in which it waited for the GVL.
 	HeldShare    float64 `json:"held_share"`
 	OutsideShare float64 `json:"outside_share"`
 	WaitingShare float64 `json:"waiting_share"`
-	// Variance is the squared coefficient of variation of the time for which the GVL is held, as the measured waiting
-	// tells. It is 1 for lengths of an exponential distribution, and 0 for equal ones.
+	// Variance is the squared coefficient of variation of the times for which the GVL is held, derived from the
+	// measured waiting. It is 1 for exponentially distributed times, and 0 for equal ones.
 	Variance float64 `json:"variance"`
 	// Curve has a point for each number of threads, from one on.
 	Curve []CapacityPoint `json:"curve"`
@@ -43,8 +44,8 @@ func (c *StatCapacity) At(n int) (p CapacityPoint, ok bool) {
 
 // StatWorkers predicts what one process more would give a server of several processes, at full load.
 type StatWorkers struct {
-	// Workers is how many processes serve. CPUs is how many CPUs they may use, and UsedCPUs how many they would use at
-	// full load.
+	// Workers is the number of processes that serve. CPUs is how many CPUs they may use, and UsedCPUs how many they
+	// would use at full load.
 	Workers  int     `json:"workers"`
 	CPUs     int     `json:"cpus"`
 	UsedCPUs float64 `json:"used_cpus"`

@@ -23,8 +23,8 @@ type Child struct {
 type Sum struct {
 	Processes int `json:"processes"`
 	Threads   int `json:"threads"`
-	// CPUShare is the CPU time of all in CPUs. WaitingMean is the mean number of threads that waited for a GVL. Both
-	// leave out processes with unknown values.
+	// CPUShare is the CPU time of all processes together, in CPUs. WaitingMean is the mean number of threads that
+	// waited for a GVL. Both leave out processes with unknown values.
 	CPUShare    float64 `json:"cpu_share"`
 	WaitingMean float64 `json:"waiting_mean"`
 	// RSSBytes counts memory that processes share once for each of them.
@@ -63,8 +63,8 @@ type SharedFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
 	Title    string `json:"title"`
-	// Program is the program of the processes. Processes is how many of them have it, Of is how many there are. PID is
-	// one in which it is most severe.
+	// Program is the program of the processes. Processes is how many of them have the finding, and Of is how many
+	// there are. PID is the process in which the finding is most severe.
 	Program   string `json:"program"`
 	Processes int    `json:"processes"`
 	Of        int    `json:"of"`
@@ -98,8 +98,8 @@ type WatchEvent struct {
 	// PID and Program are the process. They are 0 and "" if a recording was removed.
 	PID     int    `json:"pid"`
 	Program string `json:"program"`
-	// Condition is the one that came true, as it was given. Text is its figure or the finding, or the reason of a
-	// failure. Both are "" if a recording was removed.
+	// Condition is the condition that came true, as it was given. Text is its figure or the finding, or the reason of
+	// a failure. Both are "" if a recording was removed.
 	Condition string `json:"condition"`
 	Text      string `json:"text"`
 	// Path is the recording. It is "" if there is none yet.

@@ -26,8 +26,8 @@ type Dump struct {
 	// Locks are what threads wait for in Mutexes, Monitors, Queues, ConditionVariables, joins and Ractors.
 	Locks   []DumpLock   `json:"locks"`
 	Threads []DumpThread `json:"threads"`
-	// NativeThreads are those that Ruby does not know, with their CPU time since they started. No sample has them, so
-	// the caller fills them.
+	// NativeThreads are the threads that Ruby does not know, with their CPU time since they started. No sample has
+	// them, so the caller sets this field.
 	NativeThreads []DumpNativeThread `json:"native_threads"`
 	// NativeLocks are locks of C code that threads wait for. It is null if ddtop did not look for them.
 	NativeLocks []DumpNativeLock `json:"native_locks"`
@@ -84,8 +84,8 @@ type DumpThread struct {
 	Detail map[string]any `json:"detail"`
 	// Serving is the request or job that the thread works for. It is null if there is none, or if it is not known.
 	Serving *StatServing `json:"serving"`
-	// StateNS is how long the state has lasted. StateBound is set if that is a bound: the thread may have left the
-	// state and come back, or been in it before it was first seen.
+	// StateNS is how long the state has lasted, in ns. StateBound is set if this is only a bound. The thread may have
+	// left the state and come back, or may have been in it before it was first seen.
 	StateNS    int64     `json:"state_ns"`
 	StateBound gvl.Bound `json:"state_bound"`
 	// CPUNS is the native thread's CPU time since it started. It is null if the kernel was not asked.
@@ -95,7 +95,7 @@ type DumpThread struct {
 	// Frames are the running fiber's, innermost first; Fibers those that resumed it, outward.
 	Frames []DumpFrame `json:"frames"`
 	Fibers []DumpFiber `json:"fibers"`
-	// Suspended are the thread's other fibers, those with the most at one stack first. It is empty if ddtop did not
+	// Suspended are the thread's other fibers, grouped by stack, the largest group first. It is empty if ddtop did not
 	// look for them.
 	Suspended []DumpSuspendedFibers `json:"suspended_fibers"`
 	// Truncated is set if the stack was deeper than the limit. Then Omitted frames are missing in its middle.
@@ -137,7 +137,7 @@ type DumpReads struct {
 	Partial uint64 `json:"partial"`
 	Failed  uint64 `json:"failed"`
 	Retried uint64 `json:"retried"`
-	// Pauses is how often the target was stopped for a sample (--pause), PausesCut how many of those samples do not
+	// Pauses is how often the target was stopped for a sample (--pause). PausesCut is how many of these samples do not
 	// show one instant.
 	Pauses    uint64 `json:"pauses"`
 	PausesCut uint64 `json:"pauses_cut"`
@@ -193,8 +193,8 @@ type DumpSuspended struct {
 	ReadNS int64 `json:"read_ns"`
 }
 
-// DumpSuspendedFibers are the fibers of a thread that are suspended at the same stack, or, with Created, were never
-// resumed. Frames are empty if the stack could not be read, too.
+// DumpSuspendedFibers are the fibers of a thread that are suspended at the same stack. With Created they were never
+// resumed. Frames is empty then, and also if the stack could not be read.
 type DumpSuspendedFibers struct {
 	Count   int         `json:"count"`
 	Created bool        `json:"created"`
@@ -207,15 +207,15 @@ type DumpSuspendedFibers struct {
 type DumpGC struct {
 	Valid bool `json:"valid"`
 	// During is set if a thread is inside the collector right now. Phase is idle, mark, sweep or compact. Between two
-	// steps of an incremental marking or a lazy sweeping it stays mark or sweep.
+	// steps of an incremental marking or a lazy sweeping it is still mark or sweep.
 	During bool   `json:"during"`
 	Phase  string `json:"phase"`
 	// Count, Minor and Major are cycles since the process started.
 	Count uint64 `json:"count"`
 	Minor uint64 `json:"minor"`
 	Major uint64 `json:"major"`
-	// Kind (minor, major), By and MajorBy are of the present cycle or of the last one, in the words of
-	// GC.latest_gc_info. They are null before the first cycle. MajorBy is null for a minor one.
+	// Kind (minor, major), By and MajorBy describe the present cycle or the last one, in the words of
+	// GC.latest_gc_info. They are null before the first cycle. MajorBy is null for a minor cycle.
 	Kind    *string `json:"kind"`
 	By      *string `json:"by"`
 	MajorBy *string `json:"major_by"`

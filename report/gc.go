@@ -33,8 +33,9 @@ type StatGCMajorBy struct {
 	OldMalloc uint64 `json:"oldmalloc"`
 }
 
-// StatGCTrigger is code in which collections began. Seen counts the collections that were still going on when they
-// were first seen. Probable counts those that had ended by then: they began in this code or shortly before.
+// StatGCTrigger is code in which collections began. Seen counts the collections that were still running when they were
+// first seen. Probable counts the collections that had already ended. They began in this code or shortly before it
+// ran.
 type StatGCTrigger struct {
 	StatCode
 	Seen     uint64 `json:"seen"`
@@ -48,18 +49,18 @@ type StatGCPayer struct {
 	Share float64 `json:"share"`
 }
 
-// GCFigures are the figures of GC.stat and GC.stat_heap at one moment, by Ruby 3.4's keys. A figure that the release
-// does not keep is null.
+// GCFigures are the figures of GC.stat and GC.stat_heap at one moment, with the names of Ruby 3.4. A figure that the
+// release does not keep is null.
 type GCFigures struct {
 	AtNS int64 `json:"monotonic_ns"`
-	// Disabled is GC.disable, Stress is GC.stress. Incremental is true during a marking in steps. Measuring is true
-	// if Ruby counts GC time.
+	// Disabled is set by GC.disable, and Stress by GC.stress. Incremental is true while the collector marks in steps.
+	// Measuring is true if Ruby counts GC time.
 	Disabled    bool `json:"disabled"`
 	Stress      bool `json:"stress"`
 	Incremental bool `json:"incremental_marking"`
 	Measuring   bool `json:"measure_total_time"`
-	// Uncounted is set if ZJIT makes objects that no counter knows. Allocations and slots are wrong then, as in
-	// GC.stat.
+	// Uncounted is set if ZJIT makes objects that are in no counter. Allocations and slots are then wrong, as they are
+	// in GC.stat.
 	Uncounted bool `json:"uncounted"`
 	// NeedMajorBy is why the next cycle will be a major one. It is null if nothing demands one.
 	NeedMajorBy *string `json:"need_major_by"`

@@ -1,7 +1,7 @@
 package report
 
-// Heap is the JSON of `ddtop heap`: the objects of a process by type and class. Only names and sizes are in it, never
-// what objects hold.
+// Heap is the JSON of `ddtop heap`: the objects of a process by type and class. It has only names and sizes, never the
+// contents of objects.
 type Heap struct {
 	// File was read instead of a process. It is null for a process. Only a core file has a PID and a time.
 	File  *string  `json:"file"`
@@ -19,8 +19,8 @@ type Heap struct {
 	Pages        int  `json:"pages"`
 	PagesSkipped int  `json:"pages_skipped"`
 	Cut          bool `json:"cut"`
-	// Compacted means that objects moved meanwhile, so that counts can be wrong. Repeated is how many counts were
-	// thrown away because of that.
+	// Compacted means that objects moved during the count, so that counts can be wrong. Repeated is how many counts
+	// were thrown away because objects moved.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
 	// Marking means that a collection was marking: then much of Objects can be garbage.
@@ -48,8 +48,8 @@ type HeapKind struct {
 	Old uint64 `json:"old"`
 	// Survived is how many others have survived one or two collections. It is null for a file.
 	Survived *uint64 `json:"survived"`
-	// Bytes is SlotBytes and OtherBytes, Share (0 to 1) its part of all. RSSShare is its part of the resident memory of
-	// the process. It is null if that could not be read.
+	// Bytes is the sum of SlotBytes and OtherBytes. Share (0 to 1) is the part of all bytes. RSSShare is the part of
+	// the process's resident memory. It is null if the resident memory could not be read.
 	Bytes     uint64   `json:"bytes"`
 	Share     float64  `json:"share"`
 	RSSShare  *float64 `json:"rss_share"`
@@ -74,8 +74,7 @@ type HeapSlot struct {
 	Pages    int    `json:"pages"`
 	Slots    uint64 `json:"slots"`
 	Filled   uint64 `json:"filled"`
-	// Fullness counts pages: empty ones, and the ones filled by less than a tenth, by less than a half, by less than
-	// nine tenths, and by more.
+	// Fullness counts pages by how full they are: empty, below a tenth, below a half, below nine tenths, and fuller.
 	Fullness [5]int `json:"fullness"`
 }
 
@@ -103,8 +102,8 @@ type HeapGrowing struct {
 	BytesPerSecond   float64 `json:"bytes_per_second"`
 	// Confirmed means that several major collections left more objects each time. Else garbage can be among them.
 	Confirmed bool `json:"confirmed"`
-	// Leak means that the class has grown for five minutes or more and does not slow down. Until then a cache that
-	// fills looks the same.
+	// Leak means that the class has grown for five minutes or more and does not slow down. In a shorter time, a cache
+	// that fills would look the same.
 	Leak bool `json:"leak"`
 }
 
@@ -142,8 +141,8 @@ type HeapMemoryGrown struct {
 	// Part is the kind of memory that grew most, PartBytes by how much.
 	Part      string `json:"part"`
 	PartBytes int64  `json:"part_bytes"`
-	// RubyBytes is the growth of Ruby's heap pages and of what was counted for its objects outside their slots.
-	// FreeBytes is the growth of free blocks in arenas of malloc, or null if it is not known.
+	// RubyBytes is the growth of Ruby's heap pages, and of the memory that its objects have outside their slots.
+	// FreeBytes is the growth of free blocks in arenas of malloc. It is null if it is not known.
 	RubyBytes int64  `json:"ruby_bytes"`
 	FreeBytes *int64 `json:"free_bytes"`
 	// Is is "objects", "free" for fragmentation of malloc, or "c_code".
@@ -171,8 +170,8 @@ type HeapMalloc struct {
 // HeapCopied compares a forked process with its parent.
 type HeapCopied struct {
 	Parent int `json:"parent"`
-	// InheritedBytes are in private mappings that the parent has, too. SharedBytes of these are still shared. At most
-	// CopiedBytes were copied since the fork.
+	// InheritedBytes is memory in private mappings that the parent has, too. SharedBytes is the part of it that is
+	// still shared. CopiedBytes is an upper bound of the part that was copied since the fork.
 	InheritedBytes uint64 `json:"inherited_bytes"`
 	SharedBytes    uint64 `json:"shared_bytes"`
 	CopiedBytes    uint64 `json:"copied_bytes"`

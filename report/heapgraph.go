@@ -1,7 +1,7 @@
 package report
 
-// HeapGraph is the JSON of `ddtop heap` with --holders or --biggest: who holds objects of a process. Only names and
-// sizes are in it, never what objects hold.
+// HeapGraph is the JSON of `ddtop heap` with --holders or --biggest: the references between objects of a process. It
+// has only names and sizes, never the contents of objects.
 type HeapGraph struct {
 	// File was read instead of a process. It is null for a process. Only a core file has a PID and a time.
 	File  *string  `json:"file"`
@@ -17,13 +17,13 @@ type HeapGraph struct {
 	// Objects and References were found.
 	Objects    uint64 `json:"objects"`
 	References uint64 `json:"references"`
-	// PagesSkipped changed meanwhile, Unread pieces of other memory could not be read. Cut means that there are more
-	// pages.
+	// PagesSkipped counts pages that changed while they were read. Unread counts pieces of other memory that could not
+	// be read. Cut means that the heap has more pages.
 	PagesSkipped int  `json:"pages_skipped"`
 	Unread       int  `json:"unread"`
 	Cut          bool `json:"cut"`
-	// Compacted means that objects moved meanwhile, so that much can be wrong. Repeated is how many copies were thrown
-	// away because of that.
+	// Compacted means that objects moved during the copy, so that much can be wrong. Repeated is how many copies were
+	// thrown away because objects moved.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
 	// Holders is null without --holders, Biggest without --biggest.

@@ -23,8 +23,8 @@ type StatLine struct {
 	GC          LineGC     `json:"gc"`
 	// Allocated is the number of objects.
 	Allocated *uint64 `json:"allocated"`
-	// CPUShare is the CPU time of the process by elapsed time. It is 1 for one CPU, and null if the time was not read
-	// twice.
+	// CPUShare is the CPU time of the process divided by the elapsed time. One means a whole CPU. It is null if the
+	// CPU time was not read twice.
 	CPUShare *float64 `json:"cpu_share"`
 	// RSSBytes is the process's memory. It is zero if it is not known.
 	RSSBytes int64 `json:"rss_bytes"`

@@ -18,7 +18,7 @@ type StatFinding struct {
 	SinceNS int64  `json:"since_monotonic_ns"`
 	UntilNS *int64 `json:"until_monotonic_ns"`
 	// AgoNS is how long before the end of the window the finding ended, in ns. It is null while the finding is active.
-	// Title and Text are in the past tense afterwards.
+	// If the finding has ended, Title and Text are in the past tense.
 	AgoNS *int64 `json:"ago_ns"`
 	// Threads are the threads concerned, the culprit first.
 	Threads []sampler.ThreadID `json:"threads"`
@@ -30,8 +30,8 @@ type StatFinding struct {
 	Stack sampler.StackID `json:"-"`
 }
 
-// When says how long before the window's end the finding ended, for text before the title: "12 s ago: ". It is empty
-// while the finding is active.
+// When returns how long before the window's end the finding ended, as text to put before the title: "12 s ago: ". It
+// is empty while the finding is active.
 func (f *StatFinding) When() string {
 	if f.AgoNS == nil {
 		return ""
@@ -39,23 +39,23 @@ func (f *StatFinding) When() string {
 	return Ago(*f.AgoNS)
 }
 
-// StatEvidence is what a finding rests on in ten seconds: the number of samples, the number of these that read stacks,
-// and the mean time between two samples in whole µs. ApartNS is zero if changes are known without samples.
+// StatEvidence is what a finding is based on in ten seconds. It has the number of samples, the number of samples with
+// stacks, and the mean time between two samples in whole µs. ApartNS is zero if changes are known without samples.
 type StatEvidence struct {
 	Samples int64 `json:"samples"`
 	Stacks  int64 `json:"stacks"`
 	ApartNS int64 `json:"apart_ns"`
-	// Native names the C functions that the finding's first thread stays in, outermost first. It is null if that is
+	// Native names the C functions in which the finding's first thread stays, outermost first. It is null if they are
 	// not known.
 	Native *string `json:"native"`
 }
 
-// StatBlame is the time that all threads waited for the GVL, and what held the GVL during these waits. Times are in
+// StatBlame is the time that all threads waited for the GVL, divided by what held the GVL meanwhile. Times are in
 // thread·ns: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS + RunningNS + StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`
-	// In NobodyNS no thread held the GVL (hand-over). OtherNS was charged to holders beyond the limit on those kept
-	// apart.
+	// NobodyNS is the time in which no thread held the GVL (hand-over). OtherNS is the time of all holders beyond the
+	// number that is listed.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
 	// RunningNS, StalledNS and GCNS are the rest, by what the holder did.
@@ -105,8 +105,8 @@ type StatCharge struct {
 type StatWait struct {
 	Thread  sampler.ThreadID `json:"thread"`
 	StartNS int64            `json:"start_monotonic_ns"`
-	// NS is the length of the wait, or a bound of it if Bound says so. The length lies between LeastNS and MostNS.
-	// MostNS is null if the wait can be longer than the part that samples saw.
+	// NS is the length of the wait. It is a lower or upper bound if Bound says so. The true length lies between
+	// LeastNS and MostNS. MostNS is null if the wait may have begun before samples saw it.
 	NS         int64     `json:"ns"`
 	Bound      gvl.Bound `json:"bound"`
 	LeastNS    int64     `json:"least_ns"`
@@ -114,8 +114,8 @@ type StatWait struct {
 	InProgress bool      `json:"in_progress"`
 	// Before is what the thread did before it waited. It is null if that was not seen.
 	Before *StatBefore `json:"before"`
-	// Method is the code in which the thread waited, as in "Report#build → JSON.generate". It comes from the stack
-	// with which the wait ended (Wait.Stack). It is "" if that is not known.
+	// Method is the code in which the thread waited, as in "Report#build → JSON.generate". It comes from the stack at
+	// the end of the wait (Wait.Stack). It is "" if it is not known.
 	Method string `json:"method"`
 	// Exact and the rest are as in gvl.Wait.
 	Exact       bool             `json:"exact"`
@@ -142,8 +142,8 @@ type StatNative struct {
 	TID   int32  `json:"tid"`
 	Name  string `json:"name"`
 	CPUNS int64  `json:"cpu_ns"`
-	// Taken is how many of its C stacks were taken while it ran, and Ran where, the most frequent first. Ran is null if
-	// none were taken.
+	// Taken is how many C stacks of the thread were taken while it ran. Ran lists where they were taken, the most
+	// frequent place first. Ran is null if none were taken.
 	Taken int         `json:"taken"`
 	Ran   []StatAlone `json:"ran"`
 }
@@ -169,7 +169,7 @@ func (s *Stat) Sampled() {
 	}
 }
 
-// Ago returns how long ago something ended, for text before its title: "12 s ago: ". It is empty for an active
+// Ago returns how long ago something ended, as text to put before its title: "12 s ago: ". It is empty for an active
 // finding.
 func Ago(agoNS int64) string {
 	if agoNS == 0 {

@@ -8,8 +8,9 @@ type DumpNative struct {
 	Frames []DumpNativeFrame `json:"frames"`
 	// Missing says why frames are missing. It is null if none are.
 	Missing *string `json:"missing"`
-	// Kernel says what the kernel does for the thread, if it cannot be interrupted or is in a call on files. It is null
-	// if the system call says all, or if it is not known. KernelMissing says why not. It is null if nothing is missing.
+	// Kernel describes what the kernel does for the thread, if it cannot be interrupted or is in a call on files. It
+	// is null if the name of the system call is enough, or if it is not known. KernelMissing says why it is not known.
+	// It is null if nothing is missing.
 	Kernel        *string `json:"kernel"`
 	KernelMissing *string `json:"kernel_missing"`
 }
@@ -20,8 +21,8 @@ type DumpNativeFrame struct {
 	Name    *string `json:"name"`
 	Library string  `json:"library"`
 	Path    string  `json:"path"`
-	// BuildID is the linker's id of the file, or null. Offset is where in the file the function goes on, and Function
-	// where it begins, which is null if unknown. Another tool can find the name by these.
+	// BuildID is the linker's id of the file, or null. Offset is where in the file the function continues. Function is
+	// where it begins, or null if unknown. Another tool can find the function's name with these.
 	BuildID  *string `json:"build_id"`
 	Offset   uint64  `json:"offset"`
 	Function *uint64 `json:"function"`
@@ -68,11 +69,12 @@ func NativeFrames(list []DumpNativeFrame) []sampler.NativeFrame {
 // StatNativeWait is a place in C code where blocked threads waited, each time for a second or more.
 type StatNativeWait struct {
 	// Place is the innermost Ruby frame. It is null if its name is not known. Chain has the names of the C functions
-	// below it, outermost first. Functions without a name are left out. Frames has all functions, innermost first.
+	// that it called, outermost first. It leaves out functions without a name. Frames has all functions, innermost
+	// first.
 	Place  *string           `json:"place"`
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`
-	// NS is for how long threads were seen there, a lower bound. Stays counts how often a thread stayed there, and
+	// NS is how long threads were seen there, in ns, a lower bound. Stays counts how often a thread stayed there, and
 	// Threads how many threads did.
 	NS      int64 `json:"ns"`
 	Stays   int   `json:"stays"`
@@ -95,8 +97,8 @@ type StatNativeReads struct {
 
 // StatRunningReads counts the C stacks of running threads that were taken.
 type StatRunningReads struct {
-	// Read counts the stacks that fit Ruby's frames, and Refused the ones that do not. Short counts the stacks that
-	// were not copied far enough to compare them. Lost counts the stacks that could not be copied or named.
+	// Read counts the stacks that fit Ruby's frames. Refused counts the stacks that do not fit. Short counts the
+	// stacks whose copy is too short to compare them. Lost counts the stacks that could not be copied or named.
 	Read    uint64 `json:"read"`
 	Refused uint64 `json:"refused"`
 	Short   uint64 `json:"short"`

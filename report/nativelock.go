@@ -14,8 +14,8 @@ type DumpNativeLock struct {
 	Library  *string `json:"library"`
 	// State says who holds the lock: held, lost, inherited or unknown.
 	State string `json:"state"`
-	// OwnerTID is the thread that the lock names, in the target's PID namespace, and Holder the same if Ruby knows the
-	// thread. ForkedBy is the process that the lock is inherited from. Each is null if there is none.
+	// OwnerTID is the thread that the lock names, in the target's PID namespace. Holder is the same thread if Ruby
+	// knows it. ForkedBy is the process from which the lock was inherited. Each is null if there is none.
 	OwnerTID *int32            `json:"owner_tid"`
 	Holder   *sampler.ThreadID `json:"holder"`
 	ForkedBy *int32            `json:"forked_by"`

@@ -12,8 +12,8 @@ import (
 
 // StatQuality is the basis of the figures of a window.
 type StatQuality struct {
-	// ApartNS is the mean time between two samples while the process worked. It is zero if changes are known without
-	// samples. StacksApartNS is the same for readings of stacks. It is zero if there was none.
+	// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if changes are known
+	// without samples. StacksApartNS is the same for readings of stacks. It is zero if stacks were never read.
 	ApartNS       int64 `json:"apart_ns"`
 	StacksApartNS int64 `json:"stacks_apart_ns"`
 	// Lacks gives, for each kind of figure, the reason why its figures are null. The reason is null if the figures
@@ -113,7 +113,7 @@ func (g StatGVL) MarshalJSON() ([]byte, error) {
 }
 
 // MarshalJSON writes null for sampled times below their least quality, and for all figures that were not read. Counts
-// come from Ruby and are always written if they were read.
+// come from Ruby and are written whenever they were read.
 func (g StatGC) MarshalJSON() ([]byte, error) {
 	type plain StatGC
 	sampled := nulls{"ns", "share", "phase_ns"}
@@ -188,8 +188,8 @@ func (g LineGC) MarshalJSON() ([]byte, error) {
 // nulls are keys of figures that can be null.
 type nulls []string
 
-// withNulls writes a struct as JSON, with the figures of some keys at its end. They are null unless told reports
-// otherwise. If told is nil, all of them are null.
+// withNulls writes a struct as JSON, with the figures of some keys at its end. A figure is null unless told returns
+// true for its key. If told is nil, all of them are null.
 func withNulls(v any, keys nulls, told func(key string) bool) ([]byte, error) {
 	x := reflect.ValueOf(v)
 	fields := make(map[string]any)

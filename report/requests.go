@@ -5,18 +5,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatRequests describes the requests and jobs that were seen in the window. Those shorter than the time between two
-// readings of stacks may be missing. So no figure is the number of requests served.
+// StatRequests describes the requests and jobs that were seen in the window. Requests that are shorter than the time
+// between two readings of stacks may be missing. So no figure is the number of requests served.
 type StatRequests struct {
-	// Endpoints begins with the endpoint whose threads took the most time, and ends with the sum of all beyond the
-	// limits. It has at most maxStatEndpoints entries. Running are the requests in progress at the end, the oldest
-	// first, at most maxStatRunning.
+	// Endpoints begins with the endpoint whose threads took the most time. If there are more than maxStatEndpoints,
+	// the last entry is the sum of all others. Running are the requests in progress at the end, the oldest first, at
+	// most maxStatRunning.
 	Endpoints []StatEndpoint `json:"endpoints"`
 	Running   []StatRequest  `json:"running"`
 	// AtLeast is StatEndpoint.AtLeast for all endpoints together.
 	AtLeast bool `json:"at_least"`
 	// NotListed is the number of entries left out of both lists. LeftOut is the number of requests and jobs that were
-	// not followed singly, because more than maxOpenRequests were in progress. Their time is in the endpoint with
+	// not followed one by one, because more than maxOpenRequests were in progress. Their time is in the endpoint with
 	// Other.
 	NotListed int    `json:"not_listed"`
 	LeftOut   uint64 `json:"left_out"`
@@ -30,8 +30,8 @@ type StatFibers struct {
 	// Waiting is the number of known fibers, Requests how many of them waited for a request or a job.
 	Waiting  int `json:"waiting"`
 	Requests int `json:"requests"`
-	// AgeNS is how long ago the first fiber was read. LookNS is how long it took to read all of them. Cut is set if
-	// there may be more fibers.
+	// AgeNS is how long ago the first fiber was read, in ns. LookNS is how long it took to read all of them. Cut is
+	// set if there may be more fibers.
 	AgeNS  int64 `json:"age_ns"`
 	LookNS int64 `json:"look_ns"`
 	Cut    bool  `json:"cut"`
@@ -39,36 +39,38 @@ type StatFibers struct {
 
 // StatEndpoint is a route or a job class in the window.
 type StatEndpoint struct {
-	// Kind is "request" or "job", or "none" for the sum of all endpoints beyond the limits (Other). Endpoint is null
-	// if the route is not known.
+	// Kind is "request" or "job". It is "none" for the sum of all endpoints that are not listed (Other). Endpoint is
+	// null if the route is not known.
 	Kind     string  `json:"kind"`
 	Endpoint *string `json:"endpoint"`
 	Other    bool    `json:"other"`
-	// Ended is the number that were seen to end, Running the number in progress. PerSecond is Ended divided by the
-	// length of the window.
+	// Ended is the number of requests that were seen to end. Running is the number in progress. PerSecond is Ended
+	// divided by the length of the window.
 	Ended     int     `json:"ended"`
 	Running   int     `json:"running"`
 	PerSecond float64 `json:"per_second"`
 	// AtLeast is true if too many requests were missed. Then Ended and PerSecond are lower bounds, and the quantiles
 	// are only of the requests that were seen.
 	AtLeast bool `json:"at_least"`
-	// Measured is how many were seen to begin and to end: the quantiles are theirs. LongestNS is the longest of all. It
-	// is a lower bound if LongestAtLeast is set, because that request goes on or one of its ends was not seen.
+	// Measured is how many requests were seen both to begin and to end. The quantiles are computed from these.
+	// LongestNS is the longest of all requests. It is a lower bound if LongestAtLeast is set. Then the request has not
+	// ended, or one of its ends was not seen.
 	Measured int64 `json:"measured"`
 	P50NS    int64 `json:"p50_ns"`
 	P95NS    int64 `json:"p95_ns"`
 	P99NS    int64 `json:"p99_ns"`
 	MaxNS    int64 `json:"max_ns"`
-	// UncertaintyNS is how much each of these lengths may be too long or too short. A request begins and ends between
-	// two readings of its stack.
+	// UncertaintyNS is how much too long or too short each of these lengths may be, in ns. A request begins and ends
+	// between two readings of its stack.
 	UncertaintyNS  int64 `json:"uncertainty_ns"`
 	LongestNS      int64 `json:"longest_ns"`
 	LongestAtLeast bool  `json:"longest_at_least"`
 	// Queued is how long the requests waited before a thread took them. It is null if no request says so.
 	Queued *StatQueued `json:"queued"`
-	// NS is the time of the threads by state. Peers is the time of io by peer. BlameNS is the time, thread·ns, that
-	// other threads waited for the GVL behind this endpoint. BlameShare is BlameNS divided by all waiting time.
-	// FiberNS is the time in which fibers waited for the endpoint's requests while no thread worked for them.
+	// NS is the time of the threads by state. Peers is the time of the state io by peer. BlameNS is how long other
+	// threads waited for the GVL while threads of this endpoint held it, in thread·ns. BlameShare is BlameNS divided
+	// by all waiting time. FiberNS is how long fibers waited for the endpoint's requests while no thread worked for
+	// them.
 	NS         StatStates     `json:"ns"`
 	FiberNS    int64          `json:"fiber_ns"`
 	Peers      []StatPeerTime `json:"peers"`
@@ -104,9 +106,9 @@ type StatPeerTime struct {
 type StatServing struct {
 	Kind     string  `json:"kind"`
 	Endpoint *string `json:"endpoint"`
-	// Number is unique within a run of ddtop. AgeNS is how long the request has been going on. With AtLeast it is a
-	// lower bound. Otherwise it may be off by UncertaintyNS, because the request began between two readings of its
-	// thread. QueuedNS is how long the request waited before it came to the thread, as a load balancer or its queue
+	// Number is unique within a run of ddtop. AgeNS is how long the request has been in progress. If AtLeast is set it
+	// is a lower bound. Otherwise it may be off by UncertaintyNS, because the request began between two readings of
+	// its thread. QueuedNS is how long the request waited before a thread took it, as a load balancer or its queue
 	// reports. It is null if not known.
 	Number        sampler.WorkNumber `json:"number"`
 	AgeNS         int64              `json:"age_ns"`
@@ -127,12 +129,12 @@ type StatServing struct {
 type StatRequest struct {
 	StatServing
 	Thread sampler.ThreadID `json:"thread"`
-	// State is what the thread does now. Words is the same with the peer. State is "" while the request is Suspended,
-	// because the thread then works for others.
+	// State is the present state of the thread. Words describes it with the peer. State is "" while the request is
+	// Suspended, because the thread then works for other requests.
 	State string `json:"state"`
 	Words string `json:"words"`
-	// Waits is set if the request is Suspended and a fiber waited for it when the fibers were last looked at.
-	// Statement and Exception are then that fiber's. FiberNS is how long fibers waited for the request while no thread
+	// Waits is set if the request is Suspended and a fiber waited for it when the fibers were last read. Then
+	// Statement and Exception belong to this fiber. FiberNS is how long fibers waited for the request while no thread
 	// worked for it.
 	Suspended bool           `json:"suspended"`
 	Waits     bool           `json:"waits"`

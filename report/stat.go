@@ -36,21 +36,21 @@ type Stat struct {
 	// Queues is nil if nothing of them was read.
 	Queues *StatQueues `json:"queues"`
 	// Capacity predicts what another number of threads would give. It is nil without a pool of threads that serve
-	// requests. Account leaves it empty; Measure fills it.
+	// requests. Account leaves it empty, and Measure sets it.
 	Capacity *StatCapacity `json:"capacity"`
 	Self     StatSelf      `json:"self"`
 	Pauses   StatPauses    `json:"pauses"`
-	// ThreadsGone is how many threads ended in the window, ThreadsOmitted how many of them are missing in Threads
+	// ThreadsGone is how many threads ended in the window. ThreadsOmitted is how many of these are missing in Threads
 	// because there were too many.
 	ThreadsGone    int `json:"threads_gone"`
 	ThreadsOmitted int `json:"threads_omitted"`
-	// Findings are what was wrong at some time in the window, Blame the code that made others wait, LongestWaits the
-	// longest single waits. Account leaves them and Requests empty; Measure fills them.
+	// Findings are the findings that were active at some time in the window. Blame is the code that made other threads
+	// wait. LongestWaits are the longest single waits. Account leaves these and Requests empty, and Measure sets them.
 	Findings     []StatFinding `json:"findings"`
 	Blame        StatBlame     `json:"blame"`
 	LongestWaits []StatWait    `json:"longest_waits"`
-	// NativeThreads are the process's threads that Ruby does not know (its timer thread, C libraries' pools), the
-	// busiest first. A caller that measures a live process fills them, and Exact and Source.
+	// NativeThreads are the process's threads that Ruby does not know (its timer thread, pools of C libraries), the
+	// busiest first. For a live process the caller sets this field, Exact and Source.
 	NativeThreads []StatNative `json:"native_threads"`
 	// NativeWaits are the C functions in which blocked threads waited for a second or more, the longest first.
 	// NativeReads is null if ddtop did not look for them.
@@ -67,11 +67,12 @@ type Stat struct {
 // StatSource says how ddtop learned what threads did: by "switches" of threads, or by "polling".
 type StatSource struct {
 	Kind string `json:"kind"`
-	// Why gives the reason if switches were asked for but were not followed, or not all the time. It is empty
+	// Why gives the reason if thread switches were asked for but were not followed, or not all the time. It is empty
 	// otherwise.
 	Why string `json:"why"`
-	// Records is how many intervals on a CPU were recorded. Lost is how many had no room. FailedWords is how many
-	// words of memory could not be read. KernelNS is how long the kernel took to make the records, in ns.
+	// Records is how many intervals on a CPU were recorded. Lost is how many were dropped because a buffer was full.
+	// FailedWords is how many words of memory could not be read. KernelNS is how long the kernel took to make the
+	// records, in ns.
 	Records     uint64 `json:"records"`
 	Lost        uint64 `json:"lost"`
 	FailedWords uint64 `json:"failed_words"`
@@ -94,18 +95,18 @@ type StatExact struct {
 
 // StatProbes describes the work of the probes of exact mode, and their cost.
 type StatProbes struct {
-	// Hits is how often a thread hit a probe. Records is how many hits made a record. Lost is how many records had no
-	// room.
+	// Hits is how often a thread hit a probe. Records is how many hits made a record. Lost is how many records were
+	// dropped because a buffer was full.
 	Hits    uint64 `json:"hits"`
 	Records uint64 `json:"records"`
 	Lost    uint64 `json:"lost"`
-	// CostNS estimates for how long the probes held up threads. CPUNS is the CPU time of the process in the same time.
-	// HitNS is the cost of a hit that makes no record.
+	// CostNS estimates how long the probes delayed threads, in ns. CPUNS is the CPU time of the process in the same
+	// time. HitNS is the cost of a hit that makes no record.
 	CostNS int64 `json:"cost_ns"`
 	CPUNS  int64 `json:"process_cpu_ns"`
 	HitNS  int64 `json:"hit_ns"`
-	// Agreed counts the holds for which sampling and the records name the same thread. Disagreed counts the other
-	// holds that sampling saw.
+	// Agreed counts the holds of the GVL for which sampling and the records name the same thread. Disagreed counts the
+	// other holds that sampling saw.
 	Agreed    uint64 `json:"agreed"`
 	Disagreed uint64 `json:"disagreed"`
 }
@@ -122,8 +123,8 @@ type StatRate struct {
 	Achieved float64 `json:"achieved"`
 }
 
-// StatGVL is the use of one ractor's GVL. HeldShare (0 to 1) is running + stalled + gc; WaitingMean is the mean number
-// of waiting threads, whatever the kind of waiting.
+// StatGVL is the use of one ractor's GVL. HeldShare (0 to 1) is running + stalled + gc. WaitingMean is the mean number
+// of threads that waited, for any reason.
 type StatGVL struct {
 	Ractor      sampler.RactorID `json:"ractor"`
 	HeldShare   float64          `json:"held_share"`
@@ -201,7 +202,7 @@ type StatNoCPU struct {
 	enough
 }
 
-// StatWaits describes waits for the GVL, from wanting it to getting it. A wait that goes on at the end counts with its
+// StatWaits describes waits for the GVL, from wanting it to getting it. A wait that has not ended counts with its
 // length so far. Quantiles come from a histogram with a resolution of 3 %. Bounds says which lengths are bounds.
 // AtLeast and AtMost say whether some are lower or upper bounds. ResolutionNS is the mean time between two samples.
 // Much shorter waits may be missed, but sums of waiting time are right on average. ResolutionNS is zero if every
@@ -222,8 +223,8 @@ type StatWaits struct {
 	HandoverNS int64 `json:"handover_ns"`
 	YieldNS    int64 `json:"yield_ns"`
 	CPUSlotNS  int64 `json:"cpu_slot_ns"`
-	// RunDelayNS is the part of the waiting in which the thread was runnable and had no CPU: the share of the operating
-	// system, not of the lock.
+	// RunDelayNS is the part of the waiting in which the thread was runnable without a CPU. The operating system
+	// causes this part, not the lock.
 	RunDelayNS int64 `json:"run_delay_ns"`
 	// AfterNS is the waiting time by the state of the thread before it waited. Unknown stands for waits before which
 	// the state was not seen. The figures add up to the waiting time.
@@ -251,8 +252,8 @@ func (w *StatWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w
 // Max is the length of the longest wait.
 func (w *StatWaits) Max() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
 
-// StatGC counts collections in the window. NS is sampled time inside the collector; RubyNS is Ruby's own figure in
-// process CPU time (3.1 and later, else 0).
+// StatGC counts collections in the window. NS is sampled time inside the collector. RubyNS is Ruby's own figure, in
+// CPU time of the process (3.1 and later, else 0).
 type StatGC struct {
 	Valid  bool   `json:"valid"`
 	Count  uint64 `json:"count"`
@@ -260,8 +261,8 @@ type StatGC struct {
 	Major  uint64 `json:"major"`
 	NS     int64  `json:"ns"`
 	RubyNS uint64 `json:"ruby_ns"`
-	// Allocated is the exact number of objects allocated in the window, by Ruby's counter. Moved is how many of the
-	// counted objects compaction moved; Allocated is without them.
+	// Allocated is the exact number of objects allocated in the window, by Ruby's counter. Moved is how many counted
+	// objects were only moved by compaction. Allocated does not include them.
 	Allocated          uint64  `json:"allocated"`
 	AllocatedPerSecond float64 `json:"allocated_per_second"`
 	Moved              uint64  `json:"moved"`
@@ -282,19 +283,19 @@ type StatGC struct {
 
 // StatProcess is the process's use of the machine in the window, by the kernel's counters.
 type StatProcess struct {
-	// SpanNS is the part of the window between the first and the last reading of the counters. All counters are of
-	// that time. SpanNS is zero if the window is too short.
+	// SpanNS is the part of the window between the first and the last reading of the counters. All counters refer to
+	// this part. SpanNS is zero if the window is too short for two readings.
 	SpanNS int64 `json:"span_ns"`
 	// UserNS and SystemNS are the two parts of CPUNS.
 	UserNS   int64 `json:"user_ns"`
 	SystemNS int64 `json:"system_ns"`
-	// Switches is how often a thread was given a CPU in SwitchesSpanNS. That is the part of the window between the
-	// first and the last reading of the counter, which is read once per second. SwitchesSpanNS is zero if the window
-	// is too short. A thread that ended counts up to some moment in the last second before its end.
+	// Switches is how often a thread was given a CPU in SwitchesSpanNS. SwitchesSpanNS is the part of the window
+	// between the first and the last reading of the counter, which is read once per second. It is zero if the window
+	// is too short. For a thread that has ended, the switches after its last reading are missing.
 	Switches       int64 `json:"context_switches"`
 	SwitchesSpanNS int64 `json:"switches_span_ns"`
-	// PSSBytes is the proportional memory as it was read last, up to ten seconds before the end. That is half a minute
-	// for fifty processes. It is zero if it is not known.
+	// PSSBytes is the proportional memory at its last reading. This was up to ten seconds before the end, or half a
+	// minute if fifty processes are read. It is zero if it is not known.
 	PSSBytes    int64 `json:"pss_bytes"`
 	CPUNS       int64 `json:"cpu_ns"`
 	ThrottledNS int64 `json:"throttled_ns"`
@@ -311,9 +312,9 @@ type StatProcess struct {
 	FrozenNS  int64 `json:"frozen_ns"`
 }
 
-// StatPressure is how long, in the window, tasks that were not idle stood still because they lacked a CPU, memory or
-// I/O: some tasks, or all of them. Source is a word of sampler.PressureSource: the tasks of the process's
-// cgroup or of the whole machine.
+// StatPressure is how long tasks that were not idle stood still in the window, because they lacked a CPU, memory or
+// I/O. It has a time for some tasks and a time for all of them. Source is a word of sampler.PressureSource. It names
+// whose tasks are meant: the process's cgroup or the whole machine.
 type StatPressure struct {
 	Source       string `json:"source"`
 	CPUSomeNS    int64  `json:"cpu_some_ns"`
@@ -327,25 +328,24 @@ type StatPressure struct {
 
 // StatSelf is ddtop's own cost in the window.
 type StatSelf struct {
-	// CPUNS is the CPU time in SpanNS. SpanNS is the part of the window between the first and the last reading of that
+	// CPUNS is the CPU time in SpanNS. SpanNS is the part of the window between the first and the last reading of this
 	// time. CPUNS is nil and SpanNS zero for a core file, and if the window is too short for two readings.
 	CPUNS       *int64 `json:"cpu_ns"`
 	SpanNS      int64  `json:"span_ns"`
 	MaxRSSBytes int64  `json:"max_rss_bytes"`
 	// Priority is the final priority of the sampling thread, a word of sampler.Priority. PriorityNote is a sentence
-	// about what this means for the figures, or why the priority is not higher. It is empty if there is nothing to
-	// say.
+	// about what this means for the figures, or why the priority is not higher. It is empty if neither matters.
 	Priority     string `json:"priority"`
 	PriorityNote string `json:"priority_note"`
-	// Overhead is the largest share of one CPU that ddtop was allowed to take. It is nil if there was no limit or it
-	// is not known. Halved is set if at the end half of that was in force because no CPU was free. Lowered is set if,
-	// at the end or before, rates were lower than asked for because of the limit.
+	// Overhead is the largest share of one CPU that ddtop was allowed to take. It is nil if there was no limit or if
+	// the limit is not known. Halved is set if only half of it was allowed at the end, because no CPU was free.
+	// Lowered is set if rates were lower than asked for at some time, because of the limit.
 	Overhead *float64 `json:"overhead"`
 	Halved   bool     `json:"halved"`
 	Lowered  bool     `json:"lowered"`
 	// OverheadMost is the share that ddtop was allowed to take if Overhead was not enough for the least quality. It is
-	// nil if Overhead was a fixed limit, or if it is not known. Extended is set if at the end more than Overhead was
-	// in force for this reason.
+	// nil if Overhead was a fixed limit, or if it is not known. Extended is set if ddtop was allowed more than
+	// Overhead at the end for this reason.
 	OverheadMost *float64 `json:"overhead_most"`
 	Extended     bool     `json:"extended"`
 }

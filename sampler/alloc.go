@@ -20,15 +20,16 @@ const (
 	AllocOthers = "(others)"
 )
 
-// AllocClasses is an estimate of what has been allocated by class since the attach. At certain instants ddtop looks at
-// the newest objects of the page that is being filled. It divides what the exact counter grew since the last instant
-// among the classes of these objects (docs/internals/gc.md#which-classes). All figures only grow, so the difference of
-// two AllocClasses is what happened between them. An AllocClasses does not change once it was delivered.
+// AllocClasses estimates how many objects of each class were allocated since the attach. At certain instants ddtop
+// reads the newest objects of the heap page that is being filled. It divides the growth of the exact counter since the
+// last instant among the classes of these objects (docs/internals/gc.md#which-classes). All figures only grow, so the
+// difference of two AllocClasses is what was allocated between them. An AllocClasses does not change after it was
+// delivered.
 type AllocClasses struct {
 	// Instants is the number of samples of new objects, Seen the number of objects in them.
 	Instants, Seen uint64
-	// Objects is the sum of all classes. Squares is the sum of the squares of the objects that each instant
-	// represents.
+	// Objects is the sum of all classes. Each instant stands for a number of objects. Squares is the sum of the
+	// squares of these numbers.
 	Objects, Squares float64
 	Classes          []AllocClass
 }
@@ -37,8 +38,9 @@ type AllocClasses struct {
 type AllocClass struct {
 	Name    string
 	Objects float64
-	// Squares is the sum of the squares of the class's part of each instant, Products the sum of its products with the
-	// whole.
+	// Squares and Products are for the error of a share. At each instant a class has a part of all new objects.
+	// Squares is the sum of the squares of these parts. Products is the sum of each part times all objects of its
+	// instant.
 	Squares, Products float64
 }
 
@@ -51,8 +53,8 @@ type AllocShare struct {
 	Error float64
 }
 
-// Since returns what was allocated by class since an earlier estimate, or since the attach if that is nil. The shares
-// are in no order. instants is the number of instants that they are estimated from.
+// Since returns what was allocated by class since an earlier estimate. It counts from the attach if earlier is nil.
+// The shares are in no order. instants is the number of instants that they are estimated from.
 func (a *AllocClasses) Since(earlier *AllocClasses) (shares []AllocShare, instants uint64) {
 	if a == nil {
 		return nil, 0

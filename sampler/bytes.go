@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. Entries past it are left out
-	// and counted, until a Keeper has removed others. Their frames and stacks get leftOutLabel.
+	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. Entries beyond it are left out
+	// and counted, until a Keeper has removed others. Frames and stacks that are left out get leftOutLabel.
 	MaxDictionaryBytes = 96 << 20
 	// mapSlack is the memory of a map, as a multiple of its entries. A map is between half and seven eighths full,
 	// and while it grows there are two.
@@ -22,15 +22,15 @@ const shares = 2
 func Share(limit, n int) int { return min(limit, shares*limit/max(n, 1)) }
 
 // Room is memory that the Dictionaries of several processes share. Each Dictionary has a part of its own that it can
-// always use. Beyond that, it may grow up to MaxDictionaryBytes while there is room. So a process with very many names
-// takes no memory from the parts of others.
+// always use. Beyond this part, it may grow up to MaxDictionaryBytes while there is room. So a process with very many
+// names takes no memory from the parts of others.
 type Room struct {
 	limit, part int64
 	held        atomic.Int64
 }
 
-// NewRoom returns a Room of the given size for the Dictionaries of at most n processes at a time. Together with the n
-// parts, the Dictionaries take at most twice that size.
+// NewRoom returns a Room for the Dictionaries of at most n processes at a time. Each Dictionary has an nth of bytes
+// for itself, and all share as much again. Together they take at most twice that size.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
 // NewDictionary returns an empty Dictionary that takes its memory from the room. It gives the memory back when it is
@@ -56,8 +56,8 @@ func (d *entries) takes(n int64) {
 // leftOutLabel is the label of the frame for all frames and stacks for which a Dictionary has no room.
 const leftOutLabel = "(left out: too many names)"
 
-// Bytes is the approximate memory of the entries, in bytes. It is at most MaxDictionaryBytes and the memory of the
-// frame leftOutLabel.
+// Bytes returns the approximate memory of the entries, in bytes. It is at most MaxDictionaryBytes plus the memory of
+// the frame leftOutLabel.
 func (d *Dictionary) Bytes() int64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -82,8 +82,8 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// costOf returns the memory of an entry of a size, with its names. An entry is in a page and, as the key, in a map. A
-// page's memory counts when the page is made, because it is freed only as a whole.
+// costOf returns the memory of an entry of a size, with its names. An entry is stored in a page, and also in a map as
+// its key. A page's memory counts when the page is made, because it is freed only as a whole.
 func costOf(size uintptr, names ...string) int64 {
 	bytes := int64(mapSlack * (size + unsafe.Sizeof(FrameID(0))))
 	for _, s := range names {

@@ -21,30 +21,30 @@ func (g GVLState) String() string {
 	return wordOf(g, "gone", "gone", "released", "queued", "chosen", "held")
 }
 
-// A Change is the moment at which a thread goes from one GVLState to another. It was recorded where it happened, not
-// found by repeated samples.
+// A Change is the moment at which a thread goes from one GVLState to another. It was recorded when it happened. It was
+// not found by comparing samples.
 type Change struct {
-	// AtNS is CLOCK_MONOTONIC in ns. For a live process AtNS and NoCPUNS are rounded to 100 ns, so that a recording is
-	// small and holds the same values.
+	// AtNS is CLOCK_MONOTONIC in ns. For a live process AtNS and NoCPUNS are rounded to 100 ns. So a recording is
+	// small, and holds the same values as were shown live.
 	AtNS int64
 	// Thread is 0 for a thread that no sample has listed, because it lived too short a time.
 	Thread ThreadID
 	// TID is the native thread's id in ddtop's own PID namespace.
 	TID   int32
 	State GVLState
-	// NoCPUNS is how long, in the state that ends now, the native thread was runnable and had no CPU, in ns. For a
-	// wait it is known only when the wait ends: the change that begins GVLChosen has 0, and the change that ends it
+	// NoCPUNS is how long the native thread was runnable without a CPU, in the state that ends now, in ns. For a wait
+	// it is known only when the wait ends. So the change that begins GVLChosen has 0, and the change that ends it
 	// includes the time in the queue.
 	NoCPUNS int64
 	// Stack is the thread's stack when it gets the GVL after a wait. The thread has had this stack since it gave the
-	// GVL away, because only the holder runs Ruby. If the thread has had the GVL already, Stack is what it runs at
-	// AtNS. Resumes is Stack without the C functions at its inner end: the code that goes on. Zero means not known.
+	// GVL away, because only the holder runs Ruby. If the thread already had the GVL, Stack is what it runs at AtNS.
+	// Resumes is Stack without the C functions at its inner end: the Ruby code that continues. Zero means not known.
 	// Both are known only for GVLHeld, and for some waits.
 	Stack, Resumes StackID
 	// Doubtful: since the thread's change before, others may have been missed.
 	Doubtful bool
-	// Doing is what the thread does in State from AtNS on, if the kernel reported it. A Change may bring only this,
-	// if the thread already was in State.
+	// Doing is what the thread does in State from AtNS on, if the kernel reported it. A Change may have only this, if
+	// the thread already was in State.
 	Doing Doing
 }
 
@@ -81,7 +81,8 @@ type Doing struct {
 	// Mutex is the address of the Mutex that the thread wants to lock. It is 0 if there is none.
 	Mutex uint64
 	// Work is the request that the thread works for from now on. Zero means none. Unfound is true if the thread has
-	// begun a request of which nothing else is known. Only DoingWorks has them, and nothing else.
+	// begun a request of which nothing else is known. A report has these only if Kind is DoingWorks, and then it has
+	// nothing else.
 	Work    WorkID
 	Unfound bool
 }
@@ -92,8 +93,8 @@ const MaxChanges = 1 << 16
 // Changes are all changes of the main ractor's GVL in an interval.
 type Changes struct {
 	// FromNS and ToNS are CLOCK_MONOTONIC in ns. List has all changes after FromNS up to and including ToNS. ToNS is
-	// the sample's TimeNS. FromNS is the time of the sample before, or later if changes were not known until then. In
-	// that case, unless Fresh is set, the states of the threads at FromNS are not known. Both are zero if no changes
+	// the sample's TimeNS. FromNS is the time of the previous sample, or later if changes became known only then. In
+	// that case the states of the threads at FromNS are not known, unless Fresh is set. Both are zero if no changes
 	// are known.
 	FromNS, ToNS int64
 	// Fresh is true if nothing is known of the time before FromNS. Then List begins with the state of each thread at

@@ -3,15 +3,15 @@ package sampler
 // MaxCPUUsers bounds the programs that a CPUUse names.
 const MaxCPUUsers = 3
 
-// CPUUse is which other processes used the machine's CPUs between two readings. It is read every few seconds while the
-// target lacks a CPU.
+// CPUUse lists the other processes that used the machine's CPUs between two readings. It is read every few seconds
+// while the target lacks a CPU.
 type CPUUse struct {
 	// FromNS and AtNS are when the two readings were taken, CLOCK_MONOTONIC in ns.
 	FromNS, AtNS int64
 	// CPUs is how many CPUs the machine has.
 	CPUs int64
-	// AllNS is the CPU time of all processes of the machine. UnseenNS is the part of it that belongs to no process
-	// that ddtop saw at both readings or at the second one: to one that has ended, or that ddtop may not see.
+	// AllNS is the CPU time of all processes of the machine, in ns. UnseenNS is the part of it that belongs to no
+	// listed process. The process has ended, or ddtop may not read it or saw it only at the first reading.
 	AllNS, UnseenNS int64
 	// OthersNS is the CPU time of all processes that ddtop saw, but the target and ddtop.
 	OthersNS int64

@@ -12,8 +12,8 @@ import (
 // FrameID names a Frame in a Dictionary; 0 means "no frame".
 type FrameID uint32
 
-// StackID names a stack in a Dictionary; 0 is the empty stack. A stack is a node of a trie: its innermost frame and the
-// stack of its caller.
+// StackID names a stack in a Dictionary. Zero is the empty stack. A stack is a node of a trie: its innermost frame and
+// the stack of its caller.
 type StackID uint32
 
 // Frame is one line of a backtrace, as Thread::Backtrace::Location describes it.
@@ -26,8 +26,8 @@ type Frame struct {
 	Path string
 	// AbsolutePath is the real path. It is empty if Ruby's is nil (eval, <internal:…>).
 	AbsolutePath string
-	// Line is the executed line. It is 0 if Ruby's is 0. If it could not be known it is FirstLine, and Uncertain is
-	// set. It may be negative, because eval accepts any number.
+	// Line is the line that is executed. It is 0 if Ruby itself reports 0. If the line could not be read, it is
+	// FirstLine, and Uncertain is set. It may be negative, because eval accepts any number.
 	Line int32
 	// FirstLine is the line where the method or block begins. It is zero for C functions.
 	FirstLine int32
@@ -52,8 +52,8 @@ type ThreadInfo struct {
 	// Name is Thread#name as valid UTF-8; "" when the thread has none (HasName distinguishes nil from "").
 	Name    string
 	HasName bool
-	// Twin is the number of the thread among the threads of its name, from 1 on, in the order of their appearance.
-	// Zero means that no other thread has had the name. The Dictionary sets it.
+	// Twin is the number of the thread among the threads with the same name, from 1 on, in the order of their
+	// appearance. Zero means that no other thread has had the name. The Dictionary sets it.
 	Twin   uint32
 	Main   bool
 	Ractor RactorID
@@ -97,13 +97,13 @@ const (
 // Peer is the other end of a descriptor.
 type Peer struct {
 	Kind PeerKind
-	// Remote is address:port of a socket's other end, or a unix socket's path; Local is this end (a listener's
-	// address).
+	// Remote is the address:port of a socket's other end, or the path of a unix socket. Local is the address of this
+	// end, for example a listener's.
 	Remote, Local string
 	// Service is the well-known name of the port (PostgreSQL, Redis …); "" when there is none.
 	Service string
-	// Process is the program that listens at the other end of a connection within the machine, "ruby (pid 12)", by
-	// ddtop's own PID namespace. It is empty if not known.
+	// Process is the program that listens at the other end of a connection within the machine, "ruby (pid 12)". The
+	// pid counts in ddtop's own PID namespace. Process is empty if it is not known.
 	Process string
 	// Path is a file's path, or the text of the /proc/PID/fd link if there is none (pipe:[123]).
 	Path string
@@ -115,12 +115,12 @@ type stackNode struct {
 	depth  uint32
 }
 
-// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine may write while any number read.
-// An ID keeps its meaning while the Dictionary lives, and is never given again. An ID whose entry was evicted means
-// nothing (see Keeper). Requests and texts are also evicted when there are many newer ones. Names are cut as CutName
-// does. All entries together take at most MaxDictionaryBytes.
+// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine may write while any number
+// read. An ID keeps its meaning while the Dictionary lives, and is never given to another entry. An ID whose entry was
+// evicted means nothing (see Keeper). Requests and texts are also evicted when there are many newer ones. Names are
+// cut as CutName does. All entries together take at most MaxDictionaryBytes.
 //
-// What it hands out can be made to hide names: see Hide and Filtered.
+// A Dictionary can hide names in what it returns: see Hide and Filtered.
 type Dictionary struct {
 	*entries
 	names Filter                 // removes names for good; nil if nothing is removed
@@ -151,8 +151,8 @@ type entries struct {
 	bytes, maxBytes int64
 	// told is the memory of the requests and texts added since the last eviction of requests and texts.
 	told int64
-	// room is memory shared with other Dictionaries. It is nil if these entries share none. shared is what they take of
-	// it, in bytes.
+	// room is memory shared with other Dictionaries. It is nil if these entries share none. shared is how much of it
+	// these entries take, in bytes.
 	room       *Room
 	shared     *atomic.Int64
 	leftOut    StackID
@@ -206,7 +206,7 @@ func (d *Dictionary) filter() Filter {
 }
 
 // View returns a Dictionary of the same entries that hides what this one hides now. A later call of Hide on this one
-// does not change the view. So a file's names are hidden, or not, as decided when the file was begun.
+// does not change the view. So a file that was begun with hidden names keeps them hidden, and the other way round.
 func (d *Dictionary) View() *Dictionary {
 	v := &Dictionary{entries: d.entries, names: d.names, own: d.own, marks: d.marks}
 	v.hide.Store(d.hide.Load())
@@ -218,15 +218,15 @@ func (d *Dictionary) Filtered(f Filter) *Dictionary {
 	return &Dictionary{entries: d.entries, names: f, own: d.own, marks: d.marks}
 }
 
-// Judged returns a Dictionary of the same entries whose Frame first applies judge, which decides the Origin. The
-// stored entries do not change.
+// Judged returns a Dictionary of the same entries. Its Frame method passes each frame through judge, which decides the
+// Origin. The stored entries do not change.
 func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
 	v := d.View()
 	v.own = judge
 	return v
 }
 
-// InternFrame returns f's ID, giving it one at its first sight. If there is no room it returns the ID of the frame
+// InternFrame returns f's ID. It gives f an ID at the first call. If there is no room it returns the ID of the frame
 // leftOutLabel.
 func (d *Dictionary) InternFrame(f Frame) FrameID {
 	f.Label, f.Name = CutName(templateLabel(f.Label, f.Path)), CutName(f.Name)
@@ -242,7 +242,7 @@ func (d *Dictionary) InternFrame(f Frame) FrameID {
 }
 
 // InternStack returns the ID of the stack in which caller called frame. If there is no room for it, or was none for
-// its caller, InternStack returns the stack of the frame leftOutLabel alone.
+// caller, it returns the stack that consists of the frame leftOutLabel.
 func (d *Dictionary) InternStack(caller StackID, frame FrameID) StackID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -288,8 +288,8 @@ func (d *Dictionary) InternPeer(p Peer) PeerID {
 	return internIn(d.entries, &d.peers, p, false)
 }
 
-// internIn returns the ID of a table's entry, giving it one at its first sight. It returns zero if there is no room,
-// unless always is set, or if all IDs were given.
+// internIn returns the ID of a table's entry. It gives the entry an ID at the first call. It returns zero if all IDs
+// were given, or if there is no room and always is false.
 func internIn[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T, always bool) ID {
 	now := Generation(d.generation.Load())
 	if id := t.Find(v, now); id != 0 {
@@ -426,8 +426,8 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	return t, ok
 }
 
-// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and what LeftOut
-// returns. Held and HeldPeers say how many there still are.
+// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and the result of
+// LeftOut. Held and HeldPeers return how many frames, stacks and peers are still there.
 func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -11,15 +11,16 @@ type Fiber struct {
 	// Number is the fiber's while it is followed from sample to sample; 0 in a dump.
 	Number FiberNumber
 	Thread ThreadID
-	// Stack is the place where it gave the thread up. It is zero if that could not be read, or if it was never
-	// resumed.
+	// Stack is where the fiber gave the thread up. It is zero if this stack could not be read, or if the fiber was
+	// never resumed.
 	Stack StackID
 	// Created: it was never resumed yet.
 	Created bool
 	// AtNS is when it was read, CLOCK_MONOTONIC in ns. It is zero in a dump.
 	AtNS int64
-	// Serving is what the fiber waits for, by its own frames. If the fiber is followed, a request or job counts for one
-	// fiber or thread only. An Enumerator's fiber, and a helper that is given the request, have no Work.
+	// Serving is what the fiber waits for, as its own frames show. In a followed process, each request or job counts
+	// for one fiber or thread only. The fiber of an Enumerator has no Work, and neither has a helper that is given the
+	// request.
 	Serving Serving
 }
 
@@ -27,11 +28,11 @@ type Fiber struct {
 // of their numbers.
 type Fibers struct {
 	List []Fiber
-	// Cut is true if there may be other fibers: the heap is larger than the searched part, there are more fibers than
-	// the limit, or some known fibers could not be read.
+	// Cut is true if there may be other fibers. Then the heap is larger than the searched part, there are more fibers
+	// than the limit, or some known fibers could not be read.
 	Cut bool
-	// AtNS is the time of the sample of Serving's requests. In a sample it is the time when the first fiber was read.
-	// CLOCK_MONOTONIC in ns.
+	// AtNS is the time to which the requests in Serving belong. In a sample it is the time when the first fiber was
+	// read. It is CLOCK_MONOTONIC in ns.
 	AtNS int64
 	// ReadNS is how long it took to find or read all of them, in ns. They are not of one instant.
 	ReadNS int64

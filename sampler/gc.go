@@ -1,7 +1,8 @@
 package sampler
 
-// The bits of GC.Reason and GCDetail.NextMajor: GPR_FLAG_… in Ruby, the same on every release
-// (docs/internals/gc.md#reasons). Several can be set; Ruby's own words for them take the first of those below.
+// The bits of GC.Reason and GCDetail.NextMajor. They are GPR_FLAG_… in Ruby, the same on every release
+// (docs/internals/gc.md#reasons). Several bits can be set. Ruby's own word for a reason is the word of the first bit
+// in this order.
 const (
 	GCMajorByNoFree    = 0x01
 	GCMajorByOldGen    = 0x02
@@ -30,13 +31,13 @@ var gcMajorWords = [...]gcWord{{GCMajorByNoFree, "nofree"}, {GCMajorByOldGen, "o
 var gcTriggerWords = [...]gcWord{{GCByNewObject, "newobj"}, {GCByMalloc, "malloc"}, {GCByMethod, "method"},
 	{GCByCAPI, "capi"}, {GCByStress, "stress"}}
 
-// GCMajorBy says why a cycle is a major one, in the word of GC.latest_gc_info(:major_by): nofree, oldgen, shady, force,
-// oldmalloc; "" for a minor one.
+// GCMajorBy returns why a cycle is a major one, in the words of GC.latest_gc_info(:major_by): nofree, oldgen, shady,
+// force, oldmalloc. It returns "" for a minor cycle.
 func GCMajorBy(reason uint32) string { return firstWord(gcMajorWords[:], reason) }
 
-// GCTrigger says what started a cycle, in the word of GC.latest_gc_info(:gc_by): newobj (no free slot), malloc (the
-// limit of malloc'ed bytes), method (GC.start, GC.compact), capi, stress; "" before the first cycle. From 3.4 on Ruby
-// says method for capi too, and under GC.stress newobj (docs/internals/gc.md#reasons).
+// GCTrigger returns what started a cycle, in the words of GC.latest_gc_info(:gc_by): newobj (no free slot), malloc
+// (the limit of malloc'ed bytes), method (GC.start, GC.compact), capi, stress. It returns "" before the first cycle.
+// From 3.4 on Ruby also says method for capi, and newobj under GC.stress (docs/internals/gc.md#reasons).
 func GCTrigger(reason uint32) string { return firstWord(gcTriggerWords[:], reason) }
 
 func firstWord(words []gcWord, bits uint32) string {
@@ -60,45 +61,46 @@ const GCUnknown = -1
 // MaxGCHeaps bounds the heaps of a GCDetail: 1 up to 3.1, 5 up to 4.0, 12 in Ruby's development branch.
 const MaxGCHeaps = 16
 
-// GCDetail holds the figures of GC.stat, GC.stat_heap and GC.latest_gc_info, read at a low rate: ten times a second,
-// and soon after a cycle began. All counters but those named as levels only grow. A figure that the release does not
-// keep is GCUnknown.
+// GCDetail holds the figures of GC.stat, GC.stat_heap and GC.latest_gc_info. They are read ten times a second, and
+// soon after a cycle began. Counters only grow. Figures that are called levels can also fall. A figure that the
+// release does not keep is GCUnknown.
 type GCDetail struct {
 	// AtNS is when it was read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	AtNS int64
 	// NextMajor holds the bits that will make the next cycle a major one (need_major_by). It is zero if there is none.
 	NextMajor uint32
-	// Disabled is GC.disable, Stress is GC.stress. Incremental is true during a marking in steps. Compacting is true
-	// if the cycle compacts. Measuring is true if Ruby counts GC time (GC.measure_total_time, 3.1 and later).
+	// Disabled is set by GC.disable, and Stress by GC.stress. Incremental is true while the collector marks in steps.
+	// Compacting is true if the cycle compacts. Measuring is true if Ruby counts GC time (GC.measure_total_time, 3.1
+	// and later).
 	Disabled, Stress, Incremental, Compacting, Measuring bool
-	// Uncounted: objects made by inlined code are in no counter (ZJIT of 4.1), so allocations and slots are wrong, as
-	// in GC.stat itself.
+	// Uncounted means that objects made by inlined code are in no counter (ZJIT of 4.1). Allocations and slots are
+	// then too low, as in GC.stat itself.
 	Uncounted bool
-	// MovesCounted: each object that a compaction moves counts as freed and as allocated
-	// (3.4 and later: docs/internals/gc.md#counting-allocations).
+	// MovesCounted means that each object that a compaction moves counts as freed and as allocated (3.4 and later:
+	// docs/internals/gc.md#counting-allocations).
 	MovesCounted bool
 	// Compactions is compact_count, Moved the objects moved by them.
 	Compactions, Moved int64
-	// MarkingNS and SweepingNS are Ruby's own times, 3.3 and later, in CPU time of the process
-	// (docs/internals/gc.md#time).
+	// MarkingNS and SweepingNS are Ruby's own times for these phases, in ns of the process's CPU time. Ruby has them
+	// from 3.3 on (docs/internals/gc.md#time).
 	MarkingNS, SweepingNS int64
-	// Allocated and Freed are objects since the process started. Live (a level) counts all objects that are not swept
-	// yet. Marked (a level) is what survived the last marking, the true size of the live set.
+	// Allocated and Freed count objects since the process started. Live (a level) counts all objects that are not
+	// swept yet. Marked (a level) counts the objects that survived the last marking, the true size of the live set.
 	Allocated, Freed, Live, Marked int64
 	// AvailableSlots, FreeSlots and FinalSlots are levels: the slots of all pages, the free ones, and the ones that
 	// wait for a finalizer.
 	AvailableSlots, FreeSlots, FinalSlots int64
 	// AllocatedPages, EdenPages, TombPages and EmptyPages are levels; PagesMade and PagesFreed count.
 	AllocatedPages, EdenPages, TombPages, EmptyPages, PagesMade, PagesFreed int64
-	// AllocatablePages (up to 3.3), AllocatableSlots (3.4, 4.0) or AllocatableBytes (later) say by how much the heap
-	// may still grow before the next collection. Levels.
+	// AllocatablePages (up to 3.3), AllocatableSlots (3.4, 4.0) or AllocatableBytes (later) are levels. They are how
+	// much the heap may still grow before the next collection.
 	AllocatablePages, AllocatableSlots, AllocatableBytes int64
-	// MallocIncrease is the malloc'ed less the freed bytes since the last cycle. A collection starts when it reaches
-	// MallocLimit. The Old pair is the same for the next major one. From 4.0 on the increase lags by up to 8 KiB per
-	// native thread.
+	// MallocIncrease is the number of malloc'ed bytes less the freed bytes since the last cycle. A collection starts
+	// when it reaches MallocLimit. OldMallocIncrease and OldMallocLimit are the same for the next major collection.
+	// From 4.0 on the increase lags by up to 8 KiB per native thread.
 	MallocIncrease, MallocLimit, OldMallocIncrease, OldMallocLimit int64
-	// OldObjects and Unprotected (objects without a write barrier that are remembered) are levels; at their limits the
-	// next cycle is a major one.
+	// OldObjects and Unprotected (remembered objects without a write barrier) are levels. If one reaches its limit,
+	// the next cycle is a major one.
 	OldObjects, OldObjectsLimit, Unprotected, UnprotectedLimit int64
 	// WeakReferences and RetainedWeakReferences are of the last cycle (3.3 and later).
 	WeakReferences, RetainedWeakReferences int64
@@ -109,13 +111,13 @@ type GCDetail struct {
 
 // GCHeap is one heap of slots of one size.
 type GCHeap struct {
-	// SlotSize is in bytes. The slots and pages in use, and the ones that can be given back (Tomb, up to 3.3), are
-	// levels.
+	// SlotSize is in bytes. The other fields are levels: slots and pages in use, and those that can be given back
+	// (Tomb, up to 3.3).
 	SlotSize, Slots, Pages, TombSlots, TombPages int64
 	// Allocated, Freed and Final are objects of this size, 3.3 (Final: 3.4) and later.
 	Allocated, Freed, Final int64
-	// AllocatablePages is how many pages it may still add, up to 3.3. PagesMade and PagesFreed count pages (3.2 and
-	// later).
+	// AllocatablePages is how many pages this size of slots may still add, up to 3.3. PagesMade and PagesFreed count
+	// pages (3.2 and later).
 	AllocatablePages, PagesMade, PagesFreed int64
 	// ForcedMajor and ForcedFinish count the major cycles and the ends of incremental markings forced by this heap.
 	ForcedMajor, ForcedFinish int64
@@ -143,8 +145,8 @@ func (h *GCHeap) Fields() [13]*int64 {
 		&h.AllocatablePages, &h.PagesMade, &h.PagesFreed, &h.ForcedMajor, &h.ForcedFinish}
 }
 
-// AllocPair is what was allocated in the few µs before one thread's frames were read: the object counter was read
-// twice, and then the frames, in the same system call. Over many samples the sums are in proportion to what each stack
+// AllocPair is the number of objects allocated in the few µs before one thread's frames were read. One system call
+// reads the object counter twice, and then the frames. Over many samples the sums are in proportion to what each stack
 // allocates, whatever the rate of sampling (docs/internals/gc.md#who-allocates).
 type AllocPair struct {
 	// Thread held the GVL then. Charge its Stack in the same Sample. It is zero if no thread held it.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Relative is a process that a Group has met, whether it is sampled or not. PID and StartTicks name it forever; a
-// program that replaced another one in the same process (exec) is a Relative of its own.
+// Relative is a process that a Group has met, whether it is sampled or not. PID and StartTicks identify it even after
+// its end. After an exec, the new program in the same process is a Relative of its own.
 type Relative struct {
 	PID, Parent int
 	StartTicks  uint64
@@ -30,20 +30,20 @@ type Relative struct {
 
 // Group is a set of processes, each with its Source. It may grow while it is followed.
 type Group interface {
-	// Follow hands each process's Source to join once, those known at the start first, until ctx ends (nil) or no
-	// process is left (ErrEnded). join must not wait for the Source to end. The Sources belong to the Group. The
-	// receiver runs a Source, and calls Done when it is finished with it.
+	// Follow passes each process's Source to join once, beginning with the processes known at the start. It returns
+	// nil when ctx ends, and ErrEnded when no process is left. join must not wait for the Source to end. The Sources
+	// belong to the Group. The receiver runs a Source, and calls Done when it is finished with it.
 	Follow(ctx context.Context, join func(Source)) error
 	// Done closes a Source; what was sampled stays.
 	Done(Source)
-	// Relatives returns the processes met so far, in the order they were found. Only the latest ended ones are kept.
-	// forgotten is the number of dropped ones.
+	// Relatives returns the processes met so far, in the order they were found. Of ended processes only the latest are
+	// kept. forgotten is the number of processes that were dropped.
 	Relatives() (list []Relative, forgotten int)
 }
 
-// FollowEach follows a group until ctx ends (nil) or no process is left (ErrEnded). join is called for one process at a
-// time. What it returns runs in a goroutine of its own, and the process is Done after that. all is closed when
-// everything has returned.
+// FollowEach follows a group. It returns nil when ctx ends, and ErrEnded when no process is left. It calls join for
+// one process at a time. The function that join returns runs in a goroutine of its own. When that function returns,
+// FollowEach calls Done for the process. all is closed when every such function has returned.
 func FollowEach(ctx context.Context, g Group, join func(Source) func()) (all <-chan struct{}, err error) {
 	var processes sync.WaitGroup
 	err = g.Follow(ctx, func(src Source) {

@@ -8,35 +8,35 @@ import (
 
 // Bounds of a HeapCount.
 const (
-	// MaxHeapWords bounds the words by which objects name their classes. Each class has one, and so has each object
-	// with a singleton class. Objects of further words are under AllocOthers.
+	// MaxHeapWords bounds the different class pointers of objects that are counted. Each class has one, and so has
+	// each object with a singleton class. Objects with further class pointers count as AllocOthers.
 	MaxHeapWords = 1 << 16
 	// MaxHeapClasses bounds the classes of a HeapCount. The smallest ones beyond it are under AllocOthers.
 	MaxHeapClasses = 4096
 )
 
-// HeapCount is what one pass over the pages of Ruby's heap found. The target ran on during the pass. So objects that
-// live for less than the pass can be counted or not, and all others are counted exactly.
+// HeapCount is the result of one pass over the pages of Ruby's heap. The target ran on during the pass. Objects that
+// lived only during a part of the pass may or may not be counted. All others are counted exactly.
 type HeapCount struct {
 	// BeganNS and EndedNS are the times of the pass, CLOCK_MONOTONIC in ns. CPUNS is the CPU time of ddtop, or zero if
 	// it was not measured.
 	BeganNS, EndedNS, CPUNS int64
-	// Pages counts the pages that were read, Skipped those that were given back or changed their place meanwhile. Cut
+	// Pages counts the pages that were read. Skipped counts pages that were freed or replaced during the pass. Cut
 	// means that the heap has more pages than a pass reads.
 	Pages, Skipped int
 	Cut            bool
 	// Repeated counts the passes that were thrown away because objects moved. Compacted means that they also moved
-	// during the last one: its figures can be wrong.
+	// during the last pass, whose figures can therefore be wrong.
 	Repeated  int
 	Compacted bool
 	// Collections and Majors count the collections before the pass. Marking means that one was in its marking phase.
 	Collections, Majors uint64
 	Marking             bool
-	// Objects, Dead and Free divide the slots: objects, objects that a collection found dead and did not sweep yet, and
-	// free slots.
+	// Objects, Dead and Free are the numbers of slots of three kinds: with an object, with an object that a collection
+	// found dead and did not sweep yet, and free.
 	Objects, Dead, Free uint64
 	// Types are the types of objects, as ObjectSpace.count_objects names them. Classes are their classes. Both begin
-	// with the one that has most bytes.
+	// with the entry that has the most bytes.
 	Types, Classes []HeapKind
 	// Sizes are the sizes of slots, from small to large.
 	Sizes []HeapSize
@@ -83,8 +83,7 @@ type HeapSize struct {
 	SlotSize      int
 	Pages         int
 	Slots, Filled uint64
-	// Fullness counts pages: empty ones, ones that are filled by less than a tenth, by less than a half, by less than
-	// nine tenths, and fuller ones.
+	// Fullness counts pages by how full they are: empty, below a tenth, below a half, below nine tenths, and fuller.
 	Fullness [5]int
 }
 

@@ -12,8 +12,8 @@ type HolderOptions struct {
 	MaxObjects, MaxBytes uint64
 	// Contents has the bytes of Strings compared with each other. They are not kept.
 	Contents bool
-	// Values has the first bytes of the largest and of equal Strings read into Graph.Values. It needs Contents. Package
-	// live sets it from its Options.
+	// Values has the first bytes of the largest Strings and of equal Strings read into Graph.Values. It needs
+	// Contents. Package live sets it from its Options.
 	Values bool
 	// Facts has Graph.Facts filled.
 	Facts bool
@@ -32,8 +32,8 @@ type HolderInfo struct {
 	Objects, References, Bytes uint64
 	// Skipped pages changed meanwhile. Unread is how many other pieces of memory could not be read.
 	Skipped, Unread int
-	// Cut means that the heap has more pages. Compacted means that objects moved meanwhile, so that much can be wrong.
-	// Repeated is how many copies were thrown away because of that.
+	// Cut means that the heap has more pages than were copied. Compacted means that objects moved meanwhile, so that
+	// much can be wrong. Repeated is how many copies were thrown away because objects moved.
 	Cut, Compacted bool
 	Repeated       int
 }

@@ -6,8 +6,8 @@ import "github.com/ddtop/ddtop/sampler/intern"
 type Generation = intern.Generation
 
 // Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
-// drop them when it changes. Otherwise they may hand out an ID whose entry was evicted: requests and texts one
-// generation later, all else some generations later.
+// drop them when it changes. Otherwise they may pass on an ID whose entry was evicted. Requests and texts can be
+// evicted one generation later, all other entries some generations later.
 func (d *Dictionary) Generation() Generation { return Generation(d.generation.Load()) }
 
 // Held returns how many frames and stacks there are that have not been evicted.
@@ -86,17 +86,17 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 const (
 	// keeperTurnNS is the length of a generation.
 	keeperTurnNS = 30e9
-	// keeperSpare is the number of generations that are kept beyond those that the history needs. One is for samples
-	// whose IDs were interned just before their generation began (a recording's block). One is for what is being shown
-	// while it leaves the history.
+	// keeperSpare is the number of generations that are kept in addition to those that the history needs. One is for
+	// samples whose IDs were interned just before their generation began (a recording's block). One is for samples
+	// that are still shown while they leave the history.
 	keeperSpare = 2
 )
 
-// Keeper removes from a Dictionary what the samples of a recent time do not refer to. So ddtop takes no more memory
-// the longer it watches a program that redefines methods, starts and ends threads, and always speaks to new peers.
+// Keeper removes the entries of a Dictionary that no recent sample refers to. So ddtop's memory does not grow while it
+// watches a program that redefines methods, starts and ends threads, and connects to new peers.
 //
-// What a sample refers to was interned in the sample's generation or just before, or was a thread's stack all along.
-// This holds if every caller that interns drops its IDs at each change of Generation.
+// Every entry that a sample refers to was interned in the sample's generation or just before, or is the stack that a
+// thread has kept. This holds if every caller that interns drops its IDs at each change of Generation.
 type Keeper struct {
 	dict   *Dictionary
 	keepNS int64

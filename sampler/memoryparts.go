@@ -13,8 +13,8 @@ const (
 
 // MemoryParts is what the memory of a process consists of, in bytes.
 type MemoryParts struct {
-	// RSS is the resident memory. PSS has only the process's part of memory that it shares with others, Private only
-	// memory that it does not share. Swap is what was swapped out.
+	// RSS is the resident memory. PSS counts memory shared with other processes only by this process's part of it.
+	// Private counts only memory that is not shared. Swap is the memory that was swapped out. All are in bytes.
 	RSS, PSS, Private, Swap uint64
 	// Parts add up to RSS. The largest comes first.
 	Parts  []MemoryPart
@@ -35,8 +35,8 @@ type MallocMemory struct {
 	Allocator string
 	// Arenas counts [heap] and the areas of 64 MiB of glibc.
 	Arenas int
-	// Bytes are resident in them, Free of these are in free blocks. Blocks in malloc's caches for quick
-	// reuse count as used. Free is nil if it is not known of all arenas.
+	// Bytes is the resident memory of the arenas. Free is the part of it in free blocks. Blocks in malloc's caches for
+	// quick reuse count as used. Free is nil if it is not known of all arenas.
 	Bytes uint64
 	Free  *uint64
 }
@@ -44,7 +44,8 @@ type MallocMemory struct {
 // CopiedMemory compares a forked process with its parent.
 type CopiedMemory struct {
 	Parent int
-	// Inherited is resident memory in private mappings that the parent has, too. Shared of it is still shared with
-	// other processes. Copied is at most so much as both have for themselves: what one of them wrote to since the fork.
+	// Inherited is resident memory in private mappings that the parent has, too. Shared is the part of it that is
+	// still shared with other processes. Copied is the part that parent and child both have a copy of, because one of
+	// them wrote to it since the fork. Copied is an upper bound. All are in bytes.
 	Inherited, Shared, Copied uint64
 }

@@ -3,15 +3,15 @@ package sampler
 import "unicode/utf8"
 
 const (
-	// MaxNameBytes is the most that a name has, in bytes: of a thread, method, class, file, peer or title, and of what
-	// is made of such names. It is what Linux takes for a path (PATH_MAX). Longer ones are cut, and end with CutMark.
+	// MaxNameBytes is the longest name, in bytes: of a thread, method, class, file, peer or title, and of labels made
+	// from such names. It is what Linux accepts for a path (PATH_MAX). Longer names are cut, and end with CutMark.
 	MaxNameBytes = 4096
 	// CutMark ends a name that was cut.
 	CutMark = "…"
 )
 
-// CutName returns a name of at most MaxNameBytes: a longer one is cut between two characters and ends with CutMark.
-// What it returns does not keep the memory of a longer one.
+// CutName returns a name of at most MaxNameBytes. It cuts a longer name between two characters and ends it with
+// CutMark. A cut name is a copy, so that it does not keep the memory of the longer name.
 func CutName(s string) string {
 	if len(s) <= MaxNameBytes {
 		return s

@@ -6,8 +6,9 @@ type NativeFrame struct {
 	Name string
 	// Library is what people call the file: libruby for libruby-3.1.so.3.1. Path is the file's path.
 	Library, Path string
-	// BuildID, Offset and Function say where to find the name elsewhere: the linker's id of the file, where in it the
-	// function goes on, and where the function begins. Function is zero if that is not known.
+	// BuildID, Offset and Function identify a function without a name, so that other tools can find its name. BuildID
+	// is the linker's id of the file. Offset is where in the file the function continues, and Function where it
+	// begins. Function is zero if it is not known.
 	BuildID          string
 	Offset, Function uint64
 }
@@ -18,8 +19,8 @@ type NativeStack struct {
 	Frames []NativeFrame
 	// Missing says in a few words why frames are missing. It is empty if none are.
 	Missing string
-	// Kernel says in words what the kernel does for the thread. It is empty if the system call says all, or if it is
-	// not known. KernelMissing then says why, if the words would help.
+	// Kernel describes what the kernel does for the thread. It is empty if the name of the system call is enough, or
+	// if it is not known. If a description would help and is not known, KernelMissing says why.
 	Kernel, KernelMissing string
 }
 

@@ -40,8 +40,8 @@ type NativeLock struct {
 	Function, Library string
 	State             LockState
 	// Owner is the TID in the mutex, in the process's PID namespace. It is zero for locks that have none. Holder is
-	// the owner if it is a thread of Ruby's. If the State is LockUnknown, it is the one thread in the function that
-	// locks. FromPID is zero unless the State is LockInherited.
+	// the owner if the owner is a Ruby thread. If the State is LockUnknown, Holder is the only thread inside the
+	// function that locks. FromPID is zero unless the State is LockInherited.
 	Owner   int32
 	Holder  ThreadID
 	FromPID int32

@@ -10,8 +10,8 @@ import (
 // MaxNativeRuns bounds Sample.Runs.
 const MaxNativeRuns = 4096
 
-// NativeRun is the stack of a thread at an instant at which it ran. The kernel's clock takes one 49 times a second on
-// each CPU.
+// NativeRun is the stack of a thread at an instant at which it ran. The kernel's clock records one 49 times a second
+// on each CPU.
 type NativeRun struct {
 	// AtNS is the instant, CLOCK_MONOTONIC in ns.
 	AtNS   int64
@@ -26,7 +26,8 @@ type NativeRun struct {
 // RunningCounts counts the stacks of running threads since they are taken.
 type RunningCounts struct {
 	// Read counts the stacks whose C functions fit Ruby's frames. Refused counts the stacks that do not fit, mostly
-	// because a call or a return was half done. Short counts the stacks whose copy does not reach the interpreter.
+	// because a call or a return was half done. Short counts the stacks whose copy ends before it reaches the
+	// interpreter.
 	Read, Refused, Short uint64
 	// Lost counts the stacks that could not be copied, or that got no name of Ruby's in time.
 	Lost uint64
@@ -37,8 +38,8 @@ type RunningCounts struct {
 }
 
 const (
-	// maxAlone bounds the threads that Ruby does not know whose stacks are kept, and maxAloneStacks the stacks of each.
-	// Of more, only their number is kept.
+	// maxAlone bounds the threads unknown to Ruby whose stacks are kept. maxAloneStacks bounds the stacks of each.
+	// Further ones are only counted.
 	maxAlone, maxAloneStacks = 256, 256
 )
 
@@ -101,7 +102,7 @@ func (w *NativeWatch) CountRunning(c RunningCounts, failed string) {
 }
 
 // Running returns how many stacks of running threads were taken and refused. failed says why none can be taken. It is
-// empty if they can, or if no caller has asked for them.
+// empty if stacks can be taken, or if no caller has asked for them.
 func (w *NativeWatch) Running() (c RunningCounts, failed string) {
 	if w == nil {
 		return c, ""

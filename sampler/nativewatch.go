@@ -24,14 +24,14 @@ type NativeStay struct {
 
 // NativeCounts counts the readings of native stacks since the attach.
 type NativeCounts struct {
-	// Read counts the stacks that were kept, and Cut how many of these lack their outer frames. Moved counts the
+	// Read counts the stacks that were kept. Cut counts the kept stacks that lack their outer frames. Moved counts the
 	// readings during which the thread ran. Refused counts the stacks that do not fit Ruby's frames.
 	Read, Cut, Moved, Refused uint64
 }
 
 // NativeWatch has the native stacks of threads that stay at one place for a second or more. A consumer of samples asks
-// for the threads that it wants, and finds their stacks with later samples. Any goroutine may use it. A nil NativeWatch
-// is one that knows nothing.
+// for the threads that it wants, and finds their stacks with later samples. Any goroutine may use it. A nil
+// NativeWatch has no stacks.
 type NativeWatch struct {
 	mu     sync.Mutex
 	wanted map[ThreadID]int64 // until when, CLOCK_MONOTONIC in ns

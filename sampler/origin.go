@@ -33,8 +33,8 @@ func (o Origin) String() string {
 
 // From returns where a frame's code comes from. If its Origin is not known (code that was evaluated, or a recording of
 // an earlier version), From decides by the path. It knows the layouts of RubyGems (…/gems/NAME-VERSION/), Bundler
-// (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/). A C function has the path of its caller, which
-// says nothing about the function. From never returns OriginUnknown.
+// (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/). For a C function, the path is its caller's and
+// proves nothing. From never returns OriginUnknown.
 func (f *Frame) From() Origin {
 	switch file, evaluated := EvalFile(f.Path); {
 	case evaluated && (f.Origin == OriginEval || f.Origin == OriginUnknown):
@@ -59,8 +59,8 @@ func originOfPath(file string) Origin {
 	return OriginApp
 }
 
-// EvalFile returns the file that evaluates code which names none itself: Ruby 3.3 and later call that "(eval at
-// FILE:LINE)", also where FILE is such a name again. ok is false for any other path.
+// EvalFile returns the file that called eval, for code that was evaluated without a file name. Ruby 3.3 and later name
+// such code "(eval at FILE:LINE)". FILE can be such a name again. ok is false for any other path.
 func EvalFile(path string) (file string, ok bool) {
 	const before = "(eval at "
 	for strings.HasPrefix(path, before) {
@@ -74,9 +74,9 @@ func EvalFile(path string) (file string, ok bool) {
 	return path, ok
 }
 
-// Own reports whether a frame is the program's own code, which its developer can change. Code that was read from a
-// file and evaluated under a relative name is own code: templates and a server's config.ru are. Libraries use absolute
-// paths, or names with brackets.
+// Own reports whether a frame is the program's own code, which its developer can change. Code that a program reads
+// from a file and evaluates under a relative name counts as its own, for example templates and a server's config.ru.
+// Libraries use absolute paths, or names with brackets.
 func (f *Frame) Own() bool {
 	switch f.From() {
 	case OriginApp:
@@ -90,8 +90,8 @@ func (f *Frame) Own() bool {
 // File is the absolute path of the code, or the path as Ruby says it if there is none.
 func (f *Frame) File() string { return cmp.Or(f.AbsolutePath, f.Path) }
 
-// Library names what a frame is of that is not the program's own: a gem without its version, the library within the
-// standard one ("net", "json"), "ruby" for the core.
+// Library returns the library that a frame belongs to if it is not the program's own: a gem without its version, a
+// part of the standard library ("net", "json"), or "ruby" for the core.
 func (f *Frame) Library() string {
 	switch f.From() {
 	case OriginGem:

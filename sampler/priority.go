@@ -15,12 +15,13 @@ const (
 	PriorityRaised
 	// PriorityRealTime: SCHED_FIFO, before all that is not real-time. ddtop does not ask for it.
 	PriorityRealTime
-	// PriorityDroppedBusy and PriorityDroppedSilent are in recordings of former releases. The thread was real-time
-	// until it took too much of a CPU, or until no tick came for too long, and normal since.
+	// PriorityDroppedBusy and PriorityDroppedSilent occur in recordings of earlier releases. The sampling thread was
+	// real-time at first. It got normal priority because it took too much of a CPU (Busy), or because no tick came for
+	// too long (Silent).
 	PriorityDroppedBusy
 	PriorityDroppedSilent
-	// PriorityShortSlice: like any other program, but with a time slice of 0.1 ms (Linux 6.12 and later): on waking up
-	// it may take the CPU of a thread with a longer one.
+	// PriorityShortSlice is normal priority with a time slice of 0.1 ms (Linux 6.12 and later). When the thread wakes
+	// up, it may take the CPU of a thread with a longer time slice.
 	PriorityShortSlice
 )
 

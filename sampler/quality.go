@@ -25,12 +25,12 @@ const (
 // QualityWindow is the time that most figures cover: the window of the screen and of findings.
 const QualityWindow = 10 * time.Second
 
-// QualityMargin is how many times the least quality a budget aims at. Twice as much keeps a figure from coming and
-// going with each change of the rates.
+// QualityMargin is the factor above the least quality that a budget aims at. Twice as much prevents a figure from
+// appearing and vanishing with each change of the rates.
 const QualityMargin = 2
 
-// LeastQuality is what a kind of figure needs. A figure with less is not shown. A zero field means that the kind does
-// not need it.
+// LeastQuality is the quality that a kind of figure needs. A figure with less is not shown. A zero field means that
+// the kind does not need it.
 type LeastQuality struct {
 	Figure Figure
 	// Name is the kind's word in JSON.
@@ -46,8 +46,8 @@ type LeastQuality struct {
 }
 
 // LeastQualities holds the least quality of each kind of figure, by Figure. With n samples, the error of a share p is
-// √(p(1−p)/n): at most 7 points for 50 samples and 11 for 20. Ruby's time slice is a tenth of a second, so a wait
-// behind one thread that computes is that long.
+// √(p(1−p)/n): at most 7 points for 50 samples and 11 for 20. Waits need a sample every 100 ms. A wait behind one
+// thread that computes lasts this long, because it is a time slice of Ruby.
 var LeastQualities = [NumFigures]LeastQuality{
 	{Figure: FigureStates, Name: "states", Samples: 50,
 		Why: "a share of fewer than 50 samples is off by 7 points or more"},
@@ -67,10 +67,9 @@ func (f Figure) String() string {
 	return "unknown"
 }
 
-// LeastRates returns the rates, in Hz, at which figures of a window have their least quality, with some margin. kinds
-// is how many kinds of figures count, in their order: NumFigures is all. exact is set for a process whose changes are
-// known without samples. A window shorter than QualityWindow has no figures of
-// stacks, so it does not raise stackHz.
+// LeastRates returns the rates, in Hz, at which the figures of a window have their least quality, with some margin.
+// Only the first kinds kinds of figures count. NumFigures means all. exact is set for a process whose changes are
+// known without samples. A window shorter than QualityWindow has no figures of stacks, so it does not raise stackHz.
 func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz float64) {
 	per := func(n int64, of, apart time.Duration) float64 {
 		hz := float64(n) / of.Seconds()
@@ -92,19 +91,19 @@ func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz
 
 // Quality says what the figures of a time rest on.
 type Quality struct {
-	// SpanNS is the length of the time. IdleNS is the part of it in which no thread ran or waited and the clock had
-	// slowed down.
+	// SpanNS is the length of the period. IdleNS is the part of it in which no thread ran or waited and ddtop's clock
+	// had slowed down.
 	SpanNS, IdleNS int64
-	// PolledNS is the part of the time that is known only by samples. PolledSteps is its number of intervals between
-	// two samples. Neither includes idle time.
+	// PolledNS is the part of the period that is known only by samples. PolledSteps is the number of intervals between
+	// two samples in it. Neither includes idle time.
 	PolledNS, PolledSteps int64
-	// Samples is the number of samples, Stacks the number of those that read stacks. Looks is the number of others that
-	// read the stack of a thread that began something.
+	// Samples is the number of samples, Stacks the number of samples with stacks. Looks is the number of
+	// other samples that read the stack of a thread that began something.
 	Samples, Stacks, Looks int64
 }
 
-// polledShare is the part of the time that may be known by samples alone without the samples being asked for: exact
-// changes begin a moment after the attach.
+// polledShare is the largest part of the time that may be known by samples alone if all of it counts as exact. Exact
+// changes begin a moment after the attach, so the part is never zero.
 const polledShare = .05
 
 // Add adds another time.
@@ -135,16 +134,15 @@ func (q Quality) Over(ns int64) Quality {
 	}
 }
 
-// polled is the part of the time that is known by samples alone. What samples do not know of it is the smaller part of
-// a share of all the time: so that the share is as exact, the square of polled is the part of the samples that it
-// takes.
+// polled is the part of the period that is known by samples alone, 0 to 1. An error there matters only to this part of
+// a share. So for the same error of the whole share, polled squared times the samples are enough.
 func (q *Quality) polled() float64 { return float64(q.PolledNS) / float64(max(q.SpanNS, 1)) }
 
 // Exact reports whether nearly all of the time is known without samples.
 func (q *Quality) Exact() bool { return float64(q.PolledNS) <= polledShare*float64(q.SpanNS) }
 
-// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if changes are known without
-// samples.
+// ApartNS returns the mean interval between two samples while the process worked, in ns. It is zero if changes are
+// known without samples.
 func (q *Quality) ApartNS() int64 {
 	if q.PolledSteps == 0 {
 		return 0
@@ -152,8 +150,8 @@ func (q *Quality) ApartNS() int64 {
 	return q.PolledNS / q.PolledSteps
 }
 
-// StacksApartNS is the mean time between two readings of stacks while the process worked, in ns. It is zero if there
-// was none.
+// StacksApartNS returns the mean interval between two readings of stacks while the process worked, in ns. It is zero
+// if stacks were never read.
 func (q *Quality) StacksApartNS() int64 {
 	if q.Stacks == 0 {
 		return 0

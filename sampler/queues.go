@@ -17,8 +17,8 @@ const (
 // UnknownCount stands for a number in Queues that is not known.
 const UnknownCount = -1
 
-// Queues are what waits in front of a process: connections that it has not accepted, and requests that no thread of its
-// has taken. They are read about once a second.
+// Queues are the requests that wait before a process works on them: connections that it has not accepted, and requests
+// that none of its threads has taken. They are read about once a second.
 type Queues struct {
 	// AtNS is when they were read, CLOCK_MONOTONIC in ns.
 	AtNS int64
@@ -60,12 +60,12 @@ type Accept struct {
 	Known bool
 	Why   string
 	// Listeners are the listening sockets of the process. A forked worker has its parent's sockets, so the workers of
-	// a server have the same queue. Cut reports that there are more than MaxListeners.
+	// a server have the same queue. Cut is true if there are more than MaxListeners.
 	Listeners []Listener
 	Cut       bool
 	// Overflows counts the connections that the kernel has refused because a queue was full. Drops counts connections
-	// refused for any reason. They are ListenOverflows and ListenDrops of /proc/PID/net/netstat, so both count all
-	// sockets of the network namespace since its beginning. They are UnknownCount if they cannot be read.
+	// refused for any reason. They are ListenOverflows and ListenDrops of /proc/PID/net/netstat. Both count all
+	// sockets of the network namespace since it was created. They are UnknownCount if they cannot be read.
 	Overflows, Drops int64
 }
 
@@ -105,7 +105,7 @@ func (k PoolKind) String() string {
 // it is not known.
 type Pool struct {
 	Kind PoolKind
-	// Threads is how many threads the pool has, Busy how many of them have a request or job, and Max how many there
+	// Threads is how many threads the pool has. Busy is how many of them have a request or job, and Max how many there
 	// may be. A busy thread of Sidekiq or GoodJob has one job reserved.
 	Threads, Busy, Max int64
 	// Queued is how many requests wait for a thread within the process (Puma's @todo). For Solid Queue and Que it is
@@ -115,8 +115,9 @@ type Pool struct {
 	Clients int64
 }
 
-// Backlog is how many connections, requests and jobs wait for a thread, in the kernel's queues and in the process.
-// known is false if the kernel's are not known, or if the process has neither listening sockets nor pools with a queue.
+// Backlog returns how many connections, requests and jobs wait for a thread, in the kernel's queues and in the
+// process. known is false if the kernel's queues are not known. It is also false if the process has neither listening
+// sockets nor pools with a queue.
 func (q *Queues) Backlog() (n int64, known bool) {
 	if q == nil || !q.Accept.Known {
 		return 0, false

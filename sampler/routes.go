@@ -8,8 +8,8 @@ import (
 // maxRoutes bounds the patterns of paths with a remembered route.
 const maxRoutes = 1024
 
-// learn remembers the route of a request with the pattern of its path. A pattern with two routes stands for itself. A
-// route comes before "not found". The caller holds mu.
+// learn remembers the route of a request together with the pattern of its path. If a pattern has two routes, neither
+// is used for other requests. A route replaces "not found". The caller holds mu.
 func (d *entries) learn(path, route string) {
 	was, known := d.routes[path]
 	switch {
@@ -54,8 +54,9 @@ func IsStatus(s string) bool { return len(s) == 3 && strings.Trim(s, "0123456789
 // Renames returns how often Routes has changed.
 func (d *Dictionary) Renames() uint64 { return d.renames.Load() }
 
-// Routes returns the names of requests whose route is known from other requests, by the names that they had before: the
-// pattern of a path, and the only route that requests of this pattern had. Callers must not change the map.
+// Routes returns routes that were learned from other requests with the same path pattern. A key is the name that the
+// request had before, made of its path. Only patterns with a single route are included. Callers must not change the
+// map.
 func (d *Dictionary) Routes() map[string]string {
 	now := routesOf{renames: d.Renames(), hide: d.hide.Load()}
 	if now.renames == 0 {

@@ -37,15 +37,16 @@ const (
 // String returns the word used in dumps: run, sleep, sleep_forever, dead.
 func (s Status) String() string { return wordOf(s, "unknown", "run", "sleep", "sleep_forever", "dead") }
 
-// ThreadBits are the place of a thread in the scheduler, in the same terms for all releases, which keep it in
-// different places (docs/internals/threads.md#the-gvl-and-its-queue).
+// ThreadBits are facts about a thread's place in the scheduler. They mean the same on all releases, although Ruby
+// keeps them in different places (docs/internals/threads.md#the-gvl-and-its-queue).
 type ThreadBits uint16
 
 const (
 	// BitQueued: the thread's own node is linked into its ractor's queue for the GVL.
 	BitQueued ThreadBits = 1 << iota
-	// BitLinked: the thread is proven to run. From 3.3 on its running_threads node is linked. Before 3.3 there is no
-	// such node: the owner field named it at the start or at the end of the read.
+	// BitLinked means that the thread is proven to run. From 3.3 on its running_threads node is linked. Before 3.3
+	// there is no such node. There it means that the owner field named the thread at the start or at the end of the
+	// read.
 	BitLinked
 	// BitBlockingRegion means that rb_thread_t.blocking_region_buffer is set. It is set from the start of a region
 	// without the GVL until the GVL is held again, so also during the queueing afterwards.
@@ -60,15 +61,17 @@ const (
 	BitStarting
 	// BitNoStatus: status and region could not be read in this tick; the other bits are carried from the last one.
 	BitNoStatus
-	// BitCollects: the collector works (GC.During) and, of several ractors, this one's thread has the VM's lock
-	// (rb_vm_struct.ractor.sync.lock_owner). Ruby collects under that lock (gc_enter in gc.c), so if this thread holds
-	// its GVL, it collects. No thread has the bit if there is only one ractor, or if the lock's owner cannot be read.
+	// BitCollects means that the collector works (GC.During), there are several ractors, and this one's thread has the
+	// VM's lock (rb_vm_struct.ractor.sync.lock_owner). Ruby collects under this lock (gc_enter in gc.c), so if this
+	// thread holds its GVL, it collects. No thread has the bit if there is only one ractor, or if the lock's owner
+	// cannot be read.
 	BitCollects
-	// BitBarrier: of several ractors one has asked the others to stop, and not all have (barrier_waiting of
-	// rb_vm_struct.ractor.sync, from 3.3 on of .sched: rb_vm_barrier). Threads that the owner field names have it.
+	// BitBarrier means that one of several ractors has asked the others to stop, and not all have stopped. It comes
+	// from barrier_waiting of rb_vm_struct.ractor.sync, and from 3.3 on of .sched (rb_vm_barrier). Threads that the
+	// owner field names have the bit.
 	BitBarrier
 	// BitRootFiber means that the main thread runs its first fiber, whose outermost frame is the program's. No thread
-	// has the bit if that cannot be read (2.5), or if a thread other than the main one forked the process.
+	// has the bit if this cannot be read (2.5), or if a thread other than the main one forked the process.
 	BitRootFiber
 	// BitLoopFiber means that the thread has a fiber scheduler (Fiber.set_scheduler, Ruby 3.0 and later) and runs a
 	// fiber other than its first one. The scheduler's event loop runs in the first one.
@@ -104,14 +107,13 @@ const (
 // Blocked is the reason in memory why a thread that has released the GVL does not run.
 type Blocked struct {
 	Kind BlockKind
-	// Object is the address of the Mutex, Monitor, Queue, ConditionVariable, Thread or IO object. It is zero if there
-	// is none known.
+	// Object is the address of the Mutex, Monitor, Queue, ConditionVariable, Thread or IO object. It is zero if none
+	// is known.
 	Object uint64
-	// Holder is the thread that holds the Mutex or Monitor, or the thread that is joined. It is zero if there is none
-	// known.
+	// Holder is the thread that holds the Mutex or Monitor, or the thread that is joined. It is zero if none is known.
 	Holder ThreadID
-	// FD is the descriptor that memory names (waiting_fds up to 3.4, waiting_reason of M:N threads). It is -1 if there
-	// is none.
+	// FD is the descriptor that Ruby's memory names (waiting_fds up to 3.4, waiting_reason of M:N threads). It is -1
+	// if there is none.
 	FD int32
 	// Child is the process waited for: a pid as the target sees it, -1 for any. It is zero if there is none known.
 	Child int32
@@ -122,18 +124,18 @@ type Blocked struct {
 // PeerID names a Peer in the Dictionary. 0 means "none".
 type PeerID uint32
 
-// Kernel is the kernel's view of a thread's native thread, with its age: /proc is read later and more rarely than
-// memory. The zero value means that the kernel was never asked.
+// Kernel is what the kernel reports about a thread's native thread, and when it was read. /proc is read later and more
+// rarely than memory. The zero value means that the kernel was never asked.
 type Kernel struct {
 	// StateAtNS is when Syscall, FD and Peer were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	StateAtNS int64
 	// CPUAtNS is when CPUNS, RunDelayNS and Turns were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	CPUAtNS int64
-	// CPUNS and RunDelayNS are the thread's time on a CPU and its time runnable without one, since its start
-	// (/proc/PID/task/TID/schedstat fields 1 and 2).
+	// CPUNS is the thread's time on a CPU since its start, in ns. RunDelayNS is the time during which it was runnable
+	// without a CPU. They are fields 1 and 2 of /proc/PID/task/TID/schedstat.
 	CPUNS, RunDelayNS int64
 	// Turns is how often the thread got a CPU since its start (schedstat field 3), read with CPUNS. It is zero if not
-	// known. While it stays the same the thread has not moved.
+	// known. If it has not changed, the thread has not run.
 	Turns int64
 	// Syscall is the name of the system call that the native thread sleeps in. It is SyscallRunning if the thread is
 	// runnable or on a CPU, and SyscallNone if it sleeps outside a system call (a page fault, say). It is empty if not
@@ -147,10 +149,10 @@ type Kernel struct {
 	Peer PeerID
 	// Child is the pid that wait4 or waitid waits for. It is -1 for any child, and zero for none.
 	Child int32
-	// Listens is set if the thread waits on the TCP connection FD, but not for an answer: data came long after this
-	// end last sent some, or this end never sent any. It is checked at most once per second.
+	// Listens is set if the thread waits on the TCP connection FD, but not for an answer. Then data came long after
+	// this end last sent some, or this end never sent any. It is checked at most once per second.
 	Listens bool
-	// Rechecked is true if memory was read again after the kernel's answer, and the thread still held the GVL.
+	// Rechecked is true if Ruby's memory was read again after the kernel's answer, and the thread still held the GVL.
 	// Otherwise a sleeping owner proves nothing.
 	Rechecked bool
 }
@@ -164,17 +166,17 @@ const (
 	SyscallStopped = "(stopped)"
 	// SyscallFrozen means that the thread's cgroup is frozen. It is used only for holders of the GVL.
 	SyscallFrozen = "(frozen)"
-	// SyscallEnded: the native thread has ended, by pthread_exit, and Ruby does not know. The kernel keeps only the
-	// first thread of a process listed then.
+	// SyscallEnded means that the native thread has ended, by pthread_exit, and Ruby does not know. Of ended threads
+	// the kernel keeps only the first thread of a process listed.
 	SyscallEnded = "(ended)"
-	// SyscallLostLock: the thread waits in a futex for a mutex of C code, and the mutex's owner is no thread of the
-	// process. The owner has ended, or it held the mutex at a fork that did not copy it. SyscallLostHelper: the thread
-	// waits in a futex, and a thread that Ruby does not know waits for such a mutex. An example is the thread that
-	// resolves a name.
+	// SyscallLostLock means that the thread waits in a futex for a mutex of C code, and the mutex's owner is no thread
+	// of the process. The owner has ended, or it held the mutex at a fork that did not copy it. SyscallLostHelper
+	// means that the thread waits in a futex, and that a thread unknown to Ruby waits for such a mutex. An example is
+	// the thread that resolves a name.
 	SyscallLostLock   = "(lock of no thread)"
 	SyscallLostHelper = "(helper at a lock of no thread)"
-	// SyscallHelperLock: the thread waits in a futex. A thread that Ruby does not know waits for a lock of C code. No
-	// such thread is in a system call that can ask a server.
+	// SyscallHelperLock means that the thread waits in a futex, and that a thread unknown to Ruby waits for a lock of
+	// C code. No such thread is in a system call that can ask a server.
 	SyscallHelperLock = "(helper at a lock)"
 )
 
@@ -182,9 +184,9 @@ const (
 type StackQuality uint8
 
 const (
-	// StackFresh means that the stack was read in this sample. It can also mean that the thread waits and was read less
-	// than 50 ms ago. A stack tick of a live process of more than 32 threads reads such threads in turn. Without it
-	// Stack is the last known one.
+	// StackFresh means that the stack was read in this sample. It can also mean that the thread waits and was read
+	// less than 50 ms ago. The stack ticks of a live process of more than 32 threads read such threads in turn.
+	// Without this bit Stack is the last known stack.
 	StackFresh StackQuality = 1 << iota
 	// StackPartial: the frames changed while they were read; only the outer part that two copies agree on is kept.
 	StackPartial
@@ -192,11 +194,11 @@ const (
 	StackFailed
 	// StackTruncated: the stack is deeper than the limit and was cut in the middle; Omitted frames are missing.
 	StackTruncated
-	// StackUncertainTop: the innermost frame can't be trusted: of a running thread on this release, or of a stack that
-	// is partial.
+	// StackUncertainTop means that the innermost frame cannot be trusted. The thread runs on a release where this
+	// frame may be incomplete, or the stack is partial.
 	StackUncertainTop
-	// WorkUnknown: it could not be read what the thread works for. Without it, a thread without Serving.Work works for
-	// nothing. Recordings of older releases lack it.
+	// WorkUnknown means that the thread's request or job could not be read. Without this bit, a thread without
+	// Serving.Work works for none. Recordings of older releases lack the bit.
 	WorkUnknown
 )
 
@@ -204,8 +206,8 @@ const (
 type Thread struct {
 	ID     ThreadID
 	Ractor RactorID
-	// TID is the native thread's id in ddtop's own PID namespace. It is zero if there is none (not started, or
-	// unmounted).
+	// TID is the native thread's id in ddtop's own PID namespace. It is zero if the thread has no native thread (not
+	// started, or unmounted).
 	TID     int32
 	Status  Status
 	Bits    ThreadBits
@@ -214,8 +216,8 @@ type Thread struct {
 	Omitted uint32
 	// Stack is the running fiber's stack.
 	Stack StackID
-	// Native is Stack with the C functions that its innermost frame has called. It is zero if they are not known. The
-	// thread had got no CPU since they were read when Kernel.Turns was read.
+	// Native is Stack with the C functions that its innermost frame has called. It is zero if they are not known. They
+	// are valid for Kernel.Turns: between the reading of the two, the thread got no CPU.
 	Native StackID
 	// Resumers are the stacks of the fibers that resumed the running one, outward. It is nil if there is none.
 	Resumers []StackID
@@ -253,8 +255,8 @@ const (
 type GC struct {
 	// Valid: the rest was read. False on a modular GC other than the default one.
 	Valid bool
-	// During: a thread is inside the collector at this instant (rb_objspace.flags.during_gc). Mode alone does not
-	// say so: between steps of incremental marking it stays set.
+	// During means that a thread is inside the collector at this instant (rb_objspace.flags.during_gc). Mode alone
+	// does not prove this, because it stays set between the steps of incremental marking.
 	During bool
 	Mode   GCMode
 	// Minor: the cycle is a minor one.
@@ -269,8 +271,8 @@ type GC struct {
 	// From 3.4 on objects moved by compaction count too (GCDetail.Moved).
 	Allocated uint64
 	// Pair is the allocations just before the GVL owner's stack was read. It is the zero value if they are not known
-	// (no owner, several running ractors, ZJIT of 4.1). It is also zero if no pair was taken, as in most samples above
-	// 2.5 kHz.
+	// (no owner, several running ractors, ZJIT of 4.1). It is also the zero value if no pair was taken, as in most
+	// samples above 2.5 kHz.
 	Pair AllocPair
 }
 
@@ -292,14 +294,15 @@ type Proc struct {
 	// process's part of shared memory, which the workers of a forking server have. It is read every ten seconds or
 	// less often. It is zero if not known.
 	PSSBytes int64
-	// Switches is how often a thread of the process got a CPU since the attach (task/TID/schedstat): its context
-	// switches. The switches of a thread between the last reading, once per second, and its end are missing.
+	// Switches is how often a thread of the process got a CPU since the attach (task/TID/schedstat). These are its
+	// context switches. A thread is read once per second, so its switches after the last reading before its end are
+	// missing.
 	Switches int64
-	// Stopped is true if a signal (SIGSTOP, ctrl-z) or a debugger has stopped the process. The state of its main
-	// thread is T or t (/proc/PID/stat, proc(5)). Nothing runs then, and all waits last until it continues.
+	// Stopped is true if a signal (SIGSTOP, ctrl-z) or a debugger has stopped the process. Then its main thread has
+	// the state T or t (/proc/PID/stat, proc(5)). No thread runs then, and all waits last until it continues.
 	Stopped bool
-	// Frozen is true if the process's cgroup, or a parent of it, is frozen (docker pause, systemctl freeze). Nothing
-	// runs then either.
+	// Frozen is true if the process's cgroup, or a parent of the cgroup, is frozen (docker pause, systemctl freeze).
+	// No thread runs then either.
 	Frozen bool
 }
 
@@ -320,9 +323,9 @@ const (
 // String is the word used in JSON: none, cgroup, machine.
 func (s PressureSource) String() string { return wordOf(s, "none", "none", "cgroup", "machine") }
 
-// Pressure holds the kernel's pressure stall information (Documentation/accounting/psi.rst), in ns. The totals only
-// grow. They are how long some, and how long all, of the busy tasks stood still. The tasks lacked a CPU, memory
-// (reclaiming it, reading it back) or I/O. When Source changes they begin again.
+// Pressure holds the kernel's pressure stall information (Documentation/accounting/psi.rst). The totals, in ns, only
+// grow. They count the time in which some, or all, of the busy tasks stood still. The tasks lacked a CPU, memory
+// (reclaiming it, reading it back) or I/O. When Source changes the totals begin again.
 type Pressure struct {
 	Source                     PressureSource
 	CPUSomeNS                  int64
@@ -332,15 +335,15 @@ type Pressure struct {
 
 // Self is ddtop's own cost, read at a low rate.
 type Self struct {
-	// CPUNS is the CPU time of ddtop since it started, user and system, to the ns. It changes with each reading:
-	// reading it takes CPU time.
+	// CPUNS is the CPU time of ddtop since it started, user and system, in ns. Reading it takes CPU time, so it
+	// changes with each reading.
 	CPUNS int64
 	// MaxRSSBytes is its largest resident set.
 	MaxRSSBytes int64
 	// Priority is what the sampling thread runs at.
 	Priority Priority
-	// Halved: no CPU is free, so ddtop takes at most half of Process.Overhead. Lowered: rates are lower than asked
-	// for, because of the limit. Extended: ddtop takes more than Process.Overhead, or more than half of it, because
+	// Halved means that no CPU is free, so ddtop takes at most half of Process.Overhead. Lowered means that rates are
+	// lower than asked for, because of the limit. Extended means that ddtop takes more than this limit, because
 	// figures would otherwise be below their least quality (LeastQualities).
 	Halved, Lowered, Extended bool
 }
@@ -351,39 +354,40 @@ type Reads struct {
 	Ticks, StackTicks uint64
 	// Late counts the ticks skipped because the clock ran behind.
 	Late uint64
-	// Torn counts reads whose two copies disagreed, Retried the retries, Partial the stacks kept in part, Failed the
-	// reads that gave nothing.
+	// Torn counts the reads whose two copies disagreed. Retried counts the retries, Partial the stacks of which only a
+	// part was kept, and Failed the reads without a result.
 	Torn, Retried, Partial, Failed uint64
 	// Uncertain counts stacks whose innermost frame can't be trusted; Truncated those cut at the depth limit.
 	Uncertain, Truncated uint64
 	// Calls is the number of process_vm_readv calls.
 	Calls uint64
-	// Pauses counts the stack ticks for which the target was stopped (ptrace). PausesCut counts those that were not at
-	// one instant, because a thread could not be stopped or the time was up.
+	// Pauses counts the stack ticks for which the target was stopped (ptrace). PausesCut counts the ticks that do not
+	// show one instant, because a thread could not be stopped or the time was up.
 	Pauses, PausesCut uint64
 	// PausedNS is the sum of their PauseNS.
 	PausedNS uint64
-	// Lost counts samples that were taken and then given up, because the receiver or the disk was too slow. Ticks
-	// includes them. If Lost has grown, nothing is known of the time since the sample before.
+	// Lost counts samples that were taken but dropped, because the receiver or the disk was too slow. Ticks includes
+	// them. If Lost has grown, nothing is known of the time since the previous sample.
 	Lost uint64
 }
 
-// Sample is one tick: everything read at (almost) one instant. Slices belong to the producer and are valid during the
-// call that delivers the sample only; Clone keeps one.
+// Sample is one tick: everything that was read at (almost) one instant. Its slices belong to the producer. They are
+// valid only during the call that delivers the sample. Use Clone to keep a sample.
 type Sample struct {
 	// TimeNS is CLOCK_MONOTONIC in ns at the middle of the read; of a live process in whole µs.
 	TimeNS int64
 	// ReadNS is how long the read took.
 	ReadNS int64
-	// PauseNS is for how long the target's threads stood still for this sample, from the first one's stop to the last
-	// one's release. It is zero if it was not stopped.
+	// PauseNS is how long the target's threads were stopped for this sample, in ns, from the first one's stop to the
+	// last one's release. It is zero if the target was not stopped.
 	PauseNS int64
 	Depth   Depth
 	// Slow: the clock has slowed down because nothing runs or waits; intervals are longer than the rate asked for.
 	Slow    bool
 	Ractors []Ractor
-	// Threads are all threads of all ractors, in the order of Ruby's own lists. On a LockTick Stack is set for GVL
-	// owners only (with StackFresh); for the others it is the last one known, without StackFresh.
+	// Threads are all threads of all ractors, in the order of Ruby's own lists. A LockTick reads the stacks of GVL
+	// owners only, and sets StackFresh for them. For the other threads Stack is the last known one, without
+	// StackFresh.
 	Threads []Thread
 	GC      GC
 	// GCDetail is the last one read: its AtNS is not this sample's.
@@ -392,19 +396,19 @@ type Sample struct {
 	Self     Self
 	Reads    Reads
 	// Classes is the last estimate of what has been allocated by class since the attach. It is nil if there is none,
-	// or in a recording without them. It is shared and must not be changed.
+	// or in a recording without such estimates. It is shared and must not be changed.
 	Classes *AllocClasses
-	// Fibers is the last round over the known fibers that wait. It is nil if there was none, or in a recording without
-	// them. It is shared and must not be changed. Its times are not the times of this sample.
+	// Fibers is the result of the last round over the known waiting fibers. It is nil if there was none, or in a
+	// recording without fibers. It is shared and must not be changed. Its times are not the times of this sample.
 	Fibers *Fibers
-	// Queues is what waited in front of the process when that was last read. It is nil if it never was, or in a
+	// Queues is what waited to enter the process when this was last read. It is nil if it was never read, or in a
 	// recording without it. It is shared and must not be changed.
 	Queues *Queues
-	// NativeLocks are the locks of C code that threads wait for. It is nil if none do, or in a recording without them.
-	// It is shared and must not be changed.
+	// NativeLocks are the locks of C code that threads wait for. It is nil if no thread waits for one, or in a
+	// recording without them. It is shared and must not be changed.
 	NativeLocks *NativeLocks
-	// CPUUse is which processes used the CPUs while the target lacked one. It is nil if the target lacked none lately,
-	// or in a recording without it. It is shared and must not be changed.
+	// CPUUse lists the processes that used the CPUs while the target lacked one. It is nil if the target has not
+	// lacked a CPU lately, or in a recording without it. It is shared and must not be changed.
 	CPUUse *CPUUse
 	// Native has the native stacks of threads that stay at one place. It is nil if the samples are not of a live
 	// process. It is shared with other samples, and its stacks are not of this sample's time.
@@ -423,8 +427,7 @@ func (s *Sample) Clone() *Sample {
 	return c
 }
 
-// CopyFrom makes s a deep copy of another sample in the memory that s has, so that in the steady state nothing is
-// allocated.
+// CopyFrom makes s a deep copy of another sample. It reuses the memory of s, so that it usually allocates nothing.
 func (s *Sample) CopyFrom(from *Sample) {
 	ractors := slices.Grow(s.Ractors[:0], len(from.Ractors))[:len(from.Ractors)]
 	threads := slices.Grow(s.Threads[:0], len(from.Threads))[:len(from.Threads)]

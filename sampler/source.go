@@ -9,12 +9,12 @@ import (
 // ErrEnded is returned by Source.Run when the target has exited or the recording is over; Process.End tells more.
 var ErrEnded = errors.New("the target has ended")
 
-// ErrGaveWay is returned by Source.Run when the Group gives the place of the process to another one. The caller must
+// ErrGaveWay is returned by Source.Run when the Group samples another process instead of this one. The caller must
 // then call Group.Done. After that a new Source may sample the process again.
 var ErrGaveWay = errors.New("its place was given to another process")
 
-// Era is the generation of scheduler that the target has (docs/internals/threads.md#the-gvl-and-its-queue), for texts
-// and for what can't be known.
+// Era is the generation of the target's scheduler (docs/internals/threads.md#the-gvl-and-its-queue). Texts name it,
+// and it decides what cannot be known.
 type Era uint8
 
 const (
@@ -31,15 +31,15 @@ type Process struct {
 	PID int
 	// Parent is the PID of the process's parent when it was attached to. It is zero if not known.
 	Parent int `json:",omitempty"`
-	// StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22): with PID it tells a
-	// re-used PID apart.
+	// StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22). Together with PID it
+	// identifies a process even if the PID is reused.
 	StartTicks uint64
 	// StartedAt is the same as wall-clock time.
 	StartedAt time.Time
 	// Title is the program's name without its arguments, which can hold secrets.
 	Title string
-	// Part is the part of the process in a service when it was attached to: "w0" of the worker with the number 0,
-	// "master" of a process with workers below it, "" for most.
+	// Part is the role that the process had in a service when ddtop attached to it. It is "w0" for the worker with the
+	// number 0, "master" for a process with workers below it, and "" for most processes.
 	Part string `json:",omitempty"`
 	// CommandLine is the whole command line; empty when redacted.
 	CommandLine []string
@@ -58,13 +58,13 @@ type Process struct {
 	StackRate, LockRate float64
 	// Overhead is the share of one CPU that ddtop may take, for which it lowers its rates. It is zero if no limit.
 	Overhead float64 `json:",omitempty"`
-	// OverheadMost is the share that it may take if Overhead is not enough for the least quality of figures
-	// (LeastQualities). Zero means that Overhead holds whatever the quality.
+	// OverheadMost is the share of a CPU that ddtop may take if Overhead is not enough for the least quality of
+	// figures (LeastQualities). Zero means that Overhead is the limit whatever the quality.
 	OverheadMost float64 `json:",omitempty"`
 	// Pauses: all threads are stopped while stacks are read.
 	Pauses bool
-	// AttachedAt and AttachedNS are the attach in wall-clock time and in CLOCK_MONOTONIC ns: together they turn a
-	// Sample's TimeNS into wall-clock time.
+	// AttachedAt and AttachedNS are the time of the attach by the wall clock, and by CLOCK_MONOTONIC in ns. Together
+	// they convert a Sample's TimeNS into wall-clock time.
 	AttachedAt time.Time
 	AttachedNS int64
 	// PriorityNote says what priority the sampling thread got, if it is not the wanted one.
@@ -109,17 +109,18 @@ type Source interface {
 	Process() Process
 	// Dictionary is what the IDs of the samples point into. It grows while Run runs.
 	Dictionary() *Dictionary
-	// Run delivers samples to emit, in order of time. It returns nil when ctx ends, and ErrEnded when the target or the
-	// recording ends. It returns ErrGaveWay when another process gets the place, and another error when nothing can be
-	// read. emit must not keep the Sample (see Sample.Clone) and should return within a fraction of a tick.
+	// Run delivers samples to emit, in order of time. It returns nil when ctx ends, and ErrEnded when the target or
+	// the recording ends. It returns ErrGaveWay when the Group samples another process instead, and another error when
+	// nothing can be read. emit must not keep the Sample (see Sample.Clone) and should return within a fraction of a
+	// tick.
 	Run(ctx context.Context, emit func(*Sample)) error
 	// End says how the target ended; ok is false while it lives.
 	End() (end End, ok bool)
 }
 
 const (
-	// MoreShare is the share of one CPU that a person on call may let ddtop take for a short time, instead of the
-	// usual limit. It pays for the rates asked for on most processes.
+	// MoreShare is the share of one CPU that a user may let ddtop take for a short time, instead of the usual limit.
+	// On most processes it is enough for the rates asked for.
 	MoreShare = 0.25
 	// MoreExactCost is the share of its own CPU time that exact mode may cost the target meanwhile.
 	MoreExactCost = 0.15
@@ -129,8 +130,8 @@ const (
 
 // A Spender is a Source that can take more of a CPU for a time.
 type Spender interface {
-	// TakeMore lets ddtop take MoreShare of one CPU from now on for so long. Meanwhile exact mode may cost the target
-	// MoreExactCost. After that the usual limits hold again. Zero ends it at once. All Sources of a Group share the
-	// limit of the CPU.
+	// TakeMore lets ddtop take MoreShare of one CPU for the time d from now on. Meanwhile exact mode may cost the
+	// target MoreExactCost. After that the usual limits apply again. Zero ends the extra time at once. All Sources of
+	// a Group share the limit of the CPU.
 	TakeMore(d time.Duration)
 }

@@ -11,8 +11,8 @@ type SwitchStatus struct {
 	SinceNS int64
 	// Ended says why it ended by itself, or could not begin. It is empty if neither is so.
 	Ended string
-	// Records is the number of recorded intervals on a CPU. Lost is the number of intervals without room. Failed is the
-	// number of words of memory that could not be read.
+	// Records is the number of recorded intervals on a CPU. Lost is the number of intervals that were dropped because
+	// a buffer was full. Failed is the number of words of memory that could not be read.
 	Records, Lost, Failed uint64
 	// BusyNS is how long the kernel took to make them, in ns.
 	BusyNS int64

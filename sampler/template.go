@@ -3,15 +3,15 @@ package sampler
 import "strings"
 
 const (
-	// viewsFolder is the folder of the templates of a Rails application or engine. viewsInName is the same in the
-	// method's name that Rails makes of one:
+	// viewsFolder is the folder of the templates of a Rails application or engine. viewsInName is the same folder as
+	// it appears in the name of the method that Rails makes of a template:
 	// ActionView::Base#_app_views_orders__row_html_erb___1844674407370955161_23420.
 	viewsFolder = "app/views/"
 	viewsInName = "_app_views_"
 )
 
-// templateLabel is the label of a frame, of a template that Rails has compiled to a method its file:
-// "orders/_row.html.erb", "block in orders/_row.html.erb".
+// templateLabel returns a readable label for a frame of a template that Rails has compiled to a method. It is the
+// template's file: "orders/_row.html.erb", "block in orders/_row.html.erb".
 func templateLabel(label, path string) string {
 	if !strings.Contains(label, viewsInName) {
 		return label

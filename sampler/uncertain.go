@@ -14,10 +14,10 @@ func (f *Frame) Mark() string {
 	return ""
 }
 
-// Marked returns the frame for file formats that have no place for Uncertain. The names of a frame that cannot be
-// trusted end with UncertainMark, so that its weight is not added to another method's. A line that cannot be trusted is
-// 0, which these formats read as none. A negative line also becomes 0: eval takes any number, but callgrind reads -4 as
-// "four lines up".
+// Marked returns the frame for file formats that have no field for Uncertain. If a frame's names cannot be trusted,
+// they end with UncertainMark, so that its weight is not added to another method's. A line that cannot be trusted is
+// 0, which these formats read as no line. A negative line also becomes 0. eval takes any number, but callgrind reads
+// -4 as "four lines up".
 func (f Frame) Marked() Frame {
 	f.Label, f.Name = f.Label+f.Mark(), f.Name+f.Mark()
 	if f.Uncertain {
@@ -28,7 +28,7 @@ func (f Frame) Marked() Frame {
 }
 
 // Marked returns a Dictionary of the same entries whose Frame returns what Frame.Marked does. Every export of stacks
-// reads it. Recordings and the JSON of dumps do not: they have Uncertain itself.
+// uses it. Recordings and the JSON of dumps do not, because they have a field for Uncertain.
 func (d *Dictionary) Marked() *Dictionary {
 	if d == nil || d.marks {
 		return d

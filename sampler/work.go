@@ -29,16 +29,17 @@ func (k WorkKind) String() string { return wordOf(k, "none", "none", "request", 
 // WorkNumber tells one request or job from another while the Dictionary lives. It is given once, from 1 on.
 type WorkNumber uint64
 
-// Work is what is known of one request or job at an instant. When more is known (its route, after the first frames),
-// another Work of the same Number takes its place.
+// Work is what is known of one request or job at an instant. When more becomes known (such as its route, after the
+// first frames), another Work with the same Number replaces it.
 type Work struct {
 	Number WorkNumber
 	Kind   WorkKind
-	// Endpoint is the route of a request ("GET orders#index", "POST /orders/:id") or the class of a job; "" where it is
-	// not known.
+	// Endpoint is the route of a request ("GET orders#index", "POST /orders/:id") or the class of a job. It is "" if
+	// it is not known.
 	Endpoint string
-	// Path is the name of a request by its method and the pattern of its path ("GET /orders/:id"). Endpoint is the same
-	// while the route is not known. Path is empty if other requests of this pattern say nothing about this one.
+	// Path is the name of a request made of its method and the pattern of its path ("GET /orders/:id"). Endpoint has
+	// the same value while the route is not known. Path is empty if other requests with this pattern prove nothing
+	// about this request.
 	Path string
 	// SinceNS is when the work was first seen. BeforeNS is when its thread was last seen without it. The work began
 	// between the two. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before the thread was
@@ -54,16 +55,16 @@ type Work struct {
 // Serving is what a thread works for at an instant. The zero value means nothing, or not known.
 type Serving struct {
 	Work WorkID
-	// Statement is what it asks a database or another service at this instant, without literals: "SELECT … WHERE id =
-	// ?", "GET", "POST api.example.com".
+	// Statement is what the thread asks a database or another service at this instant, without literals: "SELECT …
+	// WHERE id = ?", "GET", "POST api.example.com".
 	Statement TextID
 	// Exception is the class of the exception that it handles ($!), with its message where values are asked for.
 	Exception TextID
-	// Span and RootSpan are the tracer's active span and the local root of its trace, as 64 bits. It is zero if there
-	// is none.
+	// Span is the id of the tracer's active span. RootSpan is the id of the local root of its trace. Both have 64
+	// bits, and are zero if there is none.
 	Span, RootSpan uint64
-	// Trace is the id of the trace, as it travels from process to process: the upper byte first; zeros where it is not
-	// known.
+	// Trace is the id of the trace, which is passed on from process to process. It is big-endian, and zero if it is
+	// not known.
 	Trace [16]byte
 }
 
@@ -90,9 +91,10 @@ func (d *Dictionary) InternText(s string) TextID {
 	return internTold(d.entries, &d.texts, text{CutName(s)})
 }
 
-// Each request is another one, so in the end they would take the room of frames and stacks. Once half of a Dictionary's
-// memory is taken, unused requests are evicted. This happens each time that new ones, with texts, have taken 1 of
-// toldPart of it. If others share the memory and have half of it, both limits are of 1 of toldShare.
+// Every request needs a new entry, so in the end requests would take the memory of frames and stacks. Requests that
+// are not in use are evicted once half of a Dictionary's memory is taken. This happens each time new requests and
+// texts have taken one part in toldPart of this memory. If Dictionaries share memory and half of it is taken, both
+// limits refer to one part in toldShare of the shared memory.
 const (
 	toldPart  = 6
 	toldShare = 8
@@ -122,9 +124,9 @@ func (d *entries) evictTold(before Generation) int64 {
 	return freed
 }
 
-// Work returns a request or job as it is known now: IDs of the same Number have the name that was known last. A request
-// whose own route is not known has the only route of other requests with its path. Work returns the zero Work for 0 or
-// an ID that is unknown or evicted.
+// Work returns a request or job as it is known now. All IDs with the same Number have the latest known name. If a
+// request's own route is not known, it has the route of other requests with its path, if they have only one. Work
+// returns the zero Work for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Work(id WorkID) Work { return d.shown(d.work(id, true)) }
 
 // OwnWork is Work without what other requests say about the route. Recordings hold this.
@@ -164,8 +166,8 @@ func (d *Dictionary) Statement(id TextID) string {
 	return s
 }
 
-// Exception returns what a thread handles (Serving.Exception), "Class" or "Class: message"; "" for 0 or an ID that is
-// unknown or evicted.
+// Exception returns the exception that a thread handles (Serving.Exception), "Class" or "Class: message". It returns
+// "" for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Exception(id TextID) string {
 	s := held(d.entries, &d.texts, id).s
 	if n := d.filter(); n != nil {

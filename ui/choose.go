@@ -61,15 +61,16 @@ type Choice struct {
 }
 
 const (
-	// listFirst is when the list is made a second time, so that there is a CPU share. listEvery is the interval
-	// between later ones. listRest is the least pause after making one, as a multiple of the time it took.
+	// listFirst is the time until the list is made again, so that it can show CPU shares. listEvery is the interval
+	// between all later lists. listRest is the shortest pause after making a list, as a multiple of the time that this
+	// took.
 	listFirst = 300 * time.Millisecond
 	listEvery = time.Second
 	listRest  = 30
 )
 
-// Choose shows a list of processes, kept up to date, and lets one be chosen with the arrows, by typing or with the
-// mouse. It returns ErrCancelled when the person left it, or ctx ended.
+// Choose shows a list of processes, which it keeps up to date. The user chooses one with the arrows, by typing or with
+// the mouse. It returns ErrCancelled if the user leaves the list, or if ctx ends.
 func Choose(ctx context.Context, o scene.Options, c Choosing) (Choice, error) {
 	if os.Getenv("NO_COLOR") != "" {
 		o.NoColor = true
@@ -103,8 +104,8 @@ type chooser struct {
 	cursor int // the PID of the row that has it
 	all    []Candidate
 	filter []rune
-	// before is each process's CPU time, by PID, in the list before. share is the share of one CPU that it has used
-	// since.
+	// before is the CPU time of each process in the previous list, by PID. share is the share of one CPU that the
+	// process has used since.
 	before map[int]cpuTime
 	chosen Choice
 	failed error // what List failed with
@@ -116,8 +117,8 @@ type chooser struct {
 	lastPress mousePress
 }
 
-// cpuTime is the CPU time of a process at a time, and the share of one CPU that it used until then. The share is -1
-// if it is not known.
+// cpuTime is the CPU time of a process at the time at, and the share of one CPU that it used until then. The share is
+// -1 if it is not known.
 type cpuTime struct {
 	started time.Time
 	at      time.Time
@@ -269,8 +270,8 @@ func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// key handles a key. A key without another meaning is typed. q quits while nothing is typed, so that a name can
-// contain a q.
+// key handles a key press. A key without a command is typed into the filter. q quits only while the filter is empty,
+// so that a name can contain a q.
 func (m *chooser) key(msg tea.KeyPressMsg) tea.Cmd {
 	key := msg.String()
 	switch key {

@@ -161,8 +161,9 @@ const (
 	maxHot = 8
 )
 
-// hotPath returns the path with most time, by the measure and the filters of the flamegraph. It leads from the thread
-// with most time into each callee that has half of its caller's time. It is empty if there is none.
+// hotPath returns the path with the most time, by the measure and the filters of the flamegraph. It begins with the
+// thread with the most time and follows each callee that has at least half of its caller's time. It is empty if there
+// is none.
 func hotPath(m *Model) string {
 	if !hasFlame(m) { // the weights are as old as the last drawing of the flamegraph
 		buildFlame(m, true)
@@ -200,8 +201,8 @@ func hotPath(m *Model) string {
 	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(style.Share(n.Total, t.Root.Total)), style.MetricName(t.Metric), strings.Join(path, " → "), where)
 }
 
-// blamedPlaces lists the places that held the GVL while others waited, as view 6 does, the largest first. It lists
-// none if less than a twentieth of a thread waited on average, because that harms no thread.
+// blamedPlaces lists the places that held the GVL while other threads waited, as view 6 does, the largest first. If
+// less than a twentieth of a thread waited on average, it lists none, because this does no harm.
 func blamedPlaces(sc *scene.Scene) []string {
 	b := widget.BlameOf(&sc.Weights, sc.Dict)
 	if b.WaitNS < (sc.Weights.ToNS-sc.Weights.FromNS)/20 {
@@ -227,8 +228,8 @@ func markdown(s string) string {
 // maxSummaryEndpoints bounds the routes of a summary.
 const maxSummaryEndpoints = 8
 
-// servedSummary writes the routes of the time shown, the largest first, for a summary in Markdown. It writes nothing
-// if there are none.
+// servedSummary writes the routes of the shown time for a summary in Markdown, the route with the most time first. It
+// writes nothing if there are none.
 func servedSummary(s *scene.Served, b *strings.Builder) {
 	list := s.Endpoints[:min(len(s.Endpoints), maxSummaryEndpoints)]
 	if len(list) == 0 {

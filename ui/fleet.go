@@ -21,8 +21,8 @@ import (
 // maxEndedShown is the number of ended processes that are kept with their history. The oldest are dropped first.
 const maxEndedShown = 16
 
-// fleet is the screen for several processes. Each has a Store and a Model of its own. The shown one gets the
-// messages.
+// fleet is the screen for several processes. Each has a Store and a Model of its own. The Model of the shown process
+// gets the messages.
 type fleet struct {
 	opt   scene.Options
 	group sampler.Group

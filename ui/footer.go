@@ -52,8 +52,8 @@ func drawFooter(m *Model, a canvas.Area, t *style.Theme) {
 	drawDetail(m, left, t)
 }
 
-// drawKeys draws the relevant keys, as many as fit, and returns the columns they take. Keys that lead elsewhere are
-// always drawn, the others in their order. On a row of their own they begin on the left.
+// drawKeys draws as many of the relevant keys as fit, and returns the columns they take. Keys that open another view
+// are always drawn, the others in their order. On a row of their own they begin on the left.
 func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	type hint struct {
 		key, word string
@@ -124,8 +124,8 @@ func drawNames(m *Model, a canvas.Area) int {
 	return begin
 }
 
-// drawDetail describes what is selected in the view. If nothing is, it draws what can be selected, and in the live view
-// the names of the other views.
+// drawDetail describes what is selected in the view. If nothing is selected, it draws what can be selected. In the
+// live view it then also draws the names of the other views.
 func drawDetail(m *Model, a canvas.Area, t *style.Theme) {
 	name, rest := m.current().Detail(&m.Scene)
 	if name == "" && m.Page == scene.PageLive && m.Regions.Legend == 0 && m.Regions.Detail != m.Regions.Footer {

@@ -19,8 +19,8 @@ var stateHelp = [...]gvl.State{gvl.Running, gvl.Waiting, gvl.Stalled, gvl.GC, gv
 // twoHelpColumns is the width of the help from which on it has two columns.
 const twoHelpColumns = 110
 
-// drawHelp draws the legend and all keys over the screen, in two columns if there is room, and at the end the map
-// last. scroll skips lines. It returns the scroll that there is room for.
+// drawHelp draws the legend and all keys over the screen, in two columns if there is room. The key map last comes at
+// the end. scroll is the number of lines to skip. drawHelp returns the largest scroll that makes sense.
 func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.KeyMap, scroll int, ascii bool) int {
 	w := a.W - widget.OverlayMargin
 	two := a.W >= twoHelpColumns
@@ -36,8 +36,8 @@ func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.Key
 	if !two {
 		return widget.DrawOverlay(a, t, " keys and signs ", slices.Concat(legend, slices.Concat(sections...), reads), scroll)
 	}
-	// Keys begin on the left, the legend on the right; the sections of keys that make the left one longer go on under
-	// the legend.
+	// Keys begin on the left, and the legend is on the right. If the left column would be longer, the remaining
+	// sections of keys continue below the legend.
 	var left, right []widget.OverlayLine
 	for n := range len(sections) + 1 {
 		l, r := slices.Concat(sections[:n]...), slices.Concat(legend, slices.Concat(sections[n:]...), reads)
@@ -59,8 +59,8 @@ func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.Key
 	return widget.DrawOverlay(a, t, " keys and signs ", lines, scroll)
 }
 
-// helpText returns a line of text, broken into as many lines as needed. The first one begins behind the text drawn by
-// before, the others under it.
+// helpText breaks a text into as many lines as needed. The first line begins after the text that before draws, and the
+// others are below it.
 func helpText(text string, x, w int, t *style.Theme, before func(a canvas.Area)) []widget.OverlayLine {
 	const most = 4
 	broken, _ := style.Wrap(text, w-x, most)

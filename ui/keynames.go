@@ -20,8 +20,8 @@ var modifiers = [...]string{"ctrl", "alt", "shift", "meta", "hyper", "super"}
 var otherNames = map[string]string{"escape": "esc", "return": "enter", "spacebar": "space", "pageup": "pgup", "pagedown": "pgdown", "pgdn": "pgdown",
 	"del": "delete", "ins": "insert", "control": "ctrl", "option": "alt", "command": "super", "cmd": "super"}
 
-// specialNames are the names of the keys that are not characters, each once: Bubble Tea's, since it gives a key press
-// its name.
+// specialNames returns the names of the keys that are not characters. They are Bubble Tea's names, because it names
+// each key press. No name occurs twice.
 func specialNames() []string {
 	var names []string
 	add := func(code rune) {

@@ -160,8 +160,8 @@ func canGoBack(m *Model) bool {
 	return len(m.Flame.Zoom) > 0 || m.Flame.Shaped() || m.Filter != (scene.RowKey{}) || m.Route != (scene.EndpointKey{}) || m.Flame.Search != nil || m.Parts.HighlightsFrame(&m.Scene)
 }
 
-// back undoes one thing: the zoom, then the filter, then the route, then the search, then the selection that the
-// timeline follows.
+// back undoes the first of these that is in effect: the zoom, the filter, the route, the search, or the selection that
+// the timeline follows.
 func back(m *Model) {
 	switch {
 	case m.Flame.ZoomOut():
@@ -208,8 +208,8 @@ func nextMatch(m *Model, d int) {
 	m.Refresh()
 }
 
-// CheckKey returns an error if a key cannot get the meaning of another. The first ("f", "ctrl+f", "f5", by Bubble
-// Tea's name) must be one that a terminal sends. The other ("space") must do something in some view. ctrl+c always
+// CheckKey returns an error if the key cannot get the meaning of the key does. key ("f", "ctrl+f", "f5", by Bubble
+// Tea's name) must be a key that a terminal can send. does ("space") must have a meaning in some view. ctrl+c always
 // quits.
 func CheckKey(key, does string) error {
 	if key == "" || key == "ctrl+c" {
@@ -246,9 +246,9 @@ func aliasHelp(m *Model) scene.KeyMap {
 	return k
 }
 
-// compare changes the base of the comparison: nothing, the other recording if there is one, the time before the last
-// mark if there is one, the time shown now, and nothing again. The time span is as long as the one shown, which { and
-// } change.
+// compare changes the base of the comparison to the next of these: nothing, the other recording if there is one, the
+// time before the last mark if there is one, the time shown now. The base is a time span of the same length as the
+// shown one, which { and } change.
 func compare(m *Model) {
 	v := &m.Flame
 	if m.LastNS == 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadingAfter is how long work before the screen may take before a picture of it appears. Most work is shorter, and
-// a brief picture would flicker.
+// loadingAfter is how long work before the screen may take before its progress is drawn. Most work is shorter, and
+// would only make the screen flicker.
 const loadingAfter = 250 * time.Millisecond
 
 // ErrCancelled is returned by Load when the person did not want to wait.
@@ -35,9 +35,9 @@ type Progress struct {
 }
 
 // Load does the work that comes before Run: attaching to a process, opening a file. If it takes longer than a moment,
-// the terminal shows title and the progress. The user can cancel it with esc, q or ctrl-c. Then its ctx ends, and
-// Load returns ErrCancelled without waiting for it, because not all work can be interrupted. A later result is
-// closed. work may report its progress as often as it likes, also after Load has returned.
+// the terminal shows title and the progress. The user can cancel it with esc, q or ctrl-c. Then work's ctx ends, and
+// Load returns ErrCancelled without waiting for work, because not all work can be interrupted. If work returns a
+// result after that, Load closes it. work may report its progress at any rate, also after Load has returned.
 func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
 	var value, none T
 	var failed error

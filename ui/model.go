@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store. It passes keys, clicks
-// and messages to the owners of the state that they change. View draws from the Model alone.
+// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store. It passes keys,
+// clicks and messages to the parts whose state they change. View draws from the Model alone.
 type Model struct {
 	scene.Scene
 	*widget.Parts
@@ -98,10 +98,11 @@ func (m *Model) Init() tea.Cmd {
 
 const (
 	// firstTick is the time from the first picture, which shows no samples, to the second. Each later interval is a
-	// quarter longer, up to Options.Repaint. So the first data appears at once, while there is little of it.
+	// quarter longer, up to Options.Repaint. So the first data appears at once, and early pictures cost little because
+	// there is little data.
 	firstTick = 20 * time.Millisecond
-	// restAfter is the drawing time of a picture after which there is a pause. The pause is a multiple of that time,
-	// up to longestRest, because the machine has other work.
+	// restAfter is the length of the pause after a picture, as a multiple of the picture's drawing time. It is at most
+	// longestRest. The pause leaves the machine to other work.
 	restAfter   = 20
 	longestRest = 2 * time.Second
 	// idleTick is the time between two ticks while the process is idle, unless there is news.

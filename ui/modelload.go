@@ -16,9 +16,9 @@ import (
 // idleEachNS is the largest age of the picture of an idle process, in ns. One tick in four is drawn.
 const idleEachNS = int64(900e6)
 
-// tickOn is refresh at a tick. If nothing runs or waits, so that the clock has slowed down, it draws one picture per
-// second. If no sample came since the last tick, it draws one last complete picture and then none. So a recording at
-// its end, an ended target and a stopped one cost nothing.
+// tickOn refreshes the scene at a tick. If nothing runs or waits, so that the clock has slowed down, it draws one
+// picture per second. If no sample came since the last tick, it draws one last complete picture and then none. So a
+// recording at its end, an ended target and a stopped one cost nothing.
 func tickOn(m *Model) {
 	state := m.store.State()
 	last, slow := m.store.Newest()

@@ -73,8 +73,8 @@ func newPages(c *widget.Parts) map[scene.PageID]page.Page {
 // current is the page that fills the screen.
 func (m *Model) current() page.Page { return m.pages[m.Page] }
 
-// fetch returns the command that reads the page's missing data. It is nil if none is missing. The heap is also counted
-// behind other pages, while the memory grows.
+// fetch returns the command that reads the page's missing data. It is nil if none is missing. While the memory grows,
+// the heap is also counted if another page is shown.
 func (m *Model) fetch() tea.Cmd {
 	if m.Page != scene.PageMemory {
 		if cmd := m.pages[scene.PageMemory].(page.Fetching).Fetch(m); cmd != nil {
@@ -178,12 +178,12 @@ func drawPage(m *Model) {
 	p.Draw(a, &m.Scene)
 }
 
-// namesBeforeCaption is the width from which on the names of the views stay and the caption is shortened, if both do
-// not fit.
+// namesBeforeCaption is the least screen width at which the caption is always cut to its first part, so that the
+// views' names fit.
 const namesBeforeCaption = 120
 
 // drawTabs draws the rule with the names of the views and the caption of the view that is shown. If both do not fit,
-// only the first part of the caption stays. If that does not fit either, the other views are only keys.
+// only the first part of the caption remains. If this does not fit either, only the keys of the other views remain.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())

@@ -25,10 +25,10 @@ type painted interface {
 	picture() (g *canvas.Grid, number int)
 }
 
-// painter writes the pictures of a program to its terminal, each as its changes, as soon as there is one. Bubble Tea
-// does everything else: it gets a View without content, switches the terminal's modes (its alternate screen, keys,
-// the mouse, the title) and asks the terminal questions. Its output passes through the painter, which thereby knows
-// when the terminal is the program's.
+// painter writes the pictures of a program to its terminal. It writes each picture at once, and only what has changed.
+// Bubble Tea does everything else: it gets a View without content, switches the terminal's modes (its alternate
+// screen, keys, the mouse, the title) and asks the terminal questions. Its output passes through the painter. So the
+// painter knows when it may write to the terminal.
 type painter struct {
 	out  io.Writer
 	wake chan struct{} // signals that a field below may have to be written
@@ -46,8 +46,8 @@ type painter struct {
 	writing  sync.Mutex // is held during a write; guards the following fields
 	terminal canvas.Terminal
 	shown    *canvas.Grid
-	// entered is true if the terminal is in its alternate screen. left is true if Bubble Tea has given it back, and
-	// will take it again itself.
+	// entered is true if the terminal shows its alternate screen. left is true if Bubble Tea has given the terminal
+	// back for a time.
 	entered, left bool
 }
 
@@ -122,8 +122,9 @@ const (
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-// Write takes what Bubble Tea writes. Where it clears the screen, the next picture overwrites all of it instead, so
-// that nothing flickers. The alternate screen is entered once: a second time would forget where the cursor was before.
+// Write takes the output of Bubble Tea. If Bubble Tea clears the screen, Write leaves this out and lets the next
+// picture overwrite the whole screen, to prevent flicker. It enters the alternate screen only once. A second time
+// would overwrite the saved position of the cursor.
 func (p *painter) Write(b []byte) (int, error) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -275,8 +276,8 @@ func (m *painting) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// giveBack gives the terminal back before Bubble Tea prints the program's panic. If Bubble Tea had not taken the
-// terminal yet, the text would be on the alternate screen, which disappears.
+// giveBack gives the terminal back before Bubble Tea prints the program's panic. Otherwise the text could be printed
+// on the alternate screen, which disappears.
 func (m *painting) giveBack() {
 	if r := recover(); r != nil {
 		m.p.leave()

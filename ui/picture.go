@@ -30,8 +30,8 @@ var pictureKeys = map[string]rune{"tab": tea.KeyTab, "enter": tea.KeyEnter, "esc
 	"down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace, "pgup": tea.KeyPgUp,
 	"pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "space": tea.KeySpace}
 
-// TakePicture plays a Source (usually a recording) to its end, presses keys, and returns the screen, as it was live
-// at that moment. Keys are single characters or Bubble Tea's names ("down", "enter"). No terminal is needed.
+// TakePicture plays a Source (usually a recording) to its end, presses keys, and returns the screen as it would be
+// live at that moment. Keys are single characters or Bubble Tea's names ("down", "enter"). It needs no terminal.
 func TakePicture(ctx context.Context, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	if o.Source == nil {
 		return Picture{}, ErrNoSource
@@ -102,8 +102,8 @@ func screenStyle(s canvas.Style) snapshot.ScreenStyle {
 		Italic: has(canvas.Italic), Underline: has(canvas.Underline), Reverse: has(canvas.Reverse)}
 }
 
-// TakeListPicture returns what the list of processes shows when later has come, a second after c.First, and keys were
-// pressed.
+// TakeListPicture returns the picture of the list of processes. It shows c.First, then the list later, a second after
+// it, and then presses the keys.
 func TakeListPicture(ctx context.Context, o scene.Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
 	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {

@@ -26,8 +26,8 @@ type prompt struct {
 	typed func()        // called after every change of the text; nil if only the finished text counts
 	done  func(text string)
 	left  func()
-	// yes is set if the prompt is a question. It is asked in the first form that has room, and the only answers are y
-	// and n.
+	// yes is set if the prompt is a question. forms are its texts, the longest first, and the first that fits is
+	// shown. The only answers are y and n.
 	yes   func() tea.Cmd
 	forms []string
 	// cmd is the command of the answer.

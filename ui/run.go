@@ -74,8 +74,8 @@ func Run(ctx context.Context, o scene.Options) error {
 	return errors.Join(err, recErr)
 }
 
-// modesPerSecond is how often Bubble Tea checks for output other than pictures. Each check wakes up Go's scheduler,
-// which costs more than the check.
+// modesPerSecond is how often Bubble Tea checks for output other than pictures, in Hz. Each check wakes up Go's
+// scheduler, which costs more than the check itself.
 const modesPerSecond = 4
 
 // show runs the program on the terminal until it ends.
@@ -103,8 +103,8 @@ func show(ctx context.Context, model painted, o scene.Options) error {
 // unreadFor is how long the end of a screen waits for its terminal to accept the current output.
 const unreadFor = time.Second
 
-// leaveUnread lets a screen end if its terminal accepts no output, as with a connection that hangs. Otherwise the
-// last write would hold it forever. It begins when ctx ends, and is done when the screen has been left.
+// leaveUnread lets a screen end even if its terminal accepts no output, for example over a connection that hangs.
+// Otherwise the last write would block forever. It begins when ctx ends, and ends when left is closed.
 func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	if out == nil {
 		out = os.Stdout

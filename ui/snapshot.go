@@ -30,8 +30,9 @@ type savedMsg struct {
 	err     error
 }
 
-// pageHint is what a snapshot's summary says of the page that can be made of it. It is not made with the snapshot: ten
-// minutes are read again for it, which takes seconds of CPU beside a process in trouble.
+// pageHint is the line in a snapshot's summary about the HTML page that can be made from it. ddtop does not make the
+// page with the snapshot, because it would have to read ten minutes again. This takes seconds of CPU beside a process
+// in trouble.
 const pageHint = "\n`ddtop report history.ddtop -o incident.html` makes a page for the postmortem of this folder's recording.\n"
 
 // save collects what the screen shows, now, and returns the command that writes it to disk.
@@ -101,9 +102,9 @@ func screenToSave(m *Model) snapshot.Screen {
 	return s
 }
 
-// profileOf makes a profile of what the history has of a time span, as `ddtop record` does, with a tracer's spans
-// and why collections began: the screen's own weights have neither, and take for rest what its findings know to be
-// that.
+// profileOf makes a profile of a time span of the history, as `ddtop record` does, with a tracer's spans and the
+// reasons why collections began. The screen's own weights have neither. They also leave out as rest what its findings
+// know to be rest.
 func profileOf(history *recording.History, process sampler.Process, dict *sampler.Dictionary, fromNS, toNS int64) (*profile.Measured, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {
@@ -125,8 +126,9 @@ func profileOf(history *recording.History, process sampler.Process, dict *sample
 	return &profile.Measured{Process: process, Dict: dict, Weights: weights, Served: collector.Served()}, nil
 }
 
-// saveSnapshot writes a snapshot into a folder, which is made if it isn't there (0700), and returns the snapshot's
-// path. All goes by the folder as it is open: whoever owns it could put a link in the place of one within.
+// saveSnapshot writes a snapshot into a folder, and returns the snapshot's path. It makes the folder if it is missing
+// (0700). All files are created relative to the open folder, because its owner could replace a folder within by a
+// link.
 func saveSnapshot(parent string, s snapshot.Snapshot) (string, error) {
 	folder, err := safefile.MakeFolder(parent)
 	if err != nil {

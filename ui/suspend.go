@@ -24,11 +24,11 @@ func suspend(m *Model) tea.Cmd {
 	return func() tea.Msg { return suspendedMsg{syscall.Kill(os.Getpid(), syscall.SIGTSTP)} }
 }
 
-// stopOnSIGTSTP does on SIGTSTP, from the key or from elsewhere, what a program with a screen has to until done is
-// called: it gives the terminal back before it stops, and takes it again when it is continued. A process that the
-// signal stops at once leaves a raw terminal, and comes back to one that is none any more.
+// stopOnSIGTSTP handles SIGTSTP, from the key or from another process, until done is called. It gives the terminal
+// back before ddtop stops, and takes it again when ddtop is continued. Without this, ddtop would leave a raw terminal
+// when it stops, and would come back to a terminal that is not raw.
 //
-// park has the sampling hold nothing of a process, a copy of one of its sockets for one, for as long as ddtop is
+// park makes the sampling release everything that it holds of a process, such as a copy of a socket, while ddtop is
 // stopped.
 func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 	stop, quit := make(chan os.Signal, 1), make(chan struct{})
@@ -75,8 +75,8 @@ func park(o scene.Options) (resume func()) {
 	}
 }
 
-// stopUntilContinued stops all processes of ddtop's group, sudo for one, until SIGCONT. It takes SIGSTOP for that: a
-// signal that Go's runtime once handled it never leaves to the kernel again, and Bubble Tea's own way (2.0.9,
+// stopUntilContinued stops all processes of ddtop's group, for example sudo, until SIGCONT. It uses SIGSTOP. If Go's
+// runtime has once handled SIGTSTP, it never leaves this signal to the kernel again. Bubble Tea's own way (2.0.9,
 // suspendProcess) would wait forever.
 func stopUntilContinued(p *tea.Program) error {
 	if err := p.ReleaseTerminal(); err != nil {

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// tornWithin is how long the rest of a terminal's answer may take that a slow connection has torn. Bubble Tea waits
-	// for 50 ms and takes the rest for key presses: of the answer to the question for the background (ESC ] 11 ;
-	// rgb:ffff/ffff/ffff ESC \) those open views and the search.
+	// tornWithin is how long the remaining bytes of a terminal's answer may take if a slow connection delays them.
+	// Bubble Tea waits for 50 ms and takes later bytes for key presses. The answer to the question for the background
+	// (ESC ] 11 ; rgb:ffff/ffff/ffff ESC \) would open views and the search.
 	tornWithin = 3 * time.Second
-	// answersWithin is how long after the start, when the terminal is asked, ESC and ] or [ are the beginning of an
-	// answer.
+	// answersWithin is how long after the start ESC and ] or [ are taken for the beginning of an answer. The terminal
+	// is asked at the start.
 	answersWithin = 10 * time.Second
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 64

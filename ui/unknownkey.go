@@ -13,8 +13,8 @@ import (
 // moving are keys that move the cursor. If there is nothing to move in, users see that without a message.
 var moving = []string{"up", "down", "left", "right", "enter", "esc", "tab", "shift+tab", "backspace", "pgup", "pgdown", "home", "end"}
 
-// unknownKey says that a key does nothing here: which one it may have been meant for, or in which views it does
-// something.
+// unknownKey tells the user that a key does nothing here. It names the key that was perhaps meant, or the views in
+// which the key does something.
 func unknownKey(m *Model, key string) {
 	if slices.Contains(moving, key) {
 		return

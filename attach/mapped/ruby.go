@@ -129,7 +129,8 @@ type Image struct {
 }
 
 // MappedImages lists the files that are mapped, in the order of their addresses. An image begins with the mapping of
-// the file's beginning, if there is one.
+// the file's beginning, if there is one. An image without code is left out if another image of the file has code: Ruby
+// maps its own libraries once more to read their debug information, when it reports a crash (addr2line.c, 2.5 to 4.0).
 func MappedImages(mappings []Mapping) []Image {
 	type file struct {
 		path, device string
@@ -137,6 +138,7 @@ func MappedImages(mappings []Mapping) []Image {
 	}
 	var out []Image
 	last := make(map[file]int) // the image that further mappings belong to
+	code := make(map[file]bool)
 	for _, m := range mappings {
 		if !m.IsFile() {
 			continue
@@ -148,8 +150,13 @@ func MappedImages(mappings []Mapping) []Image {
 			out, last[of] = append(out, Image{Path: m.Path}), i
 		}
 		out[i].Mappings = append(out[i].Mappings, m)
+		code[of] = code[of] || m.Exec
 	}
-	return out
+	return slices.DeleteFunc(out, func(of Image) bool {
+		m := of.Mappings[0]
+		return code[file{m.Path, m.Device, m.Inode}] &&
+			!slices.ContainsFunc(of.Mappings, func(m Mapping) bool { return m.Exec })
+	})
 }
 
 // FindRubyModules finds the images that define ruby_version: each libruby and the program. If none of them has a VM

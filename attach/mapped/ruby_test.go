@@ -81,3 +81,17 @@ func TestMappedImages(t *testing.T) {
 		t.Errorf("images of %v mappings", got)
 	}
 }
+
+// TestImagesWithCode: a file that is mapped once more to be read is not an image, unless no image has code.
+func TestImagesWithCode(t *testing.T) {
+	read := Mapping{Start: 1, End: 2, Path: "/a", Inode: 1}
+	head, code := Mapping{Start: 3, End: 4, Path: "/a", Inode: 1}, Mapping{Start: 4, End: 5, Path: "/a", Inode: 1, Offset: 4096, Exec: true}
+	data := Mapping{Start: 6, End: 7, Path: "/b", Inode: 2}
+	got := MappedImages([]Mapping{read, head, code, data})
+	if len(got) != 2 || !slices.Equal(got[0].Mappings, []Mapping{head, code}) || got[1].Path != "/b" {
+		t.Errorf("%+v", got)
+	}
+	if got := MappedImages([]Mapping{read, head}); len(got) != 2 {
+		t.Errorf("without code: %+v", got)
+	}
+}

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxGoneThreads is the number of ended threads that an Account keeps apart. Later ones are summed into their ractor
-// and counted in Stat.ThreadsOmitted.
+// maxGoneThreads is the number of ended threads that an Account lists separately. Later ones are added to their
+// ractor's sum and counted in Stat.ThreadsOmitted.
 const maxGoneThreads = 10_000
 
 // threadTotals is the settled time of one thread, or of several together.
@@ -68,8 +68,8 @@ type Account struct {
 	stoppedNS, frozenNS int64
 	lastSelf            sampler.Self
 	lowered             bool // at any time, the rates
-	// sampledNS is the length of sampledSteps steps between samples that do not have every change of the GVL, exactNS
-	// the time that has.
+	// sampledNS is the length of the sampledSteps steps between samples in which not every change of the GVL is known.
+	// exactNS is the time in which every change is known. Both are in ns.
 	sampledNS, sampledSteps int64
 	quality                 sampler.Quality
 	exactNS                 int64 // the part with exact changes
@@ -154,8 +154,9 @@ func (t *threadTotals) add(i *gvl.Interval) {
 	}
 }
 
-// newTotals returns the totals of a thread that was not in the last sample. It returns the old ones if the thread was
-// listed before: a list read in part can miss a thread for a moment. IDs grow, so a new thread has the highest one.
+// newTotals returns the totals of a thread that was not in the last sample. It returns the old totals if the thread
+// was listed before, because an incomplete list can lack a thread for a moment. IDs grow, so a new thread has the
+// highest one.
 func (a *Account) newTotals(ts *gvl.ThreadState) threadTotals {
 	if ts.Thread > a.maxID {
 		a.maxID = ts.Thread

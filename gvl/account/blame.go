@@ -23,8 +23,8 @@ const (
 
 // BlameEntry is waiting time charged to one holder of the GVL, in thread·ns: 2 threads waiting 1 s make 2 s.
 type BlameEntry struct {
-	// Thread, Stack and Kind are the holder, its stack and how it held the GVL (Running, GC or Stalled). If entries are
-	// grouped, they are from the largest charge.
+	// Thread, Stack and Kind are the holder, its stack and how it held the GVL (Running, GC or Stalled). If entries
+	// are grouped, they come from the largest charge.
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	Kind   gvl.State
@@ -50,8 +50,8 @@ const (
 	ByFrame
 )
 
-// BlameReport is the waiting of a period, in thread·ns, and its causes: TotalNS = NobodyNS + OtherNS + the NS of all
-// entries, of which Entries has the largest.
+// BlameReport is the waiting of a period, in thread·ns, and its causes. Entries has only the largest causes. TotalNS =
+// NobodyNS + OtherNS + the NS of all entries.
 type BlameReport struct {
 	TotalNS int64
 	// In NobodyNS no thread held the GVL (hand-over, mostly), or a signal or a debugger had stopped the holder.
@@ -111,8 +111,7 @@ type Blame struct {
 	run    blameBucket
 	recent []blameBucket
 	second int64 // the newest
-	// charges counts the charges. window caches a sum of recent seconds, because the findings ask for it again and
-	// again.
+	// charges counts the charges. window caches a sum of recent seconds, because the findings ask for it repeatedly.
 	charges uint64
 	window  blameWindow
 	groups  map[blameKey]blameGroup // of the report being made
@@ -173,7 +172,7 @@ func (b *Blame) bucket(second int64) *blameBucket {
 	return k
 }
 
-// Top returns the n largest entries of the last windowNS. The window is whole seconds, with the current one. If
+// Top returns the n largest entries of the last windowNS. The window consists of whole seconds and the current one. If
 // windowNS is 0, it is the whole run.
 func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 	var rep BlameReport

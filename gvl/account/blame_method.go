@@ -16,10 +16,10 @@ const (
 	maxCulpritStacks = 256
 )
 
-// Method names the code for which a thread is charged within the last windowNS, or in the whole run if that is 0:
-// "Reports#build → JSON.generate". It is the innermost method that most of the charge is under, and the C function that
-// most of it is in. That says more than one stack if a method does many things in turn. A method of the program itself
-// is named rather than a library's. It is empty if no stack is known.
+// Method names the code for which a thread is charged within the last windowNS, or in the whole run if windowNS is 0:
+// "Reports#build → JSON.generate". It has the innermost method that is on the stack for most of the charge. It also
+// has the C function in which most of it is spent. This says more than one stack if a method does many things in turn.
+// The program's own methods are preferred to a library's. It is empty if no stack is known.
 func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	if b.dict == nil {
 		return ""

@@ -5,9 +5,9 @@ import "github.com/ddtop/ddtop/sampler"
 // OtherEndpoints represents the endpoints beyond those that EndedCounts keeps apart.
 const OtherEndpoints = "(other)"
 
-// EndedCounts counts the requests and jobs that end, by the endpoint that was known last. It counts the same as
-// Requests but remembers no requests, so it can measure for weeks. A request shorter than the time between two readings
-// of stacks may be missed. EndedCounts is not safe for concurrent use.
+// EndedCounts counts the requests and jobs that end, by their last known endpoint. It counts the same as Requests but
+// remembers no requests, so it can run for weeks. A request shorter than the time between two readings of stacks may
+// be missed. EndedCounts is not safe for concurrent use.
 type EndedCounts struct {
 	dict *sampler.Dictionary
 	open map[sampler.WorkNumber]*countedRequest
@@ -27,7 +27,7 @@ type servedBy struct {
 // countedRequest is a request in progress.
 type countedRequest struct {
 	work sampler.Work
-	// seenNS is when a thread last worked for it. round is the number of that reading. readings counts later
+	// seenNS is when a thread last worked for the request. round is the number of that reading. readings counts later
 	// readings.
 	seenNS   int64
 	round    uint64
@@ -83,8 +83,8 @@ func (c *EndedCounts) Feed(s *sampler.Sample) {
 	}
 }
 
-// find returns the request of an ID, or nil if the ID means nothing or there are too many. A request that was counted
-// and comes back counts again. That is rare, because a thread's next request has another number.
+// find returns the request of an ID. It returns nil if the ID means nothing or there are too many requests. A request
+// that was counted and comes back is counted again. This is rare, because a thread's next request has another number.
 func (c *EndedCounts) find(id sampler.WorkID) *countedRequest {
 	w := c.dict.Work(id)
 	q := c.open[w.Number]

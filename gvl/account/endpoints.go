@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxEndpoints bounds the endpoints kept apart over a whole run, maxSecondEndpoints in each second. The rest is
-	// "other".
+	// maxEndpoints bounds the endpoints listed separately over a whole run, and maxSecondEndpoints those in each
+	// second. All others are "other".
 	maxEndpoints       = 1024
 	maxSecondEndpoints = 128
 	// maxEndpointSeconds bounds the seconds for which endpoints are kept apart: 15 minutes.
 	maxEndpointSeconds = 900
-	// maxRequestSeconds bounds the seconds kept of a request in progress, until its last endpoint is known. Past it the
-	// earlier half is charged to the endpoint known then.
+	// maxRequestSeconds bounds the seconds that are kept separately for a request in progress, until its last endpoint
+	// is known. If there are more, the earlier half is charged to the endpoint known then.
 	maxRequestSeconds = 64
 )
 
@@ -44,8 +44,9 @@ type peerTime struct {
 	ns    int64
 }
 
-// peerSums is time in io by peer. If there are more than maxSumPeers, those with the least time make way. Peers with
-// more than one part in maxSumPeers of all the time are kept (Misra and Gries, "Finding repeated elements", 1982).
+// peerSums is time in io by peer. If there are more than maxSumPeers, those with the least time are dropped. Peers
+// with more than one part in maxSumPeers of all the time are never dropped (Misra and Gries, "Finding repeated
+// elements", 1982).
 type peerSums []peerTime
 
 func (p *peerSums) add(group uint32, ns int64) {
@@ -120,8 +121,8 @@ func (s *endpointSecond) merge(o *endpointSecond) {
 	s.fiberNS += o.fiberNS
 }
 
-// bySecond calls fn with the part of a charge in each of the last maxRequestSeconds. The first part has the time before
-// that, too.
+// bySecond calls fn with the part of a charge in each of the last maxRequestSeconds. The first part also has the time
+// before them.
 func (c requestCharge) bySecond(fn func(second int64, part *requestCharge)) {
 	part := c
 	last := (c.toNS - 1) / 1e9
@@ -290,16 +291,16 @@ func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	return kept, false
 }
 
-// EndpointsOf returns the endpoints in the last windowNS before the last sample but not before fromNS, and the length
-// of that time.
+// EndpointsOf returns the endpoints in the last windowNS before the last sample, and the length of this time. The time
+// does not begin before fromNS.
 func (r *Requests) EndpointsOf(windowNS, fromNS int64) (list []Endpoint, spanNS int64) {
 	from := max((r.nowNS/1e9-windowNS/1e9)*1e9, fromNS/1e9*1e9, r.firstNS)
 	return r.Endpoints(from, r.nowNS), r.nowNS - from
 }
 
-// Endpoints returns the endpoints between two times, rounded outwards to whole seconds. If fromNS is 0, the time begins
-// with the first sample. The endpoint with the most time comes first, and the sum of all beyond the limits last. The
-// caller owns the slice.
+// Endpoints returns the endpoints between two times, rounded outwards to whole seconds. If fromNS is 0, the time
+// begins with the first sample. The endpoint with the most time comes first. The sum of all endpoints that are not
+// listed comes last. The caller owns the slice.
 func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	r.stream.SettleLocks()
 	whole := fromNS <= r.firstNS && toNS >= r.nowNS
@@ -354,8 +355,8 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	return out
 }
 
-// addOpen adds requests that are not charged yet: their time in the seconds from first to last, and the requests that
-// had begun by toNS.
+// addOpen adds requests that are not charged yet. It adds their time in the seconds from first to last, and counts the
+// requests that had begun by toNS.
 func (r *Requests) addOpen(all *endpointTable, first, last, toNS int64) {
 	for _, q := range r.open {
 		s := all.sum(keyOf(&q.Work), maxEndpoints)

@@ -6,10 +6,11 @@ import (
 )
 
 const (
-	// lackingLooks is the number of readings of the waiting fibers without a request after which it has ended. One is
-	// not enough, because the request's fiber may have run then. cutLooks is the number for incomplete readings.
+	// lackingLooks is the number of readings of the waiting fibers that must lack a request before it counts as ended.
+	// One is not enough, because the request's fiber may have run then. cutLooks is the number if readings are
+	// incomplete.
 	lackingLooks, cutLooks = 2, 4
-	// staleNS is how long a fiber counts as waiting without a reading, in ns. There are no readings while fibers
+	// staleNS is how long a fiber counts as waiting after its last reading, in ns. Fibers are not read while they
 	// cannot be read.
 	staleNS = int64(60e9)
 	// lookBehindNS is how long after its sample's time a reading may end, in ns. It ends with its tick.
@@ -20,8 +21,8 @@ const (
 type fiberLooks struct {
 	last   *sampler.Fibers
 	number int
-	// switches are the threads with a fiber that once waited for a request. Until such a thread ends, a request that it
-	// leaves may be waiting.
+	// switches are the threads that have had a fiber that waited for a request. Until such a thread ends, a request
+	// that it leaves may be waiting in a fiber.
 	switches map[sampler.ThreadID]bool
 }
 
@@ -36,7 +37,7 @@ type fiberWait struct {
 // stale reports whether no reading had the fiber for too long. Time without samples does not count.
 func (w *fiberWait) stale(atNS int64) bool { return atNS-w.freeNS > staleNS }
 
-// Fibers returns the last reading of the fibers that wait, and its age in ns. It returns nil if there was none. Callers
+// Fibers returns the last reading of the waiting fibers, and its age in ns. It returns nil if there was none. Callers
 // must not change the result.
 func (r *Requests) Fibers() (look *sampler.Fibers, ageNS int64) {
 	if r.looks.last == nil {
@@ -101,8 +102,8 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	q.Now, q.Serving, q.Stack = gvl.ThreadState{}, x.Serving, x.Stack
 }
 
-// lacks notes that a reading has no fiber for a request. A fiber waited for the request before, or the request's thread
-// has left it for another one.
+// lacks notes that a reading has no fiber for a request. Before, a fiber waited for the request, or the request's
+// thread has left it for another request.
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	ns := min(max(look.AtNS, 0), r.nowNS)
 	if ns < max(q.wait.freeNS, q.awayNS) {

@@ -18,8 +18,8 @@ const (
 	maxStatGC = 10
 )
 
-// gcAccount counts collections by reason, by the code that starts them, and by the code that pays for them. Lazy
-// sweeping and incremental marking are paid by the next code that allocates (docs/internals/gc.md#whether-it-runs).
+// gcAccount counts collections by reason, by the code that starts them, and by the code that pays for them. The next
+// code that allocates pays for lazy sweeping and incremental marking (docs/internals/gc.md#whether-it-runs).
 type gcAccount struct {
 	known    bool
 	count    uint64
@@ -28,16 +28,16 @@ type gcAccount struct {
 	// lost and lostNS are starts and time of stacks beyond maxGCStacks.
 	lost   uint64
 	lostNS int64
-	// byTrigger and byMajor count cycles by the words of their reason. missed counts cycles whose reason the next one
-	// overwrote.
+	// byTrigger and byMajor count cycles by the words of their reason. missed counts cycles whose reason was
+	// overwritten by the next cycle before it was read.
 	byTrigger [len(gcTriggers) + 1]uint64
 	byMajor   [len(gcMajors) + 1]uint64
 	missed    uint64
 	phaseNS   [4]int64
 }
 
-// gcStarts counts cycles that began in a stack. seen were still in progress when they were seen. probable had ended by
-// then: they began there or shortly before.
+// gcStarts counts cycles that began in a stack. seen counts the cycles that were still running when they were first
+// seen. probable counts the cycles that had already ended. They began in this stack or shortly before it.
 type gcStarts struct{ seen, probable uint64 }
 
 var (

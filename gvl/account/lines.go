@@ -60,8 +60,8 @@ type lineEnd struct {
 	backlog      *int64
 }
 
-// Lines cuts the time of a Stream into equal intervals and reports what happened in each. It reports an interval when
-// all of its time is settled. This is up to a second after its end, because the kernel's answers come late. Lines is
+// Lines divides the time of a Stream into equal intervals and reports what happened in each. It reports an interval
+// when its figures are final. This is up to a second after its end, because the kernel's answers come late. Lines is
 // not safe for concurrent use.
 type Lines struct {
 	gvl.Ignore

@@ -13,8 +13,8 @@ const (
 	maxHolds = 1 << 16
 	// maxHeldLocks bounds the locks that are watched at a time.
 	maxHeldLocks = 1024
-	// manyThreads is the number of threads above which stack ticks read waiting threads in turn. turnNS bounds the
-	// age of a thread's state then (sampler.StackFresh).
+	// manyThreads is the number of threads above which stack ticks read waiting threads in turn. Then turnNS bounds
+	// the age of a thread's state, in ns (sampler.StackFresh).
 	manyThreads = 32
 	turnNS      = int64(50e6)
 	// forgetLockNS is how long a lock is remembered while no thread waits for it, in ns.
@@ -27,9 +27,9 @@ type LockHold struct {
 	Object uint64
 	Kind   string // as in Detail.Kind
 	Thread sampler.ThreadID
-	// FromNS and ToNS are the begin and the end, CLOCK_MONOTONIC in ns, each the middle between two samples. GapNS is
-	// how far both together may be off. FromNS is zero if the thread held the lock before any thread waited for it.
-	// Then SeenNS is a time since which it has held the lock.
+	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between two samples.
+	// GapNS is how far the length may be off. FromNS is zero if the thread held the lock before any thread waited for
+	// it. Then SeenNS is a time since which it has held the lock.
 	FromNS, ToNS, GapNS, SeenNS int64
 	// Perhaps is set if a waiting thread was woken in between. Then this may be several holds of the same thread.
 	Perhaps bool
@@ -127,8 +127,8 @@ func (l *LockHolds) Tick(t *gvl.Tick) {
 	}
 }
 
-// see adds all threads that wait for one lock. fresh is true if the holder was read. The reading is at most stale ns
-// old.
+// see adds all threads that wait for one lock. fresh is true if the holder was read in this sample. The reading of the
+// threads is at most stale ns old.
 func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64) {
 	object, holder, agree := waiters[0].object, sampler.ThreadID(0), true
 	for i := range waiters {
@@ -207,19 +207,19 @@ func (l *LockHolds) add(h LockHold) {
 type LockUse struct {
 	// Taken is how often another thread than before had it. The lock was taken at least as often.
 	Taken int64
-	// Held are the lengths of the holds that were seen to begin and to end. A length not much longer than the time
-	// between two samples is an upper bound, because shorter holds are missing.
+	// Held are the lengths of the holds that were seen to begin and to end. A length that is not much longer than the
+	// time between two samples is an upper bound, because shorter holds are missed.
 	Held gvl.Lengths
 	// perhaps counts the holds with LockHold.Perhaps.
 	perhaps int64
 	// HeldNow is how long the holder Now has had the lock at the end of the period. It is a lower bound if the hold
-	// began before a thread waited, or if it may be several holds. It is zero if it is not known.
+	// began before any thread waited, or if it may be several holds. It is zero if it is not known.
 	HeldNow gvl.Bounded
 	Now     sampler.ThreadID // zero if there is none, or it is not known
 }
 
-// Told returns the lengths that the given shares of the holds did not exceed. shares must be in ascending order. If
-// some holds may be several in a row, all lengths are lower bounds. They are zero if nothing is known.
+// Told returns the lengths that the given shares of the holds did not exceed. shares must be in ascending order. If a
+// hold may be several in a row, all lengths are lower bounds. They are zero if nothing is known.
 func (u *LockUse) Told(shares ...float64) []gvl.Bounded {
 	if u.perhaps > 0 {
 		return u.Held.Least(shares...)

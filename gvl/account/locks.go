@@ -9,25 +9,24 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Contended is an object for which threads wait at one instant: a Mutex or Monitor with its holder, or a Queue,
+// Contended is an object for which threads wait at one instant. It is a Mutex or Monitor with its holder, or a Queue,
 // SizedQueue, ConditionVariable, thread to join or Ractor.
 type Contended struct {
 	// Kind is as in Detail.Kind. Object is the address, and 0 for a joined thread.
 	Kind   string
 	Object uint64
-	// Exclusive is set for a Mutex or Monitor, whose holder blocks the waiting threads. Idle workers wait on the
-	// others, too, so these are no trouble by themselves.
+	// Exclusive is set for a Mutex or Monitor, whose holder blocks the waiting threads. At the other objects idle
+	// workers wait too, so waiting threads do not mean a problem.
 	Exclusive bool
-	// Holder is the thread that holds the lock, or that is joined. It is zero if there is none or it is not known: a
-	// lock is free for a moment while it changes hands.
+	// Holder is the thread that holds the lock, or that is joined. It is zero if there is none or it is not known. A
+	// lock has no holder for a moment while it changes hands.
 	Holder sampler.ThreadID
 	// HolderState is the state of the holder, HolderStack its stack.
 	HolderState gvl.State
 	HolderStack sampler.StackID
-	// Waiters are the threads that wait, the one with the longest wait first. LongestNS is the length of that wait,
-	// and LongestBound says whether it is a bound. LongestNS is zero if it is not known, because each thread may have
-	// had the lock since it was first seen. SeenNS is the time since which the thread that was seen first has been
-	// seen waiting.
+	// Waiters are the threads that wait, the one with the longest wait first. LongestNS is the length of this wait in
+	// ns, and LongestBound says whether it is a lower or upper bound. LongestNS is zero if each thread may have had
+	// the lock since it was first seen. SeenNS is the time since when a thread has been seen waiting.
 	Waiters      []sampler.ThreadID
 	LongestNS    int64
 	LongestBound gvl.Bound
@@ -40,8 +39,8 @@ type Contended struct {
 func (c *Contended) Longest() gvl.Bounded { return gvl.Bounded{NS: c.LongestNS, Bound: c.LongestBound} }
 
 // Locks returns what the threads of one sample wait for: first locks, then objects that threads only wait on, last
-// joined threads, each by the number of waiters. Sleeps and I/O are left out. In Ruby 2.5 a Monitor appears as the
-// Mutex in it, because it is written in Ruby.
+// joined threads. Within each kind the object with the most waiters comes first. Sleeps and I/O are left out. In Ruby
+// 2.5 a Monitor appears as the Mutex in it, because it is written in Ruby.
 func Locks(states []gvl.ThreadState) []Contended {
 	type key struct {
 		kind   string

@@ -19,8 +19,8 @@ type lockWait struct {
 
 // lockWaits remembers who waited for which lock.
 type lockWaits struct {
-	// ring are the waits, in the order of their begins; next is the place of the oldest once it is full. all counts
-	// the waits since the beginning.
+	// ring has the waits in the order of their beginnings. Once it is full, next is the index of the oldest. all
+	// counts the waits since the start.
 	ring []lockWait
 	next int
 	all  int
@@ -65,7 +65,7 @@ func (l *LockHolds) Interval(i *gvl.Interval) {
 	w.next = (w.next + 1) % len(w.ring)
 }
 
-// Costs returns what the locks cost between two times. A wait in progress counts until the last sample. The stack of a
+// Costs returns what each lock cost between two times. A wait in progress counts until the last sample. The stack of a
 // wait can be older than the wait, so fits decides which stacks count for a kind of lock (gvl.FitsLock).
 func (l *LockHolds) Costs(fromNS, toNS int64, fits func(stack sampler.StackID, kind string) bool) map[uint64]LockCost {
 	out := make(map[uint64]LockCost)

@@ -26,7 +26,7 @@ func (m *Meter) Feed(value, atNS int64) {
 func (m *Meter) Known() bool { return m.value != 0 }
 
 // Since returns the growth between an earlier reading and the last one, and the time between the two in ns. The zero
-// Meter stands for the first reading. spanNS is zero if the time is too short.
+// Meter means the first reading. spanNS is zero if there are not two readings.
 func (m *Meter) Since(from *Meter) (grown, spanNS int64) {
 	r := from.last
 	if r.atNS == 0 {

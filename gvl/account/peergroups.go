@@ -68,8 +68,8 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 // Group returns the group with a number that GroupOf has returned.
 func (g *PeerGroups) Group(n uint32) *PeerGroup { return &g.list[n] }
 
-// clientOf reports whether the other end opened a connection, a client that the thread serves: this end has a port of
-// its own choice, the other one the kernel's, whose number the reader leaves out.
+// clientOf reports whether the other end is a client that has opened the connection. Then this end has a port that the
+// program chose, and the kernel chose the other end's port, which the reader leaves out.
 func clientOf(p sampler.Peer) bool {
 	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)
 }

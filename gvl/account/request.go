@@ -15,34 +15,35 @@ type Request struct {
 	// Work is the last known work.
 	Work   sampler.Work
 	Thread sampler.ThreadID
-	// FromNS and ToNS are the begin and the end, CLOCK_MONOTONIC in ns. Each is the middle between a reading of the
-	// thread's stack with the request and one without it. If InProgress is set, ToNS is the time of the last sample. If
-	// AtLeast is set, the request took longer. It had begun before its thread was first read, or ended while nothing
-	// was sampled. It is also set while samples since ToNS could not read whether the request goes on.
+	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between a reading of
+	// the thread's stack with the request and one without it. If InProgress is set, ToNS is the time of the last
+	// sample. If AtLeast is set, the request took longer. It had begun before its thread was first read, or ended
+	// while nothing was sampled. AtLeast is also set if samples since ToNS could not read whether the request has
+	// ended.
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool
-	// SlackNS is how much shorter or longer the request may be: half of the time between the two readings at the begin
-	// and, once it has ended, at the end.
+	// SlackNS is how much shorter or longer the request may be, in ns. It is half of the time between the two readings
+	// at the beginning and, once it has ended, also at the end.
 	SlackNS int64
-	// Late is set if the thread's stack was read between BeforeNS and SinceNS of Work without its request, because time
-	// was short. Such requests tend to be long, so they are left out of an endpoint's Durations. Late is also set if
-	// the last samples before the end could not read whether the request goes on.
+	// Late is set if the thread's stack was read between BeforeNS and SinceNS of Work, but the request was not
+	// searched because time was short. Such requests tend to be long, so they are left out of an endpoint's Durations.
+	// Late is also set if the last samples before the end could not read whether the request has ended.
 	Late bool
-	// NS is the time of its threads by state. It lacks time before the measurement, time without samples, and time in
-	// which the request was suspended: a fiber that does not run has no state.
+	// NS is the time of the request's threads by state. It lacks time before the measurement, time without samples,
+	// and time in which the request was suspended. A fiber that does not run has no state.
 	NS [gvl.NumStates]int64
 	// FiberNS is the time in which a fiber waited for it and no thread worked for it, in ns.
 	FiberNS int64
-	// Peers are the peers for which its io waited longest, the longest first, at most maxRequestPeers. If there are
-	// more than maxSumPeers, their times can be too small.
+	// Peers are the peers for which the request waited longest in state io, the longest first, at most
+	// maxRequestPeers. If there are more than maxSumPeers, their times can be too small.
 	Peers []PeerNS
 	// BlameNS is the waiting for the GVL, in thread·ns, while its thread held the GVL for it.
 	BlameNS int64
-	// The rest describes a request in progress at the last sample. If Suspended is set, its thread works for others at
-	// this moment. Otherwise Now is the thread's state, and Serving and Stack were read with it. If Waits is set, too,
-	// one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). Serving and Stack are
-	// then the fiber's.
+	// The fields below describe a request in progress at the last sample. If Suspended is set, its thread works for
+	// other requests at this moment. Otherwise Now is the thread's state, and Serving and Stack were read with it. If
+	// Waits is also set, one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). Then
+	// Serving and Stack belong to this fiber.
 	Suspended bool
 	Waits     bool
 	FiberAtNS int64
@@ -73,8 +74,8 @@ type Endpoint struct {
 	Other bool
 	// Ended is the number of requests that were seen to end, Running the number in progress.
 	Ended, Running int
-	// Durations are the lengths of the requests that were seen to begin and to end. LongestNS is the longest of all. It
-	// is a lower bound if LongestAtLeast is set.
+	// Durations are the lengths of the requests that were seen to begin and to end. LongestNS is the longest of all
+	// requests. It is a lower bound if LongestAtLeast is set.
 	Durations gvl.Histogram
 	// Queued holds the times for which the requests waited before a thread took them. It lacks requests without
 	// X-Request-Start or X-Queue-Start.
@@ -96,8 +97,8 @@ type Endpoint struct {
 	begun     begunCount // of all endpoints together
 }
 
-// Slack returns how much the lengths of a row may be off, or zero if that is little: if the bounds of the shortest
-// length, shortestNS, are less than a sixteenth apart.
+// Slack returns how much the lengths of a row may be off, in ns. It returns zero if this hardly matters: the bounds of
+// the shortest length, shortestNS, differ by less than a sixteenth.
 func Slack(shortestNS, slackNS int64) int64 {
 	if _, vague := Length(shortestNS, slackNS); vague {
 		return slackNS
@@ -116,8 +117,8 @@ func (e *Endpoint) Slack() int64 {
 	return Slack(e.LongestNS, e.SlackNS)
 }
 
-// Length returns how to show a length between ns-slackNS and ns+slackNS. If these are more than a sixteenth apart, it
-// returns the upper bound, and atMost is true.
+// Length returns how to show a length between ns-slackNS and ns+slackNS. If these bounds differ by more than a
+// sixteenth, it returns the upper bound, and atMost is true.
 func Length(ns, slackNS int64) (_ int64, atMost bool) {
 	if ns > 0 && 2*slackNS > (ns+slackNS)/gvl.PlainParts {
 		return ns + slackNS, true
@@ -125,8 +126,8 @@ func Length(ns, slackNS int64) (_ int64, atMost bool) {
 	return ns, false
 }
 
-// Seen reports whether a request of it was seen in the time. If none was, its time is the rest of requests that ended
-// just before. No share of it means anything.
+// Seen reports whether a request of the endpoint was seen in this time. If none was, its time belongs to requests that
+// ended just before. Then shares of it mean nothing.
 func (e *Endpoint) Seen() bool { return e.Other || e.Ended+e.Running > 0 }
 
 func (e *Endpoint) TotalNS() int64 {

@@ -9,25 +9,24 @@ import (
 )
 
 const (
-	// maxOpenRequests bounds the requests and jobs in progress that are kept apart. The time of the others is
+	// maxOpenRequests bounds the requests and jobs in progress that are followed separately. The time of all others is
 	// "other".
 	maxOpenRequests = 4096
 	// maxEndedRequests bounds the ended requests that are remembered, the last ones: 5 MB.
 	maxEndedRequests = 1 << 14
 	// maxRequestPeers bounds the peers of one request or endpoint, maxSumPeers the peers among which they are found.
 	maxRequestPeers, maxSumPeers = 6, 16
-	// leftReadings is the number of readings of stacks, and leftNS the time, without a request after which it has
-	// ended. One is not enough, because a reading can fail.
+	// leftReadings is the number of readings of stacks without a request before it counts as ended, and leftNS the
+	// time without it, in ns. One reading is not enough, because a reading can fail.
 	leftReadings = 3
 	leftNS       = int64(100e6)
-	// suspendedNS is how long a request whose fiber gave way to another one may be missing before it counts as ended,
+	// suspendedNS is how long a request may be missing before it counts as ended if its fiber gave way to another one,
 	// in ns.
 	suspendedNS = int64(10e9)
 )
 
 // Requests follows the requests and jobs that threads work for (sampler.Serving). All time of a request, from its
-// begin on, belongs to the endpoint that was known of it last. Requests is a Consumer. It is not safe for concurrent
-// use.
+// beginning on, belongs to its last known endpoint. Requests is a Consumer. It is not safe for concurrent use.
 type Requests struct {
 	gvl.Ignore
 	dict    *sampler.Dictionary
@@ -82,8 +81,8 @@ type openRequest struct {
 	seconds []endpointSecond
 }
 
-// NewRequests returns the Requests of a stream whose IDs point into dict. Endpoints are kept by the second for the last
-// keepNS, at most for maxEndpointSeconds.
+// NewRequests returns the Requests of a stream whose IDs point into dict. Endpoints are kept for each of the last
+// seconds, for keepNS but for at most maxEndpointSeconds.
 func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
 	r := &Requests{dict: dict, groups: PeerGroups{Dict: dict}, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
 	r.ended.at, r.begun.unfound = make(map[sampler.WorkNumber]int), make(map[sampler.ThreadID]int64)
@@ -91,8 +90,8 @@ func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requ
 	return r
 }
 
-// Keep extends the time for which endpoints are kept by the second, and never shortens it. Call it before the first
-// sample.
+// Keep extends the time for which endpoints are kept for each second. It never shortens this time. Call it before the
+// first sample.
 func (r *Requests) Keep(ns int64) {
 	if e := newEndpointSums(ns); len(e.recent) > len(r.endpoints.recent) {
 		r.endpoints = e
@@ -176,8 +175,8 @@ func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.Wo
 	c.bySecond(func(second int64, part *requestCharge) { r.secondOf(q, second).add(part, part.toNS-part.fromNS) })
 }
 
-// find returns the request in progress with an ID, a new one if it was not known. It returns nil if the request has
-// ended, if there is no room, or if the ID means nothing.
+// find returns the request in progress with an ID. It adds the request if it was not known. It returns nil if the
+// request has ended, if there is no room, or if the ID means nothing.
 func (r *Requests) find(id sampler.WorkID, thread sampler.ThreadID, atNS int64) *openRequest {
 	if id == 0 {
 		return nil
@@ -297,8 +296,8 @@ func (r *Requests) Tick(k *gvl.Tick) {
 	}
 }
 
-// unread reports whether a thread may still work for its last request, because a sample could not read what it works
-// for. On a full machine several samples in a row can lack it.
+// unread reports whether a thread may still work for its last request, because a sample could not read this. On a full
+// machine several consecutive samples may fail to read it.
 func (r *Requests) unread(s *requestSlot, t *sampler.Thread, k *gvl.Tick) bool {
 	q := s.q
 	if q == nil || q.done || k.Gap || t.Serving.Work != 0 || t.Quality&sampler.WorkUnknown == 0 || k.ToNS-q.readNS > suspendedNS {
@@ -396,8 +395,8 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	return true
 }
 
-// hasLeft reports whether a request has ended, by the number of readings of stacks without it and the time since.
-// fiber is true if it was on a fiber that can be resumed.
+// hasLeft reports whether a request has ended. readings is the number of readings of stacks without it, and awayNS the
+// time since. fiber is true if it was on a fiber that can be resumed.
 func hasLeft(fiber bool, readings int, awayNS int64) bool {
 	if fiber {
 		return awayNS > suspendedNS

@@ -137,8 +137,8 @@ func (a *Account) statThreads(s *report.Stat) {
 	sorting.By(s.GVL, func(x, y report.StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
 }
 
-// noCPU is the time in each state in which the thread had no CPU. States begin and end between the readings of the
-// counters.
+// noCPU returns the time in each state in which the thread had no CPU. It is at most the time in the state. Without
+// this limit it could be longer, because states begin and end between the readings of the counters.
 func (t *threadTotals) noCPU() report.StatNoCPU {
 	part := func(s gvl.State) int64 { return min(t.noCPUNS[s], t.ns[s]) }
 	return report.StatNoCPU{Running: part(gvl.Running), GC: part(gvl.GC), Native: part(gvl.Native)}

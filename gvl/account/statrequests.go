@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxStatEndpoints and maxStatRunning bound the lists of a Stat: the endpoints with most time, and the oldest requests
-// in progress.
+// maxStatEndpoints and maxStatRunning bound the lists of a Stat: the endpoints with the most time, and the oldest
+// requests in progress.
 const (
 	maxStatEndpoints = 100
 	maxStatRunning   = 500
@@ -44,8 +44,8 @@ func spanOrNil(id uint64) *string {
 	return &s
 }
 
-// Stat returns the requests and jobs of the endpoints that match chooses, or all if match is nil. waitedNS is the time
-// that all threads waited for the GVL.
+// Stat returns the requests and jobs of the endpoints for which match returns true, or of all endpoints if match is
+// nil. waitedNS is the time that all threads waited for the GVL.
 func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report.StatRequests {
 	if match == nil {
 		match = func(string) bool { return true }

@@ -46,7 +46,7 @@ func (l *waitList) add(w *gvl.Wait) {
 	}
 }
 
-// Longest returns the n longest waits of at least thresholdNS, the longest first, waits in progress included. The
+// Longest returns the n longest waits of at least thresholdNS, the longest first. It includes waits in progress. The
 // caller owns the slice.
 func (a *Account) Longest(n int, thresholdNS int64) []gvl.Wait {
 	all := slices.Clone(a.longest.top)

@@ -13,7 +13,7 @@ type advice = tips.Advice
 // leading are the rules whose advice comes first, because they are about a lack of the whole machine.
 var leading = []string{ruleStarved, "memory_stall"}
 
-// Told are the findings of one process among several. Processes with one Program run the same code with the same
+// Told are the findings of one process among several. Processes with the same Program run the same code with the same
 // number of threads.
 type Told struct {
 	Program string
@@ -23,9 +23,10 @@ type Told struct {
 // plan chooses the advice of the findings of one process.
 func plan(list []Finding) { PlanTogether(Told{List: list}) }
 
-// PlanTogether chooses the advice of findings, in their order. No two contradict each other, neither in one process nor
-// among the processes of one program. Advice for a lack of the whole machine holds for all programs. A
-// finding whose first advice does not fit gets the next one that does. Ended findings come last.
+// PlanTogether chooses the advice of findings, in their order. No two pieces of advice contradict each other, neither
+// in one process nor among the processes of one program. If the whole machine lacks something, the advice about it
+// counts for all programs. A finding whose first advice does not fit gets its next one that does. Ended findings come
+// last.
 func PlanTogether(all ...Told) {
 	var p planned
 	for _, t := range all {

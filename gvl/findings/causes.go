@@ -67,7 +67,7 @@ func (f *Finding) shares(symptom *Finding) bool {
 	return f.Peer != 0 && f.Peer == symptom.Peer || len(symptom.Threads) > 0 && slices.Contains(f.Threads, symptom.Threads[0])
 }
 
-// causesFirst puts what explains a finding before it, and keeps the order otherwise. A cause is as severe as its
+// causesFirst puts the causes of a finding before it, and otherwise keeps the order. A cause gets the severity of its
 // symptoms.
 func causesFirst(list []Finding) []Finding {
 	out, placed := make([]Finding, 0, len(list)), make([]bool, len(list))

@@ -52,8 +52,8 @@ type counts struct {
 	// longest is the longest hold in this time, stuckNS the time of all holds beyond the limit.
 	longest hold
 	stuckNS int64
-	// pause is the longest collection by its time on a CPU, full the longest one of longFull. lackedNS is the time that
-	// long ones, which ended here, had no CPU.
+	// pause is the longest collection by its time on a CPU. full is the collection with the longest longFull. lackedNS
+	// is the time that long collections that ended in this second had no CPU.
 	pause, full pauses.Pause
 	lackedNS    int64
 	// poolNS is the longest wait for a pool's connection, poolStack its place, poolTold its length as text shows it.
@@ -117,8 +117,8 @@ type watch struct {
 	barrier barrier.Stay
 	// vainNS is since when it waits for a Queue that has items. It is zero if it does not.
 	vainNS int64
-	// endingNS is since when it shows that the program ends (ending). courseNS is when it last ran the program's code
-	// after the start. Both are zero if never.
+	// endingNS is the time since which ending is true: the program ends. courseNS is when the thread last ran the
+	// program's code after the start. Both are zero if never.
 	ending             ending
 	endingNS, courseNS int64
 	// gate is the gate at which it waits, or nil.
@@ -152,8 +152,8 @@ type turn struct {
 	turns, turnsNS int64
 }
 
-// collector sums the last seconds for the rules. It is a Consumer. Times come from intervals. Single samples show where
-// threads are, how often they move and which one holds the GVL.
+// collector adds up the last seconds for the rules. It is a Consumer. Times come from intervals. Single samples show
+// where threads are, how often they move and which one holds the GVL.
 type collector struct {
 	gvl.Ignore
 	stream   *stream.Stream
@@ -181,8 +181,7 @@ type collector struct {
 	gc     pauses.Watch
 	counts [threadCounts]threadCount
 	self   account.Meter
-	// startNS is when the program began. bootNS is when it ceases to count as starting. Both are CLOCK_MONOTONIC in
-	// ns.
+	// startNS is when the program began. bootNS is when it stops counting as starting. Both are CLOCK_MONOTONIC in ns.
 	startNS, bootNS int64
 }
 
@@ -215,8 +214,8 @@ func newCollector(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary,
 	return c
 }
 
-// extendStartup extends the program's start while it loads code. A young program that does so in the first seconds
-// counts as having done so all along.
+// extendStartup extends the program's start while it loads code. If a young program loads code in the first seconds
+// that ddtop sees, it counts as having loaded since its start.
 func (c *collector) extendStartup(b *second) {
 	end := (b.at + 1) * 1e9
 	if end > max(c.bootNS, c.proc.AttachedNS)+loadedNS {
@@ -432,8 +431,8 @@ func (w *watch) waitsForPool(s gvl.State) bool {
 	return (w.flags&stackkind.Pool != 0 || w.gate != nil) && (s == gvl.Parked || s == gvl.Sleeping)
 }
 
-// idle reports whether a thread rests: it waits for work, a client or a clock. A thread that serves a request or does a
-// job works, whatever it waits for.
+// idle reports whether a thread rests. It rests if it waits for work, a client or a clock. A thread that serves a
+// request or does a job never rests, whatever it waits for.
 func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, group uint32) bool {
 	serves := serves(flags)
 	switch s {

@@ -32,8 +32,8 @@ type calls struct {
 // groupSleep is the peer group of sleep in the middle of work, whose length counts as calls do.
 const groupSleep = math.MaxUint32
 
-// called counts an ended wait in input or output, or an ended sleep in the middle of work, unless its begin was not
-// seen.
+// called counts an ended wait in input or output, or an ended sleep in the middle of work. It counts neither if its
+// beginning was not seen.
 func (c *collector) called(w *watch, toNS int64) {
 	if w.group == 0 || w.idle || w.sinceNS <= c.sinceNS || !w.began || toNS <= w.sinceNS || len(c.cur.sums) >= maxSums {
 		return
@@ -54,8 +54,9 @@ func (w *past) addCalls(id uint64, n int64) {
 	of.longest.AddBucket(cell.longest, n)
 }
 
-// callLength is the length of the calls to a remote end with most of the time, in ns: half of the time is in calls that
-// are known to be as long or longer. Calls in progress count with their length so far. It is zero if there is no call.
+// callLength returns the length of the calls to a remote end that take most of the time, in ns. Half of the time is in
+// calls that are known to be as long or longer. Calls in progress count with their length so far. It is zero if there
+// is no call.
 func (w *window) callLength(group uint32) int64 {
 	var cells []callCell
 	if of := w.calls[group]; of != nil {

@@ -33,8 +33,8 @@ func (c *collector) gcTime(t *gvl.Tick) {
 }
 
 // longFull returns the length of a full collection in units of its thresholds. It is zero for a collection that began
-// during the program's start. It is zero, too, if the program called GC.start and no thread waited: then it chose the
-// time well.
+// during the program's start. It is also zero if the program called GC.start and no thread waited, because then the
+// program chose a good time.
 func (c *collector) longFull(p *pauses.Pause) float64 {
 	if !p.Full() || p.FromNS < c.bootNS || !p.Waited && c.classes.Of(p.Stack)&stackkind.GCStart != 0 {
 		return 0

@@ -110,8 +110,8 @@ func (b *second) add(keys []sumKey, ns int64) {
 	}
 }
 
-// keysOf returns the sums that an interval's time belongs to, the thread's own first. It returns none if nothing is
-// known of the time. The result is valid until the next call.
+// keysOf returns the sums to which an interval's time is added, the thread's own first. It returns none if the
+// interval's state is not known. The result is valid until the next call.
 func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	if !i.Sampled() {
 		return nil

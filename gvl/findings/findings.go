@@ -40,12 +40,12 @@ type Finding struct {
 	// ID is the rule's name: "gvl_saturated", "deadlock" …
 	ID       string
 	Severity Severity
-	// Title is a few words ("GVL saturated"), Text the figures and the culprit ("held 98 %, 6.2 threads wait; …"), Next
-	// advice.
+	// Title is a few words ("GVL saturated"). Text has the figures and the culprit ("held 98 %, 6.2 threads wait; …").
+	// Next is advice.
 	Title, Text, Next string
 	// SinceNS is when the condition became true, CLOCK_MONOTONIC in ns. UntilNS is when it ended, and AgoNS how long
-	// ago that was. Both are zero while the finding is active. A finding that has ended is in the past tense, as it was
-	// at its worst.
+	// ago this was, in ns. Both are zero while the finding is active. After its end, a finding's text is in the past
+	// tense and describes it at its worst.
 	SinceNS, UntilNS, AgoNS int64
 	// Threads begins with the culprit, and Stack is the culprit's stack.
 	Threads []sampler.ThreadID
@@ -56,8 +56,8 @@ type Finding struct {
 	Endpoint string
 	// Native has the C functions in which the first of Threads stays, outermost first. The screen sets it.
 	Native string
-	// Explains is the share, 0 to 1, of the threads' busy time (all time but rest) in the last ten seconds that the
-	// finding accounts for, with the waiting of threads that it kept waiting.
+	// Explains is the part of the threads' busy time in the last ten seconds that the finding accounts for, from 0 to
+	// 1. Busy time is all time but rest. It includes the waiting of threads that were kept waiting.
 	Explains float64
 	// Evidence is the samples behind the figures, of ten seconds.
 	Evidence sampler.Quality
@@ -71,8 +71,8 @@ type Finding struct {
 // String returns the line of the screen: when it ended, title and text.
 func (f Finding) String() string { return f.When() + f.Title + ": " + f.Text }
 
-// When says how long ago the condition ended, for text before the title: "12 s ago: ". It is empty while the finding is
-// active.
+// When returns how long ago the condition ended, as text to put before the title: "12 s ago: ". It is empty while the
+// finding is active.
 func (f Finding) When() string { return report.Ago(f.AgoNS) }
 
 // FindingsWindowNS is the past that figures of findings are of, in ns.
@@ -82,8 +82,8 @@ const FindingsWindowNS = 10e9
 const (
 	// findingsWindowNS is the past that the rules see, in whole seconds and the current one.
 	findingsWindowNS = FindingsWindowNS
-	// trailNS is the end of the window that shows whether a condition has ended. It has under endedShare of its
-	// thresholds.
+	// trailNS is the length of the short window at the end, which shows whether a condition has ended, in ns. In this
+	// window it must be below endedShare of its thresholds.
 	trailNS    = 4e9
 	endedShare = .2
 	// recentNS is how long an ended finding is shown, in ns.
@@ -102,8 +102,9 @@ const (
 	bootNS = 5e9
 	// maxBootNS is the longest such time, for a program that loads code.
 	maxBootNS = 30e9
-	// loadingShare is the part of a second of loading code, or waiting for the GVL to do so, from which on the
-	// program is loading. The start ends when the program has not been loading for loadedNS.
+	// loadingShare is the part of a second above which the program counts as loading. It is the time of loading code,
+	// or of waiting for the GVL to load code. The start ends when the program has not been loading for loadedNS, in
+	// ns.
 	loadingShare = .2
 	loadedNS     = 2e9
 	// minWindowNS is the least sampled time of a window for rules.
@@ -112,8 +113,8 @@ const (
 
 // hit is the result of a rule for a window.
 type hit struct {
-	// score is the measured value in units of its threshold, the smallest of several conditions. The rule is true from
-	// 1 on.
+	// score is the measured value divided by its threshold. Of several conditions it is the smallest. The rule is true
+	// from 1 on.
 	score    float64
 	severity Severity
 	// The rest is filled if the score is at least 1. tense marks the words that differ between present and past.
@@ -127,12 +128,12 @@ type hit struct {
 	ownCPU  bool
 	// endpoint is the endpoint with the largest part of it, or "".
 	endpoint string
-	// explains is the time that this costs the threads of the window, in ns: its own time, and the time that others
-	// waited for it.
+	// explains is the time that the finding costs the threads of the window, in ns: its own time, and the time that
+	// other threads waited for it.
 	explains int64
-	// tell adds the parts of text that are expensive to find, such as the culprit's code. It is called before a
-	// reader sees the finding. The latest time is the next evaluation, because the window must still be about the
-	// same.
+	// tell adds the parts of text that are expensive to find, such as the culprit's code. It is called before a user
+	// sees the finding, and at the latest at the next evaluation. Until then the window still covers about the same
+	// time.
 	tell func(*hit)
 }
 
@@ -145,8 +146,8 @@ func (h hit) inTense() hit {
 	return h
 }
 
-// explainsBand is by how much a finding's share must change before it moves in the list, so that the top line does not
-// jump between two of about the same share.
+// explainsBand is how much a finding's share must change before the finding moves in the list. So the top line does
+// not jump between two findings with about the same share.
 const explainsBand = .25
 
 // ruleState is the state of a rule.
@@ -154,8 +155,8 @@ type ruleState struct {
 	raised bool
 	trueNS int64 // since when the condition is true; zero if it is not
 	lowNS  int64 // since when it is well under its thresholds
-	// sureNS is the last time that the window's last seconds matched. endedNS is when they stopped matching, though the
-	// whole window may still match. It is zero while the finding is active.
+	// sureNS is the last time that the short window matched. endedNS is when it stopped matching, though the whole
+	// window may still match. endedNS is zero while the finding is active.
 	sureNS, endedNS int64
 	// last is the rule's last hit.
 	last hit
@@ -236,8 +237,8 @@ func (f *Findings) Tick(k *gvl.Tick) {
 	}
 }
 
-// Early reports whether the program was starting until shortly before the newest sample. Then the absence of a
-// finding means nothing.
+// Early reports whether the program was starting until shortly before the newest sample. Then a missing finding proves
+// nothing.
 func (f *Findings) Early() bool {
 	return f.ev.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
 }
@@ -376,10 +377,9 @@ func tell(list []Finding, nowNS int64) []Finding {
 	return list
 }
 
-// Current returns the active findings and those that ended a moment ago. Active ones come before ended ones. Among
-// them, standstills come first, then the more severe ones. Within one severity, causes come before symptoms, and
-// findings with a larger share before others. A finding always comes before those that it explains. The caller owns the
-// slice.
+// Current returns the active findings, followed by those that ended a moment ago. Standstills come first, then the
+// more severe findings. Among findings of one severity, causes come before symptoms, and findings with a larger share
+// before others. A finding always comes before those that it explains. The caller owns the slice.
 func (f *Findings) Current() []Finding { return tell(f.current(), f.ev.lastNS) }
 
 // current is Current before tell.
@@ -398,8 +398,8 @@ func (f *Findings) current() []Finding {
 	return out
 }
 
-// Told returns what a screen shows: Current, and the last finding of each rule in the last 30 s, the severe ones first,
-// then the latest. The caller owns the slice.
+// Told returns what a screen shows: Current, and the last finding of each rule in the last 30 s. The severe ones come
+// first, then the latest. The caller owns the slice.
 func (f *Findings) Told() []Finding { return f.toldAt(f.current(), f.ev.lastNS) }
 
 // ToldOfEnded is like Told for a process that ended at endNS and a reader at nowNS. Findings that were active at endNS

@@ -24,7 +24,9 @@ func TestFullCollections(t *testing.T) {
 		by       string
 		waits    bool
 		boots    bool
-		says     []string
+		// early: the first sample in which it collects read its thread before it had the GVL.
+		early bool
+		says  []string
 	}{
 		{name: "long", reason: full, markMS: 150, allMS: 350, cpu: 100, says: []string{
 			"a full one kept all Ruby code from running for 3", "in Shop#build", "because old objects had reached their limit",
@@ -35,6 +37,8 @@ func TestFullCollections(t *testing.T) {
 		{name: "in steps", reason: full, markMS: 150, allMS: 400, stepMS: 50, cpu: 100},
 		{name: "without a CPU", reason: full, markMS: 240, allMS: 400, cpu: 25},
 		{name: "out of band", reason: sampler.GCMajorByForce, markMS: 240, allMS: 400, cpu: 100, by: "c:GC.start"},
+		{name: "out of band, after a wait for the GVL", reason: sampler.GCMajorByForce, markMS: 240, allMS: 400, cpu: 100, by: "c:GC.start",
+			early: true},
 		{name: "GC.start in the way", reason: sampler.GCMajorByForce, markMS: 240, allMS: 400, cpu: 100, by: "c:GC.start", waits: true,
 			says: []string{"because code asked for it"}},
 		{name: "compacts", reason: full, compacts: true, markMS: 240, allMS: 400, cpu: 100, says: []string{"GC.auto_compact is on"}},
@@ -59,6 +63,10 @@ func TestFullCollections(t *testing.T) {
 			x.Kernel.CPUAtNS, x.Kernel.CPUNS = s.now, cpu
 			if c.waits {
 				return 1, []sampler.Thread{x, gvltest.Queued(2)}
+			}
+			if c.early && s.gc.During {
+				c.early = false
+				return 0, []sampler.Thread{gvltest.Queued(1), gvltest.Asleep(2, sampler.StoppedForever, sampler.BlockQueue)}
 			}
 			return 1, []sampler.Thread{x, gvltest.Asleep(2, sampler.StoppedForever, sampler.BlockQueue)}
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/gvl/findings/internal/threshold"
 )
 
-// limits are the thresholds of all rules: shares from 0 to 1, times in ns, numbers. docs/reference/findings.md has the
-// sources of their defaults.
+// limits are the thresholds of all rules: shares from 0 to 1, times in ns, and numbers. docs/reference/findings.md
+// explains where their defaults come from.
 type limits struct {
 	frozenTime                                                float64
 	deadlockAge                                               float64
@@ -181,8 +181,8 @@ func NewRules() *Rules {
 }
 
 // Set changes one rule: "gvl_hog=off" turns it off, "gvl_hog=on" on, "gvl_hog.blame=60%" changes a threshold. Shares
-// are written 60% or 0.6, times 80ms or 1.5s (a bare number is seconds). All are above 0. The error lists what there
-// is.
+// are written 60% or 0.6, times 80ms or 1.5s (a bare number is in seconds). All must be above 0. The error lists the
+// valid names.
 func (r *Rules) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -266,8 +266,8 @@ func limitNames(id string) []string {
 // MaxLimitTime is the longest time that a threshold can be, in ns: a day.
 const MaxLimitTime = threshold.MaxTime
 
-// CauseAgoNS returns how long before a rule's condition came true the cause can lie, in ns: the window that the rule
-// sees, or longer if the rule is about how long something takes.
+// CauseAgoNS returns how long before a rule's condition became true its cause can have occurred, in ns. It is the
+// length of the rule's window, or longer if the rule is about how long something takes.
 func (r *Rules) CauseAgoNS(id string) int64 {
 	ago := float64(findingsWindowNS)
 	for i := range limitSpecs {

@@ -28,9 +28,9 @@ func (f *Findings) Resting() *Resting {
 	return r
 }
 
-// IdleIO reports whether a thread in state IO has nothing to do: it accepts connections, waits at a listening socket,
-// or is in a server's or poller's loop that counts as rest (docs/reference/findings.md). Examples are Puma's server and
-// reactor, and a Sidekiq processor that asks for a job.
+// IdleIO reports whether a thread in state IO has nothing to do. Such a thread accepts connections, waits at a
+// listening socket, or is in a loop of a server or poller that counts as rest (docs/reference/findings.md). Examples
+// are Puma's server and reactor, and a Sidekiq processor that asks for a job.
 func (r *Resting) IdleIO(st gvl.State, d *gvl.Detail, stack sampler.StackID) bool {
 	if st != gvl.IO {
 		return false
@@ -46,9 +46,9 @@ func (r *Resting) Rests(st gvl.State, d *gvl.Detail, stack sampler.StackID, work
 	return r.State(st, d, stack, work) == gvl.Parked
 }
 
-// State is the state that a screen shows if only work counts. Parked then stands for all rest: threads that IdleIO
-// reports, and sleep outside of a request or job. Lock stands for waits for something that others give back
-// (pool_wait), or for another thread in the middle of a request or job (thread_wait).
+// State returns the state that a screen shows if it shows only work. Parked then includes all rest: threads for which
+// IdleIO is true, and sleep outside of a request or job. Lock includes waits for something that other threads give
+// back (pool_wait). It also includes waits for another thread in the middle of a request or job (thread_wait).
 func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
 	if r.gates != nil && r.gates.Closed(st, d, stack) != nil {
 		return gvl.Lock

@@ -32,8 +32,8 @@ type rule struct {
 	rank   rank
 	// hiddenBy names the rules that explain this one. While one of them is raised, it is not shown.
 	hiddenBy []string
-	// needs are the kinds of figures that the rule compares with thresholds. Below their least quality its finding is
-	// not raised. Rules without needs rest on single samples over a long time, or on counters.
+	// needs are the kinds of figures that the rule compares with thresholds. The rule raises no finding if they are
+	// below their least quality. Rules without needs use single samples over a long time, or counters.
 	needs []sampler.Figure
 	eval  func(*window) hit
 }

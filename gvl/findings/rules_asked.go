@@ -23,8 +23,8 @@ func restsAtWork(s gvl.State, flags stackkind.Flags) bool {
 	return (s == gvl.Sleeping || s == gvl.Parked) && serves(flags) && flags&stackkind.Pool == 0
 }
 
-// serves reports whether a thread is in the middle of a request or a job: it was read, or it is a worker of a server's
-// pool that is not idle.
+// serves reports whether a thread is in the middle of a request or a job. Either its request or job was read, or it is
+// a worker of a server's pool that is not idle.
 func serves(flags stackkind.Flags) bool {
 	return flags&(stackkind.Server|stackkind.Serving) != 0 && flags&stackkind.Idle == 0
 }
@@ -172,8 +172,8 @@ func evalThreadWait(w *window) hit {
 	return h
 }
 
-// longPolls reports whether threads wait for news of another one, and do no harm by it: each wait has a time limit, and
-// a worker of the server is free for the next request.
+// longPolls reports whether threads harmlessly wait for news from another thread. Each wait has a time limit, and a
+// worker of the server is free for the next request.
 func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	for _, id := range ids {
 		if !w.watch(id).timed {
@@ -186,8 +186,8 @@ func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	})
 }
 
-// taker names the thread that takes from the queue at which another one waits, and what it does now. It was seen
-// waiting for something in the queue, or it is the one that runs code of the same class outside of requests and jobs.
+// taker describes the thread that takes from the queue at which another thread waits, and what it does now. It was
+// seen waiting at the same queue, or it runs code of the same class outside of requests and jobs.
 func (w *moment) taker(waits *gvl.ThreadState) string {
 	id, seen := w.ev.takers[waits.Detail.Object]
 	words := " takes from it and " + tenseIs + " "
@@ -206,8 +206,8 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 	return w.name(id) + words + holderDoes(ts) + w.in(w.watch(id).stack)
 }
 
-// classOf is the class whose method waits: of the innermost frame written in Ruby that is not part of Ruby itself. It
-// is "" if that method has no class of its own.
+// classOf returns the class whose method waits. It looks at the innermost frame that is written in Ruby and not part
+// of Ruby itself. It returns "" if this method has no class of its own.
 func (w *moment) classOf(stack sampler.StackID) string {
 	for _, f := range code.Frames(w.dict, stack, code.MaxFrames) {
 		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {
@@ -217,8 +217,8 @@ func (w *moment) classOf(stack sampler.StackID) string {
 	return ""
 }
 
-// ownerOf is the class or module in a label: "Shop::Log" for "block in Shop::Log#write". It is "" for a method of every
-// object.
+// ownerOf returns the class or module in a label: "Shop::Log" for "block in Shop::Log#write". It returns "" for a
+// method that every object has.
 func ownerOf(label string) string {
 	owner := code.Method(label)
 	if i := strings.LastIndexAny(owner, "#."); i > 0 && owner[:i] != "Object" {

@@ -13,8 +13,9 @@ import (
 const ruleNeverBooted = "never_booted"
 
 const (
-	// forkedCPU is the most CPU time of a process that has only been forked, in ns. A Ruby that starts takes more, so
-	// a parent that waits in its own fork has more. forkedSeenNS is how long such a process must have been seen.
+	// forkedCPU is the most CPU time that a process has taken if it was only forked, in ns. A Ruby that starts takes
+	// more, so a parent that waits in its own fork has more. forkedSeenNS is how long such a process must have been
+	// seen, in ns.
 	forkedCPU, forkedSeenNS = 20e6, 1e9
 	// servesThread is in the name of a thread that a worker of Puma has from its start to its end.
 	servesThread = "stat pld"

@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcMinHeld is the held share of a CPU under which the collector's part means little, and gcMinWall the same of its
-// own time. One full collection in ten seconds is a large part of the work of a quiet server.
+// gcMinHeld is the least share of time with the GVL for which the collector's part is judged. gcMinWall is the least
+// share of time in the collector itself. In a quiet server, one full collection in ten seconds is a large part of all
+// work.
 const gcMinHeld, gcMinWall = .10, .05
 
 // evalCPUStarved: threads that hold the GVL, or work without it, lack a CPU, or the container has used up its share.
@@ -98,9 +99,9 @@ const (
 )
 
 // heldWithoutCPU returns two shares. used is the CPU time of the whole process, in CPUs. lacked is the least share of
-// the time with the GVL in which Ruby code cannot have had a CPU, even if no thread used a CPU for anything else. It is
-// zero if the kernel does not report that tasks waited for a CPU (PSI): at low rates, time asleep in the kernel can
-// look like time without a CPU.
+// the time with the GVL in which Ruby code had no CPU. It assumes that no other thread used any. It is zero if the
+// kernel does not report that tasks waited for a CPU (PSI). At low rates, time asleep in the kernel can look like time
+// without a CPU.
 func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS
@@ -126,12 +127,12 @@ const (
 	ownSaid, ownMuch = .01, .05
 )
 
-// machineFaults is the part of the threshold on major faults from which on the machine's pressure counts as the
-// process's. Another process may be the one that lacks memory.
+// machineFaults is the part of the threshold on major faults above which the machine's memory pressure is blamed on
+// the process. With fewer faults, another process may be the one that lacks memory.
 const machineFaults = .1
 
-// evalMemoryStall: pages come from the disk while the GVL is held, or all tasks of the container stand still for lack of
-// memory.
+// evalMemoryStall matches if pages come from the disk while the GVL is held, or if all tasks of the container stand
+// still for memory.
 func evalMemoryStall(w *window) hit {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS

@@ -125,8 +125,8 @@ func (w *moment) restsFor(ts *gvl.ThreadState, x *watch) int64 {
 	return 0
 }
 
-// hookHangs reports whether a hook at the program's end hangs, and is not the program itself: test frameworks and small
-// servers run in such a hook. Either the program was seen to run before the hook, or no thread has moved since.
+// hookHangs reports whether a hook at the program's end hangs. In test frameworks and small servers, such a hook is
+// the program itself. So the program must have been seen to run before the hook, or no thread has moved since.
 func (w *moment) hookHangs(ts *gvl.ThreadState, x *watch, age int64) bool {
 	if x.flags&(stackkind.Server|stackkind.Idle) != 0 {
 		return false

@@ -25,8 +25,8 @@ func (h *hit) then(tell func(*hit)) {
 	}
 }
 
-// endpoints returns the endpoints in the window, up to the last sample, and the length of that time, in ns. Words are
-// found a little later than the window was added up.
+// endpoints returns the endpoints in the window up to the last sample, and the length of this time, in ns. This can be
+// longer than the window, because texts are made a little later than the window was added up.
 func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	r := w.requests
 	if r == nil {
@@ -57,8 +57,8 @@ func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int
 // waitsMuch is the part of its time for which an endpoint waits for the GVL from which on it is named as a victim.
 const waitsMuch = .3
 
-// whoTakesGVL adds the endpoint behind most of the waiting for the GVL, its share of the GVL, and the other one that
-// waits most.
+// whoTakesGVL adds the endpoint that causes most of the waiting for the GVL, its share of the GVL, and the endpoint
+// that waits most.
 func (w *window) whoTakesGVL(h *hit) {
 	list, length := w.endpoints()
 	if len(list) == 0 {
@@ -86,13 +86,13 @@ func (w *window) whoTakesGVL(h *hit) {
 	}
 }
 
-// callsMany is the least number of calls to one remote end in each request at which the number is the cause. Below it,
-// the length of each call is.
+// callsMany is the least number of calls to one remote end in a request for which the number counts as the cause. With
+// fewer calls, the length of each call does.
 const callsMany = 10
 
-// asker returns the endpoint that waits most for a peer group, and its part of that time. calls is the mean number of
-// calls to the group in each of its requests. ns is all waiting for the group. The endpoint is nil if none waits for
-// most of it.
+// asker returns the endpoint that waits most for a peer group, and its part of all waiting for the group. calls is the
+// mean number of calls to the group in each of its requests. ns is all waiting for the group. The endpoint is nil if
+// none waits for the larger part of it.
 func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls float64) {
 	list, length := w.endpoints()
 	e, share = mostly(list, int64(w.share(ns)*float64(length)), func(e *account.Endpoint) int64 {

@@ -52,8 +52,8 @@ func evalSaturated(w *window) hit {
 const batchShare = .7
 
 // batch returns the thread that does the work of a program without requests and jobs, and its part of the GVL's time.
-// Such a program uses the one CPU that the GVL gives it. Its other threads help, and no caller waits for them. The
-// thread is zero if the program is not like that.
+// Such a program uses the one CPU that the GVL gives it. Its other threads help it, and no caller waits for them. The
+// returned thread is zero for any other program.
 func batch(w *window) (id sampler.ThreadID, share float64) {
 	for i := range w.states {
 		t := w.states[i].Thread
@@ -129,8 +129,9 @@ func (w *window) computes(t *sums) float64 {
 	return gvl.Ratio(min(t.cpu, t.held()), all)
 }
 
-// usualWait is the p95 of the waits for the GVL for gvl_hog, in ns. Its threshold is shorter than three samples at 30
-// Hz, so that a lower bound alone would miss most hogs. It is the estimate, of which at least half must be known.
+// usualWait returns the p95 of the waits for the GVL, in ns. The rule gvl_hog uses it. Its threshold is shorter than
+// three samples at 30 Hz, so a lower bound would miss most hogs. usualWait returns an estimate. At least half of it
+// must be known.
 func (w *window) usualWait() int64 {
 	return min(w.waits.Likely().Quantile(.95), 2*w.waits.Sure().Quantile(.95))
 }
@@ -189,8 +190,8 @@ func (w *window) threadHogs() hit {
 	return h
 }
 
-// hogWaits is the least part of all waiting that others than the route itself must have. If nearly all requests are of
-// one route, they wait for each other.
+// hogWaits is the least part of all waiting that routes other than the hog's must have. If nearly all requests belong
+// to one route, they wait for each other.
 const hogWaits = .3
 
 // routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads.
@@ -269,9 +270,9 @@ func evalStuck(w *window) hit {
 	return h
 }
 
-// innermost reports whether a stack's innermost frame is known, and whether that is a C function. What Ruby code does
-// between two checks of the timer, making a huge string say, is its own doing. On a very slow machine the timer itself
-// is late.
+// innermost reports whether a stack's innermost frame is known, and whether it is a C function. What Ruby code does
+// between two checks of the timer (making a huge string, for example) counts as Ruby code. On a very slow machine the
+// timer itself is late.
 func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	if w.dict == nil || stack == 0 {
 		return false, false
@@ -281,8 +282,8 @@ func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	return id != 0 && !f.Uncertain, f.C
 }
 
-// evalRegex: a thread has been in one regular expression match for a second of GVL time, and of CPU time: without a
-// CPU, short matches in a row look like a long one.
+// evalRegex matches if a thread has been in one regular expression match for a second of GVL time, and of CPU time.
+// Without the CPU time, several short matches could look like a long one.
 func evalRegex(w *window) hit {
 	var h hit
 	for i := range w.states {

@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// PoolName returns the name of a thread's pool. It removes what differs between the members: runs of digits and the
-// punctuation before them. So "http-12" is "http", "puma srv tp 003" is "puma srv tp", and "worker[2]" is "worker".
-// Digits in the middle ("worker-3 of 8"), or of a name that has nothing else, become "#".
+// PoolName returns the name of a thread's pool. It removes the parts that differ between the threads of a pool: runs
+// of digits and the punctuation before them. So "http-12" is "http", "puma srv tp 003" is "puma srv tp", and
+// "worker[2]" is "worker". Digits become "#" if they are in the middle ("worker-3 of 8") or are the whole name.
 func PoolName(thread string) string {
 	var b strings.Builder
 	inDigits := false
@@ -66,8 +66,8 @@ func (w *window) pools() map[string]*workers {
 	return pools
 }
 
-// listens reports whether a thread waits for messages rather than for an answer. One of three things shows it: the
-// traffic on the connection, that the thread was never seen doing anything else, or that it has waited at its usual
+// listens reports whether a thread waits for messages rather than for an answer. One of three facts is enough. The
+// traffic on the connection shows it. The thread was never seen doing anything else. Or it has waited at its usual
 // stack for longer than a call takes. A thread of a server's pool, or in a request, does not listen.
 func (w *moment) listens(x *watch) bool {
 	if x.flags&(stackkind.Server|stackkind.Serving) != 0 {
@@ -120,8 +120,8 @@ func evalIOBusy(w *window) hit {
 	return h
 }
 
-// waitsSo reports whether a thread waits now for what io_busy names: for a lock, or for the peers of a group, or for
-// any input or output if group is 0. A thread that rests does not.
+// waitsSo reports whether a thread now waits for what io_busy names. This is a lock, the peers of a group, or any
+// input or output if group is 0. It returns false for a thread that rests.
 func (x *watch) waitsSo(lock bool, group uint32) bool {
 	if lock {
 		return x.stack != 0 && x.state == gvl.Lock

@@ -42,8 +42,8 @@ func evalLoadWait(w *window) hit {
 	return h
 }
 
-// loader is the thread at the end of the waits for loads: it loads, and waits for no other load. It is zero if there
-// is none, because the waits are a cycle.
+// loader returns the thread at the end of a chain of threads that wait for each other's loads. It loads a file and
+// waits for no other load. It is zero if there is none, because the waits are a cycle.
 func (w *moment) loader(ts *gvl.ThreadState) sampler.ThreadID {
 	for range w.states {
 		next := w.state(ts.Detail.Holder)
@@ -58,8 +58,8 @@ func (w *moment) loader(ts *gvl.ThreadState) sampler.ThreadID {
 	return 0
 }
 
-// loadCycle says at which lines the threads of a deadlock wait for each other's loads: "first.rb:1 ↔ second.rb:1".
-// It is empty if one of them waits for something else.
+// loadCycle returns the lines at which the threads of a deadlock wait for each other's loads: "first.rb:1 ↔
+// second.rb:1". It is empty if one of them waits for something else.
 func (w *moment) loadCycle(cycle []sampler.ThreadID) string {
 	places := make([]string, 0, len(cycle)+1)
 	for _, id := range cycle {

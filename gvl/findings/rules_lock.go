@@ -17,9 +17,9 @@ import (
 const maxCycles = 64
 
 // Deadlocks returns the cycles of threads that wait for each other without a deadline, for a Mutex, a Monitor or in
-// Thread#join. A thread that seems to wait for itself is not a deadlock: Ruby refuses this with a ThreadError, so its
-// state was read while Ruby was writing it. Each cycle begins with its smallest ID, and the cycles are ordered by that
-// ID.
+// Thread#join. If a thread seems to wait for itself, this is not a deadlock. Ruby refuses it with a ThreadError, so
+// its state was read while Ruby was writing it. Each cycle begins with its smallest ID, and the cycles are ordered by
+// this ID.
 func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 	next := make(map[sampler.ThreadID]sampler.ThreadID)
 	for i := range states {
@@ -49,8 +49,8 @@ func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 	return cycles
 }
 
-// waitsFor is the thread that must act before this one goes on. It is zero if there is none, or if a clock can end the
-// wait.
+// waitsFor returns the thread that must act before this one can continue. It is zero if there is none, or if the wait
+// has a time limit.
 func waitsFor(ts *gvl.ThreadState) sampler.ThreadID {
 	switch {
 	case ts.Detail.DeadlineNS != 0:
@@ -116,8 +116,8 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 	}
 }
 
-// deadlockEnds says what ends a deadlock: an exception raised in one of its threads. A time limit in the program's code
-// raises one, unless the program puts it off (Thread.handle_interrupt).
+// deadlockEnds describes what can end a deadlock: an exception raised in one of its threads. A time limit in the
+// program's code raises one, unless the program delays it (Thread.handle_interrupt).
 func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
 	left := stackkind.MaxLimitFrames
 	for _, id := range cycle {

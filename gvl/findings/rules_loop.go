@@ -12,8 +12,8 @@ import (
 // ruleLoopBlocked is the rule of a fiber that keeps its thread's other fibers from running.
 const ruleLoopBlocked = "loop_blocked"
 
-// evalLoopBlocked: a fiber computes or blocks, and the thread's other fibers wait. Or several fibers do so in turn,
-// each for long.
+// evalLoopBlocked matches if a fiber computes or blocks while the thread's other fibers wait. It also matches if
+// several fibers do so in turn, each for long.
 func evalLoopBlocked(w *window) hit {
 	var h hit
 	for i := range w.states {
@@ -92,8 +92,8 @@ func (w *moment) fibersBehind(n int) string {
 		" meanwhile"
 }
 
-// waitsForEvents reports whether a thread waits like an event loop. A fiber other than the first one can have a loop,
-// too.
+// waitsForEvents reports whether a thread waits like an event loop. The loop may run in any fiber, not only in the
+// first one.
 func waitsForEvents(ts *gvl.ThreadState) bool {
 	d := &ts.Detail
 	return ts.State == gvl.IO &&

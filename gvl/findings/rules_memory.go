@@ -115,8 +115,8 @@ func (w *window) grown(from, now *memory.Note) hit {
 type allocs struct{ objects, squares int64 }
 
 // makerSigmas is how far the place that makes most objects must be ahead of the next one, in standard errors of the
-// difference. If two places make about the same number, two errors name the wrong one in 2 % of all windows. A single
-// place takes four instants, which a window has on a full machine too.
+// difference. If two places make about the same number, a lead of two errors names the wrong one in 2 % of all
+// windows. A single place needs four instants, which a window has on a full machine too.
 const makerSigmas = 2
 
 // maker returns the stack that makes most of the new objects of the window, and a part of a sentence about its place: a

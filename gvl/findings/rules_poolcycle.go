@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poolUse is a pool and the threads that hold its objects. They are known from a method that hands out objects, or
-// from Active Record's own list.
+// poolUse is a pool and the threads that hold its objects. They are found by a method that hands out objects, or by
+// Active Record's own list.
 type poolUse struct {
 	// gate is nil for Active Record's pools, queue zero for all others.
 	gate    *gates.Gate
@@ -77,8 +77,8 @@ func (w *window) poolCycle() hit {
 	return h
 }
 
-// atPool returns the thread at a pool for which a thread waits: itself, or one at the end of a chain of threads that
-// wait for each other's end or lock. It is zero if the chain ends elsewhere.
+// atPool returns the thread at a pool for which a thread waits. This is the thread itself, or the last thread of a
+// chain in which each waits for the next one's end or lock. It is zero if the chain ends elsewhere.
 func (w *moment) atPool(p *poolUse, id sampler.ThreadID) sampler.ThreadID {
 	for range w.states {
 		ts, x := w.state(id), w.watch(id)
@@ -145,8 +145,8 @@ func (w *window) poolCycleText(h *hit, p *poolUse, ends map[sampler.ThreadID]sam
 		"until then make the pool larger than the number of threads that use it"
 }
 
-// callerOf returns the stack from where a thread that waits at a gate has called it. It returns the whole stack if g is
-// nil.
+// callerOf returns the part of a stack that called the gate g, at which the thread waits. It returns the whole stack
+// if g is nil.
 func (w *moment) callerOf(g *gates.Gate, stack sampler.StackID) sampler.StackID {
 	called := false
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {

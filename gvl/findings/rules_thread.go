@@ -42,8 +42,8 @@ func evalStuckThread(w *window) hit {
 	return h
 }
 
-// canBeStuck leaves out threads that wait by nature: idle threads, and readers of a stream, which were never seen doing
-// anything else or spend nearly all their time at that place.
+// canBeStuck returns false for threads that normally wait. These are idle threads, and readers of a stream. A reader
+// was never seen doing anything else, or spends nearly all its time at that place.
 func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	if x.idle || x.stack == 0 {
 		return false
@@ -70,8 +70,8 @@ func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	return false
 }
 
-// evalThreadLeak: the number of threads grows and grows, and the new ones come from one place. A server's pool that
-// grows to its size does not count, nor do the threads that a program starts with.
+// evalThreadLeak matches if the number of threads keeps growing, and the new threads come from one place. A server's
+// pool that grows to its size does not count, nor do the threads that a program starts at its beginning.
 func evalThreadLeak(w *window) hit {
 	now := len(w.states)
 	low := now

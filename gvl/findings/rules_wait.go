@@ -20,8 +20,8 @@ var answering = map[string]bool{
 	"memcached": true, "LDAP": true, "SMTP": true, "Elasticsearch": true, "Solr": true, "Meilisearch": true, "Typesense": true,
 }
 
-// shortestCallNS is the shortest length of a call in text, in ns: the counters of waiting threads are read in stack
-// ticks.
+// shortestCallNS is the shortest length of a call that text names, in ns. Shorter lengths cannot be known, because the
+// counters of waiting threads are read in stack ticks.
 const shortestCallNS = 10e6
 
 // asked reports whether a read from a peer group waits for an answer, so that the thread is no stream's reader.
@@ -163,8 +163,8 @@ func (w *window) peerSlow(group uint32, ns int64, share, threads, call float64, 
 // unreachableAdvice is for a service that accepts no connection.
 const unreachableAdvice = "see whether it runs, its accept queue, and what a firewall drops; wait longer before each retry"
 
-// connecting reports whether most of the time at a remote end goes into attempts to connect: it does not answer slowly,
-// but not at all.
+// connecting reports whether most of the time at a remote end is spent on attempts to connect. Then it does not answer
+// slowly, but not at all.
 func (w *window) connecting(group uint32, ns int64) bool { return 2*w.connects[group] >= max(ns, 1) }
 
 // evalHTTP: another service keeps threads waiting.
@@ -216,8 +216,8 @@ func evalHTTP(w *window) hit {
 	return h
 }
 
-// consumer reports whether a thread waits by nature: it was never seen doing anything else, and is not a worker of a
-// server's pool. A stream's reader is one, and a supervisor with its child.
+// consumer reports whether a thread normally waits. Then it was never seen doing anything else, and it is not a worker
+// of a server's pool. Examples are the reader of a stream, and a supervisor with its child.
 func consumer(x *watch) bool { return !x.moved && x.flags&(stackkind.Server|stackkind.Serving) == 0 }
 
 // evalDNS: threads wait for names to be resolved.

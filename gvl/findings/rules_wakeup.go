@@ -25,8 +25,8 @@ type inVain struct {
 	ageNS int64
 }
 
-// evalLostWakeup: threads wait to take from a Queue, and it has items. A push wakes one thread. If that thread ends or
-// is interrupted before it takes the item, no other thread is woken.
+// evalLostWakeup matches if threads wait to take from a Queue that has items. A push wakes one thread. If that thread
+// ends or is interrupted before it takes the item, no other thread is woken.
 func evalLostWakeup(w *window) hit {
 	var queues map[uint64]*inVain
 	for i := range w.states {

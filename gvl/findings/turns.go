@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// blindNS or blindIntervals intervals, the longer of the two, between samples are enough for a thread to release
-	// the GVL and take it again unseen. A hold is followed over them only if counters prove that no other thread had
-	// it.
+	// Between samples, blindNS or blindIntervals intervals, whichever is longer, are enough for a thread to release
+	// the GVL and take it again unseen. A hold is followed over such a time only if counters prove that no other
+	// thread had the GVL.
 	blindNS        = 30e6
 	blindIntervals = 3
 	// readSlackNS is the longest time after a sample at which its counters can be read, in ns.

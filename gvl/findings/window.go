@@ -260,8 +260,8 @@ func (w *past) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
 // ofBusy is ns by the busy time of all threads.
 func (w *past) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
 
-// withWaiters returns time as a holder of the GVL together with the time that others waited for it, as if the waiting
-// were spread evenly over all holds.
+// withWaiters returns time as a holder of the GVL plus the time that other threads waited for it. It spreads the
+// waiting evenly over all holds.
 func (w *window) withWaiters(ns int64) int64 {
 	return ns + int64(float64(ns)*gvl.Ratio(w.total.ns[gvl.Waiting], w.total.held()))
 }
@@ -305,8 +305,8 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// place names code with the file and line of its innermost own part: "Shop#pay → IO#gets (shop.rb:12)". It is "" for an
-// unknown stack.
+// place returns code with the file and line of the innermost part that is the program's own: "Shop#pay → IO#gets
+// (shop.rb:12)". It returns "" for an unknown stack.
 func (w *moment) place(stack sampler.StackID) string {
 	code, at := code.Where(w.dict, stack), code.OwnLine(w.dict, stack)
 	switch code, at = gvl.AddLine(code, at); {

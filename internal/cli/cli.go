@@ -1,5 +1,5 @@
-// Package cli is ddtop's command line: commands, flags, exit codes, and the sentences that say what went wrong. One
-// file a command.
+// Package cli is ddtop's command line: commands, flags, exit codes, and the sentences about errors. Each command has
+// one file.
 package cli
 
 import (
@@ -26,9 +26,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// Main runs the command that args (without the program's name) ask for and returns the exit code. Errors go to std.Err,
-// one sentence each. SIGINT, SIGTERM and SIGHUP end ctx: a measurement then finishes early and writes what it has. So
-// do SIGQUIT and SIGABRT at a terminal, which a screen has to give back; a second one makes Go's dump of goroutines.
+// Main runs the command in args (without the program's name) and returns the exit code. Errors go to std.Err, one
+// sentence each. SIGINT, SIGTERM and SIGHUP end ctx. Then a measurement finishes early and writes its results. SIGQUIT
+// and SIGABRT do the same at a terminal, because a screen has to give the terminal back. A second one of these makes
+// Go dump its goroutines.
 func Main(ctx context.Context, args []string, std run.Streams) int {
 	boundMemory()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
@@ -115,9 +116,9 @@ func takes(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// memoryAim is ddtop's own memory, in bytes, beyond which it collects garbage more often. The data of a process
-// usually stays below it (docs/internals/reading.md has the limits). Without the aim, garbage would add half as much
-// again.
+// memoryAim is the size of ddtop's own memory, in bytes, above which Go collects garbage more often. The data of a
+// process usually stays below it (docs/internals/reading.md has the limits). Without it, garbage would add half as
+// much again.
 const memoryAim = 400 << 20
 
 // boundMemory sets memoryAim, unless the environment has another one.

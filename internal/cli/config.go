@@ -63,8 +63,8 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.err }
 
-// configure applies the file of settings where no flag was given, because flags come first. A missing file is no
-// error. Only screens read the whole file, so that scripts depend on their flags alone.
+// configure applies the file of settings to flags that were not given. A missing file is no error. Only screens read
+// the whole file, so that scripts depend on their flags alone.
 func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	if !std.Terminal {
 		return nil
@@ -72,8 +72,8 @@ func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	return withSettings(func(path, text string) error { return f.apply(cmd, path, text) })
 }
 
-// configure applies the settings of a file that push has in common with screens: the rules of findings, and whether
-// names are replaced. Flags come first.
+// configure applies the settings that push shares with screens: the rules of findings, and whether names are replaced.
+// Flags take precedence.
 func (f *pushFlags) configure(cmd *cobra.Command) error {
 	return withSettings(func(path, text string) error {
 		settings, err := decodeSettings(path, text)
@@ -252,8 +252,8 @@ func (s *screenRules) applyTable(path, text string, table map[string]any) error 
 	return nil
 }
 
-// lineOf returns the line, from 1, on which a table of the file sets a name. It is zero if the line has another form
-// than "name = value".
+// lineOf returns the number of the line on which a table of the file sets a name. It returns zero if the line has
+// another form than "name = value".
 func lineOf(text, table, name string) int {
 	sets := regexp.MustCompile(`^\s*["']?` + regexp.QuoteMeta(name) + `["']?\s*[.=]`)
 	header := regexp.MustCompile(`^\s*\[+\s*["']?([^]"']*)`)

@@ -231,9 +231,9 @@ func (d *doctor) examineRights(r attach.Rights) {
 	d.say(checkNote, "container", "", "%s; seccomp filter: %s", where, yes(r.Filtered))
 }
 
-// ptraceRemedy returns the remedy if Yama restricts the reading of processes (kernel.yama.ptrace_scope is 1 or 2) and
-// CAP_SYS_PTRACE is missing. Without root, and without a way to give capabilities, a change of the program itself
-// helps, if Yama is at 1.
+// ptraceRemedy returns advice if Yama restricts the reading of processes (kernel.yama.ptrace_scope is 1 or 2) and
+// CAP_SYS_PTRACE is missing. Without root, and without a way to give capabilities, only a change of the program itself
+// helps, and only if the value is 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"
 	if !r.CanBecomeRoot {

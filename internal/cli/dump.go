@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/debuginfod"
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
@@ -44,8 +44,9 @@ dump is not exactly one instant. It marks what could not be read completely.
 An instant does not show what is wrong over time, or how long states have lasted. With -d 5s ddtop measures first, and
 the dump at the end shows both.
 
-With --core FILE ddtop reads a core file that the kernel or gcore wrote. A core file lacks what only the kernel knew of
-a living thread, such as its system call and its CPU time.`,
+With --core FILE ddtop reads a core file that the kernel or gcore wrote. It has the C functions of all threads, also of
+those that ran. A core file lacks what only the kernel knew of a living thread, such as its system call and its CPU
+time.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			core, err := f.coreFlags.check(cmd)
 			if err != nil {
@@ -55,8 +56,8 @@ a living thread, such as its system call and its CPU time.`,
 				return flags.Usagef("--core FILE and %q: choose", args[0])
 			}
 			if core {
-				f.readValues, f.onlyEndpoints = f.values, f.endpoint.Match()
-				return f.coreFlags.dump(cmd.Context(), f.rules, std, f.own, f.asJSON)
+				f.readValues = f.values
+				return f.dumpCore(cmd.Context(), std)
 			}
 			if err := f.checkExact(cmd, false); err != nil {
 				return err
@@ -114,8 +115,8 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams
 // keepEvery is the interval at which a sample of a measurement is kept, in case that there is none after it.
 const keepEvery = 250 * time.Millisecond
 
-// make measures for the given length, if any, and takes the dump of the instant after that. note is the reason if it
-// measured for less. It is empty if it did not.
+// make measures for the given length, if any, and then takes the dump. note says why it measured for less time. It is
+// empty if it did not.
 func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, m *measure.Measure, note string, err error) {
 	m = measure.New(src.Process(), src.Dictionary(), f.rules)
 	var first, last int64
@@ -140,7 +141,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	}
 	f.debug.Fetch(ctx, src)
 	// Listed before the sample: a thread of Ruby's own that is in the list is in the sample too.
-	native, nativeErr := src.NativeThreads()
+	threads, _ := src.NativeThreads() // the dump has none after an error
 	s, err := src.Once(ctx)
 	if errors.Is(err, attach.ErrNoAnswer) && kept != nil {
 		s, err = kept, nil // the note about its end holds for it, too
@@ -156,18 +157,15 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		d.Alloc = m.Alloc()
 	}
 	d.OnlyEndpoints(f.endpoint.Match())
-	var others []report.StatNative
-	if nativeErr == nil {
-		others = run.UnknownOf(native, s, nil, nil)
-	}
 	if s != kept {
-		f.addNative(ctx, d, src, s, others)
+		f.addNative(ctx, d, src, s, threads)
 	}
 	return d, m, note, nil
 }
 
-// addNative adds the native threads that Ruby does not know, and native stacks.
-func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src *live.Source, s *sampler.Sample, others []report.StatNative) {
+// addNative adds native stacks, and the native threads that Ruby does not know. threads were listed before the sample.
+func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src run.NativeSource, s *sampler.Sample, threads []live.NativeThread) {
+	others := run.UnknownOf(threads, s, nil, nil)
 	tids := make([]int32, len(others))
 	for i := range others {
 		tids[i] = others[i].TID
@@ -178,13 +176,13 @@ func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src *live.Sou
 		missing = f.names.Redactor().Error(err)
 	}
 	d.SetNative(others, stacks.Ruby, stacks.Others, missing)
-	if err == nil || stacks.Locks != nil {
+	if _, core := src.(*live.Core); err == nil && !core || stacks.Locks != nil {
 		d.SetNativeLocks(stacks.Locks, src.Dictionary())
 	}
 }
 
-// addFibers adds the suspended fibers of a source that was just read. Where they can't be told the dump has none, and
-// its JSON null.
+// addFibers adds the suspended fibers of a source that was just read. If they cannot be read the dump has none, and
+// its JSON has null.
 func addFibers(ctx context.Context, d *export.Dump, src interface {
 	Fibers(context.Context) (sampler.Fibers, error)
 	Dictionary() *sampler.Dictionary
@@ -201,8 +199,6 @@ type coreFlags struct {
 	root  string
 	// readValues is --values of the command.
 	readValues bool
-	// onlyEndpoints is --endpoint of the command.
-	onlyEndpoints func(name string) bool
 }
 
 func (f *coreFlags) addFlags(cmd *cobra.Command) {
@@ -221,26 +217,25 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 		return false, flags.Usagef("--core takes the path of a core file")
 	case core && cmd.Flags().Changed("duration"):
 		return false, flags.Usagef("a core file holds one instant: -d measures a process")
-	case core && cmd.Flags().Changed("debuginfod"):
-		return false, flags.Usagef("a dump of a core file has no C functions to name: --debuginfod goes with a process")
 	case !core && (len(f.files) > 0 || f.root != ""):
 		return false, flags.Usagef("--exe and --root go with --core FILE")
 	}
 	return core, nil
 }
 
-// openCore opens the core file.
-func (f *coreFlags) openCore(ctx context.Context, std run.Streams) (*live.Core, error) {
-	return live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.Redact.Redactor(), Values: f.readValues, OwnCode: std.Own.Rules(), Progress: layoutProgress(std.Redact)})
+// openCore opens the core file. debug gets debug files for C functions. It may be nil.
+func (f *coreFlags) openCore(ctx context.Context, std run.Streams, debug *debuginfod.Client) (*live.Core, error) {
+	return live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.Redact.Redactor(), Values: f.readValues, OwnCode: std.Own.Rules(), Debug: debug, Progress: layoutProgress(std.Redact)})
 }
 
-// dump writes the dump of the instant that the core file holds.
-func (f *coreFlags) dump(ctx context.Context, rules *findings.Rules, std run.Streams, own, asJSON bool) error {
-	src, err := f.openCore(ctx, std)
+// dumpCore writes the dump of the instant that the core file holds.
+func (f *dumpFlags) dumpCore(ctx context.Context, std run.Streams) error {
+	src, err := f.openCore(ctx, std, f.debug.Client)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
+	f.debug.Fetch(ctx, src)
 	s, err := src.Once(ctx)
 	if err != nil {
 		return err
@@ -248,19 +243,21 @@ func (f *coreFlags) dump(ctx context.Context, rules *findings.Rules, std run.Str
 	if missing := src.Missing(); missing > 0 {
 		std.Say("%s was cut short by %d bytes: what they held is missing here", flamegraph.Printable(f.core), missing)
 	}
-	m := measure.New(src.Process(), src.Dictionary(), rules)
+	m := measure.New(src.Process(), src.Dictionary(), f.rules)
 	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
-	d.FoldLibraries(own)
+	d.FoldLibraries(f.own)
 	addFibers(ctx, d, src)
-	d.OnlyEndpoints(f.onlyEndpoints)
-	if asJSON {
+	d.OnlyEndpoints(f.endpoint.Match())
+	threads, _ := src.NativeThreads()
+	f.addNative(ctx, d, src, s, threads)
+	if f.asJSON {
 		return d.WriteJSON(std.Results(ctx))
 	}
 	return d.WriteText(std.Results(ctx))
 }
 
-// layoutProgress reports the progress of reading debug information on standard error, if an unknown Ruby needs that
-// and it takes long. It does not use the command's streams, because they may be a screen's.
+// layoutProgress reports the progress of reading debug information on standard error. It does so only if an unknown
+// Ruby needs this and it takes long. It does not use the command's streams, because they may belong to a screen.
 func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	var say func(done, total int)
 	return func(path string, done, total int) {

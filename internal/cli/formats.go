@@ -36,8 +36,8 @@ type format struct {
 	binary      bool // no text for a terminal
 	// timed is true if the format shows all threads by time, and nothing of a single request.
 	timed bool
-	// ends and begins are the ends and begins of the format's file names. json is true if names may end in .json,
-	// too.
+	// ends and begins are the ends and beginnings of file names that mean the format. json is true if names may end in
+	// .json, too.
 	ends   []string
 	begins string
 	json   bool
@@ -218,8 +218,8 @@ func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) e
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncidents(w, list) })
 }
 
-// checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request: threads by time, whole
-// recordings, and objects, because only the sum of objects is exact.
+// checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request. These are threads by
+// time, whole recordings, and objects, because only the sum of all objects is exact.
 func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
 	switch {
 	case f.Match() == nil:
@@ -285,16 +285,16 @@ var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", 
 // endsOfText are the endings of files of text.
 var endsOfText = []string{".txt", ".text", ".log", ".md"}
 
-// tellsAnother reports whether the end of a file's name means a format that ddtop does not write. It has letters, and
-// is not in endsOfAny. Text has ends of its own.
+// tellsAnother reports whether the end of a file's name belongs to a format that ddtop does not write. Such an end has
+// letters, and is not in endsOfAny. Text formats have other ends than binary ones.
 func tellsAnother(name string, binary bool) bool {
 	end := filepath.Ext(name)
 	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
 }
 
-// formatOf returns the format of a file: the requested one, else the one by the file's name, else the default, which
-// asked holds. It refuses a name that means another format than the requested one, because programs that open the
-// file by its name would call it broken.
+// formatOf returns the format of a file. It is the requested one, or else the one that the file's name means, or else
+// the default, asked. It refuses a name that means another format than the requested one, because programs that open
+// files by their names would call the file broken.
 func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format) (format, error) {
 	f, err := formatNamed(asked, formats)
 	if err != nil {

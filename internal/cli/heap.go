@@ -74,7 +74,7 @@ bytes of Strings. They are in no file that ddtop writes.`,
 			}
 			if core {
 				f.readValues = f.values
-				src, err := f.openCore(cmd.Context(), std)
+				src, err := f.openCore(cmd.Context(), std, nil)
 				if err != nil {
 					return err
 				}

@@ -24,8 +24,8 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// find finds the process of a command: by -p, by the words behind the command's name, or from a list at a terminal.
-// The words are PIDs or a part of a process's name. If no process matches them, it is unknown whether they were meant
+// find finds the process of a command: by -p, by the words after the command's name, or from a list at a terminal. The
+// words are PIDs or a part of a process's name. If no process matches them, find cannot know whether they were meant
 // as a name.
 func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look listLook) error {
 	given := cmd.Flags().Changed("pid")
@@ -82,8 +82,8 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	return t.choose(cmd, list, found, words, std, look)
 }
 
-// sayChosen reports which process of a list was found by its name, or because there is no other. It also reports how
-// many processes below it are measured, too.
+// sayChosen reports which process of a list was chosen, because of its name or because it is the only one. It also
+// reports how many processes below it are measured, too.
 func (t *target) sayChosen(c attach.Candidate, list []attach.Candidate, std run.Streams) {
 	why := ""
 	if len(list) == 1 {
@@ -211,7 +211,7 @@ func isTypable(name string) bool {
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
 }
 
-// completePIDs offers the PIDs of the Ruby processes, with their names, where a command expects one. Behind "--" and
+// completePIDs offers the PIDs of the Ruby processes, with their names, where a command expects one. After "--" and
 // the name of a program to start, it offers files.
 func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	// While completing, cobra puts another "--" behind what was typed.
@@ -333,8 +333,8 @@ func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate 
 	return out
 }
 
-// matchFlag is a flag's value: a regular expression for the titles of the processes to follow. If it is empty, none
-// are searched.
+// matchFlag is a flag's value: a regular expression for the titles of the processes to follow. If it is empty, no
+// processes are searched.
 type matchFlag string
 
 func (m *matchFlag) addMatch(cmd *cobra.Command) {
@@ -361,8 +361,8 @@ func (m *matchFlag) Set(text string) error {
 	return nil
 }
 
-// userFlag is a flag's value: the user, as a name or a number, whose processes --match may find. If it is empty, it
-// may find all.
+// userFlag is a flag's value: the owner, as a name or a number, of the processes that --match may find. If it is
+// empty, they may belong to any user.
 type userFlag string
 
 func (u *userFlag) addUser(cmd *cobra.Command) {
@@ -393,8 +393,8 @@ func (u userFlag) only() (func(pid int) bool, error) {
 // maxRubySearch bounds the time in which anyRuby looks into processes.
 const maxRubySearch = time.Second
 
-// anyRuby reports whether one of the processes can be a Ruby. A sudo or a shell that started ddtop is none, but has the
-// expression of --match in its command line.
+// anyRuby reports whether one of the processes can be a Ruby. A sudo or a shell that started ddtop cannot, although
+// its command line contains the expression of --match.
 func anyRuby(pids []int) bool {
 	begun := time.Now()
 	return slices.ContainsFunc(pids, func(pid int) bool {
@@ -413,8 +413,8 @@ func anyRuby(pids []int) bool {
 	})
 }
 
-// finder returns a search for processes that match. It is nil if none are searched. After the first search that had
-// time for all processes, it says if none of them matches.
+// finder returns a search for processes that match. It is nil if m is empty. If none matches in the first complete
+// search, it says so.
 func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(int) bool) []int, error) {
 	if m == "" {
 		if of != "" {

@@ -35,8 +35,8 @@ type psProcess struct {
 	// Readable says that ddtop may read the process; WhyNot is a sentence, null when it may.
 	Readable bool    `json:"readable"`
 	WhyNot   *string `json:"why_not"`
-	// Answered is true if the kernel answered about the process in time. A silent process is listed by its name or
-	// program.
+	// Answered is true if the kernel answered about the process in time. A process without an answer is listed by its
+	// name or program.
 	Answered bool `json:"answered"`
 	// Name is the displayed name of the process, "puma w0". Worker is its number. It is null if it is no worker with
 	// a number.
@@ -103,8 +103,8 @@ func psOf(ctx context.Context, list []attach.Candidate, args bool, names *redact
 	return asTree(ps)
 }
 
-// asTree sorts processes by CPU time, and puts the processes below a process behind it. A process counts with all
-// below.
+// asTree sorts processes by CPU time, and puts the children of a process after it. The CPU time of a process includes
+// its descendants.
 func asTree(ps []psProcess) []psProcess {
 	listed := make(map[int]bool, len(ps))
 	for i := range ps {

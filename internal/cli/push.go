@@ -332,8 +332,8 @@ func destinationOf(text string) (push.Destination, error) {
 	return d, nil
 }
 
-// spoolName returns the name of a destination's folder in the spool. It shows the destination, and differs for each
-// URL.
+// spoolName returns the name of a destination's folder in the spool. People can recognize the destination by it, and
+// it is different for each URL.
 func spoolName(d push.Destination) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -404,7 +404,7 @@ func closeRoutes(routes []push.Route) {
 }
 
 const (
-	// envFileVariable names the file that ddtop push has its environment from, if that is not envFile. The unit for
+	// envFileVariable names the file from which ddtop push reads its environment, if it is not envFile. The unit for
 	// systemd sets it.
 	envFileVariable = "DDTOP_ENV_FILE"
 	envFile         = "/etc/ddtop/push.env"

@@ -251,7 +251,7 @@ func readAll(t *testing.T, path string) []byte {
 	return []byte(b.String())
 }
 
-// TestNoSecretLeavesACore is TestNoSecretLeaves for a core file, whose path is a secret too.
+// TestNoSecretLeavesACore is TestNoSecretLeaves for a core file, whose path is a secret too. Its dump has C functions.
 func TestNoSecretLeavesACore(t *testing.T) {
 	t.Parallel()
 	gcore := rubytest.Program(t, "gcore", "gdb")
@@ -283,6 +283,13 @@ func TestNoSecretLeavesACore(t *testing.T) {
 			}
 			if (found != "") == redacted || !strings.Contains(r.out, "kept_absolute") {
 				t.Errorf("redacted %v, %s: %q", redacted, json, found)
+			}
+			want := "    at rb_ensure [libruby]\n"
+			if json == "--json" {
+				want = `"name": "rb_ensure"`
+			}
+			if !strings.Contains(r.out, want) {
+				t.Errorf("redacted %v: no %q in\n%s", redacted, want, r.out)
 			}
 		}
 	}

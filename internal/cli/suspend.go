@@ -11,9 +11,9 @@ import (
 // maxAncestors bounds the walk to the shell.
 const maxAncestors = 64
 
-// canSuspend reports whether SIGTSTP stops ddtop and a shell will continue it. It does not with --pause, which ignores
-// SIGTSTP. Nor if no shell with job control has started ddtop (docker exec, ssh HOST ddtop), because the kernel then
-// drops the signal.
+// canSuspend reports whether SIGTSTP stops ddtop and a shell will continue it. It returns false with --pause, which
+// ignores SIGTSTP. It also returns false if no shell with job control has started ddtop (docker exec, ssh HOST ddtop),
+// because the kernel then drops the signal.
 func canSuspend() bool {
 	if signal.Ignored(syscall.SIGTSTP) {
 		return false
@@ -21,8 +21,8 @@ func canSuspend() bool {
 	return shellAbove(os.Getpid(), processOf)
 }
 
-// shellAbove reports whether a process of another group and of the same session is above pid's group: that group is
-// then no orphaned one (setpgid(2)).
+// shellAbove reports whether a process of another group and of the same session is above pid's group. If there is one,
+// the group is not orphaned (setpgid(2)).
 func shellAbove(pid int, of func(pid int) (parent, group, session int, err error)) bool {
 	parent, group, session, err := of(pid)
 	for range maxAncestors {

@@ -231,9 +231,9 @@ func (t *target) exactSwitch(src exact.Source) *exact.Switch {
 // defaultOverhead is the default limit of ddtop's CPU time, as a share of one CPU. A full machine does not notice it.
 const defaultOverhead = 0.03
 
-// mostOverhead is the limit instead of the default if the default is not enough for the least quality of figures
-// (sampler.LeastQualities). A full machine leaves twice as much for reading ten stacks of a Rails worker per second.
-// A requested share is never exceeded.
+// mostOverhead is the limit that replaces the default if the default is not enough for the least quality of figures
+// (sampler.LeastQualities). A full machine leaves twice the time that ten stacks of a Rails worker per second need. If
+// the user asks for a share, it is never exceeded.
 const mostOverhead = 0.06
 
 func (t *target) addOverhead(cmd *cobra.Command) {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// The defaults of --when: the recorded times before and after, and the time that figures are about. Then the
-	// longest recording, the number of kept recordings, and their size in all.
+	// The defaults of --when: the recorded times before and after the event, the time that figures cover, the longest
+	// recording, the number of kept recordings, and their total size.
 	defaultBefore  = 30 * time.Second
 	defaultOver    = 5 * time.Second
 	defaultLongest = 10 * time.Minute

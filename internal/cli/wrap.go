@@ -140,8 +140,8 @@ func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std 
 	return export.WriteStats(std.Err, list, relatives, forgotten)
 }
 
-// wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM is up. When the user
-// quits the screen first, ddtop waits for the program: its exit code is to be passed on.
+// wrapWithScreen starts a program with its output in a file, and shows it from the moment its VM is ready. If the user
+// quits the screen first, ddtop waits for the program, because it must return its exit code.
 func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	c, err := program.Start(args, std, true)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 const (
 	// listenersNS is how often the process's listening sockets are searched for among its descriptors.
 	listenersNS = 10e9
-	// maxAcceptLinks bounds the descriptors that are searched, at 3 µs each. The kernel lists the lowest numbers first,
-	// and a server listens before it accepts connections.
+	// maxAcceptLinks bounds the descriptors that are searched for listening sockets, at 3 µs each. The kernel lists
+	// the lowest numbers first, and a server listens before it accepts connections.
 	maxAcceptLinks = 4096
-	// acceptRest times the length of a reading is the rest behind it, so that readings take half a percent of the time
-	// at most.
+	// acceptRest is the pause after a reading, as a multiple of its length. So readings take at most half a percent of
+	// the time.
 	acceptRest = 200
 	// dropsNS is how old the counters of a network namespace may be if another process of it has read them, in ns.
 	dropsNS = 500e6
@@ -132,8 +132,9 @@ func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 	return inodes, len(fds) <= maxAcceptLinks, nil
 }
 
-// lastDrops are the counters of a network namespace, which all of its processes share: each reading has the kernel
-// write a hundred others. namespace is the inode number of the namespace. It is zero if nothing was read.
+// lastDrops are the counters of a network namespace, which all of its processes share. They are kept because the
+// kernel writes a hundred other counters in each reading. namespace is the inode number of the namespace. It is zero
+// if nothing was read.
 var lastDrops struct {
 	sync.Mutex
 	namespace        uint64

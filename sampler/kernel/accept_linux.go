@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Places in the kernel's answers about a listening socket: its accept queue's length and limit (idiag_rqueue and
+// Offsets in the kernel's answers about a listening socket: its accept queue's length and limit (idiag_rqueue and
 // idiag_wqueue of linux/inet_diag.h, UNIX_DIAG_RQLEN of linux/unix_diag.h).
 const (
 	inetQueuedAt, inetLimitAt                = 56, 60

@@ -12,13 +12,13 @@ const glibc = "glibc"
 const (
 	// heapMax is the size and the alignment of an arena's areas (HEAP_MAX_SIZE on 64-bit machines).
 	heapMax = 64 << 20
-	// heapInfo is how much is read of an area's heap_info: the address of its malloc_state, the previous area, its size
-	// now, and the most that it had. maxHeapInfo bounds the size of a heap_info.
+	// heapInfo is how many bytes of an area's heap_info are read: the address of its malloc_state, the previous area,
+	// and its present and greatest size. maxHeapInfo bounds the size of a heap_info.
 	heapInfo, maxHeapInfo = 32, 0x100
 	// stateLeast and stateMost bound the size of a malloc_state, in bytes. It had 2,160 to 2,200.
 	stateLeast, stateMost = 0x800, 0xa00
-	// chunkLeast is the size of the smallest block. Sizes are multiples of chunkAlign. Their lowest bit says that the
-	// block before is in use.
+	// chunkLeast is the size of the smallest block, in bytes. Sizes are multiples of chunkAlign. The bit chunkInUse of
+	// a size is set if the block before is in use.
 	chunkLeast, chunkAlign, chunkInUse = 32, 16, 1
 	// fencepost is the size of the block that ends an area behind which the arena has a newer one.
 	fencepost = 16
@@ -74,9 +74,9 @@ func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, er
 	return list, nil
 }
 
-// firstsBehind returns the places where the first block can begin behind the malloc_state of an arena, whose first area
-// has so many bytes. The state ends with two sizes of the arena: the present one, and the greatest so far. Other words
-// of the state can look like a block's size, and lead into the chain of blocks, too.
+// firstsBehind returns the addresses where the first block after an arena's malloc_state can begin. size is the number
+// of bytes of the arena's first area. The malloc_state ends with the arena's present and greatest size. Other words in
+// it can also look like a block's size, so there can be several addresses.
 func (m *procMemory) firstsBehind(state, size uint64) (firsts []uint64, err error) {
 	const before = 24 // the two words, and one that aligns the block
 	var buf [stateMost - stateLeast + before]byte
@@ -97,7 +97,7 @@ func (m *procMemory) firstsBehind(state, size uint64) (firsts []uint64, err erro
 }
 
 // freeIn adds up the resident bytes of an arena that are in free blocks. ok is false if the sizes of its blocks do not
-// lead from its beginning to its end: something changed meanwhile, or it is no arena.
+// lead from its beginning to its end. Then the arena changed during the reading, or the memory is no arena.
 func (m *procMemory) freeIn(x arena, pages *residency) (free uint64, ok bool, err error) {
 	for range arenaTries {
 		w := arenaWalk{m: m, arena: x, pages: pages}
@@ -119,8 +119,8 @@ type arenaWalk struct {
 	from  uint64 // of buf
 }
 
-// size reads the size of the block at an address, with its bits. ok is false if its page is not resident, because
-// reading it would change the process's memory, or if too much was read.
+// size reads the size of the block at an address, with its flag bits. ok is false if too much was read, or if the
+// block's page is not resident. Reading such a page would change the process's memory.
 func (w *arenaWalk) size(at uint64) (size uint64, ok bool, err error) {
 	at += 8
 	if at < w.from || at+8 > w.from+uint64(len(w.buf)) {

@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// maxBirths bounds the tasks whose parents Since reads, at 10 µs each. If there are more, the caller asks each
+	// maxBirths bounds the new tasks whose parents Since reads, at 10 µs each. If there are more, the caller asks each
 	// process for its children.
 	maxBirths = 128
-	// birthsNS is the interval at which the caller asks each process for its children in any case, in ns. A process
-	// gets a child that is old if the child's parent ends (PR_SET_CHILD_SUBREAPER).
+	// birthsNS is the interval at which the caller asks each process for its children in any case, in ns. Otherwise it
+	// would miss an old process that got a new parent because its own parent ended (PR_SET_CHILD_SUBREAPER).
 	birthsNS = 5e9
 )
 
-// Births finds new processes by their numbers, which the kernel hands out in ascending order. So a machine that starts
-// no task costs one small file, however many threads are followed. It is for one goroutine.
+// Births finds new processes by their PIDs, which the kernel gives out in ascending order. So if the machine starts no
+// task, a check reads one small file, however many threads are followed. It is for one goroutine.
 type Births struct {
 	// last is the number given last at the last call, and before the same at the call before that one.
 	before, last int64
@@ -23,10 +23,10 @@ type Births struct {
 	allNS int64
 }
 
-// Since returns the living processes that were started since the call before the last one, and their parents. Each is
-// returned twice, because a number is given before its task can be found. all is true if new processes are not known,
-// so that the caller has to ask each process for its children. It is at first, if the numbers have begun anew, if there
-// are too many new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
+// Since returns the living processes that were started since the last call but one, and their parents. Two calls
+// return each process, because the kernel gives out a PID before its task can be found. all is true if processes may
+// be missing, so that the caller has to ask each process for its children. This is so at the first call, after the
+// PIDs have begun anew, if there are too many new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
 func (b *Births) Since(nowNS int64) (born []Born, all bool) {
 	from := b.before
 	last, ok := lastTask()

@@ -30,8 +30,8 @@ func (c *cgroup) close() {
 	c.levels = nil
 }
 
-// read returns the throttling of the innermost level that has had a CPU limit. It returns zeros if there is none,
-// because a level without a limit counts no periods.
+// read returns the throttling of the innermost cgroup that has had a CPU limit. It returns zeros if there is none,
+// because the kernel counts no periods for a cgroup without a limit.
 func (c *cgroup) read(buf []byte) throttling {
 	for _, l := range c.levels {
 		n, err := pread(l.fd, buf)
@@ -46,8 +46,8 @@ func (c *cgroup) read(buf []byte) throttling {
 	return throttling{}
 }
 
-// open opens the cpu.stat files of a cgroup and of its ancestors, whose limits apply too. text is /proc/PID/cgroup. It
-// opens none if the cgroup is not mounted here.
+// open opens the cpu.stat files of a cgroup and of its ancestors, whose limits apply too. text is the content of
+// /proc/PID/cgroup. It opens none if the cgroup is not mounted in ddtop's file system.
 func (c *cgroup) open(mounts []cgroupMount, text string) {
 	m, cgPath, ok := findCPUCgroup(mounts, text)
 	if !ok {
@@ -115,8 +115,8 @@ func cgroupPaths(text string) iter.Seq2[string, string] {
 // hasController reports whether a list of controllers, with commas between them, has one.
 func hasController(list, name string) bool { return slices.Contains(strings.Split(list, ","), name) }
 
-// cgroupMounts takes the cgroup hierarchies out of a mountinfo file (proc_pid_mountinfo(5)): number, parent, device,
-// root, mount point, options, optional fields, "-", type, source, options of the file system.
+// cgroupMounts returns the cgroup hierarchies in a mountinfo file (proc_pid_mountinfo(5)). Its fields are number,
+// parent, device, root, mount point, options, optional fields, "-", type, source, and options of the file system.
 func cgroupMounts(mountinfo []byte) []cgroupMount {
 	var out []cgroupMount
 	for line := range strings.Lines(string(mountinfo)) {
@@ -144,8 +144,8 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// findCPUCgroup finds in a /proc/PID/cgroup file the path in the hierarchy that limits CPU, and that hierarchy's mount.
-// The controller is in v1 if any v1 hierarchy has it, else in v2.
+// findCPUCgroup returns the path of a process in the hierarchy that limits CPU, from its /proc/PID/cgroup file, and
+// the mount of this hierarchy. If any v1 hierarchy has the cpu controller, that one is meant, else v2.
 func findCPUCgroup(mounts []cgroupMount, text string) (cgroupMount, string, bool) {
 	var v1, v2 string
 	for controllers, p := range cgroupPaths(text) {

@@ -12,8 +12,8 @@ import (
 )
 
 // Children returns the PIDs of a process's child processes in ascending order, zombies included. It reads
-// /proc/PID/task/*/children of every thread, since any thread can have forked. If the kernel does not have that file
-// (it needs CONFIG_PROC_CHILDREN) it searches all processes for their parent.
+// /proc/PID/task/*/children of every thread, because any thread can have forked. If the kernel lacks this file (it
+// needs CONFIG_PROC_CHILDREN), it reads the parent of every process.
 func Children(pid int) ([]int, error) {
 	path := fmt.Sprintf("/proc/%d", pid)
 	dir, err := openDir(path)
@@ -93,8 +93,8 @@ type Identity struct {
 	StartTicks uint64
 	// Ended is true if all its threads have ended. It is then a zombie.
 	Ended bool
-	// Comm is the kernel's name of it, 15 bytes at most. Exe is the path of its program in its own mount namespace.
-	// exec changes it. Exe is empty if ddtop may not read it, and for kernel threads.
+	// Comm is the process's name in the kernel, at most 15 bytes. Exe is the path of its program in its own mount
+	// namespace. An exec changes both. Exe is empty for kernel threads, and if ddtop may not read it.
 	Comm, Exe string
 }
 

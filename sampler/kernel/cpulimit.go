@@ -15,8 +15,7 @@ type CPULimit struct {
 }
 
 // OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, if they are mounted here (cpu.max of
-// hierarchy v2, cpu.cfs_quota_us of v1). ok is false if no limit can keep ddtop from running: one as high as all CPUs
-// can't.
+// hierarchy v2, cpu.cfs_quota_us of v1). ok is false if no limit can delay ddtop. A limit of all CPUs cannot.
 func OwnCPULimit() (limit CPULimit, ok bool) { return cpuLimit("/proc/self") }
 
 // cpuLimitMilli returns the tightest limit of the process of a folder in /proc, in thousandths of a CPU. It is zero if

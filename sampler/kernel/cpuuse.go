@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// nearDelay is for which part of the time a process's threads must be ready without a CPU, all together. Otherwise
-	// the processes of the machine are not read. It is the least part with which cpu_starved can be raised.
+	// nearDelay is the least share of time that a process's threads together must be ready without a CPU. Below it,
+	// ddtop does not read the machine's processes, because cpu_starved cannot be raised.
 	nearDelay = .01
 	// firstUseNS is the interval between the first two readings of all processes, in ns. /proc counts in 10 ms.
 	firstUseNS = 1e9
-	// useNS is the interval between later ones, in ns. useProcessNS is what a process takes, in ns. useRest times as
-	// long passes before the next one, so that readings take a quarter of a percent of a CPU at most.
+	// useNS is the interval between all later readings, in ns. useProcessNS is the time to read one process, in ns.
+	// The pause after a reading is at least useRest times its length, so readings take at most a quarter of a percent
+	// of a CPU.
 	useNS, useProcessNS, useRest = 4e9, 20_000, 400
 	// maxUseProcesses bounds the processes that are read. The time of all others is counted as not seen.
 	maxUseProcesses = 3000
@@ -55,8 +56,8 @@ type processTimes struct {
 // machineTimes are the times of all CPUs in ns: of processes, and stolen.
 type machineTimes struct{ used, stolen, cpus int64 }
 
-// read returns which processes used the CPUs besides the one with a PID. It reads all processes if the last reading is
-// old enough. It returns nil if there is no second reading.
+// read returns the other processes that used the CPUs, besides pid. It reads all processes if the last reading is old
+// enough. It returns nil after the first reading, because there is nothing to compare it with.
 func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -188,8 +189,8 @@ func commOf(b []byte) string {
 	return ""
 }
 
-// parseMachineStat reads /proc/stat (proc_stat(5)): the line "cpu" with the ticks of all CPUs in user, nice, system,
-// idle, iowait, irq, softirq and steal, and a line for each CPU. Time in interrupts belongs to no process.
+// parseMachineStat reads /proc/stat (proc_stat(5)). The line "cpu" has the ticks of all CPUs in user, nice, system,
+// idle, iowait, irq, softirq and steal. Each CPU has a line too. Time in interrupts belongs to no process.
 func parseMachineStat(b []byte) (m machineTimes) {
 	const nsPerTick = 1e9 / ticksPerSecond
 	for line := range bytes.Lines(b) {

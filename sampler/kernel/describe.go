@@ -34,8 +34,8 @@ const (
 	kindWaitID
 )
 
-// callKinds holds the calls that can keep a thread asleep and whose arguments show what it waits for. The names are
-// from both machines' tables.
+// callKinds holds the system calls in which a thread can sleep and whose arguments show what it waits for. The names
+// come from the tables of both machines.
 var callKinds = func() map[string]callKind {
 	m := map[string]callKind{
 		"connect": kindConnect,
@@ -59,15 +59,15 @@ var callKinds = func() map[string]callKind {
 }()
 
 // Describe fills k's Syscall, FD, FDs, Peer and Child from the result of Call. The caller sets the times and
-// Rechecked. The data behind pointers of poll, select and connect is read from mem, which may be nil.
+// Rechecked. poll, select and connect have pointers to data, which Describe reads from mem. mem may be nil.
 //
-// Of several descriptors FD is the first that is not an eventfd, because a poll on eventfds alone is a sleep and not
-// I/O. Up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll
+// If a call names several descriptors, FD is the first that is not an eventfd. A poll on eventfds alone is a sleep and
+// not I/O. Up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll
 // (docs/internals/threads.md#what-a-thread-waits-for). If all are eventfds, FD is one of them, and Peer's kind is
 // PeerEventFD. FDs counts all.
 //
 // The descriptor is resolved later than the call was read. If the thread has moved on since, the descriptor may have
-// been closed (Peer is 0 then) or lead elsewhere.
+// been closed (Peer is 0 then) or name another file.
 func (t *Tasks) Describe(k *sampler.Kernel, c Call, mem attach.Memory) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = c.Name, -1, 0, 0, 0
 	switch callKinds[c.Name] {
@@ -97,8 +97,8 @@ func (t *Tasks) DescribeFD(k *sampler.Kernel, fd int32) {
 	t.describeFD(k, fd)
 }
 
-// Listens reports whether the process waits, on the connection last described in k, for data that the other end sends
-// of its own accord. It returns false for other descriptors, and if it is not known.
+// Listens reports whether the process waits for data that the other end sends without a request, on the connection
+// last described in k. It is false if not known.
 func (t *Tasks) Listens(k *sampler.Kernel) bool {
 	return k.FD >= 0 && k.FDs <= 1 && t.peers.isTCP(k.FD) && t.peers.sock.listens(k.FD)
 }

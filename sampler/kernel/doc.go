@@ -1,12 +1,11 @@
-// Package kernel reads what the Linux kernel knows of a process and its threads. Of a thread this is CPU time and run
-// delay, and the system call in which it sleeps. It is also the descriptor for which the thread waits, and what the
-// descriptor leads to. Of the process it is its counters and its cgroup's counters. Package kernel knows nothing of
-// Ruby.
+// Package kernel reads what the Linux kernel knows of a process and its threads. For a thread it reads CPU time, run
+// delay, the system call in which it sleeps, and the descriptor that it waits for. For a process it reads counters of
+// the process and of its cgroup. It knows nothing of Ruby.
 //
 // Everything comes from /proc, and for sockets from pidfd_getfd(2). Nothing is written to the target and nothing stops
-// it. A question about a socket holds it open for the few microseconds that getpeername(2) takes. Some sources need the
-// same permission as ptrace (PTRACE_MODE_ATTACH or READ), as process_vm_readv does: the files task/TID/syscall and fd/,
-// and the call pidfd_getfd.
+// it. To ask about a socket, ddtop holds it open for the few microseconds of getpeername(2). Some sources need the
+// same permission as ptrace (PTRACE_MODE_ATTACH or READ), as process_vm_readv does: the files task/TID/syscall and
+// fd/, and the call pidfd_getfd.
 //
 // The parsers are portable. Functions that ask the kernel work only on Linux, and return ErrUnsupported elsewhere.
 package kernel
@@ -29,8 +28,8 @@ var (
 	errFormat = errors.New("unexpected contents")
 )
 
-// Error names what was tried, the file, and the kernel's answer. errors.Is matches ErrGone, errPermission,
-// ErrUnsupported or errFormat as well as the kernel's own error number.
+// Error names the failed operation, the file, and the kernel's answer. errors.Is matches ErrGone, errPermission,
+// ErrUnsupported or errFormat, and also the kernel's own error number.
 type Error struct {
 	// Op is the attempt: "open", "read", "readlink", "pidfd_open".
 	Op string

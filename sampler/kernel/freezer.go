@@ -13,8 +13,8 @@ type freezer struct {
 	text string // /proc/PID/cgroup as read last
 	// files are the open files that say it.
 	files []freezerFile
-	// hidden: a hierarchy that can freeze the process is not mounted here, so its main thread's place in the kernel
-	// says it.
+	// hidden is true if a hierarchy that can freeze the process is not mounted here. Then the kernel function in which
+	// the main thread sleeps shows whether it is frozen.
 	hidden bool
 	// partly is true if, in the last reading of all files, freezing was requested and not all of the cgroup was
 	// frozen.
@@ -31,22 +31,23 @@ type freezerFile struct {
 	whole bool
 }
 
-// What the files contain for a frozen cgroup. cgroup.events has it once all tasks are frozen. cgroup.freeze has it as
-// soon as freezing was requested (Documentation/admin-guide/cgroup-v2.rst). freezer.state of v1 includes requests of
-// parents (cgroup-v1/freezer-subsystem.rst).
+// The text that each file contains for a frozen cgroup. cgroup.events contains it once all tasks are frozen.
+// cgroup.freeze contains it as soon as freezing was requested (Documentation/admin-guide/cgroup-v2.rst). freezer.state
+// of v1 also shows requests to parents (cgroup-v1/freezer-subsystem.rst).
 var (
 	eventsFrozen = [][]byte{[]byte("frozen 1")}
 	freezeAsked  = [][]byte{[]byte("1")}
 	stateFrozen  = [][]byte{[]byte("FROZEN"), []byte("FREEZING")}
 )
 
-// frozenPlaces are the kernel functions in which a frozen thread sleeps. For v2 that is the freezer's own or, if that
-// is inlined, the one that handles signals, which sleeps for nothing else but stops. For v1 it is the refrigerator
-// (kernel/freezer.c).
+// frozenPlaces are the kernel functions in which a frozen thread sleeps. For hierarchy v2 it is the freezer's own
+// function. If this is inlined, it is the function that handles signals, which otherwise sleeps only for stops. For v1
+// it is the refrigerator (kernel/freezer.c).
 var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
 
-// frozenInPlace are the beginnings of the names of functions in which v1 freezes a sleeping thread where it is, since
-// Linux 6.1 (TASK_FREEZABLE). The thread is then in state D, which these sleeps have for no other reason.
+// frozenInPlace are the beginnings of kernel functions in which a sleeping thread can be frozen without waking up.
+// Cgroups v1 do this since Linux 6.1 (TASK_FREEZABLE). The thread is then in state D, which these sleeps have for no
+// other reason.
 var frozenInPlace = [...]string{"futex_", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "unix_stream_"}
 
 func (f *freezer) close() {
@@ -113,7 +114,7 @@ func (f *freezer) add(name string, yes [][]byte, whole bool) bool {
 }
 
 // frozen reports whether the process is frozen, or about to be. If all is true it also reads the files that show
-// whether freezing was requested, one for each level.
+// requests for freezing, one for each level of the hierarchy.
 func (f *freezer) frozen(all bool, buf []byte) bool {
 	all = all || f.partly
 	f.partly = false

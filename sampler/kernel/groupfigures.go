@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sharedNS is how old the figures of a cgroup may be if another process of it has read them, in ns. Fifty workers of
-// one cgroup read its four files ten times a second together, and not fifty times.
+// sharedNS is how old the figures of a cgroup may be if another of its processes has read them, in ns. So fifty
+// workers of one cgroup read its four files ten times a second together, and not fifty times each.
 const sharedNS = 100e6
 
 // groupFigures are the figures that all processes of a cgroup have in common: its throttling and its pressure. Any
@@ -72,8 +72,8 @@ func (g *groupFigures) shared() bool {
 	return g.processes > 1
 }
 
-// read returns the figures. nowNS is CLOCK_MONOTONIC. What another process has read less than sharedNS ago is not read
-// again. One process alone always reads.
+// read returns the figures. nowNS is CLOCK_MONOTONIC. Figures that another process has read less than sharedNS ago are
+// not read again. If the cgroup has only one process, read always reads them.
 func (g *groupFigures) read(mounts []cgroupMount, nowNS int64, buf []byte) (throttling, sampler.Pressure) {
 	shared := g.shared()
 	g.mu.Lock()

@@ -12,8 +12,9 @@ import (
 // maxInside bounds the kernel's functions that are looked at, from the innermost one on.
 const maxInside = 16
 
-// insideWords says what a thread waits for in a function of the kernel. Names are of Linux 4.19 to 6.18. Of a stack the
-// first function in this list counts, so the list has no function that leads to different waits.
+// insideWords describes what a thread waits for in a function of the kernel. The names are from Linux 4.19 to 6.18.
+// The innermost function of a stack that is in this list counts. So the list has no function that leads to different
+// waits.
 var insideWords = map[string]string{
 	"blkdev_issue_flush":           "waits for the disk to flush",
 	"folio_wait_writeback":         "waits for the disk to write",
@@ -57,8 +58,8 @@ func (t *Tasks) OnFiles(call int64) bool { return fileCalls[t.names.name(call)] 
 // ErrInside means that the kernel does not name its functions to this user.
 var ErrInside = errors.New("only root sees what the kernel does for it")
 
-// Inside says in words what the kernel does for a thread that sleeps in a call on files, or that cannot be interrupted
-// (state D). It is empty if the system call says all. The error is ErrInside, or an *Error.
+// Inside describes what the kernel does for a thread that sleeps in a call on files, or that cannot be interrupted
+// (state D). It is empty if the name of the system call is enough. The error is ErrInside, or an *Error.
 func (t *Tasks) Inside(tid int32) (words string, err error) {
 	state, err := t.State(tid)
 	if err != nil {

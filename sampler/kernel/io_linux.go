@@ -10,8 +10,8 @@ import (
 // noFD stands for "no descriptor open".
 const noFD = -1
 
-// openDir opens a directory. The descriptor belongs to the same process forever. Once that process is gone, opening
-// files in it fails, even if its PID is used again.
+// openDir opens a directory of /proc. The descriptor belongs to the same process forever. After this process has
+// ended, opening files in the directory fails, even if its PID is used again.
 func openDir(path string) (int, error) { return openWith(noFD, path, unix.O_DIRECTORY) }
 
 // openAt opens a file below a directory for reading.
@@ -59,8 +59,8 @@ func readlinkAt(dir int, name []byte, buf []byte) (int, error) {
 	return int(n), nil
 }
 
-// fileType returns the S_IFMT part of a file's mode and its device numbers (major is 0 if it is no device). It does
-// not ask a network file system's server, which could hang.
+// fileType returns the S_IFMT part of a file's mode and its major device number, which is 0 if it is no device. It
+// does not ask the server of a network file system, because the call could hang.
 func fileType(dir int, name string) (mode uint32, major uint32, err error) {
 	var st unix.Statx_t
 	err = unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st)

@@ -17,15 +17,15 @@ const (
 	maxListeners = 256
 	// linksPerLook is after how many descriptors the search asks whether it is still wanted: under a millisecond.
 	linksPerLook = 256
-	// maxListenerLinks bounds the descriptors of all processes that one search for listening sockets reads. Each
-	// takes 3 µs. The processes with the lowest PIDs come first.
+	// maxListenerLinks bounds the descriptors, of all processes together, that one search for listening sockets reads.
+	// Each takes 3 µs. The processes with the lowest PIDs come first.
 	maxListenerLinks = 1 << 16
 	// listenerNS is the age in ns from which a listener is searched again when a new connection leads to it.
 	listenerNS = 30e9
 )
 
-// listeners are the programs of this machine that the target's connections lead to. The search runs beside the
-// sampling (ResolveSockets). peers.mu guards them.
+// listeners are the programs on this machine to which the target is connected. ResolveSockets finds them. mu of peers
+// guards them.
 type listeners struct {
 	known  map[netip.AddrPort]listenerAt
 	wanted map[netip.AddrPort]struct{}
@@ -43,8 +43,8 @@ type holder struct {
 	name string
 }
 
-// withListener adds to a connection within the machine the program that listens at its other end. If that is not
-// known, it requests a search. The caller does not hold mu.
+// withListener adds to a connection within the machine the program that listens at its other end. If this program is
+// not known, it requests a search. The caller must not hold mu.
 func (p *peers) withListener(found sampler.Peer) sampler.Peer {
 	if found.Kind != sampler.PeerTCP {
 		return found
@@ -102,10 +102,10 @@ func (p *peers) know(who map[netip.AddrPort]holder) {
 	}
 }
 
-// findListeners searches for the listeners at wanted addresses: the sockets in the target's network namespace, and
-// their processes by the readable descriptors. If several processes share a socket, as a server's workers do, it
-// names the one with the lowest PID. Processes that held a socket last time are searched first. It returns nil if ctx
-// ends first.
+// findListeners searches for the programs that listen at the wanted addresses. It finds the sockets in the target's
+// network namespace, and their processes by the descriptors that ddtop can read. If several processes share a socket,
+// as a server's workers do, it names the one with the lowest PID. It first searches the processes that held a socket
+// last time. It returns nil if ctx ends first.
 func (p *peers) findListeners(ctx context.Context, diag *sockDiag, wanted map[netip.AddrPort]struct{}) map[netip.AddrPort]holder {
 	out := make(map[netip.AddrPort]holder, len(wanted))
 	for w := range wanted {
@@ -154,8 +154,8 @@ func (p *peers) findListeners(ctx context.Context, diag *sockDiag, wanted map[ne
 	return out
 }
 
-// listeningSockets asks the kernel which sockets listen at wanted addresses, and returns them by the text of a
-// descriptor's link.
+// listeningSockets asks the kernel which sockets listen at the wanted addresses. The keys of the result are the texts
+// of the links in /proc/PID/fd.
 func listeningSockets(diag *sockDiag, wanted map[netip.AddrPort]struct{}) (map[string][]netip.AddrPort, error) {
 	if diag == nil {
 		return nil, ErrUnsupported
@@ -205,8 +205,8 @@ func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string
 // socketLink is the text of the link of a socket's descriptor.
 func socketLink(inode uint64) string { return "socket:[" + strconv.FormatUint(inode, 10) + "]" }
 
-// likelyHolders lists all processes. The ones that last listened at one of some addresses come first, the others in
-// the order of their PIDs.
+// likelyHolders lists all processes. The processes that last listened at one of the wanted addresses come first. The
+// others follow in the order of their PIDs.
 func (p *peers) likelyHolders(wanted map[netip.AddrPort]struct{}) []int {
 	all, _ := processes() // without a list no process is found
 	var first []int

@@ -8,12 +8,12 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// livingRestNS is the least time between two searches for a living task, in ns. Closed descriptors look like a task
-// that has ended.
+// livingRestNS is the shortest interval between two searches for a living task, in ns. It is needed because closed
+// descriptors look like a task that has ended.
 const livingRestNS = 100e6
 
-// living is the folder in /proc of a task that has the memory, the descriptors and the cgroup of its process:
-// /proc/PID, until the first thread ends by pthread_exit while others go on. It may be used from any goroutine.
+// living is the folder in /proc of a task that still has the memory, the descriptors and the cgroup of its process. It
+// is /proc/PID, until the first thread ends by pthread_exit while others go on. Any goroutine may use it.
 type living struct {
 	pid, dir int // dir is /proc/PID
 
@@ -40,7 +40,7 @@ func (l *living) open(name string) (int, error) {
 	return fd, err
 }
 
-// moved asks whether the task of the folder has ended, at most every livingRestNS, and reports whether the folder has
+// moved checks whether the task of the folder has ended, at most once per livingRestNS. It reports whether the folder
 // changed.
 func (l *living) moved() bool {
 	l.mu.Lock()
@@ -104,7 +104,7 @@ func (l *living) close() {
 }
 
 // Exhausted reports whether an error means that ddtop, or the machine, has no descriptors or no memory left. Such an
-// error says nothing about the target.
+// error proves nothing about the target.
 func Exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

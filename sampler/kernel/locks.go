@@ -19,9 +19,9 @@ func (c *Call) AwaitsLock() bool {
 	return c.Name == "futex" && (op == futexWait || op == futexWaitBitset) && uint32(c.Args[2]) == lockedWithWaiters
 }
 
-// MutexOwner returns the owner of a mutex of glibc that threads wait for, as a TID of the process's PID namespace. ok
-// is false if the memory is none of such a mutex. (struct __pthread_mutex_s of sysdeps/nptl/bits/struct_mutex.h: lock,
-// count, owner, users, kind.)
+// MutexOwner returns the owner of a glibc mutex that threads wait for, as a TID of the process's PID namespace (struct
+// __pthread_mutex_s of struct_mutex.h: lock, count, owner, users, kind). ok is false if the memory cannot be such a
+// mutex.
 func MutexOwner(mem attach.Memory, address uint64) (owner int32, ok bool) {
 	const maxUsers, maxKind = 1 << 16, 0x3ff
 	var b [20]byte

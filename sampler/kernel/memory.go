@@ -163,9 +163,9 @@ type procMemory struct {
 	left  uint64 // bytes of arenas that may still be read
 }
 
-// ReadMemory reads what the resident memory of a process consists of. ruby are the pages of Ruby's heap, in order.
-// parent is the PID of the process that forked it, or zero. rest is called behind each piece of work. Only resident
-// memory is read. The errors are *Error, or come from mem.
+// ReadMemory divides the resident memory of a process by its use. ruby has the pages of Ruby's heap, in order. parent
+// is the PID of the process that forked it, or zero. ReadMemory calls rest after each piece of work. It reads only
+// resident memory. The errors are *Error, or come from mem.
 func ReadMemory(pid int, mem attach.Memory, ruby []attach.Span, parent int, rest func()) (*sampler.MemoryParts, error) {
 	m, err := openMemory(pid)
 	if err != nil {
@@ -310,8 +310,8 @@ func allocatorOf(areas []area) string {
 	return name
 }
 
-// divide adds up the kinds of memory. What is resident of Ruby's pages and of arenas is counted by page, and the rest
-// of each area is of the area's kind. So the sum is the resident memory.
+// divide adds up the kinds of memory. It counts the resident pages of Ruby's heap and of arenas one by one. All other
+// resident memory of an area counts as the area's kind. So the sum is the resident memory.
 func (m *procMemory) divide(ruby []attach.Span, out *sampler.MemoryParts) error {
 	out.Malloc.Allocator = allocatorOf(m.areas)
 	fd, err := m.proc.open("pagemap")

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// leastMovePages is the least room of a thread's events, in pages of 256 events each. The thread gets this much
-	// if the kernel gives no more memory (perf_event_mlock_kb).
+	// leastMovePages is the least size of a thread's buffer for events, in pages of 256 events each. The thread gets
+	// this much if the kernel gives no more memory (perf_event_mlock_kb).
 	leastMovePages = 1
-	// mostMovePages is the most room of a thread's events, in pages. A thread that switches 10,000 times per second
-	// fills it in 0.2 s. ddtop may be that late on a full machine.
+	// mostMovePages is the largest size of a thread's buffer for events, in pages. A thread that switches 10,000 times
+	// per second fills it in 0.2 s. On a full machine, ddtop may read it that late.
 	mostMovePages = 16
 	// moveWatermark is beyond all rings: no event wakes ddtop.
 	moveWatermark = 1 << 30
@@ -30,8 +30,8 @@ const (
 	recordHeader                                     = 8
 )
 
-// Moves has the kernel report when threads of a process get and lose a CPU. It costs the thread about 50 ns a switch,
-// needs no privilege for processes of the same user, and wakes no thread. It is for one goroutine.
+// Moves makes the kernel report when threads of a process get and lose a CPU. This costs the thread about 50 ns per
+// switch. It needs no privilege for processes of the same user, and wakes no thread. It is for one goroutine.
 type Moves struct {
 	pid   int
 	rings map[int32]*moveRing
@@ -121,8 +121,8 @@ func (m *Moves) grow(tid int32, r *moveRing) {
 	r.mem = mem
 }
 
-// pagesFor returns the room of one more thread beside n, a power of two of pages. It is about 2 MB for 32 threads and
-// for 128.
+// pagesFor returns the size of the buffer of one more thread if n threads have one, as a power of two of pages. All
+// buffers together take about 2 MB, for 32 threads as for 128.
 func pagesFor(n int) int {
 	switch {
 	case n < 32:
@@ -183,8 +183,8 @@ func (m *Moves) Forget(tid int32) {
 	closeFD(r.fd)
 }
 
-// Read calls take with the events of all threads since the last call, each thread's in their order. It ends following
-// threads that have ended. lost is the number of events that had no room since the start.
+// Read passes the events of all threads since the last call to take. Each thread's events are in their order. It stops
+// following threads that have ended. lost is the number of events since the start that had no room in a buffer.
 func (m *Moves) Read(take func(tid int32, e *Move)) (lost uint64) {
 	for tid, r := range m.rings {
 		ended := false

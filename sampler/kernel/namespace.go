@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// minRefreshNS is the least time between two searches of all threads for an unknown tid. A stale tid (after a fork 3.1
-// and 3.2 keep the parent's) would otherwise cost a directory listing each tick.
+// minRefreshNS is the shortest interval between two searches of all threads for an unknown tid, in ns. Otherwise a
+// wrong tid would cost a directory listing each tick (after a fork 3.1 and 3.2 keep the parent's).
 const minRefreshNS = 20e6
 
-// Namespace turns the tids that a process stores, from its own PID namespace, into ddtop's (NSpid in
+// Namespace translates the tids that a process stores, which belong to its own PID namespace, into ddtop's (NSpid in
 // /proc/PID/task/TID/status). It is for one goroutine.
 type Namespace struct {
 	pid      int
@@ -59,9 +59,8 @@ func (n *Namespace) Close() error {
 // translatesNothing reports whether the process's tids need no translation.
 func (n *Namespace) translatesNothing() bool { return n.identity }
 
-// Host returns ddtop's tid for the tid that the process stores. ok is false if no thread has it. A new tid needs a
-// search of the threads, at most every 20 ms. If nothing needs translation, Host returns tid without checking that
-// such a thread exists.
+// Host returns ddtop's tid for the tid that the process stores. ok is false if no thread has it. A search for a new
+// tid is made at most every 20 ms. If both share a PID namespace, Host returns tid unchecked.
 func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 	if n.identity {
 		return tid, tid > 0
@@ -82,8 +81,8 @@ func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 	return host, ok
 }
 
-// Has reports whether the process has a thread with a tid as the process stores it. It asks the kernel each time.
-// known is true if the kernel answered.
+// Has reports whether the process has a thread with a tid of the process's own PID namespace. It asks the kernel each
+// time. known is true if the kernel answered.
 func (n *Namespace) Has(tid int32) (has, known bool) {
 	if !n.identity {
 		if n.refresh() != nil {
@@ -100,8 +99,8 @@ func (n *Namespace) Has(tid int32) (has, known bool) {
 	return false, errors.Is(err, fs.ErrNotExist)
 }
 
-// forget drops one of ddtop's tids after reading it gave ErrGone, because the process may use the same number for
-// another thread.
+// forget drops one of ddtop's tids. It is called after a read of the tid's files gave ErrGone, because the process may
+// use the same number for another thread.
 func (n *Namespace) forget(host int32) {
 	if in, ok := n.inner[host]; ok {
 		delete(n.inner, host)
@@ -144,8 +143,8 @@ func (n *Namespace) refresh() error {
 	return nil
 }
 
-// parseNSpid reads the NSpid line of a status file: the tid in each PID namespace, from /proc's mount inward
-// (proc_pid_status(5)). depth is how many there are.
+// parseNSpid reads the NSpid line of a status file. It has the tid in each PID namespace, from the namespace of the
+// /proc mount inward (proc_pid_status(5)). depth is the number of namespaces.
 func parseNSpid(status []byte) (outer, inner int32, depth int, ok bool) {
 	b, ok := field(status, "NSpid")
 	if !ok {

@@ -92,8 +92,8 @@ func takeHex(b []byte) (n uint64, rest []byte, ok bool) {
 	return n, b[i:], i > 0
 }
 
-// parseSchedstat reads task/TID/schedstat: time on a CPU and time runnable without one, in ns, and the number of turns
-// on a CPU (Documentation/scheduler/sched-stats.rst).
+// parseSchedstat reads task/TID/schedstat: the time on a CPU and the time runnable without one, in ns, and how often
+// the thread got a CPU (Documentation/scheduler/sched-stats.rst).
 func parseSchedstat(b []byte) (c CPU, ok bool) {
 	for _, to := range []*int64{&c.RanNS, &c.DelayNS, &c.Turns} {
 		n, rest, ok := takeUint(b)
@@ -138,8 +138,8 @@ func parseSyscall(b []byte) (nr int64, args [6]uint64, ok bool) {
 	return nr, args, true
 }
 
-// afterComm returns what follows the command name in a stat file. The name is in parentheses and can hold blanks,
-// newlines and parentheses itself, so only the last closing one ends it.
+// afterComm returns what follows the command name in a stat file. The name is in parentheses and can itself contain
+// blanks, newlines and parentheses, so only the last closing parenthesis ends it.
 func afterComm(b []byte) ([]byte, bool) {
 	i := bytes.LastIndexByte(b, ')')
 	if i < 0 || i+3 > len(b) || b[i+1] != ' ' {

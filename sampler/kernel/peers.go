@@ -15,8 +15,9 @@ import (
 const (
 	// maxCachedFDs bounds the descriptors with a remembered peer. Past it all are dropped.
 	maxCachedFDs = 8192
-	// maxExactPeers bounds the peers in the Dictionary that are distinguished by both ends' ports. Past it,
-	// connections lose the port that the kernel chose, so that a server with many short connections doesn't fill it.
+	// maxExactPeers bounds the peers in the Dictionary that are distinguished by both ends' ports. Beyond it,
+	// connections lose the port that the kernel chose. So a server with many short connections does not fill the
+	// Dictionary.
 	maxExactPeers = 4096
 	// maxAnyPeers bounds all peers; past it only the kind and the service are kept.
 	maxAnyPeers = 16384
@@ -30,8 +31,8 @@ type peer struct {
 	link string
 	id   sampler.PeerID
 	kind sampler.PeerKind
-	// unsettled is true for a socket without another end, or with ends that the kernel did not report. The next
-	// search asks again.
+	// unsettled is true for a socket that has no other end yet, or whose ends the kernel did not report. The next
+	// search asks for it again.
 	unsettled bool
 }
 
@@ -90,8 +91,8 @@ func (p *peers) close() {
 	p.sock.close()
 }
 
-// lookup returns a descriptor's peer. It is zero if the descriptor is not open or may not be read. A known descriptor
-// costs one readlink (2.7 µs) and allocates nothing.
+// lookup returns the peer of a descriptor. It is zero if the descriptor is not open or may not be read. For a known
+// descriptor it costs one readlink (2.7 µs) and allocates nothing.
 func (p *peers) lookup(fd int32) (sampler.PeerID, sampler.PeerKind) {
 	link, ok := p.readLink(fd)
 	if !ok {
@@ -147,8 +148,8 @@ func (p *peers) intern(found sampler.Peer) sampler.PeerID {
 	return id
 }
 
-// renew runs when the Dictionary has begun another generation. It drops the peers that the Dictionary may evict or
-// has evicted, which makes room for as many others. The caller holds mu.
+// renew is called when the Dictionary has begun another generation. It drops the peers that the Dictionary may evict
+// or has evicted, which makes room for new ones. The caller holds mu.
 func (p *peers) renew() {
 	g := p.dict.Generation()
 	if g == p.generation {

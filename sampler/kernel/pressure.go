@@ -87,8 +87,8 @@ func (p *pressure) read(buf []byte) sampler.Pressure {
 	return out
 }
 
-// unifiedCgroup is the folder of a process's cgroup in hierarchy v2, if it is mounted here. The root is none: its
-// figures, if any, are the machine's.
+// unifiedCgroup returns the folder of a process's cgroup in hierarchy v2, if it is mounted here. It returns none for
+// the root cgroup, whose figures, if any, are the machine's.
 func unifiedCgroup(mounts []cgroupMount, text string) (string, bool) {
 	for controllers, p := range cgroupPaths(text) {
 		if controllers != "" || p == "/" {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ticksPerSecond is the unit of the times in stat files: USER_HZ, 100 on every architecture that ddtop knows
-// (include/asm-generic/param.h); the kernel's own HZ does not matter.
+// ticksPerSecond is the unit of the times in stat files: USER_HZ. It is 100 on every architecture that ddtop knows
+// (include/asm-generic/param.h). The kernel's own HZ does not matter.
 const ticksPerSecond = 100
 
 // ProcReader reads a process's own counters. It is for one goroutine.
@@ -21,8 +21,9 @@ type ProcReader struct {
 	stat, statm int
 	status      int
 	pageSize    int64
-	// mounts are the cgroup hierarchies that are mounted here. cgroup is /proc/PID/cgroup, or noFD if the kernel has
-	// none, and group are the figures of the cgroup that it names. group is nil before the first Read.
+	// mounts are the cgroup hierarchies that are mounted here. cgroup is the descriptor of /proc/PID/cgroup, or noFD
+	// if the kernel lacks this file. group has the figures of the cgroup that it names. group is nil before the first
+	// Read.
 	mounts  []cgroupMount
 	cgroup  int
 	group   *groupFigures
@@ -30,8 +31,8 @@ type ProcReader struct {
 	buf     [4096]byte
 }
 
-// OpenProc gets ready to read a process's counters. Its errors are *Error: ErrGone when there is no such process,
-// ErrUnsupported on other systems than Linux.
+// OpenProc prepares to read a process's counters. Its errors are *Error: ErrGone if there is no such process,
+// ErrUnsupported on systems other than Linux.
 func OpenProc(pid int) (*ProcReader, error) {
 	path := fmt.Sprintf("/proc/%d", pid)
 	dir, err := openDir(path)
@@ -91,9 +92,9 @@ func (p *ProcReader) Close() error {
 
 // Read returns the counters. These are CPU times with a resolution of 10 ms, major faults, and whether the process is
 // stopped (stat) or frozen (its cgroups). They include resident memory (statm) and swapped memory (status). They also
-// include the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the pressure on the cgroup or the
-// machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. It costs about 10 µs. Proportional memory and context switches
-// take longer: see Slow. If the task whose files it reads has ended, it opens another's.
+// include the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the pressure on the cgroup or
+// the machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. Read costs about 10 µs. Proportional memory and context
+// switches take longer: see Slow. If the task whose files it reads has ended, it opens the files of another task.
 func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	out, err := p.read(nowNS)
 	if errors.Is(err, ErrGone) && p.proc.moved() {
@@ -172,8 +173,8 @@ func (p *ProcReader) follow() error {
 	return nil
 }
 
-// Frozen reports whether the cgroup that the last Read found the process in is frozen. It costs 1 µs for each hierarchy
-// that can freeze it, so that each reading of the stacks can ask.
+// Frozen reports whether the process's cgroup is frozen. It is the cgroup that the last Read found. Frozen costs 1 µs
+// for each hierarchy that can freeze the process, so each reading of stacks can call it.
 func (p *ProcReader) Frozen() bool { return p.freezer.frozen(false, p.buf[:]) }
 
 func (p *ProcReader) errorOf(file string, err error) error {

@@ -16,8 +16,8 @@ func SelfCPU() (int64, error) {
 	return ts.Nano(), nil
 }
 
-// ReadSelf returns ddtop's own cost: SelfCPU and VmHWM, the peak of this program's own memory. (ru_maxrss also includes
-// the process before exec, such as the shell that forked it.)
+// ReadSelf returns ddtop's own cost: SelfCPU and VmHWM, the peak of ddtop's own memory. (ru_maxrss also includes the
+// process before exec, such as the shell that forked it.)
 func ReadSelf() (sampler.Self, error) {
 	cpu, err := SelfCPU()
 	if err != nil {

@@ -11,18 +11,20 @@ import (
 )
 
 const (
-	// rollupEveryNS is the least interval between two readings of proportional memory, in ns. While the kernel
-	// computes it, it walks all of the process's pages and holds its mmap lock for reading. This delays a thread that
-	// maps or unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is longer.
+	// rollupEveryNS is the shortest interval between two readings of proportional memory, in ns. While the kernel
+	// computes it, it walks all pages of the process and holds the process's mmap lock for reading. This delays a
+	// thread that maps or unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is
+	// longer.
 	rollupEveryNS = 10e9
-	// rollupRest times the length of a reading passes before the next, and as often as that for each process that is
-	// followed. So readings take a thousandth of the time at most, of all processes together.
+	// rollupRest decides the pause after a reading. It is rollupRest times the reading's length times the number of
+	// processes that are followed. So readings of all processes together take at most a thousandth of the time.
 	rollupRest = 1000
-	// rollupSharers is the number of processes from which on rollupEveryNS grows with their number. Fifty workers are
-	// read every 31 s each.
+	// rollupSharers is the number of processes above which rollupEveryNS grows with their number. Each of fifty
+	// workers is read every 31 s.
 	rollupSharers = 16
-	// switchesRest is the same for counting context switches: half a percent of the time at most. switchTaskNS is what
-	// a thread takes, in ns. The time without a CPU does not count, which is long on a full machine.
+	// switchesRest limits the counting of context switches to half a percent of the time. A pause is switchesRest
+	// times the length of the count. switchTaskNS is the time that a thread takes, in ns. It is not measured, because
+	// a measured time includes waits for a CPU, which are long on a full machine.
 	switchesRest, switchTaskNS = 200, 7000
 	// maxSwitchTasks bounds the threads whose context switches are counted. The oldest threads are counted.
 	maxSwitchTasks = 2000
@@ -30,8 +32,8 @@ const (
 
 // SlowCounts are the counters of a process that Slow reads.
 type SlowCounts struct {
-	// PSSBytes is the proportional memory last read, in bytes (Pss of smaps_rollup, Linux 4.14 and later). It is zero
-	// if unknown.
+	// PSSBytes is the proportional memory at the last reading, in bytes (Pss of smaps_rollup, Linux 4.14 and later).
+	// It is zero if unknown.
 	PSSBytes int64
 	// Switches is how often the kernel gave the process's threads a CPU since the first Read (the third field of
 	// task/TID/schedstat, Documentation/scheduler/sched-stats.rst).
@@ -42,8 +44,8 @@ type SlowCounts struct {
 	CPUUse *sampler.CPUUse
 }
 
-// Slow reads counters of a process that take milliseconds and more: a walk over all of its pages, and a file of each
-// thread. One goroutine uses it, but not the one that samples.
+// Slow reads the counters of a process that take a millisecond or more: a walk over all its pages, and a file of each
+// thread. One goroutine uses it, which must not be the one that samples.
 type Slow struct {
 	pid, dir int // dir is /proc/PID
 	proc     *living
@@ -53,8 +55,8 @@ type Slow struct {
 	buf      [4096]byte
 }
 
-// OpenSlow gets ready to read. Its errors are *Error: ErrGone when there is no such process, ErrUnsupported on other
-// systems than Linux.
+// OpenSlow prepares to read. Its errors are *Error: ErrGone if there is no such process, ErrUnsupported on systems
+// other than Linux.
 func OpenSlow(pid int) (*Slow, error) {
 	path := fmt.Sprintf("/proc/%d", pid)
 	dir, err := openDir(path)
@@ -79,9 +81,8 @@ func (s *Slow) Close() error {
 	return nil
 }
 
-// Read reads the counters that have rested long enough, and returns all of them. nowNS is CLOCK_MONOTONIC. sharers is
-// the number of processes that are followed. Call it once per second. A counter keeps its value if its process has
-// ended or it cannot be read.
+// Read reads the counters whose interval is over, and returns all of them. nowNS is CLOCK_MONOTONIC. sharers is the
+// number of processes that are followed. Call it once per second. A counter that cannot be read keeps its value.
 func (s *Slow) Read(nowNS int64, sharers int) SlowCounts {
 	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, int64(sharers), s.proc), Switches: s.switches.read(s.dir, nowNS, s.buf[:]),
 		Accept: s.accepts.read(s.proc, nowNS), CPUUse: s.use(nowNS)}

@@ -15,8 +15,8 @@ const (
 	familyINET6 = 10
 )
 
-// parseSockaddr reads a struct sockaddr of a little-endian target as the other end of a connection: TCP for internet
-// addresses, since only the caller can know the socket's type.
+// parseSockaddr reads a struct sockaddr of a little-endian target as the other end of a connection. It returns
+// internet addresses as TCP, because only the caller can know the socket's type.
 func parseSockaddr(b []byte) (sampler.Peer, bool) {
 	if len(b) < 2 {
 		return sampler.Peer{}, false
@@ -41,8 +41,8 @@ func parseSockaddr(b []byte) (sampler.Peer, bool) {
 	return sampler.Peer{}, false
 }
 
-// unixPath is the printable form of sun_path: a path ends at a zero byte; an abstract name begins with one and is
-// shown with @, as ss and lsof do.
+// unixPath returns the printable form of sun_path. A path ends at a zero byte. An abstract name begins with a zero
+// byte and is shown with @, as ss and lsof do.
 func unixPath(b []byte) string {
 	if len(b) == 0 {
 		return ""

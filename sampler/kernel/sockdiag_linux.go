@@ -43,15 +43,15 @@ type sockDiag struct {
 	seq uint32
 }
 
-// diagBuffers hold answers while they are read. Each process that is followed has a sockDiag, and few are in use at a
-// time.
+// diagBuffers hold answers while they are read. Every followed process has a sockDiag, but few are in use at a time,
+// so they share buffers.
 var diagBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // errNoSuchSocket means that no socket matches the request.
 var errNoSuchSocket = errors.New("no such socket")
 
-// openSockDiag opens a connection that asks about the network namespace of a process. Another namespace than ddtop's
-// needs CAP_SYS_ADMIN.
+// openSockDiag opens a netlink socket that asks about the network namespace of a process. If this is not ddtop's
+// namespace, ddtop needs CAP_SYS_ADMIN.
 func openSockDiag(proc *living) (*sockDiag, error) {
 	ns, err := proc.open("ns/net")
 	if err != nil {
@@ -95,8 +95,8 @@ func diagSocket() (int, error) {
 
 func (d *sockDiag) close() { closeFD(d.fd) }
 
-// listener returns the inode of the TCP socket to which a connection to an address leads. The kernel searches for it
-// as for a packet, so the number of sockets does not matter. It is zero if no socket listens there.
+// listener returns the inode of the TCP socket that listens at an address. The kernel searches for it as for a packet,
+// so the number of sockets does not matter. It is zero if no socket listens there.
 func (d *sockDiag) listener(at netip.AddrPort) (inode uint64, err error) {
 	request := inetRequest(familyOf(at.Addr()), unix.IPPROTO_TCP)
 	id := request[inetIDAt:]

@@ -17,8 +17,8 @@ type socketAsker struct {
 	refused error
 }
 
-// openSocketAsker gets a pidfd. A kernel without it (before 5.3; pidfd_getfd needs 5.6) is not an error: sockets then
-// are named from the tables of /proc/PID/net alone.
+// openSocketAsker gets a pidfd. A kernel before 5.3 has none, and pidfd_getfd needs 5.6. This is no error. Sockets are
+// then named only from the tables of /proc/PID/net.
 func openSocketAsker(pid int) (socketAsker, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
@@ -34,8 +34,8 @@ func openSocketAsker(pid int) (socketAsker, error) {
 // pidfdThread is PIDFD_THREAD of pidfd_open(2): the number may be any thread's (Linux 6.9).
 const pidfdThread = unix.O_EXCL
 
-// askThrough uses the descriptors of another task after the first thread has ended. An older kernel accepts only the
-// first thread's pidfd. Then sockets are named by the tables of /proc/PID/net.
+// askThrough switches to the descriptors of another task after the first thread has ended. An older kernel accepts
+// only the first thread's pidfd. There, sockets are named by the tables of /proc/PID/net.
 func (s *socketAsker) askThrough(tid int) {
 	if s.pidfd < 0 {
 		return
@@ -51,8 +51,8 @@ func (s *socketAsker) close() {
 	s.pidfd = noFD
 }
 
-// ask names both ends of a socket. settled is false while it has no other end but may get one. The descriptor is
-// copied into this process (pidfd_getfd) and closed at once.
+// ask names both ends of a socket. settled is false if the socket has no other end but may still get one. ask copies
+// the descriptor into ddtop (pidfd_getfd) and closes the copy at once.
 func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	if s.refused != nil {
 		return p, false, s.refused
@@ -72,10 +72,10 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 // streamMS is the time after this end last sent data, in ms, after which incoming data does not count as an answer.
 const streamMS = 5000
 
-// listens reports whether this end of a TCP connection waits for data that the other end sends of its own accord. It
-// does if data came streamMS or more after this end had last sent some, or if this end never sent any. The kernel
-// keeps both times for each connection (tcp_info's tcpi_last_data_sent and tcpi_last_data_recv; data_segs_in and
-// data_segs_out since Linux 4.6).
+// listens reports whether this end of a TCP connection waits for data that the other end sends without a request. This
+// is so if data came streamMS or more after this end had last sent some, or if this end never sent any. The kernel
+// keeps these times in tcp_info (tcpi_last_data_sent, tcpi_last_data_recv; data_segs_in, data_segs_out since Linux
+// 4.6).
 func (s *socketAsker) listens(fd int32) bool {
 	if s.refused != nil {
 		return false

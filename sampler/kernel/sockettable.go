@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// minTableIntervalNS is the least time between two searches for sockets, in ns. One can cost milliseconds of the
-	// kernel's time, as it walks the whole hash table of connections.
+	// minTableIntervalNS is the shortest interval between two searches for sockets, in ns. A search can take the
+	// kernel milliseconds, because it walks the whole hash table of connections.
 	minTableIntervalNS = 5e9
 	// tableCostFactor keeps the searches below a hundredth of the time if a table is huge.
 	tableCostFactor = 100
@@ -31,8 +31,7 @@ const (
 type socketTable struct {
 	byInode map[uint64]tableEntry
 	nextNS  int64
-	// noDiag: ddtop may not ask for sockets of the target's network namespace, so the tables of /proc/PID/net are
-	// read.
+	// noDiag is true if ddtop may not ask for sockets of the target's network namespace. Then it reads /proc/PID/net.
 	noDiag bool
 }
 
@@ -55,11 +54,11 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 }
 
 // ResolveSockets names the sockets that Describe could not name. It asks the kernel for the sockets of the target's
-// network namespace (sock_diag(7)) or, if ddtop may not, reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That
-// can cost milliseconds, so call it from another goroutine than the sampling one, as often as you like. It searches
-// only if a socket or the listener at its other end needs a name. It does so at most every 5 s, and less often if there
-// are many sockets. It returns how many it has named. nowNS is CLOCK_MONOTONIC. The end of ctx ends the search for
-// listeners. The next call begins it again.
+// network namespace (sock_diag(7)). If ddtop may not ask, it reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}.
+// This can take milliseconds, so call it from a goroutine other than the sampling one, at any rate. It searches only
+// if a socket, or the program at its other end, needs a name. It does so at most every 5 s, and less often if there
+// are many sockets. It returns how many it has named. nowNS is CLOCK_MONOTONIC. If ctx ends during the search for
+// listeners, the next call starts that search again.
 func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
 	return t.peers.resolve(ctx, nowNS)
 }

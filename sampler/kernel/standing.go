@@ -6,8 +6,8 @@ import "bytes"
 type Standing struct {
 	// SP and PC are its stack pointer and program counter.
 	SP, PC uint64
-	// Line is all that the kernel says of its system call (task/TID/syscall), and Turns how often it was given a CPU.
-	// If both are the same before and after a read of memory, the thread has not run in between.
+	// Line is the content of task/TID/syscall. Turns is how often the thread was given a CPU. If both are the same
+	// before and after a read of memory, the thread has not run in between.
 	Line  string
 	Turns int64
 }
@@ -27,8 +27,8 @@ func (t *Tasks) Standing(tid int32) (s Standing, ok bool, err error) {
 	return s, ok, nil
 }
 
-// parseStanding returns the stack pointer and the program counter of a syscall file: its last two words, of a thread
-// that sleeps in a system call or outside of one.
+// parseStanding returns the stack pointer and the program counter from a syscall file: its last two words. The thread
+// sleeps in a system call or outside of one.
 func parseStanding(b []byte) (sp, pc uint64, ok bool) {
 	words := bytes.Fields(b)
 	if len(words) != 9 && len(words) != 3 {

@@ -14,8 +14,8 @@ import (
 // may have open. Past a bound, files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
 const maxOpenFiles = 3000
 
-// idleUses is the number of reads of other files, as a multiple of the limit, after which a kept file counts as
-// unused.
+// idleUses decides when a kept file counts as unused: after reads of idleUses times as many other files as may be
+// kept.
 const idleUses = 64
 
 // Call is a thread's place in the kernel.
@@ -48,8 +48,8 @@ type openFile struct {
 	prev, next *openFile
 }
 
-// Tasks reads what the kernel knows of a process's threads. It is for one goroutine; ResolveSockets alone may be called
-// from another. A tid is one of ddtop's own PID namespace (see Namespace).
+// Tasks reads what the kernel knows of a process's threads. It is for one goroutine. Only ResolveSockets may be called
+// from another. All tids belong to ddtop's own PID namespace (see Namespace).
 type Tasks struct {
 	pid     int
 	dir     int // /proc/PID
@@ -64,8 +64,8 @@ type Tasks struct {
 	scratch pollScratch
 }
 
-// OpenTasks gets ready to read the threads of a process. Peers go into dict. Its errors are *Error: ErrGone when there
-// is no such process, ErrUnsupported on other systems than Linux.
+// OpenTasks prepares to read the threads of a process. Peers go into dict. The *Error is ErrGone if there is no such
+// process, and ErrUnsupported on systems other than Linux.
 func OpenTasks(pid int, dict *sampler.Dictionary) (*Tasks, error) {
 	path := fmt.Sprintf("/proc/%d", pid)
 	dir, err := openDir(path)
@@ -105,11 +105,11 @@ func (t *Tasks) Close() error {
 	return nil
 }
 
-// CPU has the kernel's counts of a thread's time since its start (task/TID/schedstat). While the thread runs, the
-// first two change only now and then, so an unchanged value proves nothing. Turns has counted the run by then.
+// CPU has the kernel's counts of a thread's time since its start (task/TID/schedstat). While the thread runs, RanNS
+// and DelayNS change only now and then, so an unchanged value proves nothing. Turns changes as soon as a run begins.
 type CPU struct {
-	// RanNS is its time on a CPU. It changes with the kernel's tick (1 to 10 ms apart) while the thread runs. DelayNS
-	// is its time runnable without a CPU. It changes when a wait for a CPU ends. Both are in ns.
+	// RanNS is the thread's time on a CPU. While the thread runs it changes with the kernel's tick (1 to 10 ms apart).
+	// DelayNS is its time runnable without a CPU. It changes when a wait for a CPU ends. Both are in ns.
 	RanNS, DelayNS int64
 	// Turns is how often the thread got a CPU.
 	Turns int64
@@ -159,7 +159,7 @@ func (t *Tasks) StackPointer(tid int32) (sp uint64, ok bool) {
 	return sp, ok
 }
 
-// State returns a thread's state letter: R running or runnable, S asleep, D asleep and not to be interrupted, T and t
+// State returns a thread's state letter: R running or runnable, S asleep, D asleep and cannot be interrupted, T and t
 // stopped, Z ended (task/TID/stat, proc(5)).
 func (t *Tasks) State(tid int32) (byte, error) {
 	b, err := t.read(tid, fileStat)
@@ -206,7 +206,7 @@ func (t *Tasks) Forget(tid int32) {
 }
 
 // read returns the content of a task's file, in t.buf. An open descriptor belongs to its thread even if the tid is
-// used again. Reading it then gives ESRCH, and the file is opened once more.
+// reused. After the thread has ended, a read gives ESRCH, and the file is opened once more.
 func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 	t.uses++
 	if files := t.tasks[tid]; files != nil && files[which] != nil {
@@ -236,7 +236,7 @@ func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 	return t.buf[:n], nil
 }
 
-// missing distinguishes a thread that is gone from a kernel without the file (schedstat needs CONFIG_SCHED_INFO,
+// missing distinguishes a thread that has ended from a kernel without the file (schedstat needs CONFIG_SCHED_INFO,
 // syscall needs CONFIG_HAVE_ARCH_TRACEHOOK).
 func (t *Tasks) missing(tid int32, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -250,9 +250,9 @@ func (t *Tasks) missing(tid int32, err error) error {
 	return ErrUnsupported
 }
 
-// keep keeps a file open if there is room. It can make room by closing a file that was not used for so long that its
-// thread is likely gone. If a program has more threads than there is room, some of their files stay open. The
-// alternative would be to close each file just before it is needed.
+// keep keeps a file open if there is room. It can make room by closing a file that was unused for so long that its
+// thread has probably ended. If there is no room for all threads, the files of some stay open. If keep closed the
+// oldest file instead, each file would be closed just before its next use.
 func (t *Tasks) keep(fd int, tid int32, which uint8) {
 	if t.open >= t.maxOpen {
 		oldest := t.list.prev

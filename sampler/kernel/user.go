@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// UserOf returns the user that a process runs as: the real one, as ddtop's user namespace numbers it (Uid of
+// UserOf returns the real user that a process runs as, by its number in ddtop's user namespace (Uid of
 // /proc/PID/status). Its errors are *Error.
 func UserOf(pid int) (uid int, err error) {
 	path := fmt.Sprintf("/proc/%d/status", pid)

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// clocked samples until ctx or the target ends. emit runs on another goroutine. clocked does not wait for a hanging
-// read.
+// clocked samples until ctx or the target ends. emit runs on another goroutine. clocked returns even if a read of the
+// target hangs.
 func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error {
 	var out apart.Door
 	wanted, cancel := context.WithCancel(ctx)
@@ -265,8 +265,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	}
 }
 
-// note tells the clock whether anything runs, waits or collects garbage, and the budget the resulting speed of the
-// clock.
+// note tells the clock whether any thread runs, waits for the GVL or collects garbage. It tells the budget the
+// resulting speed of the clock.
 func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	slow := c.Slow
 	c.Note(now, busy)
@@ -278,8 +278,8 @@ func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	}
 }
 
-// fetchesItself reports whether the clock has to wake up between ticks to see which threads begin something. While a
-// process is idle and was not seen to serve anything, ticks are enough for that. They are a third of the wake-ups.
+// fetchesItself reports whether the clock has to wake up between ticks to see which threads begin something. If a
+// process is idle and was not seen to serve requests, ticks are enough. This saves two thirds of the wake-ups.
 func fetchesItself(s *Source, sleep *pace.Sleeper, slow bool) bool {
 	switch x := s.switches.now.Load(); {
 	case x == nil || !x.on() || x.glances():
@@ -330,8 +330,8 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	emit(sample)
 }
 
-// learnMoves returns when threads moved, which the next tick needs, and notes the threads that have begun something. It
-// also finds requests that were copied.
+// learnMoves returns when threads last moved, which the next tick needs. It notes the threads that have begun
+// something. It also finds the requests of copied environments.
 func (s *Source) learnMoves(cost *pace.Meter) (moves ruby.Moves) {
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
 		var list []ruby.Entered

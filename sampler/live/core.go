@@ -8,8 +8,11 @@ import (
 	"strconv"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/debuginfod"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/heapgraph"
+	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
+	"github.com/ddtop/ddtop/sampler/native"
 	"github.com/ddtop/ddtop/sampler/own"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/sampler/ruby"
@@ -31,10 +34,12 @@ type Core struct {
 	own    *own.Code
 	reader *ruby.Reader
 	values bool // Options.Values, unless names are left out
+	native cstacks.Reader
+	debug  *debuginfod.Client
 }
 
-// OpenCore finds the Ruby VM in a core file. files gives the places of the mapped files. Of opts it uses only
-// MaxDepth, Dictionary and Progress.
+// OpenCore finds the Ruby VM in a core file. files says where the mapped files are. It uses only MaxDepth, Dictionary,
+// Redactor, OwnCode, Values, Debug and Progress of opts.
 func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Options) (*Core, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err
@@ -43,7 +48,8 @@ func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Opt
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{core: core, dict: opts.Dictionary, names: opts.Redactor, own: opts.OwnCode, values: opts.Values && opts.Redactor == nil}
+	c := &Core{core: core, dict: opts.Dictionary, names: opts.Redactor, own: opts.OwnCode, debug: opts.Debug,
+		values: opts.Values && opts.Redactor == nil}
 	if err := c.open(ctx, opts); err != nil {
 		c.Close()
 		if missing := core.Missing(); missing > 0 {
@@ -128,6 +134,26 @@ func (c *Core) Once(ctx context.Context) (*sampler.Sample, error) {
 	return best, nil
 }
 
+// NativeThreads lists the threads of the core file. It knows neither their names nor their CPU time.
+func (c *Core) NativeThreads() ([]NativeThread, error) {
+	var out []NativeThread
+	for _, tid := range slices.Compact(c.core.TIDs()) {
+		out = append(out, NativeThread{TID: tid})
+	}
+	return out, nil
+}
+
+// NativeStacks reads the native stacks of the threads of the sample that Once took, and of others. It has the threads
+// that ran, too. It does not judge locks of C code.
+func (c *Core) NativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
+	ctx, cancel := context.WithTimeout(ctx, onceLimit)
+	defer cancel()
+	return nativeStacksOf(ctx, &c.native, cstacks.Subject{Process: c.core, Dumped: cstacks.Dumped{Core: c.core},
+		VMPath: c.module.Path, Machine: c.info.Machine, JIT: c.info.JIT != "", Names: c.names, Debug: c.debug,
+		Controls: func(id sampler.ThreadID) ([]native.Control, bool, bool) { return controlsOf(c.reader, id) },
+	}, sample, others)
+}
+
 // CountHeap counts the objects in the core file, as Source.CountHeap does.
 func (c *Core) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
 	return c.reader.CountHeap(ctx, func() {})
@@ -156,6 +182,7 @@ func (c *Core) End() (sampler.End, bool) {
 
 // Close closes the files.
 func (c *Core) Close() error {
+	c.native.Close()
 	if c.module != nil {
 		c.module.Close()
 	}

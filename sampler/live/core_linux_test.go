@@ -38,6 +38,13 @@ func gcore(t *testing.T, pid int) (path string, whole bool) {
 // kernelCore has the kernel write a core of a process, which ends by that.
 func kernelCore(t *testing.T, p *rubytest.Process) string {
 	t.Helper()
+	// Ruby handles the other signals that dump core.
+	return kernelCoreBy(t, p, func() { p.Signal(t, syscall.SIGTRAP) })
+}
+
+// kernelCoreBy is kernelCore of a process that die ends.
+func kernelCoreBy(t *testing.T, p *rubytest.Process, die func()) string {
+	t.Helper()
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
 	if err != nil {
 		t.Fatal(err)
@@ -57,8 +64,7 @@ func kernelCore(t *testing.T, p *rubytest.Process) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Ruby handles the other signals that dump core.
-	p.Signal(t, syscall.SIGTRAP)
+	die()
 	p.Wait(t)
 	path := filepath.Join(dir, name)
 	t.Cleanup(func() { os.Remove(path) })
@@ -93,7 +99,9 @@ func TestCoreOfGDB(t *testing.T) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		began := time.Now().Truncate(time.Second)
 		path, whole := gcore(t, p.PID)
-		compareCore(t, openCore(t, path, ""), p, truth, began, whole)
+		c := openCore(t, path, "")
+		compareCore(t, c, p, truth, began, whole)
+		compareNative(t, c, euStackOfCore(t, p, path))
 	})
 }
 
@@ -157,11 +165,13 @@ func coreDifference(dict *sampler.Dictionary, stack sampler.StackID, want []ruby
 }
 
 // TestCoreStates compares states with what a program says its threads wait for: what memory names is right without the
-// kernel, and what only the kernel tells is unknown, never something else.
+// kernel, and what only the kernel tells is unknown, never something else. The native stacks of the same core are
+// eu-stack's, and the stacks of waiting threads fit their Ruby frames.
 func TestCoreStates(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})
-		c := openCore(t, kernelCore(t, p), r.Root)
+		path := kernelCore(t, p)
+		c := openCore(t, path, r.Root)
 		s, err := c.Once(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -190,6 +200,8 @@ func TestCoreStates(t *testing.T) {
 			t.Errorf("%d states compared, %d of them unknown", compared, unknown)
 		}
 		t.Logf("%d states compared, %d of them unknown", compared, unknown)
+		compareNative(t, c, euStackOfCore(t, p, path))
+		checkNativeStates(t, c, truth)
 	})
 }
 

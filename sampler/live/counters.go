@@ -11,13 +11,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// besideEvery is how often ddtop reads the slow counters, and looks for sockets that wait to be named. Of many
-// processes it reads the counters in every slowTurns-th turn at least.
+// besideEvery is how often ddtop reads the slow counters, and searches for sockets without a name. If there are many
+// processes, the counters are read at least every slowTurns-th time.
 const (
 	besideEvery = time.Second
 	slowTurns   = 4
-	// queuesNS is the interval between reads of the queues in front of the process. The kernel's queues are read every
-	// besideEvery.
+	// queuesNS is the interval between reads of the queues of requests within the process, in ns. The kernel's queues
+	// are read every besideEvery.
 	queuesNS = 1_000_000_000
 )
 

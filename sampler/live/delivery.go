@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/handover"
 )
 
-// delivery gives samples their changes and hands them on. It belongs to the goroutine that called Run, so the clock
-// does not wait.
+// delivery adds changes to samples and passes the samples on. It belongs to the goroutine that called Run, so the
+// clock does not wait.
 type delivery struct {
 	mode     *exactMode
 	switched *switchMode

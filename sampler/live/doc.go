@@ -1,7 +1,8 @@
-// Package live is the clock: it wires a live process (attach), Ruby's memory (sampler/ruby) and the kernel
-// (sampler/kernel) into a sampler.Source.
+// Package live makes samples of a live process. It connects the process (attach), Ruby's memory (sampler/ruby) and the
+// kernel (sampler/kernel) to a sampler.Source.
 //
-// One goroutine on an OS thread of its own does all reading. A lock tick reads the scheduler, a stack tick all stacks
-// as well. Ticks are jittered, because a fixed period would beat with the kernel's tick and with the program's own
-// sleeps (docs/internals/threads.md#rubys-thread-events). A late tick is skipped, never caught up in a burst.
+// One goroutine on its own OS thread, the clock, does all reading. A lock tick reads the scheduler. A stack tick also
+// reads all stacks. The intervals between ticks vary at random. A fixed period could coincide with the kernel's tick
+// and with the program's own sleeps (docs/internals/threads.md#rubys-thread-events). A tick that is late is skipped,
+// and not made up for later.
 package live

@@ -14,8 +14,8 @@ var ErrExact = errors.New("exact mode can't follow this process")
 
 // ExactOptions say how the GVL is to be followed.
 type ExactOptions struct {
-	// MaxCost is the share of its own CPU time that the probes may cost. Zero means DefaultExactCost. One means no
-	// limit.
+	// MaxCost is the largest share of the process's CPU time that the probes may cost. Zero means DefaultExactCost.
+	// One means no limit.
 	MaxCost float64
 	// LibC puts the probes into the C library even if libruby's own functions would do. It is for tests.
 	LibC bool
@@ -29,12 +29,12 @@ type ExactReport struct {
 	FromNS, ToNS int64
 	// Hits is how often a thread hit a probe. Lost is how many records had no room.
 	Hits, Lost uint64
-	// CostNS is the estimated time for which probes held up threads. CPUNS is the process's CPU time, with CostNS.
-	// HitNS is the cost of one hit.
+	// CostNS is the estimated time for which probes delayed threads, in ns. CPUNS is the process's CPU time, which
+	// includes CostNS. HitNS is the cost of one hit.
 	CostNS, CPUNS, HitNS int64
 	Checks               exact.Checks
-	// Ended is a clause with the reason why exact mode ended by itself. It is empty if it did not. Wrong is true if
-	// its results cannot be trusted.
+	// Ended says in a clause why exact mode ended by itself. It is empty if it did not. Wrong is true if its results
+	// cannot be trusted.
 	Ended string
 	Wrong bool
 }

@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// watchEvery is the interval between fetches while no samples come. The ring holds a second of the busiest load
-	// seen.
+	// watchEvery is the interval between fetches of records while no samples come. The ring has room for a second of
+	// the busiest load that was measured.
 	watchEvery = time.Second
-	// exactBehindNS is how long records wait for earlier ones, in ns. A thread can lose its CPU before it writes its
-	// record.
+	// exactBehindNS is how long ddtop waits for earlier records before it uses a record, in ns. A thread can lose its
+	// CPU before it writes its record.
 	exactBehindNS = 5_000_000
 	// The cost is checked at most every costEveryNS, over at least the last costSpanNS, and at most maxSpans spans.
 	costEveryNS, costSpanNS, maxSpans = 200_000_000, 1_000_000_000, 8
-	// freeCost is the share of a CPU that the probes may always cost. Wake-ups of a mostly idle process are
-	// expensive.
+	// freeCost is the share of a CPU that the probes may always cost. The cost of each hit is high in a mostly idle
+	// process, because its threads must be woken.
 	freeCost = 0.001
 	// maxSeen bounds the sampled holders that wait for comparison. Others are not compared.
 	maxSeen = 1 << 14
-	// checkFrom is the number of holds that is enough for a check. wrongFrom is the limit of the share of sampled
-	// holds that do not fit. unclosedFrom is the limit of the share without an end. On a full machine some do not
-	// fit, because a thread lost its CPU before its record.
+	// checkFrom is the number of holds of the GVL that is enough for a check. wrongFrom limits the share of sampled
+	// holds that disagree with the records. unclosedFrom limits the share of holds without an end. On a full machine
+	// some disagree, because a thread lost its CPU before its record.
 	checkFrom, wrongFrom, unclosedFrom = 100, 0.5, 0.1
-	// movesProve is how often sampling must see the GVL change hands without any record. One change can be seen too
-	// early.
+	// movesProve is how often sampling must see the GVL change hands without any record to prove that records are
+	// missing. A single change can be seen before its record.
 	movesProve = 3
 	// doubtFrom is after how many turns with such shares no changes are reported until more is known.
 	doubtFrom = 10
@@ -116,8 +116,8 @@ type witness struct {
 	moved     int
 }
 
-// saw adds a sample, some time after it was taken, in order of time. on is true if the GVL is followed now, since
-// fromNS.
+// saw adds a sample, some time after it was taken. Samples are added in order of time. on is true if the GVL is
+// followed now, since fromNS.
 func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 	if len(s.Ractors) > 1 {
 		x.ractors = true

@@ -7,12 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TryExact says why exact mode cannot run on this machine. It puts a probe into ddtop itself. untried also allows an
-// untried processor.
+// TryExact returns why exact mode cannot run on this machine, or nil. It puts a probe into ddtop itself. If untried is
+// true, it also allows a type of processor on which exact mode was never tested.
 func TryExact(untried bool) error { return probe.Try(untried) }
 
-// CheckExact returns why exact mode cannot follow the process, without putting anything into it. Errors are those of
-// Exact.
+// CheckExact returns why exact mode cannot follow the process, without putting a probe into it. It returns the same
+// errors as Exact.
 func (s *Source) CheckExact(ctx context.Context) error {
 	s.exact.mu.Lock()
 	defer s.exact.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/bpf"
 )
 
-// checkClock refuses a process with another clock than probes use. Time namespaces move CLOCK_MONOTONIC
+// checkClock refuses a process whose clock differs from the clock of the probes. Time namespaces shift CLOCK_MONOTONIC
 // (time_namespaces(7)).
 func checkClock(pid int) error {
 	const help = "run ddtop in the same time namespace as the process, where that is the machine's own"

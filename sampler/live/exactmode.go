@@ -16,8 +16,8 @@ type exactMode struct {
 	moreNS atomic.Int64
 }
 
-// Exact puts probes into the process until EndExact or until a limit is reached (ExactStatus). Meanwhile samples carry
-// Changes, and everything is read at the stack rate. It may be called from any goroutine, also without Run. Errors are
+// Exact puts probes into the process until EndExact is called or a limit is reached (ExactStatus). Meanwhile samples
+// carry Changes, and everything is read at the stack rate. Any goroutine may call it, also without Run. Errors are
 // ErrExact, ruby.ErrNoScheduler, errors of package probe and errors of reading.
 func (s *Source) Exact(ctx context.Context, o ExactOptions) error {
 	return s.exact.begin(ctx, s.info.PID, "exact mode", "exact mode is on", s.exactWith(o))

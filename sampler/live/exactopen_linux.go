@@ -183,9 +183,9 @@ func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	return err
 }
 
-// eachState calls fn with each thread's present state, the GVL's owner, and its time without a CPU so far. It returns
-// when it had read the states. fn gets the time before that: what happened since then may be missing in the states, and
-// records of it must count as later. On a full machine the two times can be 20 ms apart.
+// eachState calls fn with each thread's present state, the GVL's owner, and the thread's time without a CPU so far.
+// eachState returns the time after it has read the states. fn gets the time before. Changes between the two times may
+// be missing in the states, so their records must count as later. On a full machine the two times can be 20 ms apart.
 func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64)) (int64, error) {
 	var threads []ruby.SchedulerThread
 	var now int64

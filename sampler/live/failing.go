@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// failingAfterNS is how long ticks must fail before Failing reports it. A busy list of threads makes some ticks
-	// fail.
+	// failingAfterNS is how long ticks must fail before Failing reports it, in ns. A list of threads that changes
+	// often makes some ticks fail.
 	failingAfterNS = 1e9
 	// failedRestNS is the least time between two ticks then, because each costs as much as one that succeeds.
 	failedRestNS = 100e6
-	// refusedForNS is how long the kernel must refuse all reads before Run gives up a living process. Other failures
-	// can pass.
+	// refusedForNS is how long the kernel must refuse all reads before Run gives up a living process, in ns. Other
+	// failures can be temporary.
 	refusedForNS = 10e9
 )
 

@@ -11,7 +11,7 @@ import (
 // noUser is the user of a process whose user cannot be read.
 const noUser = -1
 
-// inTurns orders the living processes if too many want to be sampled, so that each user gets a turn. n is how many are
+// inTurns orders the living processes if too many want to be sampled, so that all users get a turn. n is how many are
 // sampled.
 func (g *Group) inTurns(living []*relative, n int) []*relative {
 	var wanting []*relative
@@ -42,9 +42,9 @@ func (g *Group) noPlace(r *relative) string {
 	return why
 }
 
-// makeWay moves places between users if all places are used. The user with the most places gives the oldest one to a
-// user with fewer. It stops when another place would make the receiver equal to the giver. Named processes keep
-// theirs. A place is free once its Source is Done. n is the number of sampled processes.
+// makeWay moves places between users if all places are used. The user with the most places gives up the oldest one for
+// a user with fewer. This ends when a further move would give the receiver as many places as the giver. Named
+// processes keep their places. A place is free once its Source is Done. n is the number of sampled processes.
 func (g *Group) makeWay(living []*relative, n int) {
 	if g.opts.Find == nil || n < g.places {
 		return
@@ -87,8 +87,8 @@ func (g *Group) makeWay(living []*relative, n int) {
 	}
 }
 
-// forgetFor drops an unsampled process of the user with the most living ones, if the user of r has fewer. It returns
-// the remaining living processes. A dropped process is found again once there is room.
+// forgetFor drops an unsampled process of the user who has the most living processes, if the user of r has fewer. It
+// returns the remaining living processes. A dropped process is found again once there is room.
 func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	r.readUser()
 	count := make(map[int]int)

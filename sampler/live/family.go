@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// Family returns the part that the process has in its service now. It reads /proc, and is for any goroutine. Callers
-// that get an error should wait before they ask again.
+// Family returns the role that the process has in its service now. It reads /proc. Any goroutine may call it. After an
+// error, callers should wait before they call it again.
 func (s *subject) Family() (sampler.Family, error) { return s.family(s.proc.Title()) }
 
 // family reads the title of the process, and finds the processes below it that run the same program. A process with

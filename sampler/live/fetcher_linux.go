@@ -12,13 +12,13 @@ import (
 const (
 	// quietNS is after how long without a record the fetcher looks less often.
 	quietNS = 1_000_000_000
-	// manyWorkEveryNS is how often it looks if there are more than manyRuns processes, in ns. It is restWorkEveryNS if
-	// no process that had records was seen to serve anything, and the rings have room.
+	// manyWorkEveryNS is how often records are fetched if there are more than manyRuns processes, in ns. It is
+	// restWorkEveryNS if no process with new records was seen to serve requests, and the rings have room.
 	manyRuns, manyWorkEveryNS, restWorkEveryNS = 8, 25_000_000, 100_000_000
 )
 
-// fetcher fetches the records of all processes that are followed, if there are several. It wakes the clocks of those
-// whose threads have begun something. So a process that does not run costs no wake-up of its clock.
+// fetcher fetches the records of all followed processes, if there are several. It wakes the clocks of the processes in
+// which a thread has begun something. So the clock of a process that does not run is not woken.
 type fetcher struct {
 	mu      sync.Mutex
 	runs    []*switchRun
@@ -96,7 +96,7 @@ func (f *fetcher) run() {
 }
 
 // fetchEach fetches the records of processes. had is true if there were any. soon is true if the next fetch must come
-// soon, because a process with records serves something, or because the rings fill.
+// soon. This is so if a process with records serves requests, or if the rings fill up.
 func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
 	for _, x := range runs {
 		taken, crowded := x.empty()
@@ -128,8 +128,8 @@ func (x *switchRun) empty() (taken, crowded bool) {
 	return x.programs.Fetch() == nil, crowded // after an error look says why
 }
 
-// fetch takes what waits for it, and wakes the clock if a thread has begun something, or a stack needs a name. It
-// returns false if there is nothing to do any longer. serves is true if the process was seen to serve something.
+// fetch takes the records that wait. It wakes the clock if a thread has begun something, or if a stack needs a name.
+// had is false if following has ended. serves is true if the process was seen to serve requests.
 func (x *switchRun) fetch(now int64) (had, serves bool) {
 	if !x.mu.TryLock() {
 		return true, false // the goroutine that has the lock fetches

@@ -17,9 +17,9 @@ import (
 const (
 	// MaxProcesses bounds the processes of a Group that are sampled at a time.
 	MaxProcesses = 64
-	// groupStackRate and groupLockRate are shared by the processes of a Group, in Hz: past four processes each is read
-	// more rarely than asked for, so that the cost does not grow with their number. One process may use more, if asked
-	// to.
+	// groupStackRate and groupLockRate are shared by the processes of a Group, in Hz. If there are more than four
+	// processes, each is read more rarely than asked for, so that the cost does not grow with their number. A single
+	// process may use more, if the user asks for it.
 	groupStackRate = 4 * DefaultStackRate
 	groupLockRate  = 4 * defaultLockRate
 )
@@ -32,9 +32,9 @@ type GroupOptions struct {
 	Children bool
 	// Pending does not ask that a Ruby is found at once: the program has just been started.
 	Pending bool
-	// Find returns further processes that are followed like named ones, without the known ones. One goroutine at a
-	// time calls it every second. With Find, no process must exist at first, and a Group never ends by itself. If it
-	// is nil, only the named processes are followed.
+	// Find returns further processes that are followed like named ones. It leaves out those that known reports. One
+	// goroutine calls it every second. If Find is set, there need not be any process at first, and a Group never ends
+	// by itself. If it is nil, only the named processes are followed.
 	Find func(known func(pid int) bool) []int
 	// LetGo has Done drop a Source altogether, with the 300 KB that it has learned.
 	LetGo bool
@@ -65,9 +65,8 @@ type Group struct {
 	unseen bool
 }
 
-// OpenGroup attaches to processes, and with Children to the processes below them. It fails with Open's error if a
-// named process cannot be read. With Children a named process that is not a Ruby is no error if there is a Ruby below
-// it.
+// OpenGroup attaches to processes, and with Children also to the processes below them. It fails with Open's error if a
+// named process cannot be read. With Children, a named process may be no Ruby if there is a Ruby below it.
 func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err

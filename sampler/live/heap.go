@@ -14,9 +14,9 @@ import (
 // countLimit is how long CountHeap tries. A hundred million objects take that time with 3 % of a CPU.
 const countLimit = 5 * time.Minute
 
-// CountHeap counts the objects of Ruby's heap by type and class (ruby.Reader.CountHeap). It takes no more of a CPU than
-// Options.Overhead, divided among the processes that are read. It is not to be called during Run. The error is
-// sampler.ErrEnded if the process has ended, ctx's, or says why the heap cannot be read.
+// CountHeap counts the objects of Ruby's heap by type and class (ruby.Reader.CountHeap). It takes no more of a CPU
+// than Options.Overhead, divided among the processes that are read. Do not call it during Run. The error is
+// sampler.ErrEnded if the process has ended, or an error of ctx. Any other error says why the heap cannot be read.
 func (s *Source) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
 	var cpu int64
 	count, err := paced(ctx, s, &cpu, func(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
@@ -28,8 +28,8 @@ func (s *Source) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
 	return count, err
 }
 
-// HeapGraph copies the objects of a process's heap with their references (ruby.Reader.HeapGraph). Otherwise it is as
-// Source.CountHeap.
+// HeapGraph copies the objects of a process's heap with their references (ruby.Reader.HeapGraph). Its limits and
+// errors are the same as CountHeap's.
 func HeapGraph(ctx context.Context, s *Source, o sampler.HolderOptions) (*heapgraph.Graph, sampler.HolderInfo, error) {
 	var cpu int64
 	var info sampler.HolderInfo
@@ -49,8 +49,8 @@ func HeapGraph(ctx context.Context, s *Source, o sampler.HolderOptions) (*heapgr
 	return g, info, nil
 }
 
-// ReadMemory reads what the resident memory of a process consists of (kernel.ReadMemory). Otherwise it is as
-// Source.CountHeap.
+// ReadMemory divides the resident memory of a process by its use (kernel.ReadMemory). Its limits and errors are the
+// same as CountHeap's.
 func ReadMemory(ctx context.Context, s *Source) (*sampler.MemoryParts, error) {
 	var cpu int64
 	return paced(ctx, s, &cpu, func(ctx context.Context, rest func()) (*sampler.MemoryParts, error) {

@@ -7,11 +7,11 @@ const (
 	workEveryNS = 12_000_000
 	// slowWorkEveryNS is workEveryNS while nothing runs or waits.
 	slowWorkEveryNS = 50_000_000
-	// stillEveryNS is the interval between samples of an idle process in which no thread has had a CPU, in ns. They
-	// have what other threads than Ruby's change.
+	// stillEveryNS is the interval between samples of an idle process in which no thread has had a CPU, in ns. These
+	// samples show what threads other than Ruby's change.
 	stillEveryNS = 1_000_000_000
-	// namesLateNS is how long copied stacks wait for the next tick to be named, in ns. Records wait for a name for
-	// stacknames.WithinNS. A fleet's ticks are seconds apart.
+	// namesLateNS is how long copied stacks wait for the next tick to be named, in ns. Their records wait for a name
+	// for stacknames.WithinNS. If many processes are read, ticks are seconds apart.
 	namesLateNS = 100_000_000
 	// maxBeginning bounds the threads that are read in one tick because they have begun something.
 	maxBeginning = 64

@@ -15,8 +15,8 @@ import (
 type mode[T any, F follower[T]] struct {
 	// now follows the process, or did last. It is nil before the first.
 	now atomic.Pointer[T]
-	// opening runs the beginning of following. mu guards switching on and off, and closed, which is true after the
-	// final end.
+	// opening runs the code that begins to follow the process. mu guards switching on and off. It also guards closed,
+	// which is true after the final end.
 	opening apart.Lane
 	mu      sync.Mutex
 	closed  bool
@@ -100,8 +100,8 @@ func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, e
 // parkPatience is how long park waits for a beginning or an end that is under way.
 const parkPatience = 30 * time.Second
 
-// park ends it and leaves mu locked, so that it can't be switched on until the caller unlocks mu. It reports whether
-// it was on. ok is false, and mu is not locked, if the process's memory does not answer.
+// park ends the mode and leaves mu locked, so that it cannot be switched on until the caller unlocks mu. on is true if
+// the mode was on. ok is false, and mu is not locked, if the process's memory does not answer.
 func (m *mode[T, F]) park() (on, ok bool) {
 	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// glanceLateNS is how late the clock's glance may be, in ns, before the goroutine that takes the records makes
-	// one.
+	// glanceLateNS is how late the clock's glance may be, in ns. If it is later, the goroutine that takes the records
+	// makes a glance.
 	glanceLateNS = 60_000_000
-	// wholeGlance is the number of threads up to which a glance reads everything that another thread may have put
-	// into the queue (3.3 and later). Of more threads it reads one in glanceTurns of those that have not moved.
+	// wholeGlance is the largest number of threads for which a glance reads every thread that another may have queued
+	// (3.3 and later). If there are more, a glance reads one in glanceTurns of those that have not moved.
 	wholeGlance, glanceTurns = 64, 8
-	// delaysPerLook is the number of threads whose time without a CPU a glance reads, 2 µs each. More threads are
-	// read in turn.
+	// delaysPerLook is the number of threads for which a glance reads the time without a CPU, 2 µs each. If there are
+	// more threads, they are read in turn.
 	delaysPerLook = 8
 	// maxMovedRecords bounds the records that wait to be taken, about 20 MB.
 	maxMovedRecords = 1 << 17
@@ -172,8 +172,8 @@ func (f *movedFeed) keep(r *switches.Record) {
 	f.records = append(f.records, *r)
 }
 
-// look makes a glance at the threads. Only the clock calls it, because only the clock may begin to follow threads and
-// read their counters. It reports whether any thread does something.
+// look reads the threads' state briefly, without their stacks. Only the clock calls it, because only the clock may
+// begin to follow threads and read their counters. It reports whether any thread does something.
 func (f *movedFeed) look() (busy bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -90,7 +90,8 @@ func nativeStacksFit(t *testing.T, pid, enough int) (accepted int) {
 				t.Fatal(err)
 			}
 			switch {
-			case !ok, stack.Missing == cstacks.ErrMoves.Error(), stack.Missing == cstacks.ErrRubyMoved.Error():
+			case !ok, stack.Missing == cstacks.ErrMoves.Error(), stack.Missing == cstacks.ErrRubyMoved.Error(),
+				stack.Missing == native.ErrUnconfirmed.Error() && accepted == 0:
 				moved++
 			case stack.Missing == native.ErrMisfit.Error():
 				misfits++

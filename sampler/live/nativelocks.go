@@ -70,8 +70,8 @@ func idsByTID(sample *sampler.Sample) map[int32]sampler.ThreadID {
 	return ids
 }
 
-// nativeLocks reads the locks of C code that threads wait for now. It asks again until it knows who holds each of them,
-// for a moment at most.
+// nativeLocks reads the locks of C code that threads wait for now. It reads again until it knows the holder of each
+// lock, but only for a moment.
 func (s *sampling) nativeLocks(ctx context.Context, sample *sampler.Sample) (*sampler.NativeLocks, error) {
 	r, err := nativelock.New(s.proc, s.vmPath, s.info.Machine)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 	"github.com/ddtop/ddtop/sampler/native"
+	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
 // maxNativeStacks bounds the threads whose native stacks are read at once.
@@ -25,8 +26,8 @@ type NativeStacks struct {
 	Locks *sampler.NativeLocks
 }
 
-// NativeStacks reads the native stacks of the threads of a sample that Once took, and of others. Threads that run are
-// left out. The error says why there are none at all.
+// NativeStacks reads the native stacks of the threads of a sample that Once took, and of other threads. Threads that
+// run are left out. The error says why there are no native stacks at all.
 func (s *Source) NativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
@@ -34,28 +35,34 @@ func (s *Source) NativeStacks(ctx context.Context, sample *sampler.Sample, other
 }
 
 func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
+	locks, err := s.nativeLocks(ctx, sample)
+	if err != nil {
+		return NativeStacks{Locks: locks}, err
+	}
+	out, err := nativeStacksOf(ctx, &s.native, s.nativeSubject(), sample, others)
+	out.Locks = locks
+	return out, err
+}
+
+// nativeStacksOf reads the native stacks of a subject's threads with a reader.
+func nativeStacksOf(ctx context.Context, r *cstacks.Reader, of cstacks.Subject, sample *sampler.Sample,
+	others []int32) (NativeStacks, error) {
 	out := NativeStacks{Ruby: make(map[sampler.ThreadID]sampler.NativeStack),
 		Others: make(map[int32]sampler.NativeStack)}
-	var err error
-	if out.Locks, err = s.nativeLocks(ctx, sample); err != nil {
+	if err := r.Prepare(of); err != nil {
 		return out, err
 	}
-	if err := s.native.Prepare(s.nativeSubject()); err != nil {
-		return out, err
-	}
-	left := maxNativeStacks
-	for i := range sample.Threads {
-		t := &sample.Threads[i]
-		if t.TID == 0 || left == 0 || ctx.Err() != nil {
-			continue
+	var threads []*sampler.Thread
+	for i := range sample.Threads[:min(len(sample.Threads), maxNativeStacks)] {
+		if t := &sample.Threads[i]; t.TID != 0 {
+			threads = append(threads, t)
 		}
-		left--
-		x, ok, err := s.native.Ruby(t.ID, t.TID, 0)
-		if err != nil {
+	}
+	left := maxNativeStacks - len(threads)
+	for range 2 {
+		var err error
+		if threads, err = rubyStacks(ctx, r, threads, out.Ruby); err != nil {
 			return out, err
-		}
-		if ok {
-			out.Ruby[t.ID] = x
 		}
 	}
 	for _, tid := range others {
@@ -63,7 +70,7 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 			break
 		}
 		left--
-		x, ok, err := s.native.Whole(tid)
+		x, ok, err := r.Whole(tid)
 		if err != nil {
 			return out, err
 		}
@@ -74,19 +81,46 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 	return out, nil
 }
 
+// rubyStacks reads the native stacks of Ruby's threads. It returns the threads whose stacks can be read after others.
+func rubyStacks(ctx context.Context, r *cstacks.Reader, threads []*sampler.Thread,
+	to map[sampler.ThreadID]sampler.NativeStack) (again []*sampler.Thread, err error) {
+	for _, t := range threads {
+		if ctx.Err() != nil {
+			break
+		}
+		x, ok, err := r.Ruby(t.ID, t.TID, 0)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			to[t.ID] = x
+		}
+		if x.Missing == native.ErrUnconfirmed.Error() {
+			again = append(again, t)
+		}
+	}
+	return again, nil
+}
+
 // nativeSubject is the process for readers of native stacks.
 func (s *sampling) nativeSubject() cstacks.Subject {
-	return cstacks.Subject{Process: s.proc, VMPath: s.vmPath, Machine: s.info.Machine, JIT: s.info.JIT != "",
-		Names: s.names, Debug: s.debug, Controls: func(id sampler.ThreadID) ([]native.Control, bool, bool) {
+	return cstacks.Subject{Process: s.proc, PID: s.proc.PID(), VMPath: s.vmPath, Machine: s.info.Machine,
+		JIT: s.info.JIT != "", Names: s.names, Debug: s.debug,
+		Controls: func(id sampler.ThreadID) ([]native.Control, bool, bool) {
 			s.ticking.Lock()
-			frames, whole, same := s.reader.Controls(id)
-			s.ticking.Unlock()
-			control := make([]native.Control, len(frames))
-			for i, f := range frames {
-				control[i] = native.Control(f)
-			}
-			return control, whole, same
+			defer s.ticking.Unlock()
+			return controlsOf(s.reader, id)
 		}}
+}
+
+// controlsOf reads a thread's control frames again (ruby.Reader.Controls).
+func controlsOf(r *ruby.Reader, id sampler.ThreadID) (control []native.Control, whole, same bool) {
+	frames, whole, same := r.Controls(id)
+	control = make([]native.Control, len(frames))
+	for i, f := range frames {
+		control[i] = native.Control(f)
+	}
+	return control, whole, same
 }
 
 // tellPlaces keeps the places of the threads whose native stacks are wanted.

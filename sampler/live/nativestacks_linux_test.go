@@ -243,17 +243,13 @@ func TestNativeStacksOfMovingThreads(t *testing.T) {
 	})
 }
 
-// mostMisfits limits the stacks that do not fit while up to 300 are accepted. On a full machine one of 5,000 stacks of
-// Ruby 3.4 was refused, whose thread left C functions by an exception. Why is not known. At this rate, more than 5 of
-// 300 are refused once in 10¹⁰ runs. Without the checks for interrupts, one of ten does not fit.
-const mostMisfits = 5
-
-// stacksFit reads native stacks until as many were accepted, and fails if too many do not fit. No such stack is shown.
+// stacksFit reads native stacks until as many were accepted, and fails if one does not fit. Before the
+// first stack that shows which function is the interpreter, others can be left out.
 func stacksFit(t *testing.T, p *rubytest.Process, enough int) {
 	t.Helper()
 	p.Expect(t, "ready")
 	read := nativeSource(t, p.PID)
-	accepted, misfits := 0, 0
+	accepted := 0
 	for until := time.Now().Add(rubytest.Timeout); accepted < enough; {
 		if time.Now().After(until) {
 			t.Fatalf("%d stacks", accepted)
@@ -264,10 +260,12 @@ func stacksFit(t *testing.T, p *rubytest.Process, enough int) {
 			case "":
 				accepted++
 			case cstacks.ErrMoves.Error(), cstacks.ErrRubyMoved.Error():
-			default:
-				if misfits++; misfits > mostMisfits {
-					t.Fatalf("%d of %d; thread %d: %s", misfits, accepted, id, stack.Missing)
+			case native.ErrUnconfirmed.Error():
+				if accepted > 0 {
+					t.Errorf("after %d stacks, thread %d: %s", accepted, id, stack.Missing)
 				}
+			default:
+				t.Fatalf("after %d stacks, thread %d: %s", accepted, id, stack.Missing)
 			}
 		}
 	}

@@ -44,10 +44,10 @@ type Options struct {
 	// 10,000.
 	StackRate, LockRate float64
 	// Overhead is the share of one CPU that ddtop may take, at most 1. Zero means no limit. The Sources of a Group
-	// share it.
+	// share one limit.
 	Overhead float64
-	// OverheadMost is the share that ddtop may take for the least quality of figures (sampler.LeastQualities). Zero
-	// means Overhead.
+	// OverheadMost is the share of one CPU that ddtop may take if the least quality of figures needs it
+	// (sampler.LeastQualities). Zero means that Overhead is the limit.
 	OverheadMost float64
 	// Window is the time that figures are of, which their least quality depends on. Zero means sampler.QualityWindow.
 	Window time.Duration
@@ -55,16 +55,16 @@ type Options struct {
 	MaxDepth int
 	// BootWait is how long Open waits for a Ruby that is still booting.
 	BootWait time.Duration
-	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It does not cure releases that
-	// publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). When the process is our own child it may be waited
-	// for only once it has ended (see attach.NewPauser).
+	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It does not help with
+	// releases that publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). If the process is a child of ddtop,
+	// its parent code may wait for it only after it has ended (see attach.NewPauser).
 	Pause bool
 	// Dictionary interns the names. If it is nil, Open makes a new one.
 	Dictionary *sampler.Dictionary
 	// From says how it is learned what threads do.
 	From From
-	// Running takes C stacks of running threads, if the machine allows it (Source.Running). RunningRate is how
-	// often, in Hz on each CPU. Zero means clock.Hz.
+	// Running takes C stacks of running threads, if the machine allows it (Source.Running). RunningRate is the number
+	// of stacks per second on each CPU. Zero means clock.Hz.
 	Running     bool
 	RunningRate int
 	// Debug gets debug files for the names of C functions. If it is nil, ddtop opens no connection.

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
-// Park prepares for a stop of ddtop. It removes probes, ends following by thread switches, and lets no tick begin
-// until resume is called. It does not wait for a tick that hangs. Any goroutine may call it.
+// Park prepares for a stop of ddtop by a signal. It removes probes, stops following thread switches, and starts no
+// tick until resume is called. It does not wait for a tick that hangs. Any goroutine may call it.
 func (s *Source) Park() (resume func()) {
 	resumed := both(s.parkExact(), s.parkSwitches())
 	for deadline := time.Now().Add(apart.LetGoAfter); !s.ticking.TryLock(); time.Sleep(time.Millisecond) {

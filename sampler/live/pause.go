@@ -14,7 +14,7 @@ import (
 // PauseLimit bounds how long the target stands still for one sample. The rest is read while it runs, as a cut sample.
 const PauseLimit = 5 * time.Millisecond
 
-// pauseRest is the least time that the target runs after a pause, as a multiple of the pause. So it loses at most a
+// pauseRest is the shortest time that the target runs after a pause, as a multiple of the pause. So it loses at most a
 // tenth of its time.
 const pauseRest = 9
 

@@ -24,8 +24,8 @@ type published struct {
 	atNS  uint64
 }
 
-// findPublished finds out whether threads publish spans, and tells the reader. It searches only if the process
-// announces it.
+// findPublished finds out whether threads publish spans, and tells the reader where. It searches only if the process
+// announces that they do.
 func (s *subject) findPublished(mappings []attach.Mapping) {
 	p := &s.published
 	p.every = min(max(2*p.every, publishedFirst), publishedMost)

@@ -17,16 +17,17 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which ddtop searches for processes that have started, ended or called exec. If a
-	// search takes more than one part in lookRest of the time, the interval is longer, up to longestRest. A search
-	// that asks the kernel for the children of each thread of each process is the expensive one (kernel.Births).
+	// lookEvery is the interval at which ddtop searches for processes that have started, ended or called exec. A
+	// search may take at most one part in lookRest of the time. If it takes more, the interval is longer, up to
+	// longestRest. The expensive searches ask the kernel for the children of each thread of each process
+	// (kernel.Births).
 	lookEvery   = 250 * time.Millisecond
 	longestRest = time.Second
 	lookRest    = 200
 	// findEvery is the interval at which unnamed processes are searched (GroupOptions.Find).
 	findEvery = time.Second
-	// findRest is the least pause after such a search, as a multiple of its length, up to longestFindRest. So
-	// searches take a hundredth of the time.
+	// findRest is the shortest pause after a call of Find, as a multiple of its length, up to longestFindRest. So
+	// these calls take a hundredth of the time.
 	findRest        = 100
 	longestFindRest = 10 * time.Second
 	// settleTime is how old a process must be. A younger one may be a copy of its parent that is about to call exec.
@@ -63,8 +64,8 @@ type relative struct {
 	walked bool
 	// named: it was named when the Group was opened, so that it keeps its place.
 	named bool
-	// heldSince is when it got its place. leaving is true if its Source was told to end. yielded is true if it gave
-	// its place to another user.
+	// heldSince is when the process got its place. leaving is true if its Source was told to end. yielded is true if
+	// it gave its place to another user.
 	heldSince        time.Time
 	leaving, yielded bool
 	// done is true if its Source is closed. If src is not kept beyond that, ending is its end, if it ended.
@@ -246,8 +247,8 @@ func (g *Group) endOf(r *relative) (sampler.End, bool) {
 	return r.ending, r.ended
 }
 
-// lives reports whether a process has a Source and has not ended. Its Source finds an exec. It makes one short system
-// call, where the files of /proc take six.
+// lives reports whether a process has a Source and has not ended. It does not detect an exec, because the Source does.
+// It makes one short system call. Reading the files of /proc would take six.
 func (g *Group) lives(r *relative) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

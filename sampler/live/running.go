@@ -25,8 +25,8 @@ type Running struct {
 // ErrNoRunning means that stacks of this process's running threads cannot be taken.
 var ErrNoRunning = errors.New("the C stacks of running threads cannot be taken")
 
-// Start takes stacks until End. It is for any goroutine. Errors are ErrNoRunning, ruby.ErrNoScheduler, bpf.ErrKernel,
-// bpf.ErrRights, errors of sampler/native and of reading.
+// Start takes stacks until End is called. Any goroutine may call it. Errors are ErrNoRunning, ruby.ErrNoScheduler,
+// bpf.ErrKernel, bpf.ErrRights, errors of sampler/native and errors of reading.
 func (m *Running) Start(ctx context.Context) error {
 	s := m.source
 	err := m.begin(ctx, s.info.PID, "C stacks of running threads", "they are taken",
@@ -42,8 +42,8 @@ func (m *Running) Start(ctx context.Context) error {
 	return err
 }
 
-// notBegun is the error of Start. If ddtop stops before the stacks have begun, it does not know why that took so long:
-// on a full machine, finding Ruby's functions and loading the program take seconds.
+// notBegun is the error of Start if ddtop stops before the first stack was taken. It gives no cause. On a full
+// machine, finding Ruby's functions and loading the program can take seconds.
 func notBegun(ctx context.Context, pid int, err error) error {
 	if errors.Is(err, attach.ErrNoAnswer) && ctx.Err() != nil {
 		return fmt.Errorf("process %d: %w: they had not begun when ddtop stopped. On a full machine this takes seconds",

@@ -20,8 +20,8 @@ func (x *runningRun) stop() error { return x.Stop() }
 // MayRun returns why stacks of running threads cannot be taken on this machine, as ddtop knows without trying.
 func MayRun() error { return clock.Check() }
 
-// CheckNative returns why stacks of running threads cannot be taken on this machine, and why not all registers of
-// blocked threads can be read. It tries both.
+// CheckNative returns why stacks of running threads cannot be taken on this machine. registers is the reason why some
+// registers of blocked threads cannot be read. It tries both.
 func CheckNative() (running, registers error) { return clock.Try(), iterator.Try() }
 
 // openRunning has the kernel take stacks of the process's running threads.
@@ -41,7 +41,7 @@ func openRunning(ctx context.Context, s *Source) (*runningRun, error) {
 		PID: s.proc.PID(), ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC,
 		ContextOfThread: scheduler.Context, Owner: uint64(scheduler.Owner), Collector: uint64(scheduler.Collector),
 		CollectsShift: shift, CollectsBits: bits,
-	}, Subject: s.nativeSubject(), Hz: cmp.Or(s.Running.rate, clock.Hz), Reader: s.reader, Dictionary: s.dict, Counts: s.watch})
+	}, Subject: s.nativeSubject(), Alive: s.proc.Alive, Hz: cmp.Or(s.Running.rate, clock.Hz), Reader: s.reader, Dictionary: s.dict, Counts: s.watch})
 	if err != nil {
 		return nil, err
 	}

@@ -92,13 +92,14 @@ type sampling struct {
 	budget   *pace.Budget
 	press    pace.Press // of Run
 
-	// locksNow are the locks of C code that threads wait for. It is nil if none do. rubyTIDs are Ruby's threads by TID.
-	// The goroutine of beside reads both.
+	// locksNow are the locks of C code that threads wait for. It is nil if no thread waits for one. rubyTIDs are
+	// Ruby's threads by TID. The goroutine that reads the slow counters (beside) uses both.
 	locksNow atomic.Pointer[sampler.NativeLocks]
 	rubyTIDs atomic.Pointer[map[int32]sampler.ThreadID]
 
-	// watch has the native stacks of threads that stay at one place. places are where wanted threads were last. The
-	// goroutine of beside reads both. wanted is the clock's.
+	// watch has the native stacks of threads that stay at one place. places has the last places of the threads whose
+	// native stacks are wanted. The goroutine that reads the slow counters (beside) uses both. Only the clock uses
+	// wanted.
 	watch  *sampler.NativeWatch
 	places atomic.Pointer[map[sampler.ThreadID]cstacks.Place]
 	wanted []sampler.ThreadID
@@ -169,8 +170,8 @@ func (s *Source) share(n int) {
 	s.reader.Share(n)
 }
 
-// Close ends exact mode, following by thread switches and taking stacks of running threads. Then it closes the target.
-// A hanging read closes what it uses later.
+// Close ends exact mode, stops following thread switches and stops taking stacks of running threads. Then it closes
+// the target. If a read hangs, the files that it uses are closed later.
 func (s *Source) Close() error {
 	return s.exact.close(func() error {
 		return s.switches.close(func() error {

@@ -13,8 +13,8 @@ import (
 type SwitchReport struct {
 	// FromNS and ToNS are between when it was followed, CLOCK_MONOTONIC in ns.
 	FromNS, ToNS int64
-	// Records is the number of recorded intervals on a CPU. Lost is the number that had no room. Failed is the number
-	// of words that could not be read.
+	// Records is the number of recorded intervals on a CPU. Lost is the number of intervals dropped because a buffer
+	// was full. Failed is the number of words that could not be read.
 	Records, Lost, Failed uint64
 	// BusyNS is how long the kernel took to make them, in ns.
 	BusyNS int64
@@ -31,8 +31,8 @@ type switchMode struct {
 	why  atomic.Pointer[string]
 }
 
-// Switches follows the process by its thread switches until EndSwitches. Samples carry Changes, and everything is read
-// at the stack rate. It is for any goroutine. Errors are ruby.ErrNoScheduler, bpf.ErrKernel,
+// Switches follows the process by its thread switches until EndSwitches is called. Samples carry Changes, and
+// everything is read at the stack rate. Any goroutine may call it. Errors are ruby.ErrNoScheduler, bpf.ErrKernel,
 // bpf.ErrRights, and errors of reading.
 func (s *Source) Switches(ctx context.Context) error {
 	m := &s.switches

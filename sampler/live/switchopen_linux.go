@@ -16,8 +16,8 @@ import (
 // MaySwitch returns why thread switches cannot be followed on this machine, as ddtop knows without trying.
 func MaySwitch() error { return tracer.Check() }
 
-// CheckSwitches returns why thread switches cannot be followed on this machine with ddtop's rights. It loads the
-// programs and removes them again. It returns nil if they can. The error is bpf.ErrKernel or bpf.ErrRights.
+// CheckSwitches returns why thread switches cannot be followed on this machine with ddtop's rights, or nil if they
+// can. It loads the BPF programs and removes them again. The error is bpf.ErrKernel or bpf.ErrRights.
 func CheckSwitches() error { return tracer.Try() }
 
 // openSwitches has the kernel make records of the process's thread switches.
@@ -62,8 +62,8 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	return x, nil
 }
 
-// unprobedScheduler finds the memory that programs read of a process without probes. If its threads may share native
-// threads, the error is of a kind.
+// unprobedScheduler finds the memory that BPF programs read of a process without probes. If the process's threads may
+// share native threads, the error wraps kind.
 func unprobedScheduler(ctx context.Context, s *Source, kind error) (scheduler ruby.Scheduler, err error) {
 	if err := s.ownThreads(ctx, kind); err != nil {
 		return scheduler, err

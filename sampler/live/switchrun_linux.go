@@ -20,20 +20,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// switchBehindNS is how long changes wait for earlier ones, in ns. A thread's activity since it got its CPU is known
-// when it loses it, or at the next tick of the CPU's clock. That tick can be late on a virtual machine.
+// switchBehindNS is how long ddtop waits for earlier changes before it uses a change, in ns. It learns what a thread
+// does on a CPU when the thread loses the CPU, or at the next tick of the CPU's clock. This tick can be late on a
+// virtual machine.
 const switchBehindNS = tracer.ClockNS + 15_000_000
 
 const (
 	// mostBusy is the share of a CPU that the kernel may spend on making records. It applies only if ddtop has an
-	// overhead limit. Some 70,000 records per second reach it. busySpanNS is the time over which the share is
+	// overhead limit. About 70,000 records per second reach it. busySpanNS is the time over which the share is
 	// measured, in ns.
 	mostBusy, busySpanNS = 0.10, 2_000_000_000
 )
 
-// countEveryNS is the interval between two readings of what the programs have counted, in ns. Each takes a system call.
-// If there are more than manyRuns processes it is manyCountEveryNS, because losses are seen without a call. It is
-// quietCountNS while the process does nothing.
+// countEveryNS is the interval between two readings of the BPF programs' counters, in ns. Each takes a system call. If
+// there are more than manyRuns processes the interval is manyCountEveryNS. It can be longer, because losses are seen
+// without a call. While the process does nothing the interval is quietCountNS.
 const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 1_000_000_000, 1_000_000_000
 
 // leastFetch is the shortest time between two looks for records, in ns.
@@ -53,8 +54,9 @@ type switchRun struct {
 	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero while it is on.
 	fromNS int64
 	toNS   atomic.Int64
-	// fedNS is until when all changes were handed on, lookedNS when that was done last.
-	// everyNS is how often records are fetched while no samples come: before they fill a quarter of the room for them.
+	// fedNS is the time up to which all changes were passed on. lookedNS is when this was last done. everyNS is how
+	// often records are fetched while no samples come. It is short enough that they fill at most a quarter of their
+	// buffer.
 	fedNS, lookedNS, everyNS atomic.Int64
 	// tooMany is set if it has ended because there were too many records.
 	tooMany    atomic.Bool
@@ -79,15 +81,15 @@ type switchRun struct {
 	taken  map[instant]stacknames.Taken
 	counts tracer.Counts
 	witness
-	// countedNS is when counts was read, spanNS when spanCounts was. busy is the kernel's cost in the last
+	// countedNS is when counts was read, and spanNS when spanCounts was read. busy is the kernel's cost in the last
 	// busySpanNS, as a share of a CPU. rate is the number of records per second.
 	countedNS, spanNS int64
 	spanCounts        tracer.Counts
 	busy, rate        float64
 	load              pace.OwnLoad
 	changed           uint64
-	// Records are missing of some time between gapFromNS and gapToNS. filledNS is the time of the last sample that was
-	// given its changes.
+	// Between gapFromNS and gapToNS some records are missing. filledNS is the time of the last sample to which changes
+	// were added.
 	gapFromNS, gapToNS, filledNS int64
 	ended                        string
 	err                          error
@@ -114,8 +116,8 @@ func (x *switchRun) again(f *followAgain) bool {
 // on reports whether what happens now is followed.
 func (x *switchRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind says in how many ns all that happened until a time can have been handed on. It is zero if it has been handed
-// on, or never will be.
+// behind returns in how many ns all changes up to a time can have been passed on. It returns zero if they have been,
+// or never will be.
 func (x *switchRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -189,10 +191,10 @@ func (x *switchRun) look() {
 	x.advance(until)
 }
 
-// whoMoved fetches records and returns a function for the times of threads' moves, and the threads that have begun
+// whoMoved fetches records. It returns a function for the times of threads' moves, and the threads that have begun
 // something. It returns nil if these are not known. A movedFeed does not know them, because it reads no frames and
-// makes no records of some moves. The clock calls it. The clock does not wait for another goroutine that fetches
-// records just now, because that one may have no CPU.
+// makes no records of some moves. Only the clock calls it. If another goroutine fetches records just now, the clock
+// does not wait for it, because that goroutine may have no CPU.
 func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	if x.moved != nil || !x.on() || !x.mu.TryLock() {
 		return nil, nil
@@ -206,8 +208,9 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	return x.moves.last, x.works.Take()
 }
 
-// findRequests finds requests that threads have begun. The clock calls it between two readings. The share of the budget
-// for readings between ticks also pays for taking the records before. So ticks are not fewer because of requests.
+// findRequests finds requests that threads have begun. The clock calls it between two readings. The share of the
+// budget for readings between ticks pays for it, and for taking the records before. So requests do not reduce the
+// number of ticks.
 func (x *switchRun) findRequests(cost *pace.Meter) {
 	if s := x.source; x.requests.Waiting() {
 		s.ticking.Lock()
@@ -351,8 +354,8 @@ func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	return name.ID, name.Resumes
 }
 
-// ring wakes the clock's sleeper when the next record is made, so that the clock need not look for records. It returns
-// false if the clock has to look.
+// ring wakes the clock's sleeper when the next record is made, so that the clock need not check for records. It
+// returns false if the clock has to check.
 func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
 	if x.programs == nil || !sleep.Wakes() || fetching.is() || !x.mu.TryLock() {
 		return false

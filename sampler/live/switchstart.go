@@ -19,15 +19,15 @@ const (
 	FromAuto From = "auto"
 	// FromSwitches uses thread switches soon after the first sample, or falls back to polling (SwitchStatus).
 	FromSwitches From = "switches"
-	// FromMoved uses the kernel's reports of threads that get and lose a CPU, and readings of memory in between. It
-	// needs no privilege for processes of the same user. It falls back as FromSwitches does.
+	// FromMoved uses the kernel's reports of threads that get and lose a CPU, and reads memory in between. It needs no
+	// privilege for processes of the same user. If it does not work, ddtop polls instead, as with FromSwitches.
 	FromMoved From = "moved"
 	// FromPolling reads memory again and again. The zero value means the same.
 	FromPolling From = "polling"
 )
 
-// switchTries is the number of tries to follow a process by its thread switches. switchAgain is the pause between
-// them.
+// switchTries is how often ddtop tries to follow a process by its thread switches. switchAgain is the pause between
+// two tries.
 const (
 	switchTries = 3
 	switchAgain = 2 * time.Second
@@ -42,8 +42,8 @@ var errSwitches = errors.New("its threads cannot be followed one by one")
 // errLateSwitches means that ddtop stopped before the process was followed.
 var errLateSwitches = errors.New("following its threads had not begun when ddtop stopped. On a full machine this takes seconds")
 
-// notFollowed is the error of Switches. If ddtop stops before the process is followed, the error says so, and not how
-// the attempt was ended.
+// notFollowed returns the error of Switches. If ddtop stops before the process is followed, the error names this as
+// the cause, and not the way in which the attempt ended.
 func notFollowed(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, attach.ErrNoAnswer)) {
 		return errLateSwitches

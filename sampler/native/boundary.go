@@ -276,9 +276,13 @@ func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, bound
 // ErrMisfit means that a native stack does not belong to the control frames, or that it was not understood.
 var ErrMisfit = errors.New("they do not fit Ruby's frames")
 
+// ErrUnconfirmed means that a native stack fits Ruby's frames only if a certain function is the interpreter's loop. No
+// other stack has confirmed that yet.
+var ErrUnconfirmed = errors.New("no other stack has confirmed yet which function is Ruby's interpreter")
+
 // Below returns the frames of a native stack that are inward of Ruby's own. whole says that control has all control
 // frames of the stack, and jit that the process has a JIT. The error says that the native stack does not fit Ruby's
-// frames, or that it stopped inward of them. Then the frames up to there are returned.
+// frames, that it stopped inward of them, or ErrUnconfirmed. If it stopped, the frames up to there are returned.
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)
@@ -286,7 +290,7 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 	// stack does not fit otherwise, and if the loop is known. A stack must not confirm a loop by its checks.
 	for _, returned := range []bool{false, true} {
 		for loop := range r.loops {
-			if r.loop >= 0 && loop != r.loop || r.loop < 0 && returned {
+			if r.loop >= 0 && loop != r.loop {
 				continue
 			}
 			marks, boundary := r.marks(&stack, loop, returned)
@@ -296,6 +300,9 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 			// Without marks the stack is known to be one of C alone, or up to code that a JIT made.
 			if len(marks) == 0 && !jit && stack.Stopped != nil || !fits(marks, want, jit, stack.Stopped == nil, whole) {
 				continue
+			}
+			if r.loop < 0 && returned {
+				return nil, ErrUnconfirmed
 			}
 			if r.loop < 0 && slices.Contains(marks, markEnter) {
 				r.loop = loop

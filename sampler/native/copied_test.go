@@ -52,7 +52,7 @@ func TestBelowCopied(t *testing.T) {
 	leaving := Frame{PC: testBias + 0x210, module: ruby, function: 0x200}
 	control := []Control{{C: true}, {Finish: true}}
 	behind := Stack{Frames: []Frame{deflate, returned, loop, exec}}
-	if _, err := r.BelowCopied(behind, control, true, false); !errors.Is(err, ErrMisfit) || r.loop >= 0 {
+	if _, err := r.BelowCopied(behind, control, true, false); !errors.Is(err, ErrUnconfirmed) || r.loop >= 0 {
 		t.Errorf("a check confirms loop %d: %v", r.loop, err)
 	}
 	r.loop = 0

@@ -1,6 +1,10 @@
 package native
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+)
 
 // The registers of x86-64 by the numbers of DWARF (psABI, "DWARF Register Number Mapping"). regReturn stands for the
 // return address, which is the next frame's PC.
@@ -42,6 +46,15 @@ const NumRegisters, StackPointer = numRegisters, regRSP
 // AllRegisters returns the registers of a thread if all of them are known.
 func AllRegisters(values [NumRegisters]uint64) Registers {
 	return Registers{values, 1<<numRegisters - 1}
+}
+
+// OfUser returns the registers of a thread from the words of struct user_regs_struct (sys/user.h).
+func OfUser(words [attach.NumUserRegisters]uint64) Registers {
+	var values [NumRegisters]uint64
+	for n, place := range [NumRegisters]int{10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16} {
+		values[n] = words[place]
+	}
+	return AllRegisters(values)
 }
 
 func (r *Registers) set(n int, value uint64) {

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 
@@ -61,6 +62,10 @@ func (s *stackMemory) word(at uint64) (uint64, error) {
 	}
 	b := make([]byte, min(stackPiece, uint64(where.End)-at))
 	if s.space.process.Read(attach.Address(at), b) != nil {
+		return 0, errStack
+	}
+	// gcore writes zeros for memory that it cannot read. A return address of zero would end the stack there.
+	if len(s.pieces) == 0 && len(bytes.TrimLeft(b, "\x00")) == 0 {
 		return 0, errStack
 	}
 	s.pieces = append(s.pieces, stackPart{at, b})

@@ -197,6 +197,7 @@ func TestUnwindStops(t *testing.T) {
 		"a JIT's code":    {nil, words(pc, testStack+1<<20+16), 2, errJIT, "it leads to code that a JIT made"},
 		"data":            {nil, words(testStack), 1, errNowhere, ""},
 		"the stack's end": {[]byte{cfaDefine, regRSP, 0x80, 0x80, 0x08}, nil, 1, errStack, ""},
+		"zeros of gcore":  {nil, words(0, 0), 1, errStack, ""},
 		"no function":     {nil, words(testBias + 1), 2, errTable, ""},
 		"too many frames": {nil, slices.Repeat(words(pc), testStackSize/8-2), maxFrames, nil,
 			"the stack has more than 1024 frames"},
@@ -274,7 +275,7 @@ func TestReplacedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &replaced{}
+	p := &replaced{fake: fake{append(le(8, 0), 1)}} // the first function of a fiber
 	s, err := NewSpace(p)
 	if err != nil {
 		t.Fatal(err)

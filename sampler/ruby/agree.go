@@ -21,8 +21,8 @@ type stackCopy struct {
 	frames []byte
 }
 
-// stackArea names the frames that are read. They are on the VM stack [low, end), from cfp outward. If the stack is
-// deeper than the limit, only the inner innermost and the outer outermost frames are read. Otherwise outer is zero.
+// stackArea names the frames to read. They lie on the VM stack [low, end) and start at cfp. If the stack is deeper
+// than the limit, only the inner innermost and the outer outermost frames are read. Otherwise outer is zero.
 type stackArea struct {
 	low, end, cfp attach.Address
 	inner, outer  int

@@ -70,8 +70,8 @@ func (r *blockReader) planHolder(t *thread) {
 	}
 }
 
-// mutexOwnerField is the place of the owner in rb_mutex_struct. The owner is a fiber from 3.0 to 3.4, a thread before
-// and after.
+// mutexOwnerField returns the offset of the owner field in rb_mutex_struct. The owner is a fiber from 3.0 to 3.4, and
+// a thread in all other releases.
 func (r *blockReader) mutexOwnerField() int {
 	if r.o.MutexFiber >= 0 {
 		return r.o.MutexFiber
@@ -126,8 +126,8 @@ func (r *blockReader) describeBlocked(t *thread) {
 	b.takes = r.takes(t, v.Kind)
 }
 
-// parkedOnCondition finds a ConditionVariable among the receivers of the innermost frames: up to 3.4 the Mutex that it
-// sleeps in is the innermost one, from 4.0 on the ConditionVariable is.
+// parkedOnCondition looks for a ConditionVariable among the receivers of the innermost frames. Up to 3.4 the innermost
+// receiver is the Mutex that the thread sleeps in. From 4.0 on it is the ConditionVariable.
 func parkedOnCondition(t *thread, types *[4]string, v *sampler.Blocked) bool {
 	for i, self := range t.stack.topSelf {
 		if types[i] == "condvar" {
@@ -154,8 +154,8 @@ func (r *blockReader) monitorOf(t *thread, types *[4]string, mutex uint64) uint6
 	return 0
 }
 
-// scheduledIO reads the scheduler's entry of an M:N thread without a native thread. It shows whether the thread waits
-// for a descriptor, and until when it waits at most.
+// scheduledIO reads the M:N scheduler's entry of a thread that has no native thread. The entry shows whether the
+// thread waits for a descriptor, and the deadline of the wait.
 func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	if r.o.ThNT < 0 || le64(t.buf[r.o.ThNT:]) != 0 || !r.o.ThWaitFlags.Known() {
 		return false
@@ -256,8 +256,8 @@ func (r *threadList) threadOf(value uint64) *thread {
 	return nil
 }
 
-// holderThread returns the thread that a mutex's owner field names. It is zero if no thread holds the mutex, or none
-// that is followed.
+// holderThread returns the thread that a mutex's owner field names. It is zero if no thread holds the mutex, or if
+// ddtop does not follow the holder.
 func (r *blockReader) holderThread(b *blockedState) sampler.ThreadID {
 	word := attach.Address(le64(b.holder[:]))
 	if word == 0 {
@@ -305,8 +305,8 @@ func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	return ok
 }
 
-// waitedChild is the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2); ok is false when it isn't
-// there.
+// waitedChild returns the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2). ok is false if the
+// thread is not in the list.
 func (r *blockReader) waitedChild(t *thread) (pid int32, ok bool) {
 	for _, off := range [2]int{r.o.VMWaitingPids, r.o.VMWaitingGrps} {
 		if off < 0 {

@@ -9,8 +9,8 @@ import (
 )
 
 // tickBudget is the time that a tick may take, in ns. After it, the tick reads no further stacks, names and reasons
-// for waiting. The thread under way is read to its end, which takes up to a tenth of a second if every name is new.
-// The next tick begins with the threads that were left out. Each counts as a failed read.
+// for waiting. The thread being read is finished first, which takes up to 0.1 s if all its names are new. The next
+// tick begins with the threads that were left out. Each of them counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
 // maxWalkBudget bounds the time of a tick until it has walked the lists of ractors and threads, in ns. The first limit
@@ -23,11 +23,11 @@ var errLongWalk = errors.New("listing its threads takes too long")
 // budget decides when a tick must end.
 type budget struct {
 	endNS int64
-	// walkNS is the time for the walks of a tick, in ns, if that is more than tickBudget. walkEndNS is when the walks
-	// of this tick must end.
+	// walkNS replaces tickBudget as the time for a tick's walks if it is longer, in ns. walkEndNS is when the walks of
+	// this tick must end.
 	walkNS, walkEndNS int64
 	stopped           atomic.Bool
-	// from is the place, among the threads of a tick, of the first thread whose stack is read. cut is true if this
+	// from is the index, among the threads of a tick, of the first thread whose stack is read. cut is true if this
 	// tick has left something out.
 	from int
 	cut  bool

@@ -10,14 +10,14 @@ import (
 type collector struct {
 	*target
 	list *threadList
-	// around is the thread whose frames the first call of this tick reads between the counters of objects. It is nil
-	// if there is none.
+	// around is the thread whose frames are read between two readings of the object counters, in the first call of
+	// this tick. It is nil if there is none.
 	around *thread
 }
 
-// bracket returns the thread whose frames are read between two readings of the counters: the only one that held a GVL
-// at the last tick. It is nil if no pair is due. It is also nil if no thread held a GVL, or if several did, because
-// their allocations cannot be told apart.
+// bracket returns the thread whose frames are read between two readings of the object counters. It is the only thread
+// that held a GVL at the last tick. bracket returns nil if no such pair of readings is due. It also returns nil if no
+// thread held a GVL, or if several did, because their allocations cannot be told apart.
 func (r *collector) bracket() *thread {
 	if r.gc == nil || !r.gc.AskPair() {
 		return nil
@@ -51,8 +51,8 @@ func (r *collector) countsAround(t *thread) bool {
 	return true
 }
 
-// soleOwner is the thread that held a GVL in this tick; nil when there was none or several ractors had one. Of two that
-// held one ractor's, the later.
+// soleOwner returns the thread that held a GVL in this tick. It returns nil if no thread did, or if threads of several
+// ractors did. If a ractor's GVL changed hands during the tick, the later owner counts.
 func (r *threadList) soleOwner() *thread {
 	var found *thread
 	for _, rc := range r.ractors {

@@ -13,7 +13,8 @@ import (
 const maxControlFrames = 1024
 
 // Controls reads the control frames of a thread again, innermost first. same is false if the thread has other frames
-// than in the last sample. whole is false if the stack has more frames. Call it behind a Read of a stack tick.
+// than in the last sample. whole is false if some frames of the stack were not read. Call Controls after a Read of a
+// stack tick.
 func (r *Reader) Controls(id sampler.ThreadID) (frames []code.Control, whole, same bool) {
 	i := slices.IndexFunc(r.list.order, func(t *thread) bool { return t.id == id })
 	if i < 0 {

@@ -13,7 +13,7 @@ import (
 type CopiedStack struct {
 	// Low and End are the ends of the VM's stack, CFP the address of the innermost control frame.
 	Low, End, CFP attach.Address
-	// Frames has the bytes from CFP to End. Values has the bytes from Low on, at least up to the stack pointer of the
+	// Frames has the bytes from CFP to End. Values has the bytes from Low on, at least to the stack pointer of the
 	// innermost frame.
 	Frames, Values []byte
 	// Running is true if the thread was interrupted while it ran Ruby. Its innermost frame may not be filled yet.
@@ -35,15 +35,15 @@ type StackProof struct {
 // errNotFrames means that the copied bytes cannot be control frames.
 var errNotFrames = errors.New("what was copied are no control frames")
 
-// Contexts returns the place in an rb_thread_t of the pointer to its execution context, in bytes. ok is true if
+// Contexts returns the offset in an rb_thread_t of the pointer to its execution context, in bytes. ok is true if
 // copied stacks can be named. With ZJIT they cannot, because parts of its frames are elsewhere.
 func (r *copier) Contexts() (at int, ok bool) { return r.o.ThEC, !r.vm.ZJITFrames && r.o.ThEC >= 0 }
 
-// CopiedKey appends to key what the name of a copied stack depends on. Stacks with equal keys have the same name while
-// the proof of one of them holds. The key has the code of each frame, the place in it, and the method that its
-// environment names. The environment may have outlived its frame and be on the heap. Then the code says enough, but for
-// a method whose body several classes share (def in a hook that several modules run). CopiedKey reads nothing of the
-// Reader that changes, so any goroutine may call it.
+// CopiedKey appends to key everything that decides the name of a copied stack. Stacks with equal keys have the same
+// name while the proof of one of them is valid. The key has the code of each frame, the position in this code, and the
+// method that its environment names. An environment can be on the heap, because it may outlive its frame. Then the
+// code decides the name. The exception is a method whose body several classes share (def in a hook that several
+// modules run). CopiedKey reads no state of the Reader that changes, so any goroutine may call it.
 func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	size := r.o.Code.FrameSize
 	for f := s.Frames; len(f) >= size; f = f[size:] {
@@ -61,8 +61,8 @@ func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	return key
 }
 
-// NameCopied names a copied stack. whole is true if everything that belongs to the names could be read. The goroutine
-// that reads calls it, between two calls of Read.
+// NameCopied names a copied stack. whole is true if everything that the names depend on could be read. Only the
+// goroutine that calls Read may call it, between two Reads.
 func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
 	size := r.o.Code.FrameSize
 	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.stacks.maxDepth {
@@ -91,8 +91,8 @@ type Revision struct {
 	code       uint64
 }
 
-// CopiedControls is Controls of a copied stack. It reads environments on the heap from mem. ok is false if it cannot.
-// Any goroutine may call it.
+// CopiedControls does for a copied stack what Controls does for a thread. It reads environments on the heap from mem.
+// ok is false if it cannot. Any goroutine may call it.
 func (r *copier) CopiedControls(mem attach.Memory, s *CopiedStack) (frames []code.Control, whole, ok bool) {
 	n := len(s.Frames) / r.o.Code.FrameSize
 	copied := code.Copied{Memory: mem, Low: s.Low, End: s.End, Values: s.Values}

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/holders"
 )
 
-// CountHeap counts the objects of the heap by type and class, while the target runs on. It calls rest behind each
-// piece, 1 to 4 MB of pages, so that a caller can spread the cost. Errors are ctx's and the target's, or say that this
+// CountHeap counts the objects of the heap by type and class, while the target runs on. It calls rest after every 1 to
+// 4 MB of pages, so that a caller can spread the cost. An error comes from ctx or from the target, or means that this
 // heap cannot be read.
 func (r *Reader) CountHeap(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
 	if r.heap == nil {

@@ -29,8 +29,8 @@ type fiberRead struct {
 // link is a word of the target that leads to a fiber. While the word stays the same, the fiber does not run.
 type link struct{ addr, says attach.Address }
 
-// readResumers reads the stacks of the fibers that resumed the running one, outward. They do not run while that one
-// does. A stack that was read later is left out, and counted as torn.
+// readResumers reads the stacks of the fibers that resumed the running fiber, outward. They do not run while the
+// running fiber does. A stack that was read too late is left out, and counted as torn.
 func (r *fiberReader) readResumers(t *thread) {
 	st := &t.stack
 	st.fibers, st.fibersOf = st.fibers[:0], st.version
@@ -69,8 +69,8 @@ func (r *target) runsRoot(t *thread) bool {
 	return root == 0 || r.fiberOf(t.stack.ec) == root
 }
 
-// fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, with the links to it before
-// and behind.
+// fiberStack reads and decodes the stack of a fiber that does not run. One call reads the stack twice, and the links
+// to the fiber before and after it.
 func (r *fiberReader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
 	f := &r.fiber
 	c := &f.copies

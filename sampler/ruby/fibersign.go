@@ -3,8 +3,8 @@ package ruby
 import "github.com/ddtop/ddtop/attach"
 
 const (
-	// signEveryNS is the interval at which threads are checked for a switch of fibers, in ns, and signBatch the number
-	// of threads at a time.
+	// signEveryNS is the interval at which threads are checked for a switch of fibers, in ns. signBatch is the number
+	// of threads checked at a time.
 	signEveryNS = int64(100e6)
 	signBatch   = 64
 )
@@ -22,8 +22,8 @@ type fiberSign struct {
 	words  [signBatch][8]byte
 }
 
-// seen asks about some threads, if it is time, and reports whether one has switched. It reports that one has if Ruby
-// keeps no such word.
+// seen checks some threads, if a check is due, and reports whether one has ever switched fibers. It returns true if
+// this release has no word that shows it.
 func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	at, ok := r.savedStackPointer()
 	if !ok {
@@ -62,8 +62,8 @@ func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	return false
 }
 
-// savedStackPointer returns the place in a fiber of its saved stack pointer. On all releases the context is behind
-// the bits of the status.
+// savedStackPointer returns the offset of the saved stack pointer in a fiber. On all releases the context follows the
+// bits of the status.
 func (r *waitingFibers) savedStackPointer() (offset int, ok bool) {
 	f := r.finder
 	if f == nil || !r.vm.Release.AtLeast(2, 6) {

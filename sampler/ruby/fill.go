@@ -121,8 +121,8 @@ func (r *sampleMaker) noteFresh(depth sampler.Depth) {
 	}
 }
 
-// age removes the mark of the stacks that the last tick marked as fresh. In a stack tick, stacks that were not read
-// keep the mark: they were read less than maxStackAgeNS ago, and their threads took no part in the scheduling since.
+// age removes the fresh mark from the stacks that the last tick marked. In a stack tick, stacks that were not read
+// keep the mark. They were read less than maxStackAgeNS ago, and their threads took no part in the scheduling since.
 func (r *sampleMaker) age(depth sampler.Depth) {
 	switch {
 	case depth == sampler.StackTick:

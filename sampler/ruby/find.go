@@ -31,13 +31,13 @@ var (
 // CacheFolder returns the folder of tables derived from debug information. It is empty if there is none.
 func CacheFolder() string { return rubyvm.CacheFolder() }
 
-// maxVerifyTries bounds how often all threads are read until one read has no flaw. In a busy process some reads are
+// maxVerifyTries bounds how often all threads are read until one reading has no flaw. In a busy process some reads are
 // torn.
 const maxVerifyTries = 20
 
-// Find chooses the layout for a Ruby and locates its VM. It verifies a layout that was not made for this release on the
-// target. If the layout of a release does not fit (a patched build), it derives one from the module's debug
-// information. Errors are layout.ErrUnknownRelease and ErrLayout, with what would help, and the errors of LocateVM.
+// Find chooses the layout for a Ruby and locates its VM. It verifies on the target a layout that was made for another
+// release. If the layout of a release does not fit (a patched build), it derives one from the module's debug
+// information. An error is layout.ErrUnknownRelease, ErrLayout with advice, or an error of LocateVM.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions) (Found, error) {
 	return rubyvm.Find(ctx, mem, module, version, o, func(vm *VM) error { return verifyThreads(vm, module, o.PID) })
 }

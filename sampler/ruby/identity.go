@@ -16,8 +16,8 @@ type threadNamer struct {
 	list *threadList
 	// tids is as in Options.
 	tids func(int32) (int32, bool)
-	// pthreadTID is where libc's struct pthread has the tid, in bytes. It is -1 if not known. pthreadTriedNS is the
-	// time of the last search for it.
+	// pthreadTID is the offset of the tid in libc's struct pthread, in bytes. It is -1 if not known. pthreadTriedNS is
+	// the time of the last search for it.
 	pthreadTID     int
 	pthreadTriedNS int64
 }
@@ -71,11 +71,11 @@ func (r *threadNamer) stillNamed(t *thread, name uint64) bool {
 		sampler.Status(r.o.ThStatus.In(again)) != sampler.Killed
 }
 
-// hostTID finds the thread's native thread (docs/internals/threads.md#native-threads). From 3.2 on the number is in
-// rb_native_thread, in 3.1 in rb_thread_t, before in libc's struct pthread. It is the target's own number. It is
-// translated to ours, and refused if no such task exists. After a fork, 3.1 and 3.2 keep the parent's number. Then
-// the one in libc is right. The main thread's number cannot be guessed, because a program can start Ruby in any of
-// its threads.
+// hostTID finds the thread's native thread (docs/internals/threads.md#native-threads). From 3.2 on the tid is in
+// rb_native_thread, in 3.1 in rb_thread_t, and in older releases in libc's struct pthread. This tid counts in the
+// target's PID namespace. hostTID translates it to ddtop's, and refuses it if no such task exists. After a fork, 3.1
+// and 3.2 keep the parent's tid. Then the tid in libc is right. The main thread's tid cannot be guessed, because a
+// program can start Ruby in any of its threads.
 func (r *threadNamer) hostTID(t *thread) int32 {
 	var stored int32
 	switch {
@@ -134,19 +134,19 @@ const (
 	pthreadSearch = 2048
 	// maxPthreads bounds the threads whose structs are searched.
 	maxPthreads = 8
-	// pthreadRestNS is the least time between two searches that find nothing, in ns. A search asks the kernel about
-	// each word that may be a tid.
+	// pthreadRestNS is the shortest interval between two searches that find nothing, in ns. A search asks the kernel
+	// about each word that may be a tid.
 	pthreadRestNS = 100e6
 	// maxTID is the highest number that a task can have (PID_MAX_LIMIT, include/linux/threads.h).
 	maxTID = 1 << 22
 )
 
-// tidPlaces are where C libraries keep the tid: glibc on x86_64 and aarch64; musl on x86_64, on aarch64, and before
-// 1.1.20.
+// tidPlaces are the offsets at which C libraries keep the tid: glibc on x86_64 and aarch64, then musl on x86_64, on
+// aarch64, and before 1.1.20.
 var tidPlaces = []int{0x2d0, 0xd0, 0x30, 0x20, 0x38}
 
-// tidOfPthread returns the tid that libc keeps in a struct pthread, in our PID namespace. It is zero if it is not
-// found, or no such task exists because the thread has ended.
+// tidOfPthread returns the tid that libc keeps in a struct pthread, translated to ddtop's PID namespace. It returns
+// zero if it finds none, or if no such task exists because the thread has ended.
 func (r *threadNamer) tidOfPthread(pthread attach.Address) int32 {
 	if pthread == 0 {
 		return 0
@@ -174,10 +174,10 @@ func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 	return host, true
 }
 
-// findPthreadTID finds the place of the tid in struct pthread. Each thread must have the id of a task there, and no
-// two threads the same one. Several places can qualify: glibc has a 1 (multiple_threads) in every struct, which is a
-// task in a container. Then a place counts that is known of a C library. findPthreadTID returns the tid of the struct
-// at wanted, or zero if it is not certain.
+// findPthreadTID finds the offset of the tid in struct pthread. Each thread must have the id of a task there, and no
+// two threads the same id. Several offsets can qualify: glibc has a 1 (multiple_threads) in every struct, which is a
+// task in a container. Then only an offset that a known C library has counts. findPthreadTID returns the tid of the
+// struct at wanted, or zero if it is not certain.
 func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	blocks := [][]byte{r.readPthread(wanted)}
 	size := len(blocks[0])
@@ -227,8 +227,8 @@ func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	return only
 }
 
-// readPthread reads the searched part of a struct pthread. It reads less if memory ends before: musl has the main
-// thread's struct at the end of its variables.
+// readPthread reads the searched part of a struct pthread. It reads less if the mapped memory ends earlier. musl has
+// the main thread's struct at the end of its variables.
 func (r *threadNamer) readPthread(at attach.Address) []byte {
 	const page = 4096
 	buf := make([]byte, pthreadSearch)

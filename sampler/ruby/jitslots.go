@@ -14,11 +14,11 @@ import (
 // the two copies of the frames, in the same call.
 
 const (
-	// slotGap is the largest distance of two slots that are read as one range, in bytes. A range costs as much as
-	// some KiB.
+	// slotGap is the largest gap between two slots that are read as one range, in bytes. A second range costs as much
+	// as reading a few KiB.
 	slotGap = 1024
-	// maxStaleSlot bounds the distance from the innermost frame's slot at which an older frame's slot is believed, in
-	// bytes.
+	// maxStaleSlot limits how far the slot of an older frame may be from the innermost frame's slot, in bytes. A slot
+	// that is farther away is not believed.
 	maxStaleSlot = 2048
 )
 
@@ -40,14 +40,15 @@ type slotCopy struct {
 
 // jitSlots reads one thread's slots.
 type jitSlots struct {
-	// at are the slots to be read: one a control frame, innermost first, 0 for none. They were learned from the frames
-	// read the last time and hold for the outermost len(at) frames.
+	// at has the addresses of the slots to read, one for each control frame, innermost first. An address is zero if
+	// the frame has no slot. They were learned from the last frames that were read, and are valid for the outermost
+	// len(at) frames.
 	at     []attach.Address
 	places []slotPlace
 	spans  []slotSpan
 	size   int // of the buffers
-	// copies receive the spans. Copies with an even index are read before the frames, the others behind them. Each has
-	// the length of all spans together. taken counts them.
+	// copies receive the spans. Copies with an even index are read before the frames, the others after them. The
+	// length of each copy is the length of all spans together. taken is the number of copies in use.
 	copies [2 + moreCopies]slotCopy
 	taken  int
 	now    []attach.Address
@@ -56,7 +57,7 @@ type jitSlots struct {
 }
 
 // learn sets the slots of the next read. frames are all frames that were read. Only the outermost n bytes are in use.
-// The bytes inward of them are remains of earlier frames, and often come next.
+// The bytes before them are remains of earlier calls, which often happen again.
 func (j *jitSlots) learn(d *code.Decoder, frames []byte, n int) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	last := attach.Address(0)
@@ -131,8 +132,8 @@ func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
 	return batch
 }
 
-// take finds the values of the slots of frames in a batch that was read. drop is the number of innermost frames whose
-// slot was not read, or differs between copies. torn is true if one differs. The innermost frame's own slot may
+// take finds the values of the frames' slots in a batch that was read. drop is the number of innermost frames whose
+// slot was not read, or differs between copies. torn is true if a slot differs. The innermost frame's own slot may
 // change while it names the same code, because its pc moves on.
 func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (drop int, torn bool) {
 	j.now = r.dec.JITSlots(frames, j.now[:0])
@@ -156,8 +157,8 @@ func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (dr
 	return 0, false
 }
 
-// value returns the content of a slot if all copies agree. It is zero if they differ, or if one could not be read.
-// The innermost frame's copies may differ while they name the same code.
+// value returns the content of a slot if all copies agree. It returns zero if they differ, or if one could not be
+// read. The innermost frame's copies may differ while they name the same code.
 func (j *jitSlots) value(r *stackReader, batch []attach.Range, p slotPlace, innermost bool) (v attach.Address, read bool) {
 	for k := range j.copies[:j.taken] {
 		c := &j.copies[k]

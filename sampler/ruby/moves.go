@@ -2,16 +2,16 @@ package ruby
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Moves returns when a native thread last lost a CPU or was seen to have one, CLOCK_MONOTONIC in ns. A thread that
-// has just got a CPU can be missing.
+// Moves returns when a native thread last lost a CPU or was seen on one, CLOCK_MONOTONIC in ns. It may not know yet
+// that a thread has just got a CPU.
 type Moves func(tid int32) int64
 
-// stillNS bounds how long a stack is believed if its thread is not known to have moved, in ns. Other threads can
-// change memory that the names of its frames depend on.
+// stillNS limits the age of a stack whose thread is not known to have moved, in ns. An older stack is read again,
+// because other threads can change memory that the names of its frames depend on.
 const stillNS = 1_000_000_000
 
-// SetMoves makes Read leave out the stacks of threads that have not moved since their last reading. They count as
-// fresh. moves is nil if the movements are not known. The goroutine that reads calls it.
+// SetMoves makes Read leave out the stacks of threads that have not moved since their stacks were last read. These
+// stacks count as fresh. moves is nil if the movements are not known. Only the goroutine that calls Read may call it.
 func (r *Reader) SetMoves(moves Moves) { r.choice.moves = moves }
 
 // standsStill reports whether the last reading of a thread's stack is still right.
@@ -28,15 +28,15 @@ func (r *selection) standsStill(t *thread) bool {
 	return r.dec.Holds(st.proof)
 }
 
-// Entered is a thread that has begun something between two times, CLOCK_MONOTONIC in ns. Before, it waited in an
-// outer frame of its stack.
+// Entered is a thread that began new work between two times, CLOCK_MONOTONIC in ns. Before, it waited in an outer
+// frame of its stack.
 type Entered struct {
 	TID          int32
 	FromNS, ByNS int64
 }
 
-// LookAt makes the next Read, of any depth, read the stacks of some threads and what they work for. New work there
-// has begun between the times in Entered. The goroutine that reads calls it.
+// LookAt makes the next Read, of any depth, read the stacks and the work of some threads. Work that is new there began
+// between the times in Entered. Only the goroutine that calls Read may call it.
 func (r *Reader) LookAt(list []Entered) { r.choice.entered = append(r.choice.entered[:0], list...) }
 
 // takeEntered marks the threads that the current tick must read.

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// plan is what one call reads of the target: the ranges in the order of reading, with the purpose of each part.
-// Making a plan reads nothing, except if ractors count objects after a walk. The results are in the ranges.
+// plan is what one call reads of the target: the ranges in the order of reading, with the purpose of each part. Making
+// a plan reads nothing, except if ractors count objects after a walk. After the call the ranges hold the results.
 type plan struct {
 	ranges []attach.Range
 	parts  []part

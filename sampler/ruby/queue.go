@@ -25,8 +25,8 @@ type queueOutcome uint8
 const (
 	// queueFollowed means that it is known again.
 	queueFollowed queueOutcome = iota
-	// queueMoved means that the result is no queue. It changed during the reading, or earlier and not only at its
-	// ends.
+	// queueMoved means that the nodes that were read do not form a queue. The queue changed while it was read, or
+	// changed in its middle since the last tick.
 	queueMoved
 	// queueLacksThread means that threads have left it and were not read; they are noted as wanted.
 	queueLacksThread
@@ -37,8 +37,7 @@ type queue struct {
 	// members are the threads of the last tick, in order. known is true if they are all of them.
 	members []*thread
 	known   bool
-	// next is the queue that the current tick builds, from its front (lead) and its tail, which is collected from the
-	// end.
+	// next is the queue that the current tick builds, from its front on. tail collects its end, last thread first.
 	next, tail []*thread
 	fetched    int
 }
@@ -49,7 +48,7 @@ type gvlReader struct {
 	list *threadList
 	// rest is the buffer of readRest.
 	rest []*thread
-	// currentEC is the place where 2.5 names the current execution context (ruby_current_execution_context_ptr). It
+	// currentEC is the address where 2.5 names the current execution context (ruby_current_execution_context_ptr). It
 	// is zero on other releases. currentECBuf receives its content.
 	currentEC    attach.Address
 	currentECBuf [8]byte
@@ -114,8 +113,9 @@ func (r *gvlReader) setQueue(rc *ractor, next []*thread, known bool) {
 	q.members, q.next, q.known = next, q.members, known
 }
 
-// followQueue builds queue.next: the queue of the last tick with the changes at its ends, from the threads that this
-// tick has read. It reads a thread that is new at an end. The thread's links prove that it was there.
+// followQueue builds queue.next from the threads that this tick has read. It takes the queue of the last tick and
+// applies the changes at its ends. It reads a thread that is new at an end. The thread's links prove that it was
+// there.
 func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	q := &rc.queue
 	q.fetched = 0
@@ -165,9 +165,9 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
-// followTail goes from the last node inwards to the last member that is in its old place, and returns that place as
-// kept, or -1. It notes new threads in queue.tail. behind is the node of the outermost of them, or the head. ok is
-// false if the queue cannot be followed.
+// followTail walks from the last node toward the front. It stops at the last member that is in its old place, and
+// returns that place as kept, or -1. It appends new threads to queue.tail. behind is the node of the foremost new
+// thread, or the head. ok is false if the queue cannot be followed.
 func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
 	q.tail = q.tail[:0]
@@ -192,8 +192,9 @@ func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int,
 	return -1, behind, true
 }
 
-// followFront goes from the first node inwards to the first member in its old place, and returns that place. It puts
-// the nodes in front of it into queue.next. ok is false if there is no such member, or the queue cannot be followed.
+// followFront walks from the first node toward the end. It stops at the first member in its old place, and returns
+// that place. It puts the nodes in front of it into queue.next. ok is false if there is no such member, or if the
+// queue cannot be followed.
 func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
@@ -240,8 +241,8 @@ func (r *gvlReader) hasLeft(t *thread) bool {
 	return t.met == r.list.ticks || t.readIn == r.list.ticks && !r.queued(t)
 }
 
-// inPlace reports whether a member is in its old place, behind the members before it. It assumes so if the member was
-// not read.
+// inPlace reports whether a member is in its old place, behind the members before it. It returns true if the member
+// was not read.
 func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bool {
 	if t.readIn != r.list.ticks {
 		return true
@@ -250,8 +251,8 @@ func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bo
 	return prev == head || len(before) > 0 && prev == r.queueNode(before[len(before)-1])
 }
 
-// meet notes a thread that is new in its place in the queue, and reads it if this tick has not. It reports whether the
-// thread is in the queue.
+// meet notes a thread that is new at its place in the queue. It reads the thread if this tick has not read it yet. It
+// reports whether the thread is in the queue.
 func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	if t.readIn != r.list.ticks {
 		if t.ractor != rc || rc.queue.fetched >= maxFetched {

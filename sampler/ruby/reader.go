@@ -23,8 +23,8 @@ type Options struct {
 	TIDs func(stored int32) (host int32, ok bool)
 	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
 	InnerPID int32
-	// Whole makes every stack tick read every thread, also those that have taken no part in the scheduling for a
-	// while (see selective.go). It is for stops, whose samples are one instant of all threads.
+	// Whole makes every stack tick read every thread, also the threads that have not been scheduled for a while (see
+	// selective.go). It is for stops of the target, whose samples show all threads at one instant.
 	Whole bool
 	// Values has what threads work for read with paths, arguments and literals (sampler.Work.Values).
 	Values bool
@@ -36,8 +36,9 @@ type Options struct {
 	Frugal bool
 }
 
-// Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. One goroutine uses it. Each of
-// its parts reads a subject and keeps what is known of it from tick to tick. A Reader decides the order of reading.
+// Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. Only one goroutine may use it.
+// Each of its parts reads one subject and keeps what it knows of it from tick to tick. Reader decides the order of
+// reading.
 type Reader struct {
 	*target
 	*scheduling
@@ -64,8 +65,8 @@ type Exports interface {
 	Exported(name string) (attach.Symbol, bool)
 }
 
-// NewReader prepares the reading of a located VM. It interns frames, stacks and threads in dict. Errors name the
-// fields that the layout table lacks.
+// NewReader prepares the reading of a located VM. The Reader interns frames, stacks and threads in dict. Errors name
+// the fields that the layout table lacks.
 func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts Options) (*Reader, error) {
 	o, dec := vm.Places, vm.NewDecoder(dict)
 	tg := &target{pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o, now: opts.Now}
@@ -140,7 +141,7 @@ func newReader(tg *target, opts Options) *Reader {
 }
 
 // Share sets the number of processes that divide the limits on threads, on copies of stacks and on decoded code
-// (sampler.Share). Any goroutine may call it. It applies from the next tick on.
+// (sampler.Share). Any goroutine may call it. The next tick applies it.
 func (r *Reader) Share(n int) { r.sharers.Store(int32(n)) }
 
 // keepShare divides the limits when the number of processes has changed.
@@ -156,11 +157,11 @@ func (r *Reader) keepShare() {
 	r.list.order = nil // the threads are listed again, and with them the stacks counted
 }
 
-// SuspendedFibers searches the heap for fibers to which no thread leads, because they are suspended or were never
+// SuspendedFibers searches the heap for fibers that no thread refers to, because they are suspended or were never
 // resumed. It reads the stacks of the suspended ones. It reads all small objects, so it is for a dump and not for a
-// tick. Call it after a Read. A fiber without references is included until the collector has freed it. An error is
-// ctx's, or about reading the list of the heap's pages. It can also mean that this release's table does not lead to
-// fibers.
+// tick. Call it after a Read. A fiber without references is included until the collector has freed it. An error comes
+// from ctx, or from reading the list of the heap's pages. It can also mean that this release's layout table cannot
+// find fibers.
 func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
@@ -179,6 +180,6 @@ func (r *Reader) Pools(q *sampler.Queues) {
 	}
 }
 
-// FollowFibers goes on reading the fibers that wait, while its allowance lasts, and returns the last whole result, or
-// nil. Call it behind a Read of a stack tick. nowNS is CLOCK_MONOTONIC in ns. What cannot be read is left out.
+// FollowFibers continues to read the waiting fibers, up to its share of time. It returns the last complete result, or
+// nil. Call it after a Read of a stack tick. nowNS is CLOCK_MONOTONIC in ns. Fibers that cannot be read are left out.
 func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers { return r.waiting.follow(nowNS) }

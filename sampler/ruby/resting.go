@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// restingStack is the stack on which a thread waited the last time, kept while it runs. Most threads come back to the
-// same pop of their queue or the same read of their socket. Then one copy of the frames is enough: frames that equal
-// accepted frames byte for byte need no second copy and no decoding. In a busy program many are.
+// restingStack is the stack on which a thread waited the last time, kept while the thread runs. Most threads come back
+// to the same pop of their queue or the same read of their socket. Frames that equal accepted frames byte for byte
+// need no second copy and no decoding.
 type restingStack struct {
 	keptStack
 	// asideIn is the Dictionary's generation in which the stack was put aside. In a later one its ID may be evicted.
@@ -25,8 +25,8 @@ func (r *stackReader) swapResting(s *stackState) {
 }
 
 // probe reports whether one copy of a thread's frames may be enough, because the thread waits in the same place as
-// before. If so, it plans to read that place. (The slots of ZJIT's frames are learned from the frames that were read
-// last, which were others.)
+// before. If so, it plans to read that place. It does not with ZJIT, whose slots were learned from the last frames
+// that were read, and these were others.
 func (r *stackReader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
 		return false
@@ -41,8 +41,8 @@ func (r *stackReader) probe(s *stackState) bool {
 	return true
 }
 
-// unchanged reports whether the frames that end at end equal the kept ones, or the resting ones, which then become
-// the kept ones. live is true if the thread may be executing them.
+// unchanged reports whether the frames that end at end equal the kept frames or the resting frames. Resting frames
+// that match become the kept frames. live is true if the thread may be executing them.
 func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if r.same(s, frames, end, drop, live) {
 		return true

@@ -16,33 +16,33 @@ import (
 // ErrNoScheduler means that the main ractor's scheduler is of a kind that can't be followed from record to record.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
-// mutexSize is the number of bytes of a pthread_mutex_t that are compared. It is all that glibc and musl use, on
-// x86_64 and on aarch64, where glibc's has 8 more bytes without meaning (struct_mutex.h, pthreadtypes-arch.h).
+// mutexSize is the number of bytes of a pthread_mutex_t that are compared. glibc and musl use no more, except for 8
+// bytes without meaning in glibc's on aarch64 (struct_mutex.h, pthreadtypes-arch.h).
 const mutexSize = 40
 
 // Scheduler has the places of the main ractor's scheduler in the process's memory.
 type Scheduler struct {
-	// Before33 is true if it is of Ruby 2.6 to 3.2, which do not name the next thread to get the GVL
-	// (docs/reference/exact.md).
+	// Before33 is true if the scheduler is from Ruby 2.6 to 3.2. These releases do not name the next thread to get the
+	// GVL (docs/reference/exact.md).
 	Before33 bool
-	// Lock is its mutex, Owner its pointer to the thread that owns the GVL, QueueTail the pointer to the last in the
-	// queue.
+	// Lock is the address of the scheduler's mutex. Owner is the address of its pointer to the thread that owns the
+	// GVL. QueueTail is the address of its pointer to the last thread in the queue.
 	Lock, Owner, QueueTail attach.Address
-	// ReadyNode and RunningNode are the places in an rb_thread_t of its nodes in the queue and in the list of running
+	// ReadyNode and RunningNode are the offsets in an rb_thread_t of its nodes in the queue and in the list of running
 	// threads, in bytes. Up to 3.2 there is no such list, and RunningNode is -1.
 	ReadyNode, RunningNode int
 	// ExecutionContext is the distance from a native thread's thread pointer to its pointer to the execution context,
-	// in bytes. ThreadOfEC is the place in the context of the pointer to the rb_thread_t. It is -1 if
+	// in bytes. ThreadOfEC is the offset in the context of the pointer to the rb_thread_t. It is -1 if
 	// ExecutionContext leads to the rb_thread_t itself (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Region, Unblock, Status and Context are places in an rb_thread_t: its region without the GVL, the function that
-	// unblocks it, its status and its execution context.
+	// Region, Unblock, Status and Context are offsets in an rb_thread_t: of its region without the GVL, the function
+	// that unblocks it, its status and its execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
-	// Mutex is the place in an rb_thread_t of the Mutex that it wants to lock. Collector is the address of the word
-	// with the collector's flags. It is zero if it is not known. Collects is the field that is set while the
-	// collector works.
+	// Mutex is the offset in an rb_thread_t of the Mutex that it wants to lock. Collector is the address of the word
+	// with the collector's flags. It is zero if it is not known. Collects is the field that is set while the collector
+	// works.
 	Mutex     int
 	Collector attach.Address
 	Collects  layout.Field
@@ -52,9 +52,9 @@ type Scheduler struct {
 type SchedulerThread struct {
 	Addr attach.Address
 	TID  int32
-	// Owner is true if the scheduler named it as the GVL's owner. Queued is true if it was in the queue, Linked if it
-	// was in the list of running threads. Up to 3.2 Queued is also true for a thread that has given the GVL away after
-	// its time slice and will queue. Up to 3.2 Linked equals Owner.
+	// Owner is true if the scheduler named the thread as the GVL's owner. Queued is true if it was in the queue, and
+	// Linked if it was in the list of running threads. Up to 3.2 Linked equals Owner. Up to 3.2 Queued is also true
+	// for a thread that gave the GVL away after its time slice and is about to queue.
 	Owner, Queued, Linked bool
 }
 
@@ -64,8 +64,8 @@ type scheduling struct {
 	list *threadList
 }
 
-// Scheduler finds the main ractor's scheduler. The goroutine that reads calls it after a Read. The error is
-// ErrNoScheduler if the scheduler cannot be followed, or an error of reading.
+// Scheduler finds the main ractor's scheduler. Only the goroutine that calls Read may call it, after a Read. The error
+// is ErrNoScheduler if the scheduler cannot be followed, or of reading.
 func (r *scheduling) Scheduler() (Scheduler, error) { return r.scheduler(true) }
 
 // UnprobedScheduler is Scheduler for callers that put no breakpoints into the process.
@@ -127,7 +127,7 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	return s, nil
 }
 
-// nativeWords returns, for each native thread, the word to search: the address of its execution context, or of the
+// nativeWords returns the word to search for each native thread. It is the address of its execution context, or of the
 // thread itself if specific is true. Threads that have not begun or cannot be read have none. ok is true if each
 // thread has a native thread of its own.
 func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []ownword.Word, ok bool) {
@@ -153,8 +153,8 @@ func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []ownw
 	return words, true
 }
 
-// isMutex reports whether bytes can be a usual pthread_mutex_t. glibc's has the lock, a count, the holder's id, their
-// number, the kind and, behind two short numbers, no list. musl's has the kind, the lock and its waiters, and zeros.
+// isMutex reports whether bytes can be an ordinary pthread_mutex_t. glibc's has the lock, a count, the holder's tid,
+// the number of users, the kind, and an empty list. musl's has the kind, the lock and its waiters, and zeros.
 func isMutex(b *[mutexSize]byte) bool {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 	for _, x := range b[24:] {
@@ -172,8 +172,8 @@ func isMutex(b *[mutexSize]byte) bool {
 	return glibc || musl
 }
 
-// SchedulerThreads reads the main ractor's threads as they are now. The goroutine that reads calls it after a Read.
-// Threads that have no native thread or cannot be read are left out.
+// SchedulerThreads reads the main ractor's threads as they are now. Only the goroutine that calls Read may call it,
+// after a Read. Threads that have no native thread or cannot be read are left out.
 func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	if len(r.list.ractors) == 0 {
 		return nil, nil
@@ -212,8 +212,7 @@ func (s *Scheduler) Span() (from, to int) {
 	return from, slices.Max(ends)
 }
 
-// Of returns the state of a thread from its rb_thread_t, b, of which the bytes of Span have been read. owner is the
-// thread that owns the GVL.
+// Of returns the state of a thread from the bytes of its rb_thread_t, b, which include Span. owner is the GVL's owner.
 func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Address) SchedulerThread {
 	in := func(node int) bool {
 		next := attach.Address(le64(b[node:]))
@@ -231,9 +230,9 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 	return is
 }
 
-// Listed calls each with the threads that the last Read listed, and their number, unless the caller knows the
-// listing. tid is 0 while a thread has no native one. Listed returns the listing's number, which is not 0. The
-// goroutine that reads calls it.
+// Listed calls each for every thread that the last Read listed. It does nothing if known is the number of the current
+// list. tid is 0 while a thread has no native thread. Listed returns the number of the list, which is never 0. Only
+// the goroutine that calls Read may call it.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
 		return n

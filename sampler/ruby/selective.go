@@ -14,27 +14,26 @@ import (
 // waiting threads in turn, it takes maxStackAgeNS at most.
 
 const (
-	// selectiveAbove is the number of threads from which on lock ticks are selective: below, reading all costs as
-	// little.
+	// selectiveAbove is the number of threads above which lock ticks are selective. With fewer threads, reading all of
+	// them costs as little.
 	selectiveAbove = 16
 	// turnsAbove is the number of threads above which stack ticks read idle threads in turn.
 	turnsAbove = 32
 	// turns is the number of stack ticks in which each of them is read once.
 	turns = 4
-	// maxStackAgeNS bounds the age of what is known of a thread's stack, in ns. At low rates every stack tick reads
-	// all threads.
+	// maxStackAgeNS limits the age of a thread's known stack, in ns. At low rates every stack tick reads all threads.
 	maxStackAgeNS = 50_000_000
 	// hotNS is how long every lock tick reads a thread after it took part in the scheduling, in ns. For warmNS every
-	// stack tick reads it, and every warmTurns-th lock tick.
+	// stack tick reads it, and one of warmTurns lock ticks.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
-	// selectiveGap is the time after the last tick in which the middle of a queue is expected to be the same, in ns.
-	// Behind a thread that computes, a queue stands for 10 or 100 ms. Then it empties and fills within a few, sometimes
-	// with the same ends.
+	// selectiveGap is how long after a tick the middle of a queue is assumed to be unchanged, in ns. Behind a thread
+	// that computes, a queue does not move for 10 or 100 ms. Then it empties and fills within a few ms, sometimes with
+	// the same ends.
 	selectiveGap = 5_000_000
-	// maxSelectiveTries is the number of selective ticks, each with the threads wanted by the one before, before all
-	// threads are read.
+	// maxSelectiveTries is the number of selective readings before a tick reads all threads. Each includes the threads
+	// that the one before lacked.
 	maxSelectiveTries = 3
 )
 
@@ -114,8 +113,8 @@ func (r *selection) peek() {
 	}
 }
 
-// planThreads adds the thread structs to the batch. It adds all of them, or the threads that take part and, in a
-// stack tick, the ones whose turn it is.
+// planThreads adds the thread structs to the batch. It adds all of them, or only the threads that take part in the
+// scheduling. In a selective stack tick it also adds the threads whose turn it is.
 func (r *selection) planThreads(depth sampler.Depth, selective bool) {
 	now := r.now()
 	if depth == sampler.StackTick {
@@ -158,15 +157,14 @@ func (r *selection) dueAt(t *thread, i int, now int64) bool {
 	return t.stack.quiet < quietAfter || t.stack.id == 0 || r.turnOf(t, i, now)
 }
 
-// turnOf reports whether a stack tick reads a thread because it is its turn, or because its state is too old or
-// incomplete.
+// turnOf reports whether a stack tick reads a thread, because it is the thread's turn or because its known state is
+// too old or incomplete.
 func (r *selection) turnOf(t *thread, i int, now int64) bool {
 	return (uint(i)+r.list.turn)%turns == 0 || now-t.stackNS > maxStackAgeNS || t.info.ID == 0 ||
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
 }
 
-// takeQueue builds a ractor's queue from what a tick has read. It reports whether that was enough: every needed
-// thread was read.
+// takeQueue builds a ractor's queue from what a tick has read. It reports whether every thread that it needs was read.
 func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	if r.era == sampler.EraFlag {
 		return true
@@ -198,8 +196,8 @@ func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	return true
 }
 
-// readRest reads a ractor's threads that this tick has not read, if its queue cannot be followed. Their own words
-// show whether they are in it. They are read a little later than the others, but no sample is lost.
+// readRest reads a ractor's threads that this tick has not read, if its queue cannot be followed. Each thread's own
+// words show whether it is in the queue. These threads are read a little later than the others, but no sample is lost.
 func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]
@@ -223,8 +221,8 @@ func (r *gvlReader) readRest(rc *ractor) {
 	}
 }
 
-// selectionIntact checks the parts of the lists that a selective tick has read: the heads, the counts, and the links of
-// the threads. A thread that came or went changes a count or the end of a list.
+// selectionIntact checks the parts of the lists that a selective tick has read: the heads, the counts, and the links
+// of the threads. A thread that came or went has changed a count or the end of a list.
 func (r *threadList) selectionIntact() bool {
 	if !r.ractorsIntact() {
 		return false

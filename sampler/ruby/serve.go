@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	// workShare is the part of the reading time for new requests and jobs: one in workShare. Each takes 40 to 250 µs.
-	// A server with hundreds per second would use up a small budget, and stacks would be read half as often.
+	// workShare limits the reading time that is spent on new requests and jobs to one part in workShare. Each takes 40
+	// to 250 µs. On a server with hundreds per second they would use up a small budget. Then stacks would be read half
+	// as often.
 	workShare = 4
-	// workFloor is the part of all time in which they are searched in any case: one in workFloor, 0.15 % of a CPU,
-	// for all processes that are read at once.
+	// workFloor is the part of all time that may be spent on new requests in any case: one in workFloor (0.15 % of a
+	// CPU), for all processes together.
 	workFloor = 660
 )
 
@@ -26,16 +27,16 @@ const ntPthread = 8
 type workReader struct {
 	*target
 	list *threadList
-	// leads is the buffer of findWork. lookNS and lookSinceNS are the times of the frames of findWork, as in
-	// work.Frames.
+	// leads is the buffer of findWork. lookNS and lookSinceNS are the times at which findWork's frames were read, as
+	// in work.Frames.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
 	// tracer finds the active spans of threads. published is the place where threads publish their spans. It is nil if
 	// they publish none.
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
-	// finder finds what threads work for. With frugal it has a time limit for new requests. workedNS is when it was
-	// last extended.
+	// finder finds the request or job of a thread. If frugal is true, it has a time limit for new requests. workedNS
+	// is when the limit was last extended.
 	finder *work.Finder
 	frugal bool
 	// noRequests is true if the work of threads is not read at all (Options.NoRequests).
@@ -47,7 +48,7 @@ type workReader struct {
 type servingState struct {
 	work work.State
 	span trace.State
-	// outer is what is known of the fibers that have resumed the thread's running one, the latest first. Each fiber
+	// outer has the states of the fibers that have resumed the thread's running fiber, the latest first. Each fiber
 	// has its own entry. Otherwise they would overwrite each other in every tick.
 	outer []*work.State
 	// looks is the number of searches since the thread's stack was read, up to stillLooks.
@@ -131,8 +132,8 @@ func (r *Reader) Copies() work.Copies {
 	return work.Copies{Finder: r.serving.finder, Collector: r.gc, Calls: &r.reads.Calls}
 }
 
-// SetPublished sets the place where threads publish their spans for readers outside. variable is their pointer to a
-// record, keys are the names of attributes by their numbers. Any goroutine may call it.
+// SetPublished sets where threads publish their spans for readers outside the process. variable is the thread-local
+// pointer to a record. keys are the names of attributes, by their numbers. Any goroutine may call it.
 func (r *Reader) SetPublished(variable attach.ThreadLocal, keys []string) {
 	r.serving.published.Store(trace.NewPublished(variable, keys))
 }
@@ -152,8 +153,8 @@ func (r *target) native(t *thread) trace.Native {
 	return trace.Native{At: nt + attach.Address(r.o.NTTID) - ntPthread}
 }
 
-// findWork finds the work of the threads whose stacks this tick has read. The results of the other threads are as old
-// as their stacks. born is waitingFibers.born.
+// findWork finds the requests and jobs of the threads whose stacks this tick has read. The results of the other
+// threads are as old as their stacks. born is waitingFibers.born.
 func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec attach.Address) int64) {
 	if r.noRequests {
 		return
@@ -222,8 +223,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 	}
 }
 
-// findOuterWork finds a thread's work in the stack of a fiber that has resumed the running one, if the running one
-// has none. The stack was just read. links lead to it.
+// findOuterWork finds a thread's request or job in the stack of a fiber that has resumed the running fiber. It does so
+// only if the running fiber has none. The stack was just read. links lead to it.
 func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
 	if r.serving.noRequests || !s.work.Idle() || r.over() {
@@ -235,8 +236,8 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 	}
 }
 
-// maxFiberLooks bounds the searches for a fiber's work. On a full machine ddtop can lose its CPU in a search, and a
-// suspended fiber has no later sample.
+// maxFiberLooks bounds how often the search for a fiber's work is repeated. On a full machine ddtop can lose its CPU
+// during a search, and a suspended fiber has no later sample.
 const maxFiberLooks = 5
 
 // fiberServing finds the work of a waiting fiber whose stack was just read. links lead to it.

@@ -16,7 +16,7 @@ const (
 )
 
 // grow returns memory for n bytes of a thread's stack. It returns b's own memory if that is large enough. If all
-// stacks together take too much memory, fewer frames are read of each from now on.
+// stacks together take too much memory, fewer frames of each stack are read from now on.
 func (r *stackReader) grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

@@ -6,21 +6,21 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// stackKind is the purpose of reading a stack. The kinds differ in where they expect the frames, in how many copies
-// they make, and so in what proves the frames.
+// stackKind is the purpose of reading a stack. It decides where the frames are expected and how many copies are made,
+// and so how the frames are proven.
 type stackKind uint8
 
 const (
-	// stackMoving is for a thread that may run. The plan has copies of the frames, around their last place and
-	// somewhat further in, with the context before each. Last comes the thread's own word for the fiber that it runs.
+	// stackMoving is for a thread that may run. The plan copies the frames around their last place and somewhat
+	// further in, with the context before each copy. Last it reads the thread's own word for the fiber that it runs.
 	stackMoving stackKind = iota
 	// stackStill is for a thread that has stood still. One copy is enough if it equals the kept one.
 	stackStill
-	// stackResting is stackStill for the place where a thread that has just released the GVL waited before. The
-	// context is read again, because this is not the call that read the thread's own words.
+	// stackResting is like stackStill, for a thread that has just released the GVL. It expects the frames where the
+	// thread waited before. It reads the context again, because another call has read the thread's own words.
 	stackResting
-	// stackExact makes copies of exactly the frames of the last context. It is for a stack that is too deep to guess,
-	// or that has outgrown each guess. Its middle is left out beyond the limit.
+	// stackExact copies exactly the frames of the last context. It is for a stack that is too deep to guess, or that
+	// has outgrown each guess. If the stack is above the limit, its middle is left out.
 	stackExact
 	stackKinds
 )
@@ -34,13 +34,13 @@ type stackPlan struct {
 	kind stackKind
 	// area are the frames that are read. It is empty if their place is not known. Then only the context is read.
 	area stackArea
-	// copies is the number of copies of the frames. values is the number of bytes of values, from the stack's low
-	// end.
+	// copies is the number of copies of the frames. values is the number of bytes of the stack's values, counted from
+	// its low end.
 	copies, values int
 	// bare is true if this call already reads the context, next to the thread's struct.
 	bare bool
-	// at is the index of the first range in the plan of the call, or -1. size is the number of ranges. The slots of JIT
-	// frames, before and behind them, do not count.
+	// at is the index of the stack's first range in the plan of the call, or -1. size is the number of its ranges. The
+	// slots of JIT frames, before and after these ranges, are not included.
 	at, size int
 }
 
@@ -54,8 +54,7 @@ func (p *stackPlan) String() string {
 		p.kind, p.copies, p.area.cfp, p.area.inner, p.area.outer, p.values, p.bare)
 }
 
-// decide plans the next reading of a thread's stack, from what is known of it
-// (docs/internals/stacks.md#racing-reads).
+// decide plans how a thread's stack is read next, from what is known of it (docs/internals/stacks.md#racing-reads).
 func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	*p = stackPlan{kind: kind, copies: 1, bare: kind == stackStill && s.ec == t.ecAt && t.ecIn == r.list.ticks}
@@ -98,8 +97,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 }
 
-// valuesTo is the number of bytes of a stack's values to read if its stack pointer is sp. It is zero if they would be
-// too many.
+// valuesTo returns how many bytes of a stack's values to read if its stack pointer is sp. It returns zero if they
+// would be too many.
 func (r *stackReader) valuesTo(s *stackState, sp attach.Address) int {
 	n := int(sp-s.low) + valueSlack
 	if sp < s.low || n > min(maxValues, r.maxDepth*valueBytes) || s.low+attach.Address(n) > s.end {

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
-// Places that are the same on every release from 2.5 to head, and on both machines. They were measured on running
-// processes (docs/internals/stacks.md#control-frames and the following sections).
+// These offsets and sizes are the same on every release from 2.5 to head, and on both machines. They were measured on
+// running processes (docs/internals/stacks.md#control-frames and the following sections).
 const (
 	// rb_control_frame_t and struct zjit_jit_frame
 	frameSP, frameISeq, frameSelf, jitFrameISeq = code.FrameSP, code.FrameISeq, code.FrameSelf, code.JITFrameISeq
@@ -25,15 +25,15 @@ const (
 	stackUnread
 	// stackNone means that the thread has no stack: it has not started, or has ended.
 	stackNone
-	// stackUnseen means that nothing was known of this context, so its frames were not planned. stackGrown means that
-	// they reach further in than planned, stackDeep that they are more than a guess may cover. Now their place is
-	// known.
+	// stackUnseen means that the context is new, so its frames were not planned. stackGrown means that the frames
+	// reach further in than planned. stackDeep means that they are more than a guess may cover. After each of these
+	// their place is known.
 	stackUnseen
 	stackGrown
 	stackDeep
 	// stackFound means that the frames were read.
 	stackFound
-	// stackSame means that the frames equal the kept ones. stackChanged means that they differ, and there is no
+	// stackSame means that the frames equal the kept frames. stackChanged means that they differ, and that there is no
 	// second copy to prove them.
 	stackSame
 	stackChanged
@@ -41,15 +41,15 @@ const (
 	stackSwitched
 	// stackSlotless means that the place of some JIT frames was not known. Now it is.
 	stackSlotless
-	// stackTorn means that the copies agree on no frame, stackPartly that they agree on the outer ones, stackAgreed
-	// that they agree on all.
+	// stackTorn means that the copies agree on no frame. stackPartly means that they agree on the outer frames, and
+	// stackAgreed that they agree on all.
 	stackTorn
 	stackPartly
 	stackAgreed
 )
 
-// window returns the place of an execution context's stack. ok is false if it has none (not started, or ended), or if
-// its numbers cannot be a stack's.
+// window returns the bounds of an execution context's stack. ok is false if it has none (not started, or ended), or if
+// its values cannot be a stack's.
 func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	low = attach.Address(le64(ec[ecVMStack:]))
 	words := le64(ec[ecVMStackSize:])
@@ -100,8 +100,8 @@ func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOut
 	return area, stackFound
 }
 
-// compare finds the proof of the frames: they equal the kept ones, or the copies agree except for the drop innermost
-// frames.
+// compare proves the frames that were read. They must equal the kept frames, or the copies must agree except for the
+// drop innermost frames.
 func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
 	s := &t.stack
 	frames := s.found(area, r.o.Code.FrameSize)
@@ -149,8 +149,8 @@ func (s *stackState) found(area *stackArea, frameSize int) []byte {
 	return all[len(all)-area.size()*frameSize:]
 }
 
-// finishStack takes the results of a planned reading. It returns false if the stack must be read again, unless this
-// is the last reading.
+// finishStack takes the results of a planned reading. It returns false if the stack must be read again. If last is
+// true, it always returns true.
 func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	s := &t.stack
 	s.next = stackMoving
@@ -205,7 +205,7 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 }
 
 // readExact reads a stack whose address is known, in a system call of its own. Such a stack is large. Its size can
-// decide how much of the next stack is read (Reader.grow).
+// reduce how much of the next stack is read (stackReader.grow).
 func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	if !r.planAndRead(&r.exact, t) {
 		if last {
@@ -216,8 +216,8 @@ func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	return r.finishStack(&r.exact, t, running, last)
 }
 
-// planAndRead plans and does an exact reading, and reports whether that worked. With ZJIT it reads twice: the known
-// slots belong to other frames until the first time.
+// planAndRead plans an exact reading, does it, and reports whether that worked. With ZJIT it reads twice, because the
+// known slots belong to other frames at the first reading.
 func (r *stackReader) planAndRead(p *plan, t *thread) bool {
 	reads, s := 1, &t.stack
 	if r.vm.ZJITFrames {

@@ -13,8 +13,8 @@ const (
 	defaultMaxDepth = 2048
 	// maxStackWords refuses a VM stack size that can't be: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// maxReachFrames bounds the additional frames that are read for that. They are also no more than the frames of
-	// the last time.
+	// maxReachFrames bounds the frames that are read beyond the last innermost frame. There are also never more of
+	// them than frames in the last reading.
 	maxReachFrames = 128
 	// frameSlack is the number of frames by which a stack may have grown and still be read at once.
 	frameSlack = 16
@@ -24,8 +24,8 @@ const (
 	maxValues = 64 << 10
 	// maxStackTries bounds the readings of a stack that changes. After them its outer part is taken.
 	maxStackTries = 3
-	// quietAfter is the number of equal readings of a stack after which one copy is read instead of two. It does not
-	// apply to a thread that holds the GVL.
+	// quietAfter is the number of equal readings of a stack after which one copy is read instead of two. A thread that
+	// holds the GVL always needs two.
 	quietAfter = 2
 	// maxFibers bounds the chain of fibers that resumed one another.
 	maxFibers = 64
@@ -35,8 +35,8 @@ const (
 type stackReader struct {
 	*target
 	list *threadList
-	// maxDepth is the number of frames read of a stack, fullDepth its value while there is room. stackBytes is the
-	// memory of all copies of stacks, up to maxStackBytes. Past cutAt maxDepth is halved. shrink is true after that,
+	// maxDepth is the number of frames read of a stack. fullDepth is its value while there is room. stackBytes is the
+	// memory of all copies of stacks, up to maxStackBytes. If it passes cutAt, maxDepth is halved. Then shrink is true
 	// until the larger copies are freed.
 	maxDepth                                    int
 	stackBytes, maxStackBytes, cutAt, fullDepth int
@@ -70,8 +70,8 @@ type keptStack struct {
 	// kept is the accepted content of [cfp, keptEnd). The fields below are what was decoded from it.
 	kept            []byte
 	keptEnd, keptEC attach.Address
-	// proof says how long the decoded stack is valid. Other code can take the place of its code, and names that could
-	// not be read may become readable.
+	// proof says how long the decoded stack is valid. It ends if other code takes the place of its code, or if names
+	// that could not be read become readable.
 	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
@@ -128,8 +128,8 @@ func (s *stackState) noteSP(frames []byte) {
 	}
 }
 
-// decodeStack turns an area's frames without the drop innermost ones, which are not believed, into a StackID. It
-// returns false if they could not be decoded. last is true if the stack is not read again.
+// decodeStack turns an area's frames into a StackID. It leaves out the drop innermost frames, which are not believed.
+// It returns false if the frames could not be decoded. last is true if the stack is not read again.
 func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]

@@ -14,8 +14,8 @@ import (
 const (
 	// maxFiberSlot is the size of the largest slots that are read: a Fiber's object has 40 bytes.
 	maxFiberSlot = 80
-	// maxSuspended bounds the fibers. maxDataTypes bounds the types of objects that are distinguished during the
-	// search.
+	// maxSuspended bounds the fibers that are found. maxDataTypes bounds the types of objects that are distinguished
+	// during the search.
 	maxSuspended = 20_000
 	maxDataTypes = 4096
 )
@@ -23,8 +23,8 @@ const (
 // fiberType is the name of the type of a Fiber's object in cont.c, on all releases.
 const fiberType = "fiber"
 
-// fiberFinder finds the fibers of a process by their objects. A suspended fiber cannot be found otherwise, because
-// threads, schedulers and programs have no common list of fibers.
+// fiberFinder finds the fibers of a process by searching its heap for their objects. There is no other way to find a
+// suspended fiber, because threads, schedulers and programs have no common list of fibers.
 type fiberFinder struct {
 	*target
 	fiberPlaces
@@ -87,8 +87,8 @@ func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
 	return out, nil
 }
 
-// thread notes the active fibers of a thread. It also notes the thread's first fiber, which has no object until the
-// program asks for it.
+// thread notes the active fibers of a thread. It also notes the thread's first fiber, which has no Ruby object until
+// the program asks for it.
 func (f *fiberFinder) thread(t *thread) {
 	if t.stack.ec == 0 {
 		return

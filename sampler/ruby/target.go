@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// target is the process being read, with everything that all parts of a Reader need: its VM, and the call and the
-// time of the current tick.
+// target is the process being read, with everything that all parts of a Reader need: its VM, and the planned call and
+// the time of the current tick.
 type target struct {
 	pid    int
 	vm     *VM
@@ -76,8 +76,8 @@ func (r *target) firstFiber(t *thread) attach.Address {
 	return attach.Address(le64(t.buf[r.o.ThRootFiber:]))
 }
 
-// activeFibers returns the fiber that runs on a context, and the fibers that have resumed it, outward. whole is false
-// if one of them could not be read, or if there are more than maxFibers.
+// activeFibers returns the fiber that runs on an execution context, and the fibers that have resumed it, outward.
+// whole is false if one of them could not be read, or if there are more than maxFibers.
 func (r *target) activeFibers(context attach.Address) (fibers []attach.Address, whole bool) {
 	for fiber := r.fiberOf(context); fiber != 0; {
 		if fibers = append(fibers, fiber); len(fibers) > maxFibers {

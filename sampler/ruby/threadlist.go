@@ -15,26 +15,26 @@ const (
 	// maxThreads bounds the threads that are followed in one process, in all its ractors together. A longer list
 	// counts as a failed read.
 	maxThreads = 20000
-	// maxRactors bounds the ractors that are followed in one process. They are the oldest ones, the main one
-	// included. A longer list counts as a failed read.
+	// maxRactors bounds the ractors that are followed in one process. The main ractor and the oldest others are
+	// followed. A longer list counts as a failed read.
 	maxRactors = 4096
-	// maxSegment and maxGap, in bytes, say when structs that lie close together are read as one range: a range costs
-	// about 0.35 µs, as much as copying 2 KiB that no cache holds.
+	// maxSegment and maxGap limit the length and the gaps of structs that are read as one range, in bytes. A further
+	// range costs about 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
-	// fewPieces is the part of the threads, one in fewPieces, below which a tick sorts the structs it reads instead
-	// of going through all structs.
+	// fewPieces decides how the structs of a tick are put in order. If a tick reads fewer than one in fewPieces of the
+	// threads, it sorts the structs that it reads. Otherwise it goes through all structs in their order.
 	fewPieces = 8
 )
 
-// ErrListTorn means that the list of threads or ractors changed whenever it was walked: a failed tick, the next one may
-// do.
+// ErrListTorn means that the list of threads or ractors changed during each walk. The tick has failed, but the next
+// one may succeed.
 var ErrListTorn = errors.New("the list of threads changed while it was read")
 
 var errNotMapped = errors.New("not mapped")
 
-// walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, readNumber the calls of
-// Read. One Read may need several walks and reads of memory.
+// walkNumber counts the walks over the lists of threads. tickNumber counts the reads of memory. readNumber counts the
+// calls of Read. One Read may need several walks and reads of memory.
 type (
 	walkNumber uint64
 	tickNumber uint64
@@ -58,8 +58,8 @@ type threadList struct {
 
 	// pieces are the structs of all threads, by their addresses.
 	pieces []piece
-	// open is the first piece of the current range in addPieces, openUntil the end of that range. few are the pieces
-	// of a tick that reads few.
+	// open is the first piece of addPieces's current range, and openUntil the end of this range. few are the pieces of
+	// a tick that reads few threads.
 	open      *piece
 	openUntil int
 	few       []int
@@ -103,8 +103,8 @@ type thread struct {
 	id     sampler.ThreadID
 	ractor *ractor
 	buf    []byte // thSpan bytes of rb_thread_t, within a segment
-	// ecBuf are the first words of the execution context at ecAt, within a segment as well: it was the thread's at the
-	// last walk. They were read in the tick ecIn.
+	// ecBuf has the first words of the thread's execution context, whose address was ecAt at the last walk. ecBuf is
+	// part of a segment. ecIn is the tick in which it was read.
 	ecAt  attach.Address
 	ecBuf []byte
 	ecIn  tickNumber
@@ -128,16 +128,15 @@ type thread struct {
 	// met is the tick in which followQueue met it in a new place. wanted is the number of the Read that must read it.
 	met    tickNumber
 	wanted readNumber
-	// readIn is the tick in which buf was read last. Until hotUntil and warmUntil the thread counts as taking part in
-	// the scheduling, in ns.
+	// readIn is the last tick in which buf was read. Until hotUntil and warmUntil (ns) the thread counts as scheduled.
 	readIn              tickNumber
 	hotUntil, warmUntil int64
 	// movedNS is when the thread was last seen to hold the GVL or to enter the queue, in ns.
 	movedNS int64
 	// stackNS is when a stack tick last read the stack, in ns.
 	stackNS int64
-	// lookNS is when the stack was last read, in ns. still is true if the current tick leaves it out, because the
-	// thread has had no CPU since.
+	// lookNS is when the stack was last read, in ns. still is true if the current tick leaves the stack out, because
+	// the thread has had no CPU since.
 	lookNS int64
 	still  bool
 	// entered is the zero value unless the current tick must read the thread.
@@ -156,14 +155,14 @@ type piece struct {
 	addr attach.Address
 	t    *thread
 	ec   bool
-	// buf, from off on, is the buffer of the segment: of the structs that lie so close together that one range can
-	// cover them.
+	// buf, from off on, is the part of the segment's buffer for structs that are close enough for one range.
 	buf       []byte
 	off, size int
 }
 
 // walkVM rebuilds the list of ractors and threads. It runs at the start and whenever a tick sees that the lists have
-// changed. If they change during the walk, whole is false. The known list then only grows by the new threads.
+// changed. If they change during the walk, whole is false. Then the new threads are added to the known list, and none
+// is removed.
 func (r *threadList) walkVM() (whole bool, err error) {
 	r.walks++
 	var ractors []*ractor
@@ -246,7 +245,7 @@ func (r *threadList) listHead(rc *ractor) attach.Address {
 	return rc.addr + attach.Address(r.o.RactorSet)
 }
 
-// walkThreads follows a ractor's circular list, up to a number of threads. It checks each link backwards, and that
+// walkThreads follows a ractor's circular list, up to limit threads. It checks each link backwards, and checks that
 // each thread belongs to the VM. whole is false if the list changed meanwhile, or could not be read.
 func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole bool, err error) {
 	head := r.listHead(rc)
@@ -285,9 +284,9 @@ func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole b
 	return list, true, nil
 }
 
-// threadAt returns the known thread at an address, if it still is that thread, or a new one. Addresses, Thread objects
-// and tids are all used again (docs/internals/threads.md#a-thread-has-no-lasting-identity). A thread is the same while
-// it stays in the list with the same Thread object.
+// threadAt returns the known thread at an address if it is still the same thread, or else a new one. Ruby reuses
+// addresses, Thread objects and tids (docs/internals/threads.md#a-thread-has-no-lasting-identity). A thread is the
+// same while it stays in the list with the same Thread object.
 func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
 	self := le64(buf[r.o.ThSelf:])
 	if t, ok := r.threads[addr]; ok && t.self == self && t.ractor.id == rc.id {
@@ -300,7 +299,7 @@ func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thre
 	return &thread{addr: addr, id: r.lastID, ractor: rc, self: self, seq: r.walks, ecAt: attach.Address(le64(buf[r.o.ThEC:]))}
 }
 
-// adopt makes a complete walk the current state. It numbers new threads, releases the ones that are gone, and lays
+// adopt makes a complete walk the current list. It numbers new threads, drops the threads that have ended, and lays
 // out segments.
 func (r *threadList) adopt(ractors []*ractor, all []*thread) {
 	for addr, t := range r.threads {
@@ -344,8 +343,7 @@ func (r *threadList) mainThread() attach.Address {
 	return attach.Address(main)
 }
 
-// layoutSegments gives structs that are close together a common buffer, so that neighbours can be read as one range
-// (see addPieces).
+// layoutSegments gives structs that are close together one buffer, so that one range can read them (see addPieces).
 func (r *threadList) layoutSegments() {
 	r.pieces = r.pieces[:0]
 	for _, t := range r.order {
@@ -381,8 +379,9 @@ func (r *threadList) layoutSegments() {
 	}
 }
 
-// addPieces adds the structs of the threads that this tick reads to the batch, and their execution contexts if ecs is
-// true. Structs with a small gap between them become one range, if copying the gap is cheaper than a second range.
+// addPieces adds to the batch the structs of the threads that this tick reads. If ecs is true, it also adds their
+// execution contexts. Structs with a small gap between them become one range, if copying the gap is cheaper than a
+// second range.
 func (r *threadList) addPieces(ecs bool) {
 	r.open, r.openUntil = nil, 0
 	if len(r.read) < len(r.order)/fewPieces {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxListTries is how often a changing list of threads is walked again before a tick is given up
+// maxListTries is how often a changing list of threads is walked before the tick fails
 // (docs/internals/threads.md#lists-of-threads).
 const maxListTries = 6
 
@@ -24,16 +24,15 @@ const (
 	tickRead tickOutcome = iota
 	// tickTorn means that the lists of ractors and threads have changed and must be walked again.
 	tickTorn
-	// tickLacksThread means that a selective tick has not read a thread that takes part in the scheduling, or just
-	// did. The thread is noted as wanted.
+	// tickLacksThread means that a selective tick lacks a thread that is scheduled. The next reading includes it.
 	tickLacksThread
 	// tickHeldUp means that a selective tick was delayed so long that all threads must be read.
 	tickHeldUp
 )
 
-// Read takes one sample. It reuses the slices of s. An error is attach.ErrGone if the target is gone, or the
-// kernel's. It is ErrListTorn if threads came and went too fast for a consistent list. Then the tick has failed, but
-// the next one may succeed. After an error s is not valid.
+// Read takes one sample. It reuses the slices of s. The error is attach.ErrGone if the target has ended, or an error
+// of the kernel. It is ErrListTorn if threads came and went too fast for a consistent list. Then the tick has failed,
+// but the next one may succeed. After an error s is not valid.
 func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	r.keepShare()
 	r.stacks.boundStacks()
@@ -104,9 +103,9 @@ func (r *Reader) failed(err error) error {
 	return fmt.Errorf("sampling process %d: %w", r.pid, err)
 }
 
-// snapshot does the one call of a tick, and further ones for stacks that changed or were not expected. A selective one
-// reads only the threads that take part in the scheduling and some others. It gives up if another thread turns up that
-// must be read.
+// snapshot makes the one call of a tick, and further calls for stacks that changed or were not expected. A selective
+// snapshot reads only the threads that take part in the scheduling and some others. It gives up if it meets another
+// thread that must be read.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
 	t0 := r.now()
@@ -132,8 +131,8 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	return tickRead, nil
 }
 
-// planTick plans the call of a tick. Only this code decides what is read: needs chooses the threads, and
-// stackPlan.decide the way to read each stack.
+// planTick plans the call of a tick. It alone decides what is read. needs chooses the threads, stackPlan.decide how to
+// read a stack.
 func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	r.list.ticks++
 	r.plan.reset()
@@ -201,8 +200,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	}
 }
 
-// countBefore and countAfter plan the collector's counters before and behind the memory that is charged with the
-// objects allocated in between.
+// countBefore and countAfter add the collector's counters to the plan, before and after a thread's frames. The objects
+// allocated in between are charged to these frames.
 func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
@@ -213,8 +212,8 @@ func (r *collector) countAfter() {
 	r.plan.ranges = r.gc.PlanAfter(r.plan.ranges)
 }
 
-// interpret takes from what a tick has read all but the stacks: lists, owners, queues, holders of Mutexes, the
-// collector. It reads nothing but threads that turn up in a queue (meet, readRest).
+// interpret evaluates what a tick has read, except the stacks: lists, owners, queues, holders of Mutexes, the
+// collector. It reads memory only for threads that it finds in a queue (meet, readRest).
 func (r *Reader) interpret(s *sampler.Sample, nowNS int64, selective bool) tickOutcome {
 	if r.plan.failed(0, r.plan.needed) || selective && !r.list.selectionIntact() || !selective && !r.list.listIntact() {
 		return tickTorn
@@ -274,8 +273,8 @@ func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 	rc.owners[1] = find(le64(rc.end[:]), attach.Address(le64(rc.end2[:])))
 }
 
-// finishStacks takes the results of the planned stacks. It reads stacks again if they changed, were not planned but
-// are wanted, or belong to another fiber now.
+// finishStacks takes the results of the planned stacks. It reads a stack again if it changed, was not planned but is
+// needed, or now belongs to another fiber.
 func (r *Reader) finishStacks(depth sampler.Depth) {
 	r.retry = r.retry[:0]
 	released, tries := 0, maxStackTries
@@ -392,8 +391,8 @@ func (r *target) active(t *thread) bool {
 		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
-// RecheckOwner reads a ractor's owner once more and reports whether it still is the thread that the sample named. If it
-// is, the kernel's answer in between is about an owner. The state stalled needs this.
+// RecheckOwner reads a ractor's owner once more and reports whether it still is the thread that the sample named. If
+// it is, the kernel's answer in between is about a holder of the GVL. The state stalled needs this proof.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.list.ractors {
 		if rc.id != ractor {

@@ -12,11 +12,11 @@ import (
 
 // Named limits of following the fibers that wait, for all processes that are read at once.
 const (
-	// waitingShare is the part of all time for reading known fibers: one in waitingShare. searchShare is the part for
-	// searching the heap for more, and idleShare that part while no fiber is known.
+	// waitingShare limits the time for reading known fibers to one part in waitingShare of all time. searchShare does
+	// so for searching the heap for more fibers, and idleShare for this search while no fiber is known.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
-	// unsignedShare is idleShare while no thread has been seen to switch fibers. Then it is not known whether
-	// anything leads to a fiber.
+	// unsignedShare takes the place of idleShare while no thread has been seen to switch fibers. Then there may be no
+	// fiber to find.
 	unsignedShare = 60_000
 	// waitingSavings bounds the time that is saved up, in ns, so that fibers show soon after the attach.
 	waitingSavings = int64(40e6)
@@ -24,7 +24,7 @@ const (
 	waitingSlice = int64(1_500_000)
 	// maxStepNS bounds the counted cost of a step, in ns. A longer step had no CPU.
 	maxStepNS = int64(3e6)
-	// waitingEveryNS and searchEveryNS are the least intervals between two readings of known fibers and between two
+	// waitingEveryNS and searchEveryNS are the shortest intervals between two readings of known fibers and between two
 	// searches of the heap, in ns.
 	waitingEveryNS, searchEveryNS = int64(50e6), int64(250e6)
 	// maxWaiting bounds the fibers that are followed, waitingBytes the memory kept for their stacks.
@@ -32,16 +32,16 @@ const (
 	waitingBytes = 16 << 20
 	// waitingBatch is the number of fibers read in a call, searchBatch the number of pages of the heap.
 	waitingBatch, searchBatch = 16, 8
-	// maxHotPages bounds the pages with fibers, which are searched first. hotBatch of them are searched before each
-	// round.
+	// maxHotPages bounds the hot pages: heap pages in which fibers were found, and which are searched first. Before
+	// each round, hotBatch of them are searched.
 	maxHotPages, hotBatch = 64, 16
 	// maxFilling bounds the pages that were being filled since the last round. They are searched before the next one.
 	maxFilling = 48
-	// maxScans bounds the pages with a remembered search time, in each process. scanShift is the logarithm of the
-	// smallest page's size.
+	// maxScans bounds the pages for which the time of the last search is kept, in each process. scanShift is the
+	// base-2 logarithm of the smallest page's size.
 	maxScans, scanShift = 1 << 13, 14
-	// maxRootTasks bounds the requests of threads that are remembered, to know them again in a fiber that they have
-	// left behind.
+	// maxRootTasks bounds the requests of threads that are remembered, to identify a request that a thread has left to
+	// a fiber.
 	maxRootTasks = 4096
 	// maxBirthNS bounds the time between two samples of a fiber that a request's begin may lie in, in ns.
 	maxBirthNS = int64(1e9)
@@ -60,8 +60,8 @@ func (a *allowance) earn(nowNS, share int64) {
 	a.atNS = nowNS
 }
 
-// waitingFibers follows the fibers of a process that wait. A round reads all of them, over as many ticks as the
-// allowance needs, and publishes one result.
+// waitingFibers follows the waiting fibers of a process. A round reads all of them. It takes as many ticks as its
+// share of time needs, and publishes one result.
 type waitingFibers struct {
 	*target
 	list    *threadList
@@ -85,10 +85,10 @@ type waitingFibers struct {
 	sign     fiberSign
 
 	look, search allowance
-	// looking is true during a round. The round began at beganNS in generation, has fill pages of filling to search,
-	// has searched hot pages up to hotAt, and is at order[at]. It ends at order[until], which is -1 until it comes to
-	// them. Fibers met meanwhile wait for the next round, because under load a round that included them would never
-	// end.
+	// looking is true during a round. The round began at beganNS in generation. It has fill pages of filling left to
+	// search, has searched hot pages up to hotAt, and is at order[at]. It ends at order[until], which is -1 until the
+	// round reaches the list. Fibers found meanwhile wait for the next round, which would otherwise never begin under
+	// load.
 	looking    bool
 	beganNS    int64
 	generation sampler.Generation
@@ -278,8 +278,8 @@ func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 
 func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 
-// born returns a time at which the context of a thread's fiber served none of the thread's new work, as in
-// work.Frames. It is zero if no such time is known.
+// born returns a time at which the context of a thread's fiber did not yet serve any new work of the thread, as in
+// work.Frames. It is zero if not known.
 func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	addr, root := w.fiberOf(ec), w.firstFiber(t)
 	if w.finder == nil || root == 0 || addr == root {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// lookAt reads at most waitingBatch fibers, in one call for the fibers in their old places. sinceNS is a time before
-// any of them was read.
+// lookAt reads at most waitingBatch fibers. One call reads those that are still in their old places. sinceNS is a time
+// before any of them was read.
 func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 	p := &w.plan
 	p.reset()
@@ -97,8 +97,8 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	w.serve(f, sinceNS)
 }
 
-// isOf reports whether the object that a fiber's struct names still is that fiber's. Freed memory keeps its content
-// for a while.
+// isOf reports whether an object still belongs to the fiber whose struct names it. Freed memory keeps its content for
+// a while.
 func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	objects := &w.o.Objects
 	_, ok := objects.DataType(object)
@@ -112,8 +112,8 @@ func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool 
 	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
 
-// active reports whether its thread runs the fiber, or the fiber has resumed the running one. It returns true if this
-// is not known.
+// active reports whether thread t runs the fiber at addr, or whether this fiber has resumed the one that t runs. It
+// returns true if this is not known.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	if !ok {
@@ -123,8 +123,8 @@ func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	return !whole || slices.Contains(fibers, addr)
 }
 
-// readStack reads and decodes the stack of a waiting fiber. It reads it twice in one call, with the fiber's head
-// before and behind. It returns false if the stack could not be read, or the fiber runs again.
+// readStack reads and decodes the stack of a waiting fiber. One call reads the stack twice, with the fiber's head
+// before and after. readStack returns false if the stack could not be read, or if the fiber runs again.
 func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	w.keep(f, nil)
 	end := attach.Address(h.low) + attach.Address(h.size)*8

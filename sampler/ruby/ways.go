@@ -4,12 +4,12 @@ package ruby
 type way int
 
 const (
-	// waySeen means that nothing was known of an execution context, wayGrown that a stack reached further in than it
-	// was read. Both need another reading, whose way counts too.
+	// waySeen means that the execution context was new. wayGrown means that the stack reached further in than was
+	// read. Both need another reading, whose way is counted too.
 	waySeen way = iota
 	wayGrown
-	// wayOnce means one copy that equals the kept stack. wayResting means that it equals the stack with which the
-	// thread waited before. waySame means that the first of several copies equals the kept stack.
+	// wayOnce means one copy that equals the kept stack. wayResting means one copy that equals the stack with which
+	// the thread waited before. waySame means several copies, of which the first equals the kept stack.
 	wayOnce
 	wayResting
 	waySame

@@ -92,8 +92,8 @@ func (f *Figures) Load(r *store.Reading, fromNS, toNS int64) {
 	f.WaitLengths, f.Waits = r.Waits.Lengths(fromNS, toNS, open)
 }
 
-// Busiest returns the share of a time for which the GVL was held, and that share by columns: of the ractor whose GVL
-// was held most.
+// Busiest returns the share of a time for which the GVL was held, and this share by columns. If there are several
+// ractors, it takes the one whose GVL was held most.
 func Busiest(r *store.Reading, fromNS, toNS int64, columns int) (most float64, spark []float64) {
 	for _, id := range r.Timeline.Ractors() {
 		cells := r.Timeline.Owners(id, fromNS, toNS, columns)
@@ -147,8 +147,8 @@ func (f *Figures) loadMarks(r *store.Reading, fromNS, toNS int64) {
 // Enough reports whether a kind of figure has its least quality.
 func (f *Figures) Enough(kind sampler.Figure) bool { return f.lacks[kind] == "" }
 
-// Why returns the reason why figures of some kinds are not shown: – and the reason of the first of them. It is empty if
-// all have their least quality.
+// Why returns "–" and the reason why figures of some kinds are not shown. It is the reason of the first such kind. It
+// is empty if all have their least quality.
 func (f *Figures) Why(kinds ...sampler.Figure) string {
 	for _, kind := range kinds {
 		if why := f.lacks[kind]; why != "" {
@@ -217,8 +217,8 @@ func (f *Figures) slower(p *sampler.Process) string {
 	return ""
 }
 
-// ReadsHelp says what happened to reads, in the help: what was corrected by reading again is not a loss, and stays out
-// of the header.
+// ReadsHelp returns the help's lines about failed reads. Reads that were corrected by a second one are not a loss, so
+// the header leaves them out.
 func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 	n := func(v uint64) string { return units.Count(int64(v)) }
 	r := &f.reads
@@ -252,8 +252,8 @@ func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 	return keys
 }
 
-// Halt is something that holds all threads of a process from outside. Its finding leads the others: no rule looks at
-// the process then, and all of its threads seem to wait for what they did last.
+// Halt is something that stops all threads of a process from outside. Its finding comes first, because no rule is
+// evaluated then, and all threads seem to wait for what they did last.
 type Halt struct {
 	Word    string
 	Finding findings.Finding

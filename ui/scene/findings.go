@@ -77,14 +77,14 @@ const (
 	noFindings = "no findings: nothing stands out in the last 10 s"
 	// noneNow is the first line if only the past has findings.
 	noneNow = "no findings now"
-	// FiguresOf stands beside the first finding, from figuresOfWidth columns on: the pictures below it are of longer
-	// time spans.
+	// FiguresOf is the text beside the first finding, on screens of at least FiguresOfWidth columns. It is needed
+	// because the pictures below cover longer time spans.
 	FiguresOf      = "last 10 s"
 	FiguresOfWidth = 100
 )
 
-// NothingFound returns the text for no finding. While memory is not watched for long enough, the text leaves memory's
-// growth out.
+// NothingFound returns the text for the case that there is no finding. If memory was not watched for long enough, the
+// text does not claim that memory does not grow.
 func (f *Findings) NothingFound() (mark, text string) {
 	switch {
 	case f.Below != "":

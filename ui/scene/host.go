@@ -11,8 +11,8 @@ import (
 // Member is one of several processes.
 type Member struct {
 	Store *store.Store
-	// Number is its place in the order of joining, from 1 on. path are the numbers of the processes it descends from,
-	// the outermost first, and its own: the order in which a tree is read.
+	// Number is the process's place in the order of joining, from 1 on. path has the numbers of its ancestors, the
+	// outermost first, and its own. Sorted by path, processes are in the order of a tree.
 	Number int
 	Parent int // PID; zero if not known
 	Path   []int
@@ -36,12 +36,12 @@ const (
 	PageProcesses PageID = "processes" // absent if there is one process
 )
 
-// Offers says which of the views that not every process has are there. There is a view of processes if there are
-// several, and a view of requests once a request or a job was seen.
+// Offers says which optional views exist. There is a view of processes if there are several, and a view of requests
+// once a request or a job was seen.
 type Offers struct{ Processes, Requests bool }
 
-// Host is the screen that a page is on. Keys and clicks of a page change the page itself, the scene, and what the Host
-// does for it.
+// Host is the screen on which a page is shown. A page's keys and clicks change the page itself and the scene. For
+// everything else they call the Host.
 type Host interface {
 	Showing() *Scene
 	Store() *store.Store
@@ -51,8 +51,8 @@ type Host interface {
 	Draw()
 	// Open shows another page.
 	Open(id PageID) tea.Cmd
-	// Leave remembers what is on the screen. It returns what to call when another page is shown: esc leads back from
-	// there.
+	// Leave remembers what is on the screen, so that esc can return to it. The caller calls the returned function when
+	// another page is shown.
 	Leave() (arrived func())
 	// GoToFinding shows what a finding is about. ShowFindings lists all findings.
 	GoToFinding(id FindingID) tea.Cmd
@@ -101,13 +101,13 @@ func (l *Message) Fail(text string, paths ...string) {
 
 func (l *Message) Clear() { *l = Message{} }
 
-// Binding is one key of a view: the same value makes the key work, names it in the footer and explains it in the help,
-// so the three can't disagree.
+// Binding is one key of a view. The same value makes the key work, names it in the footer and explains it in the help,
+// so the three always agree.
 type Binding struct {
 	// Keys are what tea.KeyPressMsg.String gives.
 	Keys []string
-	// Show is how the keys are written for people. Short has the one or two words of the footer. If it is empty, the
-	// footer does not have the keys. Help is the line of the help overlay.
+	// Show is how the keys are written for people. Short has one or two words for the footer. If it is empty, the
+	// footer leaves the keys out. Help is the line of the help overlay.
 	Show, Short, Help string
 	// Footer is how the footer writes the keys together with others. If it is empty, the footer writes Show.
 	Footer string
@@ -136,8 +136,8 @@ func (k *KeyMap) Find(key string) *Binding {
 	return nil
 }
 
-// OfFirst returns the bindings of key maps without those whose key an earlier map has: what is shown of keys is what
-// they do.
+// OfFirst returns the key maps without the bindings whose key an earlier map has, because the earlier map gets the
+// key.
 func OfFirst(maps []*KeyMap) []KeyMap {
 	taken := make(map[string]bool)
 	out := make([]KeyMap, len(maps))
@@ -181,8 +181,8 @@ func (sc *Scene) DrawDrag(a canvas.Area) {
 	a.Sub(from, 0, to-from+1, a.H).Restyle(func(s canvas.Style) canvas.Style { return canvas.Style{FG: s.FG, Attr: s.Attr ^ canvas.Reverse} })
 }
 
-// Zone is a part of the picture that a click does something in. What draws it says so while it draws, so that picture
-// and clicks can't disagree.
+// Zone is a part of the picture that can be clicked. The code that draws a part adds its Zone, so picture and clicks
+// always agree.
 type Zone struct {
 	At    canvas.Area
 	Press func(h Host, x, y int) tea.Cmd

@@ -14,8 +14,8 @@ type Opened struct {
 	Number sampler.WorkNumber
 	Thread sampler.ThreadID
 	name   string
-	// fromNS is when it began or was first seen, seenNS when it was in progress last. lasted is its length in words, if
-	// its end was seen.
+	// fromNS is when the request began or was first seen. seenNS is when it was last in progress. lasted is its length
+	// in words, if its end was seen.
 	fromNS, seenNS int64
 	lasted         string
 }
@@ -37,8 +37,8 @@ func (o *Opened) Load(sc *Scene) {
 	}
 }
 
-// Text says what has become of the request, on the page of a thread. It is empty if another thread is shown, or if the
-// thread works for the request at the moment shown.
+// Text describes what happened to the request, on the page of a thread. It is empty if another thread is shown, or if
+// the thread works for the request at the moment shown.
 func (o *Opened) Text(sc *Scene, thread sampler.ThreadID) string {
 	if o.Number == 0 || thread != o.Thread || sc.AtNS < o.fromNS {
 		return ""

@@ -67,8 +67,8 @@ const (
 type Options struct {
 	// Source is the process or recording to show. Run runs it and does not close it.
 	Source sampler.Source
-	// Group, if set, is shown instead of Source: several processes, each with its Source. Run follows it and does not
-	// close it.
+	// Group is shown instead of Source if it is not nil: several processes, each with its Source. Run follows it and
+	// does not close it.
 	Group sampler.Group
 	// Window is the time span on the screen, by default DefaultWindow. History is how much of the past is kept, by
 	// default DefaultHistory, and at least Window. Repaint is the time between two pictures, by default

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Scene is the input of a picture: the data of the last refresh, the shown time span, and the appearance of the screen.
-// Views use it to load, to draw and to describe. They do not change it, except for adding zones while they draw. The
-// Model handles the changes of keys and clicks.
+// Scene is the input of a picture: the data of the last refresh, the shown time span, and the appearance of the
+// screen. Views read it to load, to draw and to describe. They only change its zones, while they draw. The Model makes
+// the changes for keys and clicks.
 type Scene struct {
 	Span
 	style.Colors
@@ -22,8 +22,8 @@ type Scene struct {
 	Now    func() time.Time
 	Offers Offers
 	Page   PageID
-	// ThreadFrom is the page that the page of one thread was opened from, focus the part of the live view that has the
-	// keys.
+	// ThreadFrom is the page from which the page of one thread was opened. Focus is the part of the live view that
+	// receives the keys.
 	ThreadFrom PageID
 	Focus      Focus
 	// Opened is the request whose thread is shown.
@@ -41,8 +41,8 @@ type Scene struct {
 	Exact  sampler.ExactStatus // zero where exact mode is not possible
 	// Switches is zero where thread switches cannot be followed.
 	Switches sampler.SwitchStatus
-	// States and moment are what every thread did at HeldNS, and the sample that says so: AtNS, unless the history does
-	// not reach there.
+	// States is the state of every thread at HeldNS, and Moment the sample that has it. HeldNS is AtNS, unless the
+	// history does not reach AtNS.
 	States []gvl.ThreadState
 	Moment *sampler.Sample
 	HeldNS int64
@@ -73,8 +73,8 @@ type FlameRange struct {
 	Frozen         bool
 }
 
-// WeightsStale reports whether the flamegraph needs new weights: at another time or time span, and while live
-// only every now and then, since what it shows covers many seconds, though not at first.
+// WeightsStale reports whether the flamegraph needs new weights. It does if the time or the time span has changed. A
+// live flamegraph covers many seconds, so it gets new weights only from time to time, but more often at first.
 func (sc *Scene) WeightsStale() bool {
 	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
 	of := sc.WeightsOf
@@ -84,9 +84,9 @@ func (sc *Scene) WeightsStale() bool {
 	return sc.AtNS-of.AtNS >= min(max(leastNS, min(secondNS, sc.WindowNS/30), sc.WindowNS/parts), (sc.AtNS-sc.OldestNS)/2)
 }
 
-// Axis returns how many cells the time axis has and the time span that it covers. A cell is a whole number of kept
-// columns, so the picture moves by whole cells and does not shimmer. There are as many cells as come nearest to the
-// window and fit the terminal's columns.
+// Axis returns the number of cells of the time axis and the time span that it covers. A cell is a whole number of kept
+// columns, so the picture moves by whole cells and does not shimmer. The number of cells is chosen so that the span is
+// close to the window and the cells fit the terminal's columns.
 func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 	cols = max(cols, 1)
 	each := max((windowNS+int64(cols)*columnNS-1)/(int64(cols)*columnNS), 1) * columnNS
@@ -95,15 +95,15 @@ func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 }
 
 const (
-	// shiftNS is how long the time axis of a live picture stands at least before it moves on: a move repaints nearly
-	// every cell of the timeline, which makes most of the bytes to the terminal, and unrest.
+	// shiftNS is the shortest time between two moves of a live time axis, in ns. A move repaints nearly every cell of
+	// the timeline. It makes most of the bytes to the terminal, and is unpleasant to watch.
 	shiftNS = int64(500e6)
 	// shiftShare: a move is at most one in so many of the cells.
 	shiftShare = 20
 )
 
-// TimeWindow returns the edges of the time axis, which ends with the moment that is shown. If the cells of a live
-// picture are short, the axis has whole cells alone and moves by several of them. Between two moves it stands still.
+// TimeWindow returns the two ends of the time axis. It ends at the moment that is shown. If the cells of a live
+// picture are short, it moves by several whole cells at a time, and does not change in between.
 func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
 	fromNS, toNS = tl.Window(sc.AtNS, spanNS, cells)
 	if sc.Frozen || sc.Source.Done {
@@ -195,8 +195,8 @@ type Demand struct {
 	Timeline bool
 }
 
-// findingRows is the height of the findings. It does not follow the text's length: the screen must not jump when a
-// finding comes or goes.
+// findingRows is the height of the findings. It does not depend on the length of their text, so that the screen does
+// not jump when a finding comes or goes.
 func findingRows(w, h int) int {
 	switch {
 	case h >= 46:

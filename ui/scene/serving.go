@@ -49,8 +49,8 @@ type Served struct {
 	Server serverSeen
 }
 
-// Load takes over the requests of the moment shown and, when the weights are made anew, the endpoints of the time
-// shown.
+// Load updates the requests of the moment shown. With endpoints, it also updates the endpoints of the time shown, as
+// new weights are made.
 func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	if sc.Frozen {
 		s.Running = r.Requests.At(sc.AtNS)
@@ -105,9 +105,9 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	s.Seen = s.Seen || len(s.Running) > 0 || len(s.Endpoints) > 0
 }
 
-// Length returns the length that a share of the requests that began and ended in the time shown did not exceed. It is
-// "–" if there are none. All shares have one estimate. If half of the requests may be off by much, all lengths are
-// upper bounds.
+// Length returns the length that a share of the requests in the time shown did not exceed. Only requests that began
+// and ended in this time count. It is "–" if there are none. All shares have the same precision. If half of the
+// requests may be off by much, all lengths are upper bounds.
 func (s *Served) Length(q float64) string {
 	if n, _ := s.Lengths.Count(); n == 0 {
 		return "–"
@@ -116,11 +116,11 @@ func (s *Served) Length(q float64) string {
 	return LengthText(s.Lengths.Quantile(q)+slack, slack > 0)
 }
 
-// QuantileName is the name of a Length: "p95", or "p95 of seen" if too many requests were missed.
+// QuantileName is the name of a Length: "p95", or "p95 seen" if too many requests were missed.
 func (s *Served) QuantileName(q float64) string {
 	name := fmt.Sprintf("p%g", q*100)
 	if s.AtLeast {
-		name += " of seen"
+		name += " seen"
 	}
 	return name
 }
@@ -214,8 +214,8 @@ func (sc *Scene) RequestOf(id sampler.ThreadID) string {
 	return canvas.Clean(EndpointName(w.Kind, w.Endpoint))
 }
 
-// Asks is what a thread asks at the moment shown and which exception it handles: "SELECT orders WHERE id = ?",
-// "handling IOError".
+// Asks describes what a thread asks a database or service at the moment shown, and which exception it handles: "SELECT
+// orders WHERE id = ?", "handling IOError".
 func (sc *Scene) Asks(at sampler.Serving) string {
 	s := canvas.Clean(sc.Dict.Statement(at.Statement))
 	if e := canvas.Clean(sc.Dict.Exception(at.Exception)); e != "" {
@@ -266,8 +266,8 @@ func (sc *Scene) RequestForms(ts gvl.ThreadState) []string {
 	return forms
 }
 
-// OwnPlace is the innermost frame of a stack that is the program's own, or written in Ruby, with its file and line; ""
-// without one.
+// OwnPlace returns the innermost frame of the program's own code, with its file and line. If there is none, it returns
+// the innermost one written in Ruby. It returns "" if there is none.
 func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	text := func(f *sampler.Frame) string {
 		if ext := filepath.Ext(f.Path); ext != "" && ext != ".rb" && !f.C { // a template: its method is named by a compiler
@@ -292,8 +292,8 @@ func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return style.CodeLine(canvas.Clean(p.String()), style.LineIn(filepath.Base(p.Path), line, false))
 }
 
-// ServingForms adds a request to what a thread does, if there is room for both. It replaces no text that says what the
-// thread waits for.
+// ServingForms adds a request to the texts for what a thread does, if there is room for both. It never replaces a text
+// that says what the thread waits for.
 func ServingForms(s gvl.State, forms []string, request string) []string {
 	if s.Held() || s == gvl.Native {
 		return []string{forms[0] + "  " + request} // what has no room of it is cut

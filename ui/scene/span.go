@@ -145,8 +145,8 @@ func (s *Span) ChangeSpeed(d int) {
 	s.speed = speeds[max(0, min(i, len(speeds)-1))]
 }
 
-// PlayOn moves the moment that is shown by the time since the last picture and reports whether it did. At the end it
-// stops: of a recording at its last moment, of a process that is watched with the picture of now.
+// PlayOn moves the moment that is shown by the time since the last picture, and reports whether it did. It stops at
+// the end: the last moment of a recording, or the present of a live process.
 func (s *Span) PlayOn(now time.Time) bool {
 	s.Playing = s.Playing && s.Frozen // space or ] has led back to now
 	if !s.Playing {

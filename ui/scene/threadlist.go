@@ -27,8 +27,8 @@ type RowKey struct {
 	Fiber sampler.FiberNumber
 }
 
-// Selection is whom all views show: the selected thread or group, whom the flamegraph is narrowed to, and the route or
-// the class of jobs that timeline and flamegraph are narrowed to.
+// Selection is what all views have in common. It has the selected thread or group, and the thread or group to which
+// the flamegraph is limited. It also has the route or the class of jobs to which timeline and flamegraph are limited.
 type Selection struct {
 	Selected, Filter RowKey
 	Route            EndpointKey
@@ -52,13 +52,13 @@ type Thread struct {
 	Listens     bool // in io, it has nothing to do: a server without a client, a poller
 }
 
-// activeShare is the part of its time that a thread must have been seen neither parked nor asleep, nor listening, to be
-// listed among the active ones. Of threads that ended it is a part of the time shown: one that lived for some ms was
-// busy for most of them.
+// activeShare is the share of its time that a thread must have been active to be listed as active: neither parked nor
+// asleep, nor listening. For threads that have ended it is a share of the time shown. A thread that lived for a few ms
+// was busy for most of them.
 const activeShare = 0.005
 
-// Load reads which threads there are between two times, and their totals. states are those at the end of that time, nil
-// when they are not known.
+// Load reads the threads between two times, and their totals. states are the threads' states at the end of this time.
+// They are nil if they are not known.
 func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS int64) {
 	*l = (*l)[:0]
 	now := make(map[sampler.ThreadID]int, len(states))
@@ -92,8 +92,8 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 	}
 }
 
-// WaitForPool shows the threads that findings say wait for a pool as what they are. A Queue that a pool is made of is
-// to Ruby what idle workers wait for, too.
+// WaitForPool changes the state of threads that wait for a pool, by the findings. To Ruby they wait for a Queue, as
+// idle workers do.
 func (l Threads) WaitForPool(findings []findings.Finding) {
 	for i := range findings {
 		if findings[i].ID != "pool_wait" {
@@ -221,8 +221,8 @@ func (l Threads) Counted() string {
 	return all + " threads"
 }
 
-// lastState is what is known of a thread's state at a moment in the past: the largest share of the kept column before
-// it.
+// lastState returns a thread's state at a moment in the past. It is the state with the largest share of the last kept
+// column before the moment.
 func lastState(tl *timeline.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
 	for _, c := range tl.Row(id, ns-tl.ColumnNS(), ns, 1) {
 		if c.Listed() > 0 {
@@ -335,8 +335,8 @@ func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 // Bare is the key of the thread or group that a row belongs to.
 func (k RowKey) Bare() RowKey { k.Fiber = 0; return k }
 
-// Group is a row of the timeline that stands for one or several threads: either one thread or, with at least two
-// members whose names follow one pattern, a pool.
+// Group is a row of the timeline for one or several threads. It is either one thread or a pool: at least two threads
+// whose names follow one pattern.
 type Group struct {
 	// Name is the pool's pattern; "" for a thread on its own.
 	Name    string
@@ -346,9 +346,9 @@ type Group struct {
 // minGroup is how many threads make a pool.
 const minGroup = 2
 
-// GroupThreads sorts threads (given by their names, in a stable order) into groups, each at the place of its first
-// member. Threads that are alone in their pattern stay alone. Names that hold no digit never make a pool with a
-// different name, but twins of the same name do.
+// GroupThreads sorts threads into groups, each at the place of its first member. names are the threads' names, in a
+// stable order. A thread that is alone with its pattern stays alone. Different names without a digit never form a
+// pool, but threads with the same name do.
 func GroupThreads(names []string) []Group {
 	byPattern := make(map[string]int, len(names))
 	out := make([]Group, 0, len(names))

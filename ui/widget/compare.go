@@ -74,8 +74,8 @@ type change struct {
 // LeastChange is the smallest change that is named.
 const LeastChange = 0.0005
 
-// diffColor goes from blue (less) over grey to vermilion (more): the two ends can be distinguished with any kind of
-// colour blindness.
+// diffColor returns a colour from blue (less) over grey to vermilion (more). The two ends can be distinguished with
+// any kind of colour blindness.
 func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
 	const full = 0.2 // of the whole
 	grey := t.Background.Mix(t.Flame[sampler.OriginUnknown], 0.45)

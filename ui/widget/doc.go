@@ -1,3 +1,3 @@
-// Package widget has what several views are made of: lists and tables, the timeline, the flamegraph with the panel
-// under it, the head lines, findings, and what lies over the screen.
+// Package widget has the parts that several views use: lists and tables, the timeline, the flamegraph with the panel
+// under it, the head lines, findings, and overlays.
 package widget

@@ -29,8 +29,8 @@ func moreFindings(sc *scene.Scene, row canvas.Area, n int) {
 // hexAddress is an address of an object; its last digits are enough to tell it from others.
 var hexAddress = regexp.MustCompile(`0x[0-9a-f]{5,12}([0-9a-f]{4})`)
 
-// findingLines returns a finding's title and text in at most n lines of w columns. What does not fit is first made
-// shorter.
+// findingLines returns a finding's title and text in at most n lines of w columns. If they do not fit, it shortens
+// them first.
 func findingLines(f *findings.Finding, w, n int) []string {
 	text := f.String()
 	if _, whole := style.Wrap(text, w, n); !whole {

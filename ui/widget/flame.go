@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadAgainst compares the whole tree with the tree of as much time of another recording. It compares by the names of
-// functions alone, because a deploy moves files and lines.
+// loadAgainst compares the whole tree with a tree of another recording that covers the same length of time. It
+// compares only the names of functions, because a deploy moves files and lines.
 func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	x := v.Against
 	o.Root = x.RootLike(o.Root, weights, dict)
@@ -29,8 +29,8 @@ func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, 
 	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: whole / factor, AfterWhole: whole, ByName: true})
 }
 
-// Comparing reports whether what is shown is compared with something. Of single threads, or of a route, another
-// recording has none.
+// Comparing reports whether the shown tree is compared with another one. It is not if single threads or a route are
+// shown and the other tree comes from another recording, which does not have them.
 func (v *Flame) Comparing() bool {
 	return v.Base != nil && (v.BaseKind != AgainstBase || v.Filter == "")
 }
@@ -80,8 +80,8 @@ func (l *FlameLook) NextColouring() {
 	}
 }
 
-// Flame shows where the time goes. The selection and the zoom are kept as a path of functions, since the tree is made
-// again for every picture.
+// Flame shows where the time goes. The selection and the zoom are kept as a path of functions, because the tree is
+// made again for every picture.
 type Flame struct {
 	FlameLook
 	flameShape
@@ -107,8 +107,8 @@ type flameShape struct {
 // flameBase is the base of a picture's comparison.
 type flameBase struct {
 	// Base are the weights of the time BaseWhen, with which the shown weights are compared. It is nil if nothing is
-	// compared. Diff is the change of each node's share of the whole, diffSelf the change of its own time. Changes are
-	// the functions whose own time changed, most first.
+	// compared. Diff is the change of each node's share of the whole, and diffSelf the change of its own time. Changes
+	// are the functions whose own time has changed, the largest change first.
 	Base     *flamegraph.Snapshot
 	BaseWhen string
 	BaseKind baseKind
@@ -157,8 +157,8 @@ func restOf(weights *flamegraph.Snapshot, threads map[sampler.ThreadID]bool) flo
 	return style.Share(rest, all)
 }
 
-// mostlyRest is the share of rest from which on the caption says how much of the time is hidden. The picture is of the
-// rest of the time, and would else seem to be of a busy process.
+// mostlyRest is the share of rest above which the caption says how much of the time is hidden. The picture shows only
+// the other time, and would look like the picture of a busy process.
 const mostlyRest = .95
 
 // maxPictureRows bounds the depth of the picture: a stack of Rails has about 150 frames.
@@ -237,8 +237,8 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 	}
 }
 
-// holdDepthNS is how long the screen keeps room for a depth that it does not need, in ns. So it does not jump with
-// every deep call.
+// holdDepthNS is how long the screen keeps rows for a depth that it does not need now, in ns. So the picture does not
+// jump with every deep call.
 const holdDepthNS = int64(10e9)
 
 // RowsWanted returns the number of rows to make room for. It is zero if it is not known yet.
@@ -281,8 +281,8 @@ func (v *flamePicture) SelectNode(n *flamegraph.Node) {
 	}
 }
 
-// First selects the heaviest frame of the first row when nothing (or what is gone) is selected; it reports whether it
-// did.
+// First selects the heaviest frame of the first row if no frame is selected, or if the selected one does not exist
+// now. It reports whether it did.
 func (v *flamePicture) First() bool {
 	if _, _, ok := v.Find(v.SelNode); ok {
 		return false

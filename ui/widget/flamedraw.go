@@ -110,8 +110,8 @@ func Samples(n int64) string {
 	return units.Count(n) + " samples"
 }
 
-// Few says that the picture rests on few samples; "" when it does not, or its weight is not told by samples: waits and
-// blame are measured one by one, and an estimate of allocations has its own error.
+// Few returns a note if the picture is made from few samples, else "". It also returns "" if the weight does not come
+// from samples. Waits and blame are measured one by one, and an estimate of allocations has its own error.
 func (v *Flame) Few() string {
 	if v.Tree == nil || v.Metric != flamegraph.Wall && v.Metric != flamegraph.CPU || v.Tree.Samples == 0 || v.Tree.Samples >= FewSamples {
 		return ""
@@ -142,9 +142,9 @@ const (
 	leastOfFrame = 0.005
 )
 
-// mostly names the two states that a frame's wall time was most in: the time of a method that reads a socket can be
-// waiting for the GVL, and the frames alone don't tell. "" for other weights than wall time, which are one state's by
-// their meaning.
+// mostly names the two states in which most of a frame's wall time was spent. The frames alone do not show this: the
+// time of a method that reads a socket can be waiting for the GVL. It returns "" for weights other than wall time,
+// because each of these belongs to one state.
 func (v *Flame) mostly(n *flamegraph.Node, least float64) string {
 	if n == nil || v.Metric != flamegraph.Wall || n.Total == 0 {
 		return ""
@@ -293,8 +293,9 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 // foreignStrength is how strong the colour of a state is on frames that are not the program's own.
 const foreignStrength = 0.72
 
-// CellColor returns the colour of a frame: by the state that it was most in, or by where its code comes from. A frame's
-// name makes it a little lighter or darker. So neighbours differ, and a frame keeps its colour.
+// CellColor returns the colour of a frame, by the state in which most of its time was spent, or by the origin of its
+// code. The frame's name makes the colour a little lighter or darker. So neighbours differ, and a frame keeps its
+// colour.
 func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	n := c.Node
 	switch {

@@ -13,8 +13,8 @@ import (
 type Folding uint8
 
 const (
-	// FoldByItself is foldRuns until that has less than half of the program's own code on the screen: foldLibraries
-	// from then on.
+	// FoldByItself first folds like foldRuns. If less than half of the program's own code is then on the screen, it
+	// folds like foldLibraries from then on.
 	FoldByItself Folding = iota
 	// FoldLibraries folds what is not the program's own (flamegraph.Fold).
 	FoldLibraries
@@ -54,8 +54,8 @@ func (v *Flame) setFolding(to Folding) {
 	v.keep(v.wholeNode(v.Selected), v.wholeNode(v.Zoom))
 }
 
-// wholeNode returns the node of the whole tree that a path leads to. If the path stands for several, it returns the
-// heaviest node. It is nil if there is none.
+// wholeNode returns the node of the whole tree to which a path leads. If the path leads to several nodes, it returns
+// the heaviest one. It returns nil if there is none.
 func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	n, ok := v.Tree.Find(p)
 	if !ok || len(p) == 0 {
@@ -152,14 +152,14 @@ func (v *Flame) change(n *flamegraph.Node) float64 {
 const (
 	// leastLabel is the width from which on a cell can be read.
 	leastLabel = 6
-	// leastToFold is the number of samples from which on a picture shows whether it hides own code. A process with ten
-	// requests a second gives them in the first seconds.
+	// leastToFold is the least number of samples with which the picture is checked for hidden own code. A process with
+	// ten requests a second has as many in the first seconds.
 	leastToFold = 10
 )
 
 // hidesOwn reports whether less than half of the weight of the program's own methods can be read in the first rows of
-// the picture. Only the innermost own method counts: one that wraps all requests says nothing of their code.
-// The top of a file is none: bin/rails is one, too.
+// the picture. For each stack only the innermost own method counts, because a method that wraps all requests shows
+// nothing about their code. The top level of a file does not count, because bin/rails is one, too.
 func (v *Flame) hidesOwn(rows int) bool {
 	if v.Inverted || len(v.Zoom) > 0 || rows <= 0 || v.Whole.Samples < leastToFold {
 		return false
@@ -196,7 +196,7 @@ func ownMethod(n *flamegraph.Node) bool {
 	return n.Kind == flamegraph.FrameNode && n.Own && !strings.HasPrefix(n.Label, "<")
 }
 
-// original returns the node of Tree that a node of the picture stands for. For a row of left-out frames this is the
+// original returns the node of Tree that a node of the picture represents. For a row of left-out frames this is the
 // outermost node. It returns nil for nil.
 func (v *flamePicture) original(n *flamegraph.Node) *flamegraph.Node {
 	if v.Fold == nil || n == nil {

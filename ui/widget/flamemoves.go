@@ -57,8 +57,8 @@ func (v *Flame) Down() {
 	}
 }
 
-// rowAt returns the row of the picture that is drawn at a row of the screen, in an area of the height. It is -1 if
-// there is none. rowAt is its own inverse.
+// rowAt converts a row of the screen to the row of the picture that is drawn there, in an area of this height. It
+// returns -1 if there is none. The same function converts back.
 func (v *Flame) rowAt(y, height int) int {
 	if v.Upward {
 		y = height - 1 - y

@@ -11,15 +11,15 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// frameCells show where the frame selected in the flamegraph runs, or the route that is shown: in place of the
-// timeline's own, cells that hold its time alone, by the state that it was in.
+// frameCells are cells that take the place of the timeline's own. They show only the time of the frame that is
+// selected in the flamegraph, or of the route that is shown, by its state.
 type frameCells struct {
 	label string
 	Cells map[scene.RowKey][]timeline.Cell
 }
 
-// LoadFrameCells finds out where a frame runs, or who works for an endpoint, for the rows that are drawn: the time
-// whose keys are under it and that weighs something.
+// LoadFrameCells finds out where a frame runs, or which threads work for an endpoint. It does so only for rows that
+// are drawn. It adds up the weight, by metric, of the keys for which under returns true.
 func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
 	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]timeline.Cell, len(v.Visible))}
 	of := make(map[sampler.ThreadID][][]timeline.Cell)

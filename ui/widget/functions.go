@@ -52,8 +52,8 @@ type Rows struct {
 	Key func(f *sampler.Frame, from sampler.Origin) TopKey
 	// Add makes the row of a key that is new. Rows are numbered in the order in which they are made.
 	Add func(k TopKey, from sampler.Origin)
-	// ByLine is true if a row is a line, so that the line of its frames counts. Core is true if functions in C that own
-	// code calls are rows, too.
+	// ByLine is true if each line of a function has a row. Core is true if functions in C that own code calls have
+	// rows, too.
 	ByLine, Core bool
 
 	index  map[TopKey]int32
@@ -68,10 +68,10 @@ func (r *Rows) Forget() {
 	r.index, r.of = make(map[TopKey]int32), make(map[sampler.FrameID]rowOfFrame)
 }
 
-// Of returns the rows of a stack, innermost first. The first row gets the stack's own weight. With own, only the
-// program's own frames have rows and, with Core, the functions in C that they call. A stack without such frames has the
-// row of the library that it is in. doubt is called with the rows of lines that can't be trusted. The slice is valid
-// until the next call.
+// Of returns the rows of a stack, innermost first. The first row gets the stack's own weight. If own is true, only the
+// program's own frames have rows and, with Core, the functions in C that they call. A stack without such frames has
+// the row of its library. doubt is called with the rows whose lines cannot be trusted. The slice is valid until the
+// next call.
 func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, doubt func(row int32)) []int32 {
 	r.frames, r.places, r.rows = dict.Frames(stack, r.frames[:0]), r.places[:0], r.rows[:0]
 	for _, id := range r.frames {

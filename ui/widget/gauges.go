@@ -19,8 +19,8 @@ type gauge struct {
 	spark        []float64
 	top          float64
 	sparkStyle   canvas.Style
-	// priority decides what gives way first on a narrow terminal: the larger number. Its spark gives way at
-	// priority+sparkLater.
+	// priority decides what is dropped first on a narrow terminal: the gauge with the larger number. Its spark is
+	// already dropped at priority+sparkLater.
 	priority int
 	// bar: a line is before it.
 	bar bool

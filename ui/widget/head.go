@@ -29,8 +29,8 @@ type Head struct {
 	Replay           bool
 	More             time.Duration // for how long ddtop, and exact mode, may cost more. It is zero if the usual limits hold
 	Recording        bool
-	// Playing at a speed; played is where in the history the moment lies, loaded how much of a recording is read:
-	// shares.
+	// Playing and Speed describe the playback of a recording. played is the position in the history, and loaded how
+	// much of the recording has been read, from 0 to 1.
 	Playing        bool
 	Speed          float64
 	Played, Loaded float64
@@ -40,8 +40,8 @@ type Head struct {
 	Exact   sampler.ExactStatus
 	// Switches is how following by thread switches is doing.
 	Switches sampler.SwitchStatus
-	// Number and Of say which of several processes it is. Of is zero if there is one process. Whole is true if the head
-	// is about all of them.
+	// Number and Of say which of several processes is shown. Of is zero if there is only one process. Whole is true if
+	// the head describes all of them.
 	Number, Of int
 	Whole      bool
 	Programs   string // the names of all, when whole
@@ -217,8 +217,8 @@ func ExactEnded(s *sampler.ExactStatus) string {
 	return "exact mode ended: " + s.Ended
 }
 
-// exactSegments say in the head whether exact mode is on and what it costs the process, or that it ended itself. Before
-// a thread has come past a probe nothing is exact.
+// exactSegments show in the head whether exact mode is on and what it costs the process, or that it has ended by
+// itself. Until a thread has hit a probe, figures are not exact.
 func exactSegments(s *sampler.ExactStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {

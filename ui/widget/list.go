@@ -10,15 +10,15 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// keyed is a row of a list. What names it stays the same from picture to picture, so that the cursor stays on its row
-// when others come, go or change places.
+// keyed is a row of a list. Its ID stays the same from picture to picture, so that the cursor stays on its row when
+// other rows come, go or change places.
 type keyed[K comparable] interface{ ID() K }
 
 // List is a list of rows. One row has the cursor, and some are on the screen.
 type List[R keyed[K], K comparable] struct {
 	Rows []R
-	// Cursor is the key of the selected row. Several lists may share it, and another owner may hold it. No row has it
-	// if none has that key: at first, and while the row is not listed.
+	// Cursor is the key of the selected row. Several lists may share it, and it may be stored elsewhere. If no row has
+	// this key, no row is selected, for example at first.
 	Cursor *K
 	At     int // the last place of that row, from which the keys continue
 	Top    int // first row on the screen
@@ -68,8 +68,8 @@ func (l *List[R, K]) Reset() {
 	*l.Cursor, l.At, l.Top = none, 0, 0
 }
 
-// Scroll makes the list as high as the screen has room, with the cursor in sight, and returns the rows that are on the
-// screen.
+// Scroll gives the list the height of its room on the screen, scrolls until the cursor is visible, and returns the
+// visible rows.
 func (l *List[R, K]) Scroll(height int) []R {
 	l.Height = height
 	if i := l.Index(); i >= 0 {
@@ -98,8 +98,8 @@ func hiddenText(above, below int) string {
 	return s
 }
 
-// Draw draws the rows that fit, and makes clicks on them move the cursor. pressed is called with the column of the
-// row that was clicked.
+// Draw draws the visible rows. A click on a row moves the cursor to it and calls pressed with the column that was
+// clicked.
 func (l *List[R, K]) Draw(a canvas.Area, sc *scene.Scene, drawRow func(a canvas.Area, r R, selected bool),
 	pressed func(h scene.Host, r R, x int) tea.Cmd) {
 	for y, r := range l.Scroll(a.H) {
@@ -118,8 +118,8 @@ func MarkRow(a canvas.Area, sc *scene.Scene, focused bool) {
 	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 }
 
-// CursorKeys are the keys that move a cursor through rows. All lists have the same. short and help are the words of the
-// footer and of the help.
+// CursorKeys returns the keys that move a cursor through rows. They are the same for all lists. short and help are the
+// words of the footer and of the help.
 func CursorKeys(short, help string, move func(h scene.Host, by Step) tea.Cmd) []scene.Binding {
 	do := func(rows, screens int) func(scene.Host) tea.Cmd {
 		return func(h scene.Host) tea.Cmd { return move(h, Step{rows, screens}) }

@@ -14,8 +14,8 @@ type OverlayLine func(a canvas.Area)
 // OverlayMargin is the columns that the frame of an overlay takes.
 const OverlayMargin = 4
 
-// MaxOverlay is the width of an overlay on a wider screen, and leastBeside what must be free beside it then: less would
-// show only scraps of the screen under it.
+// MaxOverlay is the width of an overlay on a wider screen. If less than LeastBeside columns would remain free beside
+// it, it takes the whole width.
 const MaxOverlay, LeastBeside = 200, 80
 
 // overlayID says what lies over the screen.
@@ -32,8 +32,8 @@ const (
 type Overlay struct {
 	What   overlayID
 	Scroll int
-	// Finding is the selected finding. Its lines are from the first line to the one after its last. Height is the
-	// number of lines with room.
+	// Finding is the selected finding. Lines are the number of its first line, and of the line after its last. Height
+	// is the number of lines that fit.
 	Finding scene.FindingID
 	Lines   [2]int
 	Height  int
@@ -47,8 +47,8 @@ func (o *Overlay) Toggle(what overlayID) {
 	*o = Overlay{What: what}
 }
 
-// DrawOverlay draws the lines in a frame over its area, or over less of it if there are few lines. scroll skips lines
-// if there are more than fit. DrawOverlay returns the scroll that there is room for.
+// DrawOverlay draws the lines in a frame over its area, or over a part of it if there are few lines. scroll is the
+// number of lines to skip. DrawOverlay returns the largest scroll that makes sense.
 func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLine, scroll int) int {
 	a = a.Sub(0, 0, a.W, min(a.H, len(lines)+2))
 	a.Fill(' ', canvas.Style{BG: t.Background})

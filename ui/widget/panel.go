@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// LeastPanel is the least height of the panel under the flamegraph with a text. The panel grows by panelStep, so
-	// that a call one deeper does not move it.
+	// LeastPanel is the least height of the panel under the flamegraph with a text. The panel grows in steps of
+	// panelStep rows, so that a stack one frame deeper does not move it.
 	LeastPanel = 8
 	panelStep  = 4
 	// panelEachNS is how old its list of functions may be: numbers that change faster can't be read.
@@ -25,8 +25,8 @@ const (
 	maxPanelRows = 100
 )
 
-// Panel fills the rows that the flamegraph leaves free with what its picture says of functions, wherever they are in
-// it: the heaviest ones; or who calls the selected one, what it calls and where it runs.
+// Panel fills the rows below the flamegraph with a list of functions, wherever they are in the picture. It lists the
+// heaviest functions. If one is selected, it lists its callers, its callees and where it runs.
 type Panel struct {
 	Flame    *Flame
 	timeline *Timeline // whose selected row says whose stacks are shown where the flamegraph is empty
@@ -37,7 +37,7 @@ type Panel struct {
 	tree *flamegraph.Tree
 	toNS int64
 	of   panelOf
-	// Total is the weight that all shares are of. It is the weight of the picture, of the selected thread or group in
+	// Total is the weight that counts as 100 %. It is the weight of the picture, of the selected thread or group in
 	// it, or of the selected function in all of its places.
 	Total int64
 
@@ -87,8 +87,8 @@ func (p *Panel) Room(sc *scene.Scene) int {
 	return n
 }
 
-// Place decides on the panel's height and brings it up to date. It is called when the flamegraph is built, before it is
-// fitted into its rows. force: something else is selected, or shown.
+// Place decides on the panel's height and updates the panel. It is called when the flamegraph is built, before it is
+// fitted into its rows. force is true if something else is selected, or shown.
 func (p *Panel) Place(sc *scene.Scene, force bool) {
 	v := p.Flame
 	p.Rows = 0
@@ -110,8 +110,8 @@ func (p *Panel) Place(sc *scene.Scene, force bool) {
 	}
 }
 
-// Load makes the lists again where they are of another picture. What is beside the selected frame's own figures is
-// always of the same picture as those.
+// Load makes the lists again if they belong to an earlier picture. So the lists and the figures of the selected frame
+// always belong to the same picture.
 func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
 	v := p.Flame
 	var of panelOf
@@ -169,8 +169,8 @@ type panelWalk struct {
 	root     *flamegraph.Node
 	inverted bool
 	funcs    map[flamegraph.FuncKey]*PanelRow
-	// key is the selected function; up are the nodes above its places, down those under them, in the roots that they
-	// are in.
+	// key is the selected function. up are the functions above its places in the tree, and down those below them. in
+	// are the roots that they belong to.
 	key          flamegraph.FuncKey
 	up, down, in map[flamegraph.FuncKey]*PanelRow
 	at           []*flamegraph.Node // its places
@@ -202,7 +202,7 @@ func (r *PanelRow) add(weight int64, states *[gvl.NumStates]int64) {
 
 // sum adds up each function's own weight, and its weight with all that it calls. A function counts once for a stack,
 // however often it is on the stack. For the program's own functions, sum also adds up the weight with what they call
-// outside of the program. Each stack's weight goes to the innermost own function.
+// outside of the program. For this, each stack's weight goes to its innermost own function.
 func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 	var r *PanelRow
 	if n.Kind != flamegraph.RootNode {
@@ -246,10 +246,10 @@ func (r *PanelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// around adds up what is around the selected function. root is the thread or group that n is in. inside is the number
-// of nodes above n that are the function. next is true if the node above n is the function, and only calls of itself
-// are between that node and the first of them. A call of itself is not another function's. So the callers sum to the
-// function's total, and so do the callees with its own time.
+// around adds up the callers and callees of the selected function. root is the thread or group that n belongs to.
+// inside is the number of nodes above n that are the function. next is true if the node above n is the function, and
+// all nodes from there up to the first one are the function too. A call of itself does not count as a call of another
+// function. So the callers sum to the function's total, and so do the callees with its own time.
 func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	p := w.p
 	switch {

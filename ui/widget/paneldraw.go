@@ -150,8 +150,8 @@ func (p *Panel) drawColumn(a canvas.Area, sc *scene.Scene, c *panelColumn) {
 	}
 }
 
-// drawBar draws a row's weight against the heaviest one's; of wall time it is made of the states in which the time
-// went.
+// drawBar draws a row's weight in relation to the heaviest row. For wall time, the bar is divided by the states in
+// which the time was spent.
 func (p *Panel) drawBar(a canvas.Area, sc *scene.Scene, r *PanelRow, c *panelColumn) {
 	t := &sc.Theme
 	w := int(style.Share(r.Weight, c.rows[0].Weight)*float64(a.W) + 0.5)

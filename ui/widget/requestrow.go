@@ -28,8 +28,8 @@ type RequestRow struct {
 	ThreadName string
 	Name       string
 	AgeNS      int64
-	// State is what its thread does for it at the moment shown. It is nil if that is not known, or if the request is
-	// suspended.
+	// State is what its thread does for the request at the moment shown. It is nil if it is not known, or if the
+	// request is suspended.
 	State *gvl.ThreadState
 	Away  bool
 	// waits: it is suspended, and one of its thread's fibers was seen to wait for it: at is that fiber's.
@@ -68,8 +68,8 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	return w
 }
 
-// Matches reports whether a search finds the request: by its thread, its route, its path if the screen shows paths, and
-// what it does.
+// Matches reports whether a search finds the request by its thread, its route, its path if the screen shows paths, or
+// its present state.
 func (w *RequestRow) Matches(re *regexp.Regexp, sc *scene.Scene) bool {
 	return re.MatchString(w.ThreadName) || re.MatchString(w.Name) || re.MatchString(w.Values(sc)) || re.MatchString(w.What) ||
 		len(w.Forms) > 0 && re.MatchString(w.Forms[0])
@@ -102,8 +102,8 @@ func (w *RequestRow) Detail(sc *scene.Scene) (name, rest string) {
 	return name, strings.Join(parts, "   ")
 }
 
-// Age is how long it has taken by the moment shown: "1.84 s", "≥12 s"; "≤20 ms" where the readings at its begin were
-// too far apart to tell, "new" where nothing is known yet.
+// Age returns how long the request has taken by the moment shown: "1.84 s", or "≥12 s". It is "≤20 ms" if the readings
+// at its beginning were too far apart to know more, and "new" if nothing is known yet.
 func (w *RequestRow) Age() string {
 	switch {
 	case w.AtLeast && w.AgeNS == 0:

@@ -14,18 +14,18 @@ import (
 type Column[R any] struct {
 	Title string // over it
 	Short string // shown if title has no room; if empty, title is cut
-	// Width returns the width on a screen of a number of columns. It is 0 if there is no room, and Rest for what the
-	// others leave.
+	// Width returns the width of a column on a screen with a number of columns. It returns 0 if there is no room, and
+	// Rest if the column takes what the others leave.
 	Width func(screen int) int
 	// Widens, if set, says whether it takes a part of what the others leave besides its width.
 	Widens func(*scene.Scene) bool
-	// Least is what a column that takes the rest needs to be of use. Those with a number in drop go for it, the lowest
-	// first; if that is not enough, it goes itself.
+	// Least is the width that a column that takes the rest needs at least. If it has less, columns with a number in
+	// Drop are dropped, the lowest number first. If this is not enough, the column itself is dropped.
 	Least, Drop int
 	Right       bool // it ends at its right edge
 	Tail        bool // true for names of threads, which canvas.CutName cuts
-	// Order names the order by this column. If it is empty, the table cannot be sorted by it. compare is that order,
-	// the most notable first.
+	// Order is the name of the order by this column. If it is empty, the table cannot be sorted by it. Compare is this
+	// order. It puts the rows first that matter most.
 	Order   string
 	Compare func(x, y R) int
 	// Text is what is in it, and how; draw draws it instead, where a text won't do.
@@ -57,8 +57,8 @@ type Table[R keyed[K], K comparable] struct {
 	Columns []Column[R]
 	// Left and right are the columns of the screen that stay free at the edges.
 	Left, Right int
-	// Natural is the order while the table is sorted by no column, and Unsorted the name of this order. If Unsorted is
-	// empty, the table is always sorted by a column.
+	// Natural is the order while the table is sorted by no column, and Unsorted is the name of this order. If Unsorted
+	// is empty, the table is always sorted by a column.
 	Natural  func(x, y R) int
 	Unsorted string
 	By       string // the order

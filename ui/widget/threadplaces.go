@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Now fills free rows below the threads with their places: the stack of the selected one, or the stacks that the
-// threads of a group, or all, are on at the shown moment.
+// Now fills free rows below the threads. It shows the stack of the selected thread at the shown moment. For a group,
+// or for all threads, it shows the stacks that they are on.
 type Now struct {
 	flame  *Flame // where it folds libraries, stacks do
 	atNS   int64

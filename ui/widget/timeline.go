@@ -27,8 +27,8 @@ func (v *Timeline) Detail(sc *scene.Scene) (name, rest string) {
 	return "", ""
 }
 
-// Timeline lists all threads with their past. Selection and opened groups are kept by name and id, so that they
-// survive threads that come and go.
+// Timeline lists all threads with their past. The selection and the opened groups are kept by name and id, so that
+// they survive when other threads come and go.
 type Timeline struct {
 	*scene.Selection
 	List[scene.Row, scene.RowKey]
@@ -62,8 +62,8 @@ type lane struct {
 	Own    bool  // true if the cells have another time span than the threads' totals
 }
 
-// BuildRows makes the list of rows. Groups that were neither opened nor closed by hand are opened in their order while
-// the list stays within budget rows.
+// BuildRows makes the list of rows. It opens groups in their order while the list has at most budget rows. Groups that
+// the user has opened or closed keep their state.
 func (v *Timeline) BuildRows(threads scene.Threads, budget int) {
 	v.Threads = threads
 	names := make([]string, len(v.Threads))
@@ -194,8 +194,8 @@ func (v *Timeline) cellsOf(r *store.Reading, w *scene.Row, cols int) []timeline.
 	return r.Timeline.UpdateRows(past, v.ids, v.FromNS, v.ToNS, cols)
 }
 
-// threadNow says what a thread does at the end of the time shown, and for which request or job (""), the fullest form
-// first.
+// threadNow returns texts for what a thread does at the end of the shown time, the longest first. request is the
+// request or job that it works for, or "".
 func threadNow(r *store.Reading, t *scene.Thread, request string) []string {
 	switch {
 	case !t.Seen:
@@ -292,9 +292,9 @@ func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
 // identGlyphs are what stands for a thread in the GVL lane, beside its colour.
 const identGlyphs = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// idents gives the threads that hold the GVL a glyph each, which they keep for as long as they are in the picture.
-// A digit is the number at the end of the thread's name, and a letter is the first one of the name. Threads whose glyph
-// another thread has get none and are drawn as "+": a sign must not look like an index that the name does not have.
+// idents gives each thread that holds the GVL a glyph, which the thread keeps while it is in the picture. A digit is
+// the number at the end of the thread's name, and a letter is the first one of the name. If another thread has the
+// glyph already, a thread is drawn as "+". It gets no other digit, because that would look like a number in its name.
 type idents struct {
 	Numbers map[sampler.ThreadID]int // 1 and up; absent: none
 	used    [len(identGlyphs) + 1]sampler.ThreadID
@@ -312,7 +312,7 @@ func digitOf(name string) int {
 	return 0
 }
 
-// assign gives numbers to the owners of the lanes, the longest holders first. It takes the numbers of threads back that
+// assign gives numbers to the owners of the lanes, the longest holders first. It frees the numbers of threads that
 // have left the picture.
 func (d *idents) assign(lanes []lane, threads scene.Threads) {
 	held := make(map[sampler.ThreadID]int64)
@@ -396,8 +396,8 @@ func NewParts(s *scene.Selection) *Parts {
 	return c
 }
 
-// HighlightsFrame reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph
-// beside it. A row that stands for left-out frames, or for what a limit cut off, has no place of its own.
+// HighlightsFrame reports whether the timeline shows where the selected frame runs. It does while the keys go to the
+// flamegraph beside it. Rows that represent left-out frames have no place of their own.
 func (c *Parts) HighlightsFrame(sc *scene.Scene) bool {
 	n := c.Flame.SelNode
 	return sc.Page == scene.PageLive && sc.Focus == scene.OnFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode

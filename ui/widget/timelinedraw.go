@@ -102,8 +102,8 @@ func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canva
 	}
 }
 
-// DrawAxis draws the heads of the timeline's columns and the time axis. now is the word for the end of the axis. then
-// is the word for the moment of the column beside the names.
+// DrawAxis draws the heads of the timeline's columns and the time axis. now is the label at the end of the axis. then
+// is the label of the column beside the names.
 func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, focused bool, now, then string) {
 	st := t.Dimmed()
 	title := st
@@ -296,8 +296,8 @@ func (v *Timeline) DrawNotes(axis canvas.Area, l scene.Notes, t *style.Theme) {
 	}
 }
 
-// clearWords takes away what stands on a row from one column up to another, and the rest of the words that it cuts:
-// half of "-25s" would be another time. Notes that stand there already end with theirs.
+// clearWords clears the columns from from to to of a row, and also the remaining part of each word that it cuts: half
+// of "-25s" would be another time. It keeps the notes in the row, which end with their own words.
 func clearWords(a canvas.Area, from, to int) {
 	var there []rune
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {

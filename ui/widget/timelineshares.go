@@ -13,16 +13,16 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// ShareStates are the states that can have a column of shares, in the order in which they stand. Stalled and GC are
-// parts of Running: all three hold the GVL.
+// ShareStates are the states that can have a column of shares, in their order on the screen. Stalled and GC have none,
+// because they are parts of Running: all three hold the GVL.
 var ShareStates = []gvl.State{gvl.Running, gvl.Waiting, gvl.IO, gvl.Lock, gvl.Native, gvl.Parked, gvl.Sleeping, gvl.Unknown}
 
 // shareHeads are the heads of the columns, of at most shareW-1 letters.
 var shareHeads = [gvl.NumStates]string{gvl.Running: "run", gvl.Waiting: "wait", gvl.IO: "io", gvl.Lock: "lock", gvl.Native: "nativ",
 	gvl.Parked: "park", gvl.Sleeping: "sleep", gvl.Unknown: "?"}
 
-// shareColumns are the columns of shares beside the timeline: the states that most time went to. The last column can be
-// the part of all waiting for the GVL that is behind a thread.
+// shareColumns are the columns of shares beside the timeline: the states with the most time. The last column can be
+// the part of all waiting for the GVL that a thread causes.
 type shareColumns struct {
 	States []gvl.State
 	blame  bool
@@ -37,8 +37,8 @@ const (
 	BlameGoes  = 0.25
 )
 
-// Choose picks as many columns as there is room for. States in which threads rest come last, and what had a column
-// keeps it unless another has much more.
+// Choose picks as many columns as fit. States in which threads rest come last. A state that had a column keeps it
+// unless another one has much more time.
 func (s *shareColumns) Choose(threads scene.Threads, room int, waiting float64) {
 	const keep, little = 1.3, 0.005
 	n := (room + 1) / scene.ShareW
@@ -110,8 +110,8 @@ func (s *shareColumns) drawHead(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// drawShares writes the shares of a row's time in the states that have a column. It also writes the part of all waiting
-// for the GVL that is behind its threads. The shares of all states sum to 100.
+// drawShares writes the shares of a row's time in the states that have a column. It also writes which part of all
+// waiting for the GVL the row's threads cause. The shares of all states sum to 100.
 func (v *Timeline) drawShares(a canvas.Area, w *scene.Row, t *style.Theme) {
 	if a.W == 0 {
 		return

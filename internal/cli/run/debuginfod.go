@@ -9,7 +9,6 @@ import (
 	"github.com/ddtop/ddtop/attach/debuginfod"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/live"
 )
 
 const debuginfodHelp = `
@@ -50,7 +49,7 @@ func (d *Debuginfod) AddTo(cmd *cobra.Command, std Streams) {
 
 // Fetch begins to get the debug files for the C functions on native stacks, and waits for them. What it reads of the
 // process is not shown.
-func (d *Debuginfod) Fetch(ctx context.Context, src *live.Source) {
+func (d *Debuginfod) Fetch(ctx context.Context, src NativeSource) {
 	if d.Client == nil {
 		return
 	}

@@ -81,6 +81,14 @@ func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool
 	return out
 }
 
+// NativeSource is a process or a core file.
+type NativeSource interface {
+	Dictionary() *sampler.Dictionary
+	Once(context.Context) (*sampler.Sample, error)
+	NativeThreads() ([]live.NativeThread, error)
+	NativeStacks(context.Context, *sampler.Sample, []int32) (live.NativeStacks, error)
+}
+
 // RubyTIDs are the tids of a Stat's threads.
 func RubyTIDs(s *report.Stat) map[int32]bool {
 	known := make(map[int32]bool, len(s.Threads))

@@ -39,10 +39,10 @@ type placer func(code []byte, needs argument) (int, error)
 // endbr64 is the instruction that marks the target of an indirect branch, which the decoder does not know.
 var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 
-// place returns the distance from a function's entry to an instruction for a probe. Every call passes the instruction,
-// the kernel emulates it, and needs still has its argument there. The kernel runs other instructions in single steps,
-// which costs twenty times as much, in a virtual machine about 10 µs a call. Such an instruction is never probed. code
-// is the function's beginning.
+// place returns the distance from a function's entry to an instruction where a probe can be put. Every call passes the
+// instruction, the kernel emulates it, and the argument needs is still in its place there. The kernel runs other
+// instructions in single steps, which costs twenty times as much, in a virtual machine about 10 µs per call. Such an
+// instruction is never probed. code is the function's beginning.
 func place(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytes)]
 	for at := 0; at < len(code); {
@@ -66,9 +66,9 @@ func place(code []byte, needs argument) (int, error) {
 }
 
 // emulated reports whether the kernel emulates an instruction that has a probe. Like the kernel, it decides by the
-// bytes (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c): nop, push of a register, call,
-// jmp and jcc to a relative address. It accepts no prefix but the one of push r8 to r15, because the kernel refuses
-// some of them.
+// bytes (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c). The kernel emulates nop, push of a
+// register, call, jmp and jcc to a relative address. It refuses some prefixes, so emulated accepts only the prefix of
+// push r8 to r15.
 func emulated(b []byte) bool {
 	switch {
 	case len(b) == 1:
@@ -85,8 +85,8 @@ func emulated(b []byte) bool {
 	return false
 }
 
-// harmless reports whether a call that passes an instruction continues behind it, with the argument still in its
-// place. It knows only the usual beginnings of functions.
+// harmless reports whether a call that passes an instruction continues after it, with the argument still in its place.
+// It knows only the usual beginnings of functions.
 func harmless(in *x86asm.Inst, needs argument) bool {
 	writes := true
 	switch in.Op {

@@ -22,9 +22,9 @@ func (a argument) onARM(r arm64asm.Reg) bool {
 	return false
 }
 
-// placeARM is place for aarch64. The kernel runs an instruction that it does not simulate from a copy, in single steps.
-// Others have measured that this costs twice as much. In a virtual machine the cost is not known, so none of these is
-// probed.
+// placeARM is place for aarch64. If the kernel does not simulate an instruction, it runs a copy of it in single steps.
+// By published measurements this costs twice as much. The cost in a virtual machine is not known, so no such
+// instruction is probed.
 func placeARM(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytesARM)]
 	for at := 0; at+4 <= len(code); at += 4 {
@@ -61,8 +61,8 @@ func isConditional(word uint32) bool { return word&0xff000010 == 0x54000000 }
 func isCompare(word uint32) bool     { return word&0x7e000000 == 0x34000000 }
 func isTest(word uint32) bool        { return word&0x7e000000 == 0x36000000 }
 
-// isHint reports whether older processors treat an instruction as nop, as they do bti and paciasp. None of them
-// writes an argument.
+// isHint reports whether older processors treat an instruction as nop, for example bti and paciasp. No hint changes an
+// argument.
 func isHint(word uint32) bool { return word&0xfffff01f == 0xd503201f }
 
 // harmlessARM is harmless of aarch64. Exclusive loads are not: a probe behind one would break its pair.

@@ -23,8 +23,9 @@ const ringBytes = 8 << 20
 // maxDrain bounds the records that one Drain takes. It is twice the size of the ring.
 const maxDrain = 2 * ringBytes / recordSize
 
-// Probes are the probes in a process. Close removes them. The kernel removes them when ddtop ends in any way, because
-// they hang on descriptors. One goroutine at a time uses them, but Detach may run beside Drain, Counts and Stop.
+// Probes are the probes in a process. Close removes them. They belong to file descriptors, so the kernel removes them
+// when ddtop ends in any way. One goroutine at a time may use them, but Detach may run at the same time as Drain,
+// Counts and Stop.
 type Probes struct {
 	target   Target
 	counters *ebpf.Map
@@ -40,8 +41,8 @@ type Probes struct {
 	HitNS int64
 }
 
-// Check returns why exact mode cannot work on this machine with ddtop's rights, as ErrKernel or ErrRights, and nil if
-// it can. With untried it also allows a kind of processor on which exact mode has not run yet.
+// Check returns why exact mode cannot work on this machine with ddtop's rights, as ErrKernel or ErrRights, or nil if
+// it can. If untried is true, it also allows a kind of processor on which exact mode was never tested.
 func Check(untried bool) error {
 	_, err := checkMachine(untried)
 	return err
@@ -57,7 +58,7 @@ func checkMachine(untried bool) (many bool, err error) {
 	return m.check()
 }
 
-// Attach puts probes into a process: from then on Drain has its records. The error is ErrKernel, ErrRights or
+// Attach puts probes into a process. From then on Drain returns their records. The error is ErrKernel, ErrRights or
 // ErrNotPlaced.
 func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	many, err := checkMachine(target.Untried)
@@ -71,8 +72,8 @@ func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	return attachBy(mem, code, target, o)
 }
 
-// settings are what tests vary. many selects links of many probes, for which CAP_PERFMON is enough, instead of perf
-// events.
+// settings are what tests vary. If many is true, links of many probes are used instead of perf events. CAP_PERFMON is
+// enough for such links.
 type settings struct {
 	many      bool
 	ringBytes uint32
@@ -220,8 +221,8 @@ func attachAt(file *link.Executable, program *ebpf.Program, offset uint64, pid i
 	return file.Uprobe("", program, &link.UprobeOptions{Address: offset, PID: pid})
 }
 
-// Drain hands out the records since the last call, in about the order of time. Records of several CPUs can change
-// places within microseconds. The record is valid during the call.
+// Drain passes the records since the last call to emit, in about the order of time. Within microseconds, records of
+// several CPUs may be in the wrong order. A record is valid only during the call of emit.
 func (p *Probes) Drain(emit func(*exact.Record)) error {
 	if err := p.reader.Flush(); err != nil {
 		return fmt.Errorf("exact mode: reading the ring: %w", err)
@@ -243,9 +244,9 @@ func (p *Probes) Drain(emit func(*exact.Record)) error {
 	return nil
 }
 
-// DrainStacks hands out the stacks that were copied since the last call, at most as many as the ring holds. They
-// belong to some of the ended waits. The Drain before or after this call hands out the record of each. The Stack is
-// valid during the call.
+// DrainStacks passes the stacks that were copied since the last call to emit, at most as many as fit in the ring. They
+// belong to some of the ended waits. Their records come from the Drain before or after this call. A Stack is valid
+// only during the call of emit.
 func (p *Probes) DrainStacks(emit func(*Stack)) error {
 	if p.copied == nil {
 		return nil
@@ -271,8 +272,9 @@ type Counts struct {
 	BusyNS int64
 }
 
-// beside is the full cost of a hit as a multiple of the cost that a loop measures, with everything in the CPU's caches.
-// The CPU time of processes grew by 1.3 to 1.4 times that at 5,000 to 50,000 turns a second (make bench-exact).
+// beside is the full cost of a hit, as a multiple of the cost that a loop measures. In a loop, everything is in the
+// CPU's caches. At 5,000 to 50,000 turns a second, the CPU time of processes grew by 1.3 to 1.4 times the measured
+// cost (make bench-exact).
 const beside = 1.4
 
 // CostNS estimates the time that the probes have cost the process's threads, in ns.
@@ -289,8 +291,8 @@ func (p *Probes) Counts() (Counts, error) {
 	return Counts{Hits: v[countHits/8], Lost: v[countLost/8], BusyNS: int64(v[countBusyNS/8])}, nil
 }
 
-// stop makes the programs record nothing more. While probes are put in or removed one after the other, records would
-// be incomplete.
+// stop makes the BPF programs record nothing. It is called because records are incomplete while probes are put in or
+// removed one by one.
 func (p *Probes) stop() error {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {

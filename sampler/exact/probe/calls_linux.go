@@ -18,8 +18,8 @@ const (
 // errManyCalls is returned for code in which more calls of a few functions were found than any library has.
 var errManyCalls = errors.New("too many calls of the C library's mutexes are in its code")
 
-// callsOf finds the places where a library's code calls the C library's functions or jumps to them, as addresses in
-// the process. It returns a list for each function. The lists can contain bytes within another instruction that look
+// callsOf finds the places where a library's code calls or jumps to the C library's functions, as addresses in the
+// process. It returns a list for each function. A list can also contain bytes within another instruction that look
 // like a call.
 func callsOf(module *attach.Module, functions []function, set instructionSet) ([][]attach.Address, error) {
 	names := make([]string, len(functions))
@@ -78,8 +78,8 @@ func (c *calls) all() ([][]uint64, error) {
 	return c.of, nil
 }
 
-// callsIn finds in code the calls of functions, by the slots that have their addresses. A stub of the linker's may
-// begin with endbr64 and a prefix.
+// callsIn finds the calls of functions in code. slots has the addresses of the words from which the functions'
+// addresses are loaded. A stub of the linker may begin with endbr64 and a prefix.
 func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
 	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, 0, 1, 4, 5)
 }
@@ -87,8 +87,9 @@ func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([]
 // findJumps finds the calls and jumps in a section of code to some addresses.
 type findJumps func(c *attach.CodeSection, addresses map[uint64]int, found func(at uint64, fn int))
 
-// findCalls finds the calls of functions. through finds calls by the slots that have their addresses, to finds calls
-// of the linker's stubs. A stub can begin one of the before distances, in bytes, ahead of its jump through a slot.
+// findCalls finds the calls of functions. through finds calls by way of the slots with the functions' addresses. to
+// finds calls of the linker's stubs. A stub can begin before its jump through a slot. before are the possible
+// distances in bytes.
 func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, through, to findJumps, before ...uint64,
 ) ([][]uint64, error) {
 	out := &calls{of: make([][]uint64, functions), stubs: make(map[uint64]int)}

@@ -6,10 +6,10 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// callsInARM is callsIn for aarch64. A call goes to a stub of the linker's, or loads the word with the function's
-// address. Both take that address from adrp and an offset in the page. A load that names the register of an earlier
-// adrp counts as its second half, even with other instructions between. One call too many does less harm than one too
-// few. A stub begins with the adrp before the load, or with bti before that.
+// callsInARM is callsIn for aarch64. A call goes to a stub of the linker, or loads the word with the function's
+// address. Both compute this word's address from adrp and an offset in the page. A load that names the register of an
+// earlier adrp counts as its second half, even with other instructions between. So callsInARM may find a call too
+// many, which does less harm than one too few. A stub begins with the adrp before the load, or with bti before that.
 func callsInARM(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
 	return findCalls(code, slots, functions, loadsARM, jumpsARM, 4, 8)
 }

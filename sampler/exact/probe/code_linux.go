@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// function is a function that every pass through the scheduler calls, or a part of these passes. It has libruby's
-// name and the C library's name.
+// function is a function that the scheduler calls each time it changes a thread's state, or in some of these cases. It
+// has libruby's name and the C library's name.
 type function struct {
 	ruby, libc string
 	argument   argument
@@ -33,8 +33,8 @@ type site struct {
 	at     attach.Address
 }
 
-// codeFile is a file with code. open is a descriptor of the very file that attach has found to be mapped, because the
-// path could lead elsewhere by now. Path is the process's name of the file.
+// codeFile is a file with code. open is a descriptor of the file that attach found to be mapped. It is needed because
+// the path could lead to another file by now. Path is the process's name of the file.
 type codeFile struct {
 	open *os.File
 	Path string
@@ -61,10 +61,10 @@ func (c *Code) Close() error {
 	return errors.Join(errs...)
 }
 
-// functions are the functions through which a scheduler goes. Ruby's own are exported, so no strip removes them. A
-// compiler may have put them into their callers, and a Ruby in one file lacks them. Then the C library's functions are
-// left, which everything else in the process calls too (docs/reference/exact.md#where-the-probes-are). Up to 3.2 a
-// thread that waits can also be the one that keeps the time.
+// functions returns the functions that every change of the scheduler calls. Ruby's own are exported, so strip does not
+// remove them. A compiler may have inlined them, and a Ruby in one file lacks them. Then the C library's functions are
+// used, which everything else in the process calls too (docs/reference/exact.md#where-the-probes-are). Up to 3.2 a
+// thread that waits can also keep the time slices, so more functions are needed.
 func functions(before33 bool) []function {
 	f := []function{
 		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},
@@ -81,14 +81,14 @@ func functions(before33 bool) []function {
 type CodeOptions struct {
 	// Before33 is true if the Ruby's release is 3.2 or earlier.
 	Before33 bool
-	// LibC puts all probes into the C library, even if libruby's own functions would do. Tests use it to cover that
-	// way everywhere.
+	// LibC puts all probes into the C library, even if libruby's own functions could be used. Tests set it to test
+	// this way on every machine.
 	LibC bool
 }
 
-// FindCode finds the places for the probes in a process. It only reads the process. module is its file with Ruby's
-// VM, mappings are the process's. The error is ErrNoCode if no place is safe and cheap. It is also ErrTranslated if
-// the CPU does not run that code itself.
+// FindCode finds the places for the probes in a process. It only reads the process. module is the file with Ruby's VM.
+// mappings are the process's. The error is ErrNoCode if no place is safe and cheap. It is ErrTranslated if a
+// translator runs the code instead of the CPU.
 func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions) (Code, error) {
 	c, err := findCode(p, module, mappings, o, runtime.GOARCH, ownPlace)
 	if err == nil {
@@ -162,8 +162,8 @@ func (f *finder) find(before33 bool) (Code, error) {
 	return f.code, nil
 }
 
-// wrappers reports for which of the functions libruby has its own function that all of its code calls. It reports
-// false if that is not known, because the C library's functions always work.
+// wrappers reports for each function whether libruby has its own function that all of its code calls. It returns false
+// if this is not known, because the C library's functions always work.
 func (f *finder) wrappers(functions []function) []bool {
 	own := make([]bool, len(functions))
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {
@@ -229,9 +229,8 @@ func (f *finder) site(fn function, own bool) (site, error) {
 // maxInstruction is the largest size of an instruction with a probe, in bytes, rounded up to whole breakpoints.
 const maxInstruction = 8
 
-// unchanged reports whether memory holds the bytes of the file, except for breakpoints. The kernel takes the
-// instruction to emulate from the file. If the code in memory was patched, a probe would make the process run half of
-// each.
+// unchanged reports an error if memory differs from the file, except for breakpoints. The kernel takes the instruction
+// to emulate from the file. If the code in memory was patched, a probe would make the process run a mixture of both.
 func (f *finder) unchanged(at attach.Address, file []byte) error {
 	memory := make([]byte, len(file))
 	if err := f.p.Read(at, memory); err != nil {
@@ -266,8 +265,8 @@ func (f *finder) file(module *attach.Module) (*codeFile, error) {
 	return file, nil
 }
 
-// libraries are the beginnings of the names of files that have the C library's functions. The first match counts:
-// before glibc 2.34 they are in a library of their own, which is empty since.
+// libraries are the beginnings of the names of files that have the C library's functions. The first match counts.
+// Before glibc 2.34 the functions are in a separate library, which is empty since.
 var libraries = []string{"libpthread.so.", "libpthread-2.", "libc.so.", "libc-2.", "ld-musl-", "libc.musl-"}
 
 // findLibrary finds the C library's file with the functions: a shared one, or the executable.

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// costCalls calls are timed in each of costRounds rounds. The fastest round counts, because other programs make
-	// rounds slower, never faster.
+	// costRounds is the number of measurements, and costCalls the number of calls in each. The fastest one counts,
+	// because other programs can make a measurement slower but never faster.
 	costRounds, costCalls = 20, 100
 	// otherLock is no address of a mutex.
 	otherLock = 1
@@ -65,8 +65,8 @@ func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 	return max(with-without, 1), nil
 }
 
-// Try puts a probe into ddtop itself and takes it out again. This shows what the kernel, a container or a security
-// module forbids. Errors are as for Attach, and untried as for Check.
+// Try puts a probe into ddtop itself and removes it again. This shows what the kernel, a container or a security
+// module forbids. Its errors are the same as Attach's. untried has the same meaning as in Check.
 func Try(untried bool) error {
 	many, err := checkMachine(untried)
 	if err != nil {

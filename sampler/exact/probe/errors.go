@@ -10,8 +10,8 @@ var (
 	ErrKernel = errors.New("exact mode can't be had from this kernel")
 	// ErrRights means that ddtop lacks a right.
 	ErrRights = errors.New("no permission for exact mode")
-	// ErrTranslated means that the CPU may not run the process's code itself. A translator's code has no breakpoints,
-	// or copies of the ones that the kernel puts into the original.
+	// ErrTranslated means that a translator may run the process's code instead of the CPU. The kernel puts breakpoints
+	// into the original code. The translated code has none, or only copies of them.
 	ErrTranslated = errors.New("its code may be run by a translator")
 	// ErrNotPlaced means that the kernel has accepted the probes, but the target's memory does not have them.
 	ErrNotPlaced = errors.New("the probes are not in the process's code")

@@ -14,11 +14,11 @@ type instructionSet struct {
 	goarch, machine string
 	// untried is true if exact mode has run on no processor of this kind yet. It needs Target.Untried.
 	untried bool
-	// first and second are the places of a function's first and second argument among the registers of a thread that
-	// hit the probe, in bytes.
+	// first and second are the offsets of a function's first and second argument in the saved registers of a thread at
+	// the probe, in bytes.
 	first, second int16
-	// threadPointer are the members that lead from struct task_struct to the thread pointer at the time when the task
-	// last lost its CPU.
+	// threadPointer are the struct members that lead from struct task_struct to the saved thread pointer. It was saved
+	// when the task last lost its CPU.
 	threadPointer []string
 	// breakpoint is what the kernel writes over the beginning of a probed instruction.
 	breakpoint []byte
@@ -26,8 +26,8 @@ type instructionSet struct {
 	entryBytes int
 	// relocations are the kinds by which the dynamic linker puts a function's address into a word.
 	relocations []uint32
-	// calls finds in code the calls of functions, by the words that have their addresses: a list of addresses for each
-	// function.
+	// calls finds the calls of functions in code. slots has the words with the functions' addresses. The result has a
+	// list of addresses for each function.
 	calls func(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error)
 }
 

@@ -18,8 +18,8 @@ import (
 // a thread that runs is seen in Ruby's own code, or never.
 
 const (
-	// nativePatience is how long checkThreads waits for a sign that the CPU runs the code itself. nativeEvery is the
-	// time of one try. On a full machine a new process may get no CPU for a second.
+	// nativePatience is how long checkThreads waits for evidence that the CPU runs the code itself. nativeEvery is the
+	// length of one attempt. On a full machine a new process may get no CPU for a second.
 	nativePatience, nativeEvery = 5 * time.Second, 20 * time.Millisecond
 	// maxCallers bounds the threads that are read in each try.
 	maxCallers = 4096
@@ -44,9 +44,9 @@ var cLibraries = append(slices.Clone(libraries), "librt.so.", "librt-2.", "libdl
 // loaders are the beginnings of the names of the dynamic linker's files.
 var loaders = []string{"ld-linux", "ld-2.", "ld.so", "ld64.so"}
 
-// checkNative returns an error if the CPU may not run a process's code itself. It returns nil if two things are true: a
-// thread sleeps in a call of the C library or runs in Ruby's code, and no thread sleeps in a call made elsewhere.
-// module is the file with Ruby's VM. static is true if it contains the C library.
+// checkNative returns an error unless it is certain that the CPU runs a process's code itself. Two facts make it
+// certain. A thread sleeps in a call of the C library or runs in Ruby's code, and no thread sleeps in a call made
+// elsewhere. module is the file with Ruby's VM. static is true if it contains the C library.
 func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	if err := knownTranslator(p, mappings); err != nil {
 		return err
@@ -165,8 +165,8 @@ func (c *callers) caller(at attach.Address) caller {
 	return caller{otherLibrary, m.Path}
 }
 
-// oneLibrary refuses a process with two C libraries, or with the code of one in two places. A translator can bring
-// its own, and calls made there prove nothing.
+// oneLibrary returns an error for a process that has two C libraries, or one at two addresses. A translator can have
+// its own, and then calls made there prove nothing.
 func (c *callers) oneLibrary() error {
 	var first attach.Mapping
 	for _, m := range c.mappings {

@@ -41,14 +41,14 @@ const (
 	wordAt  = onStack - 8
 )
 
-// A program takes about usualBusyNS. A program that took more than maxBusyNS was interrupted, and counts as a usual
-// one.
+// A BPF program takes about usualBusyNS. If it took more than maxBusyNS it was interrupted, and counts as usualBusyNS.
+// Both are in ns.
 const maxBusyNS, usualBusyNS = 20_000, 1_000
 
 // noWakeup keeps the ring from waking its reader, which polls (BPF_RB_NO_WAKEUP).
 const noWakeup = 1
 
-// kernelPlaces are the places in this kernel of the fields of a task that a program reads, in bytes from the start of
+// kernelPlaces are this kernel's offsets of the fields of a task that a BPF program reads, in bytes from the start of
 // struct task_struct.
 type kernelPlaces struct {
 	set instructionSet
@@ -155,8 +155,8 @@ func (b *builder) program() asm.Instructions {
 	)
 }
 
-// readScheduler reads the scheduler's state for the thread that hit the probe. The thread's rb_thread_t is in its
-// thread-local storage, so nothing must be updated while threads come and go.
+// readScheduler emits the instructions that read the scheduler's state for the thread that hit the probe. They find
+// the thread's rb_thread_t in its thread-local storage. So nothing must be updated when threads are created or end.
 func (b *builder) readScheduler() asm.Instructions {
 	t := b.target
 	ins := asm.Instructions{

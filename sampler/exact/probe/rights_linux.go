@@ -35,8 +35,8 @@ func thisMachine() (machine, error) {
 	return machine{Machine: m, granted: attach.GrantedCapabilities()}, err
 }
 
-// check returns why exact mode cannot work on a machine, and what helps. It returns nil if it can. many is true if
-// links of many probes may be used.
+// check returns why exact mode cannot work on a machine, and what would help. It returns nil if it can. many is true
+// if links of many probes may be used.
 func (m *machine) check() (many bool, err error) {
 	switch set, known := instructionSetOf(m.Arch); {
 	case !known:

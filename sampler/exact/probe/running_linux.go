@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// ipEveryNS is the interval at which the kernel records the place of a running thread, in ns of its CPU time.
-	// maxRunning bounds the threads that it does this for.
+	// ipEveryNS is the interval at which the kernel records the instruction pointer of a running thread, in ns of its
+	// CPU time. maxRunning bounds the threads for which it does so.
 	ipEveryNS, maxRunning = 1_000_000, 8
-	// ipHead is the place in the first page of a perf event's memory of the number of bytes written behind it (struct
-	// perf_event_mmap_page, data_head).
+	// ipHead is the offset, in the first page of a perf event's memory, of the number of bytes written after that page
+	// (struct perf_event_mmap_page, data_head).
 	ipHead = 1024
 )
 
-// whereRunning makes the kernel record the places of native threads that run outside of it, for a time, and calls
-// seen with each place. It needs the rights that probes need. Without them it sees nothing. It puts nothing into the
+// whereRunning makes the kernel record the instruction pointers of native threads that run user code, for a time. It
+// calls seen with each. It needs the same rights as probes. Without them it sees nothing. It puts nothing into the
 // process.
 func whereRunning(tids []int32, during time.Duration, seen func(attach.Address)) {
 	var events []*ipEvent

@@ -11,21 +11,22 @@ import (
 // A thread that waits for the GVL has the same control frames from when it gave the GVL away until it has it again.
 // So they are copied at the end of a wait, when its length is known.
 const (
-	// maxLong copies are made in stackNS. Of these, waits shorter than longWaitNS may take maxStacks, and those shorter
-	// than shortWaitNS maxShort. This bounds the cost, about 3 µs for each. A wait counts from when the thread began to
-	// sleep, which with a Mutex or a Queue is when it gave the GVL away.
+	// In each stackNS, in ns, at most maxLong copies are made. maxStacks of them may be for waits shorter than
+	// longWaitNS, and maxShort for waits shorter than shortWaitNS. This bounds the cost, which is about 3 µs for each
+	// copy. A wait counts from when the thread began to sleep. With a Mutex or a Queue this is when it gave the GVL
+	// away.
 	shortWaitNS, longWaitNS               = 50_000, 5_000_000
 	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
 	// maxSleepers bounds the threads with a known time of falling asleep. The latest are kept.
 	maxSleepers = 1 << 14
 )
 
-// stackRingBytes is the size of the ring for stacks, leastStackRing what one for fewer has at least: a page of the
-// largest size, and a stack.
+// stackRingBytes is the size of the ring for stacks, in bytes. leastStackRing is the least size of a smaller ring: a
+// page of the largest size, and a stack.
 const stackRingBytes, leastStackRing = 4 << 20, 1 << 16
 
-// Places on a program's own stack, below wordAt, of the values that belong to a copied stack: the first words of an
-// execution context, the stack pointer of the innermost frame, sizes, and a thread's number.
+// Offsets on a BPF program's own stack, below wordAt, of the values that belong to a copied stack. They are the first
+// words of an execution context, the stack pointer of the innermost frame, sizes, and a thread's number.
 const (
 	contextAt = wordAt - bpf.ContextSize
 	spAt      = contextAt - 8
@@ -64,8 +65,8 @@ func (m *stackMaps) noteSleep() asm.Instructions {
 	}
 }
 
-// copyStack copies the stack of a thread that has the GVL now and has waited for it. R7 has the counters, R9 the
-// rb_thread_t. R6 and R8 are free.
+// copyStack emits the instructions that copy the stack of a thread that has the GVL now and has waited for it. R7 has
+// the counters, R9 the rb_thread_t. R6 and R8 are free.
 func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 	const to = "stacked"
 	ins := asm.Instructions{
@@ -123,8 +124,8 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 	)
 }
 
-// Stack is the stack of a thread at the end of its wait for the GVL. It had this stack since it gave the GVL away. NS
-// and TID are as in the record of the wait's end.
+// Stack is the stack of a thread at the end of its wait for the GVL. The thread has had this stack since it gave the
+// GVL away. NS and TID are the same as in the record of the wait's end.
 type Stack = bpf.Stack
 
 // copies reports whether a kind of probe has to do with stacks.

@@ -19,7 +19,7 @@ type Pause struct {
 	// Reason is the Reason of sampler.GC. Compacts is set if the collection moves objects.
 	Reason   uint32
 	Compacts bool
-	// Waited is set if a thread waited for the GVL meanwhile.
+	// Waited is set if a thread waited for the GVL while another one collected.
 	Waited bool
 }
 
@@ -101,12 +101,10 @@ func (w *Watch) during(t *gvl.Tick) {
 	p.WallNS = max(w.until-p.FromNS, 0)
 	p.RanNS, p.Reason = p.WallNS, t.GC.Reason
 	p.Compacts = p.Compacts || t.GC.Mode == sampler.GCCompacting || t.GCDetail.Compacting && t.GCDetail.AtNS >= p.FromNS
-	found := false
+	found, waiting := false, false
 	for i := range t.States {
 		ts := &t.States[i]
-		if ts.State == gvl.Waiting {
-			p.Waited = true
-		}
+		waiting = waiting || ts.State == gvl.Waiting
 		if ts.State != gvl.GC || found {
 			continue
 		}
@@ -125,6 +123,8 @@ func (w *Watch) during(t *gvl.Tick) {
 			p.RanNS = min(p.RanNS, k.CPUNS-w.cpuNS)
 		}
 	}
+	// The thread that is about to collect can wait for the GVL in a sample that read the collector's words later.
+	p.Waited = p.Waited || waiting && found
 	if t.GC.Mode == sampler.GCMarking {
 		p.MarkNS += max(p.RanNS-ran, 0)
 	}

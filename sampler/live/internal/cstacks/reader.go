@@ -5,7 +5,6 @@ package cstacks
 import (
 	"errors"
 
-	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/debuginfod"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
@@ -23,11 +22,16 @@ var (
 	ErrMoves = errors.New("the thread runs too often to read them")
 	// ErrRubyMoved means that a thread has other Ruby frames than in the sample.
 	ErrRubyMoved = errors.New("the thread has moved on since its Ruby frames were read")
+	// ErrRubyUnread means that a core file lacks Ruby frames of a thread.
+	ErrRubyUnread = errors.New("the core file lacks the thread's Ruby frames")
 )
 
 // Subject is the process whose stacks are read.
 type Subject struct {
-	Process *attach.Process
+	Process native.Process
+	PID     int
+	// Dumped gives the registers of the threads in a core file. It is nil for a process.
+	Dumped native.Source
 	// VMPath is the file that has the VM. Machine is the process's, and JIT says that Ruby compiles code.
 	VMPath, Machine string
 	JIT             bool
@@ -45,6 +49,8 @@ type Reader struct {
 	ruby  *native.Ruby
 	of    Subject
 
+	// source gives registers. It is the same as registers, unless the subject is a core file: then registers is nil.
+	source    native.Source
 	registers *Registers
 }
 
@@ -55,14 +61,19 @@ func (r *Reader) Prepare(of Subject) (err error) {
 		return native.ErrMachine
 	}
 	if r.space != nil {
-		r.registers.Round()
+		if r.registers != nil {
+			r.registers.Round()
+		}
 		return r.space.Refresh()
 	}
-	if r.tasks == nil {
-		if r.tasks, err = kernel.OpenTasks(of.Process.PID(), sampler.NewDictionary()); err != nil {
-			return err
+	if r.source = of.Dumped; r.source == nil {
+		if r.tasks == nil {
+			if r.tasks, err = kernel.OpenTasks(of.PID, sampler.NewDictionary()); err != nil {
+				return err
+			}
+			r.registers = NewRegisters(of.PID, r.tasks)
 		}
-		r.registers = NewRegisters(of.Process.PID(), r.tasks)
+		r.source = r.registers
 	}
 	space, err := native.NewSpace(of.Process)
 	if err != nil {
@@ -110,7 +121,10 @@ func (r *Reader) Whole(tid int32) (out sampler.NativeStack, ok bool, err error) 
 func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, turns, func(stack native.Stack) ([]native.Frame, error) {
 		frames, whole, same := r.of.Controls(id)
-		if !same {
+		switch {
+		case !same && r.of.Dumped != nil:
+			return nil, ErrRubyUnread
+		case !same:
 			return nil, ErrRubyMoved
 		}
 		return r.ruby.Below(stack, frames, whole, r.of.JIT)
@@ -170,17 +184,17 @@ func (r *Reader) names(frames []native.Frame) []sampler.NativeFrame {
 // read reads a native stack. The result counts only if the thread has not moved since choose read it.
 func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.NativeStack, ok bool, err error) {
 	for range tries {
-		regs, at, stands, err := r.registers.Registers(tid)
+		regs, at, stands, err := r.source.Registers(tid)
 		if err != nil || !stands || turns != 0 && at.Turns != turns {
 			return out, false, unlessGone(err)
 		}
 		frames, missing := choose(r.space.Unwind(regs))
 		var inside string
 		var insideErr error
-		if !r.registers.plain {
+		if r.registers != nil && !r.registers.plain {
 			inside, insideErr = r.tasks.Inside(tid)
 		}
-		stays, err := r.registers.Stays(tid, at)
+		stays, err := r.source.Stays(tid, at)
 		if err != nil {
 			return out, false, unlessGone(err)
 		}
@@ -195,7 +209,7 @@ func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.Nativ
 		if missing != nil {
 			out.Missing = r.of.Names.Error(r.withoutName(missing))
 		}
-		if errors.As(missing, &stop) && stop.Unknown() {
+		if r.registers != nil && errors.As(missing, &stop) && stop.Unknown() {
 			out.Missing += r.registers.hint()
 		}
 		return out, true, nil

@@ -107,7 +107,7 @@ func (w *Watch) read(id sampler.ThreadID, nowNS int64, to *sampler.NativeWatch) 
 		return err
 	}
 	switch {
-	case !ok, stack.Missing == ErrMoves.Error(), stack.Missing == ErrRubyMoved.Error():
+	case !ok, stack.Missing == ErrMoves.Error(), stack.Missing == ErrRubyMoved.Error(), stack.Missing == native.ErrUnconfirmed.Error():
 		w.counts.Moved++
 		return nil // the next round may have more luck, or find another stay
 	case stack.Missing == native.ErrMisfit.Error():

@@ -1,18 +1,18 @@
 package pace
 
-// Constants of Again. A process whose threads switched too often is followed again after they have switched
-// less often than againShare of the possible rate for againNS, in ns. That time doubles, up to mostAgainNS, if they
-// switch too often again within steadyNS.
+// Constants of Again. A process whose threads switched too often is followed again after its switches were below
+// againShare of the possible rate for againNS, in ns. If they switch too often again within steadyNS, this time
+// doubles, up to mostAgainNS.
 const (
 	againShare                     = 0.8
 	againNS, mostAgainNS, steadyNS = 30_000_000_000, 480_000_000_000, 300_000_000_000
 )
 
-// Again says when to follow a process again whose threads had switched too often. Times are CLOCK_MONOTONIC in
-// ns.
+// Again decides when a process is followed again after its threads had switched too often. Times are CLOCK_MONOTONIC
+// in ns.
 type Again struct {
-	// waitNS is how long the threads must switch less often. highNS is when they last did not, or when following
-	// ended.
+	// waitNS is how long the threads must switch less often, in ns. highNS is when they last switched too often, or
+	// when following ended.
 	waitNS, highNS int64
 	// atNS is when the switches were last counted.
 	atNS, switches int64

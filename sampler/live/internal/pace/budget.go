@@ -13,48 +13,49 @@ import (
 const (
 	// burstNS is how long the budget may be saved up. It pays for an expensive tick, which then leaves no gap.
 	burstNS = 500_000_000
-	// tuneNS is the interval at which the rates are decided. They are constant in between, so that the next tick's
-	// time does not depend on the last one's result (docs/reference/states.md#rates-that-fall).
+	// tuneNS is the interval at which the rates are decided, in ns. They are constant in between, so that the time of
+	// the next tick does not depend on the result of the last one (docs/reference/states.md#rates-that-fall).
 	tuneNS = 100_000_000
 	// holdNS bounds the wait of all ticks while more than a burst is overdrawn.
 	holdNS = 100_000_000
-	// besideTauNS is the time constant of the mean CPU time of everything but the ticks. besideShare is the largest
-	// part of the budget that it takes from the ticks, because a large screen must not end the sampling.
+	// besideTauNS is the time constant of the mean CPU time of everything but the ticks, in ns. This time reduces the
+	// budget of the ticks by at most besideShare, because a large screen must not end the sampling.
 	besideTauNS = 2e9
 	besideShare = 0.5
 	// leastGive is the part of its income that is spent while the budget is overdrawn.
 	leastGive = 0.25
-	// rise is the largest rise of a rate at each decision: 5 % each 0.1 s doubles it in 1.4 s. steady is the least
-	// change of a rate, as a ratio, that is applied.
+	// rise is the largest rise of a rate at each decision. 5 % every 0.1 s doubles a rate in 1.4 s. steady is the
+	// smallest change of a rate, as a ratio, that is applied.
 	rise   = 1.05
 	steady = 1.1
-	// mostStretch is the largest factor by which intervals get longer. It takes the highest rate of stacks below
-	// leastStackHz. An infinite one would stay so, also if there is enough again.
+	// mostStretch is the largest factor by which intervals get longer. With it, the highest rate of stacks falls below
+	// leastStackHz. It is finite, because an infinite factor could never shrink again.
 	mostStretch = 1000
-	// jump is the factor of the usual cost that the ticks of one tuneNS must reach to become the new usual cost.
-	// There must be at least jumpTicks of them.
+	// jump decides when the usual cost of ticks is replaced at once. In one tuneNS there must be at least jumpTicks
+	// ticks that cost jump times the usual cost.
 	jump, jumpTicks = 2, 8
 	// costTauNS is the time constant of the mean cost of a tick, over leastTicks to mostTicks ticks.
 	costTauNS             = 2e9
 	leastTicks, mostTicks = 8, 256
-	// leastLockHz and leastStackHz are the lowest rates of a Source, whatever a tick costs. With jitter two lock
-	// ticks are never further apart than 0.6 s. From 1 s on the time between would be unknown (stream.Reach).
+	// leastLockHz and leastStackHz are the lowest rates of a Source, in Hz, whatever a tick costs. At leastLockHz two
+	// lock ticks are never more than 0.6 s apart, jitter included. With 1 s between them, the time in between would be
+	// unknown (stream.Reach).
 	leastLockHz, leastStackHz = 2.5, 0.2
-	// leastExactHz is the lowest rate of lock ticks of a Source whose changes are known without them. They read
-	// counters, and hand the changes on. Their jitter is a quarter, so that two are never further apart than 0.9 s.
-	// leastFleetHz is the same in a fleet, which is more than fewExact such Sources. Two ticks are never further apart
-	// than 2.5 s then. States are known in between, however long that is (stream.Stream).
+	// leastExactHz is the lowest rate of lock ticks of a Source whose changes are known without ticks, in Hz. These
+	// ticks read counters, and pass the changes on. Two of them are never more than 0.9 s apart, with a jitter of a
+	// quarter. leastFleetHz is the rate if more than fewExact such Sources run. Then two ticks are never more than 2.5
+	// s apart. States in between are known whatever the distance (stream.Stream).
 	leastExactHz, leastFleetHz, fewExact = 1.4, 0.5, 8
-	// enoughShare is the part of the limit below which the least quality's need must fall before the limit holds
-	// again.
+	// enoughShare decides when an extended budget ends. What the least quality needs must have fallen below this part
+	// of the limit.
 	enoughShare = 0.8
 )
 
-// Budget keeps ddtop's CPU time below a share of one CPU by lowering rates. The Sources of a Group share it, since it
-// is for all of ddtop. Its decisions depend only on its inputs.
+// Budget keeps ddtop's CPU time below a share of one CPU by lowering rates. The Sources of a Group share one, because
+// the limit applies to all of ddtop. Its decisions depend only on its inputs.
 //
-// Lock ticks have half of the income, and the additional work of stack ticks has the other half. If one half is not
-// used up, the other may use the rest. The same applies to awake and idle Sources.
+// Lock ticks get half of the CPU time, and the additional work of stack ticks gets the other half. If one of them
+// needs less, the other may use more. The same applies to awake and idle Sources.
 type Budget struct {
 	// Share is of one CPU. Zero means no limit.
 	Share float64
@@ -62,8 +63,9 @@ type Budget struct {
 	tuneAtNS atomic.Int64
 
 	mu sync.Mutex
-	// stackHz and lockHz are the requested rates of each Source. awake is the number of Sources that use them, idle
-	// of those with a slow clock. exact is the number of Sources whose ticks are all at the stack rate (exact mode).
+	// stackHz and lockHz are the requested rates of each Source. awake is the number of Sources that use them, and
+	// idle the number of Sources with a slow clock. exact is the number of Sources whose ticks all come at the stack
+	// rate (exact mode).
 	stackHz, lockHz    float64
 	awake, idle, exact int
 	stretch            stretch
@@ -83,8 +85,8 @@ type Budget struct {
 	// Records is the cost of records of thread switches.
 	Records RecordLoad
 
-	// mostShare is the share of one CPU that may be used for the least quality of figures of a window. Zero means
-	// that share must not be exceeded.
+	// mostShare is the share of one CPU that may be used for the least quality of figures of a window. Zero means that
+	// the usual share must not be exceeded.
 	mostShare float64
 	window    time.Duration
 	// kinds is how many kinds of figures, in their order, can have their least quality.
@@ -98,8 +100,8 @@ type Budget struct {
 	moreNS    int64
 }
 
-// stretch has the factors by which intervals are longer than requested, and those of slow clocks longer than usual.
-// Each is at least 1.
+// stretch has the factors by which intervals are longer than requested. idle is the factor by which the intervals of
+// slow clocks are longer than usual. Each is at least 1.
 type stretch struct{ stack, lock, idle float64 }
 
 type tickCost struct {
@@ -223,8 +225,7 @@ func (b *Budget) TakeMore(share float64, until int64) {
 	b.moreShare, b.moreNS = share, until
 }
 
-// InForce returns the share of a CPU that ddtop may use beside the ticks, also if no CPU is free. Zero means no
-// limit.
+// InForce returns the share of a CPU that ddtop may use now, which is less if no CPU is free. Zero means no limit.
 func (b *Budget) InForce() float64 {
 	if b.Share == 0 {
 		return 0
@@ -276,11 +277,12 @@ func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 	c.slowStackNS = longer(max(stackNS, 2*slowIntervalNS), now.idle, leastStackHz)
 }
 
-// Spent adds the CPU time of an ended tick. It returns the times until which ticks must wait: all of them, and those
-// that read stacks. last is the cost of the Source's last reading of stacks, which may be this one. The Source's next
-// reading does not wait for it, but the one after that does. Otherwise longer intervals would follow an expensive
-// reading, and its states would be seen for too long (docs/reference/states.md#rates-that-fall). own returns the CPU
-// time of all of ddtop when the rates are decided.
+// Spent adds the CPU time of an ended tick. It returns the time until which all ticks must wait, and the time until
+// which ticks that read stacks must wait. last is the cost of the Source's last reading of stacks, which may be this
+// one. The Source's next reading does not wait for it, but the one after that does. Otherwise a longer interval would
+// follow an expensive reading, and its states would be counted for too long
+// (docs/reference/states.md#rates-that-fall). own returns the CPU time of all of ddtop. It is called when the rates
+// are decided.
 func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int64) (all, stacks int64) {
 	if b.Share == 0 {
 		return 0, 0
@@ -336,9 +338,9 @@ func (b *Budget) income() float64 {
 }
 
 // least returns the shares of a CPU that lock ticks, and the stacks of stack ticks, need for the least quality of
-// figures. It leaves out a kind of figure that would not have its least quality even if ddtop took the most. So fifty
-// workers do not cost twice as much for requests that are not shown in any case. lock and stack are the CPU times of a
-// tick and of its stacks, in seconds.
+// figures. It leaves out kinds of figures that would be below their least quality even with the largest allowed share.
+// So fifty workers do not cost twice as much for requests that are not shown in any case. lock and stack are the CPU
+// times of a tick and of its stacks, in seconds.
 func (b *Budget) least(lock, stack float64) (leastLock, leastStack float64) {
 	most := sampler.QualityMargin * (b.mostShare - min(b.beside, besideShare*b.mostShare))
 	before := b.kinds
@@ -398,8 +400,8 @@ func (b *Budget) tune(now, own int64) {
 	b.stretch.idle = step(b.stretch.idle, idleWant, idleGets)
 }
 
-// divide gives both what they want if there is enough. Otherwise each gets half, and what the other leaves of its
-// half.
+// divide gives a and b what they want if there is enough. Otherwise each gets half, and also what the other does not
+// need of its half.
 func divide(have, a, b float64) (forA, forB float64) {
 	switch {
 	case a+b <= have:
@@ -412,8 +414,8 @@ func divide(have, a, b float64) (forA, forB float64) {
 	return have / 2, have / 2
 }
 
-// divideFrom gives each its least, and divides the rest like divide. If there is too little for both leasts, it
-// divides in proportion to them.
+// divideFrom gives a and b their least amounts, and divides the remaining amount like divide. If there is too little
+// for both, it divides in proportion to the least amounts.
 func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	leastA, leastB = min(leastA, a), min(leastB, b)
 	if least := leastA + leastB; least > have {
@@ -423,8 +425,8 @@ func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	return leastA + forA, leastB + forB
 }
 
-// step adjusts a stretch to the wanted and the available cost: up at once, down slowly, and not at all for a small
-// change.
+// step adjusts a factor to the wanted and the available cost. It raises the factor at once, lowers it slowly, and
+// ignores a small change.
 func step(now, want, have float64) float64 {
 	to := 1.0
 	if want > have {

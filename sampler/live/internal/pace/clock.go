@@ -10,14 +10,14 @@ import (
 const (
 	// slowAfterNS is how long nothing may run or wait before the clock slows down, in ns.
 	slowAfterNS = 1_000_000_000
-	// firstSlowNS is slowAfterNS at the start, while nothing has run or waited yet. It is a tenth of slowAfterNS,
-	// because a process that is idle at first usually stays idle. A second at the full rate costs as much as half a
-	// minute at the slow rate.
+	// firstSlowNS takes the place of slowAfterNS at the start, while no thread has run or waited yet, in ns. It is a
+	// tenth of it, because a process that is idle at first usually stays idle. A second at the full rate costs as much
+	// as half a minute at the slow rate.
 	firstSlowNS = 100_000_000
 	// firstTicks is the least number of ticks that the verdict at the start is made from.
 	firstTicks = 50
-	// slowIntervalNS is the time between ticks then. Every second one reads the stacks. slowestIntervalNS applies
-	// when nothing has run or waited for slowestAfterNS.
+	// slowIntervalNS is the interval between ticks of a slow clock, in ns. Every second tick reads the stacks. The
+	// interval is slowestIntervalNS if no thread has run or waited for slowestAfterNS.
 	slowIntervalNS    = 50_000_000
 	slowestIntervalNS = 100_000_000
 	slowestAfterNS    = 10_000_000_000
@@ -25,18 +25,19 @@ const (
 	slowExactNS = 125_000_000
 	// slowestExactNS is the same when nothing has run or waited for slowestAfterNS.
 	slowestExactNS = 250_000_000
-	// GlanceNS is the time between two glances at the words of threads that move (moved_linux.go). 90 % of the time
-	// that threads of Rails are without a CPU is in intervals of 10 ms and more. glanceGapNS is the longest time
-	// between two samples, whatever glances say. leastGlanceGapNS is the same while something runs and samples cost
-	// little: glanceGapShare of what ddtop may take.
+	// GlanceNS is the interval between two glances at the states of threads that move, in ns (moved_linux.go). 90 % of
+	// the time that threads of Rails are without a CPU is in intervals of 10 ms and more. glanceGapNS is the longest
+	// interval between two samples, whatever glances show. leastGlanceGapNS is this interval while threads run and
+	// samples are cheap: they cost less than glanceGapShare of what ddtop may use.
 	GlanceNS         = 10_000_000
 	glanceGapNS      = 500_000_000
 	leastGlanceGapNS = 100_000_000
 	glanceGapShare   = 0.2
 )
 
-// GlanceGap is the longest time between two samples beside looks, in ns, where one without stacks takes so much CPU
-// time. share is that of a CPU which ddtop may take. Zero means that there is no limit.
+// GlanceGap returns the longest interval between two samples if glances are made in between, in ns. sampleNS is the
+// CPU time of a sample without stacks. share is the share of a CPU that ddtop may take. Zero means that there is no
+// limit.
 func GlanceGap(sampleNS int64, share float64, slow bool) int64 {
 	switch {
 	case slow:
@@ -80,8 +81,8 @@ func NewClock(stackRate, lockRate float64, now int64) *Clock {
 // jitter draws an interval between half and one and a half times the nominal one.
 func (c *Clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float64())) }
 
-// lockJitter is jitter for lock ticks. While each change is known the ticks sample no states, so half of the jitter
-// does.
+// lockJitter returns the jitter of a lock tick. If every change is known, the ticks sample no states. Then half of the
+// usual jitter is enough.
 func (c *Clock) lockJitter(ns float64) int64 {
 	if c.Exact {
 		return (c.jitter(ns) + int64(ns)) / 2
@@ -120,8 +121,8 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	return depth, late
 }
 
-// Rest puts the next reading of stacks off until a time at least, and for the budget until owed. The budget leaves
-// leastStackHz in any case.
+// Rest delays the next reading of stacks at least until the time until. For the budget it delays it until owed, but
+// the rate does not fall below leastStackHz.
 func (c *Clock) Rest(until, owed int64) {
 	c.restNS = max(until, min(owed, c.lastStack+1e9/leastStackHz))
 	c.nextStack = max(c.nextStack, c.restNS)

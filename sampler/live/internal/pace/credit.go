@@ -1,7 +1,7 @@
 package pace
 
-// creditShare is the part of the budget for readings between two ticks. creditSaveNS bounds how long it is saved up, in
-// ns.
+// creditShare is the part of the budget for readings between two ticks. creditSaveNS limits how long unused credit is
+// kept, in ns.
 const creditShare, creditSaveNS = 0.4, 200_000_000
 
 // Credit bounds the CPU time of readings between two ticks.
@@ -29,8 +29,8 @@ func (c *Credit) Rest(share float64) int64 {
 // Spend counts the CPU time of a reading, in ns.
 func (c *Credit) Spend(ns int64) { c.ns -= float64(ns) }
 
-// mostBells is how often in a row a record of an idle process wakes the clock at once, and bellsPerSecond how often on
-// average. A request makes some four records.
+// mostBells is how many consecutive records of an idle process wake the clock at once. bellsPerSecond is how many do
+// on average. A request makes about four records.
 const mostBells, bellsPerSecond = 10, 20
 
 // Bells bounds how often the records of an idle process wake its clock.

@@ -1,3 +1,3 @@
-// Package pace says when ticks come: the clock that they keep, how the sampling thread sleeps until the next one, and
-// the budget of CPU time that their rate follows.
+// Package pace decides when ticks come. It has the clock, the sleep of the sampling thread until the next tick, and
+// the budget of CPU time that limits the rates.
 package pace

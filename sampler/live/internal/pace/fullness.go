@@ -5,8 +5,8 @@ import "github.com/ddtop/ddtop/sampler"
 // fullness decides whether the machine has no CPU to spare. Then ddtop's CPU time is missing elsewhere.
 type fullness struct {
 	is bool
-	// idleNS is the last reading of the idle time of the machine's CPUs together. It is zero if there was none. dueNS
-	// is when the next one is due.
+	// idleNS is the idle time of all of the machine's CPUs at the last reading, in ns. It is zero if there was none.
+	// dueNS is when the next reading is due.
 	idleNS, atNS, dueNS int64
 	// pressed is the number of processes in whose cgroups CPUs are scarce.
 	pressed int
@@ -21,8 +21,8 @@ const (
 	// scarceIdle and freeIdle are numbers of idle CPUs. Below the first, CPUs are scarce. Above the second, they are
 	// free.
 	scarceIdle, freeIdle = 0.25, 0.5
-	// pressed is the share of the time in which a task of the process's cgroup waits for a CPU that is scarce too: a
-	// limit, or a set of CPUs, of its own.
+	// pressed is a share of time. If tasks of the process's cgroup wait for a CPU for longer, CPUs also count as
+	// scarce. The cgroup can have a CPU limit, or a set of CPUs, of its own.
 	pressed = 0.5
 	// fullLooks is the number of consecutive readings that change the verdict.
 	fullLooks = 2
@@ -71,8 +71,8 @@ func (f *fullness) look(now, idleNS int64) {
 	}
 }
 
-// Look adds the pressure of a process, whose last one of is. If it is time, it reads whether the machine has a CPU to
-// spare.
+// Look adds the pressure of a process. of has the process's previous reading. If a check is due, Look also reads
+// whether the machine has a CPU to spare.
 func (b *Budget) Look(now int64, idle func() (int64, error), p sampler.Pressure, of *Press) {
 	if b.Share == 0 {
 		return

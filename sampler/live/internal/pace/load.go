@@ -3,8 +3,8 @@ package pace
 import "sync"
 
 const (
-	// recordNS is a record's cost from the ring to the figures, in ns. Measured with 25,000 a second, on a full
-	// machine.
+	// recordNS is the cost of a record from the ring to the figures, in ns. It was measured with 25,000 records per
+	// second on a full machine.
 	recordNS = 5_000
 	// loadSaveNS bounds the saved time for records, and loadDebtNS the overdrawn time, in ns.
 	loadSaveNS, loadDebtNS = 1e9, 2e9

@@ -15,9 +15,9 @@ import (
 const (
 	// timerSleepNS is the shortest sleep that uses a timer, in ns. It is the slow clock's.
 	timerSleepNS = 20_000_000
-	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler if its monitor thread is slow, in ns.
-	// On a full machine another goroutine may have the processor at the end of one, which would make ticks at full
-	// rates late.
+	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler if Go's monitor thread is slow, in ns.
+	// On a full machine another goroutine may have the processor at the end of such a sleep, which would delay ticks
+	// at full rates.
 	toldSleepNS = 5_000_000
 )
 
@@ -40,8 +40,8 @@ type Sleeper struct {
 	woken atomic.Uint32
 }
 
-// NewSleeper returns a sleeper, after an attempt to slow the monitor thread down; not where timers have to be exact: a
-// thread that the monitor thread starts is as slow.
+// NewSleeper returns a sleeper. It first tries to slow Go's monitor thread down, unless exactTimers is true. Threads
+// that the monitor thread starts get the same slow timers.
 func NewSleeper(exactTimers bool) *Sleeper {
 	if !exactTimers && slowMonitor() == nil {
 		return &Sleeper{told: true}
@@ -49,8 +49,8 @@ func NewSleeper(exactTimers bool) *Sleeper {
 	return newUntold()
 }
 
-// newUntold returns a sleeper for a monitor thread that looks every 20 µs. If the kernel gives no timer, because no
-// descriptors are left, the sleeper works without one and costs more.
+// newUntold returns a sleeper for the case that Go's monitor thread checks every 20 µs. If the kernel gives no timer,
+// because no descriptors are left, the sleeper works without one and costs more.
 func newUntold() *Sleeper {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -106,8 +106,8 @@ const (
 	futexAnyWaker                            = 1<<32 - 1
 )
 
-// sleepTold sleeps until CLOCK_MONOTONIC reaches ns, or Wake was called since the last time. Go's processor is free for
-// others when they want it.
+// sleepTold sleeps until CLOCK_MONOTONIC reaches ns, or until Wake is called. Wake also counts if it was called since
+// the last sleep. Meanwhile other goroutines may use Go's processor.
 func (z *Sleeper) sleepTold(ns int64) (woken bool) {
 	ts := unix.NsecToTimespec(ns)
 	for z.woken.Swap(0) == 0 {
@@ -120,8 +120,8 @@ func (z *Sleeper) sleepTold(ns int64) (woken bool) {
 	return true
 }
 
-// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, with Go's processor. Garbage collection does not wait for it,
-// because its signal ends the sleep with EINTR.
+// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, and keeps Go's processor. Garbage collection does not have to
+// wait, because its signal ends the sleep with EINTR.
 func sleepShort(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	for {
@@ -150,7 +150,8 @@ func slowMonitor() error {
 }
 
 // monitorThread returns the tid of Go's monitor thread, which a Go program's first thread starts before any other. If
-// this ever changes, slowMonitor slows a thread down whose timers do not matter, and sleeps cost more.
+// a later Go starts another thread first, slowMonitor slows that one down. Its timers do not matter, and sleeps then
+// cost more.
 func monitorThread() (tid string, err error) {
 	tasks, err := os.Open("/proc/self/task")
 	if err != nil {

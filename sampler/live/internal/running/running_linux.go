@@ -87,6 +87,8 @@ type stack struct {
 type Options struct {
 	Target  clock.Target
 	Subject cstacks.Subject
+	// Alive reports whether the process still lives.
+	Alive func() bool
 	// Hz is how often the stack of each running thread is taken.
 	Hz         int
 	Reader     *ruby.Reader
@@ -152,7 +154,7 @@ func (x *Run) run() {
 		}
 	}
 	x.err = errors.Join(x.err, x.feed.Close())
-	if x.of.Subject.Process.Alive() {
+	if x.of.Alive() {
 		x.of.Counts.CountRunning(x.counts, x.of.Subject.Names.Error(x.err))
 	}
 	x.End()
@@ -278,7 +280,7 @@ func (x *Run) take(s *clock.Sample, now int64) {
 	switch {
 	case err == nil:
 		x.counts.Read++
-	case errors.Is(err, native.ErrMisfit):
+	case errors.Is(err, native.ErrMisfit), errors.Is(err, native.ErrUnconfirmed):
 		x.counts.Refused++
 	default:
 		x.counts.Short++

@@ -12,7 +12,7 @@ import (
 
 // Limits of what a Decoder keeps.
 const (
-	// MaxKeptBytes bounds the code, methods and environments kept, in bytes. Past it all are dropped and read again
+	// MaxKeptBytes bounds the kept code, methods and environments, in bytes. Beyond it all are dropped and read again
 	// when they are next needed.
 	MaxKeptBytes = 40 << 20
 	// maxQualified bounds the qualified names of one method, in entries.
@@ -23,8 +23,8 @@ const (
 	maxMethodEntries = 1 << 16
 	maxEnvMethods    = 1 << 15
 	maxFrameIDs      = 1 << 18
-	// forgetGenerations is after how many generations of the Dictionary (half a minute each) all code is forgotten: a
-	// program that redefines its methods would fill the tables to their bounds.
+	// forgetGenerations is the number of generations of the Dictionary (half a minute each) after which all kept code
+	// is dropped. Otherwise a program that redefines its methods would fill the tables to their limits.
 	forgetGenerations = 10
 	// maxChecked bounds the entries that one Revalidate reads again. The rest is checked when it is next met.
 	maxChecked = 3 * 4096
@@ -67,15 +67,15 @@ type cache struct {
 	frameCache  heap.Recent[frameSlot]
 	stackCache  heap.Recent[stackSlot]
 
-	// waiting maps an address that lacks memory to the pass in which it was met. Without it, a recursion of a
-	// thousand frames would try it a thousand times.
+	// waiting maps the address of code whose memory is not fetched yet to the pass that needed it. Without it, a
+	// recursion of a thousand frames would try the same code a thousand times.
 	waiting map[uint64]passNumber
 	pass    passNumber
 	// losses counts the times at which something was dropped that a Kept may refer to.
 	losses lossNumber
 
-	// generation changes when kept entries may need a check. The first is 1. cycleAt is the generation since which no
-	// object can have gone or moved, majorAt the one since which no old object can.
+	// generation changes when kept entries may need a check. The first is 1. Since cycleAt no object can have been
+	// freed or moved. Since majorAt no old object can.
 	generation, cycleAt, majorAt generation
 	decode                       decodeNumber
 	checkedNS                    int64
@@ -83,8 +83,7 @@ type cache struct {
 	// settled is true if the collector's present cycle has marked what it keeps and moved what it moves.
 	settled bool
 
-	// checks are the entries that must be read again and compared before the result of the current Decode is
-	// believed.
+	// checks are the entries that must be read again and compared before the result of the current Decode may be used.
 	checks []entry
 	// hot has been used since the last cycle of the collector. hotList numbers these lists.
 	hot     []entry
@@ -168,7 +167,7 @@ func (d *loader) Known(addr attach.Address) (name, path string, ok bool) {
 }
 
 // Library returns the origin of kept code and the name of its gem, without a version. The name is empty if the code
-// is of no gem.
+// belongs to no gem.
 func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string) {
 	q, ok := d.iseqs[addr]
 	if !ok {

@@ -17,8 +17,8 @@ type Control struct {
 	C, Finish bool
 }
 
-// Controls says what control frames mean to a native stack, innermost first. It leaves out the frame that a stack
-// begins with, in which no code runs. ok is false if an environment could not be read.
+// Controls returns what a native stack must know of control frames, innermost first. It leaves out the frame at the
+// beginning of a stack, in which no code runs. ok is false if an environment could not be read.
 func (d *classifier) Controls(mem attach.Memory, frames []byte) (out []Control, ok bool) {
 	n := len(frames) / d.o.FrameSize
 	flags, ranges := make([]byte, n*8), make([]attach.Range, n)

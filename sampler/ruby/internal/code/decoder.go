@@ -1,5 +1,5 @@
-// Package code turns control frames into names and lines. It reads iseqs, method entries and the environments that lead
-// to them, and compares them with memory again after a collection (docs/internals/code.md). It knows nothing of
+// Package code turns control frames into names and lines. It reads iseqs, method entries and the environments that
+// lead to them. After a collection it compares them with memory again (docs/internals/code.md). It knows nothing of
 // threads.
 package code
 
@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// ErrTorn says that frames and the structures they point to do not belong together: they changed between two reads, or
-// a compaction is moving objects. Read the frames again.
+// ErrTorn means that frames do not belong to the structures they point to. They changed between two reads, or a
+// compaction is moving objects. The caller must read the frames again.
 var ErrTorn = errors.New("the stack changed while it was read")
 
 // Stack is the stack of one thread or fiber as read from memory.
@@ -25,31 +25,31 @@ type Stack struct {
 	End, CFP attach.Address
 	// Frames are the control frames [CFP, End), innermost first, the dummy frame at the end included.
 	Frames []byte
-	// Values is the low part of the VM stack that is in use, from ValuesAt up. It is nil if it was not read. The
-	// decoder reads missing parts from the target.
+	// Values is the low part of the VM stack that is in use, from the address ValuesAt up. It is nil if it was not
+	// read. The decoder reads missing parts from the target.
 	Values   []byte
 	ValuesAt attach.Address
 	// Running is true if the thread runs. Then its innermost frame may be about to change, or not yet be written.
 	Running bool
-	// Settled: although the thread runs, its innermost frame's pc is current. It collects garbage, and even compiled
-	// code writes the pc before it allocates.
+	// Settled means that the innermost frame's pc is current although the thread runs. The thread collects garbage,
+	// and even compiled code writes the pc before it allocates.
 	Settled bool
-	// Partial is true if the innermost frames were left out because the copies of the stack differed in them. On
-	// releases that move ec->cfp before they fill the frame, the frame that is innermost now may be unfilled, too.
+	// Partial is true if the innermost frames were left out because the copies of the stack differed in them. Some
+	// releases move ec->cfp before they fill the frame. There, the frame that is now innermost may be unfilled, too.
 	Partial bool
-	// Again is true if the thread runs and can be read again. If a method is not found in a frame that must have one,
-	// Decode asks for another read (ErrTorn): the frame was pushed between the reading of the frames and of the values.
-	// Without Again the frame gets its code's own name.
+	// Again is true if the thread runs and can be read again. If a frame that must have a method has none, it was
+	// pushed during the reading. Decode then asks for another read (ErrTorn). Without Again the frame gets the name of
+	// its code.
 	Again bool
-	// EC is the address of the execution context. Kept, unless it is nil, is what the last Decode of its stack has
-	// kept.
+	// EC is the address of the execution context. Kept has the frames that the last Decode of this stack has kept. It
+	// may be nil.
 	EC   attach.Address
 	Kept *Kept
 	// Cut, when above 0, says that Frames is the Cut innermost frames followed by outer ones: the middle is missing.
 	Cut int
-	// JIT holds, for head's ZJIT, the address of each control frame's JIT frame, 0 for none, when they were read along
-	// with Frames (see Decoder.JITSlots). Without it a Decoder reads them itself, later, which tears on a running
-	// thread.
+	// JIT has the address of each control frame's JIT frame, or 0 if there is none (ZJIT of head). It is set if these
+	// were read along with Frames (see Decoder.JITSlots). Otherwise a Decoder reads them itself, later, and on a
+	// running thread they may then not fit the frames.
 	JIT []attach.Address
 }
 
@@ -63,8 +63,8 @@ type Info struct {
 	Frames int
 	// FailedNames is the number of frames that lack a name or a class because it could not be read.
 	FailedNames int
-	// Placeless is the number of C functions left out because their caller in Ruby is in the part that was cut out. The
-	// caller lends a C function its path and line.
+	// Placeless is the number of C functions that were left out because their Ruby caller is in the part that was cut
+	// out. A C function has no path and line without this caller.
 	Placeless int
 	// Calls is the number of system calls made.
 	Calls int
@@ -112,8 +112,8 @@ type validator struct{ loader }
 type environments struct {
 	validator
 	// seen are the environments on the VM stack that were read, in no order. fleeting is true if the current frame
-	// needed one that is not among them. youngEnv is true if its method was found through an environment on the heap
-	// that is not old.
+	// needed an environment that is not among them. youngEnv is true if the frame's method was found through an
+	// environment on the heap that is not old.
 	seen     []envPlace
 	fleeting bool
 	youngEnv bool
@@ -143,7 +143,7 @@ type Target struct {
 	Shapes    attach.Address
 	Variables func(f func(at attach.Address, word uint64)) error
 	// ZJITFrames is true if control frames may leave their iseq and pc to a JIT frame. EarlyFrames is true if ec->cfp
-	// is moved before the new frame is filled although the release does not do so otherwise.
+	// is moved before the new frame is filled, although the release does this only with a JIT.
 	ZJITFrames, EarlyFrames bool
 	// JITs are the ones that the process may use.
 	JITs []JIT
@@ -173,9 +173,9 @@ func (d *validator) Share(n int) {
 // LastNameError is the latest reason why a frame lacked a name. It is nil if there was none.
 func (d *loader) LastNameError() error { return d.lastNameError }
 
-// Decode names the frames of a stack and interns it. The frames are the ones that the release's own
+// Decode names the frames of a stack and interns the stack. The frames are the same that the release's own
 // Thread#backtrace_locations shows. After ErrTorn and errors about unreadable memory, the caller reads the frames
-// again. An error of attach means that the target is gone.
+// again. An error of attach means that the target has ended.
 func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	n := len(raw.Frames) / d.o.FrameSize
 	if n == 0 || len(raw.Frames)%d.o.FrameSize != 0 || n > maxFrames {
@@ -222,7 +222,7 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 
 // halfWritten reports whether the innermost frame itself can be wrong, not only its line. Some releases move ec->cfp
 // before the frame is filled. In a partial stack, the innermost frame can belong to another chain of calls than the
-// rest.
+// other frames.
 func (d *classifier) halfWritten(raw *Stack) bool {
 	return raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames)
 }

@@ -18,15 +18,16 @@ const maxFrames = 1 << 17
 // maxArguments bounds the arguments of a C function. A splat of more is an Array.
 const maxArguments = 128
 
-// frameRules say which control frames a release's own backtrace shows, and how
+// frameRules are a release's rules for the control frames that its own backtrace shows, and for how it shows them
 // (docs/internals/stacks.md#what-a-backtrace-shows).
 type frameRules struct {
 	// cTrace is true if code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
-	// internalAsC is true if code whose path begins with <internal: is shown like a C function. Of several such
-	// frames and C functions in a row, the ones inward of the outermost such frame are left out (4.0 and later).
+	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later).
+	// Several such frames and C functions can follow each other. Then the frames inward of the outermost such frame
+	// are left out.
 	internalAsC bool
-	// rescueHidesCaller is true if the frame around a rescue or ensure is left out, because the inner frame
+	// rescueHidesCaller is true if the frame around a rescue or ensure is left out, because the frame of the rescue
 	// represents it (3.4 and later).
 	rescueHidesCaller bool
 	// dummyCode is true if a dummy frame with code reports the code's first line (4.0 and later).
@@ -70,8 +71,8 @@ type frameWork struct {
 	failed    bool
 	// left is true if the frame is left out, because a rescue or ensure within it represents it.
 	left bool
-	// young is true if its method was found through an environment on the heap that is not old. fleeting is true if
-	// it depends on an environment that was not read along with the frames.
+	// young is true if the frame's method was found through an environment on the heap that is not old. fleeting is
+	// true if it depends on an environment that was not read along with the frames.
 	young, fleeting bool
 	pos             uint32
 	code            *iseq
@@ -80,8 +81,8 @@ type frameWork struct {
 	envs, envsTo int32
 }
 
-// classify finds code and method of every control frame. It runs again after each fetch and keeps its earlier
-// results.
+// classify finds code and method of every control frame. It is called again after each fetch of missing memory and
+// keeps its earlier results.
 func (d *classifier) classify(raw *Stack) error {
 	var missing error
 	d.pass++
@@ -241,9 +242,10 @@ func (d *classifier) CFrame(f []byte) bool {
 	return view.U64(f[FrameISeq:]) == 0
 }
 
-// Arguments returns the address and number of the arguments of the C function in a control frame. The Ruby code in the
-// frame outward, caller, has pushed them behind the receiver. The word at at-8 must be the function's receiver,
-// otherwise they are not there. ok is false if they cannot be (docs/internals/stacks.md#arguments-of-c-functions).
+// Arguments returns the address and number of the arguments of the C function in a control frame. Its caller, the Ruby
+// code in the frame outward, has pushed them behind the receiver. The word at at-8 must be the function's receiver. If
+// it is not, there are no arguments at this address. ok is false if there cannot be any
+// (docs/internals/stacks.md#arguments-of-c-functions).
 func (d *classifier) Arguments(function, caller []byte) (at attach.Address, n int, ok bool) {
 	if !d.CFrame(function) || d.CFrame(caller) || view.U64(caller[FramePC:]) == 0 || d.target.ZJITFrames && view.U64(caller[d.o.FrameJIT:]) != 0 {
 		return 0, 0, false

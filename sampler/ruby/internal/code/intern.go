@@ -11,9 +11,9 @@ type outerFrames struct {
 	// shown is the number of shown frames. stack is the stack that they make.
 	shown int32
 	stack sampler.StackID
-	// at is the nearest Ruby frame. It lends path and line to C functions. hidden is true if the frames end inside an
-	// internal frame, which continues up to the next ordinary one (4.0). cut is true if the nearest Ruby frame is in
-	// the part that was cut out. Its path and line are missing then.
+	// at is the nearest Ruby frame. C functions get their path and line from it. hidden is true if the frames end
+	// inside an internal frame, which extends to the next ordinary one (4.0). cut is true if the nearest Ruby frame is
+	// in the part that was cut out. Its path and line are missing then.
 	at          sampler.FrameID
 	hidden, cut bool
 	// old and final are as in Proof, but only of the frames. unnamed is true if the innermost frame lacks a name.
@@ -33,8 +33,8 @@ type frameKey struct {
 	line      bool // only the line is uncertain
 }
 
-// hideCallersOfRescue leaves out the frame directly around a rescue or ensure frame. It looks at the next Ruby frame
-// even if that frame is left out itself (a rescue within a rescue).
+// hideCallersOfRescue leaves out the frame directly around a rescue or ensure frame. This is the next Ruby frame
+// outward, even if it is left out for another reason (a rescue within a rescue).
 func (d *Decoder) hideCallersOfRescue(cut int) {
 	hide := false
 	for i := range d.work {
@@ -50,8 +50,8 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 	}
 }
 
-// internFrames interns, by the release's rules, what classify found, with the frames that are outward of it, which
-// become all.
+// internFrames interns the frames that classify found, by the release's rules. all are the frames outward of them, to
+// which they are added.
 func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 	if d.rules.rescueHidesCaller {
 		d.hideCallersOfRescue(raw.Cut)

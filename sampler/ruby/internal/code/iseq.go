@@ -21,8 +21,9 @@ const (
 type iseq struct {
 	validity
 	addr attach.Address
-	// at is the address of the body. validity.read is rb_iseq_t and the beginning of the body. They alone prove
-	// nothing: if a program makes and drops code in a steady rhythm, other code can get the same place and addresses.
+	// at is the address of the body. validity.read has rb_iseq_t and the beginning of the body. These alone prove
+	// nothing. If a program makes and drops code again and again, other code can get the same place with the same
+	// addresses.
 	at attach.Address
 
 	encoded   uint64 // address of the first instruction
@@ -160,8 +161,8 @@ func (d *loader) paths(v uint64) (path, abs string, err error) {
 	return path, abs, view.Worst(err, errAbs)
 }
 
-// tolerate sorts the errors of reading names. It returns the ones that end the attempt (memory not fetched yet,
-// objects on the move). For the others it reports that names are missing.
+// tolerate sorts the errors of reading names. fatal is an error that ends the attempt (memory not fetched yet, objects
+// that move). missingNames is true if there was any other error.
 func (d *loader) tolerate(errs ...error) (missingNames bool, fatal error) {
 	for _, err := range errs {
 		switch {

@@ -15,8 +15,8 @@ import (
 // also later (RubyVM::YJIT.enable, as Rails does).
 
 const (
-	// jitAskEvery is how many innermost frames of running threads are decoded before ddtop asks again whether a JIT is
-	// on. Once a JIT was seen to be on, ddtop does not ask again.
+	// jitAskEvery is how many innermost frames of running threads are decoded before ddtop checks again whether a JIT
+	// is on. Once it has found a JIT on, it does not check again.
 	jitAskEvery = 32
 	// jitWords is the number of bytes read of an iseq's body, from the first field of the JITs on.
 	jitWords = 56
@@ -35,9 +35,9 @@ type JIT struct {
 
 // JITs lists the JITs that a process may use, by the variables of its library and by Ruby's description of itself.
 // Each release marks compiled code in another place of an iseq (rb_iseq_constant_body in Ruby's vm_core.h). Methods
-// that compiled code calls only have a payload. Methods that are entered by an exception or in a loop have another
-// entry. Counters are between the two. If YJIT and RJIT are both built in (3.3 and 3.4), YJIT's payload is behind a
-// word of RJIT. docs/internals/code.md#jits
+// that only compiled code calls have nothing but a payload. Methods that are entered by an exception or in a loop have
+// another entry. Counters are between the two. If YJIT and RJIT are both built in (3.3 and 3.4), YJIT's payload
+// follows a word of RJIT. docs/internals/code.md#jits
 func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, description string, p *Places) []JIT {
 	var out []JIT
 	add := func(variable string, size int, words ...int) {
@@ -68,8 +68,8 @@ func (d *classifier) JITOn() bool { return d.jitOn != nil }
 // Live reports whether the innermost frame's pc may be old in compiled code.
 func (raw *Stack) Live() bool { return raw.Running && !raw.Settled }
 
-// compiledNow reports whether a JIT has compiled the code, so that the pc of a frame of it that runs may be old. What
-// can't be read counts as not compiled.
+// compiledNow reports whether a JIT has compiled the code. Then the pc of a running frame of this code may be old. If
+// this cannot be read, compiledNow returns false.
 func (d *classifier) compiledNow(q *iseq) (bool, error) {
 	if q.compiled {
 		return true, nil

@@ -15,10 +15,10 @@ const (
 	maxKeptEnvs = 4 * maxKeptFrames
 )
 
-// Kept is what the last Decode of a stack found out about its outer frames. A frame is the same frame of the same code
-// while three things hold: it has the same bytes in the same place, all frames outward of it do too, and the Proof
-// holds. The environments that named the methods are compared as well. Two C functions that are called at one place for
-// one receiver have the same frame.
+// Kept is what the last Decode of a stack found out about its outer frames. A frame is still the same frame if three
+// conditions hold. It has the same bytes in the same place, all frames outward of it do too, and the Proof is valid.
+// The environments that named the methods are compared as well. Two C functions that are called at one place for one
+// receiver have the same frame.
 //
 // The innermost frame is not kept, because its meaning depends on whether its thread runs. The zero value keeps
 // nothing.
@@ -63,8 +63,8 @@ func (k *Kept) Bytes() int {
 	return cap(k.frames) + cap(k.decoded)*int(unsafe.Sizeof(keptFrame{})) + cap(k.envs)*int(unsafe.Sizeof(envPlace{}))
 }
 
-// reuse returns how many outermost frames of a stack are kept, as classify found them (found). meant is how many of
-// these, from the outermost inward, are shown as before.
+// reuse returns how many outermost frames of a stack are kept from the last Decode. For found frames the results of
+// classify are valid. For the outermost meant of these it is also certain whether they are shown.
 func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	k := raw.Kept
 	if k == nil || raw.Cut > 0 || k.ec != raw.EC || k.end != raw.End || k.losses != d.losses || !d.Holds(k.proof) {
@@ -82,8 +82,8 @@ func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	return found, d.meant(k, found)
 }
 
-// meant returns how many of the found outermost frames are shown or hidden independently of the frames inward of
-// them.
+// meant returns for how many of the found outermost frames it does not depend on the frames inward of them whether
+// they are shown.
 func (d *Decoder) meant(k *Kept, found int) int {
 	if !d.rules.rescueHidesCaller {
 		return found
@@ -113,8 +113,8 @@ func (raw *Stack) sameEnvs(envs []envPlace) bool {
 	return true
 }
 
-// keepFrames keeps what this Decode has made of the outer frames of a stack. The outermost reused ones are kept
-// already. losses is the number of losses before it.
+// keepFrames keeps the results of this Decode for the outer frames of a stack. The outermost reused frames are kept
+// already. losses is the number of losses before this Decode.
 func (d *Decoder) keepFrames(raw *Stack, reused int, losses lossNumber) {
 	k, fs := raw.Kept, d.o.FrameSize
 	if k == nil {

@@ -35,7 +35,7 @@ type labelPlan struct {
 	qualify bool
 }
 
-// planLabel finds the label that 3.4 and later give the iseq at addr, whose body is given
+// planLabel finds the label of the iseq at addr in 3.4 and later. body is the iseq's body
 // (docs/internals/code.md#labels).
 func (d *loader) planLabel(addr attach.Address, body []byte) (labelPlan, error) {
 	var p labelPlan

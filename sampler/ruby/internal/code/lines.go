@@ -17,8 +17,8 @@ type lineTable struct {
 	lines []int32
 	// positions are the first instructions of the entries, ascending; nil when succinct is set.
 	positions []uint32
-	// immediate and blocks are the succinct index of 2.6 and later: for a position, how many entries begin at or before
-	// it.
+	// immediate and blocks are the succinct index of 2.6 and later. For a position in the code, it gives the number of
+	// entries that begin at or before it.
 	immediate []uint64
 	blocks    []byte
 }
@@ -56,8 +56,8 @@ func (d *loader) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	return t, nil
 }
 
-// readIndex reads the succinct index. The first 54 positions have up to six words with nine ranks of seven bits each.
-// Blocks of 512 positions follow.
+// readIndex reads the succinct index. The first 54 positions are in up to six words, with nine ranks of seven bits
+// each. Blocks of 512 positions follow.
 func (d *loader) readIndex(t *lineTable, at attach.Address, iseqSize uint32) error {
 	words := min(succImmediateWords, (int(iseqSize)+8)/9)
 	blocks := 0

@@ -28,8 +28,8 @@ type loadPathState struct {
 	origins origins
 }
 
-// refreshLoadPath reads $LOAD_PATH when it is due. If it cannot be read, the known one stays, at first the usual layout
-// of folders, until the next try.
+// refreshLoadPath reads $LOAD_PATH when it is due. If it cannot be read, the known one is used until the next try. At
+// first this is the usual layout of folders.
 func (d *validator) refreshLoadPath(nowNS int64) {
 	s := &d.loadPath
 	if s.read && nowNS-s.checked < loadPathEvery && nowNS >= s.checked {

@@ -28,10 +28,10 @@ func (l *Locals) At(ep attach.Address, i int) attach.Address {
 }
 
 // Scope is a control frame of Ruby code with its receiver and its own local variables. The variables around a block
-// belong to the frame of the code around it, while that runs.
+// belong to the frame of the code around it, while that frame runs.
 type Scope struct {
-	// Frame is the place among the control frames. The innermost is 0. ISeq is the code, whose name and path Known
-	// has.
+	// Frame is the index among the control frames. The innermost is 0. ISeq is the code. Known returns its name and
+	// path.
 	Frame    int
 	ISeq, EP attach.Address
 	Self     uint64
@@ -43,8 +43,8 @@ type Scope struct {
 // Handler reports whether its code is a rescue or an ensure.
 func (s *Scope) Handler() bool { return s.typ.handler() }
 
-// Scopes returns the scopes of the control frames that run Ruby code, innermost first, in into. The stack was decoded
-// lately. Errors are as for Decode.
+// Scopes appends to into the scopes of the control frames that run Ruby code, innermost first. The stack must have
+// been decoded recently. The errors are the same as Decode's.
 func (d *classifier) Scopes(frames []byte, into []Scope) ([]Scope, error) {
 	for range maxDecodeTries {
 		d.view.Reset()

@@ -34,8 +34,8 @@ const (
 	maxEnvs = 256
 )
 
-// methodEntry is the object that the word below an environment refers to: a method entry, a special variable in front
-// of one, or an object that names no method.
+// methodEntry is the object that the word below an environment refers to. It is a method entry, a special variable
+// before one, or an object that names no method.
 type methodEntry struct {
 	validity
 	addr uint64
@@ -46,13 +46,13 @@ type methodEntry struct {
 	// likeC is true if frames of this method have the definition's name, and not the name of their code.
 	likeC bool
 	owner uint64
-	// named is the generation in which the label was last found right. If the class's name was not read from witnesses
-	// alone, these are nil, and the name is read again.
+	// named is the generation in which the label was last confirmed. These fields are nil if the name of the class was
+	// not read from witnesses alone. Then the name is read again.
 	named generation
 	// final is true if the label can't change.
 	final bool
-	// next is the method entry behind a special variable, zero if there is none. code is the iseq whose frame it was
-	// read for.
+	// next is the method entry that a special variable leads to. It is zero if there is none. code is the iseq whose
+	// frame it was read for.
 	next  uint64
 	code  attach.Address
 	bytes int // cost
@@ -128,8 +128,8 @@ func (d *loader) loadMethod(h *methodEntry) error {
 	return err
 }
 
-// qualify returns name as a label of this method's class: an iseq's own name can differ from the definition's
-// (aliases).
+// qualify returns name as a label with this method's class. It is needed because an iseq's own name can differ from
+// the method's (aliases).
 func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 	if name == h.name {
 		return h.label, nil
@@ -174,8 +174,8 @@ func envIn(b []byte) env {
 	return env{me: view.U64(b), specval: view.U64(b[8:]), flags: view.U64(b[16:])}
 }
 
-// envAt reads an environment from the VM stack that was read along. It reads others, which have outlived their frame
-// and are on the heap, from the target.
+// envAt returns an environment. If it is on the VM stack, it was read along with the frames. Otherwise it has outlived
+// its frame and is on the heap, and envAt reads it from the target.
 func (d *environments) envAt(raw *Stack, ep attach.Address) (env, error) {
 	if raw.holds(ep) {
 		e := raw.envOf(ep)
@@ -214,9 +214,10 @@ func (e *envMethod) cost() int { return keptEntry + len(e.read)*int(unsafe.Sizeo
 // drop does nothing, because the environment is walked again when it is next met.
 func (e *envMethod) drop(*loader) bool { return false }
 
-// methodOf finds the method of a frame, as rb_vm_frame_method_entry does: from its environment outward to its method's.
-// It is nil if there is none (a class body, the top level). code is the frame's iseq. ofMethod is true if the code
-// belongs to a method, so a scope in place of a method entry means that memory has changed.
+// methodOf finds the method of a frame as rb_vm_frame_method_entry does: it goes from the frame's environment outward
+// to the method's environment. It returns nil if there is no method (a class body, the top level). code is the frame's
+// iseq. ofMethod is true if the code belongs to a method. Then a scope in place of a method entry means that memory
+// has changed.
 func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
 	var start attach.Address // the first environment on the heap
 	d.chain = d.chain[:0]
@@ -282,8 +283,8 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 	return h, true, nil
 }
 
-// keepEnv keeps the method found outward of an environment. It keeps nothing if a part of the way is on a VM stack,
-// because that part goes away with its frame.
+// keepEnv keeps the method that an environment leads to. It keeps nothing if an environment on the way is on a VM
+// stack, because it disappears with its frame.
 func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	for _, p := range d.chain {
 		if p.flags&envEscaped == 0 {

@@ -31,8 +31,8 @@ type originPrefix struct {
 	site   bool // the first part of the path below names the library
 }
 
-// newOrigins makes the prefixes of a $LOAD_PATH; api is the release's RbConfig "ruby_version", up to its second dot at
-// least ("3.4.").
+// newOrigins makes the prefixes from a $LOAD_PATH. api is the release's RbConfig "ruby_version", up to its second dot
+// at least ("3.4.").
 func newOrigins(loadPath []string, api string) origins {
 	var o origins
 	seen := make(map[string]bool)
@@ -95,7 +95,7 @@ func (o *origins) of(name, abs string) (sampler.Origin, string) {
 }
 
 // ofEval returns the origin of evaluated code that names no file. It is the origin of the file that evaluates it, if
-// Ruby says which: from 3.3 on in the path, in 2.7 as the absolute path.
+// Ruby names this file. From 3.3 on the path names it, in 2.7 the absolute path.
 func (o *origins) ofEval(name, abs string) (sampler.Origin, string) {
 	file, ok := sampler.EvalFile(name)
 	switch {
@@ -156,8 +156,8 @@ func isSite(dir string) bool {
 	return slices.ContainsFunc(siteMarks[:], func(mark string) bool { return strings.Contains(dir+"/", mark) })
 }
 
-// siteOrigin returns the origin of code below site_ruby or vendor_ruby. RubyGems and Bundler belong to Ruby itself.
-// Distributions and "gem update --system" put them there.
+// siteOrigin returns the origin of code below site_ruby or vendor_ruby. RubyGems and Bundler count as part of Ruby,
+// although distributions and "gem update --system" install them there.
 func siteOrigin(rest string) (sampler.Origin, string) {
 	name := ""
 	for part := range strings.SplitSeq(strings.TrimPrefix(rest, "/"), "/") {
@@ -229,9 +229,9 @@ func splitRevision(full string) (name, revision string) {
 	return full[:i], full[i+1:]
 }
 
-// isVersion reports whether a text is a version as RubyGems has them (Gem::Version::VERSION_PATTERN): a number, then
-// parts of digits and letters behind dots: 2.2.7, 1.0.0.rc1, 3.5.0+1 (a folder of an unreleased Ruby). A revision such
-// as 1a2b3c4d5e6f is none.
+// isVersion reports whether a text is a version as RubyGems writes it (Gem::Version::VERSION_PATTERN). It begins with
+// a number, and parts of digits and letters follow, each after a dot: 2.2.7, 1.0.0.rc1, 3.5.0+1 (a folder of an
+// unreleased Ruby). A revision such as 1a2b3c4d5e6f is not a version.
 func isVersion(s string) bool {
 	first := s
 	if i := strings.IndexAny(s, ".+"); i >= 0 {

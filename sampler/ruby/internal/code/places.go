@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Places that are the same on every release from 2.5 to head, and on both machines. They were measured on running
+// Offsets that are the same on every release from 2.5 to head, and on both machines. They were measured on running
 // processes (docs/internals/stacks.md#control-frames and the following sections,
 // docs/internals/code.md#method-entries).
 const (
@@ -27,7 +27,7 @@ const (
 	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
 )
 
-// Places are the places, in bytes, of the fields that are read of a release's code and load path. A place is -1 if
+// Places are the offsets, in bytes, of the fields that are read of a release's code and load path. An offset is -1 if
 // the release has no such field.
 type Places struct {
 	// rb_control_frame_t
@@ -61,8 +61,8 @@ type Places struct {
 	// rb_execution_context_t
 	ecErrinfo int `layout:"rb_execution_context_struct.errinfo"`
 
-	// vmLoadPath is the place of $LOAD_PATH. It is in the VM, or in a box (4.0 and later: in the main one, or in the
-	// root one while there is no main one).
+	// vmLoadPath is the offset of $LOAD_PATH in the VM. From 4.0 on it is in a box, at boxLoadPath. This is the main
+	// box, or the root box while there is no main one.
 	vmLoadPath  int `layout:"rb_vm_struct.load_path,optional"`
 	boxLoadPath int `layout:"rb_box_struct.load_path,optional"`
 	vmMainBox   int `layout:"rb_vm_struct.main_box,optional"`
@@ -73,8 +73,8 @@ type Places struct {
 	magicMask, magicCFunc, magicDummy uint64
 }
 
-// Complete sets the places that depend on other places, or only on the release. The other places were resolved from the
-// release's table.
+// Complete sets the offsets that depend on other offsets, or only on the release. All others come from the release's
+// layout table.
 func (p *Places) Complete(rel places.Release) {
 	p.magicMask, p.magicCFunc, p.magicDummy = 0x7fff0001, 0x55550001, 0x79990001
 	if !rel.AtLeast(2, 6) {

@@ -19,8 +19,8 @@ const (
 	oldAge       = 8
 )
 
-// generation counts the times at which the kept entries may have to be checked again, from 1 on. This and the other
-// counters below are types of their own, because many places compare them and all are small numbers.
+// generation counts the times at which the kept entries may have to be checked again, from 1 on. It and the counters
+// below are separate types. Otherwise they could be confused, because all are small numbers that many places compare.
 type generation uint32
 
 // hotNumber counts the lists of entries in use. Each cycle of the target's collector begins a new list.
@@ -46,8 +46,8 @@ type entry interface {
 
 // validity says what an entry was made from, and when this was last known to be unchanged in the target's memory.
 type validity struct {
-	// read is the memory that was read of it, witnesses the memory of its names. While both are unchanged so is the
-	// entry.
+	// read is the memory that was read of the entry, and witnesses the memory of its names. While both are unchanged,
+	// the entry is valid.
 	read      []memory
 	witnesses []heap.Witness
 	// missingNames is true if a name could not be read.
@@ -59,8 +59,8 @@ type validity struct {
 	dropped bool
 	// hot is the number of the last list of entries in use that has this entry.
 	hot hotNumber
-	// loaded is the number of the Decode that read the entry. listed is the number of the last one that put it on the
-	// list to check.
+	// loaded is the number of the Decode that read the entry. listed is the number of the last Decode that put it on
+	// the list of checks.
 	loaded, listed decodeNumber
 	// tried is the generation in which the entry was read.
 	tried generation
@@ -123,9 +123,8 @@ func (d *validator) Generation() uint64 {
 	return uint64(d.generation)<<32 | uint64(uint32(d.loadPath.version))
 }
 
-// check reads the entries in d.checks again and drops the ones that have changed. same is true if the current Decode
-// has used none of these. An entry that lacks a name is dropped as well, so that it is read again once per
-// generation.
+// check reads the entries in d.checks again and drops those that have changed. same is true if the current Decode has
+// used no dropped entry. An entry that lacks a name is dropped as well, so that it is read again once per generation.
 func (d *validator) check() (same bool, err error) {
 	if len(d.checks) == 0 {
 		return true, nil
@@ -202,10 +201,11 @@ func (d *loader) tryAgain(v *validity) bool {
 	return v.missingNames && v.loaded != d.decode && v.tried != d.generation
 }
 
-// Revalidate reports the progress of the target's garbage collector to the Decoder. Call it once per tick, before
-// Decode. nowNS is CLOCK_MONOTONIC in ns. If objects may have gone or moved since the last tick, kept entries are
-// compared with memory again. Entries in use are compared in one batch while the collector rests, the others when
-// they are next met on a stack. Otherwise it costs nothing. The error is the target's.
+// Revalidate tells the Decoder about the progress of the target's garbage collector. Call it once per tick, before
+// Decode. nowNS is CLOCK_MONOTONIC in ns. If objects may have been freed or moved since the last tick, kept entries
+// are compared with memory again. Entries in use are compared in one batch while the collector rests. Others are
+// compared when they next occur on a stack. Otherwise Revalidate costs nothing. The error means that the target cannot
+// be read.
 func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	d.Objects.SetGC(gc)
 	age := nowNS - d.checkedNS
@@ -292,7 +292,7 @@ func (d *validator) checkClasses() error {
 	return nil
 }
 
-// sameClass reports whether a method's class still has the name that it was labelled with; its error is
+// sameClass reports whether a method's class still has the name that is in the method's label. Its error is
 // view.ErrMissing.
 func (d *loader) sameClass(h *methodEntry) (bool, error) {
 	label, final, err := d.Objects.Qualified(h.owner, h.name)

@@ -27,8 +27,8 @@ type class struct {
 	iclass    bool
 }
 
-// className is the name of a class as found in one generation. A class can be freed, and another one can take its
-// place.
+// className is the name of a class as found in one generation. It must be checked later, because a class can be freed,
+// and another one can take its place.
 type className struct {
 	name       string
 	generation uint32
@@ -160,8 +160,8 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 	return false, nil
 }
 
-// eachEntry calls f for the entries of an st_table (hash, key, record), at most limit of them, until it says done. What
-// misses memory does not keep f from the entries behind it, so that all of it is fetched at once.
+// eachEntry calls f for at most limit entries of an st_table (hash, key, record) until f returns done. If f lacks
+// memory for one entry, eachEntry continues with the next ones, so that all missing memory is fetched at once.
 func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach.Address, entry []byte) (done bool, err error)) error {
 	const entrySize = 24
 	size := max(o.places.tableStart, o.places.tableBound, o.places.tableEntries) + 8
@@ -199,9 +199,9 @@ func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach
 	return missing
 }
 
-// Qualified returns name as Ruby 3.4 labels a method of owner: Path#name, or Path.name for a singleton method of a
-// class or module. It returns name alone if owner has no permanent path. final is false if a later name of the class
-// may change the label.
+// Qualified returns the label that Ruby 3.4 gives a method name of owner: Path#name, or Path.name for a singleton
+// method of a class or module. It returns name alone if owner has no permanent path. final is false if a later name of
+// the class may change the label.
 func (o *classes) Qualified(owner uint64, name string) (label string, final bool, err error) {
 	c, err := o.readClass(owner)
 	if err != nil {

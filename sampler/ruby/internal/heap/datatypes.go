@@ -17,9 +17,9 @@ type typeSlot struct {
 	name  string
 }
 
-// typeCycle is the cycle for which the types of values may be kept. It is zero if they may not. An object that a stack
-// holds while the collector does not mark lives at least until the next marking: what was allocated or marked is not
-// swept before.
+// typeCycle returns the cycle for which the types of values may be kept. It is zero if they may not be. While the
+// collector does not mark, an object that a stack holds lives at least until the next marking. The collector never
+// sweeps what was allocated or marked since the last one.
 func typeCycle(gc *sampler.GC) uint64 {
 	if !gc.Valid || gc.During || gc.Mode != sampler.GCIdle && gc.Mode != sampler.GCSweeping {
 		return 0
@@ -27,9 +27,9 @@ func typeCycle(gc *sampler.GC) uint64 {
 	return gc.Count + 1
 }
 
-// DataTypeNames is DataTypeName for several values, with as many reads as one needs. A name is empty if its value is
-// not a typed data object or cannot be read. The values are of a stack just read, and keep their types until the next
-// collection.
+// DataTypeNames does the same as DataTypeName for several values, with as many reads as one value needs. A name is
+// empty if its value is not a typed data object or cannot be read. The values must come from a stack that was just
+// read. They keep their types until the next collection.
 func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	cycle := typeCycle(&o.gc)
 	hash := func(v uint64) uint64 { return v>>3 ^ v>>15 }
@@ -76,8 +76,9 @@ func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	})
 }
 
-// DataTypeName returns the name that C code gave the type of a T_DATA object: "mutex", "VM/thread", "queue"; "" when
-// value is none or can't be read. Kept by the type's address, for types are static.
+// DataTypeName returns the name that C code gave the type of a T_DATA object: "mutex", "VM/thread", "queue". It
+// returns "" if value is no such object or cannot be read. It keeps names by the type's address, because types are
+// static.
 func (o *Objects) DataTypeName(value uint64) string {
 	var name string
 	err := o.Read(func() (err error) {
@@ -130,8 +131,8 @@ func (o *values) dataHeader(v uint64, want string) ([]byte, error) {
 // DataHeader is the number of bytes of a T_DATA object that give the type and the place of its data.
 const DataHeader = 40
 
-// DataType returns the address of the type of a T_DATA object, by its header. ok is false for other objects, and for an
-// untyped one.
+// DataType returns the address of the type of a T_DATA object, from the object's header. ok is false for other
+// objects, and for an untyped T_DATA object.
 func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 	if view.U64(header)&TypeMask != typeData {
 		return 0, false
@@ -146,8 +147,8 @@ func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 	return attach.Address(view.U64(header[p.typedType:]) &^ 1), true
 }
 
-// Data returns the address of the data of a typed T_DATA object at addr, by its header. The data is behind its
-// pointer, or directly behind the header if it is embedded (TYPED_DATA_EMBEDDED in Ruby's rtypeddata.h).
+// Data returns the address of the data of a typed T_DATA object at addr, from the object's header. The header has a
+// pointer to the data, or the data follows it if it is embedded (TYPED_DATA_EMBEDDED in Ruby's rtypeddata.h).
 func (p *Places) Data(addr attach.Address, header []byte) attach.Address {
 	embedded := view.U64(header[p.typedType:])&1 != 0
 	if p.typedFlag >= 0 {

@@ -5,8 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// EachIvar calls visit with the first instance variables of an ordinary object, at most the given number, as a part of
-// a question (Read). It leaves out objects of other types, and objects with so many variables that a table has them.
+// EachIvar calls visit with the first instance variables of an ordinary object, at most most of them. Call it within
+// Read. It leaves out objects of other types, and objects with so many variables that a table holds them.
 func (o *variables) EachIvar(object uint64, most int, visit func(id, value uint64) error) error {
 	flags, err := o.Flags(object)
 	if err != nil || flags&TypeMask != TypeObject {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Encoding indexes that are the same in every Ruby from 2.5 to head (encindex.h). Other indexes depend on the release
-// and on the order of loading.
+// Encoding indexes that are the same in every Ruby from 2.5 to head (encindex.h). The indexes of other encodings
+// depend on the release and on the order of loading.
 const (
 	encBinary, encUTF8, encUSASCII = 0, 1, 2
 	encUTF16BE, encUTF16LE         = 3, 4
@@ -24,8 +24,9 @@ const (
 // wide reports whether all of an encoding's characters have more than a byte, also ASCII.
 func wide(encoding int) bool { return encoding >= encUTF16BE && encoding <= encUTF32 }
 
-// The parts of japanese, in characters: rows and columns of JIS X 0208 and of JIS X 0212 as EUC-JP counts them. Then
-// the two-byte characters of Windows-31J by lead byte (81 to 9F, E0 to FC) and trail byte (40 to FC).
+// The sections of the table japanese, in characters. First come the rows and columns of JIS X 0208 and of JIS X 0212
+// as EUC-JP counts them. Then come the two-byte characters of Windows-31J by lead byte (81 to 9F, E0 to FC) and trail
+// byte (40 to FC).
 const (
 	jisRows       = 94
 	jisX0208At    = 0
@@ -136,7 +137,7 @@ func decodeUTF16(b []byte, bigEndian bool) string {
 	return string(utf16.Decode(units))
 }
 
-// decodeUTF32 decodes UTF-32. It replaces words that are no character, and drops an incomplete one at the end, as
+// decodeUTF32 decodes UTF-32. It replaces words that are not a character, and drops an incomplete word at the end, as
 // decodeUTF16 does.
 func decodeUTF32(b []byte, bigEndian bool) string {
 	var s []byte

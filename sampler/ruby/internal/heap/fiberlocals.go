@@ -11,7 +11,7 @@ import (
 const maxFiberLocals = 1 << 12
 
 // FiberLocals calls f for the fiber-local variables (Thread#[]) of an execution context, in no order, until f returns
-// false. It calls f again if f or FiberLocals lacks memory (view.View).
+// false. If f or FiberLocals lacks memory, f is called again after the memory was read (view.View).
 func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
 	_, err := o.eachFiberLocal(ec, func(at place, name string, value uint64) (bool, error) {
 		o.notePlace(at)
@@ -20,8 +20,8 @@ func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint6
 	return err
 }
 
-// FiberLocal returns one fiber-local variable. ok is false if the fiber has none of that name. It also notes the
-// memory that shows when the variable is added.
+// FiberLocal returns one fiber-local variable. ok is false if the fiber has none with this name. It also notes the
+// memory that changes if the variable is added.
 func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok bool, err error) {
 	p, err := o.eachFiberLocal(ec, func(at place, n string, v uint64) (bool, error) {
 		if n == name {
@@ -63,8 +63,8 @@ func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string
 	})
 }
 
-// fiberLocals finds the pairs of a fiber's variables: in an st_table by ID up to 2.7, later in an rb_id_table by the
-// serials of IDs.
+// fiberLocals finds the pairs of a fiber's variables. Up to 2.7 they are in an st_table by ID, later in an rb_id_table
+// by the serials of IDs.
 func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	if !o.places.localsBySerial {
 		if _, err := o.notedWord(table + attach.Address(o.places.tableBound)); err != nil {

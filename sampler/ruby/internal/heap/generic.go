@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// flagGeneric is set on an object that has instance variables in the table of all such objects (FL_EXIVAR, up to
-	// 3.4).
+	// flagGeneric is set on an object whose instance variables are in the global table of such objects (FL_EXIVAR, up
+	// to 3.4).
 	flagGeneric = 0x400
 	// genericSlots is the place of the slots in that table's entry of an object.
 	genericSlots = 8
@@ -28,8 +28,9 @@ var errNoGeneric = errors.New("the table of other objects' instance variables wa
 // reference is a word of a library's variables.
 type reference struct{ at, to attach.Address }
 
-// findGeneric finds the table that has variables of a given object, among all tables that the library's variables
-// refer to. Stripped libraries do not name it.
+// findGeneric finds the global table of instance variables of objects that have no place for them. It takes the table
+// that contains a given object, among all tables that the library's variables refer to. Stripped libraries do not name
+// the variable.
 func (o *variables) findGeneric(has attach.Address) error {
 	if o.Generic != 0 {
 		return nil
@@ -74,8 +75,8 @@ func (o *variables) findGeneric(has attach.Address) error {
 	return err
 }
 
-// ivarsOfOther finds the variables of an object that is neither ordinary nor a class. Up to 3.4 they are in a table of
-// all such objects, by shape or by a table of the class. From 4.0 on a data object has a word for them.
+// ivarsOfOther finds the variables of an object that is neither ordinary nor a class. Up to 3.4 they are in a global
+// table, by shape or by a table of the class. From 4.0 on a data object has a word that leads to them.
 func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
 	switch {
 	case o.places.fieldsSlots >= 0 && flags&TypeMask == typeData:

@@ -13,7 +13,7 @@ import (
 // MaxPairs bounds the places of a Hash that are searched, including places of deleted pairs.
 const MaxPairs = 1 << 12
 
-// A Hash of at most eight pairs is a list of them, which its flags count; a larger one has an st_table
+// A Hash of at most eight pairs is a list of pairs, whose number is in its flags. A larger Hash has an st_table
 // (docs/internals/objects.md#hashes).
 const (
 	flagLarge       = 0x8000 // FL_USER3
@@ -71,8 +71,8 @@ func EachEntry(entries []byte, f func(key, value uint64)) {
 	}
 }
 
-// WantCopied has the next fetch read a Hash whose table was copied with its entries. It also reads the values for some
-// names whose keys are known.
+// WantCopied makes the next fetch read a Hash whose table was copied with its entries. It also makes it read the
+// values for those names whose keys are known.
 func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []byte, names []string) {
 	const object = 64 // most of what is read of an object
 	o.View.Want(attach.Address(hash), object)
@@ -158,8 +158,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 		hashed: true, typ: view.U64(head[tableType:])}, err
 }
 
-// each calls f for each pair until f returns false. If one pair lacks memory, each goes on with the following ones,
-// so that all missing memory is fetched at once.
+// each calls f for each pair until f returns false. If memory is missing for one pair, each continues with the next
+// ones, so that all missing memory is fetched at once.
 func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) error {
 	var missing error
 	for i := 0; i < len(p.bytes); i += p.stride {
@@ -189,8 +189,8 @@ func (o *witnesses) notePlace(p place) {
 }
 
 // EachPair calls f for the pairs of a Hash in the order in which they were added, until f returns false. It reads at
-// most limit places, or MaxPairs, including places of deleted pairs. It calls f again if f or EachPair lacks memory
-// (view.View).
+// most limit entries, or MaxPairs, including entries of deleted pairs. If f or EachPair lacks memory, f is called
+// again after the memory was read (view.View).
 func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (more bool, err error)) error {
 	p, err := o.hashPairs(hash, min(limit, MaxPairs))
 	if err != nil {
@@ -202,9 +202,9 @@ func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (mo
 	})
 }
 
-// Lookup sets values[i] to the value that a Hash has for the String or Symbol names[i], or to zero if it has none. A
-// String comes before a Symbol of the same name. The error means that the answer is not known, for example because
-// the Hash has more than MaxPairs.
+// Lookup sets values[i] to the value that a Hash has for the String or Symbol names[i], or to zero if it has none. If
+// a String and a Symbol have the same name, the String counts. An error means that the answer is not known, for
+// example because the Hash has more than MaxPairs.
 func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	clear(values)
 	p, err := o.hashPairs(hash, MaxPairs)
@@ -254,8 +254,8 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	return err
 }
 
-// keyAmong returns the index of a key among names, or -1. symbol is true if the key is a Symbol. The text of an
-// object does not change while it is a key, so the pair alone is a witness.
+// keyAmong returns the index of a key among names, or -1. symbol is true if the key is a Symbol. A String's text does
+// not change while it is a key. So it is enough to watch the pair, without the text.
 func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol bool, err error) {
 	if key&symbolMask == symbolTag {
 		name, err := o.IDName(key >> symbolShift)

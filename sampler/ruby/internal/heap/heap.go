@@ -1,10 +1,10 @@
 // Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance
-// variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of
-// code, stacks and threads.
+// variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing
+// of code, stacks and threads.
 //
-// Functions that return a view's errors are parts of a question. They are called within Read, which calls them again if
-// memory was missing. They read piece by piece while the process goes on. Record notes what they read, and Unchanged
-// reports whether all of it was true at one moment.
+// Functions that return a view's errors must be called within Read. If memory was missing, Read fetches it and calls
+// them again. They read piece by piece while the process continues. Record notes what they read, and Unchanged reports
+// whether all of it was true at one moment.
 package heap
 
 import (
@@ -17,8 +17,8 @@ import (
 
 // Named limits of the names that are kept.
 const (
-	// MaxKeptBytes bounds the names of IDs and classes, in bytes. Past it all are dropped and read again when they
-	// are next needed.
+	// MaxKeptBytes bounds the kept names of IDs and classes, in bytes. Beyond it all are dropped and read again when
+	// they are next needed.
 	MaxKeptBytes = 8 << 20
 	// keptEntry is the approximate size of a map's entry without its name, in bytes.
 	keptEntry = 128
@@ -28,8 +28,8 @@ const (
 	maxTypeNames  = 1 << 12
 )
 
-// Objects reads the objects of one process through View, and keeps the names it has read. An error of its methods is
-// the view's, or WrongType if another object is at the place. It is not safe for concurrent use.
+// Objects reads the objects of one process through View, and keeps the names it has read. Errors of its methods come
+// from the view, or are WrongType if another object is at the address. It is not safe for concurrent use.
 type Objects struct {
 	variables
 	typeNames map[attach.Address]string
@@ -78,11 +78,11 @@ type classes struct {
 // variables read the instance variables of objects.
 type variables struct {
 	classes
-	// Generic is the address of the word that refers to the table of variables of objects without a place for them
-	// (generic_iv_tbl_, up to 3.4). It is zero if not known yet.
+	// Generic is the address of the pointer to the global table of instance variables (generic_iv_tbl_, up to 3.4).
+	// Objects that have no place for their variables are in it. Generic is zero if not known yet.
 	Generic attach.Address
-	// Variables calls f for each word of the library's variables. It is used to find Generic when the library does not
-	// name it. If it is nil, Generic is not looked for.
+	// Variables calls f for each word of the library's variables. It is used to find Generic if the library does not
+	// name it. If Variables is nil, Generic is not searched for.
 	Variables func(f func(at attach.Address, word uint64)) error
 
 	slots      map[slotKey]slotPlace

@@ -20,8 +20,8 @@ type slotKey struct {
 	name string
 }
 
-// slotPlace is the place where objects of one class or shape have a variable. generation is when a table of a class
-// was read, because a class can be freed.
+// slotPlace is where objects of one class or shape have a variable. generation is when the table of a class was read.
+// It must be checked, because a class can be freed.
 type slotPlace struct {
 	slot       int
 	generation uint32
@@ -35,9 +35,10 @@ type ivars struct {
 	table attach.Address // of an object whose variables are in an st_table by ID
 }
 
-// Ivar returns an instance variable of an object, or one of Ruby's own without an @, such as an exception's mesg. ok is
-// false if the object has none of that name. Ivar reads ordinary objects, classes, modules and data objects, and up to
-// 3.4 all others. From 4.0 on others are an error (docs/internals/objects.md#instance-variables).
+// Ivar returns an instance variable of an object, or a variable of Ruby's own without an @, such as an exception's
+// mesg. ok is false if the object has none with this name. Ivar reads ordinary objects, classes, modules and data
+// objects, and up to 3.4 all others. From 4.0 on it returns an error for others
+// (docs/internals/objects.md#instance-variables).
 func (o *variables) Ivar(object uint64, name string) (value uint64, ok bool, err error) {
 	at, ok, err := o.ivarAt(object, name)
 	if err != nil || !ok {
@@ -119,8 +120,8 @@ func (o *classes) indexOfClass(addr attach.Address) (uint64, error) {
 	return o.View.Word(ext + attach.Address(o.places.extIvIndex))
 }
 
-// ivarsByShape finds the variables of an object from 3.2 on. The object's flags name its shape, which has their
-// places.
+// ivarsByShape finds the variables of an object from 3.2 on. The object's flags name its shape, which has the slots of
+// the variables.
 func (o *variables) ivarsByShape(addr attach.Address, flags uint64) (ivars, error) {
 	p := o.places
 	id := uint32(flags >> 32)
@@ -237,8 +238,8 @@ func (o *variables) ivarInTable(table attach.Address, name string) (at attach.Ad
 // search looks for the ID with a given name among other IDs.
 type search struct {
 	name string
-	// unread is the error of the first ID that could not be read, for example while a compaction has its page locked.
-	// That ID may be the wanted one.
+	// unread is the error of the first ID that could not be read, for example because a compaction has locked its
+	// page. This ID may be the one that is searched for.
 	unread error
 }
 
@@ -262,8 +263,8 @@ func (o *witnesses) quietly(f func() error) error {
 	return f()
 }
 
-// realClass returns the class that an object with a class pointer is an instance of: not a singleton class, or a
-// module's place among the classes.
+// realClass returns the class of an object, given its class pointer. It skips singleton classes and the entries of
+// included modules.
 func (o *classes) realClass(class uint64) (uint64, error) {
 	for range maxSupers {
 		flags, err := o.Flags(class)

@@ -11,16 +11,15 @@ const (
 	maxKeptKey = 64
 )
 
-// keyHash is a key's hash as its table has it, with the table's type. It is the zero value if the table has no
-// hashes.
+// keyHash is the hash of a key in a table, and the table's type. It is the zero value if the table has no hashes.
 type keyHash struct{ hash, typ uint64 }
 
 // keyCache keeps the texts of Strings and Symbols that are keys.
 //
-// The collector can give an object's place to another object. So a key is proven by its hash, which the table has
-// beside it. The hash of a String is made of its text (docs/internals/objects.md#tables). A table that compares keys
-// by identity makes the hash of the address instead. Such a hash proves nothing about the text, so the key is
-// believed only until the next collection. If hashes are made of addresses, no address has two hashes, and no hash
+// The collector can give an object's address to another object. So a key is checked by its hash, which is next to it
+// in the table. The hash of a String is made from its text (docs/internals/objects.md#tables). A table that compares
+// keys by identity makes the hash from the address instead. Such a hash proves nothing about the text, so the key is
+// believed only until the next collection. If hashes are made from addresses, no address has two hashes, and no hash
 // two addresses. This shows which kind a table is.
 type keyCache struct {
 	slots  Recent[keySlot]

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Places in rb_queue (thread_sync.c), the same on both machines. Ruby 2.5.4 to 4.0 has an Array there, 4.1 a capacity
+// Offsets in rb_queue (thread_sync.c), the same on both machines. Ruby 2.5.4 to 4.0 has an Array there, 4.1 a capacity
 // and a length.
 const (
 	queueArray                = 24

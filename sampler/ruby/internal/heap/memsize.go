@@ -26,12 +26,12 @@ var TypeNames = [TypeMask + 1]string{
 // CarriesClasses reports whether objects of a type are classes or modules. Each has a singleton class of its own.
 func CarriesClasses(typ uint64) bool { return typ == typeClass || typ == typeModule }
 
-// maxOwn bounds the memory that one object is believed to have elsewhere, in bytes. More is a slot that changed while
-// it was read, or a hostile one.
+// maxOwn limits the memory that an object may have outside its slot, in bytes. If a larger number is read, the slot
+// changed during the reading, or is hostile.
 const maxOwn = 1 << 40
 
-// Sizer works out how much memory an object has outside its slot, as ObjectSpace.memsize_of does (gc.c, string.c,
-// array.c, hash.c, st.c, struct.c, bignum.c). It looks at the object's slot alone.
+// Sizer computes how much memory an object has outside its slot, as ObjectSpace.memsize_of does (gc.c, string.c,
+// array.c, hash.c, st.c, struct.c, bignum.c). It reads only the object's slot.
 type Sizer struct {
 	o *Objects
 	// Old are the bits of an object's flags that are all set if it is old.
@@ -217,8 +217,8 @@ func (s *Sizer) objectOwn(slot []byte, flags uint64) Own {
 	return Own{Bytes: word * uint64(n)}
 }
 
-// capacity returns how many variables an object of a shape has room for outside its slot. It is -1 if that cannot be
-// told: the variables are in a table, or the shape cannot be read.
+// capacity returns for how many variables an object of a shape has room outside its slot. It is -1 if this is not
+// known, because the variables are in a table or the shape cannot be read.
 func (o *classes) capacity(id uint32) int {
 	if id&o.places.shapeComplex != 0 {
 		return -1

@@ -46,8 +46,8 @@ func (o *values) Uint(v uint64) (uint64, error) {
 	return low, err
 }
 
-// Uint128 returns an Integer that is not negative, its upper and its lower 64 bits. The error says that it is none, or
-// beyond 128 bits.
+// Uint128 returns the upper and the lower 64 bits of an Integer that is not negative. It returns an error for any
+// other value, and for an Integer of more than 128 bits.
 func (o *values) Uint128(v uint64) (high, low uint64, err error) {
 	high, low, negative, err := o.integer(v)
 	if err == nil && negative {

@@ -69,8 +69,8 @@ func (e *wrongTypeError) Error() string {
 	return fmt.Sprintf("%s holds no %s (flags %#x)", e.addr, e.want, e.flags)
 }
 
-// Displaced reports whether an error means that an object has just moved or been freed, as during a compaction. Then
-// nothing that was read in this moment is worth keeping.
+// Displaced reports whether an error means that an object has just moved or been freed, for example by a compaction.
+// Then nothing that was read at this moment may be kept.
 func Displaced(err error) bool {
 	var wrong *wrongTypeError
 	if !errors.As(err, &wrong) {
@@ -99,8 +99,8 @@ func (o *values) Want(v uint64) {
 	}
 }
 
-// Is reports whether a value is a heap object of a type, such as TypeHash. The error is the view's. An unreadable
-// value is no such object.
+// Is reports whether a value is a heap object of a type, such as TypeHash. It returns false if the value cannot be
+// read. The error comes from the view.
 func (o *values) Is(v, typ uint64) (bool, error) {
 	if !o.IsObject(v) {
 		return false, nil
@@ -176,8 +176,8 @@ func (o *values) Bytes(v uint64, limit int) (b []byte, cut bool, err error) {
 	return s.bytes, s.cut, err
 }
 
-// Prefix returns the beginning of a String, at most limit bytes of it, as valid UTF-8. cut is true if it has more. A
-// character that limit divides reads as its bytes do, \xNN each.
+// Prefix returns the beginning of a String, at most limit bytes of it, as valid UTF-8. cut is true if the String is
+// longer. If limit divides a character, its bytes are returned as \xNN each.
 func (o *values) Prefix(v uint64, limit int) (text string, cut bool, err error) {
 	s, err := o.stringPrefix(v, limit)
 	if err != nil {
@@ -242,8 +242,8 @@ func (o *values) Array(v uint64) (attach.Address, uint64, error) {
 // ArrayHead is the number of bytes of an Array that ArrayLength needs.
 const ArrayHead = 24
 
-// ArrayLength returns the number of elements of an Array from its first ArrayHead bytes. ok is false if they are no
-// Array's.
+// ArrayLength returns the number of elements of an Array from its first ArrayHead bytes. ok is false if head cannot
+// belong to an Array.
 func (o *values) ArrayLength(head []byte) (n uint64, ok bool) {
 	flags := view.U64(head)
 	if flags&TypeMask != TypeArray {

@@ -16,7 +16,7 @@ const (
 // idEntryUnit is the number of serials a page of the symbol table holds (ID_ENTRY_UNIT).
 const idEntryUnit = 512
 
-// Places are the places, in bytes, of the fields that are read of a release's objects. A place is -1 if the release
+// Places are the offsets, in bytes, of the fields that are read of a release's objects. An offset is -1 if the release
 // has no such field.
 type Places struct {
 	// RTypedData
@@ -32,8 +32,8 @@ type Places struct {
 	symbolFstr      int    `layout:"RSymbol.fstr"`
 	lastOpID        uint64 `layout:"tLAST_OP_ID"`
 
-	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is behind a pointer. A
-	// class keeps its path in words of the ext, or as hidden instance variables, by shape or in a table
+	// Offsets in RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is reached by a
+	// pointer. A class keeps its path in words of the ext, or as hidden instance variables, by shape or in a table
 	// (docs/internals/objects.md#class-names).
 	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
 	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
@@ -50,7 +50,7 @@ type Places struct {
 	extIvTbl     int          `layout:"rb_classext_struct.iv_tbl,before=3.2"`
 	singleton    uint64       `layout:"RUBY_FL_SINGLETON"`
 
-	// The places of an object's instance variables. Up to 3.1 tables of its class have them, from 3.2 on shapes
+	// Offsets for an object's instance variables. Up to 3.1 tables of its class list them, from 3.2 on shapes
 	// (docs/internals/objects.md#instance-variables).
 	extIvIndex   int          `layout:"rb_classext_struct.iv_index_tbl,before=3.2"`
 	entryIndex   int          `layout:"rb_iv_index_tbl_entry.index,from=3.0,before=3.2"`
@@ -125,10 +125,10 @@ type Places struct {
 	digitsMask   uint64 // of the number of an embedded Bignum's digits
 	// localsBySerial is true if fiber-locals are in an rb_id_table (3.0 and later).
 	localsBySerial bool
-	// The encoding of where an object has its variables. flagEmbedded is set if they are in the object (up to 3.4),
-	// flagBehind if they are not (4.0). shapeLayout of the shape's number is 0 if they are in the object (head). They
-	// are in a table by ID if the type of the shape is typeComplex (up to 3.4). The same holds if shapeComplex is set
-	// in its number.
+	// These bits say where an object has its variables. Up to 3.4 flagEmbedded is set if they are in the object. In
+	// 4.0 flagBehind is set if they are not. In head they are in the object if the bits shapeLayout of the shape's
+	// number are 0. They are in a table by ID if the shape's type is typeComplex (up to 3.4), or if shapeComplex is
+	// set in its number.
 	flagEmbedded, flagBehind, typeComplex uint64
 	shapeLayout, shapeComplex             uint32
 	// shapeMask has the bits of a shape's number that give its place. noParent is the parent of the first shape.
@@ -137,8 +137,8 @@ type Places struct {
 	stringEmbedded      int
 }
 
-// Complete sets the places that depend on other places, or only on the release. The other places were resolved from the
-// release's table.
+// Complete sets the offsets that depend on other offsets, or only on the release. All others come from the release's
+// layout table.
 func (p *Places) Complete(rel places.Release) error {
 	if p.classSuper < 0 && p.extSuper < 0 {
 		return fmt.Errorf("the layout of Ruby %s lacks RClass.super", rel)

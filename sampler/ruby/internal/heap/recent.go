@@ -3,9 +3,9 @@ package heap
 // firstSlots is the number of slots of a Recent at first. It is a power of two.
 const firstSlots = 64
 
-// Recent is a direct-mapped table of what was used last: a key has one slot, and shares it with others. It begins small
-// and grows while keys take slots from each other. So an idle worker has a few hundred bytes, and not the hundreds of
-// kilobytes that a program with thousands of methods needs. The zero value is empty.
+// Recent is a direct-mapped table of the entries that were used last. A key has one slot, which it shares with other
+// keys. The table begins small and grows while keys take slots from each other. So an idle worker has a few hundred
+// bytes, and not the hundreds of kilobytes that a program with thousands of methods needs. The zero value is empty.
 type Recent[S any] struct {
 	slots []S
 	lost  int
@@ -19,8 +19,8 @@ func (r *Recent[S]) At(hash uint64) *S {
 	return &r.slots[hash&uint64(len(r.slots)-1)]
 }
 
-// Lose returns the slot of a hash that is about to lose its key to another. If that happened as often as there are
-// slots, Lose first doubles their number, up to most, a power of two. All slots are empty then.
+// Lose returns the slot of a hash whose present key is about to be replaced by another. If this has happened as often
+// as there are slots, Lose first doubles their number, up to most, a power of two. Then all slots are empty.
 func (r *Recent[S]) Lose(hash uint64, most int) *S {
 	if r.lost++; r.lost > len(r.slots) && len(r.slots) < most {
 		r.slots, r.lost = make([]S, 2*len(r.slots)), 0

@@ -16,8 +16,8 @@ const (
 	maxEnvironment = 1 << 16
 	// maxFiberChain bounds the fibers that are read.
 	maxFiberChain = 1 << 17
-	// maxChunk bounds the memory of a data object that is searched for references, in bytes. Without malloc's word for
-	// its size, guessChunk is read.
+	// maxChunk limits how much of a data object's memory is searched for references, in bytes. If malloc's size of the
+	// memory is not known, guessChunk bytes are read.
 	maxChunk, guessChunk = 64 << 10, 256
 	// maxAsked bounds what is read for names, in bytes. A large Rails needs a quarter of it.
 	maxAsked = 256 << 20

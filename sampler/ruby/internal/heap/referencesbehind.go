@@ -252,8 +252,8 @@ func (r *References) items(b Block, data []byte) {
 	}
 }
 
-// Generic adds the variables of objects that have no place for them. with is such an object, by which their table is
-// found (up to 3.4).
+// Generic adds the variables of objects that have no place for them. with must be such an object. It identifies their
+// table (up to 3.4).
 func (r *References) Generic(with attach.Address) bool {
 	if r.Ask(func() error { return r.o.findGeneric(with) }) != nil {
 		return false

@@ -114,7 +114,7 @@ func (r *References) ClassPath(class uint64) (name string, err error) {
 	return name, err
 }
 
-// OwnName returns the name of a class or module itself. A singleton class is named by its object. The name is empty for
+// OwnName returns the name of a class or module. A singleton class has the name of its object. The name is empty for
 // an anonymous class.
 func (r *References) OwnName(v uint64) (name string, err error) {
 	o := r.o

@@ -15,8 +15,8 @@ const (
 	maxKeptShapes = 1 << 14
 	// shapeIvar is the type of a shape that adds an instance variable, shapeRoot the type of the first shape.
 	shapeRoot, shapeIvar = 0, 1
-	// noShape is the parent of the first shape (INVALID_SHAPE_ID). It also counts if only some bits of a parent are
-	// compared.
+	// noShape is the parent of the first shape (INVALID_SHAPE_ID). If only some bits of a parent are compared, only
+	// these bits of noShape count.
 	noShape = 0xffffffff
 )
 
@@ -80,8 +80,7 @@ func (o *classes) readShape(at attach.Address) (shape, error) {
 	return s, nil
 }
 
-// eachShape calls f with the variables of a shape and the slots that they are in, the last one first, until it says
-// done.
+// eachShape calls f with the variables of a shape and their slots, the last one first, until f returns done.
 func (o *classes) eachShape(id uint32, f func(edge uint64, slot int) (done bool, err error)) error {
 	for range maxShapes {
 		if id == noShape || id&o.places.shapeMask == o.places.noParent {
@@ -110,8 +109,9 @@ func (o *classes) eachShape(id uint32, f func(edge uint64, slot int) (done bool,
 // HasShapeTree reports whether shapes are in an rb_shape_tree_t, of which the address is needed (Objects.Shapes).
 func (o *classes) HasShapeTree() bool { return o.places.treeShapes >= 0 }
 
-// FindShapes returns the first of the candidates at which an rb_shape_tree_t of 3.3 or 3.4 is, or zero. Its list of
-// shapes begins with the root shape, which has no parent. The error is the target's.
+// FindShapes returns the first of the candidate addresses that has an rb_shape_tree_t of 3.3 or 3.4, or zero. Such a
+// struct has a list of shapes that begins with the root shape, which has no parent. The error means that the target
+// cannot be read.
 func (o *classes) FindShapes(candidates []attach.Address) (attach.Address, error) {
 	const leastShapes, mostShapes = 5, 1 << 20
 	if o.places.treeRoot < 0 || o.places.treeNextID < 0 {

@@ -13,8 +13,8 @@ const symbolPageHeader = 16
 // A symbol table holds at least Ruby's own names and not more than this many.
 const minSymbols, maxSymbols = 200, 1 << 26
 
-// serial is an ID's place in the symbol table: operators are their own serial, other IDs carry it above four bits of
-// scope.
+// serial returns an ID's index in the symbol table. An operator is its own serial. Other IDs have it above four bits
+// of scope.
 func (o *symbols) serial(id uint64) uint64 {
 	if id <= o.places.lastOpID {
 		return id
@@ -98,7 +98,7 @@ func (o *symbols) SymbolName(v uint64) (string, error) {
 }
 
 // FindSymbols returns the address of the symbol table. It searches the words of data, which is the memory at the
-// address at. It returns zero if the table is not there. The error is the target's.
+// address at. It returns zero if the table is not there. The error means that the target cannot be read.
 func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, error) {
 	ids, count := o.places.symbolsIDs, o.places.symbolsCount
 	for off := 0; off+max(ids, count)+8 <= len(data); off += 8 {
@@ -113,8 +113,8 @@ func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, e
 	return 0, nil
 }
 
-// ProvesSymbols reports whether a symbol table is at an address: whether it names '!', '+', '-' and '<' by their own
-// IDs. The error is the target's.
+// ProvesSymbols reports whether the symbol table is at an address. Its names of '!', '+', '-' and '<' must have the
+// right IDs. The error means that the target cannot be read.
 func (o *symbols) ProvesSymbols(at attach.Address) (bool, error) {
 	var ok bool
 	err := o.Read(func() error {

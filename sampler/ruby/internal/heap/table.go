@@ -31,7 +31,7 @@ func (o *classes) Constant(class uint64, name string) (string, error) {
 	return o.Text(v)
 }
 
-// ConstantValue returns a constant of a class or module. ok is false if there is none of that name, or if it is not
+// ConstantValue returns a constant of a class or module. ok is false if there is none with this name, or if it is not
 // loaded yet.
 func (o *classes) ConstantValue(class uint64, name string) (value uint64, ok bool, err error) {
 	ext, err := o.classExt(attach.Address(class))
@@ -74,8 +74,8 @@ func (o *classes) classExt(class attach.Address) (attach.Address, error) {
 	return attach.Address(w), err
 }
 
-// lookUp finds the entry for a name in a table by ID (rb_id_table: constants, methods). at is the address of the
-// pointer to the table.
+// lookUp finds the entry for a name in a table by ID (rb_id_table), such as a table of constants or methods. at is the
+// address of the pointer to the table.
 func (o *classes) lookUp(at attach.Address, name string) (attach.Address, error) {
 	table, err := o.View.Word(at)
 	if err != nil {

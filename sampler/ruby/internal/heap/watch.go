@@ -14,7 +14,7 @@ const maxWatchGap = 512
 // watchPage is the smallest unit of memory that is readable or not as a whole.
 const watchPage = 4096
 
-// Watch is the memory that an answer was read from. While this memory stays the same, so does the answer. The zero
+// Watch is the memory that an answer was read from. While this memory does not change, the answer is valid. The zero
 // value watches nothing. It is not safe for concurrent use.
 type Watch struct {
 	witnesses []Witness
@@ -70,8 +70,8 @@ func (w *Watch) Clear() { w.witnesses, w.pieces, w.planned = w.witnesses[:0], w.
 
 func (w *Watch) empty() bool { return len(w.pieces) == 0 }
 
-// Plan adds its ranges to a call. If one of them cannot be read, the caller must call Unplan, because the buffers are
-// then invalid.
+// Plan adds the watched ranges to a call. If one of them cannot be read, the caller must call Unplan, because the
+// buffers are then invalid.
 func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 	w.planned = !w.empty()
 	if !w.planned {
@@ -105,9 +105,8 @@ func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 // Unplan says that what Plan has added is not what this tick reads, or could not all be read.
 func (w *Watch) Unplan() { w.planned = false }
 
-// Stands reports whether all watched memory still says the same. It uses the ranges that Plan has added, or reads the
-// memory again. It returns false if the watch is empty or memory cannot be read. calls is the number of system calls
-// made.
+// Stands reports whether all watched memory is unchanged. It uses the ranges that Plan has added, or reads the memory
+// again. It returns false if the watch is empty or memory cannot be read. calls is the number of system calls made.
 func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	if w.planned {
 		w.planned = false
@@ -120,7 +119,7 @@ func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	return err == nil && same, calls
 }
 
-// Word returns the value of a watched word when Stands read it. ok is false if the word is not watched. If some
+// Word returns the value that a watched word had when Stands read it. ok is false if the word is not watched. If some
 // memory could not be read, the value may be an earlier one.
 func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	for i, p := range w.pieces {
@@ -132,13 +131,14 @@ func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 }
 
 // Confirm reads all watched memory again in one call, and reports whether it is unchanged. It returns false if some of
-// it cannot be read. The same call reads the ranges of before first and the ranges of behind last. The error is mem's.
+// it cannot be read. The same call reads the ranges in before first, and the ranges in behind last. The error is
+// mem's.
 func (w *Watch) Confirm(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.Agrees, mem, before, behind)
 }
 
-// ConfirmKept is Confirm, but Hashes may have got more pairs. An answer made of the earlier pairs holds until it is
-// read again.
+// ConfirmKept does the same as Confirm, but Hashes may have got new pairs. An answer made from the earlier pairs is
+// valid until it is read again.
 func (w *Watch) ConfirmKept(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.agreesOrGrew, mem, before, behind)
 }

@@ -10,25 +10,26 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWitnesses bounds the pieces of memory that one kept iseq depends on: its paths, its names, the names around it,
-// and its lines.
+// maxWitnesses bounds the pieces of memory that one kept iseq depends on: its paths, its names, the names of the code
+// around it, and its lines.
 const maxWitnesses = 64
 
 // Witness is a piece of memory that a kept answer was made from. Only a sum of its content is kept.
 type Witness struct {
 	Addr attach.Address
 	Size uint32 // in bytes
-	// Mask has the bits of the first word that count, and first holds them. It is zero if the word is part of the sum.
-	// The bits of an object's flags that count say what the object is. Others change with its age.
+	// Mask selects the bits of the first word that are compared. first holds these bits, and sum the checksum of the
+	// other words. If Mask is zero, the first word is part of the checksum. In an object's flags only the bits for its
+	// kind are compared, because others change with its age.
 	Mask       uint64
 	first, sum uint64
-	// grows is true for a counter of a structure that only grows. A larger value means that entries were added, and
-	// that the earlier ones are the same.
+	// grows is true for a counter of a structure that only grows. Then a larger value means that entries were added,
+	// and that the earlier entries are unchanged.
 	grows bool
 }
 
-// Record makes Objects note the memory of Strings, Arrays and names of classes in into, until the next call of
-// Record. With nil nothing is noted.
+// Record makes Objects note in into the memory of Strings, Arrays and names of classes that it reads, until the next
+// call of Record. If into is nil, nothing is noted.
 func (o *witnesses) Record(into *[]Witness) { o.notes = into }
 
 // Note notes that b was read at addr. If mask is not 0, b is the beginning of an object.
@@ -88,9 +89,9 @@ func (o *witnesses) notedWord(addr attach.Address) (uint64, error) {
 // Recorded reports whether all that was read is among witnesses.
 func Recorded(witnesses []Witness) bool { return len(witnesses) < maxWitnesses }
 
-// Unchanged reads all noted memory again in one call, and reports whether it says the same. If so, everything that
-// was made of it held at one moment, although it was read piece by piece. It also returns false if more memory was
-// read than noted. The error is the target's.
+// Unchanged reads all noted memory again in one call, and reports whether it is unchanged. If it is, all results that
+// were made from it were true at one moment, although they were read piece by piece. It also returns false if more
+// memory was read than noted. The error means that the target cannot be read.
 func (o *witnesses) Unchanged(witnesses []Witness) (bool, error) {
 	if !Recorded(witnesses) {
 		return false, nil

@@ -54,8 +54,8 @@ type asking struct {
 	ask  asker
 }
 
-// asks reads the statement of the frame f.frame into s. It reads nothing if the last answer from there still holds.
-// done is true if the place holds a statement.
+// asks reads into s the statement that the frame f.frame holds. It reads nothing if the last answer of this frame is
+// still valid. done is true if the frame holds a statement.
 func (f *statements) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
 	s.askedFrame.set(f.frame)
 	if a.at == s.askedAt && !s.anew && f.unchanged(&s.askedFrom) {
@@ -87,8 +87,8 @@ func (f *statements) askNothing(s *State) {
 	s.askedFrom.Clear()
 }
 
-// findAsking searches the frames from the innermost outward for one that holds a statement. It stops at code that
-// does not belong to a client.
+// findAsking searches the frames, from the innermost outward, for a frame that holds a statement. It stops at code
+// that does not belong to a client library.
 func (f *statements) findAsking(fr *Frames) (found code.Scope, asks []candidate, err error) {
 	err = f.eachScope(fr, min(fr.count()-1, maxInner), func(scope *code.Scope) (done bool, err error) {
 		site := f.site(scope)
@@ -126,8 +126,8 @@ func (f *statements) askCommands(_ uint64, at attach.Address) string {
 	return text
 }
 
-// list returns the address of an Array's elements, their number, and the first one. n is zero for an empty Array, and
-// for another object.
+// list returns the address of an Array's elements, their number n, and the first element. n is zero for an empty
+// Array, and for another object.
 func (f *reader) list(v uint64) (at attach.Address, n, first uint64) {
 	if !f.is(v, heap.TypeArray) {
 		return 0, 0, 0

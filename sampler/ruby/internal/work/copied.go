@@ -11,14 +11,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Place says where the threads of a server have the environments of their requests, and where an environment has its
-// table. All places are in bytes.
+// Place says where the threads of a server have the Rack environments of their requests, and where an environment has
+// its table. All offsets are in bytes.
 type Place struct {
-	// Frame is the distance from the end of the VM's stack down to the control frame with the variable. ISeq is the
-	// frame's code. Back is the distance from the frame's environment pointer down to the variable.
+	// Frame is the distance from the end of the VM's stack down to the control frame whose variable holds the
+	// environment. ISeq is the frame's code. Back is the distance from the frame's environment pointer down to the
+	// variable.
 	Frame, ISeq, Back uint64
-	// Table is the place in an RHash of its st_table, or of the pointer to it if Inside is false. Entries and Bound are
-	// the places in an st_table of the pointer to the entries, and of their number.
+	// Table is the offset in an RHash of its st_table, or of the pointer to it if Inside is false. Entries and Bound
+	// are the offsets in an st_table of the pointer to the entries, and of their number.
 	Table, Entries, Bound int
 	Inside                bool
 	// Collections is the address of the number of garbage collections that have begun.
@@ -27,12 +28,12 @@ type Place struct {
 
 // Copied is the environment of a request, copied while its thread stood still within the request.
 type Copied struct {
-	// Context is the thread's execution context, Hash the environment. Table is its table. Entries are the table's
-	// entries, from EntriesAt on: hash, key and value.
+	// Context is the thread's execution context. Hash is the address of the request's environment, and Table the
+	// address of its table. Entries are the table's entries, from EntriesAt on: hash, key and value.
 	Context, Hash, Table, EntriesAt uint64
 	Entries                         []byte
-	// Collector is the word with the collector's flags at that time. Collections is the number of collections that had
-	// begun.
+	// Collector is the word with the collector's flags at the time of the copy. Collections is the number of
+	// collections that had begun by then.
 	Collector, Collections uint64
 	// FromNS and ByNS are the times between which the request began, CLOCK_MONOTONIC in ns.
 	FromNS, ByNS int64
@@ -44,8 +45,8 @@ type Copied struct {
 // maxVotes bounds the votes for a place. Another place needs as many votes before it is taken.
 const maxVotes = 32
 
-// notePlace votes for the j-th frame from the outside as the place of environments. The place with most votes is taken,
-// because the code that fills an environment can have a variable of the same name.
+// notePlace votes for the j-th frame from the outside as the frame that holds environments. The frame with most votes
+// wins, because the code that fills an environment can have a variable of the same name.
 func (f *Finder) notePlace(r *reading, fr *Frames, j int) {
 	frame, at := fr.outer(j)
 	if r.kind != sampler.WorkRequest || r.slot == at+code.FrameSelf {
@@ -70,8 +71,8 @@ type Copies struct {
 	Calls     *uint64
 }
 
-// Place returns where threads have their requests. ok is false if no request was found yet, or if copies cannot be
-// read.
+// Place returns where threads hold their requests. ok is false if no request was found yet, or if copies of
+// environments cannot be read.
 func (f Copies) Place() (p Place, ok bool) {
 	t, ok := f.objects.Tables()
 	if p = f.place; p.Frame == 0 || !ok || f.Collector == nil {
@@ -81,12 +82,13 @@ func (f Copies) Place() (p Place, ok bool) {
 	return p, true
 }
 
-// Take finds the request of an environment that was copied. It reads the environment as it is now, which knows more. It
-// is the same request if the objects that the server made for the request are among the copied objects.
+// Take finds the request to which a copied environment belongs. It reads the environment as it is now, because the
+// framework may have added to it. It is the same request if the copy contains the objects that the server made for the
+// request.
 //
-// The copied objects were in use at the time of the copy. An object in use can only be freed by a collection that
-// begins later, or by one that was marking then. The result is zero if there was such a collection, or if anything
-// disagrees. early is true if the framework may still write down the route.
+// The copied objects were in use at the time of the copy. An object in use can be freed only by a collection that
+// begins later, or by a collection that was marking then. The result is zero if there was such a collection, or if any
+// check fails. early is true if the framework may still write down the route.
 func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	if f.Collector == nil || !f.Collector.KeepsUsed(c.Collector) {
 		return 0, false
@@ -131,8 +133,8 @@ func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	f.copies[r.key.ec] = r.key
 }
 
-// readCopied reads the environment of a reading. It confirms that the environment did not change meanwhile, and that no
-// collection has begun since the copy. collections is the address of their number.
+// readCopied reads the environment of a reading. It confirms that the environment did not change meanwhile, and that
+// no collection has begun since the copy. collections is the address of the number of collections.
 func (f *Finder) readCopied(r *reading, c *Copied, collections attach.Address) bool {
 	key := r.key
 	for range readTries {
@@ -161,8 +163,8 @@ func (f *Finder) readCopied(r *reading, c *Copied, collections attach.Address) b
 	return false
 }
 
-// isOf reports whether a reading is of the copied request: all values that identify a request are copied objects. The
-// object of the URI or of the path must be among them, because no two requests share this object.
+// isOf reports whether a reading belongs to the copied request. All values that identify a request must be copied
+// objects. The object of the URI or of the path must be among them, because no two requests share this object.
 func (c *Copied) isOf(r *reading) bool {
 	for _, v := range r.identity[:identityText] {
 		if v != 0 && !c.has(v) {

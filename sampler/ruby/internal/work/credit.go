@@ -2,15 +2,15 @@ package work
 
 import "errors"
 
-// maxCredit is the time, in ns, that new searches may take at once after a rest. All threads of a new process are
-// searched.
+// maxCredit is the time that new searches may take at once after a pause, in ns. It is enough to search all threads of
+// a new process.
 const maxCredit = 5e6
 
 // errPutOff means that new searches have used up their time, and a later tick continues.
 var errPutOff = errors.New("put off")
 
-// Allow adds ns to the time for new searches, and bounds it from now on. Known work is confirmed in any case. Before
-// the first call there is no bound.
+// Allow adds ns nanoseconds to the time for new searches. From the first call on this time is limited. Known work is
+// confirmed whatever the limit.
 func (f *allowance) Allow(ns int64) {
 	if !f.bounded {
 		f.bounded, f.credit = true, maxCredit

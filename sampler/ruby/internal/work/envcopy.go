@@ -11,14 +11,15 @@ import (
 const (
 	// maxCopies bounds the variables, from the innermost frame on, that are tried as a copy of an environment.
 	maxCopies = 4
-	// maxCopyLooks bounds the tries for one environment. Each follows after twice as many readings of the stack as
-	// the one before, because a framework finds its route early in a request.
+	// maxCopyLooks bounds how often ddtop searches for a copy of one environment. Between two searches the number of
+	// readings of the stack doubles, because a framework finds its route early in a request.
 	maxCopyLooks = 12
 )
 
 // requestProof is what an environment shares with its copy, but not with the environment of another request: the
-// objects that the server has made for REQUEST_URI, PATH_INFO and the method. Instead of PATH_INFO's object, its text
-// together with SCRIPT_NAME's can be the same. If an application is mounted, the beginning of the path moves there.
+// objects that the server has made for REQUEST_URI, PATH_INFO and the method. If an application is mounted, the
+// beginning of the path moves from PATH_INFO to SCRIPT_NAME. Then the text of both together must be the same, instead
+// of the object of PATH_INFO.
 type requestProof struct {
 	uri, method, path, whole uint64
 }
@@ -48,8 +49,8 @@ func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	f.rename(t, endpoint, fr.NowNS)
 }
 
-// findCopy searches the frames within the task's frame, from the innermost, for a copy of its environment. It returns
-// the route in the copy. It is empty if there is no copy, or if the copy has no route.
+// findCopy searches the frames inward of the task's frame, from the innermost on, for a copy of its environment. It
+// returns the route in the copy. It returns "" if there is no copy, or if the copy has no route.
 func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 	candidates := 0
 	err = f.eachScope(fr, min(fr.count()-1-len(s.outer)/fr.Size, maxInner), func(scope *code.Scope) (done bool, err error) {
@@ -71,9 +72,9 @@ func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 	return endpoint, err
 }
 
-// readCopy reads the route from a variable's Hash, if it is a copy of the environment that s.task was read from. It
-// also confirms that this still is its task's environment. ends is true if the Hash is that environment itself. Then
-// the frames within use it as well.
+// readCopy reads the route from a variable's Hash, if this Hash is a copy of the environment of s.task. It also
+// confirms that the environment still belongs to the task. ends is true if the Hash is the environment itself. Then
+// the frames inward of it use the same environment.
 func (f *Finder) readCopy(s *State, slot attach.Address) (endpoint string, ends bool) {
 	f.notes = append(f.notes, s.from.Witnesses()...)
 	v := f.word(slot)

@@ -21,15 +21,15 @@ const (
 	outerStep = 24
 	// maxCandidates bounds the variables with a matching name that are read in one search.
 	maxCandidates = 8
-	// maxInner bounds the frames, from the innermost, that are searched for a statement. innerStep is how many are
+	// maxInner bounds how many frames, from the innermost on, are searched for a statement. innerStep is how many are
 	// searched at once.
 	maxInner, innerStep = 40, 8
 	// maxSites bounds the code that is known.
 	maxSites = 1 << 15
 	// readTries bounds how often a value is read that changes during the reading.
 	readTries = 2
-	// settledNS bounds the time from the first reading of a value to its confirmation, in ns. In a longer time the
-	// memory of a frame and of its objects can be freed, and taken by others that look the same.
+	// settledNS limits the time from the first reading of a value to its confirmation, in ns. In a longer time the
+	// memory of a frame and of its objects can be freed, and reused by others that look the same.
 	settledNS = int64(3e6)
 )
 
@@ -44,8 +44,8 @@ type Finder struct {
 	lists      lists
 	tasks      map[taskKey]*task
 	lastNumber sampler.WorkNumber
-	// place is where the last request was found. copies has the task of the last copy of each execution context.
-	// routed is true if a framework has written down a route.
+	// place is where the last request was found. copies has the task of the last copied environment, by execution
+	// context. routed is true if any framework has written a route into an environment.
 	place  Place
 	votes  int // for place
 	routed bool
@@ -71,8 +71,8 @@ type reader struct {
 	scratch heap.Watch
 	frame   liveFrame
 	calls   int
-	// failed is the first error since settled began to read. Later results are useless, and the readers continue with
-	// zero values.
+	// failed is the first error since settled began to read. After it, readers continue with zero values, and their
+	// results are not used.
 	failed error
 }
 
@@ -98,8 +98,8 @@ type allowance struct {
 	credit  int64
 }
 
-// NewFinder returns a Finder that reads mem, through d's code and objects. values has it read paths, arguments,
-// literals. now is CLOCK_MONOTONIC in ns.
+// NewFinder returns a Finder that reads mem with d's decoded code and objects. If values is true, it also reads paths,
+// arguments and literals. now is CLOCK_MONOTONIC in ns.
 func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, now func() int64) *Finder {
 	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task), copies: make(map[attach.Address]taskKey)}
 	f.reader = reader{clock: now, mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
@@ -108,9 +108,9 @@ func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, val
 	return f
 }
 
-// Look finds the work of a thread whose stack was just read, and stores it in s. The memory that s.Plan added was read
-// in the same call, if Plan was called. Look returns the number of system calls. What cannot be read, or changes
-// meanwhile, is empty. An error is the target's.
+// Look finds the work of a thread whose stack was just read, and stores it in s. If Plan was called, the memory that
+// it added was read in the same call as the stack. Look returns the number of system calls. Work that cannot be read,
+// or that changes meanwhile, is left empty. An error means that the target cannot be read.
 func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	if g := f.dict.Generation(); g != s.generation {
@@ -145,9 +145,9 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	return f.calls + f.objects.View.Calls, nil
 }
 
-// LookOutward finds what a thread works for in the frames of a fiber that has resumed the running one, if that says
-// nothing itself (s.Idle()). Code that runs an Enumerator within a request works for the request. outer is the State of
-// the fiber. The results are as for Look.
+// LookOutward finds what a thread works for in the frames of a fiber that has resumed the running fiber. It is for a
+// running fiber that has no work of its own (s.Idle()). For example, code that runs an Enumerator within a request
+// works for the request. outer is the State of the outer fiber. The results are the same as Look's.
 func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	err = f.lookForTask(outer, fr)
@@ -186,8 +186,8 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 	return f.onCredit(func() error { return f.lookAnew(s, fr, same) })
 }
 
-// lookAnew is lookForTask for the case that the known task does not answer. same is true if the frame of the last
-// task is still there.
+// lookAnew searches for a task if the known task could not be confirmed. same is true if the frame of the last task is
+// still there.
 func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	var r reading
 	j, found := 0, false
@@ -254,8 +254,8 @@ func (f *reader) unchanged(w *heap.Watch) bool {
 	return same
 }
 
-// findTask searches the frames from the outside for one that names the thread's work. It returns the frame's number
-// from there, or zero.
+// findTask searches the frames, from the outermost inward, for one that names the thread's work. It returns the
+// frame's number, counted from the outermost, or zero.
 func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	n, candidates := min(fr.count(), maxOuter), 0
 	for from := 1 + f.bare(s, fr); from < n; from += outerStep {
@@ -339,9 +339,9 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 	return false, nil
 }
 
-// settled reads something through the view and confirms it: the memory that it was read from says the same
-// afterwards, and the frame f.frame still runs. f.notes is that memory. The error means that it changes or cannot be
-// read, or is the target's.
+// settled calls read and then confirms its result. The memory that was read must be unchanged, and the frame f.frame
+// must still run. f.notes lists this memory. The error means that the memory changes or cannot be read, or that the
+// target cannot be read.
 func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 	for range readTries {
 		f.tries++
@@ -411,7 +411,7 @@ func (f *reader) ivar(object uint64, name string) uint64 {
 }
 
 // is reports whether a value is a heap object of a type. It fails while a compaction moves the object. Otherwise the
-// reader could mistake another frame or object for the answer.
+// reader could find another frame or object and use that.
 func (f *reader) is(v, typ uint64) bool {
 	if !f.objects.IsObject(v) {
 		return false
@@ -429,8 +429,8 @@ func (f *reader) is(v, typ uint64) bool {
 	}
 }
 
-// lookUp sets values to the values that a Hash has for names, as heap.Objects.Lookup does. It reports false for
-// another object.
+// lookUp sets values to the values that a Hash has for names, as heap.Objects.Lookup does. It returns false if v is
+// not a Hash, or if reading fails.
 func (f *reader) lookUp(v uint64, names []string, values []uint64) bool {
 	return f.is(v, heap.TypeHash) && !f.fails(f.objects.Lookup(v, names, values))
 }
@@ -441,8 +441,8 @@ func (f *reader) classOf(v uint64) string {
 	return class
 }
 
-// quietly reads memory that need not be confirmed: texts of objects that do not change while the words that lead to
-// them do not.
+// quietly reads memory that need not be confirmed. The texts of objects do not change while the words that lead to the
+// objects do not.
 func (f *reader) quietly(read func()) {
 	f.objects.Record(nil)
 	read()

@@ -18,8 +18,8 @@ const maxMessage = 200
 type handled struct {
 	id   sampler.TextID
 	text string
-	// ec and version belong to the frames with which it was read. version is zero if the frames have neither a rescue
-	// nor an ensure. Then only the context has the exception. known is true if it was read.
+	// ec and version identify the frames with which the exception was read. version is zero if the frames have neither
+	// a rescue nor an ensure. Then the exception depends only on the context. known is true if it was read.
 	ec      attach.Address
 	version uint64
 	known   bool
@@ -88,16 +88,16 @@ func (f *reader) paired(s *State, fr *Frames) bool {
 	return f.lives(&f.frame, &s.from)
 }
 
-// lives reports whether the memory that was read of a frame still says the same, and the frame runs. A frame that has
-// returned leaves its words as they were.
+// lives reports whether the memory that was read of a frame is unchanged, and the frame still runs. The second check
+// is needed because a frame that has returned leaves its words as they were.
 func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 	same, calls, err := frame.confirm(from, true, f.objects, f.mem)
 	f.calls += calls
 	return err == nil && same
 }
 
-// readException reads the exception that is handled. text is empty if there is none, or if its class has no name.
-// f.notes is the memory that it was read from.
+// readException reads the exception that the thread handles. text is empty if there is none, or if its class has no
+// name. f.notes lists the memory that it was read from.
 func (f *Finder) readException(fr *Frames) (text string, err error) {
 	var scopes []code.Scope
 	if fr.Handlers > 0 {
@@ -179,8 +179,8 @@ func cutMessage(s string, more bool) string {
 	return s
 }
 
-// constantPath reports whether s is the path of a class that constants name. Other paths contain addresses or any
-// text.
+// constantPath reports whether s is the path of a class in constants. Anonymous classes have other paths, which
+// contain addresses or arbitrary text.
 func constantPath(s string) bool {
 	for name := range strings.SplitSeq(s, "::") {
 		for i, c := range name {

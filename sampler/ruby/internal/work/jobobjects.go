@@ -30,8 +30,8 @@ func (f *describer) argumentsOf(v uint64, name string) uint64 {
 	return f.ivar(v, name)
 }
 
-// jobObject reads a job from an object of its class. id is its number or similar, and args are its arguments. They
-// are zero if not known.
+// jobObject reads a job from an object of the job's class. id is its number or another identifier, and args are its
+// arguments. They are zero if not known.
 func (f *describer) jobObject(r *reading, v, id, args uint64) bool {
 	class := ""
 	r.identity[identityText] = f.identityOf(id)

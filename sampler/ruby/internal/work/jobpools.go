@@ -2,7 +2,7 @@ package work
 
 import "github.com/ddtop/ddtop/sampler"
 
-// jobPool reads a pool of threads for jobs that concurrent-ruby runs: GoodJob's own class of executor, or a pool of
+// jobPool reads a pool of threads for jobs that runs on concurrent-ruby: GoodJob's own class of executor, or a pool of
 // Solid Queue with an executor.
 func (f *reader) jobPool(v uint64, role poolRole) sampler.Pool {
 	p := sampler.Pool{Kind: sampler.PoolGoodJob, Threads: 0, Busy: 0, Max: sampler.UnknownCount, Queued: sampler.UnknownCount,

@@ -53,8 +53,8 @@ func (f *describer) readJobHash(r *reading, names *[jobKeys]string) bool {
 	return f.lookUpVariable(r, names[:], values[:]) && f.job(r, &values, true, false)
 }
 
-// job reads a job from the values of its Hash. unwrapped is true if the Hash was the argument of a wrapper's job.
-// Then job does not read the Hash's own argument, since a Hash can hold itself.
+// job reads a job from the values of its Hash. unwrapped is true if the Hash was the argument of a wrapper's job. Then
+// job does not look for a further job in the Hash's own argument, because a Hash can contain itself.
 func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) bool {
 	if values[jobClass] == 0 || needsID && values[jobID] == 0 {
 		return false
@@ -86,8 +86,7 @@ func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped 
 	return true
 }
 
-// className reports whether s can be the name of a class. It comes out of a queue, into which anyone may have
-// written.
+// className reports whether s can be the name of a class. s comes from a queue, into which anyone may have written.
 func className(s string) bool {
 	if len(s) > maxCode {
 		return false

@@ -12,7 +12,7 @@ type Lease struct {
 	Owners []uint64
 }
 
-// Leases reads the pools of Active Record's connections in which threads were seen (connection_pool.rb and
+// Leases reads the pools of Active Record's connections that threads were seen to use (connection_pool.rb and
 // abstract_adapter.rb of Active Record 5 to 8).
 func (f *Finder) Leases() []Lease {
 	var out []Lease

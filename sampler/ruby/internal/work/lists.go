@@ -13,8 +13,8 @@ import (
 const (
 	// listsNS is the interval between two searches of a thread's frames for Queues, in ns.
 	listsNS = int64(10e9)
-	// maxListFrames bounds the frames of a thread that are searched, from the innermost, maxListVariables the
-	// variables of a frame and of its receiver.
+	// maxListFrames bounds the frames of a thread that are searched, from the innermost on. maxListVariables bounds
+	// the variables of a frame and of its receiver.
 	maxListFrames, maxListVariables = 32, 16
 	// captured is how many variables around a block are searched if their code has ended. Their names are not known.
 	captured = 8
@@ -27,15 +27,15 @@ const (
 // lists knows the Queues that variables of running code have, with the names of the variables.
 type lists struct {
 	names map[uint64]string
-	// scopes, selves, values, found and types are buffers of a search: its frames, their receivers, the values of their
-	// variables, and the names and types of these.
+	// scopes, selves, values, found and types are buffers of a search. They hold the frames, the frames' receivers,
+	// the values of their variables, and the names and types of these values.
 	scopes         []code.Scope
 	selves, values []uint64
 	found, types   []string
 }
 
-// noteLists searches the frames of a thread for Queues, if the last search is old enough. What cannot be read is left
-// out: a later search may find it.
+// noteLists searches the frames of a thread for Queues, if the last search is old enough. Queues that cannot be read
+// are left out, and a later search may find them.
 func (f *Finder) noteLists(s *State, fr *Frames) {
 	if fr.Partial || fr.NowNS-s.listedNS < listsNS && s.listedNS != 0 || len(f.lists.names) >= sampler.MaxLists {
 		return
@@ -111,8 +111,8 @@ func (f *Finder) variablesOfScopes() error {
 	return missing
 }
 
-// Lists reads the lengths of the Queues that variables of running code have, or had. An object that has gone is
-// forgotten.
+// Lists reads the lengths of the Queues that variables of running code have, or had. A Queue that was freed is
+// removed.
 func (f *Finder) Lists() []sampler.List {
 	var out []sampler.List
 	for v, name := range f.lists.names {

@@ -11,8 +11,8 @@ import (
 type liveFrame struct {
 	at    attach.Address
 	words [frameWords]byte
-	// ec is the execution context, which has the address of the innermost frame at innermostAt. leads are the words
-	// that lead to it.
+	// ec is the execution context. It has the address of the innermost frame at innermostAt. leads are the words that
+	// lead to the execution context.
 	ec, innermostAt attach.Address
 	leads           []Lead
 	// looks are the words read before and behind the variables, because a frame can be replaced in between.
@@ -48,7 +48,8 @@ func (f *liveFrame) plan(l *frameLook) []attach.Range {
 }
 
 // lives reports whether the frame ran, or waited for frames that it has called, when l was read. A thread that has
-// ended has no innermost frame: Ruby sets it to 0, and leaves the frames in memory (rb_ec_clear_vm_stack in vm.c, 3.0).
+// ended has no innermost frame. Ruby sets its address to 0, and leaves the frames in memory (rb_ec_clear_vm_stack in
+// vm.c, 3.0).
 func (f *liveFrame) lives(l *frameLook) bool {
 	for i, lead := range f.leads {
 		if attach.Address(view.U64(l.leads[8*i:])) != lead.Says {
@@ -59,10 +60,11 @@ func (f *liveFrame) lives(l *frameLook) bool {
 	return l.words == f.words && innermost != 0 && innermost <= f.at
 }
 
-// confirm reports whether a frame's words, and all memory that w watches, still say the same. A frame that has
-// returned leaves its variables in memory, but nothing keeps their objects. found is true if the search found
-// something. Then a Hash may have got pairs: a server and its middleware fill a request's environment for its first
-// milliseconds. If nothing was found, it may not, because the pair may be there by now.
+// confirm reports whether a frame's words, and all memory that w watches, are unchanged. A frame that has returned
+// leaves its variables in memory, but nothing keeps their objects from being freed. found is true if the search found
+// something. Then a Hash may have got new pairs since, because a server and its middleware fill a request's
+// environment for its first milliseconds. If nothing was found, new pairs count as a change, because the wanted pair
+// may be among them.
 func (f *liveFrame) confirm(w *heap.Watch, found bool, o *heap.Objects, mem attach.Memory) (same bool, calls int, err error) {
 	confirm := w.Confirm
 	if found {

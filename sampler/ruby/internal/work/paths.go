@@ -7,25 +7,25 @@ import (
 
 // Limits of what is learnt of paths.
 const (
-	// maxPositionWords bounds the different words at one place of a path while most of them come once or twice. If
+	// maxPositionWords bounds the different words at one position of a path if most of them come once or twice. If
 	// there are more, they are values.
 	maxPositionWords = 32
 	// usualVisits is how often the words of routes come on average, at least.
 	usualVisits = 4
 	// maxRoutesAt bounds the words at one place in any case.
 	maxRoutesAt = 128
-	// oftenVisits and oftenShare define frequent words, which stay words when the others become values. A frequent
-	// word comes oftenVisits times, and in one of oftenShare requests at a place. So a visitor who tries a thousand
-	// paths does not take the names from the routes.
+	// oftenVisits and oftenShare define frequent words. They remain words when the others become values. A frequent
+	// word comes at least oftenVisits times, and in at least one of oftenShare requests at its position. So a visitor
+	// who tries a thousand paths does not remove the names from the routes.
 	oftenVisits, oftenShare = 16, 64
 	// maxPathNodes bounds the words that are remembered, of all places together: 1 MB.
 	maxPathNodes = 4096
 )
 
 // paths learns which parts of paths are values although they look like words: names of people, products, random
-// letters. A route has few words at a place, under the same beginning. If there are more than maxPositionWords, and
-// most are met once or twice, they are values. From then on ":id" replaces them, and their continuations are merged.
-// The order of requests matters only until there are enough of them.
+// letters. A route has few words at a position, after the same beginning. If there are more than maxPositionWords, and
+// most are met once or twice, they are values. From then on ":id" replaces them, and what follows them is merged. The
+// order of requests matters only until enough of them were seen.
 type paths struct {
 	root  pathNode
 	nodes int
@@ -38,8 +38,8 @@ type pathNode struct {
 	words map[string]*pathNode
 	// id is the continuation after a value. It is nil if no value has been met.
 	id *pathNode
-	// visits counts the requests that came this way. wordVisits counts the requests among them that continued with one
-	// of words.
+	// visits counts the requests whose path passed this node. wordVisits counts the requests among them that continued
+	// with one of words.
 	visits, wordVisits uint64
 	// seen is the number of the last request that did.
 	seen uint64
@@ -80,8 +80,8 @@ func (p *paths) fold(pattern string) string {
 	return strings.Join(out, "/")
 }
 
-// next returns the node for the next part of a pattern, or nil. value is true if the part is a value although it
-// looks like a word.
+// next returns the node for the next part of a path, or nil. value is true if the part is a value although it looks
+// like a word.
 func (n *pathNode) next(part string) (to *pathNode, value bool) {
 	switch {
 	case n == nil || part == "":

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxMembers bounds the objects that are known: pools, reactors, and the workers of Sidekiq and Que, which may have
+// maxMembers bounds the known objects of servers: pools, reactors, and the workers of Sidekiq and Que, which may have
 // hundreds.
 const maxMembers = 1024
 
@@ -39,8 +39,8 @@ const (
 	roleActiveRecord
 )
 
-// poolFiles are the files whose methods have such an object as receiver, and its class. No frame leads to GoodJob's
-// executor, but its workers do. The row of role r has the number r-1. Read-only.
+// poolFiles are the files whose methods have a pool or a worker as receiver, with its class. No frame leads to
+// GoodJob's executor, but its workers do. The row of role r has the index r-1. Read-only.
 var poolFiles = [...]struct {
 	role        poolRole
 	file, class string
@@ -81,8 +81,8 @@ func (p *pools) note(self uint64, role poolRole) {
 	p.members[self] = role
 }
 
-// member reads an object of a server, if it still has the class of its role. An object that has gone, or is of another
-// class, is forgotten. It returns false if some memory could not be read.
+// member reads an object of a server, if it still has the class of its role. An object that was freed, or has another
+// class, is dropped. member returns false if some memory could not be read.
 func (f *Finder) member(v uint64, read func(role poolRole)) bool {
 	role, class := f.pools.members[v], ""
 	err := f.objects.Read(func() error {
@@ -202,7 +202,8 @@ func (f *reader) pumaPool(v uint64) (p sampler.Pool, own bool) {
 }
 
 // reactorClients reads how many connections a Puma::Reactor watches or is about to watch. Puma 7 and later count them.
-// Puma 5 and 6 list them by their timeouts. Puma 4 has a list of monitors, the first of which is its own.
+// Puma 5 and 6 list them by their timeouts. Puma 4 has a list of monitors, of which the first is for the reactor
+// itself.
 func (f *reader) reactorClients(v uint64) int64 {
 	coming := max(f.length(v, "@input"), 0)
 	if n := f.number(v, "@reactor_size"); n >= 0 {
@@ -223,8 +224,8 @@ func (f *reader) number(object uint64, name string) int64 {
 	return int64(v) >> 1
 }
 
-// length reads the number of elements of an Array or a Queue in an instance variable. It is UnknownCount if there is
-// none.
+// length reads the number of elements of the Array or Queue in an instance variable. It returns UnknownCount if the
+// variable holds neither.
 func (f *reader) length(object uint64, name string) int64 {
 	v := f.ivar(object, name)
 	if !f.objects.IsObject(v) {

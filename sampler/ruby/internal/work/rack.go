@@ -51,8 +51,8 @@ var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters,
 // parameterNames are the keys of Rails' path parameters that make a route. Read-only.
 var parameterNames = []string{"controller", "action"}
 
-// readEnv reads the environment of a request. The Rack specification says that it is a Hash, and that the two values
-// are Strings.
+// readEnv reads the environment of a request. The Rack specification says that it is a Hash, and that the method and
+// the path are Strings.
 func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	var values [envKeys]uint64
 	if !f.lookUpVariable(r, envNames[:], values[:]) || values[envMethod] == 0 || values[envPath] == 0 {
@@ -115,9 +115,9 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	return true
 }
 
-// exceptionStatus returns the status that Rails' exceptions application is called for, or "". That application gets
-// the status as the path (ActionDispatch::ShowExceptions, since Rails 4). texts has the request's own path and
-// method then.
+// exceptionStatus returns the HTTP status for which Rails calls its exceptions application, or "". This application
+// gets the status as its path (ActionDispatch::ShowExceptions, since Rails 4). In this case texts still has the
+// request's own path and method.
 func exceptionStatus(texts *[envKeys]string) string {
 	if texts[envOriginalPath] == "" {
 		return ""
@@ -190,7 +190,7 @@ func sum(s string) uint64 {
 }
 
 // lookedUp is the result of a search in a Hash, with the memory that it was read from. It is valid while the view
-// holds that memory and fetches what follows.
+// holds this memory and reads what it leads to.
 type lookedUp struct {
 	try    uint64 // Finder.tries
 	slot   attach.Address
@@ -233,8 +233,8 @@ func (f *reader) variable(r *reading) uint64 {
 	return f.word(r.slot)
 }
 
-// text returns the beginning of a String, or a Symbol's name, "" for another object. It does not depend on earlier
-// failures, so that the memory of all texts is fetched at once.
+// text returns the beginning of a String, or a Symbol's name. It returns "" for another object. It does not stop after
+// an earlier failure, so that one call can read the memory of all texts.
 func (f *reader) text(v uint64, limit int) (s string) {
 	var err error
 	switch {

@@ -2,8 +2,8 @@ package work
 
 import "strings"
 
-// redisCommands are the commands that may be shown. Another word could be the first element of any Array, or a
-// command's secret name (rename-command). Read-only.
+// redisCommands are the commands that may be shown. Any other word could be the first element of an unrelated Array,
+// or a command that was renamed to keep it secret (rename-command). Read-only.
 var redisCommands = wordSet(`ACL APPEND ASKING AUTH BGREWRITEAOF BGSAVE BITCOUNT BITFIELD BITFIELD_RO BITOP BITPOS BLMOVE BLMPOP BLPOP BRPOP
 BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN CLIENT CLUSTER COMMAND CONFIG COPY DBSIZE DEBUG DECR DECRBY DEL DISCARD DUMP ECHO EVAL EVALSHA
 EVALSHA_RO EVAL_RO EXEC EXISTS EXPIRE EXPIREAT EXPIRETIME FAILOVER FCALL FCALL_RO FLUSHALL FLUSHDB FUNCTION GEOADD GEODIST GEOHASH GEOPOS

@@ -29,7 +29,7 @@ const (
 const ID = ":id"
 
 // route returns the method and the route of a request, such as "GET" and "orders#index", or "GET" and "/orders/:id".
-// guessed is true if no framework has named the route, so that it is the pattern of the path.
+// guessed is true if no framework has named the route. Then the route is the pattern of the path.
 func route(env *Env) (method, rest string, guessed bool) {
 	method = Method(env.Method)
 	switch {
@@ -48,8 +48,8 @@ func route(env *Env) (method, rest string, guessed bool) {
 	return method, Pattern(env.Script + env.Path), true
 }
 
-// programsOwn is the name of a controller or an action, without parts that come from the path and are no words. In a
-// route like "/pages/:action" the client chooses them.
+// programsOwn returns the name of a controller or an action, without parts that come from the path and do not look
+// like words. In a route like "/pages/:action" the client chooses these parts.
 func programsOwn(name, path string) string {
 	if p, err := url.PathUnescape(path); err == nil {
 		path = p
@@ -71,8 +71,8 @@ type Env struct {
 	Method, Script, Path, Query string
 	// Controller and Action are Rails' and Hanami's.
 	Controller, Action string
-	// SinatraRoute is sinatra.route: a method and a pattern. RoutePattern is the pattern alone, as Rails 7.1 and Grape
-	// leave it.
+	// SinatraRoute is the variable sinatra.route: a method and a pattern. RoutePattern is the pattern alone, as Rails
+	// 7.1 and Grape store it.
 	SinatraRoute, RoutePattern string
 }
 
@@ -165,8 +165,8 @@ func Pattern(path string) string {
 // onTheWay reports whether a part of a path cannot be the secret itself: "/invitations/42/banana", "/reset/../banana".
 func onTheWay(part string) bool { return strings.Trim(part, ".0123456789") == "" }
 
-// word reports whether a part of a path looks like a part of a route. It must consist of lower-case words, at most
-// words of them, with an ending or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals
+// word reports whether a part of a path looks like a part of a route. It must consist of at most words lower-case
+// words, and may end in a file extension or a digit. Numbers, UUIDs, tokens, addresses, titles and names with capitals
 // are no words.
 func word(s string, words int) bool {
 	if len(s) > maxWord {
@@ -257,7 +257,7 @@ func hexDigits(s string) bool {
 func digit(c byte) bool  { return c >= '0' && c <= '9' }
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// maxQueuedS bounds the believed time of a request in a queue, in s. A longer one is no time, or comes from another
+// maxQueuedS limits the time in a queue that is believed, in s. A longer one is not a time, or comes from another
 // machine's clock.
 const maxQueuedS = 3600
 

@@ -2,8 +2,8 @@ package work
 
 import "strings"
 
-// patternOf returns Work.Path of a request by its name by method and path, and its endpoint. A path without words can
-// have any route. That no route matches one value says nothing about another value.
+// patternOf returns Work.Path of a request. guess is its name made of method and path. A path without words can have
+// any route. If no route matches one value of a path, another value may still match one.
 func patternOf(guess, endpoint string) string {
 	_, path, ok := strings.Cut(guess, "/")
 	if !ok { // its path is not known yet

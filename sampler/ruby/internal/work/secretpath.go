@@ -25,8 +25,8 @@ var namePathWords = wordSet(`user users people person member members profile pro
 tenant tenants company companies organization organizations org orgs team teams author authors patient patients shops coupon coupons
 voucher vouchers`)
 
-// secretPathWords say anywhere in a part of a path that a secret follows: "reset-password", "email_verification".
-// Read-only.
+// secretPathWords are words after which a secret follows in a path, wherever they are in a part of it:
+// "reset-password", "email_verification". Read-only.
 var secretPathWords = wordSet(`reset resets token tokens invite invites invited invitation invitations confirm confirms confirmation
 confirmations verify verifies verification verifications verifier activate activates activation activations reactivate reactivation
 unsubscribe unsubscribes optout magic unlock unlocks password passwords passwd pwd passphrase passcode passcodes secret secrets
@@ -35,8 +35,8 @@ xsrf passkey passkeys validate validation webhook webhooks signed presigned unsu
 einladung einladungen invitacion blobs representations pwreset pwdreset restore rescue deactivate deactivation masquerade sudo presign
 referral referrals refer invitee invitees capability`)
 
-// secretPathEnds announce a secret if they are a whole part of a path, or its last word: "api_keys", "share_link",
-// but not "key-features". Read-only.
+// secretPathEnds are words after which a secret follows if they are a whole part of a path, or its last word:
+// "api_keys", "share_link", but not "key-features". Read-only.
 var secretPathEnds = wordSet(`share shares shared sharing join joins key keys code codes pin pins link links hook hooks webhook webhooks
 session sessions callback callbacks accept accepts acceptance access auth claim claims approve approval approvals ticket signature
 signatures cookie cookies login logins logout signin signup register registration onboarding sso saml oauth pat preview previews embed guest
@@ -47,8 +47,8 @@ click clicks contract contracts agreement agreements survey surveys ballot vote 
 // secretPathBegins do so as the first word: "join-team". Read-only.
 var secretPathBegins = wordSet(`join accept claim approve pair cancel`)
 
-// secretPathJoins are the ends and begins of words that are several: "resetpassword", "authtoken", "magiclink".
-// Read-only.
+// secretPathJoins are the beginnings and ends of words that are joined from several: "resetpassword", "authtoken",
+// "magiclink". Read-only.
 var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", "passcode", "token", "tokens", "secret", "secrets", "apikey",
 	"apikeys", "accesskey", "accesskeys", "magiclink", "magiclinks", "invitation", "invitations", "credentials", "unsubscribe"}
 
@@ -60,8 +60,7 @@ managesubscription deleteaccount directupload`)
 // secretPathVerbs begin words that are several: "verifyemail", "inviteuser". Read-only.
 var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unlock"}
 
-// minObject is the least length, in bytes, of the object behind such a verb. "confirmed" and "activates" have no
-// object.
+// minObject is the shortest object that can follow such a verb, in bytes. "confirmed" and "activates" have no object.
 const minObject = 4
 
 func beginsWithVerb(word string) bool {
@@ -73,7 +72,7 @@ func beginsWithVerb(word string) bool {
 	return false
 }
 
-// behind returns the kind of part that can follow a part of a path, in any spelling: "password_reset",
+// behind returns what kind of part can follow a part of a path. It recognizes any spelling: "password_reset",
 // "Password-Reset", "passwordReset", "passwordreset", "password%5Freset".
 func behind(part string) following {
 	if len(part) == 1 {
@@ -109,9 +108,8 @@ func behind(part string) following {
 	return nothing
 }
 
-// partWords returns the words of a part of a path in lower case, at most the last maxPartWords. A word is a run of
-// letters between other characters, or from one capital to the next. A run of capitals is one word: "APIKeys" is
-// "api" and "keys".
+// partWords returns the words of a part of a path in lower case, at most the last maxPartWords. Other characters
+// separate words, and a capital begins a new word. A run of capitals is one word: "APIKeys" is "api" and "keys".
 func partWords(part string) (words []string) {
 	from := -1
 	end := func(to int) {

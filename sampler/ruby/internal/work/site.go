@@ -146,8 +146,8 @@ func (f *statements) newSite(scope *code.Scope) *site {
 	return s
 }
 
-// askerOf returns the asker for a variable of a client's method. It is nil if the variable holds no statement, or
-// only while the text is being assembled.
+// askerOf returns the asker for a variable of a client library's method. It is nil if the variable holds no statement,
+// or only while the statement is being built.
 func askerOf(r role, method, path, local string) asker {
 	switch {
 	case r == roleDatabase && local == "sql" && !buildsSQL(method, path):
@@ -179,8 +179,8 @@ func buildsSQL(method, path string) bool {
 var sequelAsks = wordSet(`_execute execute execute_ddl execute_dui execute_insert execute_query exec_query fetch_rows log_connection_yield
 	log_yield query run`)
 
-// performsCommands reports whether a file of a Redis client's talks to Redis: in others commands are put together, or
-// in a queue.
+// performsCommands reports whether a file of a Redis client sends commands to Redis. Other files only build commands,
+// or queue them.
 func performsCommands(path string) bool {
 	return strings.HasSuffix(path, "/redis/client.rb") || strings.Contains(path, "/redis_client/") && strings.Contains(path, "connection")
 }

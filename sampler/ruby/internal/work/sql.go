@@ -12,9 +12,9 @@ const maxStatement = 300
 const maxRawStatement = 4096
 
 // SQL returns a statement without its literals: "SELECT * FROM orders WHERE id = ? AND state IN (?)". cut is true if
-// sql is the beginning of a longer statement. A word that is not surely a keyword, a name or an operator is a
-// literal. A quotation that does not end hides everything behind it. SQL returns "" if the first word is not one of
-// SQL's.
+// sql is only the beginning of a statement. Every word counts as a literal unless it is certainly a keyword, a name or
+// an operator. A quotation that does not end hides everything after it. SQL returns "" if the first word does not
+// begin a statement of SQL.
 func SQL(sql string, cut bool) string {
 	if len(sql) > maxRawStatement {
 		sql, cut = sql[:maxRawStatement], true
@@ -32,8 +32,8 @@ DISCARD DO DROP END EXEC EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT KILL LISTEN L
 REASSIGN REFRESH REINDEX RELEASE RENAME REPLACE RESET REVOKE ROLLBACK SAVEPOINT SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE
 USE VACUUM VALUES WITH`)
 
-// secretVerbs begin statements that hold passwords outside of literals, or text in a language of its own. Only the
-// verb of such a statement is shown. Read-only.
+// secretVerbs begin statements that can have passwords outside of literals, or text in a language of their own. Only
+// the verb of such a statement is shown. Read-only.
 var secretVerbs = wordSet(`ALTER CREATE SET DO CALL EXECUTE EXEC GRANT REVOKE COPY LOAD NOTIFY PRAGMA PREPARE DECLARE COMMENT IMPORT RESET
 SHOW USE KILL LISTEN UNLISTEN`)
 
@@ -43,7 +43,7 @@ var (
 	plainVerbs  = wordSet(`SELECT INSERT UPDATE DELETE REPLACE MERGE WITH VALUES TABLE`)
 )
 
-// secretWords can be followed by a secret at any place, because T-SQL needs no semicolon between statements.
+// secretWords can be followed by a secret at any position, because T-SQL needs no semicolon between statements.
 // Read-only.
 var secretWords = wordSet(`EXEC EXECUTE IDENTIFIED`)
 
@@ -173,8 +173,7 @@ func (n *normalizer) literal(size int) {
 	n.emit("?")
 }
 
-// word reads a keyword or a name that is not quoted, or a string with a letter in front: E'…', N'…', X'…', B'…',
-// U&'…', _utf8'…'.
+// word reads a keyword or a name without quotes, or a string with a prefix: E'…', N'…', X'…', B'…', U&'…', _utf8'…'.
 func (n *normalizer) word() {
 	from := n.at
 	for n.at < len(n.in) && wordByte(n.in[n.at]) {
@@ -204,8 +203,8 @@ func (n *normalizer) word() {
 	n.emit(w)
 }
 
-// plainName reports whether a word can be a name that a person chose: ASCII, not long, and unlike a token not mostly
-// digits.
+// plainName reports whether a word can be a name that a person chose. It must be ASCII, not long, and not mostly
+// digits as tokens are.
 func plainName(w string) bool {
 	if len(w) > 63 {
 		return false

@@ -10,8 +10,9 @@ func opens(text string) bool {
 	return strings.ContainsAny(text, openers+"#") || strings.Contains(text, "--") || strings.Contains(text+"*", "/*")
 }
 
-// lineComment skips a comment up to the end of its line. It may be no comment, or end at a carriage return (as
-// PostgreSQL's do). If the line may begin a token that continues behind it, the rest of the statement is hidden.
+// lineComment skips a comment up to the end of its line. In some databases the text is no comment, or the comment ends
+// at a carriage return (PostgreSQL). If a token may begin in the line and continue after it, the remaining statement
+// is hidden.
 func (n *normalizer) lineComment(size int, sure bool) {
 	line, _, more := strings.Cut(n.in[n.at+size:], "\n")
 	code := strings.TrimSuffix(line, "\r")
@@ -28,9 +29,9 @@ func (n *normalizer) lineComment(size int, sure bool) {
 	}
 }
 
-// comment skips a comment. The rest is hidden if the comment does not end. It is also hidden if the comment contains
-// the beginning of another one, since databases differ in whether comments nest. MySQL's code in comments hides the
-// rest if it has quotations.
+// comment skips a comment. The remaining statement is hidden if the comment does not end. It is also hidden if the
+// comment contains the beginning of another one, because databases differ in whether comments nest. MySQL executes
+// code in some comments. If this code has quotations, the remaining statement is hidden.
 func (n *normalizer) comment() {
 	text, _, ended := strings.Cut(n.in[n.at+2:], "*/")
 	code := strings.HasPrefix(text, "!") || strings.HasPrefix(text, "M!")
@@ -53,8 +54,9 @@ func (n *normalizer) brackets() {
 	n.literal(1 + len(text) + 1)
 }
 
-// quotation reads a string in single quotes. skip is the number of bytes in front of its text. Databases and their
-// settings differ in whether a backslash escapes the quote. If the two readings differ, the rest is hidden.
+// quotation reads a string in single quotes. skip is the number of bytes before its text. Databases and their settings
+// differ in whether a backslash escapes the quote. If the two interpretations differ, the remaining statement is
+// hidden.
 func (n *normalizer) quotation(skip int) {
 	n.at += skip
 	n.emit("?")
@@ -80,8 +82,8 @@ func (n *normalizer) through(quote byte) {
 	n.cut = true
 }
 
-// doubleQuoted reads a token in double quotes, which is a name in PostgreSQL and SQLite, and a string in MySQL. It is
-// shown if it looks like the name of a table or a column and is in the place of one.
+// doubleQuoted reads a token in double quotes. It is a name in PostgreSQL and SQLite, and a string in MySQL. It is
+// shown only if it looks like the name of a table or a column and stands where such a name can be.
 func (n *normalizer) doubleQuoted() {
 	if n.nameExpected() {
 		n.name('"')
@@ -92,9 +94,9 @@ func (n *normalizer) doubleQuoted() {
 	n.through('"')
 }
 
-// nameExpected reports whether a quotation in double quotes can only be a name: beside a dot, behind a word that a
-// table or a column follows, or where UPDATE sets a column. Behind an operator or in a call's arguments it may be
-// MySQL's string: TRIM(BOTH FROM "x").
+// nameExpected reports whether a quotation in double quotes can only be a name. This is so next to a dot, after a word
+// that a table or a column follows, or where UPDATE sets a column. After an operator or in a call's arguments it may
+// be MySQL's string: TRIM(BOTH FROM "x").
 func (n *normalizer) nameExpected() bool {
 	last := n.last(1)
 	if last == "" {
@@ -129,8 +131,8 @@ func (n *normalizer) last(i int) string {
 	return strings.ToUpper(n.out[len(n.out)-i])
 }
 
-// listEnds reports whether an expression that is sorted or grouped by ends before rest. A string may be compared with
-// it.
+// listEnds reports whether an expression of ORDER BY or GROUP BY ends before rest. If it does not end, it may be
+// compared with a string.
 func listEnds(rest string) bool {
 	rest = strings.TrimLeft(rest, " \t\r\n")
 	if rest == "" || strings.IndexByte(",);", rest[0]) >= 0 {
@@ -192,8 +194,8 @@ func (n *normalizer) name(quote byte) {
 	}
 }
 
-// dollar reads $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$. Other databases read these
-// as names, so the content must not begin a token that continues behind it.
+// dollar reads $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$. Other databases read these as
+// names. So if a token may begin in the content and continue after it, the remaining statement is hidden.
 func (n *normalizer) dollar() {
 	n.emit("?")
 	i := n.at + 1

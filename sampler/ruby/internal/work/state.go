@@ -12,8 +12,8 @@ import (
 
 // Frames are the control frames of a thread's stack after its copies agreed.
 type Frames struct {
-	// EC is the execution context, which has the address of the innermost frame at InnermostAt. CFP is that address.
-	// End is the end of the VM stack.
+	// EC is the execution context. It has the address of the innermost frame at InnermostAt. CFP is this address. End
+	// is the end of the VM stack.
 	EC, InnermostAt, CFP, End attach.Address
 	// Leads are the words that prove that the stack is the thread's: the thread runs this fiber, or the fiber has
 	// resumed the one that it runs.
@@ -23,24 +23,24 @@ type Frames struct {
 	Size int
 	// Stack is the decoded stack.
 	Stack sampler.StackID
-	// Partial is true if inner frames were left out, so that the first one is not the innermost. Truncated is true if
-	// the middle was left out.
+	// Partial is true if inner frames were left out, so that the first frame is not the innermost. Truncated is true
+	// if the middle was left out.
 	Partial, Truncated bool
-	// Handlers is the number of frames of a rescue or an ensure. Version is the number of the thread's stack. It is
-	// above 0.
+	// Handlers is the number of frames of a rescue or an ensure. Version is the version of the thread's stack, above
+	// 0.
 	Handlers int
 	Version  uint64
 	// NowNS is the time of the sample of these frames. SinceNS is a time before they were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS is a time at which the execution context served nothing that is new to the State. It was read then, or was
-	// not there yet. It is zero if not known. ByNS is a time by which what is new has begun. It is NowNS if it is zero.
-	// Both are CLOCK_MONOTONIC in ns.
+	// BornNS is a time before any work began that is new to the State. The execution context was read then, or did not
+	// exist yet. It is zero if not known. ByNS is a time by which the new work has begun. If ByNS is zero, NowNS
+	// counts instead. Both are CLOCK_MONOTONIC in ns.
 	BornNS, ByNS int64
 }
 
-// Lead is a word of the target with the value it has while it leads to a stack. The memory of a fiber that has ended
-// is reused, also by fibers of other threads.
+// Lead is the address of a word of the target, and the value that the word has while it leads to a stack. The value
+// must be checked, because the memory of a fiber that has ended is reused, also by fibers of other threads.
 type Lead struct{ At, Says attach.Address }
 
 // outer returns the j-th frame from the outside and its address; the 0th is the dummy.
@@ -64,8 +64,8 @@ type State struct {
 	// listedNS is when the frames were last searched for Queues. It is zero if never.
 	listedNS int64
 
-	// task is the thread's work. It is nil if it is not known. outer are the frames outward of the task's frame.
-	// words are the words of that frame that stay the same while it runs.
+	// task is the thread's request or job. It is nil if it is not known. outer are the frames outward of the task's
+	// frame. words are the words of the task's frame that stay the same while it runs.
 	task  *task
 	outer []byte
 	words [frameWords]byte
@@ -107,8 +107,8 @@ func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	return s.handled.from.Plan(s.askedFrom.Plan(s.from.Plan(ranges)))
 }
 
-// Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another
-// one.
+// Unplan reports that this tick does not read what Plan has added. The call failed, or a part of it, or another call
+// was made.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.askedFrom.Unplan()
@@ -129,8 +129,8 @@ func (s *State) Task() (t TaskID, ok bool) {
 	return TaskID{s.task.key.hash, s.task.identity}, true
 }
 
-// LookedNS returns a time not later than the last successful search for the work of the context ec, CLOCK_MONOTONIC
-// in ns. It is zero if there was none.
+// LookedNS returns a time not later than the last successful search for the work of the context ec, CLOCK_MONOTONIC in
+// ns. It is zero if no search succeeded.
 func (s *State) LookedNS(ec attach.Address) int64 {
 	if s.ec != ec {
 		return 0
@@ -138,8 +138,8 @@ func (s *State) LookedNS(ec attach.Address) int64 {
 	return s.lookedNS
 }
 
-// StandsStill reports that a thread has not moved between fromNS, when its context ec was searched, and toNS. So the
-// result of that search still holds.
+// StandsStill records that a thread has not moved between fromNS, when its context ec was searched, and toNS. So the
+// result of this search is still valid.
 func (s *State) StandsStill(ec attach.Address, fromNS, toNS int64) {
 	if s.ec == ec && s.lookedNS >= fromNS {
 		s.lookedNS = toNS
@@ -158,13 +158,13 @@ func (t *TaskID) Hash() uint64 { return t.hash }
 // Alike reports whether two results are of the same request or job. They may come from variables of different fibers.
 func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
-// Idle reports whether the last search found that neither the running fiber nor a trace says what the thread
-// works on. Then a fiber that has resumed it may (LookOutward).
+// Idle reports whether the last search found no work, neither in the running fiber nor in a trace. Then a fiber that
+// has resumed it may have some (LookOutward).
 func (s *State) Idle() bool { return s.idle && s.serving.Work == 0 }
 
 // frameWords is the number of bytes of a control frame that stay the same while it runs: its code, its receiver and
-// its environment, from FrameISeq on. (The environment moves when a block keeps it. Then the frame is searched
-// again.)
+// its environment, from FrameISeq on. (The environment moves to the heap when a block keeps it. Then the frame is
+// searched again.)
 const frameWords = code.FrameEP + 8 - code.FrameISeq
 
 func wordsOf(frame []byte) (w [frameWords]byte) {

@@ -12,21 +12,22 @@ const (
 	// identityWords is the number of values of a request's environment or a job's Hash that distinguish it from
 	// others.
 	identityWords = 7
-	// identityText is the index of the word that represents a text. Another task can get the address of a text's
-	// object later.
+	// identityText is the index of the identity word that is computed from a text. It is needed because another task
+	// can later get the address of the text's object.
 	identityText = identityWords - 1
 )
 
-// taskKey identifies a task by its fiber and its Hash. Another task can get both later. (The place of the variable is
-// no key, because it changes while a task runs: a block that is kept takes the variables of its method to the heap.)
+// taskKey identifies a task by its fiber and its Hash. Both can be reused for another task later. (The address of the
+// variable is not in the key, because it changes while a task runs: a block that is kept moves the variables of its
+// method to the heap.)
 type taskKey struct {
 	ec   attach.Address
 	hash uint64
 }
 
-// leastIdentity distinguishes requests whose environments have none of the usual identifying values. It has the
-// object PATH_INFO, and sums of SCRIPT_NAME and of both texts together, as they were first seen. For other requests
-// it is zero. A program that mounts an application moves the path's beginning from one to the other, and back.
+// leastIdentity distinguishes requests whose environments have none of the usual identifying values. It has the object
+// PATH_INFO, and checksums of SCRIPT_NAME and of both texts together, as they were first seen. For other requests it
+// is zero. A program that mounts an application moves the path's beginning from PATH_INFO to SCRIPT_NAME, and back.
 type leastIdentity struct{ path, script, whole uint64 }
 
 // alike reports whether both are of one request: the path is untouched, or its beginning was moved.
@@ -37,13 +38,13 @@ func (a *leastIdentity) alike(b *leastIdentity) bool {
 // task is a request or a job in progress.
 type task struct {
 	key taskKey
-	// identity are the words of values that don't change while it runs: a Hash and a variable are used again for the
-	// next one.
+	// identity are words of values that do not change while the task runs. They are needed because a Hash and a
+	// variable are reused for the next task.
 	identity [identityWords]uint64
 	least    leastIdentity
 	work     sampler.Work
-	// proof is what a copy of its environment shares with it. guessed is true if its route is only the pattern of its
-	// path. copied is the route found in a copy. looks counts the tries.
+	// proof is what the task's environment shares with its copies. guessed is true if its route is only the pattern of
+	// its path. copied is the route found in a copy. looks counts the searches for a copy.
 	proof   requestProof
 	guessed bool
 	copied  string
@@ -59,8 +60,9 @@ type task struct {
 
 // reading is the result of reading a task's Hash.
 type reading struct {
-	// slot is the address of the variable that holds the Hash. seen may have just read the variable, and is confirmed
-	// with the rest. copied is the Hash if it is known without the variable, else 0.
+	// slot is the address of the variable that holds the Hash. seen is nil, or has the memory of a variable that was
+	// just read, which is confirmed with the other memory. copied is the address of the Hash if it is known without a
+	// variable, else 0.
 	slot     attach.Address
 	seen     *heap.Watch
 	copied   uint64
@@ -71,8 +73,8 @@ type reading struct {
 	endpoint string
 	// path is the pattern of the path that endpoint was made of. It is empty if a framework says its route.
 	path string
-	// guess is the name of a request by its method and path, pattern its Work.Path. failed is set while Rails answers
-	// its exception.
+	// guess is the name of a request made of its method and path, and pattern is its Work.Path. failed is set while
+	// Rails answers the request's exception.
 	guess, pattern string
 	failed         bool
 	proof          requestProof
@@ -80,8 +82,8 @@ type reading struct {
 	values         string
 }
 
-// taskOf returns the task that was read: a known one, or a new one. The thread was seen without a new one at beforeNS,
-// unless that is zero.
+// taskOf returns the task that was read: a known task, or a new one. beforeNS is a time at which the thread did not
+// have the new task yet. It is zero if there is none.
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
 	if t == nil || !t.same(r) {

@@ -15,8 +15,8 @@ type traced struct {
 	lookedNS int64
 }
 
-// Traced takes the subject of a thread's trace as its work, if the last search found neither a request nor a job.
-// kind and resource come from the tracer. root is the number of the trace's local root, or zero.
+// Traced takes the subject of a thread's trace as its work, if the last search found neither a request nor a job. kind
+// and resource come from the tracer. root is the id of the trace's local root, or zero.
 func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
 	t := &s.traced
 	method, rest, guessed := served(kind, resource)

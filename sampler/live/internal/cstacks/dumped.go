@@ -1,0 +1,18 @@
+package cstacks
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/native"
+)
+
+// Dumped gives the registers of the threads in a core file. All of them stand still, and all registers are known.
+type Dumped struct{ Core *attach.Core }
+
+// Registers is native.Source's. ok is false if the core has no registers of the thread.
+func (d Dumped) Registers(tid int32) (r native.Registers, at native.Moment, ok bool, err error) {
+	words, ok := d.Core.UserRegisters(tid)
+	return native.OfUser(words), at, ok, nil
+}
+
+// Stays is native.Source's.
+func (d Dumped) Stays(int32, native.Moment) (bool, error) { return true, nil }
