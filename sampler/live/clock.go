@@ -69,6 +69,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		if c.Exact {
 			s.budget.CountExact(false)
 		}
+		if c.Serves {
+			s.budget.CountServing(-1)
+		}
 	}()
 	var tracer func() int
 	if s.pauses != nil {
@@ -256,6 +259,10 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.slowCounters(&sample, false)
 		s.countClasses(&sample)
+		if !c.Serves && serves(s, &sample) {
+			c.Serves = true
+			s.budget.CountServing(+1)
+		}
 		s.note(c, now, busy(&sample))
 		s.tickBegan.Store(0)
 		emit(&sample)
@@ -276,6 +283,19 @@ func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	case !slow && c.Slow:
 		s.budget.Count(-1, +1)
 	}
+}
+
+// serves reports whether a thread serves a request or a job in a sample, or was seen to by records of thread switches.
+func serves(s *Source, sample *sampler.Sample) bool {
+	if x := s.switches.now.Load(); x != nil && x.served() {
+		return true
+	}
+	for i := range sample.Threads {
+		if sample.Threads[i].Serving.Work != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // fetchesItself reports whether the clock has to wake up between ticks to see which threads begin something. If a

@@ -19,7 +19,7 @@ const (
 	// holdNS bounds the wait of all ticks while more than a burst is overdrawn.
 	holdNS = 100_000_000
 	// besideTauNS is the time constant of the mean CPU time of everything but the ticks, in ns. This time reduces the
-	// budget of the ticks by at most besideShare, because a large screen must not end the sampling.
+	// budget of the ticks by at most besideShare of the usual budget, because a large screen must not end the sampling.
 	besideTauNS = 2e9
 	besideShare = 0.5
 	// leastGive is the part of its income that is spent while the budget is overdrawn.
@@ -65,10 +65,10 @@ type Budget struct {
 	mu sync.Mutex
 	// stackHz and lockHz are the requested rates of each Source. awake is the number of Sources that use them, and
 	// idle the number of Sources with a slow clock. exact is the number of Sources whose ticks all come at the stack
-	// rate (exact mode).
-	stackHz, lockHz    float64
-	awake, idle, exact int
-	stretch            stretch
+	// rate (exact mode). serving is the number of Sources, awake or idle, that were seen to serve requests or jobs.
+	stackHz, lockHz             float64
+	awake, idle, exact, serving int
+	stretch                     stretch
 	// held: ticks had to wait, and less than half of the budget has been saved up since.
 	held bool
 	// levelNS is the CPU time saved up; negative: overdrawn. levelAtNS is when it was brought up to date.
@@ -161,6 +161,13 @@ func (b *Budget) CountExact(begins bool) {
 	}
 }
 
+// CountServing says that Sources were seen to serve requests or jobs (+), or have ended (-).
+func (b *Budget) CountServing(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serving += n
+}
+
 // LockAnew reports that lock ticks read something else from now on, so that their earlier cost means nothing.
 func (b *Budget) LockAnew() {
 	b.mu.Lock()
@@ -177,19 +184,29 @@ func (b *Budget) Extend(most float64, window time.Duration) {
 }
 
 // leastRates returns the rates of lock ticks and of stack ticks that the first kinds of figures need for their least
-// quality. They are the mean of the awake Sources, and zero if the limit must not be exceeded.
+// quality. They are the mean of the awake Sources, and zero if the limit must not be exceeded. A Source that serves no
+// requests needs nothing for figures of requests.
 func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	if b.mostShare == 0 {
 		return 0, 0
 	}
-	e := min(float64(b.exact)/float64(max(b.awake, 1)), 1)
-	lock, stack := sampler.LeastRates(b.window, false, kinds)
-	exactLock, _ := sampler.LeastRates(b.window, true, kinds)
+	e, serving := b.part(b.exact), b.part(b.serving)
+	others := min(kinds, sampler.FigureRequests)
+	rates := func(exact bool) (lockHz, stackHz float64) {
+		lock, stack := sampler.LeastRates(b.window, exact, kinds)
+		otherLock, otherStack := sampler.LeastRates(b.window, exact, others)
+		return serving*lock + (1-serving)*otherLock, serving*stack + (1-serving)*otherStack
+	}
+	lock, stack := rates(false)
+	exactLock, _ := rates(true)
 	if b.fleet() {
 		exactLock = min(exactLock, stack)
 	}
 	return min((1-e)*lock+e*exactLock, b.lockRate()), min(stack, b.stackHz)
 }
+
+// part is the part of the awake Sources that n of all Sources are.
+func (b *Budget) part(n int) float64 { return min(float64(n)/float64(max(b.awake, 1)), 1) }
 
 // fleet reports whether more than fewExact Sources have changes that are known without ticks. All their ticks read
 // stacks then, because a tick for counters alone costs nearly as much.
@@ -197,7 +214,7 @@ func (b *Budget) fleet() bool { return b.exact > fewExact }
 
 // lockRate is the rate asked for of lock ticks, in Hz, the mean of the Sources that are awake.
 func (b *Budget) lockRate() float64 {
-	e := min(float64(b.exact)/float64(max(b.awake, 1)), 1)
+	e := b.part(b.exact)
 	return (1-e)*b.lockHz + e*min(b.lockHz, b.stackHz)
 }
 
@@ -332,9 +349,12 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 func (b *Budget) most() float64 { return b.limit() * burstNS }
 
 // income is the share of a CPU that ticks may use.
-func (b *Budget) income() float64 {
-	limit := b.limit()
-	return limit - min(b.beside, besideShare*limit)
+func (b *Budget) income() float64 { return b.forTicks(b.limit()) }
+
+// forTicks is the part of a limit that ticks may use. What is beyond the usual limit must pay for everything that more
+// ticks cost, such as handing on their samples. Otherwise ddtop would take more than the limit.
+func (b *Budget) forTicks(limit float64) float64 {
+	return max(limit-b.beside, (1-besideShare)*min(b.usual(), limit))
 }
 
 // least returns the shares of a CPU that lock ticks, and the stacks of stack ticks, need for the least quality of
@@ -342,7 +362,7 @@ func (b *Budget) income() float64 {
 // So fifty workers do not cost twice as much for requests that are not shown in any case. lock and stack are the CPU
 // times of a tick and of its stacks, in seconds.
 func (b *Budget) least(lock, stack float64) (leastLock, leastStack float64) {
-	most := sampler.QualityMargin * (b.mostShare - min(b.beside, besideShare*b.mostShare))
+	most := sampler.QualityMargin * b.forTicks(b.mostShare)
 	before := b.kinds
 	for b.kinds = sampler.NumFigures; ; b.kinds-- {
 		lockHz, stackHz := b.leastRates(b.kinds)

@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// spender is a process of ddtop in virtual time: Sources that share a budget, and what takes CPU time beside them.
+// spender is a process of ddtop in virtual time: Sources that share a budget, and what takes CPU time beside them. All
+// Sources serve requests.
 type spender struct {
 	b       *Budget
 	sources []*Clock
@@ -44,6 +45,7 @@ func newSpender(share float64, n int) *spender {
 		c := NewClock(100, 1000, int64(i))
 		s.sources, s.last = append(s.sources, c), append(s.last, 0)
 		s.b.Count(+1, 0)
+		s.b.CountServing(+1)
 	}
 	s.lock = func(int, int64) float64 { return 50e3 }
 	s.stack = func(int, int64) float64 { return 300e3 }
@@ -265,6 +267,44 @@ func TestBudgetOfAFleet(t *testing.T) {
 	}
 	if got := s.most(10 * second); got > 0.06 {
 		t.Errorf("it takes %.2f %% of a CPU", 100*got)
+	}
+}
+
+// TestBudgetOfWorkersWithoutRequests: more than the limit is taken for figures of requests only if workers serve
+// requests. It is never more than the most that may be taken, also if handing on a sample costs more than the tick.
+func TestBudgetOfWorkersWithoutRequests(t *testing.T) {
+	const ten, share, most = 10e9, 0.03, 0.06
+	for _, c := range []struct {
+		serving   int
+		stack     float64 // CPU time of a tick with stacks, in ns
+		perTick   float64
+		more      bool
+		leastHz   float64
+		atMostOne float64 // share of a CPU
+	}{
+		{serving: 0, stack: 100e3, perTick: 0.5, leastHz: 1, atMostOne: share},
+		{serving: 50, stack: 100e3, perTick: 0.5, more: true, leastHz: 4, atMostOne: most},
+		{serving: 5, stack: 100e3, perTick: 0.5, leastHz: 1, atMostOne: share},
+		{serving: 50, stack: 100e3, perTick: 1.5, more: true, leastHz: 4, atMostOne: most},
+	} {
+		s := newSpender(share, 50)
+		s.b.CountServing(c.serving - 50)
+		s.b.Extend(most, time.Minute)
+		s.b.Ask(8, 80)
+		s.exact, s.perTick = true, c.perTick
+		for _, clock := range s.sources {
+			clock.Exact = true
+			s.b.CountExact(true)
+		}
+		s.lock, s.stack = func(int, int64) float64 { return c.stack / 2 }, func(int, int64) float64 { return c.stack }
+		s.run(30e9)
+		s.cpu = nil
+		if _, hz := s.rates(60e9); hz < c.leastHz || s.b.TakesMore() != c.more {
+			t.Errorf("%d of 50 serve requests: %.1f stacks a second, it takes more: %v", c.serving, hz, s.b.TakesMore())
+		}
+		if got, bound := s.most(ten), c.atMostOne*(1+2*burstNS/ten); got > bound {
+			t.Errorf("%d of 50 serve requests: %.2f %% of a CPU, more than %.2f", c.serving, 100*got, 100*bound)
+		}
 	}
 }
 

@@ -61,6 +61,8 @@ type Clock struct {
 	Slow     bool
 	// Exact: each change of the GVL is known.
 	Exact bool
+	// Serves is true from the first request or job that was seen.
+	Serves bool
 	// allStacks is set if all ticks read stacks, unless stacks are read less often than leastFleetHz.
 	allStacks bool
 	// ticks counts the ticks before the first sign of life. It is -1 after one.

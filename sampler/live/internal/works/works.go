@@ -3,6 +3,7 @@ package works
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby"
@@ -22,7 +23,7 @@ const (
 type Works struct {
 	threads map[int32]*working
 	entered []ruby.Entered
-	served  bool
+	served  atomic.Bool
 	// placedNS is since when requests are copied from the present frame.
 	placedNS int64
 	// begins is the thread of the last record, if the thread has begun a request since its record before.
@@ -153,7 +154,8 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	if t.placed, t.low = true, low; first {
 		return 0, 0, false // it can have begun before its frame was known
 	}
-	t.deep, t.copied, t.looked, t.misses, w.served = true, true, false, 0, true
+	t.deep, t.copied, t.looked, t.misses = true, true, false, 0
+	w.served.Store(true)
 	w.forget(r.TID)
 	return t.fromNS, r.NS, t.woke
 }
@@ -198,7 +200,8 @@ func (w *Works) Saw(s *sampler.Sample) {
 		}
 		switch {
 		case read && x.Serving.Work != 0:
-			t.deep, t.misses, t.served, w.served = true, 0, true, true
+			t.deep, t.misses, t.served = true, 0, true
+			w.served.Store(true)
 		case t.looked:
 			// It could not be read, or is on its way to where it works: its next record has it looked at again.
 			t.misses++
@@ -220,6 +223,5 @@ func (w *Works) Take() []ruby.Entered {
 // Begun reports whether Take has threads to return.
 func (w *Works) Begun() bool { return len(w.entered) > 0 }
 
-// Served reports whether a sample had work. It is for the goroutine that calls Saw, and under the lock of its calls for
-// others.
-func (w *Works) Served() bool { return w.served }
+// Served reports whether a sample had work, or a request was copied. Any goroutine may call it.
+func (w *Works) Served() bool { return w.served.Load() }
