@@ -18,14 +18,14 @@ const dumpTime = "2006-01-02T15:04:05.000000000Z07:00"
 type Dump struct {
 	report.Dump
 
-	// program is the displayed name of the process, fullNames the displayed names of its threads
+	// program is the displayed name of the process. fullNames are the displayed names of its threads
 	// (sampler.ThreadInfo.FullName).
 	program   string
 	fullNames map[sampler.ThreadID]string
 
 	texts []string // the states in words, parallel to Threads
-	// sinceNS is when the states began, if that was seen, with their lengths in words. It is parallel to Threads.
-	// leastNS is how long they are known to have lasted.
+	// sinceNS is when the states began, if this was seen. lasted are their lengths in words. Both are parallel to
+	// Threads. leastNS is how long they are known to have lasted.
 	sinceNS, leastNS []int64
 	lasted           []string
 	ownOnly          bool
@@ -36,8 +36,8 @@ type Dump struct {
 	dict        *sampler.Dictionary
 }
 
-// NewDump builds a thread dump of one sample, of stack depth. states are the verdicts on s.Threads and parallel to
-// them; a thread without one is "unknown". The Dump keeps nothing of s.
+// NewDump builds a thread dump of one sample, of stack depth. states are the states of s.Threads and parallel to them.
+// A thread without a state is "unknown". The Dump keeps nothing of s.
 func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, states []gvl.ThreadState) *Dump {
 	d := &Dump{program: ProgramName(p), fullNames: make(map[sampler.ThreadID]string), Dump: report.Dump{
 		PID: p.PID, Title: p.Title,
@@ -110,8 +110,8 @@ func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 	d.Findings = append([]report.StatFinding{}, findings...)
 }
 
-// NewDumpRactor returns the holder of a ractor's GVL and the threads that wait for it. verdict gives the state of a
-// thread of s by its place.
+// NewDumpRactor returns the holder of a ractor's GVL and the threads that wait for it. verdict returns the state of a
+// thread of s by its index.
 func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.ThreadState) report.DumpRactor {
 	g := report.DumpGVL{Waiting: append([]sampler.ThreadID{}, r.Queue...), WaitingCount: int(r.Waiting), Torn: r.Torn}
 	listed := false
@@ -193,9 +193,9 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []report.DumpFr
 // FoldLibraries makes the text fold frames that are not the program's own, if on (flamegraph.FoldStack). JSON has all.
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
-// OnlyEndpoints leaves out the threads whose route or class of jobs match rejects, unless one of their suspended fibers
-// matches, and the other suspended fibers. match may be nil. The holders of the GVL and of locks stay in the dump. Call
-// it after SetFibers.
+// OnlyEndpoints removes the threads whose route or class of jobs does not match, unless one of their suspended fibers
+// matches. It also removes the suspended fibers that do not match. match may be nil. The holders of the GVL and of
+// locks stay in the dump. Call it after SetFibers.
 func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	if match == nil {
 		return

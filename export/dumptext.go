@@ -109,8 +109,8 @@ func (t *dumpText) ractor(r report.DumpRactor) {
 	t.printf("\n")
 }
 
-// stateText describes what a thread does, and for how long. The first sample after an attach can't show how long, so
-// the text then leaves it out, instead of the "0 µs" of gvl.Describe.
+// stateText describes a thread's state, and how long it has lasted. The first sample after an attach cannot show how
+// long. The text then leaves this out, where gvl.Describe would write "0 µs".
 func stateText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	text, lasted := gvl.Describe(v, dict), v.Lasted().Prose()
 	switch {

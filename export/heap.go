@@ -282,9 +282,9 @@ func GrowingText(k *report.HeapGrowing) string {
 var coreClasses = []string{"String", "Array", "Hash", "Symbol", "Integer", "Float", "Object", "Struct", "Proc", "Time", "Set",
 	sampler.AllocInternal, sampler.AllocHidden, sampler.AllocOthers, sampler.AllocUnknown, "(anonymous)"}
 
-// Suspect returns the growing class to look at: the program's own class with most bytes per second, because what its
-// objects consist of grows with it. It returns Ruby's own class with most bytes per second if no other grows. others
-// says which other classes grow.
+// Suspect returns the growing class to examine. It is the program's own class with the most bytes per second, because
+// the objects that its objects consist of grow with it. If no such class grows, it is Ruby's own class with the most
+// bytes per second. others names the other classes that grow.
 func (h *Heap) Suspect() (k *report.HeapGrowing, others string) {
 	if h.Growth == nil || len(h.Growth.Classes) == 0 {
 		return nil, ""

@@ -16,8 +16,8 @@ const (
 )
 
 const (
-	// grownBytes and grownShare are the least growth of the resident memory, in bytes and as a part of it, that is
-	// worth a sentence.
+	// grownBytes and grownShare are the least growth of the resident memory that is mentioned, in bytes and as a part
+	// of it.
 	grownBytes, grownShare = 8_000_000, 0.02
 	// Ruby's objects are the reason if they have rubyShare of the growth, and fragmentation is if it has freeShare.
 	rubyShare, freeShare = 0.25, 0.5

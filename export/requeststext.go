@@ -151,8 +151,8 @@ func LongestText(e *report.StatEndpoint) string {
 	return units.ProseDuration(e.LongestNS)
 }
 
-// WhereText describes what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %". fiberNS is
-// the time in which a fiber waited and no thread worked for it.
+// WhereText describes where time went, the largest part first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %".
+// fiberNS is the time in which a fiber waited and no thread worked for the request.
 func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime) string {
 	list := byTime(n, timePart{"unknown", n.Unknown}, timePart{"in a fiber that waits", fiberNS})
 	total := n.Sum() + fiberNS
@@ -199,8 +199,8 @@ func statRunning(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// AgeText returns the age of a request: "≤20 ms" if the readings at its begin were too far apart, "new" if nothing is
-// known yet.
+// AgeText returns the age of a request. It is "≤20 ms" if the readings at its beginning were too far apart to know
+// more, and "new" if nothing is known yet.
 func AgeText(q *report.StatServing) string {
 	switch {
 	case q.AtLeast && q.AgeNS == 0:

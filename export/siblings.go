@@ -52,8 +52,8 @@ func serverPool(s *report.Stat) (found *report.StatPool) {
 	return found
 }
 
-// mostRunning is the route of most requests in progress, or of the oldest of several such routes. It is nil if none is
-// known.
+// mostRunning returns the route with the most requests in progress. If there are several, it returns the one with the
+// oldest request. It is nil if none is known.
 func mostRunning(s *report.Stat) (most *string) {
 	counts := make(map[string]int)
 	for i := range s.Requests.Running { // the oldest first

@@ -9,17 +9,17 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// The limits that distinguish a payload that a destination refuses from a destination that accepts nothing. The
-// oldest payload is tried first. After it has failed a few times, others are tried right after it. If one of them is
-// accepted, the destination works: the oldest is set aside, and with it the payloads of its service. If none is, the
-// destination is out of reach. Then the next round begins with the oldest again, so that all arrive in order when the
-// destination is back.
+// These limits distinguish a payload that a destination refuses from a destination that accepts nothing. The oldest
+// payload is tried first. After it has failed a few times, others are tried right after it. If one of them is
+// accepted, the destination works. Then the oldest is set aside, and with it the payloads of its service. If none is
+// accepted, the destination cannot be reached. Then the next round begins with the oldest again, so that all arrive in
+// order when the destination is back.
 const (
 	// headTries is the number of failed tries of the oldest payload before others are tried, too. With the pauses
-	// between them, that is three seconds.
+	// between them, this takes three seconds.
 	headTries = 3
-	// maxProbes bounds the other payloads that are tried in one round. It limits the cost while a destination is out
-	// of reach.
+	// maxProbes bounds the other payloads that are tried in one round. It limits the cost while a destination cannot
+	// be reached.
 	maxProbes = 3
 	// firstAside and longestAside bound the time for which a payload, or a service, is set aside. It doubles with
 	// each failure.
@@ -40,8 +40,8 @@ type round struct {
 	mark   spool.Mark
 	probes int
 	err    error // of the last try
-	// tried are the names that were tried since one was accepted, groups their groups. anyGroup is true if there is
-	// no payload of another group.
+	// tried are the names that were tried since a payload was last accepted. groups are their groups. anyGroup is true
+	// if there is no payload of another group.
 	tried, groups map[string]bool
 	anyGroup      bool
 }
@@ -120,8 +120,7 @@ func (l *lane) tryLast(tried map[string]bool) try {
 	return try{tried: true, err: err}
 }
 
-// read reads the oldest payload that may be tried, and notes its group. broken is the reason why the data is no
-// payload.
+// read reads the oldest payload that may be tried, and notes its group. broken says why the data is not a payload.
 func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload, mark spool.Mark, broken, err error) {
 	for {
 		var data []byte
@@ -157,8 +156,8 @@ func (l *lane) note(name string, m spool.Mark) {
 	}
 }
 
-// mayTry reports whether it is a payload's turn. If the payload is set aside, mayTry lowers wake to the time when
-// that ends.
+// mayTry reports whether a payload may be tried now. If the payload is set aside, mayTry lowers wake to the end of
+// that time.
 func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time) bool {
 	until := m.Until
 	if a := l.apart[m.Group]; a != nil && a.until.After(until) {
@@ -237,8 +236,8 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 	return l.round.next(name, m, err, asked)
 }
 
-// next decides how a round continues after a failure. asked is true if the destination has requested a pause. Then
-// one other payload is tried, after one pause.
+// next decides how a round continues after a failure. asked is true if the destination has requested a pause. In this
+// case, after the pause only one other payload is tried.
 func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	r.err = err
 	if r.head == "" {

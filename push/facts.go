@@ -26,10 +26,10 @@ type Facts struct {
 	Cgroup string
 }
 
-// Tags returns the tags of a process's profiles, by the names of Datadog's profiler for Ruby. If several sources have
-// the same tag, the first of these counts: the command line, ddtop's own observation, the process's environment, what
-// the process publishes. A process cannot set a tag of seenKeys, and only the cgroup names the container. A value
-// that looks like a key or a password is left out.
+// Tags returns the tags of a process's profiles, with the names of Datadog's profiler for Ruby. If several sources
+// have the same tag, the first of these sources counts: the command line, ddtop's own observation, the process's
+// environment, what the process publishes. A process cannot set a tag of seenKeys, and only the cgroup names the
+// container. A value that looks like a key or a password is left out.
 func (f *Facts) Tags() Tags {
 	var all Tags
 	add := func(key, value string) {
@@ -119,8 +119,8 @@ func setOf(names ...string) map[string]bool {
 	return set
 }
 
-// clean makes a value of untrusted text. It has no commas, which separate tags, and no control or format characters,
-// which change what a person sees. It is not too long.
+// clean makes untrusted text safe to use as a value. It removes commas, which separate tags, and control and format
+// characters, which change what a person sees. It also limits the length.
 func clean(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if r == ',' || r == '\ufffd' || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
@@ -180,9 +180,10 @@ func (f *Facts) fromEnvironment(add func(key, value string)) {
 // uuid matches a runtime-id, as tracers publish it.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// runtimeID identifies the process among all processes of all machines. It is the ID that the process's tracer
-// publishes, by which its traces are found. It does not come from the environment, because forked processes share
-// that. If nothing is published, it is an ID that every ddtop computes for the same process.
+// runtimeID returns an ID that distinguishes the process from all processes of all machines. It is the ID that the
+// process's tracer publishes, by which its traces are found. It does not come from the environment, because forked
+// processes share the environment. If nothing is published, it is an ID that every ddtop computes for the same
+// process.
 func (f *Facts) runtimeID() string {
 	if id := f.Published.Get("runtime-id"); uuid.MatchString(id) {
 		return id

@@ -46,8 +46,8 @@ func (c GRPCCode) String() string {
 	return "code " + strconv.Itoa(int(c))
 }
 
-// again reports whether another try could end otherwise, as OTLP has it; for GRPCResourceExhausted only with a time to
-// wait.
+// again reports whether another try could succeed, as OTLP defines it. For GRPCResourceExhausted it returns true only
+// if the answer has a time to wait.
 func (c GRPCCode) again(after time.Duration) bool {
 	switch c {
 	case 1, GRPCDeadlineExceeded, GRPCAborted, GRPCOutOfRange, GRPCUnavailable, GRPCDataLoss:
@@ -71,7 +71,7 @@ func (e *GRPCError) Error() string {
 	return fmt.Sprintf("gRPC status %v: %q", e.Code, e.Said)
 }
 
-// GRPC makes unary calls of gRPC over Go's own HTTP/2: with TLS as Web does, or without, then through the proxy that
+// GRPC makes unary calls of gRPC over Go's own HTTP/2. With TLS it works like Web. Without TLS it uses the proxy that
 // HTTPS_PROXY names, as other clients of gRPC do.
 type GRPC struct {
 	client *http.Client
@@ -169,8 +169,8 @@ func judgeGRPC(resp *http.Response, asked http.Header) error {
 	return told
 }
 
-// retryInfo is the time that a google.rpc.RetryInfo asks for, in an encoded google.rpc.Status. It is zero if there is
-// none.
+// retryInfo returns the time to wait from a google.rpc.RetryInfo in an encoded google.rpc.Status. It returns zero if
+// there is none.
 func retryInfo(details string) (after time.Duration) {
 	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
 	if err != nil {

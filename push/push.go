@@ -80,9 +80,9 @@ type Destination interface {
 	String() string
 	// Encode makes a payload of a period. It sets ContentType, Header and Body. The caller sets the other fields.
 	Encode(*Period) (Payload, error)
-	// Send sends a payload once. It returns a *RefusedError if another attempt would fail too, and a *LaterError if
-	// the destination asked to wait. A *RemarkError says that it took the payload with a remark. After any other error
-	// the caller tries again.
+	// Send sends a payload once. The error is a *RefusedError if another attempt would fail too, and a *LaterError if
+	// the destination asked to wait. A *RemarkError means that it accepted the payload with a remark. After any other
+	// error the caller tries again.
 	Send(context.Context, *Payload) error
 }
 

@@ -22,8 +22,8 @@ type Stats struct {
 	Destination string
 	// Sent counts payloads that the destination took, and SentBytes their size. Failures counts failed attempts.
 	Sent, SentBytes, Failures int64
-	// Refused counts payloads that the destination will never take. Lost counts payloads that came faster than the disk
-	// took them, could not be encoded, or were in memory when ddtop ended.
+	// Refused counts payloads that the destination will never accept. Lost counts payloads that came faster than the
+	// disk could write, could not be encoded, or were in memory when ddtop ended.
 	Refused, Lost int64
 	// GivenUp counts payloads that were dropped after many attempts, or a long time, although others were taken.
 	GivenUp int64
@@ -66,8 +66,8 @@ func (k Kind) words() (one, many string) {
 	return "a profile", "profiles"
 }
 
-// New starts to send the contents of the routes' queues, and what Add adds. It logs what could not be sent, what was
-// lost, and when sending works again.
+// New starts to send the contents of the routes' queues, and the payloads that are added later. It logs payloads that
+// could not be sent or were lost, and when sending works again.
 func New(routes []Route, log *slog.Logger) *Pusher { return NewOf(Profiles, routes, log) }
 
 // NewOf is New for payloads of any kind.
@@ -95,8 +95,8 @@ func (p *Pusher) Add(period *Period) {
 	})
 }
 
-// Offer queues a payload for each destination, as encode makes it. It waits for neither disk nor network. pid is the
-// process that the payload is of.
+// Offer queues a payload for each destination. encode makes it. Offer waits for neither disk nor network. pid is the
+// process to which the payload belongs.
 func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	for _, l := range p.lanes {
 		payload, err := encode(l.Destination)
@@ -112,8 +112,8 @@ func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	}
 }
 
-// Close sends each queued payload once and stops. It logs how much is left in the queues, and how much of that is lost.
-// It returns when ctx ends, even if the disk or the network hangs. Callers must not call Add after Close.
+// Close sends each queued payload once and stops. It logs how many remain in the queues, and how many of these are
+// lost. It returns when ctx ends, even if the disk or the network hangs. Callers must not call Add after Close.
 func (p *Pusher) Close(ctx context.Context) {
 	for _, l := range p.lanes {
 		l.intake.close()
@@ -150,7 +150,7 @@ type lane struct {
 	// one and many are the Kind's words.
 	one, many string
 	intake    intake
-	// changed signals that the queue has something. closing is closed when the lane must end. ctx ends the current
+	// changed signals that the queue has a new payload. closing is closed when the lane must end. ctx ends the current
 	// try.
 	changed chan struct{}
 	closing chan struct{}

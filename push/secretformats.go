@@ -11,8 +11,8 @@ type format struct {
 	like string
 }
 
-// formats are the keys of well-known services, by the beginning that each service gives them. They are found anywhere
-// in a value.
+// formats are the formats of the keys of well-known services, by the beginning that each service gives them. They are
+// found anywhere in a value.
 var formats = []format{
 	{"Adafruit", `aio_[A-Za-z0-9]{20,}`},
 	{"age", `AGE-SECRET-KEY-1`},

@@ -50,8 +50,8 @@ func luhn(digits string) bool {
 // minIBAN is the length of the shortest numbers of bank accounts, Norway's, in bytes.
 const minIBAN = 15
 
-// validIBAN checks the two check digits: the number, with its first four characters at the end and letters as 10 to 35,
-// is 1 modulo 97.
+// validIBAN checks the two check digits. Move the first four characters to the end and read letters as 10 to 35. The
+// resulting number must be 1 modulo 97.
 func validIBAN(text string) bool {
 	if len(text) < minIBAN {
 		return false

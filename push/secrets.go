@@ -13,8 +13,8 @@ import (
 // maxLooked bounds the examined part of a value, in bytes. It is far more than maxTag, which bounds the sent part.
 const maxLooked = 4096
 
-// LooksSecret reports whether a tag's value looks like a key or a password, or its key names one. It rather reports a
-// harmless value than miss a secret.
+// LooksSecret reports whether a tag's value looks like a key or a password, or the tag's key names one. If in doubt it
+// returns true, because a missed secret is worse than a missing tag.
 func LooksSecret(t Tag) bool {
 	t.Key, t.Value = t.Key[:min(len(t.Key), maxLooked)], t.Value[:min(len(t.Value), maxLooked)]
 	if secretName(t.Key, t.Value) || hasFormat(t.Key) || secretValue(t.Value) {
@@ -334,9 +334,9 @@ func looksRandom(key, value string) bool {
 // isHex reports whether a value is hexadecimal digits, with "-" as in a UUID.
 func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "0123456789abcdef-") == "" }
 
-// mixed reports whether a text has a random mix of letters and digits. Such a text is hexadecimal digits alone, or has
-// a part of 20 characters or more without "-" and "_". In this part every third character is of another kind than the
-// one before.
+// mixed reports whether a text looks like a random mix of letters and digits. It is true for hexadecimal digits alone.
+// It is also true if a part of 20 characters or more without "-" and "_" changes between letters and digits at every
+// third character.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && isHex(plain) {

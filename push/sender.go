@@ -14,8 +14,8 @@ const (
 	firstRest    = time.Second
 	longestRest  = 5 * time.Minute
 	longestAsked = time.Hour
-	// lateRest bounds the pause between two tries for the time lately after a payload was accepted. The waiting
-	// payloads may be ones that the destination refuses, and new ones must not wait for minutes.
+	// lateRest limits the pause between two tries for the time lately after a payload was accepted. The waiting
+	// payloads may be payloads that the destination refuses, and then new ones must not wait for minutes.
 	lateRest = 10 * time.Second
 	lately   = 10 * time.Minute
 	// reminder is the interval between two reports that a destination is still out of reach.
@@ -69,7 +69,7 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	return wait, rest
 }
 
-// pauseForNews waits until the queue has something new, or the lane must end. If wait is not zero, it waits at most
+// pauseForNews waits until the queue has a new payload, or the lane must end. If wait is not zero, it waits at most
 // for wait.
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing

@@ -23,13 +23,14 @@ const (
 	maxAnswerSaid = 200
 	// connectPatience is how long a connection, and the handshake of TLS, may take.
 	connectPatience = 10 * time.Second
-	// idleFor is how long an idle connection is kept. Servers keep them longer, so ddtop uses none that the server is
-	// just closing.
+	// idleFor is how long an idle connection is kept. Servers keep connections longer, so ddtop never uses one that
+	// the server is about to close.
 	idleFor = 30 * time.Second
 )
 
-// Web sends payloads by HTTP. It trusts the machine's certificates and takes proxies from the environment (HTTPS_PROXY,
-// HTTP_PROXY, NO_PROXY). It follows no redirect to another host, and reads a limited part of answers.
+// Web sends payloads by HTTP. It trusts the machine's certificates and takes proxies from the environment
+// (HTTPS_PROXY, HTTP_PROXY, NO_PROXY). It follows no redirect to another host, and limits how much of an answer it
+// reads.
 type Web struct {
 	client *http.Client
 	// hidden are the parts of a URL that are secrets.
@@ -96,8 +97,8 @@ func (w *Web) NoRedirects() *Web {
 	return w
 }
 
-// StatusOnly makes the status of a success the whole answer. A server that sends no end of its answer has taken the
-// body, which must not be sent again.
+// StatusOnly makes Post return after the status of a successful answer. It is for servers whose answers never end.
+// Such a server has accepted the body, which must not be sent again.
 func (w *Web) StatusOnly() *Web {
 	w.statusOnly = true
 	return w
@@ -208,8 +209,8 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP status %d: %q", e.Status, e.Said)
 }
 
-// said returns the text of an answer that is no success. For Protocol Buffers with a google.rpc.Status, it is the
-// message in it.
+// said returns the text of an answer that reports a failure. If the answer is a google.rpc.Status in Protocol Buffers,
+// it returns the message in it.
 func said(resp *http.Response, answer []byte) string {
 	const statusMessage = 2
 	text := string(answer)
@@ -224,8 +225,8 @@ func said(resp *http.Response, answer []byte) string {
 	return text
 }
 
-// judge turns an answer's status into an error. It leaves out secrets of the request's header, asked, and of its URL,
-// hidden.
+// judge returns an error for an answer's status, or nil. The error leaves out the secrets of the request's header
+// (asked) and of its URL (hidden).
 func judge(resp *http.Response, answer []byte, asked http.Header, hidden ...string) error {
 	status := resp.StatusCode
 	if status/100 == 2 {

@@ -13,8 +13,8 @@ var ErrEnded = errors.New("the target has ended")
 // then call Group.Done. After that a new Source may sample the process again.
 var ErrGaveWay = errors.New("its place was given to another process")
 
-// Era is the generation of the target's scheduler (docs/internals/threads.md#the-gvl-and-its-queue). Texts name it,
-// and it decides what cannot be known.
+// Era is the generation of the target's scheduler (docs/internals/threads.md#the-gvl-and-its-queue). It decides which
+// facts ddtop can know about a thread. Texts name it.
 type Era uint8
 
 const (

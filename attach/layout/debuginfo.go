@@ -23,8 +23,8 @@ const (
 	maxDebugBytes   = 96 << 20 // of all sections that are read, decompressed
 	maxDebugEntries = 1 << 24
 	maxDebugUnits   = 1 << 16
-	// maxAbbrevBytes bounds the abbreviation tables of all units, which can overlap: debug/dwarf reads each from its
-	// own start to its end, and makes about 20 bytes of each.
+	// maxAbbrevBytes bounds the abbreviation tables of all units together, in bytes. They can overlap, and debug/dwarf
+	// reads each of them separately. It needs about 20 bytes of memory for each byte.
 	maxAbbrevBytes = 4 << 20
 	// maxAttributes bounds the attributes of one entry. Compilers write 20.
 	maxAttributes = 256

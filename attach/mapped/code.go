@@ -55,8 +55,9 @@ func (m *Module) Code() ([]CodeSection, error) {
 	return out, nil
 }
 
-// Slots finds the words into which the dynamic linker puts the addresses of functions that another file has: by their
-// addresses in this file, the number of the function in names. kinds are the types of relocation that do so.
+// Slots finds the words into which the dynamic linker puts the addresses of functions in other files. The keys of the
+// result are the words' addresses in this file. The values are the functions' indexes in names. kinds are the types of
+// relocation for such words.
 func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 	if m.File == nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)

@@ -35,9 +35,9 @@ type DebugFile struct {
 	symbols  *symbolTable
 }
 
-// DebugFile finds the file with the module's DWARF: its own file, else the separate one that its build id or
-// .gnu_debuglink names, below the target's root or ours. The first call reads it. It is closed with the module. The
-// error is errNoDebugFile if there is none.
+// DebugFile finds the file with the module's DWARF. It is the module's own file, or else the separate one that its
+// build id or .gnu_debuglink names, below the target's root or ddtop's. The first call reads it. It is closed with the
+// module. The error is errNoDebugFile if there is none.
 func (m *Module) DebugFile() (*DebugFile, error) {
 	if m.HasDWARF() {
 		return &DebugFile{ELF: m.File, Path: m.Path}, nil
@@ -63,8 +63,8 @@ func (m *Module) separate() (*DebugFile, error) {
 	return m.debug, m.debugErr
 }
 
-// LacksSymbols reports whether a separate debug file would name functions: the file has a build id but no .symtab, and
-// no debug file of it was found.
+// LacksSymbols reports whether a separate debug file would help to name functions. The file has a build id but no
+// .symtab, and no debug file of it was found.
 func LacksSymbols(m *Module) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -87,8 +87,8 @@ func (t *symbolTable) functionsAt(asked []*askedFunction) {
 	})
 }
 
-// nearer reports whether symbol a names a function better than b. The C library has several names for most functions:
-// of poll and __poll people know the first.
+// nearer reports whether symbol a is a better name of a function than b. The C library has several names for most
+// functions. Of poll and __poll, people know the first.
 func nearer(a, b elf.Symbol) bool {
 	underscores := func(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
 	return cmp.Or(

@@ -35,8 +35,8 @@ type Module struct {
 	// Path is the file's path, as the mappings show it; Deleted says that it was removed or replaced since.
 	Path    string
 	Deleted bool
-	// Machine is "x86_64", "aarch64", or another machine's name in the ELF specification. It is the target's machine.
-	// Under an emulator that differs from ours.
+	// Machine is "x86_64", "aarch64", or another machine's name in the ELF specification. It is the target's machine,
+	// which differs from ddtop's under an emulator.
 	Machine string
 	// Bias is added to an address in the file to get the one in the process. It is zero for a program that is not
 	// position-independent.
@@ -55,8 +55,8 @@ type Module struct {
 	closer  io.Closer
 	// mapped are the mappings of the file. It is nil if no process has mapped it.
 	mapped []Mapping
-	// Roots are the folders with separate debug files. If nil, it is "/". chroot is the target's root if that is a
-	// folder of ours.
+	// Roots are the folders with separate debug files. If nil, it is "/". Chroot is the target's root if this is a
+	// folder in ddtop's file system.
 	Roots  []DebugRoot
 	Chroot string
 
@@ -245,8 +245,8 @@ func (m *Module) inItself(name string) bool {
 	return m.find(m.dynamic, name).defined || m.find(m.static, name).defined
 }
 
-// Undefined reports whether the file wants a symbol of that name from another one, without its version: __longjmp_chk
-// for __longjmp_chk@GLIBC_2.11.
+// Undefined reports whether the file needs a symbol with this name from another file. The name has no version:
+// __longjmp_chk for __longjmp_chk@GLIBC_2.11.
 func (m *Module) Undefined(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -315,8 +315,8 @@ func (m *Module) moveTo(bias Address) {
 // errNoBias is returned when none of the mappings is one of the file's segments.
 var errNoBias = errors.New("no mapping belongs to a segment of the file")
 
-// LoadBias computes where a file is mapped. It is the start of the mapping with a segment's offset, less that
-// segment's address, both rounded down to a page.
+// LoadBias computes where a file is mapped. It is the start of the mapping with a segment's offset, minus this
+// segment's address. Both are rounded down to a page.
 func LoadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
 	for _, p := range progs {
 		if p.Type != elf.PT_LOAD || p.Filesz == 0 {

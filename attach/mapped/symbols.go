@@ -74,7 +74,7 @@ type found struct {
 }
 
 // find searches for a name. Of several definitions it takes the one of the default version, else the first. A nil
-// table has none.
+// table has no symbols.
 func (t *symbolTable) find(name string) (out found, err error) {
 	if t == nil || name == "" || len(name) > maxSymbolName {
 		return out, nil
@@ -107,8 +107,8 @@ func (t *symbolTable) find(name string) (out found, err error) {
 	return out, err
 }
 
-// nameOffsets finds the places of a name in the string table. The end of a longer name counts, because symbols may
-// use it.
+// nameOffsets finds the offsets of a name in the string table. The name can also be the end of a longer name, because
+// symbols may share it.
 func (t *symbolTable) nameOffsets(name string) (map[uint32]bool, error) {
 	out := make(map[uint32]bool)
 	want := append([]byte(name), 0)

@@ -23,8 +23,8 @@ var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached"
 // ThreadLocal is the place of a thread-local variable in each thread
 // (docs/internals/context.md#thread-local-variables).
 type ThreadLocal struct {
-	// Module is zero if the variable is at offset from the thread pointer. Otherwise it is at offset in the block
-	// that the thread's vector has for the module, once the thread has used it. The vector must have at least the
+	// Module is zero if the variable is at offset from the thread pointer. Otherwise it is at offset in the block for
+	// this module, to which the thread's vector points once the thread has used it. The vector must have at least the
 	// given generation.
 	Module, generation uint64
 	offset             int64
@@ -38,9 +38,9 @@ const (
 	relocDescriptor = elf.R_X86_64_TLSDESC
 )
 
-// ThreadLocal finds the place of a thread-local variable that the module defines. It reads the words that the dynamic
-// linker has prepared for the module's own code. program is true if the module is the program itself. vectors is true
-// if threads have glibc's vectors.
+// ThreadLocal finds the place of a thread-local variable that the module defines. The dynamic linker has prepared
+// words that lead the module's own code to the variable, and ThreadLocal reads these. program is true if the module is
+// the program itself. vectors is true if threads have glibc's vectors of blocks (dtv).
 func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (ThreadLocal, error) {
 	fail := func(format string, args ...any) (ThreadLocal, error) {
 		return ThreadLocal{}, fmt.Errorf("%s: %w: %s", m.Path, ErrNoThreadLocal, fmt.Sprintf(format, args...))
@@ -188,9 +188,10 @@ type Word struct {
 	Value uint64
 }
 
-// Locate finds the variable of the thread with a thread pointer (x86-64: its fs base, which is its pthread_t). via,
-// which has room for two, gets the words that led there. While they stay the same, so does the place. at is zero if
-// the thread has no such variable yet. calls is the number of system calls made.
+// Locate returns the address of the variable in the thread with a thread pointer (x86-64: its fs base, which is its
+// pthread_t). It appends the words that lead to the variable to via, which needs room for two. The address is valid
+// while these words do not change. at is zero if the thread has no such variable yet. calls is the number of system
+// calls made.
 func (v *ThreadLocal) Locate(mem Memory, thread Address, via []Word) (at Address, words []Word, calls int, err error) {
 	if v.Module == 0 {
 		return thread + Address(v.offset), via, 0, nil

@@ -184,8 +184,8 @@ func (d *differenceBuilder) words() []string {
 	return slices.SortedFunc(maps.Keys(seen), func(x, y string) int { return cmp.Or(cmp.Compare(rank(x), rank(y)), strings.Compare(x, y)) })
 }
 
-// maxDiffStates bounds the words of states, because another tool's profile may have any. Later words become the last
-// one.
+// maxDiffStates bounds the different words for states, because another tool's profile may have any number. All further
+// words count as the last one.
 const maxDiffStates = 64
 
 func (d *differenceBuilder) state(word string) int {

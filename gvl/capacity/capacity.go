@@ -75,8 +75,8 @@ var serverThreads = map[string]string{sampler.PoolPuma.String(): "puma", sampler
 // poolTime is the time of a server's threads, in ns.
 type poolTime struct{ held, waiting int64 }
 
-// poolTimes returns the time of the server's threads with the GVL and waiting for it, and the time that all others had
-// it. It includes the server's own work for a request, before and after the application's.
+// poolTimes returns the time of the server's threads with the GVL and waiting for it, and the time in which all other
+// threads had it. It includes the server's own work for a request, before and after the application's.
 func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	word := serverThreads[s.Queues.Pools[0].Kind]
 	for i := range s.Threads {
@@ -137,7 +137,7 @@ func (r *requests) outside() int64 { return r.ns.Native + r.ns.IO + r.ns.Sleepin
 // blocked is the time in which other threads of the program are waited for, in ns.
 func (r *requests) blocked() int64 { return r.ns.Lock + r.ns.Parked }
 
-// obstacle says what the model does not know and what counts here. It is empty if there is nothing. others is the share
+// obstacle describes an important fact that the model does not know. It is empty if there is none. others is the share
 // of the time in which a thread without a request has the GVL.
 func obstacle(s *report.Stat, r *requests, others float64) string {
 	total := r.ns.Sum()

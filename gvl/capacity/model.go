@@ -45,12 +45,12 @@ func (l load) at(threads float64) point {
 	return point{low.throughput + part*(high.throughput-low.throughput), low.waiting + part*(high.waiting-low.waiting)}
 }
 
-// maxVariance bounds what the waiting may tell about the lengths of holds. If one hold in twenty takes a hundred times
-// the time of the others, it is 17.
+// maxVariance limits how much the lengths of holds may vary, as computed from the waiting. If one hold in twenty takes
+// a hundred times the time of the others, the variance is 17.
 const maxVariance = 20.
 
-// fit returns the load whose waiting with some number of threads is the measured one. ok is false if holds of no
-// plausible lengths explain it.
+// fit returns the load that would cause the measured waiting with this number of threads. ok is false if no plausible
+// lengths of holds explain it.
 func (l load) fit(threads, waiting float64) (load, bool) {
 	low, high := 0., maxVariance
 	for range 50 {

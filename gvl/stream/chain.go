@@ -18,7 +18,7 @@ type ChainPart struct {
 	// State is how it held the GVL: Running, GC or Stalled.
 	State gvl.State
 	// Method is the innermost Ruby method of the holder's stack, with the C function that it called, as in
-	// "Report#build → JSON.generate". It is empty if no stack is known. Stack is the stack with most of the time.
+	// "Report#build → JSON.generate". It is empty if no stack is known. Stack is the stack with the most time.
 	Method string
 	Stack  sampler.StackID
 	NS     int64
@@ -27,20 +27,20 @@ type ChainPart struct {
 // ChainSum splits the time of one wait for the GVL, in ns. All NS, including the NS of Parts, add up to the length of
 // the wait.
 type ChainSum struct {
-	// Parts are the times by holder, the longest first. UnlistedNS is the time behind threads that no sample listed.
-	// OtherNS is the time behind holders beyond the limit on Parts.
+	// Parts are the times by holder, the longest first. UnlistedNS is the time while threads that no sample listed
+	// held the GVL. OtherNS is the time of holders beyond the limit on Parts.
 	Parts      []ChainPart
 	UnlistedNS int64
 	OtherNS    int64
-	// Times in which no thread held the GVL. In NoCPUNS the waiting thread could have run but had no CPU. HandoverNS
-	// is the other time after the waiting thread was chosen. NobodyNS is the rest.
+	// Times in which no thread held the GVL, in ns. In NoCPUNS the waiting thread could have run but had no CPU.
+	// HandoverNS is the other time after the waiting thread was chosen. NobodyNS is all remaining time.
 	NoCPUNS, HandoverNS, NobodyNS int64
 	// UnknownNS is time that no fed sample covers.
 	UnknownNS int64
 }
 
-// Chain finds out who held the GVL during one wait. It is a Consumer of a Stream of its own. Feed that Stream the
-// samples around the wait, beginning with one before the wait's begin. Chain is not safe for concurrent use.
+// Chain finds out which threads held the GVL during one wait. It is a Consumer of a Stream of its own. Feed this
+// Stream the samples around the wait, from one before its beginning on. Chain is not safe for concurrent use.
 type Chain struct {
 	gvl.Ignore
 	stream *Stream
@@ -49,8 +49,8 @@ type Chain struct {
 	ractor sampler.RactorID
 	sums   map[chainKey]chainPart
 	sum    ChainSum // without Parts
-	// toldNS is until when the lock's intervals reach. lateNS is time without a holder after the thread had been
-	// chosen.
+	// toldNS is the end of the last lock interval. lateNS is the time without a holder after the waiting thread had
+	// been chosen.
 	toldNS, lateNS int64
 }
 

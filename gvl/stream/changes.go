@@ -23,11 +23,11 @@ type mainGVL struct {
 	// live is set if changes cut the last step. toNS is until when changes are known. It is zero if none are.
 	live bool
 	toNS int64
-	// holder holds the GVL, by changes or by the last sample. chosen is the next holder. They are nil if there is none,
-	// or it is not known.
+	// holder holds the GVL, by changes or by the last sample. chosen is the next holder. They are nil if there is
+	// none, or if it is not known.
 	holder, chosen *exact
-	// unlisted is the native thread of a holder that no sample listed. last held the GVL last, and freedNS is when it
-	// was last given away, or zero if that was not seen.
+	// unlisted is the native thread of a holder that no sample listed. last is the thread that held the GVL last.
+	// freedNS is when the GVL was last given away, or zero if this was not seen.
 	unlisted int32
 	last     sampler.ThreadID
 	freedNS  int64
@@ -142,8 +142,8 @@ func (m *mainGVL) correct(c *sampler.Changes) {
 	m.s.states = m.corrected
 }
 
-// correct corrects a thread's sample by the state that changes brought the thread into. held is set if they say which
-// thread holds the GVL.
+// correct changes a thread's sample to the state that the changes show. held is set if the changes show which thread
+// holds the GVL.
 func (r *thread) correct(x *gvl.ThreadState, g sampler.GVLState, held bool) {
 	if g != sampler.GVLGone {
 		e := r.byChanges()
@@ -418,8 +418,8 @@ func (m *mainGVL) letGo(e *exact, at int64) {
 	}
 }
 
-// oust takes the GVL from its holder, because another thread has it and the change was not seen. by is nil for a
-// thread that no sample listed.
+// oust takes the GVL from its holder, because another thread has it and the change was not seen. by is the other
+// thread. It is nil if no sample listed it.
 func (m *mainGVL) oust(by *exact, at int64) {
 	if h := m.holder; h != nil && h != by {
 		h.stepNS = m.s.step.lengthNS()

@@ -8,13 +8,13 @@ import (
 const (
 	// maxUnlisted bounds the threads without a sample whose waits are followed at a time.
 	maxUnlisted = 1 << 12
-	// unlistedSteps is how many steps a thread can wait without a sample that lists it. After them, its end must have
-	// been missed.
+	// unlistedSteps is how many steps a thread can wait without a sample that lists it. After that, the end of its
+	// wait must have been missed.
 	unlistedSteps = 3
 )
 
-// unlistedWait is a wait of a thread that no sample has listed: it is new, or lives too short a time. The thread has no
-// slot and no time of its own. All such threads are reported together.
+// unlistedWait is a wait of a thread that no sample has listed, because it is new or lived too short a time. The
+// thread has no slot and no intervals of its own. All such threads are reported together.
 type unlistedWait struct {
 	gvlWait
 	steps int

@@ -6,19 +6,20 @@ import (
 )
 
 const (
-	// gapFactor is the length of a gap, as a multiple of the expected interval between samples. Nothing is known
-	// about a gap.
+	// gapFactor is the least length of a gap, as a multiple of the expected interval between samples. In a gap the
+	// states of threads are unknown.
 	gapFactor = 10
-	// minGapNS is the shortest gap. On a busy machine a tick that is late by some ms is normal, and the half-and-half
-	// rule still holds.
+	// minGapNS is the shortest gap, in ns. On a busy machine a tick is often late by a few ms. Such a delay is not a
+	// gap.
 	minGapNS = 250e6
 	// slowGapNS is the shortest gap while the clock has slowed down because nothing runs or waits.
 	slowGapNS = 5e9
-	// lowGapNS and lowBackNS are the least Reach.GapNS and BackNS while a budget has lowered the rates. At the lowest
-	// rates a sample comes every 0.4 s, and stacks are read every 5 s.
+	// lowGapNS and lowBackNS are the least Reach.GapNS and BackNS while a budget has lowered the rates, in ns. At the
+	// lowest rates a sample comes every 0.4 s, and stacks are read every 5 s.
 	lowGapNS, lowBackNS = 1e9, 10e9
-	// backNS or backStackTicks stack ticks, the longer of the two, is how far back a late answer of the kernel counts.
-	// The kernel is asked at stack ticks at the latest.
+	// backNS and backStackTicks limit how late an answer of the kernel may come to be used. The longer of the two
+	// counts: backNS, in ns, or the time of backStackTicks stack ticks. The kernel is asked at stack ticks at the
+	// latest.
 	backNS         = 1e9
 	backStackTicks = 3
 	// defaultLockRate replaces an unknown rate, in Hz.

@@ -7,11 +7,12 @@ import (
 )
 
 const (
-	// maxSegments bounds the changes of state kept between two readings of one thread's stack. Past it they go to the
-	// last stack known. With 1 kHz and 100 Hz there are at most 10, more if a budget has lowered the latter.
+	// maxSegments bounds the kept changes of state between two readings of one thread's stack. Beyond it they are
+	// charged to the last known stack. With 1 kHz and 100 Hz there are at most 10, or more if a budget has lowered the
+	// rate of stacks.
 	maxSegments = 32
-	// maxUntold bounds the stacks seen in one period whose state is not known yet. Past it the last of them gets the
-	// rest.
+	// maxUntold bounds the stacks seen in one period whose state is not known yet. Beyond it the last one gets the
+	// remaining time.
 	maxUntold = 128
 	// maxUntoldMixed bounds them together with later time.
 	maxUntoldMixed = 4096
@@ -48,8 +49,8 @@ type Stream struct {
 	table listed.Table[thread]
 	to    []gvl.Consumer
 	tick  gvl.Tick
-	// slots and begun are those in Tick. listed has the threads of the sample, and nil for a thread that is listed
-	// twice.
+	// slots and begun are the same as in Tick. listed has the threads of the sample. It has nil for a thread that is
+	// listed twice.
 	slots, begun []int
 	listed       []*thread
 	// step, sample and states are being fed. stopped is set if the sample shows a holder of a GVL that is stopped.
@@ -94,8 +95,8 @@ func (s *Stream) Attach(c gvl.Consumer) { s.to = append(s.to, c) }
 // NotSampledNS returns the total length of the gaps so far, in ns.
 func (s *Stream) NotSampledNS() int64 { return s.missing }
 
-// Feed adds one sample with its states, which are parallel to x.Threads. A sample that is older than the last one
-// counts as having the last one's time.
+// Feed adds one sample with its states, which are parallel to x.Threads. If a sample is older than the last one, it
+// gets the last one's time.
 func (s *Stream) Feed(x *sampler.Sample, states []gvl.ThreadState) {
 	s.step = s.steps.next(x)
 	s.step.gap = s.step.gap && !s.main.tellsAll(x)
@@ -181,7 +182,7 @@ func (s *Stream) start(r *thread, i int) {
 	s.main.track(r)
 }
 
-// Finish settles everything that is held back with the last known stacks, as if all threads had ended with the last
+// Finish passes on all time that was kept back, with the last known stacks, as if all threads had ended with the last
 // sample.
 func (s *Stream) Finish() {
 	s.table.Begin(0)

@@ -14,8 +14,8 @@ type segment struct {
 	detail gvl.Detail
 	// stack is the segment's own stack, by a change. It is zero if the readings around the segment decide.
 	stack sampler.StackID
-	// work is the request that the thread worked for, by a change. It is zero if the readings around the segment
-	// decide.
+	// work is the request that the thread worked for, as a change reports. If it is zero, the readings around the
+	// segment decide.
 	work sampler.WorkID
 }
 
@@ -34,12 +34,11 @@ type untold struct {
 	look
 }
 
-// thread is a listed thread: what it does now, and its time that was not passed to consumers yet. Its tracker decides
-// when it does something else.
+// thread is a listed thread: its present state, and its time that was not passed to consumers yet. Its tracker decides
+// when its state changes.
 type thread struct {
-	// The next fields come first because each sample compares them. They are in one line of the CPU's
-	// cache. state is in progress since runNS. kind is the kind of waiting. open is true if the state is not known
-	// yet.
+	// The next fields come first because each sample compares them, so they share a line of the CPU's cache. state
+	// began at runNS. kind is the kind of waiting. open is true if the state is not known yet.
 	by    tracker
 	s     *Stream
 	id    sampler.ThreadID
@@ -50,8 +49,8 @@ type thread struct {
 	state   gvl.State
 	kind    gvl.WaitKind
 	open    bool
-	// fresh is set if it was not in the last sample. known is set if its last change is known and brought it into this
-	// state.
+	// fresh is set if the thread was not in the last sample. known is set if its last change is known and led to its
+	// present state.
 	fresh, known bool
 	// work is the request that it works for, by a change. It is zero if none is known.
 	work sampler.WorkID
@@ -63,8 +62,8 @@ type thread struct {
 	detail   gvl.Detail
 	// stepNS is the length of the step in which the state was seen to begin.
 	stepNS int64
-	// stateNS is when it entered the state, even if the object of its wait has changed. waitNS is when it began to wait
-	// for the GVL. before is what it did until then.
+	// stateNS is when the thread entered its state, even if it waits for another object now. waitNS is when it began
+	// to wait for the GVL. before is its state until then.
 	stateNS, waitNS int64
 	before          waitBefore
 	span            gvl.WaitSpan
@@ -97,8 +96,8 @@ func (b *waitBefore) threadState(r *thread) gvl.ThreadState {
 	return gvl.ThreadState{Thread: r.id, Ractor: r.ractor, State: b.state, Detail: b.detail, SinceNS: b.sinceNS, AtNS: b.atNS, Stack: b.stack}
 }
 
-// buffers are the lists of a thread: its segments since the last reading, and time of earlier readings whose state is
-// not known yet.
+// buffers are the lists of a thread. They hold its segments since the last reading, and time of earlier readings whose
+// state is not known yet.
 type buffers struct {
 	segments []segment
 	untold   []untold

@@ -7,8 +7,8 @@ import (
 const (
 	// lookNS is how long a stack is valid for time without a reading, in ns.
 	lookNS = 5e9
-	// keptSegments is the number of segments whose memory a thread keeps. More is freed if it was not needed for
-	// shrinkReadings readings.
+	// keptSegments is the number of segments for which a thread always keeps memory. More memory is freed if it was
+	// not needed for shrinkReadings readings.
 	keptSegments, shrinkReadings = 4 * maxSegments, 64
 	numPlaces                    = gvl.PlaceReleased + 1
 )
@@ -60,8 +60,8 @@ func (r *thread) split(g *segment, a, b look, mid int64) {
 	r.settle(g, b, at, g.toNS)
 }
 
-// share gives a segment with exact edges to the reading that saw the thread in the same place. If both did, each gets
-// its part.
+// share gives a segment with exact ends to the reading that saw the thread in the same place. If both readings did,
+// each gets a part.
 func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	p := placeOf(g.state)
 	was, is := placeOf(r.stackState) == p, placeOf(state) == p
@@ -84,8 +84,8 @@ func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	r.split(g, a, b, mid)
 }
 
-// past is the last reading in a place, for a segment that neither reading around it saw there. It returns of if there
-// is none for the same work.
+// past returns the last reading in a place. It is for a segment that neither reading around it saw there. It returns
+// of if there is none for the same work.
 func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	if l := &r.looks[p]; l.atNS != 0 && g.fromNS-l.atNS <= lookNS && l.serving.Work == of.serving.Work {
 		return l.look

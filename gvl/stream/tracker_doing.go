@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxPeers bounds the descriptors with remembered peers. peerNS is how long a peer is believed, in ns. Later the
-	// descriptor can lead elsewhere.
+	// maxPeers bounds the descriptors whose peers are remembered. peerNS is how long a peer is believed, in ns. After
+	// that the descriptor may lead to another peer.
 	maxPeers, peerNS = 1024, 2e9
 )
 
@@ -146,8 +146,8 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	e.told, e.seen = true, false
 }
 
-// refutes reports whether the kernel's note contradicts a sample: the thread is on a CPU, or is not, or waits for a
-// Mutex. A sample can rest on frames that were read before.
+// refutes reports whether the kernel's report contradicts a sample: the thread is on a CPU, or is not, or waits for a
+// Mutex. The sample can be wrong because its frames were read earlier.
 func (e *exact) refutes(ts *gvl.ThreadState) bool {
 	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }

@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	// maxExactSegments bounds the changes of one thread that are remembered between two readings of its stack if all
-	// are known. maxKept bounds the changes of all threads: 20 MB. Past it, maxSegments is the bound.
+	// maxExactSegments bounds the remembered changes of one thread between two readings of its stack if all changes
+	// are known. maxKept bounds the changes of all threads (20 MB). Beyond it, maxSegments is the limit for each
+	// thread.
 	maxExactSegments, maxKept = 1 << 13, 1 << 17
 	// maxAgainst is the number of samples in a row without a change that must contradict a thread's changes before they
 	// are not believed. They must span againstNS at least. A single sample can contradict them, because it is read some
@@ -15,20 +16,20 @@ const (
 	// scheduler and giving the mutex back, and the change is recorded when it gives the mutex back. With a limit on the
 	// process's CPU time this takes a tenth of a second and more.
 	maxAgainst, againstNS = 3, 1e9
-	// yieldNS is the longest time without the GVL, until it is in the queue, of a thread that lets others run after its
-	// time slice.
+	// yieldNS is the longest time, in ns, between the end of a thread's time slice and its entry into the queue for
+	// the GVL.
 	yieldNS = 1e6
 )
 
-// exact tracks a thread of the main ractor by the changes of its GVL. Samples decide what it does while it holds the
-// GVL, and why it has released it.
+// exact tracks a thread of the main ractor by the changes of its GVL. Samples decide what the thread does while it
+// holds the GVL, and why it has released it.
 type exact struct {
 	*thread
 	main *mainGVL
 	// gvl is the state that the last change brought it into, while known is set.
 	gvl sampler.GVLState
-	// begun is set if its time began by a change, before any sample listed it. seen is set if a sample has seen it in
-	// its present time without the GVL.
+	// begun is set if the thread's time began by a change, before any sample listed the thread. seen is set if a
+	// sample has seen it in its present time without the GVL.
 	begun, seen bool
 	// told is true if the kernel has reported what the thread does in its present place at the GVL.
 	told bool
@@ -227,9 +228,9 @@ func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.waitStack = stack
 }
 
-// enter brings a thread into a state by a change. sure is set if the thread is known to have been in another state
-// before. seen is set if the thread holds the GVL until the sample at the end of the step. Then that sample decides
-// what it does.
+// enter changes a thread's state because of a change. sure is set if the thread is known to have been in another state
+// before. seen is set if the thread holds the GVL until the sample at the end of the step. Then this sample decides
+// what the thread does.
 func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 	r := e.thread
 	was, is := placeOf(r.state), placeTo(to)
@@ -307,7 +308,7 @@ func (e *exact) stays(to sampler.GVLState, at int64) {
 }
 
 // yields reports whether a thread that enters the queue had released the GVL only because its time slice ended. No
-// sample saw that.
+// sample saw this release.
 func (e *exact) yields(at int64) bool {
 	return e.known && e.gvl == sampler.GVLReleased && !e.seen && e.letGoNS == e.runNS && at-e.runNS <= yieldNS && e.letGoNS-e.heldNS >= gvl.TimeSliceNS/2
 }

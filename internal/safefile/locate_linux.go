@@ -60,7 +60,8 @@ func MakeFolder(path string) (*os.Root, error) {
 }
 
 // makeBelow opens a folder below a root, and makes missing ones. visit is called as in walk. found may be nil. It is
-// called with the folder itself or, before anything is made, with the innermost existing one.
+// called with the folder itself if it exists. Otherwise it is called with the innermost existing folder, before
+// anything is made.
 func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)

@@ -15,8 +15,8 @@ type Rights struct {
 	// UID and GID are its ids for files (fsuid, fsgid), Groups its supplementary groups; all as in our user namespace.
 	UID, GID int
 	Groups   []int
-	// Capabilities are its effective ones (CapEff of /proc/PID/status). They are zero if it is in another user
-	// namespace, where they say nothing about our files.
+	// Capabilities are the effective capabilities of the process (CapEff of /proc/PID/status). They are zero if it is
+	// in another user namespace, because they do not apply to ddtop's files there.
 	Capabilities uint64
 }
 
@@ -26,7 +26,7 @@ var errRights = errors.New("taking the rights of its user is not allowed")
 // readers are the capabilities with which a file's mode does not count (capabilities(7)).
 const readers = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
 
-// do calls f with the rights. nil means our own. It uses the goroutine's thread. If the thread cannot get its own
+// do calls f with the rights. nil means ddtop's own. It uses the goroutine's thread. If the thread cannot get its own
 // rights back, it stays locked and ends with the goroutine.
 func (r *Rights) do(f func() error) error {
 	if r == nil {

@@ -21,8 +21,9 @@ type Root struct {
 	old bool
 }
 
-// OpenRoot opens a folder as a root. path is one of ours. It is followed even if it is a link of /proc. Files below
-// it are opened with the rights. nil means our own. All roots of one owner who could make reads hang share a gate.
+// OpenRoot opens a folder as a root. path is a path of ddtop's own file system. It is followed even if it is a link of
+// /proc. Files below it are opened with the rights. nil means ddtop's own. All roots whose owner could make reads hang
+// share one gate.
 func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(unix.AT_FDCWD, path, path, rights, gate)
 }
@@ -139,8 +140,8 @@ func Open(path string, limit int64) (*File, error) {
 	return reopen(fd, path, limit, nil)
 }
 
-// reopen opens the file of an O_PATH descriptor for reading, if it is a regular file of at most limit bytes. It is
-// this very file, even if another file gets its name meanwhile.
+// reopen opens the file of an O_PATH descriptor for reading, if it is a regular file of at most limit bytes. It opens
+// the same file even if another file gets its name meanwhile.
 func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	fail := func(err error) (*File, error) { return nil, fmt.Errorf("%s: %w", name, err) }
 	var st unix.Stat_t

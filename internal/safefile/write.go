@@ -186,7 +186,7 @@ func (p *Destination) Write(write func(io.Writer) error) error {
 const readerEvery = 20 * time.Millisecond
 
 // Waiting says how long to wait for a program that reads from a named pipe: until GiveUp is closed, or forever if it
-// is nil. Begins, when not nil, is called when there is none yet.
+// is nil. Begins is called if there is no such program yet. It may be nil.
 type Waiting struct {
 	GiveUp <-chan struct{}
 	Begins func()

@@ -25,8 +25,8 @@ var (
 	Numbers = []Suffix{{"", 1}}
 )
 
-// Parse returns the number that a text stands for, times the scale of its suffix. ok is false if the text is no number
-// above zero.
+// Parse returns the number in a text, times the scale of its suffix. ok is false if the text is not a number above
+// zero.
 func Parse(text string, list []Suffix) (v float64, ok bool) {
 	for _, x := range list {
 		if number, found := strings.CutSuffix(text, x.name); found {

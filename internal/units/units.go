@@ -1,5 +1,5 @@
-// Package units writes figures for people: durations, shares, sizes and numbers, each one way wherever it is shown; and
-// divides columns and percents among parts.
+// Package units writes figures for people: durations, shares, sizes and numbers. Each is written in the same way
+// everywhere. It also divides columns and percents among parts.
 package units
 
 import (

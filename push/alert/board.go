@@ -362,8 +362,8 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	b.Tell(m)
 }
 
-// Finish tells, at the end, what is known: the starts that were not told yet, and the ends of findings that are over.
-// Findings that are active may go on.
+// Finish sends the messages that are still due when ddtop ends: beginnings that were not reported yet, and ends of
+// findings. Findings that are active may continue.
 func (b *Board) Finish(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -72,7 +72,7 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// ClockMoved reports whether ddtop's own CLOCK_MONOTONIC is not the machine's, of which the kernel's times are. A
+// ClockMoved reports whether ddtop's CLOCK_MONOTONIC differs from the machine's, which the kernel's times use. A
 // kernel before 5.6 has no time namespaces.
 func ClockMoved() bool {
 	b, err := os.ReadFile("/proc/self/timens_offsets") // lines of a clock's name, seconds and nanoseconds

@@ -135,8 +135,8 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 	return ins
 }
 
-// NoStack makes an entry as CopyStack does, for a thread without a Ruby stack: its CFP is 0, and so are the other words
-// of one. If there is no room, it jumps to the label or. It does not keep R8.
+// NoStack emits the instructions that make an entry like CopyStack's for a thread without a Ruby stack. All fields of
+// the Ruby stack are 0, such as CFP. If there is no room, it jumps to the label or. It does not keep R8.
 func NoStack(at StackPlaces, or string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMapPtr(asm.R1, at.Ring), asm.Mov.Imm(asm.R2, StackSize+at.More), asm.Mov.Imm(asm.R3, 0),

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxInterpreters is how many functions are tried as the interpreter's loop. It has a jump for each instruction,
-	// and few functions of Ruby have so many. leastJumps is how many jumps they have at least: the loop has 130 and
-	// more on 2.7 to 3.4.
+	// maxInterpreters is how many functions are tried as the interpreter's loop. The loop has a jump for each
+	// instruction, and few functions of Ruby have so many. leastJumps is the least number of jumps of such a function.
+	// The loop has 130 and more on 2.7 to 3.4.
 	maxInterpreters, leastJumps = 8, 64
 	// beforeCall is how many bytes before a call its argument is loaded at most: 12 instructions.
 	beforeCall = 64
@@ -24,7 +24,7 @@ const (
 // functions, and which one is the interpreter's loop (docs/reference/native.md#where-rubys-frames-begin).
 type Ruby struct {
 	module *module
-	// calls are the addresses in the file behind the calls of methods' C functions. The functions with these calls
+	// calls are the addresses in the file after each call of a method's C function. The functions with these calls
 	// also enter the interpreter, so one of them on a stack does not mean that a C function was called.
 	calls map[uint64]bool
 	// loops are the functions that may be the interpreter's loop.
@@ -37,12 +37,12 @@ type Ruby struct {
 type loop struct {
 	// calls are the addresses behind the calls of it.
 	calls map[uint64]bool
-	// checks are the addresses behind the checks for interrupts, in the functions that call C functions. A thread that
-	// has returned from a C function may give up the GVL there. The C function's control frame still stands
-	// (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
+	// checks are the addresses after the checks for interrupts, in the functions that call C functions. A thread that
+	// has returned from a C function may give up the GVL there. The C function's control frame is then still on the
+	// stack (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
 	checks map[uint64]bool
-	// leaves are the addresses behind such checks in the functions that call the loop. There a thread pops the control
-	// frames that an exception has left (vm_exec, vm.c). Their native frames are gone, and so is the loop's.
+	// leaves are the addresses after such checks in the functions that call the loop. There a thread removes the
+	// control frames that an exception has left (vm_exec, vm.c). Their native frames have gone, and so has the loop's.
 	leaves map[uint64]bool
 }
 
@@ -246,8 +246,8 @@ func controlMarks(frames []Control) (marks []mark) {
 }
 
 // marks returns the marks of a native stack if a loop is the interpreter's. boundary is the number of frames inward of
-// the innermost one of Ruby's. If returned is true, a check for interrupts counts, too: the thread has returned from C
-// functions, or an exception has left them, while their control frames still stand.
+// Ruby's innermost frame. If returned is true, a check for interrupts counts, too. Then the thread has returned from C
+// functions, or an exception has left them, but their control frames are still there.
 func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, boundary int) {
 	for i, f := range stack.Frames {
 		if f.module != r.module {
@@ -280,8 +280,8 @@ var ErrMisfit = errors.New("they do not fit Ruby's frames")
 // other stack has confirmed that yet.
 var ErrUnconfirmed = errors.New("no other stack has confirmed yet which function is Ruby's interpreter")
 
-// Below returns the frames of a native stack that are inward of Ruby's own. whole says that control has all control
-// frames of the stack, and jit that the process has a JIT. The error says that the native stack does not fit Ruby's
+// Below returns the frames of a native stack that are inward of Ruby's own. whole is true if control has all control
+// frames of the stack, and jit if the process has a JIT. An error means that the native stack does not fit Ruby's
 // frames, that it stopped inward of them, or ErrUnconfirmed. If it stopped, the frames up to there are returned.
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
@@ -335,8 +335,9 @@ func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]F
 	return frames, nil
 }
 
-// fits reports whether a native stack has the same marks as the control frames, as far outward as both were read.
-// jit: the native stack was read up to code that a JIT made, which calls a C function without one of the callers.
+// fits reports whether a native stack has the same marks as the control frames, outward to where both were read. jit
+// is true if the native stack was read up to code that a JIT made. Such code calls a C function without one of the
+// usual callers.
 func fits(marks, want []mark, jit, toTheEnd, whole bool) bool {
 	if len(marks) > 0 && marks[0] == markLeave {
 		i := slices.Index(want, markEnter) // the functions up to there are those that the exception has left

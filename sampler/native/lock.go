@@ -13,8 +13,8 @@ type LockWait struct {
 	// Mutex means that the lock is a pthread_mutex_t, which names its owner. LowLevel means that it is a lock within
 	// the C library, which names none. If both are false, the functions have no names.
 	Mutex, LowLevel bool
-	// Function is the function that other code called before it came to wait for the lock. It is empty if it has no
-	// name. Library and Path are of its file.
+	// Function is the function that other code called before it waited for the lock. It is empty if it has no name.
+	// Library and Path name its file.
 	Function, Library, Path string
 	// start is where the function begins that came to wait. It is zero if that is not known.
 	start uint64

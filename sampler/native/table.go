@@ -22,8 +22,8 @@ const (
 
 // table is what a file says about unwinding its functions. Addresses are the file's.
 type table struct {
-	// index is the header's list of functions in the order of their addresses: for each the distances of the function
-	// and of its entry in frames from indexBase.
+	// index is the header's list of functions in the order of their addresses. It has the offsets of the function and
+	// of its entry in frames, counted from indexBase.
 	index     []byte
 	indexBase uint64
 	// frames is .eh_frame, at framesAt.

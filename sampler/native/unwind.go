@@ -62,8 +62,8 @@ func (e *Stop) Error() string {
 // Unwind follows a stack outward from registers. It stops where a register that is needed is not known.
 func (s *Space) Unwind(regs Registers) Stack { return s.unwind(regs, &stackMemory{space: s}) }
 
-// UnwindCopied is Unwind of a thread that has run on since its registers were read. copied has the bytes of its stack
-// from an address on. Nothing else of the stack is read.
+// UnwindCopied does for a running thread what Unwind does for a thread that stands still. copied has the bytes of its
+// stack from the address from on. Nothing else of the stack is read.
 func (s *Space) UnwindCopied(regs Registers, from uint64, copied []byte) Stack {
 	return s.unwind(regs, &stackMemory{space: s, pieces: []stackPart{{from, copied}}, copied: true})
 }

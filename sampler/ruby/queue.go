@@ -273,8 +273,8 @@ func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	return true
 }
 
-// queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the node is shared with
-// the list of threads to be unblocked, which it is on while unblock.func is set
+// queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the list of threads to
+// be unblocked uses the same node. The node is in that list while unblock.func is set
 // (docs/internals/threads.md#the-gvl-and-its-queue).
 func (r *target) queued(t *thread) bool {
 	off := r.o.ThReadyNode

@@ -29,9 +29,9 @@ func (r *Record) sleeps() sampler.Doing {
 	return d
 }
 
-// woke notes that a thread in a system call without the GVL has stopped waiting for the call. It does so if the thread
-// then had to wait for a CPU. If it sleeps by Ruby's own word, that word holds until the thread has changed it, as for
-// samples.
+// woke notes that a thread in a system call without the GVL has finished its wait. This is so if the thread then had
+// to wait for a CPU. If Ruby's own status says that it sleeps, it counts as asleep until it has changed this status,
+// as with samples.
 func (m *Machine) woke(t *thread, r *Record) {
 	d := &t.doing
 	if t.state == released && d.Kind == sampler.DoingSleeps && d.Region && r.WokenNS > t.atNS && r.InNS-r.WokenNS > longNS {

@@ -10,13 +10,13 @@ import (
 
 // Constants of the rules. The times are of an x86_64 server of 2024. Each is too short to matter in a share of time.
 const (
-	// backNS is the time that a thread needs from its CPU to Ruby: the way back from the kernel, and the scheduler's
-	// mutex.
+	// backNS is the time that a thread needs, after it got a CPU, until it runs Ruby: to return from the kernel and to
+	// get the scheduler's mutex. It is in ns.
 	backNS = 4_000
 	// leadNS is the time from when a thread gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
-	// againNS bounds the time of a system call that does not wait. The thread gave the GVL away and has it again, on
-	// the same CPU and without a sleep.
+	// againNS is the longest time of a system call that does not wait, in ns. The thread gave the GVL away and got it
+	// back on the same CPU without a sleep.
 	againNS = 50_000
 	// exitNS is the time from when a thread gives the GVL away for the last time until its native thread ends.
 	exitNS = 25_000
@@ -35,8 +35,8 @@ const (
 	maxTurns = 16
 )
 
-// Machine makes states of records. It gives them to an exact.Machine, as if each change had been seen. It follows one
-// scheduler whose threads have native threads of their own (no M:N threads). One goroutine uses it.
+// Machine turns records into states. It passes them to an exact.Machine as if each change had been seen. It follows
+// one scheduler whose threads have native threads of their own (no M:N threads). Only one goroutine may use it.
 type Machine struct {
 	to      *exact.Machine
 	threads map[int32]*thread
@@ -46,8 +46,8 @@ type Machine struct {
 	ended map[int32]int64
 	// joins are threads with a joinedNS.
 	joins []*thread
-	// holder is the thread that holds the GVL by the last records. It is nil if none does, or if that is not known.
-	// turns are the last turns of all threads, the next one at turn.
+	// holder is the thread that holds the GVL by the last records. It is nil if no thread does, or if this is not
+	// known. turns are the last turns of all threads. The next one is stored at turn.
 	holder *thread
 	turns  [maxTurns]span
 	turn   int
@@ -189,7 +189,7 @@ func (m *Machine) placeOf(ns int64) int {
 	return i
 }
 
-// Lost says that records are missing, the last of them at a time. Threads are unknown from then until their next
+// Lost reports that records are missing, the last of them at time ns. Threads are unknown from then until their next
 // records.
 func (m *Machine) Lost(ns int64) {
 	for _, t := range m.threads {
@@ -387,8 +387,8 @@ func (m *Machine) leave(t *thread, at int64) {
 	m.turn = (m.turn + 1) % maxTurns
 }
 
-// tell queues what a thread's state is at a time. whole: it is the record's own time, of which it also knows the owner.
-// stack is the one with which a wait ends, or that it runs.
+// tell queues a thread's state at a time. whole is true if this is the record's own time, at which it also knows the
+// owner. stack is the stack with which a wait ends, or that the thread runs.
 func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	x := exact.Record{NS: at - at%unitNS, TID: r.TID, Kind: exact.Unlocked, Before33: r.Before33, Thread: r.Thread, DelayNS: r.DelayNS - r.DelayNS%unitNS}
 	if r.Kind == Began {
@@ -409,8 +409,8 @@ func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	m.pending = append(m.pending, change{Record: x, stack: stack})
 }
 
-// Advance passes the exact.Machine all changes up to a time, in order, or up to the first one whose stack has no name
-// yet. It returns that time. Later changes count as after it.
+// Advance passes all changes up to a time to the exact.Machine, in order. It stops at the first one whose stack has no
+// name yet. It returns the time that it has reached. Later changes count as happening after it.
 func (m *Machine) Advance(untilNS int64) int64 {
 	untilNS -= untilNS % unitNS
 	m.queue(untilNS)

@@ -93,16 +93,16 @@ type mover struct {
 	on    bool
 	// preempted: it has no CPU and is runnable.
 	preempted bool
-	// inNS is when it got its CPU after its last sleep, gotNS when it got its present one. ranNS is its time on a CPU
-	// since inNS. outNS is when it lost it.
+	// inNS is when the thread got a CPU after its last sleep. gotNS is when it got its present CPU. ranNS is its time
+	// on a CPU since inNS. outNS is when it lost it. All are in ns.
 	inNS, gotNS, ranNS, outNS int64
 	// firstNS is when it first got a CPU since its activity is known. It is zero if it has got none since.
 	firstNS int64
-	// gave is true if it has lost its CPU between giving the GVL away and its next sleep. went is true if it went to
-	// sleep soon after that.
+	// gave is true if the thread has lost its CPU between giving the GVL away and its next sleep. went is true if it
+	// went to sleep soon after that.
 	gave, went bool
-	// told is true if its activity off the CPU is known. busy is true if another thread had or wanted a CPU at outNS,
-	// queue if one waited for the GVL.
+	// told is true if the thread's activity off the CPU is known. busy is true if another thread had or wanted a CPU
+	// at outNS. queue is true if one waited for the GVL then.
 	told, busy, queue bool
 	// lookedNS is the last glance at it since it moved.
 	lookedNS int64

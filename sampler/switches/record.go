@@ -20,16 +20,16 @@ const (
 // ServesUnread is the value of Record.Serves if memory could not be read. No object of Ruby's has this address.
 const ServesUnread = 1
 
-// Record is one interval of a thread on a CPU, with what Ruby's memory said at its end. Words that could not be read
-// are 0, and Failed counts them.
+// Record is one interval of a thread on a CPU, with the contents of Ruby's memory at its end. Words that could not be
+// read are 0, and Failed counts them.
 type Record struct {
 	Kind Kind
 	// NS is the end of the interval, or the time of the clock. InNS is its begin, and WokenNS when the thread was made
 	// runnable before. All are CLOCK_MONOTONIC in ns. InNS and WokenNS are 0 if they are not known.
 	NS, InNS, WokenNS int64
 	TID               int32
-	// Waker is the native thread that made it runnable. It is 0 if that is not known. WakerOwner is the GVL's owner
-	// then, if the waker is of the same process, and else 0.
+	// Waker is the native thread that made the thread runnable. It is 0 if it is not known. WakerOwner is the GVL's
+	// owner at that time if the waker belongs to the same process, and else 0.
 	Waker      int32
 	WakerOwner uint64
 	// GaveNS is when the thread woke the next holder of the GVL within this interval. It is 0 if it did not.
@@ -39,9 +39,9 @@ type Record struct {
 	Thread, Owner, Last uint64
 	// Joined are threads that have joined the queue since the last record, if there is room, then zeros.
 	Joined [6]uint64
-	// Queued is true if the thread's node is in the queue, Linked if it is in the list of running threads. Region is
-	// true if it is in code that gave the GVL away and will take it back. Runnable is true if Ruby says that the
-	// thread has or wants the GVL.
+	// Queued is true if the thread's node is in the queue, and Linked if it is in the list of running threads. Region
+	// is true if the thread is in code that gave the GVL away and will take it back. Runnable is true if Ruby's status
+	// says that the thread has or wants the GVL.
 	Queued, Linked, Region, Runnable bool
 	// Before33 is true up to Ruby 3.2, where Linked and Last mean nothing.
 	Before33 bool

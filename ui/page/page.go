@@ -21,8 +21,8 @@ const (
 
 // Page is a view that fills the screen. What it keeps of a person's choices survives a change of pages.
 type Page interface {
-	// Keys returns the keys of the view. Of a view with several parts these are the keys of the part with the focus, or
-	// of all parts.
+	// Keys returns the keys of the view. If all is false and the view has several parts, it returns the keys of the
+	// part with the focus.
 	Keys(sc *scene.Scene, all bool) []*scene.KeyMap
 	// Load reads the view's data from the store, which is locked meanwhile. The scene's common data (threads, states,
 	// figures, weights) is loaded before.
@@ -54,8 +54,8 @@ type Fetching interface {
 // Msg is a message for pages: the result of one of their commands.
 type Msg interface{ ForPage() }
 
-// Timed is a page with a time axis, on which the mouse selects a part of the time. a is the screen under the rule
-// above the page. For the live view it is the whole screen.
+// Timed is a page with a time axis, on which the user can select a time span with the mouse. a is the area of the
+// page, below the rule with the views' names. For the live view it is the whole screen.
 type Timed interface {
 	AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area
 }
@@ -65,8 +65,8 @@ type Wheeled interface {
 	Wheel(h scene.Host, x, y, d int, onAxis bool) (cmd tea.Cmd, done bool)
 }
 
-// Parted is a page that shows a list only in some of its parts. Lists reports whether a list is shown now, which a
-// search would narrow.
+// Parted is a page that shows a list only in some of its parts. Lists reports whether it shows one now, which a search
+// would filter.
 type Parted interface{ Lists() bool }
 
 // Counted is a page that counts the results of a search.

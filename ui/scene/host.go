@@ -163,8 +163,8 @@ const MaxTerminal = 1000
 // Drag is a span of the time axis being selected with the mouse: columns of it.
 type Drag struct {
 	From, To int
-	// Before and zoom are what was selected when the button went down: only a press that does not become a drag
-	// selects.
+	// Before and Zoom are the selection and the zoom when the button was pressed. A drag restores them, because only a
+	// click selects.
 	Before Selection
 	Zoom   flamegraph.Path
 }

@@ -15,9 +15,10 @@ const (
 	FineColumnNS = int64(10 * time.Millisecond)
 	// MaxFineNS bounds the time span that one is made of: its samples are all read again.
 	MaxFineNS = int64(5 * time.Second)
-	// fineLeadNS is how long before a time span the reading begins. Then the classifier knows the threads, and the
-	// stream knows the holder of the GVL. fineTrailNS is how long the reading goes on after the span, because later
-	// samples show what went on. If samples are rare, it goes on for knownBy of them, and for maxTrailNS at most.
+	// fineLeadNS is how long before a time span the reading begins, in ns. Then the classifier knows the threads, and
+	// the stream knows the holder of the GVL. fineTrailNS is how long the reading continues after the span, in ns,
+	// because later samples complete it. If samples are rare, it continues for knownBy of them, and for maxTrailNS at
+	// most.
 	fineLeadNS  = int64(time.Second)
 	fineTrailNS = int64(60 * time.Millisecond)
 	maxTrailNS  = int64(3 * time.Second)
@@ -65,8 +66,8 @@ func (s *Store) readAgain(fromNS, toNS int64, stream *stream.Stream) error {
 }
 
 const (
-	// momentNS is how much of the history before a moment is looked through to tell what each thread did then: long
-	// enough for every thread's stack to be read, short enough for a key press.
+	// momentNS is the length of the history before a moment that is read to find out what each thread did then, in ns.
+	// In this time every thread's stack is read, and reading it is fast enough for a key press.
 	momentNS = int64(300e6)
 	// nearNS is how long before a moment its last sample is as a rule, and by far.
 	nearNS = int64(10e6)

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Mark has the head lines' data for an instant: counters that only grow, so that any time span is the difference of
-// two marks, and the findings of that instant.
+// Mark has the data of the head lines at an instant. It has counters that only grow, so that the difference of two
+// marks describes the time between them, and the findings of that instant.
 type Mark struct {
 	TimeNS   int64
 	GC       sampler.GC
@@ -31,7 +31,7 @@ type Mark struct {
 	Quality sampler.Quality
 }
 
-// meters are of counters that are read more rarely than samples are made: ddtop's own CPU time, and how often threads
+// meters measure counters that are read more rarely than samples are made: ddtop's own CPU time, and how often threads
 // of the process were given a CPU.
 type meters struct{ Self, Switches account.Meter }
 
@@ -49,12 +49,12 @@ const (
 	settling          // too little was measured
 )
 
-// settleNS is how long it is measured before it is said that nothing stands out: a rule's condition holds for 3 s
-// before its finding is raised.
+// settleNS is how long ddtop measures before it reports that nothing stands out, in ns. A rule's condition must hold
+// for 3 s before its finding is raised.
 const settleNS = int64(5 * time.Second)
 
-// MemoryWatchNS is how long a process has to have been watched before that nothing was found says something of its
-// memory too.
+// MemoryWatchNS is how long a process must have been watched, in ns, until the text "nothing found" also refers to its
+// memory.
 const MemoryWatchNS = int64(time.Minute)
 
 // WhyUnjudged tells it of the newest instant, with what has been measured up to it.
@@ -106,8 +106,8 @@ func (n *StackReads) count(s *sampler.Sample) {
 // MarkEachNS is the distance of marks.
 const MarkEachNS = int64(500 * time.Millisecond)
 
-// marks is a ring of marks over the history. It grows until it is full: a mark takes about 2 kB, and with an hour's
-// history of many processes most are never made.
+// marks is a ring of marks over the history. It grows until it is full. A mark takes about 2 kB, and with an hour's
+// history of many processes most marks are never made.
 type marks struct {
 	ring []Mark
 	next int // where the next one goes, once the ring is full

@@ -48,9 +48,9 @@ func (r *Recorder) writeNotes() {
 	}
 }
 
-// close writes what is left and closes the file, on a goroutine of its own. If giveUp is closed first, close does not
-// wait for that goroutine, because a disk may hang. Further calls wait for the same goroutine. After close, write must
-// not be called.
+// close writes the remaining samples and closes the file, on a goroutine of its own. If giveUp is closed first, close
+// does not wait for this goroutine, because a disk may hang. Further calls wait for the same goroutine. After close,
+// write must not be called.
 func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	r.once.Do(func() {
 		r.done = make(chan struct{})
@@ -134,7 +134,7 @@ func (s *Store) Note(n sampler.Note) {
 }
 
 // StopRecording ends the current recording, if there is one. It waits until the recording is written or giveUp is
-// closed, also if another call has begun to end it.
+// closed. If another call has begun to end it, StopRecording waits for the same end.
 func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64, lost uint64, err error) {
 	s.mu.Lock()
 	s.drain() // they came before the end

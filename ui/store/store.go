@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// maxPending bounds the samples that wait while a picture is made: 8 s at 1 kHz. Past it the Source waits, and
-	// counts what it loses (sampler.Reads.Lost).
+	// maxPending bounds the samples that wait while a picture is made: 8 s at 1 kHz. Beyond it the Source waits, and
+	// counts the samples that it loses (sampler.Reads.Lost).
 	maxPending = 8192
 	// maxPendingThreads bounds them too, by the threads that they list in all: about 100 MB.
 	maxPendingThreads = 1 << 19
-	// maxSpare bounds the samples whose memory is kept for the next that wait: a picture's worth. A machine that was
-	// full for some seconds must not leave ddtop larger.
+	// maxSpare bounds the used-up samples whose memory is kept for new ones, about as many as wait during a picture.
+	// So ddtop is not larger after the machine was full for a few seconds.
 	maxSpare = 256
 	// ColumnNS is the length of a kept column of the timeline.
 	ColumnNS = int64(100 * time.Millisecond)
@@ -34,8 +34,8 @@ const (
 	minKeptNS = int64(account.MaxBlameWindowNS)
 )
 
-// Store folds the samples of a Source and holds what the views draw. The feeder does not wait for a reader: a sample
-// that comes while a picture is being made is copied and folded right after.
+// Store folds the samples of a Source and holds what the views draw. The goroutine that feeds it never waits for a
+// reader. A sample that comes while a picture is being made is copied, and folded right after.
 type Store struct {
 	Src     sampler.Source
 	target  sampler.Process
@@ -150,8 +150,8 @@ func (s *Store) Below() int {
 }
 
 const (
-	// familyEvery is the time between two questions for the part of a process in its service. Sidekiq changes its title
-	// every ten seconds, and a new worker should be seen soon.
+	// familyEvery is the interval at which a process's role in its service is read. Sidekiq changes its title every
+	// ten seconds, and a new worker should be seen soon.
 	familyEvery = 2 * time.Second
 	// familyRest is the time after a question that got no answer. Each such question can hold a thread of ddtop.
 	familyRest = 30 * time.Second
@@ -208,8 +208,8 @@ func (s *Store) SetState(x SourceState) {
 	s.done, s.err, s.end, s.ended = x.Done, x.Err, x.End, x.Ended
 }
 
-// runSource turns a panic of the sampling goroutine into an error, so that the terminal can be given back before
-// anybody reads about it.
+// runSource turns a panic of the sampling goroutine into an error, so that the terminal can be given back before the
+// error is printed.
 func (s *Store) runSource(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -28,8 +28,8 @@ type waitLog struct {
 	Sum   gvl.Lengths
 	// Events are the last single waits, with their threads.
 	Events waitEvents
-	// holders are the stacks that threads had when they held the GVL last. served says, by their slots, what threads
-	// work for while they wait.
+	// holders are the stacks that threads had when they last held the GVL. served has, by their slots, the requests
+	// that threads work for while they wait.
 	holders map[sampler.ThreadID]sampler.StackID
 	served  []served
 }
@@ -170,8 +170,8 @@ func (s *waitSlot) keep(e *WaitEvent) {
 	}
 }
 
-// ForEach calls fn with the waits of a time span that are kept: all that ended lately, and of before those that
-// were the longest of their second.
+// ForEach calls fn with the kept waits of a time span. All waits that ended recently are kept. Of earlier ones only
+// the longest of each second are kept.
 func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	all := max(w.Events.FromNS(), fromNS)
 	for sec := max(fromNS, 0) / WaitSlotNS; sec <= min(all, toNS)/WaitSlotNS; sec++ {
@@ -200,7 +200,7 @@ const (
 )
 
 // Lengths returns the lengths that each of WaitShares of the waits of a time span did not exceed, and the number of
-// waits. Waits that still go on at its end count.
+// waits. It includes the waits that had not ended by then.
 func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitShares)]gvl.Bounded, n int64) {
 	w.Sum.Reset()
 	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // soon after boot a span begins before time does
@@ -248,13 +248,13 @@ type WaitEvent struct {
 	// LenNS is the likely length, between leastNS and mostNS.
 	EndNS, LenNS    int64
 	LeastNS, MostNS int64
-	// HandNS and noCPUNS are gvl.Wait's HandoverNS and NoCPUNS, first and last its FirstHolder and LastHolder: of exact
-	// waits alone.
+	// HandNS, NoCPUNS, first and last are HandoverNS, NoCPUNS, FirstHolder and LastHolder of gvl.Wait. They are set
+	// only for exact waits.
 	HandNS, NoCPUNS int64
 	Thread          sampler.ThreadID
 	First, Last     sampler.ThreadID
-	// Stack is the waiting thread's. FirstStack and LastStack are the holders' last stacks when the wait ended. A stack
-	// is zero if it is not known.
+	// Stack is the stack of the waiting thread. FirstStack and LastStack are the holders' last stacks when the wait
+	// ended. A stack is zero if it is not known.
 	Stack, FirstStack, LastStack sampler.StackID
 	Work                         sampler.WorkID // what the thread worked for; zero if it did not work, or if it is not known
 	Ractor                       sampler.RactorID
@@ -327,14 +327,13 @@ func (w *waitEvents) FromNS() int64 {
 type ThreadWaits struct {
 	// Lengths are the lengths of all waits, also of waits that still go on at the end.
 	Lengths gvl.Lengths
-	// Longest are the longest ones, the longest first; short is how many more there are that are too short for the
-	// list.
+	// Longest are the longest waits, the longest first. Short is the number of waits that are too short for the list.
 	Longest []WaitEvent
 	Short   int
 }
 
-// ListOf says of which thread single waits are listed, from which length on, and how many. If Thread is zero, none is
-// listed.
+// ListOf selects the single waits to list: the waits of a thread that have a least length, up to a number. If Thread
+// is zero, none is listed.
 type ListOf struct {
 	Thread    sampler.ThreadID
 	AtLeastNS int64
@@ -352,8 +351,8 @@ func (t *ThreadWaits) InWords(q float64) string {
 	return WaitInWords(t.Count(), t.Lengths.Quantile(q))
 }
 
-// ByThread sorts the waits of a time span by thread; states are those at its end. Quantiles are of all waits,
-// whatever is listed.
+// ByThread sorts the waits of a time span by thread. states are the states at its end. Quantiles cover all waits, also
+// those that are not listed.
 func (w *waitEvents) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list ListOf) map[sampler.ThreadID]*ThreadWaits {
 	out := make(map[sampler.ThreadID]*ThreadWaits)
 	of := func(id sampler.ThreadID) *ThreadWaits {
@@ -389,8 +388,8 @@ func (w *waitEvents) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list
 	return out
 }
 
-// setExactBegin lets a thread that waits wait since a moment that is known exactly, where samples alone tell no more
-// than that it waited each time it was looked at.
+// setExactBegin sets the beginning of a thread's present wait to a time that is known exactly. Samples alone only show
+// that the thread waited at each of them.
 func setExactBegin(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS int64) {
 	for i := range states {
 		if s := &states[i]; s.Thread == id && s.State == gvl.Waiting {

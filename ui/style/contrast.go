@@ -9,8 +9,7 @@ import (
 // Legible is the contrast that text has at least: WCAG 2.1's 1.4.3.
 const Legible = 4.5
 
-// Graphic is the contrast that signs have at least which are not text, as the letters of the timeline: WCAG 2.1's
-// 1.4.11.
+// Graphic is the least contrast of signs that are not text, such as the letters of the timeline (WCAG 2.1, 1.4.11).
 const Graphic = 3
 
 // Toward mixes a colour with another until it is legible on a background. If it never is, the result is other.
@@ -28,8 +27,8 @@ func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	return other
 }
 
-// Readable returns a state's colour as text on the theme's background: the dark greys of the idle states and the blue
-// of io are too close to a dark one, yellow to a light one.
+// Readable returns a state's colour with enough contrast for text on the theme's background. The dark greys of the
+// idle states and the blue of io are too close to a dark background, and yellow to a light one.
 func (t *Theme) Readable(c canvas.Color) canvas.Color {
 	end := canvas.RGB(WhiteText)
 	if t.Background.Light() {
@@ -73,8 +72,8 @@ func (f *fewColors) apply(a canvas.Area, t *Theme) {
 	})
 }
 
-// The 256 colours of xterm: a cube of six steps a component and a ramp of greys. What is less coloured than colourless
-// is made a grey.
+// The 256 colours of xterm: a cube of six steps for each component and a ramp of greys. A colour that is less
+// saturated than colourless counts as a grey.
 const (
 	rampFirst, rampStep, rampLast = 8, 10, 238
 	colourless                    = 0x30
@@ -82,8 +81,8 @@ const (
 
 var cubeSteps = [...]int{0, 0x5f, 0x87, 0xaf, 0xd7, 0xff}
 
-// In256 returns the colour of the 256 that comes nearest, greys from the greys: the nearest by hue is a teal for a
-// bluish grey, and a teal means something here.
+// In256 returns the nearest of the 256 colours. For greys it takes a grey. The nearest by hue would be teal for a
+// bluish grey, and teal has a meaning here.
 func In256(c canvas.Color) canvas.Color {
 	if !c.IsSet() {
 		return c
@@ -113,8 +112,8 @@ func In256(c canvas.Color) canvas.Color {
 	return canvas.RGB(nearest(r)<<16 | nearest(g)<<8 | nearest(b))
 }
 
-// correct chooses the terminal's own colours, and gives text whose ground comes out in the same colour black or white,
-// whichever is further from it. A cell that is one colour on purpose stays.
+// correct replaces colours by the terminal's own. If text and its background get the same colour, the text becomes
+// black or white, whichever has more contrast. A cell that is meant to have one colour stays unchanged.
 func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	if s.FG == s.BG || !s.FG.IsSet() {
 		if !f.Are16 {

@@ -78,8 +78,8 @@ func Beside(a, b string) string {
 	return a + "  " + b
 }
 
-// LineIn writes a line of a file, "app.rb:12"; with a question mark where it can't be trusted
-// (sampler.Frame.Uncertain). The line 0 is not known.
+// LineIn writes a line of a file, "app.rb:12". It adds a question mark if the line cannot be trusted
+// (sampler.Frame.Uncertain). Line 0 means that the line is not known.
 func LineIn(file string, line int32, uncertain bool) string {
 	if line == 0 {
 		return file

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// FrameCell returns what a column of a row looks like while a frame is highlighted: as usual where the frame ran, the
-// stronger the more; elsewhere an empty ground that says that the row was there.
+// FrameCell returns the appearance of a column of a row while a frame is highlighted. Where the frame ran, it is as
+// usual, and stronger the more it ran. Elsewhere it is an empty background, which shows that the row existed.
 func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if c.Listed() > 0 {
 		return t.StateCell(c, ascii, beside)
@@ -23,7 +23,7 @@ func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 // loudWait is the share of a column from which on a wait in it is drawn in bold.
 const loudWait = 0.1
 
-// LeastWait is the share of a column from which on a wait in it is drawn: half an eighth of the cell, which is the
+// LeastWait is the least share of a column for which a wait in it is drawn. It is half an eighth of the cell, the
 // least that a cell can show.
 const LeastWait = 1.0 / 16
 
@@ -48,8 +48,8 @@ func (t *Theme) ListenCell(c *timeline.Cell, ascii bool, _ *shades) (rune, canva
 // leastDominant is about the least share that the dominant state of a column has.
 const leastDominant = 0.3
 
-// ShadeSteps are the strengths in which a state is drawn, besides the weakest. More can't be distinguished, and each
-// change from one column to the next is about 15 bytes to the terminal.
+// ShadeSteps is the number of strengths in which a state is drawn, in addition to the weakest. More cannot be
+// distinguished. Each change from one column to the next takes about 15 bytes to the terminal.
 const ShadeSteps = 4
 
 // InSteps rounds a strength, 0 to 1.
@@ -112,8 +112,8 @@ func (s *shades) eighths(v float64) int {
 // leastRan is the share of a column from which on running in it is drawn. It is an eighth of the cell.
 const leastRan = 1.0 / 8
 
-// letter is the colour of the letters on a state's ground: the one that reads better on the worst of its shades, so
-// that a row does not flicker between black and white letters.
+// letter returns the colour of the letters on a state's background, black or white. It is the colour that is more
+// legible on the worst shade, so that a row does not alternate between the two.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
 	black, white := canvas.RGB(BlackText), canvas.RGB(WhiteText)
 	weakest := t.Shade(full, t.Weakest)
@@ -185,8 +185,7 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 	return glyph, st
 }
 
-// DrawStates draws a bar whose columns are shared out by the time in each state. A state with less than half a column
-// has none.
+// DrawStates draws a bar that is divided by the time in each state. A state with less than half a column is left out.
 func (t *Theme) DrawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bool) {
 	parts := make([]int64, len(gvl.InBars))
 	most, sum := 0, int64(0)
@@ -225,8 +224,8 @@ var legendWords = []struct {
 	{gvl.Stalled, "stalled", "stalled"},
 }
 
-// DrawLegend writes what the letters and colours of the states are, in one line: in words, or in short ones where those
-// have no room, and as many of them as have.
+// DrawLegend writes the letters and colours of the states with their names, in one line. If there is no room it uses
+// short names, and then as many of these as fit.
 func DrawLegend(a canvas.Area, t *Theme, ascii bool) {
 	whole := 1
 	for _, l := range legendWords {
@@ -252,8 +251,8 @@ func DrawLegend(a canvas.Area, t *Theme, ascii bool) {
 // sparkLevels are the heights of a sparkline. Nothing has the lowest, as a base line.
 var sparkLevels = []rune("▁▂▃▄▅▆▇█")
 
-// DrawSpark draws one column a value, newest on the right, scaled so that top is the full height. Values without a
-// measurement are negative and stay blank.
+// DrawSpark draws one column for each value, the newest on the right. The value top has the full height. Negative
+// values mean that there was no measurement, and stay blank.
 func DrawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.Style) int {
 	for _, v := range values {
 		switch {
@@ -271,9 +270,9 @@ func DrawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.St
 	return x
 }
 
-// DrawColumn draws one column of a chart as high as its area, from the bottom, to a share of the height, in eighths of
-// a row: less than half of one is not drawn. An eighth of a row stays free at the top: without colours a full chart and
-// the one above it would be one block.
+// DrawColumn draws one column of a chart from the bottom of its area to a share of its height. The height is rounded
+// to eighths of a row. The uppermost eighth of a row stays free. Without colours, a full chart would otherwise merge
+// with the chart above it.
 func DrawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 	eighths := min(int(share*float64(8*a.H)+0.5), 8*a.H-1)
 	for y := a.H - 1; y >= 0 && eighths > 0; y-- {

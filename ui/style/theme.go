@@ -29,8 +29,8 @@ const (
 // Theme is the set of colours of the screen. It holds no state.
 type Theme struct {
 	Name string
-	// Background is what the terminal's own background is taken for when colours are mixed into it; it is painted in
-	// pictures only.
+	// Background is the colour that the terminal's own background is assumed to have when colours are mixed into it.
+	// It is painted only in pictures.
 	Background canvas.Color
 	// Text, Dim, Faint are the three strengths of plain text; Line draws rules and borders.
 	Text, Dim, Faint, Line canvas.Color
@@ -42,14 +42,14 @@ type Theme struct {
 	States [gvl.NumStates]canvas.Color
 	// Owners tell threads apart in the GVL lane; they're used in turn.
 	Owners []canvas.Color
-	// Flame colours frames by where their code comes from (OriginOf). OriginUnknown is for rows that stand for threads
-	// and for everything.
+	// Flame has the colours of frames by the origin of their code (OriginOf). OriginUnknown is for rows of threads and
+	// for the root.
 	Flame [sampler.NumOrigins]canvas.Color
-	// Weakest is how strong a state's colour is at the least share, 0 to 1: the ground must stay recognisable, and the
-	// letter on it legible.
+	// Weakest is the strength of a state's colour at the smallest share, 0 to 1. The colour must be recognisable, and
+	// the letter on it legible.
 	Weakest float64
-	// Few: the terminal has 256 colours or less. Frames of the flamegraph are not distinguished by a little more or
-	// less of their colour then, which would come out as another.
+	// Few is true if the terminal has at most 256 colours. Then the colours of frames in the flamegraph do not vary,
+	// because a slightly different colour would become another one.
 	Few bool
 	// Flat: states are drawn in their own colour whatever their share, for a terminal whose few colours have no shades.
 	Flat bool
@@ -57,8 +57,8 @@ type Theme struct {
 	Letters bool
 }
 
-// In16 returns the theme for a terminal of 16 colours: each state that means something has one of them to itself, and
-// none is mixed, because a weak green would come out black.
+// In16 returns the theme for a terminal of 16 colours. Each state with a meaning has one of them for itself. None is
+// mixed, because a weak green would become black.
 func (t Theme) In16() Theme {
 	t.Flat = true
 	for s, rgb := range map[gvl.State]uint32{gvl.Running: 0x008000, gvl.Waiting: 0xFF0000, gvl.GC: 0xFFFF00, gvl.Stalled: 0x800080,

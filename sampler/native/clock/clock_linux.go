@@ -103,8 +103,8 @@ func (f *Feed) Close() error {
 	})
 }
 
-// Drain hands out the stacks that were copied since the last time. A Sample is valid during the call. Other Feeds go on
-// meanwhile, because emit may read the process's memory, which can hang.
+// Drain passes the stacks that were copied since the last call to emit. A Sample is valid only during the call. Other
+// Feeds continue meanwhile, because emit may read the process's memory, which can hang.
 func (f *Feed) Drain(emit func(*Sample)) error {
 	list, err := f.take()
 	for i := range list {
@@ -331,8 +331,8 @@ func count(place int32, symbol string) asm.Instructions {
 		asm.Add.Imm(asm.R2, place), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord)}
 }
 
-// also copies the registers and the C stack behind the Ruby stack in R8. It jumps to the label end at the first page
-// that is not there.
+// also emits the instructions that copy the registers and the C stack after the Ruby stack in R8. They jump to the
+// label end at the first page that is missing.
 func (p *places) also(end string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R7, asm.R8), asm.Add.Imm(asm.R7, bpf.StackSize),

@@ -17,8 +17,8 @@ const (
 	recordPages = 4
 	// maxChanges bounds the times that are kept of one process. If there are more, the first two become one.
 	maxChanges = 64
-	// maxRecord is the largest size of a record, in bytes: a path of 4,096 and what stands around it. If less room is
-	// left for records, one may be missing. The kernel says so only when it writes the next one.
+	// maxRecord is the largest size of a record, in bytes: a path of 4,096 bytes and the fields around it. If less
+	// room is left for records, one may have been lost. The kernel reports this only when it writes the next one.
 	maxRecord = 4096 + 256
 )
 

@@ -15,8 +15,8 @@ const Hz = 49
 type Target struct {
 	// PID is the process's number, which must be the same for ddtop and for the kernel.
 	PID int
-	// ExecutionContext, ThreadOfEC, ContextOfThread, Owner, Collector, CollectsShift and CollectsBits are as in
-	// tracer.Target.
+	// These fields have the same meaning as in tracer.Target: ExecutionContext, ThreadOfEC, ContextOfThread, Owner,
+	// Collector, CollectsShift and CollectsBits.
 	ExecutionContext            int64
 	ThreadOfEC, ContextOfThread int
 	Owner, Collector            uint64
@@ -107,7 +107,7 @@ func (t *Target) decode(b []byte, s *Sample) (err error) {
 
 // Counts are the program's counters for a process.
 type Counts struct {
-	// Ticks counts how often a thread of Ruby's ran. Copied counts the stacks that were copied then. The others had no
+	// Ticks counts how often a Ruby thread ran at a tick. Copied counts the stacks that were copied. The others had no
 	// room in the ring, or were too large.
 	Ticks, Copied uint64
 	// BusyNS is how long this took the kernel, in ns.

@@ -168,9 +168,9 @@ const (
 	metaFile                 = 0
 )
 
-// visit is run for each thread. It writes the record of a thread that sleeps and is not on a CPU. The kernel has saved
-// the registers of such a thread when the thread entered it. Turns are read first: a thread that gets a CPU after that
-// has others at the next read.
+// visit emits the instructions that run for each thread. They write a record if the thread sleeps and is not on a CPU.
+// When the thread entered the kernel, the kernel saved its registers. Turns are read first, so that they differ at the
+// next read if the thread gets a CPU meanwhile.
 func (p *places) visit(pid int32) asm.Instructions {
 	const record = -recordSize
 	ins := asm.Instructions{

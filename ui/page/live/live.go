@@ -22,8 +22,8 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the timeline and the flamegraph together. Each shows the selection of the other. It has the whole screen
-// under the head lines, with a time axis in place of the rule with the views' names.
+// Page is the timeline and the flamegraph together. Each shows what is selected in the other. It takes the whole
+// screen below the head lines. In place of the rule with the views' names it has a time axis.
 type Page struct {
 	*widget.Parts
 	keyMaps [2]scene.KeyMap // by focus
@@ -74,8 +74,8 @@ func (p *Page) Keys(sc *scene.Scene, all bool) []*scene.KeyMap {
 	return []*scene.KeyMap{&p.keyMaps[sc.Focus]}
 }
 
-// selectThread moves the selection in the timeline. The flamegraph under it shows the selected thread or group alone at
-// once.
+// selectThread moves the selection in the timeline. The flamegraph below it then shows only the selected thread or
+// group.
 func (p *Page) selectThread(h scene.Host, move func(*widget.Timeline)) {
 	move(&p.Timeline)
 	if s := p.Chosen; s.Filter != s.Selected {

@@ -44,8 +44,8 @@ type Page struct {
 	ByPlace widget.Table[placeRow, lockKey]
 
 	cycles [][]deadLink
-	// ShortLocks is how many more there are, whose waits are all too short for the list. Locks that no thread waits for
-	// now are listed if threads waited for them in the time shown.
+	// ShortLocks is the number of locks whose waits are all too short for the list. A lock that no thread waits for
+	// now is listed if threads waited for it in the time shown.
 	ShortLocks int
 	widget.Blame
 	placesOf widget.PlacesFrom
@@ -334,9 +334,9 @@ func (l lockRow) matches(re *regexp.Regexp, dict *sampler.Dictionary) bool {
 		slices.ContainsFunc(l.Waiters, func(id sampler.ThreadID) bool { return re.MatchString(gvl.ThreadName(id, dict)) })
 }
 
-// takenAt returns where a thread took a lock of the kind that it holds: the caller of the innermost of the kind's
-// methods that lock. If waits is true, the thread waits for another lock in the innermost frame, which does not count.
-// It is empty if several frames have taken locks of the kind, because any of them can have taken this one.
+// takenAt returns where a thread took a lock that it holds. It is the caller of the innermost method that takes locks
+// of this kind. If waits is true, the innermost frame does not count, because the thread waits there for another lock.
+// It is empty if several frames have taken locks of the kind, because each of them can have taken this one.
 func takenAt(dict *sampler.Dictionary, stack sampler.StackID, kind string, waits bool) (taken lockPlace) {
 	frames := dict.Frames(stack, nil)
 	frames = frames[:min(len(frames), maxLockFrames)]
@@ -366,8 +366,9 @@ func takesLock(label, kind string) bool {
 	return false
 }
 
-// callOf returns the innermost own frame of a list. If there is none, it is the innermost frame of a gem. The last
-// choice is any Ruby code, because the standard library's monitor.rb takes locks for its callers.
+// callOf returns the innermost frame of a list that is the program's own. If there is none, it returns the innermost
+// frame of a gem, and else the innermost Ruby frame. The standard library comes last because its monitor.rb takes
+// locks for its callers.
 func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) (out lockPlace) {
 	inGem := false
 	for _, id := range frames[:min(len(frames), maxLockFrames)] {
@@ -408,8 +409,8 @@ func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 // heldShares are the shares of a lock's holds with a displayed length: half, 95 % and all of them.
 var heldShares = [...]float64{.5, .95, 1}
 
-// held returns the length of the lock's holds at the share of an index. It is "–" if no hold was seen from begin to
-// end.
+// held returns the i-th quantile of the lengths of the lock's holds. It is "–" if no hold was seen from its beginning
+// to its end.
 func (l lockRow) held(i int) string {
 	if l.use.Held.Count() == 0 {
 		return "–"

@@ -65,8 +65,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 const (
 	// mostPayers and leastPayers are the rows for whose code paid for collections, on a screen with and without room.
 	mostPayers, leastPayers = 10, 3
-	// levelRows and rateRows are the rows that make a curve and a rate clear. mostLevelRows are the most rows of a
-	// curve, which gets them if they stay free.
+	// levelRows and rateRows are the least numbers of rows in which a curve and a rate can be read. mostLevelRows is
+	// the largest number of rows of a curve, if there is room.
 	levelRows, rateRows, mostLevelRows = 3, 2, 8
 )
 
@@ -148,8 +148,8 @@ type figure struct {
 	Of         float64
 }
 
-// leastTelling are the figures that a small terminal leaves out, the first first. There must be room for how much grew
-// and for what is near its limit.
+// leastTelling are the figures that a small terminal leaves out, in this order. The figures about growth and about
+// limits that are nearly reached stay.
 var leastTelling = []string{"unprotected", "survived", "phase", "context switches", "old malloc", "malloc increase",
 	"last collection", "memory pressure", "CPU", "major faults", "new objects"}
 

@@ -37,11 +37,11 @@ const (
 var partNames = [numParts]string{"collector", "classes", "types", "slots", "parts"}
 
 const (
-	// countEvery is the interval between the beginnings of two counts. A count that takes long is followed by a rest of
-	// countRest times its length, so that the samples have their part of the budget.
+	// countEvery is the interval between the beginnings of two counts. After a count that takes long, the pause is at
+	// least countRest times its length, so that the samples get their part of the budget.
 	countEvery, countRest = 10 * time.Second, 2
-	// quickMemory is how long reading what the memory consists of may take, if that is to be done with each count.
-	// Otherwise it is read only while it is shown.
+	// quickMemory is how long reading the parts of the memory may take if it is done with each count. If it takes
+	// longer, it is done only while these parts are shown.
 	quickMemory = 2 * time.Second
 	// maxCurve bounds the points of a curve. Beyond it every second one is dropped.
 	maxCurve = 512
@@ -57,12 +57,12 @@ type counts struct {
 	// Last is the last count. It is nil before the first.
 	Last  *export.Heap
 	count *sampler.HeapCount
-	// base are the classes and types that the growth is measured from: of the last count before the last mark, or of
-	// the first. markNS is the time of that mark, or zero.
+	// base are the classes and types from which the growth is measured. They come from the last count before the last
+	// mark, or from the first count. markNS is the time of this mark, or zero.
 	base           [numParts]map[string]report.HeapKind
 	baseNS, markNS int64
-	// first is the first count for which it is known what the memory consisted of. consists are its curves. slow means
-	// that reading it takes long.
+	// first is the first count for which the parts of the memory are known. consists are the curves of these parts.
+	// slow is true if reading them takes long.
 	first    export.Before
 	consists []*series
 	slow     bool
@@ -143,8 +143,8 @@ func (p *Page) wanted(sc *scene.Scene) bool {
 // memoryGrows is the finding that the memory grows.
 const memoryGrows = "memory_grows"
 
-// Growing adds to the finding that the memory grows which class grows most, and which keys show what holds it. It
-// changes the list.
+// Growing adds to the finding that the memory grows the class that grows most, and the keys that show which objects
+// hold it. It changes the list.
 func (p *Page) Growing(list []findings.Finding) {
 	for i := range list {
 		f := &list[i]

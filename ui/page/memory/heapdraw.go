@@ -75,8 +75,8 @@ func signed(n int64) string {
 	return "0"
 }
 
-// rateText is by how many objects a class grows. Those that grow all the time stand out. A question mark says that
-// garbage can be among the objects.
+// rateText returns how many objects a class grows by. Classes that grow all the time are highlighted. A question mark
+// means that garbage can be among the objects.
 func rateText(r kindRow, sc *scene.Scene) (string, canvas.Style) {
 	t := &sc.Theme
 	switch {
@@ -178,8 +178,8 @@ func (p *Page) age(sc *scene.Scene) string {
 	return fmt.Sprintf("%s ago.", units.ProseDuration(ago/int64(time.Second)*int64(time.Second)))
 }
 
-// growthLines say which class grows most, or what is missing to say so. Then they say what the growth of the memory is,
-// and which class has stopped to grow.
+// growthLines return the class that grows most, or why it is not known. They also name what the memory's growth
+// consists of, and classes that do not grow now.
 func (p *Page) growthLines() []string {
 	list := []string{p.growthText()}
 	if text := p.Counts.Last.GrownText(); text != "" && len(p.Counts.Last.Growth.Classes) == 0 {

@@ -29,8 +29,8 @@ var View = page.View{
 	Offered: func(o scene.Offers) bool { return o.Processes },
 }
 
-// Page is view 8: a row for each process, and below the flamegraph, the functions or the findings of all of them or
-// of the selected one.
+// Page is view 8. It has a row for each process. Below the rows it shows the flamegraph, the functions or the
+// findings, of all processes or of the selected one.
 type Page struct {
 	page.Plain
 	fleet processList

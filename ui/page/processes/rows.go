@@ -159,8 +159,8 @@ func (p *Page) sumUp() {
 	}
 }
 
-// sumUpFindings finds the worst finding of all processes: the most severe, then the one of most processes. It counts by
-// program, as stat does.
+// sumUpFindings finds the worst finding of all processes. It is the most severe one. Of several it is the one that
+// most processes have. It counts by program, as stat does.
 func (p *Page) sumUpFindings() {
 	type key struct{ program, id string }
 	has, of := make(map[key]int), make(map[string]int)
@@ -210,8 +210,8 @@ func (p *Page) order() {
 	}
 }
 
-// sameProcess returns the present row's key of a process whose row is gone, because an unsampled process may be
-// sampled now, or the reverse. If there is no row, it returns the key of all.
+// sameProcess returns the present key of a process whose row has disappeared, because the process is sampled now or is
+// not sampled now. If it has no row, it returns the key of all processes.
 func (p *Page) sameProcess(k processKey) processKey {
 	pid := k.idle
 	if k.Of != nil {

@@ -135,8 +135,8 @@ func endpointColumns() []widget.Column[*endpointRow] {
 	}
 }
 
-// muchBlame is the share of all waiting for the GVL from which on it is highlighted. littleBlame is the least share
-// that is shown.
+// muchBlame is the share of all waiting for the GVL above which it is highlighted. littleBlame is the least share that
+// is shown.
 const (
 	muchBlame   = 0.25
 	littleBlame = 0.005
@@ -188,7 +188,7 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 	}
 }
 
-// fiberMark marks a cell of the time in which a fiber waits for a request and no thread works for it. That is no
+// fiberMark marks a cell of the time in which a fiber waits for a request and no thread works for it. This is not a
 // state of a thread.
 const fiberMark = 'f'
 

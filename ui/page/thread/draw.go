@@ -192,7 +192,7 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 	}, func(h scene.Host, _ StackFrame, _ int) tea.Cmd { return p.choose(h) })
 }
 
-// WaitsText returns the waits' lengths, and the part of all waiting since the start that was not queueing: the
+// WaitsText returns the lengths of the waits, and the part of all waiting since the start that was not queueing: the
 // hand-over, the end of a time slice, the lack of a CPU.
 func (p *Page) WaitsText() string {
 	w := &p.Waits

@@ -80,9 +80,9 @@ func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) te
 	return func() tea.Msg { return SourceMsg{path, readSource(files, path, startedAt)} }
 }
 
-// startSlack is how much newer than the process a file must be to count as changed. The start is known to a clock
-// tick (10 ms), and files are often written just before the program starts. In its first second a program has hardly
-// read a file.
+// startSlack is how much newer than the process's start a file must be to count as changed. The start is known to a
+// clock tick (10 ms), and files are often written just before the program starts. In its first second a program has
+// hardly read a file.
 const startSlack = time.Second
 
 // readSource reads a file's lines.

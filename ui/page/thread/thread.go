@@ -37,7 +37,7 @@ type Page struct {
 	flame *widget.Flame // decides whether the stack folds libraries
 	page.Plain
 	Frames widget.List[StackFrame, frameKey]
-	// chosen is the frame that the user went to. Before that, and while the stack lacks it, the cursor is on the
+	// chosen is the frame that the user selected. If there is none, or if the stack lacks it, the cursor is on the
 	// innermost frame with a file.
 	chosen  frameKey
 	sources sources
@@ -61,8 +61,8 @@ type Page struct {
 	}
 }
 
-// StackFrame is a frame of the stack, or a run of frames with its text as Label. nth distinguishes frames of the same
-// method. Native is set for C functions of the native stack, below the Ruby frames.
+// StackFrame is a frame of the stack, or a run of frames. Label is the text of a run. nth distinguishes frames of the
+// same method. Native is set for C functions of the native stack, below the Ruby frames.
 type StackFrame struct {
 	sampler.Frame
 	nth            int

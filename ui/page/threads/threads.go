@@ -32,8 +32,8 @@ type Page struct {
 	Table  widget.Table[*TableRow, scene.RowKey]
 	flat   bool            // without groups
 	opened map[string]bool // what the person chose, by group
-	// all is the selection of all views. cursor is the table's own, because only the table knows fibers of the
-	// selected thread.
+	// all is the selection of all views. Cursor is the table's own selection, because only the table can select fibers
+	// of a thread.
 	all      *scene.Selection
 	Cursor   scene.RowKey
 	unfolded map[sampler.ThreadID]bool  // the threads whose fibers are shown

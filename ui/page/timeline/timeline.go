@@ -220,8 +220,8 @@ func (p *Page) moveTime(h scene.Host, d int64) {
 	h.Refresh()
 }
 
-// wantsFine returns the period for which the picture is made from the history itself. It returns false if there is
-// none.
+// wantsFine returns the period for which the picture is made from the history's samples. It returns false if the
+// picture is made from the timeline.
 func (p *Page) wantsFine(sc *scene.Scene) (store.FineRange, bool) {
 	if c := &p.Close; c.On() {
 		return store.FineRange{FromNS: c.fromNS, ToNS: c.fromNS + c.ColumnNS*int64(sc.Regions.CellsW), ColumnNS: c.ColumnNS}, true
@@ -309,8 +309,8 @@ func (p *Page) About(sc *scene.Scene) string {
 
 func (p *Page) Detail(sc *scene.Scene) (name, rest string) { return p.Timeline.Detail(sc) }
 
-// Under returns the state of a thread at the cursor. ok is false while it is being read, and for a thread that was
-// not there.
+// Under returns the state of a thread at the cursor. ok is false while the state is being read, and if the thread did
+// not exist then.
 func (p *Page) Under(id sampler.ThreadID) (gvl.ThreadState, bool) {
 	if p.at.atNS != p.CursorNS || p.CursorNS == 0 {
 		return gvl.ThreadState{}, false

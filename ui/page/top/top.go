@@ -248,8 +248,8 @@ func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 	}
 }
 
-// ownOnly reports whether the weight of other code counts for its own caller. It does not for gems, which are listed
-// for their own weight.
+// ownOnly reports whether the weight of other code counts for the own code that called it. It does not for gems, which
+// are listed by their own weight.
 func (p *Page) ownOnly() bool { return p.Flame.Folding == widget.FoldLibraries && p.Kind != TopGems }
 
 // key names the row of a frame.

@@ -196,8 +196,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.Table.Sort(p.Table.Rows)
 }
 
-// matches reports whether a wait is listed: it is of the thread, and the search finds its thread, a method of its
-// stack or of the holder's, or its request.
+// matches reports whether a wait is listed. It must belong to the selected thread. The search must find its thread, a
+// method of its stack or of the holder's, or its request.
 func (p *Page) matches(e *store.WaitEvent, re *regexp.Regexp, sc *scene.Scene) bool {
 	if p.thread != 0 && e.Thread != p.thread {
 		return false

@@ -72,8 +72,8 @@ func (b *Queues) read(s *sampler.Queues) {
 	b.of = next
 }
 
-// Growing returns the Queue that has grown most without a pause in a time, and its length at the begin. It returns nil
-// if none has.
+// Growing returns the Queue that has grown most without a pause in a time of overNS, and its length at the beginning.
+// It returns nil if none has grown.
 func (b *Queues) Growing(overNS int64) (best *Queue, from int64) {
 	most := int64(0)
 	for _, q := range b.of {
@@ -85,8 +85,8 @@ func (b *Queues) Growing(overNS int64) (best *Queue, from int64) {
 	return best, from
 }
 
-// grown returns the length at the begin of a time in which the Queue has only grown: in each part of it the Queue was
-// longer than at any moment of the part before.
+// grown returns the length at the beginning of a time in which the Queue has only grown. In each part of this time it
+// was longer than at any moment of the part before.
 func (q *Queue) grown(overNS int64) (from int64, ok bool) {
 	last := q.readings[len(q.readings)-1].atNS
 	if q.readings[0].atNS > last-overNS {

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxStepNS is the longest time between two readings, in ns. In a longer one the barrier may have ended, and
+	// maxStepNS is the longest time between two readings, in ns. If it is exceeded, the barrier may have ended, and
 	// another one may have begun.
 	maxStepNS = int64(250e6)
 	// leastReadings is the least number of readings of one barrier. Between two barriers the thread runs other code,
@@ -19,8 +19,7 @@ const (
 type Stay struct {
 	// sinceNS is the first reading, lastNS the last one. Both are zero if no barrier waits for the thread.
 	sinceNS, lastNS int64
-	// delay is its time without a CPU since its start, in ns, by the last reading at sinceNS and by the last one at
-	// lastNS.
+	// delay is the thread's time without a CPU since its start, in ns: at sinceNS and at lastNS.
 	delay    [2]int64
 	readings int
 	stack    sampler.StackID
@@ -39,8 +38,8 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 	s.readings++
 }
 
-// NS returns for how long others have waited for the thread, in ns, without the time in which it lacked a CPU. It is
-// zero if none waits, or if the readings are too few.
+// NS returns how long other threads have waited for the thread, in ns, without the time in which it lacked a CPU. It
+// returns zero if no thread waits, or if there are too few readings.
 func (s *Stay) NS() int64 {
 	if s.readings < leastReadings {
 		return 0

@@ -15,16 +15,16 @@ const (
 	MinCounts = 20
 )
 
-// look is one sample of a lock: its holder, and how often at least a waiting thread had been woken since the
-// last sample and went on waiting. Each time the lock had been released.
+// look is one sample of a lock: its holder, and how often waiting threads were at least woken in vain since the last
+// sample. Each time the lock had been released.
 type look struct {
 	atNS   int64
 	holder sampler.ThreadID
 	vain   int64
 }
 
-// waiter is a thread that waits: since when, the number of the first sample, and its turns on a CPU
-// (sampler.Kernel.Turns).
+// waiter is a thread that waits. It has the time and the number of the wait's first sample, and how often the thread
+// had got a CPU by then (sampler.Kernel.Turns).
 type waiter struct {
 	sinceNS, sample, turns int64
 }
@@ -123,8 +123,8 @@ func (c *Contests) Add(now int64, s *sampler.Sample, states []gvl.ThreadState, p
 	c.List = kept
 }
 
-// Starved reports whether a thread has waited all the time since its wait began: it was seen nowhere else in as many
-// samples as would show a thread that had the lock for a hundredth of the time.
+// Starved reports whether a thread has waited all the time since its wait began. It was seen only waiting, in enough
+// samples to find a thread that has the lock for a hundredth of the time.
 func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 	was, ok := x.waits[ts.Thread]
 	return ok && ts.State == gvl.Lock && ts.Detail.Object == x.Object && was.sinceNS == ts.SinceNS && c.sample-was.sample >= starvedSamples &&
@@ -135,8 +135,8 @@ func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 // elsewhere for a hundredth of the time once in 20 times.
 const starvedSamples = 300
 
-// Winner returns the thread with the lock in most samples of the window, and its part of the samples with a holder.
-// vain is how often at least other threads were woken in vain. looks counts the samples with a waiting thread.
+// Winner returns the thread that has the lock in most samples of the window, and its part of the samples with a
+// holder. vain is how often other threads were at least woken in vain. looks counts the samples with a waiting thread.
 func (x *Contest) Winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
 	times := make(map[sampler.ThreadID]int64)
 	held := int64(0)

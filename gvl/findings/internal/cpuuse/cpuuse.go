@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	// maxAgeNS is the largest age of a reading that is about the present, in ns. Of very many processes it is the time
-	// between two readings.
+	// maxAgeNS is the largest age of a reading that still describes the present, in ns. If there are very many
+	// processes, it is the interval between two readings.
 	maxAgeNS = 10e9
-	// These are the least numbers of CPUs. leastUser is for a program that is named. least is for all others together,
-	// and for a hypervisor. leastUnseen is for processes that ddtop does not see: it is a difference.
+	// These are the least CPU times, in CPUs, that are mentioned. leastUser applies to a program that is named, least
+	// to all others together and to a hypervisor. leastUnseen applies to processes that ddtop cannot see. It is larger
+	// because their time is computed as a difference.
 	leastUser, least, leastUnseen = .05, .10, .25
 	// ownShare is the part of the CPUs that a target may use from which on it takes most of them itself.
 	ownShare = .5
@@ -24,8 +25,8 @@ const (
 	fullShare = .8
 )
 
-// Said returns who takes the CPUs, in parts of a sentence. It is empty if that is not known. limited is true if the
-// target is kept from a CPU by a limit of its own. Then other processes matter only if they fill the machine.
+// Said returns which programs use the CPUs, in parts of a sentence. It is empty if this is not known. limited is true
+// if the target has a CPU limit of its own that delays it. Then other processes matter only if they use all CPUs.
 func Said(u *sampler.CPUUse, nowNS int64, limited bool) (out []string) {
 	if u == nil || u.AtNS <= u.FromNS || nowNS-u.AtNS > max(maxAgeNS, u.AtNS-u.FromNS) {
 		return nil

@@ -22,8 +22,8 @@ type Doors struct {
 }
 
 const (
-	// maxNear limits how many methods around a wait can be its gate: checkout within with, within a helper of the
-	// program's own.
+	// maxNear limits how many methods around a wait can be its gate. An example is checkout, called by with, called by
+	// a helper of the program.
 	maxNear = 6
 	// maxThrough limits how many methods a stack can be inside. Helpers that take blocks are among them.
 	maxThrough = 48

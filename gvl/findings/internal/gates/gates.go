@@ -28,14 +28,14 @@ const (
 	minCounts = 20
 	// minChanges is the least number of changes of the threads inside.
 	minChanges = 3
-	// fewerShare is the part of the counts that may have fewer inside than there is room for: a woken thread without a
-	// CPU is not inside yet. fewerSeenShare is that part if threads have left the method for good. A worker's loop is
-	// never left.
+	// fewerShare is the part of the counts in which fewer threads may be inside than there is room for. A woken thread
+	// without a CPU is not inside yet. fewerSeenShare is this part if threads have left the method for good, which
+	// they never do in a worker's loop.
 	fewerShare, fewerSeenShare = .02, .15
 	// minLeft is the least number of times that a thread left it.
 	minLeft = 3
-	// minVain is the least number of times that a waiting thread was woken in vain: something was put back, and
-	// another thread was faster. A thread that waits for a job is not woken while there is none.
+	// minVain is the least number of times that a waiting thread must have been woken in vain: an object was put back,
+	// and another thread was faster. While there is no job, a thread that waits for a job is not woken at all.
 	minVain = 5
 	// moreShare is the part of the counts that may have more threads inside, on their way in or out.
 	moreShare = .25
@@ -51,8 +51,8 @@ type Thread struct {
 type count struct {
 	atNS            int64
 	waiting, inside int32
-	// changed is set if a thread came in since the last count. left counts the threads that left the method, vain the
-	// waiting threads that were woken and went on waiting.
+	// changed is set if a thread came in since the last count. left counts the threads that left the method. vain
+	// counts the waiting threads that were woken but had to wait again.
 	changed    bool
 	left, vain int32
 }
@@ -118,8 +118,8 @@ func (g *Gates) Closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *Gate 
 	return nil
 }
 
-// Count counts the threads at each gate, at intervals, and reports whether the set of gates has changed. threadAt returns
-// the thread of a state, by its index.
+// Count counts the threads at each gate, at intervals, and reports whether the set of gates has changed. threadAt
+// returns the thread of the state with an index.
 func (g *Gates) Count(now int64, states []gvl.ThreadState, threadAt func(int) Thread) bool {
 	if !g.Known() || now < g.nextNS {
 		return false
@@ -320,8 +320,8 @@ func (x *Gate) InsideNS(now int64, id sampler.ThreadID) int64 {
 	return 0
 }
 
-// Inside returns the threads among states that are inside, the one that has been there for longest first. Threads on
-// their way in or out have nothing, and are not among them.
+// Inside returns the threads that are inside, the thread that has been there longest first. Threads that are entering
+// or leaving do not count, because they hold no object.
 func (g *Gates) Inside(x *Gate, now int64, states []gvl.ThreadState, threadAt func(int) Thread) []sampler.ThreadID {
 	ids := make([]sampler.ThreadID, 0, len(x.inside))
 	for i := range states {

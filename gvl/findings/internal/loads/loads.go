@@ -46,8 +46,8 @@ func Waits(dict *sampler.Dictionary, ts *gvl.ThreadState) bool {
 	return false
 }
 
-// Loading returns the line at which the innermost file is that a stack loads: "first.rb:1". It is empty if the stack
-// loads no file.
+// Loading returns the line that the innermost file being loaded by a stack executes: "first.rb:1". It is empty if the
+// stack loads no file.
 func Loading(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if dict == nil {
 		return ""

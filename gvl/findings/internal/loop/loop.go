@@ -1,5 +1,5 @@
-// Package loop notes since when a thread with a fiber scheduler has run one fiber, so that its event loop stands still.
-// It also notes how often fibers did so for long.
+// Package loop notes since when a thread with a fiber scheduler has run one fiber, so that its event loop stands
+// still. It also counts how often fibers did so for long.
 package loop
 
 import (
@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxStepNS is the longest time between two readings of a thread, in ns. In a longer one its event loop may have
-	// run.
+	// maxStepNS is the longest time between two readings of a thread, in ns. If it is exceeded, the thread's event
+	// loop may have run.
 	maxStepNS = int64(250e6)
-	// leastReadings is the least number of readings of a stay. Another fiber that runs in between is then likely to be
-	// seen.
+	// leastReadings is the least number of readings of a stay. With so many, another fiber that runs in between would
+	// probably be seen.
 	leastReadings = 10
-	// longNS is the length of a long stay, in ns, and longReadings the least number of its readings. A client notices
-	// such a delay, and calls of a few ms in a row are rarely seen as one stay for so long.
+	// longNS is the least length of a long stay, in ns, and longReadings the least number of its readings. A client
+	// notices such a delay. Consecutive calls of a few ms are rarely mistaken for so long a stay.
 	longNS, longReadings = int64(250e6), 5
 	// maxLong bounds the long stays that are kept. So many fit into ten seconds.
 	maxLong = 40
@@ -40,8 +40,8 @@ type Stay struct {
 	waitNS   int64
 	delay    [2]int64
 	readings int
-	// untilNS is the time up to which the stay is known, in ns. It is the last reading of the counters if the thread
-	// held the GVL: it may lack a CPU since.
+	// untilNS is the time up to which the stay is known, in ns. If the thread held the GVL, this is the last reading
+	// of its counters, because it may have lacked a CPU since.
 	untilNS int64
 	stack   sampler.StackID
 	// ended are the last long stays that have ended, the oldest first.
@@ -97,9 +97,9 @@ func (s *Stay) begin(next Stay) {
 	*s = next
 }
 
-// Long returns the long stays that ended at or after fromNS or have not ended: their number, the longest one, and the
-// part of their time since fromNS, in ns. Time without a CPU and waits for the GVL count, because the other fibers wait
-// meanwhile, too.
+// Long returns the long stays that ended at or after fromNS or have not ended: their number, their time since fromNS,
+// in ns, and the longest. Time without a CPU and waits for the GVL count, because the other fibers wait meanwhile,
+// too.
 func (s *Stay) Long(fromNS int64) (n int, ns int64, longest Span) {
 	add := func(x Span) {
 		if x.ToNS < fromNS {

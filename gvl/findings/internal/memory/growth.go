@@ -26,8 +26,8 @@ type Note struct {
 	// RSS is in bytes. Slots is the size of all objects' slots in bytes, Marked how many objects survived the last
 	// marking. Both can be GCUnknown.
 	Slots, Marked int64
-	// Malloc is the malloc'ed less the freed bytes of Ruby since the attach. It includes what C code takes by Ruby's
-	// own functions (xmalloc). It is GCUnknown if Ruby's count cannot be read.
+	// Malloc is the number of bytes that Ruby has malloc'ed less those it freed, since the attach. It includes memory
+	// that C code takes with Ruby's own functions (xmalloc). It is GCUnknown if Ruby's count cannot be read.
 	Malloc  int64
 	GC      sampler.GC
 	Classes *sampler.AllocClasses
@@ -68,8 +68,9 @@ func (m *mallocs) add(s *sampler.Sample) {
 	m.last, m.step, m.atNS, m.majors = d.OldMallocIncrease, step, d.AtNS, s.GC.MajorCount
 }
 
-// OfC reports whether the growth since a note is memory of C code: Ruby's slots and its own count of malloc'ed bytes
-// account for less than a quarter. ruby is what they account for. known is false if one of them is not known.
+// OfC reports whether the memory that has grown since a note is memory of C code. It is if Ruby's slots and its own
+// count of malloc'ed bytes account for less than a quarter. ruby is what they account for, in bytes. known is false if
+// one of them is not known.
 func (n *Note) OfC(from *Note) (ofC bool, ruby int64, known bool) {
 	for _, x := range [...]int64{n.Slots, from.Slots, n.Malloc, from.Malloc} {
 		if x == sampler.GCUnknown {
@@ -143,8 +144,8 @@ func (g *Growth) SinceLevel(fromNS int64) *Note {
 	return &g.first
 }
 
-// Since returns the note, not before fromNS, since which the memory has grown without a pause. It returns nil if the
-// memory does not grow.
+// Since returns the note from which on the memory has grown without a pause. The note is not from before fromNS. It
+// returns nil if the memory does not grow.
 func (g *Growth) Since(fromNS int64) *Note {
 	first := 0
 	for i := 0; ; i++ {

@@ -12,8 +12,8 @@ const LongNS = 50e6
 // Pause is the time from when a thread enters the collector until it leaves it. The zero value is no pause.
 type Pause struct {
 	FromNS, WallNS int64
-	// RanNS is the part with a CPU, and MarkNS the part of RanNS in which it marked. RanNS is WallNS if the thread's
-	// CPU time is not known.
+	// RanNS is the part of the pause in which the collecting thread had a CPU, in ns. MarkNS is the part of RanNS in
+	// which it marked. RanNS is WallNS if the thread's CPU time is not known.
 	RanNS, MarkNS int64
 	Stack         sampler.StackID
 	// Reason is the Reason of sampler.GC. Compacts is set if the collection moves objects.
@@ -31,8 +31,8 @@ func (p *Pause) AutoCompacts() bool { return p.Compacts && p.Reason&sampler.GCCo
 
 // Watch follows the collections.
 type Watch struct {
-	// The pause in progress. until is the end of its last interval. thread is the thread in it, cpuNS that thread's CPU
-	// time at the pause's begin.
+	// pause is the pause in progress. until is the end of its last interval. thread is the collecting thread, and
+	// cpuNS this thread's CPU time when the pause began.
 	pause  Pause
 	until  int64
 	thread sampler.ThreadID

@@ -38,14 +38,14 @@ const (
 	Fork
 	// Boot is for a worker that runs a hook at its start.
 	Boot
-	// Serving is for working on a request or a job, by the work that was read (sampler.Serving). No stack shows
+	// Serving is set for a thread that works on a request or a job, as sampler.Serving shows. The stack does not show
 	// it.
 	Serving
 )
 
 const (
-	// innerFrames is the number of innermost frames that show what a thread waits for. Markers of whole stacks count
-	// at any depth up to maxClassFrames.
+	// innerFrames is the number of innermost frames that show what a thread waits for. Marks of whole stacks are
+	// searched at any depth up to maxClassFrames.
 	innerFrames = 6
 	// MaxClasses bounds the stacks whose flags are kept.
 	MaxClasses = 1 << 16
@@ -193,7 +193,7 @@ func (c *Classes) Of(stack sampler.StackID) Flags {
 // together.
 const MaxLimitFrames = 1 << 16
 
-// Limited reports whether a stack is within a time limit that another thread keeps, however far out. It searches at
+// Limited reports whether a stack is within a time limit that another thread watches, at any depth. It searches at
 // most left frames, and lowers left.
 func (c *Classes) Limited(stack sampler.StackID, left *int) bool {
 	if c.dict == nil {

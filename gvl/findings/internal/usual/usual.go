@@ -6,8 +6,8 @@ import "github.com/ddtop/ddtop/sampler"
 const (
 	// share is the part of its time at one stack from which on that is a thread's usual one.
 	share = .9
-	// Wait is the least time that a reader has waited at its usual stack before, as a multiple of http_slow's waits. No
-	// call takes so long.
+	// Wait is the least time that a reader has waited at its usual stack, as a multiple of http_slow's threshold for a
+	// wait. No call takes so long.
 	Wait = 2
 )
 

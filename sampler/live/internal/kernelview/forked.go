@@ -9,11 +9,11 @@ import (
 // another thread than the main one forks, that thread becomes the child's main thread. It continues in its own block
 // and on its own stack.
 type firstStack struct {
-	// of is the mapping of the stack that the program began with. It is empty in a process not forked, or after an
-	// exec.
+	// of is the mapping of the stack with which the program began. It is empty in a process that was not forked, or
+	// after an exec.
 	of attach.Mapping
-	// tid is the thread that was checked. known is true if it was asleep then. elsewhere is true if its stack is
-	// another one.
+	// tid is the thread that was checked. known is true if it was asleep then. elsewhere is true if it runs on another
+	// stack.
 	tid              int32
 	known, elsewhere bool
 }

@@ -15,18 +15,18 @@ const (
 	askAgainNS = 100_000_000
 	// idleCPUNS is how often the CPU counters of a thread are read that seems to do nothing.
 	idleCPUNS = 250_000_000
-	// waitParts is how many times the counters of a waiting thread are read at least in the time that it has not
-	// moved. If another wait follows before a tick comes, the first wait is known to an eighth of its length.
+	// waitParts is how many times the counters of a waiting thread are read, at least, while it does not move. If
+	// another wait follows before a tick comes, the length of the first wait is known to an eighth.
 	waitParts = 8
-	// cpuShareNS times the number of threads at work is the highest age of a thread's CPU counters. A holder of a GVL
-	// is read in every stack tick. Reading costs 1.3 µs a thread, so all of them together cost less than half a percent
-	// of a CPU. Up to 30 threads are all read in every stack tick.
+	// cpuShareNS limits the age of a thread's CPU counters. The limit is cpuShareNS times the number of threads at
+	// work, in ns. A holder of a GVL is read in every stack tick. Each read costs 1.3 µs, so all together cost less
+	// than half a percent of a CPU. Up to 30 threads are all read in every stack tick.
 	cpuShareNS = 330_000
-	// OldestCPUNS is how old the CPU counters of a thread get when a budget makes stack ticks rare. They add up by
-	// themselves, so that one reading a second, at 1.3 µs a thread, keeps all of a thread's CPU time.
+	// OldestCPUNS is the largest age of a thread's CPU counters if a budget makes stack ticks rare, in ns. The
+	// counters are sums, so one reading a second (1.3 µs a thread) is enough to know all of a thread's CPU time.
 	OldestCPUNS = 1_000_000_000
-	// EndParts is the part of the time that figures are of that counters are too old by at its ends, at most: shorter
-	// times than endParts seconds have them read more often.
+	// EndParts limits how old counters may be at the ends of the time that figures cover: one part in EndParts of it.
+	// Times shorter than EndParts seconds have the counters read more often.
 	EndParts = 4
 	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, with a CPU.
 	settleNS = 3_000_000
@@ -40,8 +40,8 @@ const (
 // freeCPUReads is the number of threads at work, or waiting since recently, whose CPU counters every stack tick reads.
 const freeCPUReads = 30
 
-// computes is the number of answers in a row that a thread is on a CPU from which on it counts as computing: one that
-// goes into a call gives one or two.
+// computes is how many consecutive answers must show a thread on a CPU for it to count as computing. A thread that
+// enters a call gives one or two.
 const computes = 3
 
 // maxAsksPerTick bounds the threads whose system call a lock tick reads because they have just blocked.
@@ -140,8 +140,8 @@ func (c *sleepConfidence) believedNS(ns int64) int64 {
 	return askAgainNS
 }
 
-// settling reports whether a thread that is found ready to run after a pause has had a CPU since: on a machine with
-// more to do than CPUs, the way back into its call begins only then.
+// settling reports whether a thread that is ready to run after a pause has had a CPU since the pause. On a full
+// machine, the thread only then begins to return to its call.
 type settling struct {
 	pauseNS int64
 	cpu     kernel.CPU

@@ -22,15 +22,15 @@ type lostWait struct {
 	lost bool
 }
 
-// lostHelpers is what the native threads that Ruby does not know wait for: SyscallLostHelper, SyscallHelperLock, or
-// empty for anything else.
+// lostHelpers is what threads unknown to Ruby wait for: SyscallLostHelper, SyscallHelperLock, or empty for anything
+// else.
 type lostHelpers struct {
 	atNS  int64
 	found string
 }
 
-// lostName returns the name of a wait in a futex: futex, or what says that no thread can end it, or that the helper
-// threads that may resolve a name ask no server.
+// lostName returns the name of a wait in a futex. It is futex if nothing more is known. Other names mean that no
+// thread can end the wait, or that the helper threads that may resolve a name ask no server.
 func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	if v.Spaces == nil || v.mem == nil {
 		return call.Name

@@ -10,8 +10,8 @@ import (
 // OwnCost is what ddtop itself takes. All Sources share it.
 var OwnCost selfCost
 
-// selfCPUNS is how often ddtop's own CPU time is read, in ns. The kernel adds up all threads of ddtop: 2 µs with one
-// process, 40 µs with fifty.
+// selfCPUNS is the interval at which ddtop's own CPU time is read, in ns. The kernel adds up all threads of ddtop.
+// This takes 2 µs with one process, 40 µs with fifty.
 const selfCPUNS = 100_000_000
 
 // selfCost keeps what was read of ddtop itself.

@@ -45,8 +45,8 @@ type allocCounter struct {
 	totals [maxPools]uint64
 }
 
-// newobjCounters are the places of the counters in a ractor's cache, from 4.0 on. cachePtr is the place of the pointer
-// to the cache.
+// newobjCounters are the offsets of the counters in a ractor's cache, from 4.0 on. cachePtr is the offset of the
+// pointer to the cache.
 type newobjCounters struct {
 	cachePtr   int `layout:"rb_ractor_struct.newobj_cache"`
 	cacheAt    int `layout:"ractor_newobj_cache.heaps"`
@@ -172,7 +172,7 @@ func (g *Reader) TakeCounters(batch []attach.Range) bool {
 }
 
 // settle adds one heap's reading. If a cache was flushed during the call and the sampler lost its CPU within it, the
-// matching value of the heap is a guess. Then no object is taken back.
+// heap's matching value is only a guess. Then no object is subtracted.
 func (c *allocCounter) settle(heap int, s heapSum) {
 	n := s.total()
 	if s.cached && s.heap1 != s.heap2 {
@@ -210,17 +210,17 @@ const (
 	maxPairObjects = 1024
 	// maxPairNS limits the length of the call, in ns. The stacks of 500 threads take as long.
 	maxPairNS = 500_000
-	// longCall limits how many times longer than the shortest recent call a call may be. 9 of 10 calls take less than
-	// three times as long.
+	// longCall limits the length of a call, as a multiple of the shortest recent call. 9 of 10 calls take less than
+	// three times the shortest.
 	longCall = 4
 )
 
-// usual is roughly the shortest recent call of one kind, in ns. It follows a shorter call at once, and a longer one
-// by a 64th of itself per call.
+// usual is about the length of the shortest recent call of one kind, in ns. A shorter call replaces it at once. A
+// longer call raises it by a 64th of itself.
 type usual int64
 
 // interrupted adds a call's length. It reports whether the call took so long that the sampler must have lost its CPU
-// within it.
+// during it.
 func (u *usual) interrupted(ns int64) bool {
 	if *u == 0 || ns < int64(*u) {
 		*u = usual(ns)

@@ -52,9 +52,9 @@ type classCounter struct {
 	current *sampler.AllocClasses
 }
 
-// newobjPlaces are the places of the next new object. cacheAt is the place of the ractor's cache in rb_ractor_struct,
-// or of a pointer to the cache if byPointer is true. Up to 2.7 the only cache is in rb_objspace, at edenFree and
-// edenPage. heaps and stride are the place and size of the heaps in a cache.
+// newobjPlaces are the offsets that lead to the next new object. cacheAt is the offset of the ractor's cache in
+// rb_ractor_struct, or of a pointer to the cache if byPointer is true. Up to 2.7 the only cache is in rb_objspace, at
+// edenFree and edenPage. heaps and stride are the offset and size of the heaps in a cache.
 type newobjPlaces struct {
 	cacheAt   int    `layout:"rb_ractor_struct.newobj_cache,from=3.0"`
 	byPointer uint64 `layout:"NEWOBJ_CACHE_IS_POINTER,from=3.0"`
@@ -246,7 +246,7 @@ func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
 }
 
 // newObjects counts the classes of the newest objects of a page that is being filled. free is its first free slot or
-// the cursor, wasPage and wasFree are the page and position at the last call.
+// the cursor. wasPage and wasFree are the page and position at the last call.
 func (c *classCounter) newObjects(g *Reader, counter int, page, free, wasPage, wasFree uint64) {
 	if g.Mem.Read(attach.Address(page), c.header) != nil {
 		return // the page was given back

@@ -32,8 +32,8 @@ type figure[T any] struct {
 	to func(*T) *int64
 }
 
-// gcDetail reads the figures of GC.stat from a copy of the whole of rb_objspace: each is a word of it or worked out
-// from some, none needs a walk (docs/internals/gc.md#the-object-space).
+// gcDetail computes the figures of GC.stat from a copy of rb_objspace. Each figure is a word of it, or follows from
+// several words. None needs a walk over the heap (docs/internals/gc.md#the-object-space).
 type gcDetail struct {
 	buf     []byte
 	figures []figure[sampler.GCDetail]
@@ -185,8 +185,8 @@ func (d *gcDetail) init(t *Target, pools *gcPools) {
 	d.madePerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.PagesMade })
 }
 
-// ReadDetail fills in the details of the sample. It reads them again if it is time. It returns false if the collector
-// turns out to have another struct than the table says. Then no detail can be believed.
+// ReadDetail sets the details of the sample. It reads them again if this is due. It returns false if the collector has
+// another struct than the layout table describes. Then no detail can be believed.
 func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	s.GCDetail = sampler.GCDetail{}
 	if !s.GC.Valid || g.detail.buf == nil {
@@ -205,8 +205,8 @@ func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	return true
 }
 
-// fetchDetail reads the whole of rb_objspace. A failure leaves the figures of the last time, with their age. It is
-// false for another struct than the table says.
+// fetchDetail reads the whole of rb_objspace. If this fails, the last figures stay, with their age. It returns false
+// if the struct differs from the layout table.
 func (g *Reader) fetchDetail() bool {
 	d := &g.detail
 	g.batch = g.PlanBefore(g.batch[:0])

@@ -1,5 +1,5 @@
-// Package gc reads what the garbage collector keeps of itself: its flags and counters, the figures of GC.stat, who
-// allocates and of which class (docs/internals/gc.md), and the pages of the heap.
+// Package gc reads the state of the garbage collector: its flags and counters, the figures of GC.stat, which code
+// allocates and which classes (docs/internals/gc.md), and the pages of the heap.
 package gc
 
 import (
@@ -68,8 +68,8 @@ var ErrNoHeap = errors.New("this collector's heap cannot be read")
 // lacks.
 func (t *Target) resolve(into ...any) error { return places.Resolve(t.Table, t.Release, into...) }
 
-// Reader reads the collector of one VM. The flags and counters in rb_objspace come with each tick's own call, the
-// rest now and then.
+// Reader reads the collector of one VM. The flags and counters in rb_objspace are read with each tick's own call,
+// everything else more rarely.
 type Reader struct {
 	Target
 	// ractors are the addresses of the ractors, from the last walk. The field walk counts the walks.
@@ -88,8 +88,8 @@ type Reader struct {
 	alloc   allocCounter
 	classes classCounter
 	detail  gcDetail
-	// at and last are the indices of the first ranges of planBefore and planAfter. mid is the index of the one behind
-	// planBefore's.
+	// at and last are the indexes of the first ranges of planBefore and planAfter. mid is the index of the first range
+	// after planBefore's.
 	at, mid, last int
 }
 
@@ -139,8 +139,9 @@ func (g *Reader) Collects() (attach.Address, layout.Field) {
 // Collections returns the address of the number of collections that have begun.
 func (g *Reader) Collections() attach.Address { return g.Objspace + attach.Address(g.count) }
 
-// KeepsUsed reports whether the collection in progress, if there is one, frees no object that is in use now. One that
-// marks can do so: it may have passed the object already. word was read at the address that Collects returns.
+// KeepsUsed reports whether the collection in progress, if there is one, frees no object that is in use now. A
+// collection that marks may free one, because it may have passed the object already. word was read at the address that
+// Collects returns.
 func (g *Reader) KeepsUsed(word uint64) bool {
 	at := 8*(g.mode.Offset-g.during.Offset&^7) + g.mode.BitOffset
 	if at < 0 || at >= 64 || g.mode.BitSize == 0 {

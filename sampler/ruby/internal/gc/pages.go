@@ -120,8 +120,8 @@ func (r *pageReads) read(g *Reader, ranges []attach.Range) error {
 
 // Pages reads the addresses of the heap's pages, in order and each once. Ruby moves a part of its list when it adds or
 // removes a page (gc.c, heap_page_allocate and heap_pages_free_unused_pages). So one reading can have a page twice and
-// lack another. What either of two readings has is the list. cut is true if the heap has more than maxHeapPages. The
-// error is about reading the list, or says that the release's table does not lead to it.
+// lack another. Pages returns the union of two readings. cut is true if the heap has more than maxHeapPages. An error
+// means that the list cannot be read, or that the release's table lacks its place.
 func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 	var places pageList
 	if err := g.resolve(&places); err != nil {
@@ -142,8 +142,8 @@ func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 	return list, cut, nil
 }
 
-// Spans reads the places of the heap's pages in memory, in order. It calls rest behind each piece. The error is one of
-// Pages.
+// Spans returns the address ranges of the heap's pages, in order. It calls rest after each piece of work. The errors
+// are the same as Pages's.
 func (g *Reader) Spans(rest func()) (list []attach.Span, err error) {
 	pages, _, err := g.Pages()
 	if err != nil {
