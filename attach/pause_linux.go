@@ -51,6 +51,9 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 	return z, nil
 }
 
+// Limit sets the limit of the pauses to come.
+func (z *Pauser) Limit(limit time.Duration) { z.limit = limit }
+
 // try tries a pause. It finds a thread with another tracer before it stops anything. If the time of the trial was up
 // it searches again: the trial may not have come to the thread that has a tracer since.
 func (z *Pauser) try() error {

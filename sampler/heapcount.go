@@ -15,8 +15,8 @@ const (
 	MaxHeapClasses = 4096
 )
 
-// HeapCount is what one pass over the pages of Ruby's heap found. The target ran on during the pass. So objects that
-// live for less than the pass can be counted or not, and all others are counted exactly.
+// HeapCount is what one pass over the pages of Ruby's heap found. Unless Pause is set, the target ran on during the
+// pass. So objects that live for less than the pass can be counted or not, and all others are counted exactly.
 type HeapCount struct {
 	// BeganNS and EndedNS are the times of the pass, CLOCK_MONOTONIC in ns. CPUNS is the CPU time of ddtop, or zero if
 	// it was not measured.
@@ -42,6 +42,8 @@ type HeapCount struct {
 	Sizes []HeapSize
 	// SurvivedKnown means that HeapKind.Survived is known. It is not known of a file.
 	SurvivedKnown bool
+	// Pause is the stop in which the memory was copied that was counted. It is nil if the target ran on.
+	Pause *HeapPause
 }
 
 // HeapKind is the objects of one type or class.
