@@ -158,6 +158,29 @@ func (z *Pauser) Thread() int { return 0 }
 // Close does nothing.
 func (z *Pauser) Close() {}
 
+// Limit does nothing.
+func (z *Pauser) Limit(time.Duration) {}
+
+// Still shows a process at one instant: on Linux only.
+type Still struct{ *Process }
+
+// NewStill returns a Still that copies nothing.
+func NewStill(p *Process) *Still { return &Still{p} }
+
+// Measure fails with ErrLinuxOnly.
+func (s *Still) Measure() (bytes uint64, took time.Duration, err error) {
+	return 0, 0, linuxOnly(s.pid)
+}
+
+// Reserve fails with ErrLinuxOnly.
+func (s *Still) Reserve(uint64) error { return linuxOnly(s.pid) }
+
+// Copy fails with ErrLinuxOnly.
+func (s *Still) Copy(time.Duration) (bytes uint64, err error) { return 0, linuxOnly(s.pid) }
+
+// Release does nothing.
+func (s *Still) Release() {}
+
 // OwnRights returns no rights on this system.
 func OwnRights() Rights { return Rights{EUID: os.Geteuid(), Yama: -1} }
 

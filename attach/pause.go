@@ -6,6 +6,9 @@ import "errors"
 // target, but not stop it.
 var ErrTraced = errors.New("another process traces it")
 
+// ErrStillGrown means that the memory does not fit into the room that was reserved for its copy (Still.Reserve).
+var ErrStillGrown = errors.New("its memory has grown since it was measured")
+
 // Pause says how a pause went.
 type Pause struct {
 	// NS is how long threads stood still, from the first order to stop to the last release, in ns.

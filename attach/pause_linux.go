@@ -51,6 +51,9 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 	return z, nil
 }
 
+// Limit sets the limit of the pauses to come.
+func (z *Pauser) Limit(limit time.Duration) { z.limit = limit }
+
 // try tries a pause. It looks for a thread with another tracer before it stops anything. If the time of the trial was
 // up it looks again, because the trial may not have reached a thread that got a tracer meanwhile.
 func (z *Pauser) try() error {

@@ -37,6 +37,9 @@ func NewHeap(p sampler.Process, c *sampler.HeapCount, watch *growth.Watch) *Heap
 	if c.CPUNS > 0 {
 		h.CPUNS = &c.CPUNS
 	}
+	if z := c.Pause; z != nil {
+		h.PauseNS, h.CopiedBytes = &z.NS, &z.Bytes
+	}
 	for i := range c.Types {
 		h.Bytes += c.Types[i].Bytes()
 	}
@@ -143,9 +146,17 @@ func linesOf(b *strings.Builder) []string {
 
 // how says how the heap was read.
 func (h *Heap) how() string {
-	text := fmt.Sprintf("%s read in %s", units.Plural(h.Pages, "page", "pages"), units.ProseDuration(h.ReadNS))
-	if h.CPUNS != nil {
-		text += fmt.Sprintf(" (%s of CPU)", units.ProseDuration(*h.CPUNS))
+	return readIn(units.Plural(h.Pages, "page", "pages"), h.ReadNS, h.CPUNS, h.PauseNS, h.CopiedBytes)
+}
+
+// readIn says in how much time and how something was read.
+func readIn(what string, ns int64, cpu, pause *int64, copied *uint64) string {
+	text := fmt.Sprintf("%s read in %s", what, units.ProseDuration(ns))
+	if cpu != nil {
+		text += fmt.Sprintf(" (%s of CPU)", units.ProseDuration(*cpu))
+	}
+	if pause != nil && copied != nil {
+		return text + fmt.Sprintf(", from a copy of %s. The program stood still for %s.", units.FineBytes(int64(*copied)), units.ProseDuration(*pause))
 	}
 	return text + ", while the program ran."
 }

@@ -38,6 +38,9 @@ func NewHeapGraph(p sampler.Process, g *heapgraph.Graph, i *sampler.HolderInfo) 
 	if i.CPUNS > 0 {
 		h.CPUNS = &i.CPUNS
 	}
+	if z := i.Pause; z != nil {
+		h.PauseNS, h.CopiedBytes = &z.NS, &z.Bytes
+	}
 	return h
 }
 
@@ -105,11 +108,7 @@ func (h *HeapGraph) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%s: %s.\n", flamegraph.Printable(*h.File), found)
 	} else {
 		fmt.Fprintf(&b, "%s  %s, pid %d, ruby %s\n", h.Time, h.program, h.PID, flamegraph.Printable(h.Ruby.Version))
-		fmt.Fprintf(&b, "%s read in %s", found, units.ProseDuration(h.ReadNS))
-		if h.CPUNS != nil {
-			fmt.Fprintf(&b, " (%s of CPU)", units.ProseDuration(*h.CPUNS))
-		}
-		b.WriteString(", while the program ran.\n")
+		fmt.Fprintf(&b, "%s\n", readIn(found, h.ReadNS, h.CPUNS, h.PauseNS, h.CopiedBytes))
 	}
 	doubts := Heap{Heap: report.Heap{PagesSkipped: h.PagesSkipped, Cut: h.Cut, Compacted: h.Compacted}}
 	doubts.doubts(&b)

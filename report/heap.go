@@ -15,6 +15,10 @@ type Heap struct {
 	// ReadNS is how long the count took, CPUNS the CPU time that it cost ddtop. CPUNS is null if it was not measured.
 	ReadNS int64  `json:"read_ns"`
 	CPUNS  *int64 `json:"cpu_ns"`
+	// PauseNS is how long the process stood still while CopiedBytes of its memory were copied. Both are null if it ran
+	// on.
+	PauseNS     *int64  `json:"pause_ns"`
+	CopiedBytes *uint64 `json:"copied_bytes"`
 	// Pages were read, PagesSkipped were given back or changed their place meanwhile. Cut means that the heap has more.
 	Pages        int  `json:"pages"`
 	PagesSkipped int  `json:"pages_skipped"`

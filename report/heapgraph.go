@@ -14,6 +14,10 @@ type HeapGraph struct {
 	// ReadNS is how long the copy took, CPUNS the CPU time that it cost ddtop. CPUNS is null if it was not measured.
 	ReadNS int64  `json:"read_ns"`
 	CPUNS  *int64 `json:"cpu_ns"`
+	// PauseNS is how long the process stood still while CopiedBytes of its memory were copied. Both are null if it ran
+	// on.
+	PauseNS     *int64  `json:"pause_ns"`
+	CopiedBytes *uint64 `json:"copied_bytes"`
 	// Objects and References were found.
 	Objects    uint64 `json:"objects"`
 	References uint64 `json:"references"`

@@ -15,8 +15,9 @@ const (
 	MaxHeapClasses = 4096
 )
 
-// HeapCount is the result of one pass over the pages of Ruby's heap. The target ran on during the pass. Objects that
-// lived only during a part of the pass may or may not be counted. All others are counted exactly.
+// HeapCount is the result of one pass over the pages of Ruby's heap. Unless Pause is set, the target ran on during the
+// pass. Then objects that lived only during a part of the pass may or may not be counted. All others are counted
+// exactly.
 type HeapCount struct {
 	// BeganNS and EndedNS are the times of the pass, CLOCK_MONOTONIC in ns. CPUNS is the CPU time of ddtop, or zero if
 	// it was not measured.
@@ -42,6 +43,8 @@ type HeapCount struct {
 	Sizes []HeapSize
 	// SurvivedKnown means that HeapKind.Survived is known. It is not known of a file.
 	SurvivedKnown bool
+	// Pause is the stop in which the memory was copied that was counted. It is nil if the target ran on.
+	Pause *HeapPause
 }
 
 // HeapKind is the objects of one type or class.

@@ -36,4 +36,14 @@ type HolderInfo struct {
 	// much can be wrong. Repeated is how many copies were thrown away because objects moved.
 	Cut, Compacted bool
 	Repeated       int
+	// Pause is the stop in which the memory was copied. It is nil if the target ran on.
+	Pause *HeapPause
+}
+
+// HeapPause is a stop of the target in which all of its writable memory was copied.
+type HeapPause struct {
+	// BeganNS and EndedNS are the times of the stop, CLOCK_MONOTONIC in ns. NS is how long threads stood still.
+	BeganNS, EndedNS, NS int64
+	// Bytes were copied.
+	Bytes uint64
 }

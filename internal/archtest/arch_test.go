@@ -151,7 +151,7 @@ var rules = map[string][]string{
 		"push/datadog", "push/otlp", "push/spool",
 		"push", "push/alert", "push/files", "push/status", "recording", "sampler", "sampler/kernel", "sampler/live"},
 	"internal/cli/tools": {},
-	"internal/cli/heaps": {"export", "export/profile", "internal/cli/flags", "internal/cli/run", "internal/safefile", "sampler", "sampler/growth", "sampler/heapgraph", "sampler/live"},
+	"internal/cli/heaps": {"export", "export/profile", "internal/cli/flags", "internal/cli/run", "internal/safefile", "internal/units", "sampler", "sampler/growth", "sampler/heapgraph", "sampler/live"},
 	"internal/cli/watch": {"export", "gvl/account", "gvl/findings", "gvl/measure", "internal/cli/flags", "internal/cli/run", "internal/safefile", "internal/units", "recording", "sampler", "report"},
 }
 

@@ -34,9 +34,9 @@ func newHeap(std run.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "heap {PID|NAME|FILE | --core FILE} [-d 1m]",
 		Short: "Count Ruby's objects by class, and name the classes that grow",
-		Long: `Count the objects on Ruby's heap by class and type, with their size and how many of them are old. The process is not
-stopped. ddtop reads all pages of the heap in pieces, so that it takes no more than --overhead of a CPU: a million
-objects take about two seconds. Objects that live for longer than that are counted exactly.
+		Long: `Count the objects on Ruby's heap by class and type, with their size and how many of them are old. Unless --pause is given,
+the process is not stopped. ddtop reads all pages of the heap in pieces, so that it takes no more than --overhead of a
+CPU: a million objects take about two seconds. Objects that live for longer than that are counted exactly.
 
 With -d 1m ddtop counts again and again, and names the classes whose old objects become more all the time. A cache that
 fills looks like a leak until it is full. A question mark means that garbage can be among the objects, because there
@@ -50,6 +50,9 @@ With -o FILE ddtop writes all objects as ObjectSpace.dump_all does, but without 
 own and Ruby's: "ddtop heap a.json" shows the same tables, "ddtop heap a.json b.json" what grew. With --core FILE
 ddtop reads a core file that the kernel or gcore wrote.
 
+With --pause ddtop stops the process once, copies all of its writable memory, and lets it go on. Then it counts the
+copy, which shows one instant. It says ahead how long the stop will be, 31 to 76 ms for 100 MB, and how long it was.
+
 ddtop shows the sizes and classes of objects, and not what they hold. With --biggest --values it also shows the first 64
 bytes of Strings. They are in no file that ddtop writes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,12 +60,14 @@ bytes of Strings. They are in no file that ddtop writes.`,
 			switch {
 			case err != nil:
 				return err
-			case core && (len(args) > 0 || f.children):
-				return flags.Usagef("--core FILE takes no process and no other file")
+			case core && (len(args) > 0 || f.children || f.pause):
+				return flags.Usagef("--core FILE takes no process, no other file and no --pause")
+			case f.pause && (f.several() || f.length.Value > 0):
+				return flags.Usagef("--pause stops one process, once: it does not go with -d, --children and several processes")
 			case f.values && (!f.graph.Biggest || f.asJSON || heaps.AreFiles(args)):
 				return flags.Usagef("--values goes with --biggest of a process or core, as text: values are in no file and no JSON")
-			case heaps.AreFiles(args) && (f.length.Value > 0 || f.several() || len(f.pids) > 0 || f.out != ""):
-				return flags.Usagef("-d, -o, -p and --children are of a process, not of a file")
+			case heaps.AreFiles(args) && (f.length.Value > 0 || f.several() || len(f.pids) > 0 || f.out != "" || f.pause):
+				return flags.Usagef("-d, -o, -p, --pause and --children are of a process, not of a file")
 			case heaps.AreFiles(args):
 				return f.graph.Read(cmd.Context(), args, f.asJSON, std)
 			case f.out != "" && (f.several() || f.length.Value > 0 || f.asJSON || f.graph.Asked()):
@@ -97,6 +102,11 @@ bytes of Strings. They are in no file that ddtop writes.`,
 				return err
 			}
 			defer src.Close()
+			release, err := f.graph.Stop(cmd.Context(), src, std)
+			if err != nil {
+				return err
+			}
+			defer release()
 			h, note, err := heaps.Count(cmd.Context(), src, f.length.Value)
 			if err != nil {
 				return err
@@ -116,7 +126,7 @@ bytes of Strings. They are in no file that ddtop writes.`,
 	f.addOverhead(cmd)
 	std.Redact.AddTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "count again for so long, to see what grows: 30s, 5m, or a number of seconds")
-	f.graph.AddTo(cmd)
+	f.graph.AddTo(cmd, &f.pause)
 	f.coreFlags.addFlags(cmd)
 	cmd.Flags().StringVarP((*string)(&f.out), "output", "o", "", "write a `FILE`: all objects (.json, .json.zst), or classes for pprof (.pb.gz)")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/reference/json.md)")

@@ -27,7 +27,7 @@ func TestPauseOfLimited(t *testing.T) {
 		}
 		return result{code: code, err: string(out)}
 	}
-	for _, command := range []string{"stat", "dump"} {
+	for _, command := range []string{"stat", "dump", "heap"} {
 		run(command, "-p", strconv.Itoa(p.PID), "--pause").want(t, 3, "--pause is refused", "50ms in each 100ms", dir, "stands still for up to 100ms more")
 	}
 	run("dump", "-p", strconv.Itoa(p.PID)).want(t, 0)

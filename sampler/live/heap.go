@@ -24,6 +24,9 @@ func (s *Source) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
 	})
 	if err == nil {
 		count.CPUNS = cpu
+		if z := s.heapPause; z != nil {
+			count.Pause, count.BeganNS, count.EndedNS = z, z.BeganNS, z.EndedNS
+		}
 	}
 	return count, err
 }
@@ -46,6 +49,9 @@ func HeapGraph(ctx context.Context, s *Source, o sampler.HolderOptions) (*heapgr
 		return nil, sampler.HolderInfo{}, err // the work may not have ended yet
 	}
 	info.CPUNS = cpu
+	if z := s.heapPause; z != nil {
+		info.Pause, info.BeganNS, info.EndedNS = z, z.BeganNS, z.EndedNS
+	}
 	return g, info, nil
 }
 

@@ -269,11 +269,16 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 
 // findVM finds the VM in the first Ruby that has one, and closes the others. The error is the first Ruby's.
 func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
+	var mem attach.Memory = s.proc
+	if opts.Pause {
+		s.still = attach.NewStill(s.proc)
+		mem = s.still
+	}
 	look := func(m *attach.Module, still bool) (err error) {
 		if version, description, err = m.RubyVersion(s.proc); err != nil {
 			return err
 		}
-		found, err = ruby.Find(ctx, s.proc, m, version, ruby.FindOptions{PID: s.proc.PID(), Cache: ruby.CacheFolder(), Progress: opts.Progress, Still: still})
+		found, err = ruby.Find(ctx, mem, m, version, ruby.FindOptions{PID: s.proc.PID(), Cache: ruby.CacheFolder(), Progress: opts.Progress, Still: still})
 		return err
 	}
 	defer func() {

@@ -61,6 +61,10 @@ type Source struct {
 // subject is the process that a Source samples, with its VM and its names.
 type subject struct {
 	proc *attach.Process
+	// still is what the VM is read through if Options.Pause is set, heapPause the last stop of PauseHeap. Otherwise
+	// both are nil.
+	still     *attach.Still
+	heapPause *sampler.HeapPause
 	// vmPath and vmBias say which of the mapped files has the VM.
 	vmPath string
 	vmBias attach.Address

@@ -19,19 +19,23 @@ type Flags struct {
 	Biggest    bool
 	MaxObjects uint64
 	MaxMemory  flags.ByteSize
+	// Pause is whether the process is to be stopped once, to copy its memory.
+	Pause *bool
 }
 
 // Asked reports whether the user wants to know who holds objects.
 func (f *Flags) Asked() bool { return f.Holders != "" || f.Biggest }
 
-// AddTo adds the flags to a command.
-func (f *Flags) AddTo(cmd *cobra.Command) {
+// AddTo adds the flags to a command. pause is set by --pause.
+func (f *Flags) AddTo(cmd *cobra.Command, pause *bool) {
+	f.Pause = pause
+	cmd.Flags().BoolVar(pause, "pause", false, "stop the process once, copy its memory, and read the copy: one instant")
 	f.MaxMemory = sampler.DefaultHolderBytes
 	cmd.Flags().StringVar(&f.Holders, "holders", "", "say who holds the objects of a `CLASS`, or the object at an address (0x7f…)")
 	cmd.Flags().BoolVar(&f.Biggest, "biggest", false, "list the largest Strings, Arrays and Hashes, and equal Strings")
 	cmd.Flags().Lookup("values").Usage = "of --biggest: also show the first 64 bytes of Strings; not with --redact"
 	cmd.Flags().Uint64Var(&f.MaxObjects, "max-objects", sampler.DefaultHolderObjects, "of --holders, --biggest and files: refuse heaps with more objects")
-	cmd.Flags().Var(&f.MaxMemory, "max-memory", "of --holders, --biggest and files: refuse to copy more")
+	cmd.Flags().Var(&f.MaxMemory, "max-memory", "of --holders, --biggest, --pause and files: refuse to copy more")
 }
 
 // Answer adds what the flags ask for.

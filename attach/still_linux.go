@@ -1,0 +1,219 @@
+package attach
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of a copy of memory.
+const (
+	// stillRange is the most bytes of one range of a call, and stillBatch the ranges of one call. Between two calls
+	// Copy asks whether its time is up: a call copies 32 MB in about 15 ms.
+	stillRange, stillBatch = 1 << 20, 32
+	// maxStillSpace bounds the address space whose pages are searched for resident ones, in bytes. The kernel says
+	// eight bytes of each page, so 64 GiB cost 128 MB of reading within the stop.
+	maxStillSpace = 64 << 30
+	// stillWords is how many pages are asked for at once.
+	stillWords = 1 << 16
+)
+
+// errStillLate is an error of Still.Copy.
+var errStillLate = errors.New("the copy took longer than the process may stand still")
+
+// Still is a Memory that shows a process at one instant. Copy takes all private memory that is writable. Reads answer
+// from this copy, and read all other memory from the process: it is not writable, or other processes write to it, too.
+// Before Copy all reads go to the process. One goroutine uses a Still at a time.
+type Still struct {
+	p    *Process
+	page uint64
+	// areas are the mappings that were copied, runs their resident pages. Both are in order of their addresses.
+	areas []Mapping
+	runs  []Range
+	words []byte
+	buf   []byte
+	taken bool
+}
+
+// NewStill returns a Still of a process. It copies nothing yet.
+func NewStill(p *Process) *Still {
+	return &Still{p: p, page: uint64(os.Getpagesize()), words: make([]byte, 8*stillWords)}
+}
+
+// Measure returns how many bytes Copy would take now, and how long it took to find them. The process runs on.
+func (s *Still) Measure() (bytes uint64, took time.Duration, err error) {
+	began := time.Now()
+	bytes, err = s.find()
+	return bytes, time.Since(began), err
+}
+
+// Reserve makes room for a copy of n bytes, with all pages present, so that Copy takes no page fault. Release gives the
+// room back.
+func (s *Still) Reserve(n uint64) error {
+	s.Release()
+	buf, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	if err != nil {
+		return fmt.Errorf("no room for a copy of %d MB: %w", n/1e6, err)
+	}
+	s.buf = buf
+	return nil
+}
+
+// Release forgets the copy. Reads go to the process again.
+func (s *Still) Release() {
+	if s.buf != nil {
+		_ = unix.Munmap(s.buf) // it is a mapping of Reserve's
+	}
+	s.buf, s.taken, s.areas, s.runs = nil, false, nil, nil
+}
+
+// Copy copies the memory of the process, which the caller has stopped. It gives up after the limit, or if the memory
+// does not fit into the reserved room (ErrStillGrown). bytes is the size of the copy.
+func (s *Still) Copy(limit time.Duration) (bytes uint64, err error) {
+	began := time.Now()
+	if bytes, err = s.find(); err != nil {
+		return 0, err
+	}
+	if bytes > uint64(len(s.buf)) {
+		return 0, ErrStillGrown
+	}
+	left := s.buf
+	for i := range s.runs {
+		n := len(s.runs[i].Buf)
+		s.runs[i].Buf, left = left[:n:n], left[n:]
+	}
+	for chunk := range slices.Chunk(s.runs, stillBatch) {
+		if time.Since(began) > limit {
+			return 0, errStillLate
+		}
+		if _, err := s.p.ReadBatch(chunk); err != nil {
+			return 0, err
+		}
+	}
+	s.taken = true
+	return bytes, nil
+}
+
+// find fills areas and runs with what is resident now. The Bufs have no room of their own: they only have the lengths.
+func (s *Still) find() (bytes uint64, err error) {
+	maps, err := s.p.Maps()
+	if err != nil {
+		return 0, err
+	}
+	pagemap, err := s.p.openProc("pagemap")
+	if err != nil {
+		return 0, s.p.lost(err)
+	}
+	defer pagemap.Close()
+	s.areas, s.runs, s.taken = s.areas[:0], s.runs[:0], false
+	var space uint64
+	for _, m := range maps {
+		if !m.Read || !m.Write || m.Shared {
+			continue
+		}
+		if space += uint64(m.End - m.Start); space > maxStillSpace {
+			return 0, fmt.Errorf("process %d has more than %d GB of address space that is writable: a stop would take too long", s.p.PID(), uint64(maxStillSpace)/1e9)
+		}
+		n, err := s.residentIn(pagemap, m)
+		if err != nil {
+			return 0, err
+		}
+		if bytes += n; n > 0 || !m.IsFile() {
+			s.areas = append(s.areas, m)
+		}
+	}
+	return bytes, nil
+}
+
+// lengths lends Bufs of the wanted length to runs that have no room yet. It is never written.
+var lengths = make([]byte, stillRange)
+
+// residentIn appends the pages of a mapping that are resident or swapped out (Documentation/admin-guide/mm/pagemap.rst:
+// bits 63 and 62). All others are pages of zeros, or equal the mapped file.
+func (s *Still) residentIn(pagemap *os.File, m Mapping) (bytes uint64, err error) {
+	for at := uint64(m.Start); at < uint64(m.End); {
+		words := s.words[:8*min(stillWords, (uint64(m.End)-at)/s.page)]
+		n, err := pagemap.ReadAt(words, int64(at/s.page*8))
+		if n < 8 {
+			return 0, fmt.Errorf("reading /proc/%d/pagemap: %w", s.p.PID(), cmp.Or(err, os.ErrInvalid))
+		}
+		for ; n >= 8; words, n, at = words[8:], n-8, at+s.page {
+			if binary.LittleEndian.Uint64(words)>>62 == 0 {
+				continue
+			}
+			bytes += s.page
+			if last := len(s.runs) - 1; last >= 0 && s.runs[last].Addr+Address(len(s.runs[last].Buf)) == Address(at) && len(s.runs[last].Buf)+int(s.page) <= stillRange {
+				s.runs[last].Buf = lengths[:len(s.runs[last].Buf)+int(s.page)]
+				continue
+			}
+			s.runs = append(s.runs, Range{Addr: Address(at), Buf: lengths[:s.page]})
+		}
+	}
+	return bytes, nil
+}
+
+// Read fills buf from addr.
+func (s *Still) Read(addr Address, buf []byte) error {
+	if !s.taken {
+		return s.p.Read(addr, buf)
+	}
+	for len(buf) > 0 {
+		n, err := s.piece(addr, buf)
+		if err != nil {
+			return err
+		}
+		addr, buf = addr+Address(n), buf[n:]
+	}
+	return nil
+}
+
+// piece fills the first bytes of buf, and returns how many.
+func (s *Still) piece(addr Address, buf []byte) (n int, err error) {
+	i, _ := slices.BinarySearchFunc(s.runs, addr, func(r Range, at Address) int { return cmp.Compare(r.Addr+Address(len(r.Buf)), at+1) })
+	n = len(buf)
+	if i < len(s.runs) {
+		r := &s.runs[i]
+		switch {
+		case r.Addr > addr:
+			n = min(n, int(r.Addr-addr))
+		case r.Failed:
+			return 0, &ReadError{PID: s.p.PID(), Addr: addr, Want: len(buf), Err: ErrUnmapped}
+		default:
+			return copy(buf, r.Buf[addr-r.Addr:]), nil
+		}
+	}
+	i, _ = slices.BinarySearchFunc(s.areas, addr, func(m Mapping, at Address) int { return cmp.Compare(m.End, at+1) })
+	if i < len(s.areas) {
+		m := &s.areas[i]
+		switch {
+		case m.Start > addr:
+			n = min(n, int(m.Start-addr))
+		case !m.IsFile(): // a page that nothing has written to yet
+			n = min(n, int(m.End-addr))
+			clear(buf[:n])
+			return n, nil
+		default:
+			n = min(n, int(m.End-addr))
+		}
+	}
+	return n, s.p.Read(addr, buf[:n])
+}
+
+// ReadBatch fills the ranges. After Copy it fails for no reason but a Failed range: what was copied can be read after
+// the end of the process.
+func (s *Still) ReadBatch(ranges []Range) (calls int, err error) {
+	if !s.taken {
+		return s.p.ReadBatch(ranges)
+	}
+	for i := range ranges {
+		r := &ranges[i]
+		r.Failed = s.Read(r.Addr, r.Buf) != nil
+	}
+	return len(ranges), nil
+}

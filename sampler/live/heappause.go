@@ -1,0 +1,103 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+)
+
+// Times of a stop for a copy of the memory.
+const (
+	// fastCopyMB and slowCopyMB are the time for a MB that machines of two CPUs needed, idle and full.
+	fastCopyMB, slowCopyMB = 310 * time.Microsecond, 760 * time.Microsecond
+	// lateCopy and lateCopyTimes bound a stop: the time is the slow one times lateCopyTimes, and lateCopy more, in
+	// which threads come to a stop. On a full machine each of them waits for a CPU first.
+	lateCopy, lateCopyTimes = 500 * time.Millisecond, 3
+)
+
+// Room for memory that the target takes between the measurement and the stop: an eighth and spareCopy bytes. If that is
+// not enough, a copy is tried copyTries times, each time with twice the room.
+const (
+	spareCopyPart = 8
+	spareCopy     = 16 << 20
+	copyTries     = 4
+)
+
+// PauseHeap stops a process once, and copies all of its writable memory. CountHeap and HeapGraph then read that copy,
+// until release is called. before is called ahead of the stop, with the size and the time that it is expected to take.
+// A copy of more than most bytes is refused, without a stop. If the target takes more memory meanwhile than there is
+// room for, it goes on at once, and another stop follows. The Source needs Options.Pause. The error says why there is
+// no copy. Then nothing stands still.
+func PauseHeap(ctx context.Context, s *Source, most uint64, before func(bytes uint64, fast, slow time.Duration)) (z *sampler.HeapPause, release func(), err error) {
+	if s.pauses == nil {
+		return nil, nil, errors.New("the process was attached to without stops")
+	}
+	for try := range copyTries {
+		z, err = pauseHeap(ctx, s, most, try, before)
+		if err == nil {
+			s.heapPause = z
+			return z, func() { s.heapPause = nil; s.still.Release() }, nil
+		}
+		s.still.Release()
+		if !errors.Is(err, attach.ErrStillGrown) {
+			break
+		}
+	}
+	if end := s.gone(err); end != nil {
+		err = end
+	}
+	return nil, nil, err
+}
+
+func pauseHeap(ctx context.Context, s *Source, most uint64, try int, before func(bytes uint64, fast, slow time.Duration)) (*sampler.HeapPause, error) {
+	pid := s.info.PID
+	bytes, search, err := s.still.Measure()
+	if err != nil {
+		return nil, err
+	}
+	if bytes > most {
+		return nil, fmt.Errorf("process %d has %d MB of writable memory, and a copy may have %d MB. Give a higher limit with --max-memory. The process was not stopped",
+			pid, bytes/1e6, most/1e6)
+	}
+	spare := (bytes/spareCopyPart + spareCopy) << try
+	if err := s.still.Reserve(min(bytes+spare, most)); err != nil {
+		return nil, err
+	}
+	mb := time.Duration(bytes / 1e6)
+	fast, slow := search+mb*fastCopyMB, search+mb*slowCopyMB
+	before(bytes, fast, slow)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	limit := lateCopy + lateCopyTimes*slow
+	s.pauses.pauser.Limit(limit)
+	z := new(sampler.HeapPause)
+	var pause attach.Pause
+	var copyErr error
+	done := make(chan struct{})
+	attach.OnOwnThread(func() {
+		defer close(done)
+		pace.RaisePriority()
+		pause, err = s.pauses.pauser.Pause(func() {
+			z.BeganNS = pace.Monotonic()
+			z.Bytes, copyErr = s.still.Copy(limit)
+			z.EndedNS = pace.Monotonic()
+		})
+	})
+	<-done
+	switch z.NS = pause.NS; {
+	case err != nil:
+		return nil, err
+	case copyErr != nil:
+		return nil, fmt.Errorf("process %d was stopped for %d ms without a copy: %w. Try again", pid, time.Duration(z.NS).Milliseconds(), copyErr)
+	case pause.Cut:
+		return nil, fmt.Errorf("process %d did not stand still for the whole copy: a thread could not be stopped, or %d ms were not enough. Try again",
+			pid, limit.Milliseconds())
+	}
+	return z, nil
+}
