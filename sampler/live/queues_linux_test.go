@@ -173,6 +173,24 @@ func TestPumaQueues(t *testing.T) {
 	}
 }
 
+// TestUnicornQueue: Unicorn has no queue of its own. What waits is in the accept queue, as ss counts it.
+func TestUnicornQueue(t *testing.T) {
+	unicorn := servertest.StartRack(t, "unicorn", "sinatra")
+	port := unicorn.URL[strings.LastIndexByte(unicorn.URL, ':')+1:]
+	s := openLive(t, unicorn.PIDs[0])
+	send(t, port, slowRequest+"\r\n")
+	until(t, "the worker has the request", func() bool { return lengthAt(t, port) == 0 })
+	for range 3 {
+		send(t, port, slowRequest+"\r\n")
+	}
+	until(t, "three wait", func() bool { return lengthAt(t, port) == 3 })
+	q := queuesOf(t, s, "three wait", func(q *sampler.Queues) bool { n, known := q.Backlog(); return known && n == 3 })
+	if l := q.Accept.Listeners; len(q.Pools) > 0 || len(l) != 1 || l[0].Address != "127.0.0.1:"+port ||
+		fmt.Sprintf("%d of %d", l[0].Queued, l[0].Limit) != waitingAt(t, port) {
+		t.Errorf("%+v; ss says %s", q, waitingAt(t, port))
+	}
+}
+
 // TestPumaClusterQueues: each worker of a cluster has its own threads, and the same accept queue.
 func TestPumaClusterQueues(t *testing.T) {
 	puma := servertest.StartPuma(t, "-t", "2:2", "-w", "2")

@@ -155,6 +155,15 @@ func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Percent(w.Blame), st
 }
 
+// awayText says why the state of a request's thread is not the request's. Only a request that a fiber was seen to wait
+// for is known to be in a fiber. A plain thread may have begun another request, or ended this one.
+func awayText(w *widget.RequestRow) string {
+	if w.FiberNS > 0 {
+		return "its fiber waits, others of its thread run"
+	}
+	return "its thread does something else now"
+}
+
 // drawRequestNow writes what a request does: the state, then the statement or the place in the code, which has up to
 // half of the room.
 func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
@@ -167,7 +176,7 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 		}
 		return
 	case w.Away:
-		a.Put(0, 0, canvas.Cut("its fiber waits, others of its thread run", a.W), t.Dimmed())
+		a.Put(0, 0, canvas.Cut(awayText(w), a.W), t.Dimmed())
 		return
 	case w.State == nil:
 		a.Put(0, 0, "not known", t.Faded())
