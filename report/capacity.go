@@ -13,8 +13,8 @@ type StatCapacity struct {
 	// Requests is how many requests and jobs it is made of.
 	Requests int `json:"requests"`
 	// HeldShare and OutsideShare are the parts of a request's time with the GVL and outside it. Time in which the
-	// request waited for the GVL is left out, so their sum is 1. WaitingShare is the part of the request's whole time
-	// in which it waited for the GVL.
+	// request waited for the GVL, a lock or a CPU is left out, so their sum is 1. WaitingShare is the part of the
+	// request's whole time in which it waited for the GVL.
 	HeldShare    float64 `json:"held_share"`
 	OutsideShare float64 `json:"outside_share"`
 	WaitingShare float64 `json:"waiting_share"`

@@ -103,13 +103,13 @@ func (b StatBlame) MarshalJSON() ([]byte, error) {
 	return orNull(b.low, plain(b))
 }
 
-// MarshalJSON writes null for the share and the mean if they have less than their least quality.
+// MarshalJSON writes null for sampled times if they have less than their least quality.
 func (g StatGVL) MarshalJSON() ([]byte, error) {
 	type plain StatGVL
 	if !g.low {
 		return json.Marshal(plain(g))
 	}
-	return withNulls(plain(g), nulls{"held_share", "waiting_mean"}, nil)
+	return withNulls(plain(g), nulls{"held_share", "waiting_mean", "unheld_ns"}, nil)
 }
 
 // MarshalJSON writes null for sampled times below their least quality, and for all figures that were not read. Counts

@@ -129,7 +129,9 @@ type StatGVL struct {
 	Ractor      sampler.RactorID `json:"ractor"`
 	HeldShare   float64          `json:"held_share"`
 	WaitingMean float64          `json:"waiting_mean"`
-	Waits       StatWaits        `json:"waits"`
+	// UnheldNS is for how long threads waited and no thread held the GVL: the next holder was not awake yet.
+	UnheldNS int64     `json:"unheld_ns"`
+	Waits    StatWaits `json:"waits"`
 	enough
 }
 

@@ -54,6 +54,8 @@ type Account struct {
 	short   threadTotals
 	maxID   sampler.ThreadID
 	ractors []threadTotals // of threads that are not kept apart, by ractor
+	// unheldNS is for how long threads waited for a GVL that no thread held, by ractor.
+	unheldNS map[sampler.RactorID]int64
 
 	startNS, lastNS     int64
 	samples, stackTicks uint64
@@ -84,7 +86,8 @@ type Account struct {
 
 // New returns an Account of a stream of the target p. dict may be nil.
 func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary) *Account {
-	a := &Account{proc: p, dict: dict, stream: s, gc: newGCAccount(), mostBacklog: sampler.UnknownCount}
+	a := &Account{proc: p, dict: dict, stream: s, gc: newGCAccount(), mostBacklog: sampler.UnknownCount,
+		unheldNS: make(map[sampler.RactorID]int64)}
 	s.Attach(a)
 	return a
 }
@@ -100,8 +103,12 @@ func (a *Account) Waited(w *gvl.Wait) {
 	a.longest.add(w)
 }
 
-// Lock adds the holds and waits of threads that no sample listed. They have no intervals.
+// Lock adds the time in which no thread held a GVL that threads waited for. It also adds the holds and waits of threads
+// that no sample listed. They have no intervals.
 func (a *Account) Lock(i *gvl.LockInterval) {
+	if i.Thread == 0 && !i.Unlisted.Holds && i.Waiters > 0 {
+		a.unheldNS[i.Ractor] += i.NS()
+	}
 	a.short.ractor = i.Ractor
 	if i.Unlisted.Holds {
 		a.short.ns[gvl.Running] += i.NS()

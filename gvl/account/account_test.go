@@ -238,3 +238,21 @@ func TestNoCPUByState(t *testing.T) {
 		t.Errorf("%+v of %d, want %+v of %d; %+v", th.NoCPU, *th.RunDelayNS, want, 22*gvltest.MS, th.NS)
 	}
 }
+
+// TestUnheldGVL: only time in which threads wait and no thread holds the GVL counts as unheld.
+func TestUnheldGVL(t *testing.T) {
+	t.Parallel()
+	a := New(stream.New(gvltest.ProcOf(sampler.EraSched)), gvltest.ProcOf(sampler.EraSched), nil)
+	for _, i := range []gvl.LockInterval{
+		{Ractor: 1, Waiters: 3, FromNS: 0, ToNS: 2 * gvltest.MS},
+		{Ractor: 1, Waiters: 1, FromNS: 4 * gvltest.MS, ToNS: 5 * gvltest.MS},
+		{Ractor: 1, Waiters: 1, Thread: 1, State: gvl.Running, FromNS: 5 * gvltest.MS, ToNS: 6 * gvltest.MS},
+		{Ractor: 1, Waiters: 1, Unlisted: gvl.Unlisted{Holds: true}, FromNS: 6 * gvltest.MS, ToNS: 7 * gvltest.MS},
+		{Ractor: 1, FromNS: 7 * gvltest.MS, ToNS: 9 * gvltest.MS},
+	} {
+		a.Lock(&i)
+	}
+	if g := a.Stat().GVL; len(g) != 1 || g[0].UnheldNS != 3*gvltest.MS {
+		t.Errorf("%+v", g)
+	}
+}

@@ -131,6 +131,7 @@ func (a *Account) statThreads(s *report.Stat) {
 			Ractor:      id,
 			HeldShare:   gvl.Ratio(r.ns[gvl.Running]+r.ns[gvl.Stalled]+r.ns[gvl.GC], s.DurationNS),
 			WaitingMean: gvl.Ratio(r.ns[gvl.Waiting], s.DurationNS),
+			UnheldNS:    a.unheldNS[id],
 			Waits:       a.statWaits(&r.waitNS, &r.afterNS, &r.hist, openOf[id], r.waitDelayN),
 		})
 	}

@@ -13,50 +13,65 @@ import (
 const (
 	// leastRequests is the number of ended requests from which on their mean says something.
 	leastRequests = 20
+	// leastSeen is the least part of the requests, by their time with the GVL, that must have been seen.
+	leastSeen = .25
+	// oneThreadHeld bounds the share of a request's time with the GVL in the pool of one thread. Above it, several
+	// threads soon wait for each other, and each time that the GVL is handed over costs time.
+	oneThreadHeld = .3
 	// maxForeign is the share of a request's time, or of the GVL's, that may belong to what the model does not know.
 	maxForeign = .15
 	// slowRoute is the share of all time from which on a route with few requests is alone the load.
 	slowRoute, fewRequests = .5, .1
-	// The curve goes to twice the number of threads, and at least to leastCurve. maxThreads bounds it.
-	leastCurve, maxThreads = 8, 64
+	// The curve goes to twice the number of threads, and at least to leastCurve. maxThreads bounds it. If the GVL is
+	// in use for saturated of the time, more threads change little, and the curve goes at least to saturatedCurve.
+	leastCurve, saturatedCurve, maxThreads = 8, 16, 64
+	saturated                              = .8
 )
 
 // Of returns the prediction for a measured process. It returns nil unless the process has one pool of threads of a
 // known size, and requests or jobs were followed.
 func Of(s *report.Stat) *report.StatCapacity {
 	threads := poolSize(s)
-	lacks := &s.Quality.Lacks
-	if threads == 0 || lacks.States != nil || lacks.Requests != nil || s.DurationNS <= 0 || len(s.GVL) != 1 {
+	if threads == 0 || s.Quality.Lacks.States != nil || s.DurationNS <= 0 || len(s.GVL) != 1 {
 		return nil
 	}
 	sum := sumOf(s)
 	work, others := poolTimes(s)
-	outside := sum.outside()
-	total := work.held + outside + work.waiting
-	if sum.ns.Sum() == 0 || work.held == 0 { // the names of its threads are not known
+	if sum.ns.Sum() == 0 || work.held() == 0 { // the names of its threads are not known
 		return nil
 	}
+	part := work.of(&sum, s.GVL[0].UnheldNS)
+	// The pool's name also fits threads that serve no request, as Puma's reactor, and their time bounded the parts.
+	rest := int64(threads)*s.DurationNS - part.held - part.waiting - part.contended
+	part.outside = min(part.outside, max(rest, 0))
+	total := part.held + part.outside + part.waiting
 	out := &report.StatCapacity{Threads: threads, Requests: sum.ended, Curve: []report.CapacityPoint{},
-		BusyMean: gvl.Ratio(total, s.DurationNS), WaitingShare: gvl.Ratio(work.waiting, total)}
-	out.HeldShare, out.OutsideShare = gvl.Ratio(work.held, work.held+outside), gvl.Ratio(outside, work.held+outside)
+		BusyMean: gvl.Ratio(total+part.contended, s.DurationNS), WaitingShare: gvl.Ratio(part.waiting, total+part.contended)}
+	alone := part.held + part.outside
+	out.HeldShare, out.OutsideShare = gvl.Ratio(part.held, alone), gvl.Ratio(part.outside, alone)
 	l := load{held: out.HeldShare, outside: out.OutsideShare, others: gvl.Ratio(others, s.DurationNS)}
-	if used := s.GVL[0].HeldShare + gvl.Ratio(s.GVL[0].Waits.HandoverNS, s.DurationNS); used > 0 {
-		l.handover = gvl.Ratio(s.GVL[0].Waits.HandoverNS, work.held+outside) / min(used, 1)
+	used := s.GVL[0].HeldShare + gvl.Ratio(s.GVL[0].UnheldNS, s.DurationNS)
+	if used > 0 {
+		l.handover = gvl.Ratio(s.GVL[0].UnheldNS, alone) / min(used, 1)
 	}
-	if why := obstacle(s, &sum, l.others); why != "" {
+	if why := obstacle(s, &sum, &part, l.others); why != "" {
 		out.Why = &why
 		return out
 	}
-	busy := min(out.BusyMean, float64(threads))
-	l, ok := l.fit(busy, out.WaitingShare)
+	busy := min(gvl.Ratio(total, s.DurationNS), float64(threads))
+	l, ok := l.fit(busy, gvl.Ratio(part.waiting, total))
 	if !ok {
 		why := "they wait for the GVL longer than its holders explain"
 		out.Why = &why
 		return out
 	}
 	out.Variance = l.variance
-	curve := l.with(min(max(2*threads, leastCurve), max(maxThreads, threads)))
-	out.Load = l.at(busy).throughput / curve[threads].throughput
+	points := max(2*threads, leastCurve)
+	if used > saturated {
+		points = max(points, saturatedCurve)
+	}
+	curve := l.with(min(points, max(maxThreads, threads)))
+	out.Load = l.at(min(out.BusyMean, float64(threads))).throughput / curve[threads].throughput
 	for n, p := range curve[1:] {
 		gain := p.throughput / curve[threads].throughput
 		out.Curve = append(out.Curve, report.CapacityPoint{Threads: n + 1, Throughput: gain, WaitingShare: p.waiting})
@@ -72,24 +87,65 @@ func Of(s *report.Stat) *report.StatCapacity {
 var serverThreads = map[string]string{sampler.PoolPuma.String(): "puma", sampler.PoolSidekiq.String(): "processor",
 	sampler.PoolGoodJob.String(): "GoodJob::Scheduler", sampler.PoolSolidQueue.String(): "worker-"}
 
-// poolTime is the time of a server's threads, in ns.
-type poolTime struct{ held, waiting int64 }
+// poolTime is the time of a server's threads by state, in ns, also without a request.
+type poolTime struct {
+	ns report.StatStates
+	// delay is the time in which they were ready and had no CPU. noCPU is the part in which they held the GVL.
+	delay, noCPU int64
+}
 
-// poolTimes returns the time of the server's threads with the GVL and waiting for it, and the time in which all other
-// threads had it. It includes the server's own work for a request, before and after the application's.
+func (p *poolTime) held() int64 { return p.ns.Running + p.ns.Stalled + p.ns.GC }
+
+// poolTimes returns the time of the server's threads, and the time in which all other threads had the GVL. It includes
+// the server's own work for a request, before and after the application's.
 func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	word := serverThreads[s.Queues.Pools[0].Kind]
+	ns := pool.ns.Array()
 	for i := range s.Threads {
 		t := &s.Threads[i]
-		held := t.NS.Running + t.NS.Stalled + t.NS.GC
 		if t.Name == nil || word == "" || !strings.Contains(*t.Name, word) {
-			others += held
+			others += t.NS.Running + t.NS.Stalled + t.NS.GC
 			continue
 		}
-		pool.held += held
-		pool.waiting += t.NS.Waiting
+		for state, x := range t.NS.Array() {
+			ns[state] += x
+		}
+		if t.RunDelayNS != nil {
+			pool.delay += *t.RunDelayNS
+		}
+		pool.noCPU += t.NoCPU.Running + t.NoCPU.GC
 	}
+	pool.ns = report.StatesOf(ns)
 	return pool, others
+}
+
+// parts is the time of all requests of a window, in ns.
+type parts struct {
+	// held includes the server's own work for a request, before and after the application's.
+	held, waiting int64
+	// outside is the time that a request takes without the GVL, whatever other requests do.
+	outside int64
+	// contended is the time in which requests waited for a lock, or were ready without the GVL and had no CPU. Other
+	// requests have the lock and the CPU, so with one thread there is nearly none.
+	contended int64
+}
+
+// of returns the time of all requests. r is the time of those that were seen. unheld is for how long threads waited for
+// the GVL and no thread held it.
+func (p *poolTime) of(r *requests, unheld int64) parts {
+	// The time with the GVL says what part was seen, because a thread without a request has next to none. Other time
+	// of a thread is a request's, or it waits for one.
+	missed := max(gvl.Ratio(p.held(), r.held()), 1)
+	all, seen := p.ns.Array(), r.ns.Array()
+	ns := func(state gvl.State) int64 { return min(int64(float64(seen[state])*missed), all[state]) }
+	native := ns(gvl.Native)
+	// A thread that is woken for the GVL and gets no CPU keeps the GVL unheld.
+	starved := min(native, max(p.delay-p.noCPU-unheld, 0))
+	return parts{
+		held: p.held(), waiting: p.ns.Waiting,
+		outside:   native - starved + ns(gvl.IO) + ns(gvl.Sleeping) + ns(gvl.Parked),
+		contended: starved + ns(gvl.Lock),
+	}
 }
 
 // poolSize returns the number of threads of the only pool. It is 0 if it is not known.
@@ -130,16 +186,15 @@ func sumOf(s *report.Stat) (r requests) {
 	return r
 }
 
-// held is the time with the GVL, outside the time without it in which it is not waited for, in ns.
-func (r *requests) held() int64    { return r.ns.Running + r.ns.Stalled + r.ns.GC }
-func (r *requests) outside() int64 { return r.ns.Native + r.ns.IO + r.ns.Sleeping + r.blocked() }
+// held is the time with the GVL, in ns.
+func (r *requests) held() int64 { return r.ns.Running + r.ns.Stalled + r.ns.GC }
 
 // blocked is the time in which other threads of the program are waited for, in ns.
 func (r *requests) blocked() int64 { return r.ns.Lock + r.ns.Parked }
 
 // obstacle describes an important fact that the model does not know. It is empty if there is none. others is the share
 // of the time in which a thread without a request has the GVL.
-func obstacle(s *report.Stat, r *requests, others float64) string {
+func obstacle(s *report.Stat, r *requests, part *parts, others float64) string {
 	total := r.ns.Sum()
 	short := shortOfCPU(s)
 	switch {
@@ -147,6 +202,10 @@ func obstacle(s *report.Stat, r *requests, others float64) string {
 		return fmt.Sprintf("only %s ended in this time", units.Plural(r.ended, "request", "requests"))
 	case r.held() == 0:
 		return "no request was seen with the GVL"
+	case gvl.Ratio(r.held(), part.held) < leastSeen:
+		return "only " + units.Percent(gvl.Ratio(r.held(), part.held)) + " of the requests' time with the GVL was seen"
+	case poolSize(s) == 1 && gvl.Ratio(part.held, part.held+part.outside) > oneThreadHeld:
+		return "one thread does not show what it costs to hand the GVL over"
 	case s.Requests.Fibers != nil && s.Requests.Fibers.Requests > 0:
 		return "requests run on fibers, whose number the threads do not limit"
 	case gvl.Ratio(r.blocked(), total) > maxForeign:
@@ -184,6 +243,10 @@ func shortOfCPU(s *report.Stat) float64 {
 		t := &s.Threads[i]
 		without += t.NoCPU.Running + t.NoCPU.GC
 		held += t.NS.Running + t.NS.GC
+	}
+	if s.Process.SpanNS > 0 { // a holder that runs uses the CPU time of its process
+		used := gvl.Ratio(s.Process.CPUNS, s.Process.SpanNS) * float64(s.DurationNS)
+		without = max(without, held-int64(used))
 	}
 	return gvl.Ratio(without, held)
 }

@@ -26,7 +26,7 @@ type server struct {
 type outcome struct {
 	requests                     int
 	length, held, outside, waits float64
-	handover                     float64 // the part of waits in which no thread held the GVL
+	unheld                       float64 // the time in which threads waited and no thread held the GVL
 }
 
 const sliceMS = 100
@@ -53,7 +53,7 @@ func (s server) run(seed uint64, requests int) (o outcome) {
 		from := max(free, t.ready)
 		if t.ready < free {
 			from += s.handover
-			o.handover += s.handover
+			o.unheld += s.handover
 		}
 		turn := min(t.left, sliceMS)
 		o.waits += from - t.ready
@@ -84,7 +84,7 @@ func (o outcome) stat(threads int64) *report.Stat {
 	return &report.Stat{
 		Threads:    []report.StatThread{{Name: &name, NS: report.StatesOf(states)}},
 		DurationNS: ns(o.length),
-		GVL:        []report.StatGVL{{HeldShare: o.held / o.length, Waits: report.StatWaits{HandoverNS: ns(o.handover)}}},
+		GVL:        []report.StatGVL{{HeldShare: o.held / o.length, UnheldNS: ns(o.unheld)}},
 		Queues:     &report.StatQueues{Pools: []report.StatPool{{Kind: "puma", Max: &threads}}},
 		Requests:   report.StatRequests{Endpoints: []report.StatEndpoint{{Ended: o.requests, NS: report.StatesOf(states)}}},
 	}
@@ -158,7 +158,7 @@ func TestRefusesToPredict(t *testing.T) {
 	good := func() *report.Stat {
 		return server{threads: 5, hold: exponential(3), outside: exponential(7), parts: 1}.run(1, 1000).stat(5)
 	}
-	if c := Of(good()); c == nil || c.Why != nil || len(c.Curve) != 10 || c.Curve[4].Throughput != 1 {
+	if c := Of(good()); c == nil || c.Why != nil || len(c.Curve) != 16 || c.Curve[4].Throughput != 1 {
 		t.Fatalf("the healthy one: %+v", c)
 	}
 	for want, spoil := range map[string]func(s *report.Stat){
@@ -175,7 +175,7 @@ func TestRefusesToPredict(t *testing.T) {
 			s.Threads[0].NoCPU.Running = s.Threads[0].NS.Running / 3
 		},
 		"swapped out": func(s *report.Stat) {
-			s.Process.SwapBytes, s.Process.SpanNS, s.Process.MajorFaults = 1, 1e9, 1000
+			s.Process.SwapBytes, s.Process.SpanNS, s.Process.CPUNS, s.Process.MajorFaults = 1, 1e9, 1e9, 1000
 		},
 		"GET /slow alone takes": func(s *report.Stat) {
 			slow := s.Requests.Endpoints[0]
@@ -205,5 +205,60 @@ func TestRefusesToPredict(t *testing.T) {
 		if c := Of(s); c != nil {
 			t.Errorf("%s: %+v", name, c)
 		}
+	}
+}
+
+// TestPartsOfRequestsNotSeen: if only a part of the requests was seen, the time of the others is found by the threads
+// of the pool. Time in which requests wait for locks or a CPU does not count as time outside the GVL.
+func TestPartsOfRequestsNotSeen(t *testing.T) {
+	t.Parallel()
+	const ms = 1e6
+	delay := int64(700 * ms)
+	name, reactor := "puma srv tp 001", "puma reactor"
+	threads := int64(5)
+	s := report.Stat{
+		DurationNS: 1000 * ms,
+		GVL:        []report.StatGVL{{HeldShare: .5, UnheldNS: 100 * ms}},
+		Queues:     &report.StatQueues{Pools: []report.StatPool{{Kind: "puma", Max: &threads}}},
+		Threads: []report.StatThread{
+			{Name: &name, RunDelayNS: &delay, NS: report.StatStates{
+				Running: 500 * ms, Waiting: 400 * ms, Native: 800 * ms, IO: 1600 * ms, Lock: 200 * ms,
+				Parked: 1500 * ms,
+			}},
+			{Name: &reactor, NS: report.StatStates{IO: 1000 * ms}},
+		},
+		Requests: report.StatRequests{Endpoints: []report.StatEndpoint{{Ended: 100, NS: report.StatStates{
+			Running: 250 * ms, Waiting: 200 * ms, Native: 400 * ms, IO: 800 * ms, Lock: 100 * ms,
+		}}}},
+	}
+	c := Of(&s)
+	if c == nil || c.Why != nil {
+		t.Fatalf("no prediction: %+v", c)
+	}
+	near := func(what string, got, want float64) {
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	// With the GVL 500 ms, waiting 400 ms, in I/O 1600 ms, native 800 ms. Of the 800 ms, 600 ms have no CPU: the
+	// threads had none for 700 ms, and for 100 ms of them no thread held the GVL.
+	near("busy", c.BusyMean, 3.5)
+	near("with the GVL", c.HeldShare, .5/(.5+1.6+.2))
+	near("waiting", c.WaitingShare, .4/3.5)
+
+	s.Requests.Endpoints[0].NS.Running = 100 * ms
+	if c := Of(&s); c == nil || c.Why == nil || !strings.Contains(*c.Why, "only 20 % of the requests' time") {
+		t.Errorf("a fifth was seen: %+v", c)
+	}
+	s.Requests.Endpoints[0].NS.Running = 250 * ms
+	s.Process.SpanNS, s.Process.CPUNS = 500*ms, 150*ms // 300 ms in the window
+	if c := Of(&s); c == nil || c.Why == nil || !strings.Contains(*c.Why, "holders of the GVL have none for 40 %") {
+		t.Errorf("a process with less CPU time than the GVL was held: %+v", c)
+	}
+	one := int64(1)
+	s.Process.SpanNS, s.Queues.Pools[0].Max = 0, &one
+	s.Threads, s.Requests.Endpoints[0].NS = s.Threads[:1], report.StatStates{Running: 500 * ms}
+	if c := Of(&s); c == nil || c.Why == nil || !strings.Contains(*c.Why, "one thread does not show") {
+		t.Errorf("one thread: %+v", c)
 	}
 }

@@ -45,6 +45,9 @@ func (l load) at(threads float64) point {
 	return point{low.throughput + part*(high.throughput-low.throughput), low.waiting + part*(high.waiting-low.waiting)}
 }
 
+// maxUnexplained is the part of the requests' time for which the waiting may exceed what maxVariance explains.
+const maxUnexplained = .05
+
 // maxVariance limits how much the lengths of holds may vary, as computed from the waiting. If one hold in twenty takes
 // a hundred times the time of the others, the variance is 17.
 const maxVariance = 20.
@@ -61,5 +64,14 @@ func (l load) fit(threads, waiting float64) (load, bool) {
 			high = l.variance
 		}
 	}
-	return l, l.variance < .99*maxVariance
+	if threads <= 1 { // no thread waits for another
+		l.variance = 1
+	}
+	explained := waiting-l.at(threads).waiting < maxUnexplained
+	// While the GVL is mostly free, requests that begin together wait as if holds varied. With more threads that
+	// counts less.
+	if used := l.at(threads).throughput * l.held; l.variance > 1 {
+		l.variance = 1 + (l.variance-1)*used
+	}
+	return l, explained
 }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,34 +18,56 @@ import (
 func busyPuma(t *testing.T, threads int, path string) (pid int, served *atomic.Int64) {
 	t.Helper()
 	puma := servertest.StartPuma(t, "-t", fmt.Sprintf("%d:%d", threads, threads))
+	served, stop := keepBusy(t, threads, func(client *http.Client, _ int64) (*http.Response, error) {
+		return client.Get("http://127.0.0.1:" + puma.Port + path)
+	})
+	t.Cleanup(stop)
+	return puma.PIDs[0], served
+}
+
+// keepBusy starts clients that ask again and again. ask sends the request of a number, from 0 on. served counts the
+// answers. keepBusy returns when each client has an answer, and stop when all clients have ended.
+func keepBusy(
+	t *testing.T, clients int, ask func(client *http.Client, number int64) (*http.Response, error),
+) (served *atomic.Int64, stop func()) {
+	t.Helper()
 	served = new(atomic.Int64)
-	client := http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: threads}}
-	var clients sync.WaitGroup
+	var asked, answered atomic.Int64
+	client := http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	var running sync.WaitGroup
 	done := make(chan struct{})
-	for range threads {
-		clients.Go(func() {
-			for {
+	for range clients {
+		running.Go(func() {
+			for first := true; ; first = false {
 				select {
 				case <-done:
 					return
 				default:
 				}
-				answer, err := client.Get("http://127.0.0.1:" + puma.Port + path)
+				answer, err := ask(&client, asked.Add(1)-1)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-					t.Error(err)
+				_, err = io.Copy(io.Discard, answer.Body)
+				if err = errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode >= 300 {
+					t.Error(answer.Status, err)
+					return
 				}
-				answer.Body.Close()
 				served.Add(1)
+				if first {
+					answered.Add(1)
+				}
 			}
 		})
 	}
-	t.Cleanup(func() { close(done); clients.Wait() })
-	until(t, func() bool { return served.Load() >= int64(threads) }, "each client has an answer")
-	return puma.PIDs[0], served
+	stop = func() {
+		close(done)
+		running.Wait()
+		client.CloseIdleConnections()
+	}
+	until(t, func() bool { return t.Failed() || answered.Load() == int64(clients) }, "each client has an answer")
+	return served, stop
 }
 
 // TestCapacityInWords: stat says what other numbers of threads would give, or why it cannot.
