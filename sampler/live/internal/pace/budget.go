@@ -22,6 +22,9 @@ const (
 	// budget of the ticks by at most besideShare of the usual budget, because a large screen must not end the sampling.
 	besideTauNS = 2e9
 	besideShare = 0.5
+	// startNS is how long ddtop may still start after its first tick. It loads programs, and reads tables of symbols.
+	// Such work does not come again, so beside counts no more of it than besideShare takes from the ticks.
+	startNS = 10_000_000_000
 	// leastGive is the part of its income that is spent while the budget is overdrawn.
 	leastGive = 0.25
 	// rise is the largest rise of a rate at each decision. 5 % every 0.1 s doubles a rate in 1.4 s. steady is the
@@ -79,6 +82,8 @@ type Budget struct {
 	// ticksNS is the CPU time of all ticks. tunedTicksNS and ownNS are the CPU time of all ticks and of all of ddtop
 	// at tunedNS.
 	ticksNS, tunedTicksNS, ownNS, tunedNS int64
+	// startedNS is the time of the end of the first tick.
+	startedNS int64
 	// beside is the CPU time of everything but the ticks, as a share of a CPU. tunes counts its measurements.
 	beside, tunes float64
 	full          fullness
@@ -313,7 +318,7 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	b.ticksNS += ns
 	if b.tunedNS == 0 {
 		// What came before was attaching.
-		b.tunedNS, b.levelAtNS, b.ownNS, b.tunedTicksNS = now, now, ownNS, b.ticksNS
+		b.startedNS, b.tunedNS, b.levelAtNS, b.ownNS, b.tunedTicksNS = now, now, now, ownNS, b.ticksNS
 		b.tuneAtNS.Store(now + tuneNS)
 		b.levelNS = b.most()
 		return 0, 0
@@ -380,6 +385,9 @@ func (b *Budget) least(lock, stack float64) (leastLock, leastStack float64) {
 func (b *Budget) tune(now, own int64) {
 	d := float64(now - b.tunedNS)
 	beside := max(float64(own-b.ownNS-(b.ticksNS-b.tunedTicksNS)), 0) / d
+	if now-b.startedNS < startNS {
+		beside = min(beside, besideShare*b.usual())
+	}
 	b.tunes++
 	b.beside += (beside - b.beside) * max(-math.Expm1(-d/besideTauNS), 1/b.tunes)
 	b.tunedNS, b.ownNS, b.tunedTicksNS = now, own, b.ticksNS

@@ -22,6 +22,8 @@ type spender struct {
 	lock, stack func(source int, now int64) float64
 	// beside is the share of a CPU that the rest takes, perTick what it takes of each tick, as a ratio to that.
 	beside, perTick float64
+	// start is the CPU time of what ddtop does once, in the first startTakesNS.
+	start float64
 	// exact: all ticks are at the stack rate.
 	exact bool
 
@@ -31,6 +33,9 @@ type spender struct {
 	ticks []int64 // when the first Source's were
 	stk   int
 }
+
+// startTakesNS is how long it takes to start on a full machine, in ns.
+const startTakesNS = 3e9
 
 // spending is the CPU time up to a time.
 type spending struct {
@@ -81,7 +86,7 @@ func (s *spender) run(until int64) {
 		}
 		s.sum += cost
 		s.extra += cost * s.perTick
-		all := s.sum + s.extra + s.beside*float64(now)
+		all := s.sum + s.extra + s.beside*float64(now) + s.start*min(float64(now)/startTakesNS, 1)
 		s.cpu = append(s.cpu, spending{now, all})
 		if at == 0 {
 			s.ticks = append(s.ticks, now)
@@ -596,6 +601,31 @@ func TestBudgetInExactMode(t *testing.T) {
 			if _, lowered := s.b.Says(); !lowered {
 				t.Error("after exact mode the rates are those asked for, which take too much")
 			}
+		}
+	}
+}
+
+// TestBudgetOfStarting: work that is done once, at the start, takes few stacks from the first ten seconds. It takes at
+// most a tenth if more than the limit is taken, and otherwise a fifth.
+func TestBudgetOfStarting(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		stacks := func(start float64) int {
+			s := newSpender(0.03, 1)
+			s.b.Extend(0.06, sampler.QualityWindow)
+			s.b.full.is, s.exact, s.start = full, true, start
+			s.b.CountExact(true)
+			s.lock, s.stack = func(int, int64) float64 { return 300e3 }, func(int, int64) float64 { return 2e6 }
+			s.run(10e9)
+			return s.stk
+		}
+		least := 0.8
+		if full {
+			least = 0.9
+		}
+		if got, of := stacks(300e6), stacks(0); float64(got) < least*float64(of) {
+			t.Errorf("%d stacks in the first ten seconds, %d if starting costs nothing (full machine: %v)", got, of, full)
+		} else {
+			t.Logf("%d of %d stacks, full machine: %v", got, of, full)
 		}
 	}
 }
