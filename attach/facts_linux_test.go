@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"io"
 	"os/exec"
 	"testing"
 
@@ -9,14 +10,29 @@ import (
 
 // TestCPUs: a process with an affinity of one CPU may use one, whatever ddtop itself may use.
 func TestCPUs(t *testing.T) {
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = cmd.Process.Kill()
+		_ = in.Close()
 		_ = cmd.Wait()
 	}()
+	// Start returns before the program is mapped. Once it answers, it is.
+	if _, err := io.WriteString(in, "up\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
 	var all, one unix.CPUSet
 	if err := unix.SchedGetaffinity(cmd.Process.Pid, &all); err != nil {
 		t.Fatal(err)
