@@ -67,6 +67,10 @@ func evalCPUStarved(w *window) hit {
 		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods"+cpuuse.Limit(w.s.CPUUse))
 		next = tips.Throttled()
 	}
+	// It comes before the list of other processes, which a narrow screen cuts off.
+	if may := cpuuse.Affinity(w.s.CPUUse, w.ev.proc.CPUs); may != "" {
+		said = append(said, may)
+	}
 	if who := cpuuse.Said(w.s.CPUUse, w.nowNS, container >= 1); len(who) > 0 {
 		said = append(said, who...)
 		if container < 1 {
@@ -76,9 +80,6 @@ func evalCPUStarved(w *window) hit {
 	if own := cpuuse.Own(w.s.CPUUse, used, w.ev.proc.CPUs); own != "" && container < 1 {
 		h.ownCPU = true
 		said = append(said, own)
-	}
-	if may := cpuuse.Affinity(w.s.CPUUse, w.ev.proc.CPUs); may != "" {
-		said = append(said, may)
 	}
 	if own := w.own(); own >= ownSaid {
 		said = append(said, "ddtop itself took "+units.RoundPercent(own)+" of a CPU")

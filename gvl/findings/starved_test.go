@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -18,19 +19,26 @@ func TestStarvedAtLowRates(t *testing.T) {
 		usedPercent, pressed int64
 		source               sampler.PressureSource
 		want                 string
-		// cpus is how many the machine has, if that was read.
+		// cpus is how many the machine has, if that was read. may is how many the process may use, if not all.
 		cpus int64
+		may  int
 	}{
-		{"half a CPU", 50, 80, sampler.PressureMachine, "cpu_starved", 0},
-		{"half a CPU of two", 50, 80, sampler.PressureMachine, "cpu_starved", 2},
-		{"half of the only CPU", 50, 80, sampler.PressureMachine, "gvl_saturated", 1},
-		{"half a CPU, of its cgroup", 50, 80, sampler.PressureCgroup, "cpu_starved", 0},
-		{"a whole CPU", 100, 80, sampler.PressureMachine, "gvl_saturated", 0},
-		{"no task waits for a CPU", 50, 1, sampler.PressureMachine, "gvl_saturated", 0},
-		{"the kernel does not count pressure", 50, 0, sampler.PressureNone, "gvl_saturated", 0},
-		{"within what chance can do", 95, 80, sampler.PressureMachine, "gvl_saturated", 0},
+		{"half a CPU", 50, 80, sampler.PressureMachine, "cpu_starved", 0, 0},
+		{"half a CPU of two", 50, 80, sampler.PressureMachine, "cpu_starved", 2, 0},
+		{"a third of its only CPU of two", 33, 80, sampler.PressureMachine, "cpu_starved", 2, 1},
+		{"half of the only CPU", 50, 80, sampler.PressureMachine, "gvl_saturated", 1, 0},
+		{"half a CPU, of its cgroup", 50, 80, sampler.PressureCgroup, "cpu_starved", 0, 0},
+		{"a whole CPU", 100, 80, sampler.PressureMachine, "gvl_saturated", 0, 0},
+		{"no task waits for a CPU", 50, 1, sampler.PressureMachine, "gvl_saturated", 0, 0},
+		{"the kernel does not count pressure", 50, 0, sampler.PressureNone, "gvl_saturated", 0, 0},
+		{"within what chance can do", 95, 80, sampler.PressureMachine, "gvl_saturated", 0, 0},
 	} {
 		s := newScene(t)
+		if c.may > 0 {
+			p := gvltest.ProcOf(sampler.EraSched)
+			p.CPUs = c.may
+			s.watch(p, nil)
+		}
 		work := []sampler.StackID{s.stack("Work#a"), s.stack("Work#b")}
 		for i := 0; i < 200; i++ {
 			s.now += every
@@ -42,7 +50,7 @@ func TestStarvedAtLowRates(t *testing.T) {
 				Pressure: sampler.Pressure{Source: c.source, CPUSomeNS: past * c.pressed / 100},
 			}
 			if c.cpus > 0 {
-				x.CPUUse = &sampler.CPUUse{FromNS: s.now - gvltest.Sec, AtNS: s.now, CPUs: c.cpus}
+				x.CPUUse = &sampler.CPUUse{FromNS: s.now - gvltest.Sec, AtNS: s.now, CPUs: c.cpus, OthersNS: gvltest.Sec}
 			}
 			s.stream.Feed(x, s.c.Classify(x))
 		}
@@ -59,8 +67,13 @@ func TestStarvedAtLowRates(t *testing.T) {
 				t.Errorf("%s: gvl_saturated advises %q", c.name, f.Next)
 			}
 		}
-		if c.want == "cpu_starved" && !strings.Contains(found[0].Text, "all threads together get only 50 % of a CPU") {
-			t.Errorf("%s: %q", c.name, found[0].Text)
+		if text := found[0].Text; c.want == "cpu_starved" {
+			if !strings.Contains(text, "all threads together get only "+units.RoundPercent(float64(c.usedPercent)/100)+" of a CPU") {
+				t.Errorf("%s: %q", c.name, text)
+			}
+			if own, _, _ := strings.Cut(text, "other processes"); strings.Contains(own, "it may use only 1 of the machine's 2 CPUs") != (c.may > 0) {
+				t.Errorf("%s: %q", c.name, text)
+			}
 		}
 	}
 }
