@@ -182,8 +182,8 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	return segment{addr: Address(addr), size: size, kept: kept, offset: int64(offset)}, true
 }
 
-// readNotes appends those notes of a segment that parseCoreNotes needs. It skips all others, most of which hold
-// registers of threads, to save memory.
+// readNotes appends the notes of a segment that parseCoreNotes needs. To save memory, it skips all others. Most of
+// those hold floating-point registers.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	if offset > uint64(c.length) || size > uint64(c.length)-offset {
 		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)

@@ -59,7 +59,7 @@ func (s *Still) Reserve(n uint64) error {
 	s.Release()
 	buf, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
-		return fmt.Errorf("no room for a copy of %d MB: %w", n/1e6, err)
+		return fmt.Errorf("ddtop has no room for a copy of %d MB of process %d: %w. The process was not stopped", n/1e6, s.p.PID(), err)
 	}
 	s.buf = buf
 	return nil

@@ -28,7 +28,8 @@ func (q *Request) brief() bool {
 	return q.DurationNS() < 2*tickNS && 2*slept < q.DurationNS()
 }
 
-// begunCount counts the requests whose begins are known from changes. missed is the number of those that were not seen.
+// begunCount counts requests. begun is the number of requests whose begin is known from changes. missed is how many of
+// these were not seen.
 type begunCount struct{ begun, missed int }
 
 func (b *begunCount) merge(o begunCount) { b.begun, b.missed = b.begun+o.begun, b.missed+o.missed }

@@ -130,8 +130,8 @@ type parts struct {
 	contended int64
 }
 
-// of returns the time of all requests. r is the time of those that were seen. unheld is for how long threads waited for
-// the GVL and no thread held it.
+// of returns the time of all requests, in ns. r has the time of the requests that were seen. unheld is the time in
+// which threads waited for the GVL and no thread held it, in ns.
 func (p *poolTime) of(r *requests, unheld int64) parts {
 	// The time with the GVL says what part was seen, because a thread without a request has next to none. Other time
 	// of a thread is a request's, or it waits for one.
