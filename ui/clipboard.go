@@ -25,10 +25,11 @@ import (
 // or passes it on to the terminal around it (allow-passthrough). By default it does neither, so copyText also runs
 // tmux's own command.
 func copyText(sc *scene.Scene, text string) tea.Cmd {
+	set := ansi.SetSystemClipboard(text)
 	if !sc.Opt.Tmux {
-		return tea.SetClipboard(text)
+		return func() tea.Msg { return writeMsg{set} }
 	}
-	return tea.Batch(tea.SetClipboard(text), tea.Raw(ansi.TmuxPassthrough(ansi.SetSystemClipboard(text))), loadBuffer(text))
+	return tea.Batch(func() tea.Msg { return writeMsg{set + ansi.TmuxPassthrough(set)} }, loadBuffer(text))
 }
 
 // copyPath copies the path of a written file. In a redacted view it copies only the name, because users paste it

@@ -64,7 +64,7 @@ func globalKeys(o scene.Offers) scene.KeyMap {
 			Do: on(func(m *Model) tea.Cmd { m.Move(-m.SeekNS()); m.Refresh(); return nil })},
 		{Keys: []string{"."}, Do: on(func(m *Model) tea.Cmd { m.Move(+m.SeekNS()); m.Refresh(); return nil })},
 		{Keys: []string{"ctrl+l"}, Show: "ctrl-l", Help: "redraw the screen",
-			Do: on(func(m *Model) tea.Cmd { return tea.ClearScreen })},
+			Do: on(func(m *Model) tea.Cmd { return func() tea.Msg { return overwriteMsg{} } })},
 		{Keys: []string{"q", "ctrl+c"}, Show: "q ctrl-z", Footer: "q", Short: "quit", Always: true, Help: "quit; go back to the shell until fg",
 			Do: on(func(m *Model) tea.Cmd { return tea.Quit })},
 		{Keys: []string{"ctrl+z"}, Do: on(func(m *Model) tea.Cmd { return suspend(m) })},

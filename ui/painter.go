@@ -42,6 +42,7 @@ type painter struct {
 	// synchronized: the terminal can show a picture at once.
 	synchronized bool
 	asked        string // further bytes to write, besides pictures
+	whole        bool   // the next picture overwrites the whole screen
 
 	writing  sync.Mutex // is held during a write; guards the following fields
 	terminal canvas.Terminal
@@ -173,18 +174,22 @@ func (p *painter) paintUntil(done <-chan struct{}) (err error) {
 			err = fmt.Errorf("painting the screen: panic: %v\n%s", r, debug.Stack())
 		}
 	}()
+	var shown time.Time
 	for {
 		select {
 		case <-done:
 			return nil
 		case <-p.wake:
 		}
-		if p.show() {
+		if rest := leastBetween - time.Since(shown); rest > 0 {
 			select {
 			case <-done:
 				return nil
-			case <-time.After(leastBetween):
+			case <-time.After(rest):
 			}
+		}
+		if p.show() {
+			shown = time.Now()
 		}
 	}
 }
@@ -203,6 +208,10 @@ func (p *painter) show() bool {
 	}
 	profiled, synchronized, asked := p.profiled, p.synchronized, p.asked
 	p.asked = ""
+	if p.whole {
+		p.terminal.Forget()
+		p.whole = false
+	}
 	p.mu.Unlock()
 	if asked != "" && !p.left {
 		_, _ = io.WriteString(p.out, asked)
@@ -240,6 +249,9 @@ func (p *painter) leave() {
 // taken for the terminal's answer: see tornAnswers.)
 type writeMsg struct{ text string }
 
+// overwriteMsg has the next picture overwrite the whole screen at once.
+type overwriteMsg struct{}
+
 // modeChanged takes over what Bubble Tea found out about the terminal, and what is to be written to it.
 func (p *painter) modeChanged(msg tea.Msg) {
 	p.mu.Lock()
@@ -247,6 +259,9 @@ func (p *painter) modeChanged(msg tea.Msg) {
 	switch msg := msg.(type) {
 	case writeMsg:
 		p.asked += msg.text
+		p.again()
+	case overwriteMsg:
+		p.whole = true
 		p.again()
 	case tea.ColorProfileMsg:
 		var convert func(color.Color) color.Color

@@ -75,8 +75,9 @@ func Run(ctx context.Context, o scene.Options) error {
 }
 
 // modesPerSecond is how often Bubble Tea checks for output other than pictures, in Hz. Each check wakes up Go's
-// scheduler, which costs more than the check itself.
-const modesPerSecond = 4
+// scheduler, which costs more than the check itself. The terminal's modes can wait a second. What users wait for is
+// written at once (writeMsg, overwriteMsg).
+const modesPerSecond = 1
 
 // show runs the program on the terminal until it ends.
 func show(ctx context.Context, model painted, o scene.Options) error {

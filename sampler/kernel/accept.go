@@ -41,7 +41,7 @@ type listening struct {
 
 // read returns the queues as they are, or as they were read last if they have to rest. nowNS is CLOCK_MONOTONIC.
 func (a *accepts) read(proc *living, nowNS int64) sampler.Accept {
-	if nowNS < a.askNS {
+	if nowNS < a.askNS || nowNS < a.listNS && len(a.wanted) == 0 { // only the next search can find a socket that listens
 		return a.last
 	}
 	began := monotonic()
@@ -174,28 +174,20 @@ func listenDrops(proc *living) (overflows, drops int64, ok bool) {
 
 // parseListenDrops reads net/netstat: a line of names after "TcpExt:", then a line of their values.
 func parseListenDrops(b []byte) (overflows, drops int64, ok bool) {
-	var names [][]byte
-	for line := range bytes.Lines(b) {
-		fields := bytes.Fields(line)
-		if len(fields) == 0 || string(fields[0]) != "TcpExt:" {
-			continue
-		}
-		if names == nil {
-			names = fields
-			continue
-		}
-		found := 0
-		for i := range min(len(names), len(fields)) {
-			n, err := strconv.ParseInt(string(fields[i]), 10, 64)
-			switch name := string(names[i]); {
-			case err != nil:
-			case name == "ListenOverflows":
-				overflows, found = n, found+1
-			case name == "ListenDrops":
-				drops, found = n, found+1
-			}
-		}
-		return overflows, drops, found == 2
+	lines := bytes.SplitN(b, []byte("TcpExt:"), 3)
+	if len(lines) < 3 {
+		return 0, 0, false
 	}
-	return 0, 0, false
+	names, values, found := bytes.Fields(lines[1]), bytes.Fields(lines[2]), 0
+	for i := range min(len(names), len(values)) {
+		n, err := strconv.ParseInt(string(values[i]), 10, 64)
+		switch name := string(names[i]); {
+		case err != nil:
+		case name == "ListenOverflows":
+			overflows, found = n, found+1
+		case name == "ListenDrops":
+			drops, found = n, found+1
+		}
+	}
+	return overflows, drops, found == 2
 }

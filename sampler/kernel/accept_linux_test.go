@@ -97,7 +97,7 @@ func TestAcceptQueues(t *testing.T) {
 			}
 		}
 	}
-	accept := openSlow(t, os.Getpid()).Read(monotonic(), 1).Accept
+	accept := openSlow(t, os.Getpid()).Read(monotonic(), 1, nil).Accept
 	if !accept.Known || accept.Why != "" {
 		t.Fatalf("not known: %s", accept.Why)
 	}
@@ -136,11 +136,11 @@ func TestAcceptQueueGoes(t *testing.T) {
 		return false
 	}
 	slow := openSlow(t, os.Getpid())
-	if a := slow.Read(0, 1).Accept; !listed(a) {
+	if a := slow.Read(0, 1, nil).Accept; !listed(a) {
 		t.Fatalf("not listed: %+v", a)
 	}
 	l.Close()
-	if a := slow.Read(time.Minute.Nanoseconds(), 1).Accept; !a.Known || listed(a) {
+	if a := slow.Read(time.Minute.Nanoseconds(), 1, nil).Accept; !a.Known || listed(a) {
 		t.Errorf("still listed: %+v", a)
 	}
 }
@@ -177,7 +177,7 @@ func TestAcceptQueueOfNamespace(t *testing.T) {
 	if n, err := out.Read(make([]byte, 16)); n == 0 {
 		t.Fatal(err)
 	}
-	a := openSlow(t, cmd.Process.Pid).Read(monotonic(), 1).Accept
+	a := openSlow(t, cmd.Process.Pid).Read(monotonic(), 1, nil).Accept
 	if !a.Known || len(a.Listeners) != 1 || a.Listeners[0].Queued != 4 {
 		t.Errorf("%+v; four clients wait at port %d", a, port)
 	}

@@ -26,6 +26,9 @@ const (
 	// times the length of the count. switchTaskNS is the time that a thread takes, in ns. It is not measured, because
 	// a measured time includes waits for a CPU, which are long on a full machine.
 	switchesRest, switchTaskNS = 200, 7000
+	// stillSwitchesNS is the longest interval between two counts while no thread of the process is said to have had a
+	// CPU, in ns.
+	stillSwitchesNS = 5e9
 	// maxSwitchTasks bounds the threads whose context switches are counted. The oldest threads are counted.
 	maxSwitchTasks = 2000
 )
@@ -82,9 +85,10 @@ func (s *Slow) Close() error {
 }
 
 // Read reads the counters whose interval is over, and returns all of them. nowNS is CLOCK_MONOTONIC. sharers is the
-// number of processes that are followed. Call it once per second. A counter that cannot be read keeps its value.
-func (s *Slow) Read(nowNS int64, sharers int) SlowCounts {
-	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, int64(sharers), s.proc), Switches: s.switches.read(s.dir, nowNS, s.buf[:]),
+// number of processes that are followed. still reports whether no thread of the process has had a CPU since a time. It
+// may be nil. Call Read once per second. A counter that cannot be read keeps its value.
+func (s *Slow) Read(nowNS int64, sharers int, still func(sinceNS int64) bool) SlowCounts {
+	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, int64(sharers), s.proc), Switches: s.switches.read(s.dir, nowNS, still, s.buf[:]),
 		Accept: s.accepts.read(s.proc, nowNS), CPUUse: s.use(nowNS)}
 }
 
@@ -166,8 +170,8 @@ type switches struct {
 }
 
 // read returns the sum since the first call. Switches before the first call do not count.
-func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
-	if nowNS < s.nextNS {
+func (s *switches) read(dir int, nowNS int64, still func(sinceNS int64) bool, buf []byte) int64 {
+	if nowNS < s.nextNS || still != nil && s.lacked == 0 && nowNS-s.atNS < stillSwitchesNS && still(s.atNS) {
 		return s.total
 	}
 	tids, err := listNumbers(dir, "task", "task", nil)

@@ -37,15 +37,15 @@ func TestPSS(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := said()
-		got := p.Read(1, 1)
+		got := p.Read(1, 1, nil)
 		after := said()
 		// The next question comes after ten seconds, not before.
-		again := p.Read(2, 1)
+		again := p.Read(2, 1, nil)
 		if p.rollup.nextNS < 1+rollupEveryNS {
 			t.Errorf("one process is read again after %d ns", p.rollup.nextNS)
 		}
 		p.rollup.nextNS = 0
-		p.Read(3, 50)
+		p.Read(3, 50, nil)
 		if p.rollup.nextNS < 3+rollupEveryNS*50/rollupSharers {
 			t.Errorf("one of fifty processes is read again after %d ns", p.rollup.nextNS)
 		}
@@ -100,7 +100,7 @@ func TestSwitches(t *testing.T) {
 	defer s.Close()
 	const hour = 3600e9
 	begun := said()
-	if got := s.Read(1, 1).Switches; got != 0 {
+	if got := s.Read(1, 1, nil).Switches; got != 0 {
 		t.Errorf("%d switches at the first reading", got)
 	}
 	first := said()
@@ -110,13 +110,13 @@ func TestSwitches(t *testing.T) {
 		}
 	}
 	least := said() - first
-	got := s.Read(hour, 1).Switches
+	got := s.Read(hour, 1, nil).Switches
 	most := said() - begun
 	// Off its CPU it has left one more often than it was given one, or not yet had its first.
 	if got < least-1 || got > most+1 {
 		t.Errorf("%d switches, the kernel says %d to %d", got, least, most)
 	}
-	if again := s.Read(hour+1, 1).Switches; again != got {
+	if again := s.Read(hour+1, 1, nil).Switches; again != got {
 		t.Errorf("counted again at once: %d, %d", got, again)
 	}
 }

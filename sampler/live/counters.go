@@ -56,7 +56,7 @@ func (s *sampling) beside() func() {
 }
 
 func (s *sampling) readSlow() {
-	now := s.slow.Read(pace.Monotonic(), int(s.sharers.Load()))
+	now := s.slow.Read(pace.Monotonic(), int(s.sharers.Load()), s.unmoved)
 	now.CPUUse = s.names.CPUUse(now.CPUUse)
 	s.slowNow.Store(&now)
 }

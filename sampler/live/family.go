@@ -6,11 +6,28 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
+
+// stillFamilyNS is how long the role of a process is kept while none of its threads has had a CPU, in ns. Meanwhile it
+// can neither change its title nor start a process.
+const stillFamilyNS = 10_000_000_000
 
 // Family returns the role that the process has in its service now. It reads /proc. Any goroutine may call it. After an
 // error, callers should wait before they call it again.
-func (s *subject) Family() (sampler.Family, error) { return s.family(s.proc.Title()) }
+func (s *subject) Family() (sampler.Family, error) {
+	s.familyMu.Lock()
+	defer s.familyMu.Unlock()
+	now := pace.Monotonic()
+	if now-s.familyNS < stillFamilyNS && s.unmoved(s.familyNS) {
+		return s.lastFamily, nil
+	}
+	f, err := s.family(s.proc.Title())
+	if err == nil {
+		s.lastFamily, s.familyNS = f, now
+	}
+	return f, err
+}
 
 // family reads the title of the process, and finds the processes below it that run the same program. A process with
 // workers of its own name below it is their master.

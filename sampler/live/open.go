@@ -185,6 +185,7 @@ func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Sour
 	s.exact.opening, s.exact.closing = apart.NewLane(pid), make(chan struct{})
 	s.switches.from = opts.From
 	s.switches.opening, s.switches.closing = apart.NewLane(pid), make(chan struct{})
+	s.unmoved = func(ns int64) bool { x := s.switches.now.Load(); return x != nil && x.still(ns) }
 	s.Running.source, s.Running.wanted, s.Running.rate = s, opts.Running, opts.RunningRate
 	s.Running.opening, s.Running.closing = apart.NewLane(pid), make(chan struct{})
 	s.shown = opts.OwnCode.View(s.names.View(s.dict))

@@ -76,6 +76,12 @@ type subject struct {
 	debug  *debuginfod.Client
 	reader *ruby.Reader
 	spaces *kernel.Namespace
+	// unmoved reports whether no thread of the process has had a CPU since a time. Any goroutine may call it.
+	unmoved func(sinceNS int64) bool
+	// lastFamily is the last answer of Family, familyNS when it was asked for. familyMu guards both.
+	lastFamily sampler.Family
+	familyNS   int64
+	familyMu   sync.Mutex
 	// published belongs to the goroutine of beside while that runs.
 	published published
 }

@@ -161,7 +161,10 @@ func (x *switchRun) run() {
 			if pace.Monotonic()-x.lookedNS.Load() >= int64(every)/2 {
 				x.look()
 			}
-			timer.Reset(time.Duration(x.everyNS.Load()))
+			if every = time.Duration(x.everyNS.Load()); every == watchEvery { // wakes up when beside does
+				every = pace.UntilTurn(every, every/2)
+			}
+			timer.Reset(every)
 		}
 	}
 	x.finish()
@@ -369,7 +372,9 @@ func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
 }
 
 // still reports whether no thread has had a CPU since a time, by the records that were taken.
-func (x *switchRun) still(sinceNS int64) bool { return x.on() && x.moves.newest.Load() < sinceNS }
+func (x *switchRun) still(sinceNS int64) bool {
+	return x.on() && x.moved == nil && x.fromNS < sinceNS && x.moves.newest.Load() < sinceNS
+}
 
 // unnamed reports whether stacks wait for names.
 func (x *switchRun) unnamed() bool { return x.stacks.Asked() }

@@ -136,7 +136,14 @@ func (a Area) Fill(r rune, st Style) {
 
 // Restyle changes the style of every cell of the area.
 func (a Area) Restyle(f func(Style) Style) {
-	a.RestyleRunes(func(_ rune, s Style) Style { return f(s) })
+	var from, to Style
+	known := false
+	a.RestyleRunes(func(_ rune, s Style) Style {
+		if !known || s != from { // neighbours mostly have the same style
+			from, to, known = s, f(s), true
+		}
+		return to
+	})
 }
 
 // RestyleRunes is Restyle for styles that also depend on the rune.
