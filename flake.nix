@@ -23,7 +23,7 @@
           src = self;
           subPackages = [ "." ];
           # TestFlakeNamesTheModules prints it.
-          vendorHash = "sha256-LRacBkyMPY5vkXrZXRfN4zVPaKafSCRLCHm0Cx7mqT8=";
+          vendorHash = "sha256-GPlHhL3nYtN0pr5YAKw3/5jsCyKIg1kn49OsAGJEd18=";
           env.CGO_ENABLED = "0";
           ldflags = [
             "-s"

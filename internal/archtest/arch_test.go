@@ -182,8 +182,6 @@ var modules = []string{
 	"github.com/klauspost/compress",
 	"github.com/mattn/go-runewidth",
 	"github.com/modelcontextprotocol/go-sdk",
-	"github.com/prometheus/client_golang",
-	"github.com/prometheus/common",
 	"github.com/spf13/cobra",
 	"golang.org/x/arch",
 	"golang.org/x/sys",

@@ -3,6 +3,7 @@ package pushtest
 import (
 	"bytes"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -66,6 +67,15 @@ func TestMetricsOfHostileNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := parse(t, b.Bytes())
+	var again bytes.Buffer // what Prometheus' own code writes of these metrics
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if _, err := expfmt.MetricFamilyToText(&again, all[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(b.Bytes(), again.Bytes()) {
+		t.Errorf("the page\n%s\nis written by Prometheus as\n%s", &b, &again)
+	}
 	for i, name := range names {
 		name = strings.ToValidUTF8(name, "\ufffd")
 		for metric, want := range map[string]float64{"ddtop_service_processes": float64(i), "ddtop_push_profiles_sent_total": float64(i), "ddtop_push_spool_profiles": float64(i), "ddtop_gvl_wait_seconds": 3} {

@@ -3,12 +3,14 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
 
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/alert"
@@ -88,77 +90,112 @@ func Bucket(ns int64) int {
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// page is a prometheus.Collector of the figures of one moment.
+// page is the metrics of one moment, by their names.
 type page struct {
-	metrics []prometheus.Metric
+	metrics map[string]*metric
 	// kind and help belong to the metric that is being added. err is the first error.
-	kind prometheus.ValueType
-	help string
-	err  error
+	kind, help string
+	err        error
 }
 
-// Describe describes nothing, because which metrics there are depends on the figures.
-func (p *page) Describe(chan<- *prometheus.Desc) {}
-
-// Collect returns the metrics.
-func (p *page) Collect(to chan<- prometheus.Metric) {
-	for _, m := range p.metrics {
-		to <- m
-	}
+// metric is a metric with its values.
+type metric struct {
+	kind, help string
+	values     []value
 }
 
-// metric begins a metric: its kind (counter, gauge) and its description.
-func (p *page) metric(kind, help string) {
-	p.kind, p.help = prometheus.GaugeValue, help
-	if kind == "counter" {
-		p.kind = prometheus.CounterValue
-	}
-}
+// value has the lines of one set of labels.
+type value struct{ labels, lines string }
 
-// desc describes a metric. labels has names and values alternately. Any program's name is made UTF-8.
-func (p *page) desc(name string, labels []string) (d *prometheus.Desc, values []string) {
-	var names []string
-	for i := 0; i+1 < len(labels); i += 2 {
-		names, values = append(names, labels[i]), append(values, strings.ToValidUTF8(labels[i+1], "\ufffd"))
-	}
-	return prometheus.NewDesc(name, p.help, names, nil), values
-}
+// metric begins a metric: its kind (counter, gauge, histogram) and its description.
+func (p *page) metric(kind, help string) { p.kind, p.help = kind, help }
 
-// value adds a value of the metric.
+// value adds a value of the metric. labels has names and values alternately, in the order of the names.
 func (p *page) value(name string, v float64, labels ...string) {
-	d, values := p.desc(name, labels)
-	m, err := prometheus.NewConstMetric(d, p.kind, v, values...)
-	p.add(m, err)
+	of := labelText(labels)
+	p.add(name, value{labels: of, lines: name + braced(of) + " " + number(v) + "\n"})
 }
 
-func (p *page) add(m prometheus.Metric, err error) {
-	if p.err = cmp.Or(p.err, err); err == nil {
-		p.metrics = append(p.metrics, m)
+// histogram adds how often each of Buckets, and more, was met, and the sum of all.
+func (p *page) histogram(name string, counts *[len(Buckets) + 1]int64, sum float64, labels ...string) {
+	of, n := labelText(labels), int64(0)
+	var b strings.Builder
+	for i, c := range counts {
+		bound := math.Inf(1)
+		if i < len(Buckets) {
+			bound = Buckets[i].Seconds()
+		}
+		n += c
+		fmt.Fprintf(&b, "%s_bucket%s %d\n", name, braced(of+`,le="`+number(bound)+`"`), n)
 	}
+	fmt.Fprintf(&b, "%s_sum%s %s\n%s_count%s %d\n", name, braced(of), number(sum), name, braced(of), n)
+	p.add(name, value{of, b.String()})
 }
 
-// Write writes figures in Prometheus' text format 0.0.4.
+// add adds a value. Prometheus takes no page in which two have the same name and labels.
+func (p *page) add(name string, v value) {
+	m := p.metrics[name]
+	if m == nil {
+		m = &metric{kind: p.kind, help: p.help}
+		p.metrics[name] = m
+	}
+	for i := range m.values {
+		if m.values[i].labels == v.labels {
+			p.err = cmp.Or(p.err, fmt.Errorf("metric %s has two values with the labels {%s}", name, v.labels))
+		}
+	}
+	m.values = append(m.values, v)
+}
+
+// escapes replaces what a description, or the value of a label, cannot have.
+var escapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
+var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+
+// labelText writes labels. Any program's name is made UTF-8.
+func labelText(labels []string) string {
+	var b strings.Builder
+	for i := 0; i+1 < len(labels); i += 2 {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(labels[i] + `="` + labelEscapes.Replace(strings.ToValidUTF8(labels[i+1], "\ufffd")) + `"`)
+	}
+	return b.String()
+}
+
+func braced(labels string) string {
+	if labels == "" {
+		return ""
+	}
+	return "{" + labels + "}"
+}
+
+func number(v float64) string {
+	if math.IsInf(v, 1) {
+		return "+Inf"
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// Write writes figures in Prometheus' text format 0.0.4
+// (https://prometheus.io/docs/instrumenting/exposition_formats). internal/pushtest reads it with Prometheus' own code.
+// The module client_golang would write it, too, and make ddtop 1.9 MB larger.
 func Write(w io.Writer, f *Figures) error {
-	p := new(page)
+	p := &page{metrics: make(map[string]*metric)}
 	p.figures(f)
 	if p.err != nil {
 		return p.err
 	}
-	all := prometheus.NewRegistry()
-	if err := all.Register(p); err != nil {
-		return err
-	}
-	families, err := all.Gather()
-	if err != nil {
-		return err
-	}
-	// An expfmt.Encoder would link the formats of Protocol Buffers, too: 0.1 MB.
-	for _, family := range families {
-		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {
-			return err
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(p.metrics)) {
+		m := p.metrics[name]
+		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, escapes.Replace(m.help), name, m.kind)
+		for i := range m.values {
+			b.WriteString(m.values[i].lines)
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func (p *page) figures(f *Figures) {
@@ -298,14 +335,6 @@ func (p *page) services(all []Service) {
 	}
 	p.metric("histogram", "Waits for the GVL that are over, by the upper bound of their length.")
 	for i := range all {
-		s, n := &all[i], uint64(0)
-		buckets := make(map[float64]uint64, len(Buckets))
-		for at, b := range Buckets {
-			n += uint64(s.Waits[at])
-			buckets[b.Seconds()] = n
-		}
-		n += uint64(s.Waits[len(Buckets)])
-		d, values := p.desc("ddtop_gvl_wait_seconds", []string{"service", s.Name})
-		p.add(prometheus.NewConstHistogram(d, n, seconds(s.WaitsNS), buckets, values...))
+		p.histogram("ddtop_gvl_wait_seconds", &all[i].Waits, seconds(all[i].WaitsNS), "service", all[i].Name)
 	}
 }
