@@ -8,7 +8,7 @@ type StatQueues struct {
 	// Backlog is the sum of all, as it was read last. BacklogMax is the largest of the window.
 	Backlog    *int64 `json:"backlog"`
 	BacklogMax *int64 `json:"backlog_max"`
-	// Why says why the accept queues are not known.
+	// Why says why the backlog is not known.
 	Why       *string        `json:"why"`
 	Listeners []StatListener `json:"listeners"`
 	Cut       bool           `json:"listeners_cut"`

@@ -1,6 +1,9 @@
 package sampler
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // Limits of Queues.
 const (
@@ -56,7 +59,7 @@ func (l List) Compare(o List) int { return cmp.Compare(l.Object, o.Object) }
 
 // Accept holds the kernel's queues of connections that a process has not accepted.
 type Accept struct {
-	// Known reports whether Listeners holds the process's listening sockets. If not, Why says why.
+	// Known reports whether the connections in Listeners are all that wait for the process. If not, Why says why.
 	Known bool
 	Why   string
 	// Listeners are the listening sockets of the process. A forked worker has its parent's sockets, so the workers of
@@ -77,6 +80,21 @@ type Listener struct {
 	Address string
 	// Queued is how many connections wait, and Limit how many may. Limit is UnknownCount if the kernel does not say.
 	Queued, Limit int64
+}
+
+// passengerSockets is the folder of the sockets of Passenger's processes for an application, in its instance directory
+// (src/agent/Core/CoreMain.cpp of Passenger 5 and later).
+const passengerSockets = "/apps.s/"
+
+// HeldByPassenger sets Known to false for a process of an application that Passenger has started. Passenger's core
+// accepts all connections, and passes a request on when such a process has a free thread. So no request waits at the
+// process's own sockets, although many may wait for it.
+func (a *Accept) HeldByPassenger() {
+	for i := range a.Listeners {
+		if strings.Contains(a.Listeners[i].Address, passengerSockets) {
+			a.Known, a.Why = false, "Passenger keeps waiting requests in its core process: see passenger-status"
+		}
+	}
 }
 
 // Compare orders listeners by their addresses.

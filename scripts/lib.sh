@@ -149,6 +149,7 @@ tmux                 tmux
 unshare              util-linux
 shellcheck           shellcheck
 /var/lib/dpkg/info/ruby-async.list ruby-async
+/usr/share/doc/ruby-async-http ruby-async-http
 '
 
 # need_test_programs: installs those that are missing, where there is apt-get and root without a password. Elsewhere it says

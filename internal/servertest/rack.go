@@ -84,13 +84,13 @@ type Rack struct {
 	Log string
 }
 
-// StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn", "thin" or "passenger". It
-// returns when each process answers.
+// StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn", "thin" or "passenger". The
+// server "async" runs rack/APP.rb. It returns when each process answers.
 func StartRack(t testing.TB, server, app string) *Rack {
 	t.Helper()
 	dir := copyRack(t)
 	ruby := rubytest.Program(t, "ruby", "ruby")
-	if needs := map[string][2]string{"sinatra": {"sinatra/base", "ruby-sinatra"}, "grape": {"grape", "ruby-grape"}}[app]; needs[0] != "" {
+	if needs := map[string][2]string{"sinatra": {"sinatra/base", "ruby-sinatra"}, "grape": {"grape", "ruby-grape"}, "async_http": {"async/http/server", "ruby-async-http"}}[app]; needs[0] != "" {
 		if out, err := exec.Command(ruby, "-r"+needs[0], "-e", "0").CombinedOutput(); err != nil {
 			rubytest.Skip(t, "needs %s: apt-get install %s (%s)", needs[0], needs[1], bytes.TrimSpace(out))
 		}
@@ -115,6 +115,8 @@ func StartRack(t testing.TB, server, app string) *Rack {
 		processes = 0
 	case "thin":
 		cmd = exec.Command(rubytest.Program(t, "thin", "thin"), "-a", "127.0.0.1", "-p", port, "-R", app+".ru", "--threaded", "start")
+	case "async":
+		cmd = exec.Command(ruby, app+".rb", port)
 	case "passenger":
 		cmd = passenger(t, dir, app, port)
 	}

@@ -121,6 +121,7 @@ func (s *sampling) readQueues(now int64, slow *kernel.SlowCounts, all bool) {
 		return
 	}
 	q := &sampler.Queues{AtNS: now, Accept: slow.Accept}
+	q.Accept.HeldByPassenger()
 	s.ticking.Lock()
 	s.reader.Pools(q)
 	s.ticking.Unlock()

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -182,6 +184,97 @@ func TestUnicornQueue(t *testing.T) {
 	until(t, "the worker has the request", func() bool { return lengthAt(t, port) == 0 })
 	for range 3 {
 		send(t, port, slowRequest+"\r\n")
+	}
+	until(t, "three wait", func() bool { return lengthAt(t, port) == 3 })
+	q := queuesOf(t, s, "three wait", func(q *sampler.Queues) bool { n, known := q.Backlog(); return known && n == 3 })
+	if l := q.Accept.Listeners; len(q.Pools) > 0 || len(l) != 1 || l[0].Address != "127.0.0.1:"+port ||
+		fmt.Sprintf("%d of %d", l[0].Queued, l[0].Limit) != waitingAt(t, port) {
+		t.Errorf("%+v; ss says %s", q, waitingAt(t, port))
+	}
+}
+
+// TestPassengerQueue: Passenger's core passes a request on when a process is free. So the backlog of a process is not
+// known, although its own sockets have no queue, as ss counts it. passenger-status says how many requests wait.
+func TestPassengerQueue(t *testing.T) {
+	passenger := servertest.StartRack(t, "passenger", "plain")
+	t.Cleanup(func() { // Passenger waits for the requests before it ends
+		if err := os.WriteFile(filepath.Join(filepath.Dir(passenger.Log), "let_go"), nil, 0o644); err != nil {
+			t.Error(err)
+		}
+	})
+	port := passenger.URL[strings.LastIndexByte(passenger.URL, ':')+1:]
+	s := openLive(t, passenger.PIDs[0])
+	q := queuesOf(t, s, "two sockets", func(q *sampler.Queues) bool { return len(q.Accept.Listeners) == 2 })
+	for range len(passenger.PIDs) + 3 {
+		send(t, port, "GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	until(t, "three wait", func() bool {
+		said := passengerStatus(t, q.Accept.Listeners)
+		_, queue, ok := strings.Cut(said, "Requests in queue: ")
+		var n int
+		if _, err := fmt.Sscan(queue, &n); err != nil || !ok {
+			t.Fatal(said)
+		}
+		// Passenger's own first request may wait, too (helper-scripts/prespawn).
+		return n >= 3 && strings.Count(said, "Sessions: 1") == len(passenger.PIDs)
+	})
+	from := q.AtNS
+	q = queuesOf(t, s, "read since then", func(q *sampler.Queues) bool { return q.AtNS > from })
+	if n, known := q.Backlog(); known || !strings.Contains(q.Accept.Why, "passenger-status") {
+		t.Errorf("the backlog is %d (%v), because %q", n, known, q.Accept.Why)
+	}
+	for _, l := range q.Accept.Listeners {
+		family := "-Hltn"
+		if strings.HasPrefix(l.Address, "/") {
+			family = "-Hlxn"
+		}
+		said, err := exec.Command(rubytest.Program(t, "ss", "iproute2"), family, "src", l.Address).Output()
+		f := strings.Fields(string(said))
+		if at := slices.Index(f, l.Address); err != nil || at < 2 || f[at-2]+" of "+f[at-1] != fmt.Sprintf("%d of %d", l.Queued, l.Limit) {
+			t.Errorf("%+v; ss says %q (%v)", l, said, err)
+		}
+	}
+}
+
+// passengerStatus is what passenger-status says of the instance that a listener belongs to. Others may run, too.
+func passengerStatus(t *testing.T, of []sampler.Listener) string {
+	t.Helper()
+	var instance struct {
+		Name string `json:"name"`
+	}
+	for _, l := range of {
+		dir, _, ok := strings.Cut(l.Address, "/apps.s/")
+		if !ok {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "properties.json"))
+		if err == nil {
+			err = json.Unmarshal(text, &instance)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command(rubytest.Program(t, "passenger-status", "passenger"), instance.Name).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
+}
+
+// TestAsyncQueue: Async::HTTP::Server, which Falcon runs, accepts no connection while a fiber computes or blocks. What
+// waits is in the accept queue, as ss counts it.
+func TestAsyncQueue(t *testing.T) {
+	async := servertest.StartRack(t, "async", "async_http")
+	port := async.URL[strings.LastIndexByte(async.URL, ':')+1:]
+	s := openLive(t, async.PIDs[0])
+	send(t, port, "GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
+	until(t, "the event loop is blocked", func() bool {
+		_, err := os.Stat(filepath.Join(filepath.Dir(async.Log), "held"))
+		return err == nil
+	})
+	for range 3 {
+		send(t, port, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
 	until(t, "three wait", func() bool { return lengthAt(t, port) == 3 })
 	q := queuesOf(t, s, "three wait", func(q *sampler.Queues) bool { n, known := q.Backlog(); return known && n == 3 })
