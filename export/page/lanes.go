@@ -14,8 +14,8 @@ const (
 	// together. A cell takes 40 bytes. If there are more of either, each pair of columns is merged into one.
 	maxIncidentColumns = 4096
 	maxIncidentCells   = 1 << 18
-	// minIncidentColumns is the number of columns that are always kept. With fewer columns, too many cells no longer
-	// cause a merge.
+	// minIncidentColumns is the number of columns below which columns are never merged, even if there are too many
+	// cells.
 	minIncidentColumns = 128
 	// maxIncidentLanes limits the threads with a lane. It is half of what fits into maxIncidentCells with
 	// minIncidentColumns.
