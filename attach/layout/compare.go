@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// newField ends the words on a field that only the first table has.
+// newField is the end of the line about a field that only the first table has.
 const newField = " is new"
 
-// Differences lists, in words, the structs, fields and constants that both tables have with different values. For a
-// struct of both it also lists the fields that only one of them has. It omits fields that depend on which JITs are
-// built in.
+// Differences describes, a line each, the structs, fields and constants that have different values in the two tables.
+// It also describes the fields that only one table has, if both have their struct. It omits fields that depend on
+// which JITs are built in (optional).
 func Differences(a, b *Table) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -43,8 +43,8 @@ func Differences(a, b *Table) []string {
 	return out
 }
 
-// Conflict reports whether a reader that knows b would read other places with a. So it is true if a field or constant
-// of both differs, or if a lacks a field of a struct that both have.
+// Conflict reports whether a reader with table a would read from other places than a reader with table b. So it is
+// true if a field or constant of both differs, or if a lacks a field of a struct that both have.
 func Conflict(a, b *Table) bool {
 	return slices.ContainsFunc(Differences(a, b), func(d string) bool { return !strings.HasSuffix(d, newField) })
 }
@@ -62,7 +62,7 @@ func (f Field) String() string {
 	return fmt.Sprintf("%d+%d:%d+%d", f.Offset, f.Size, f.BitOffset, f.BitSize)
 }
 
-// Counts says how many structs, fields and constants the table has.
+// Counts returns the numbers of structs, fields and constants in the table.
 func (t *Table) Counts() (structs, fields, constants int) {
 	return len(t.sizes), len(t.fields), len(t.constants)
 }

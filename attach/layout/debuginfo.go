@@ -16,8 +16,8 @@ import (
 // errNoDebugInfo is returned for an ELF file without readable DWARF.
 var errNoDebugInfo = errors.New("no debug information")
 
-// Limits of reading debug information, because the file belongs to the process's owner. A libruby with all its units
-// and a JIT in Rust has about 30 MB of such information. It has 800 units of 3 million entries, with 300 kB of
+// Limits on the debug information of a file. A hostile owner of the process may have written the file. A libruby with
+// all its units and a JIT in Rust has about 30 MB of debug information: 800 units, 3 million entries and 300 kB of
 // abbreviations. Reading it takes a second or two. Together the limits keep ddtop below 512 MiB.
 const (
 	maxDebugBytes   = 96 << 20 // of all sections that are read, decompressed
@@ -31,23 +31,24 @@ const (
 	// maxDebugString is the length at which strings are cut, in bytes. debug/dwarf copies a string with every entry
 	// that names it. The names in a table have about 40 bytes.
 	maxDebugString = 4096
-	// maxVarint is the length of the longest LEB128 number, in bytes. debug/dwarf does not advance at a number that
-	// the end of its unit cuts, and would read it again for each following attribute.
+	// maxVarint is the length of the longest LEB128 number, in bytes. Numbers must end within their unit. If the
+	// unit's end cuts a number, debug/dwarf does not advance, and reads the number again for each following
+	// attribute.
 	maxVarint = 10
-	// maxDebugTime bounds the reading and the making of a table, each.
+	// maxDebugTime limits the reading of debug information, and separately the making of a table from it.
 	maxDebugTime = 2 * time.Minute
 )
 
 // DebugInfo is the debug information of one ELF file.
 type DebugInfo struct {
 	data *dwarf.Data
-	// units are the places of the units' first entries.
+	// units are the offsets of the first entry of each unit.
 	units []dwarf.Offset
 }
 
-// ReadDebugInfo reads the DWARF of an ELF file, compressed (SHF_COMPRESSED, zlib or zstd) or not. The error is
-// errNoDebugInfo if there is none, or more of it than any Ruby has. It is the context's error if that ends meanwhile.
-// Sections .zdebug_*, which binutils made before 2.26, and split DWARF (.dwo) are not read.
+// ReadDebugInfo reads the DWARF of an ELF file. The sections may be compressed (SHF_COMPRESSED, zlib or zstd). It
+// returns errNoDebugInfo if the file has no DWARF, or more than any Ruby has. If the context ends first, it returns
+// the context's error. It does not read sections .zdebug_*, which binutils made before 2.26, nor split DWARF (.dwo).
 func ReadDebugInfo(ctx context.Context, f *elf.File) (*DebugInfo, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxDebugTime, errTooLong)
 	defer cancel()
@@ -76,8 +77,8 @@ var (
 	errAbbreviations = fmt.Errorf("%w: more than %d MiB of abbreviations", errNoDebugInfo, maxAbbrevBytes>>20)
 )
 
-// readSections reads the sections that entries need, the first of each name. elf.File.DWARF would read all of them,
-// whatever their size, and their relocations, which no linked file has.
+// readSections reads only the sections that entries need. Of several sections with the same name it reads the first.
+// elf.File.DWARF would read every section of any size. It would also read relocations, but a linked file has none.
 func readSections(ctx context.Context, f *elf.File) (map[string][]byte, error) {
 	names := []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets",
 		".debug_addr", ".debug_rnglists"}
@@ -115,7 +116,7 @@ func readSections(ctx context.Context, f *elf.File) (map[string][]byte, error) {
 	return out, nil
 }
 
-// readAll fills b, and checks the context now and then.
+// readAll fills b in pieces. Between pieces it checks whether the context has ended.
 func readAll(ctx context.Context, r io.Reader, b []byte) error {
 	const chunk = 1 << 20
 	for len(b) > 0 {
@@ -131,7 +132,8 @@ func readAll(ctx context.Context, r io.Reader, b []byte) error {
 	return nil
 }
 
-// cutStrings ends every string, and the section, within maxDebugString bytes.
+// cutStrings shortens every string in a section to maxDebugString bytes by writing a zero byte into it. It also ends
+// the last string.
 func cutStrings(b []byte) {
 	for len(b) > 0 {
 		end := bytes.IndexByte(b[:min(maxDebugString, len(b))], 0)
@@ -143,9 +145,9 @@ func cutStrings(b []byte) {
 	}
 }
 
-// readUnits finds the first entry of each unit by the headers alone (DWARF 5, section 7.5.1): debug/dwarf would have to
-// read a unit's entries to find its end. It checks what dwarf.New reads without a limit: how many units there are, and
-// their abbreviations.
+// readUnits finds the first entry of each unit by the units' headers alone (DWARF 5, section 7.5.1). debug/dwarf
+// would have to read all entries of a unit to find its end. readUnits also limits the number of units and the size of
+// their abbreviations, because dwarf.New reads both without a limit.
 func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder) ([]dwarf.Offset, error) {
 	const (
 		wide          = 0xffffffff // marks the 64-bit form
@@ -211,7 +213,7 @@ func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder)
 	return out, nil
 }
 
-// abbreviations walks the abbreviation tables of all units.
+// abbreviations checks the abbreviation tables of all units against the limits.
 type abbreviations struct {
 	data []byte
 	// seen are the offsets of the visited abbreviations, bytes the sum of their sizes.
@@ -219,7 +221,7 @@ type abbreviations struct {
 	bytes int
 }
 
-// check walks a table (DWARF 5, section 7.5.3), once.
+// check walks the table at an offset, unless it has done so before (DWARF 5, section 7.5.3).
 func (a *abbreviations) check(ctx context.Context, offset uint64) error {
 	const implicitConst = 0x21 // DW_FORM_implicit_const: its value is in the table
 	if a.seen[offset] {

@@ -11,17 +11,18 @@ import (
 	"strings"
 )
 
-// ErrIncomplete is returned for debug information that lacks what every CRuby has.
-var ErrIncomplete = errors.New("the debug information is not that of a Ruby VM")
+// ErrIncomplete is returned if the debug information lacks a struct that every CRuby has.
+var ErrIncomplete = errors.New("the debug information does not belong to a Ruby VM")
 
-// rubySources are the translation units whose structs a table needs. Files that they include (vm_insnhelper.c,
-// thread_pthread.c, thread_sync.c …) are part of them. Other units are read if something is still missing then.
+// rubySources are the translation units whose structs a table needs. The files that these units include are part of
+// them, such as vm_insnhelper.c, thread_pthread.c and thread_sync.c. Derive reads other units only if something is
+// still missing after these.
 var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c iseq.c class.c shape.c variable.c proc.c
 	io.c hash.c st.c encoding.c string.c object.c struct.c imemo.c id_table.c set.c concurrent_set.c box.c namespace.c
 	process.c vm_backtrace.c eval.c array.c`)
 
-// elsewhere are structs that are not part of the library: monitor.so's, and the allocator's caches (described by hand).
-// They are taken from the nearest known release.
+// elsewhere are structs that the debug information of Ruby's library does not have: the struct of monitor.so, and the
+// allocator's caches (described by hand). Derive copies them from the table of the nearest known release.
 var elsewhere = []string{"rb_monitor", "ractor_newobj_cache", "ractor_newobj_heap_cache"}
 
 // essential are the structs that ddtop cannot do without.
@@ -30,12 +31,12 @@ var essential = []string{"rb_vm_struct", "rb_thread_struct", "rb_execution_conte
 
 // DeriveOptions describe the target of a derived table.
 type DeriveOptions struct {
-	// Release is the text of ruby_version, "4.1.0"; Machine "x86_64" or "aarch64".
+	// Release is the text of ruby_version, for example "4.1.0". Machine is "x86_64" or "aarch64".
 	Release, Machine string
-	// Base is the table of the nearest known release (Nearest). It has what debug information does not hold: macros,
-	// and structs of other files. They are missing without it, or if it is another machine's.
+	// Base is the table of the nearest known release (Nearest). It supplies what the debug information does not hold:
+	// macros, and structs of other files. If Base is nil or for another machine, these are missing from the result.
 	Base *Table
-	// Progress, when set, is called now and then with how much of the units is done.
+	// Progress is called now and then with the number of units that are done. It may be nil.
 	Progress func(done, total int)
 }
 
@@ -45,7 +46,7 @@ type Derived struct {
 	// Borrowed lists the constants and structs that were taken from Base, sorted. They are right if the two releases
 	// are similar.
 	Borrowed []string
-	// Units is the number of translation units that were read, of Total.
+	// Units is the number of translation units that were read. Total is the number in the file.
 	Units, Total int
 }
 
@@ -94,7 +95,7 @@ func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions)
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("%w: it lacks %s", ErrIncomplete, strings.Join(missing, ", "))
 	}
-	// __builtin_setjmp needs five words, the C library's jmp_buf 25 or more.
+	// __builtin_setjmp needs five words. The jmp_buf of a C library has 25 or more.
 	buf, ok := t.Field(jmpBufField)
 	t.JmpBuf = ok && buf.Size > 5*8
 	d.Table = t
@@ -102,7 +103,7 @@ func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions)
 	return d, nil
 }
 
-// borrow takes what the debug information lacks from a table of the same machine.
+// borrow copies what the debug information lacks from a table of the same machine.
 func (d *Derived) borrow(base *Table) {
 	if base == nil || base.Machine != d.Table.Machine {
 		return
@@ -129,27 +130,28 @@ func (d *Derived) borrow(base *Table) {
 	slices.Sort(d.Borrowed)
 }
 
-// unit is one translation unit. Its name is empty if it is none of rubySources.
+// unit is one translation unit. Its name is empty if it is not in rubySources.
 type unit struct {
 	at   dwarf.Offset
 	name string
 }
 
-// scan is the reading of one file's debug information.
+// scan reads the debug information of one file.
 type scan struct {
 	ctx    context.Context
 	known  *names
 	reader *dwarf.Reader
-	// entries and lookedAt count what the limits bound.
+	// entries counts the entries that were read, and lookedAt the members. Both are limited.
 	entries, lookedAt int
 	types             map[dwarf.Offset]typeInfo
-	// structs and aliases are the definitions found, by tag or typedef; aliases have another name than the table's.
+	// structs has the offset of each definition that was found, by tag or typedef. aliases has the structs whose name
+	// here differs from the name in tables.
 	structs, aliases map[string]dwarf.Offset
 	constants        map[string]int64
 }
 
-// next reads the next entry within the limits. An entry has at most maxAttributes attributes. Each has at most
-// maxDebugString bytes, or is part of the unit.
+// next reads the next entry and counts it. It fails if there are more than maxDebugEntries. An entry has at most
+// maxAttributes attributes. Each has at most maxDebugString bytes, or is part of the unit.
 func (s *scan) next() (*dwarf.Entry, error) {
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx)
@@ -164,7 +166,8 @@ func (s *scan) next() (*dwarf.Entry, error) {
 	return e, nil
 }
 
-// skip goes to the entry after e's children. Reader.SkipChildren does the same by recursion without a limit.
+// skip moves to the entry after the children of e. Reader.SkipChildren of debug/dwarf does the same with unlimited
+// recursion.
 func (s *scan) skip(e *dwarf.Entry) error {
 	if !e.Children {
 		return nil
@@ -211,8 +214,8 @@ func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
 	return out, nil
 }
 
-// visit reads the units that define Ruby's structs. It reads the other units if something is missing that the base
-// has.
+// visit reads the units that define Ruby's structs. If something that the base table has is still missing, visit
+// reads the other units too.
 func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	done := 0
 	for _, first := range []bool{true, false} {
@@ -235,7 +238,7 @@ func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	return nil
 }
 
-// complete reports whether all essential structs, and all of the base, were found.
+// complete reports whether the essential structs and everything in the base table were found.
 func (s *scan) complete(base *Table) bool {
 	want := slices.Clone(essential)
 	if base != nil {
@@ -258,8 +261,8 @@ func (s *scan) hasAlias(name string) bool {
 	return false
 }
 
-// unit notes the known structs and constants that one unit defines. The first definition of a name is kept: in C all
-// units of a program share it.
+// unit records the known structs and constants that one unit defines. It keeps the first definition of a name,
+// because all C units of a program share the same definition.
 func (s *scan) unit(at dwarf.Offset) error {
 	s.reader.Seek(at)
 	if _, err := s.next(); err != nil {
@@ -330,7 +333,7 @@ func (s *scan) note(name string, at dwarf.Offset) {
 	}
 }
 
-// enumerators reads the members of an enum up to its end.
+// enumerators reads the members of an enum up to the enum's end.
 func (s *scan) enumerators() error {
 	for {
 		e, err := s.next()
@@ -353,7 +356,7 @@ func (s *scan) enumerators() error {
 	}
 }
 
-// nameOf is an entry's name, cut if it is longer than any wanted name.
+// nameOf returns an entry's name. It cuts names that are longer than any name in a table.
 func nameOf(e *dwarf.Entry) string {
 	name, _ := e.Val(dwarf.AttrName).(string)
 	if len(name) > maxDebugName {

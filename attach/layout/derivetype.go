@@ -5,25 +5,25 @@ import (
 	"fmt"
 )
 
-// Limits of one type: Ruby's are five structs deep and have four qualifiers.
+// Limits on one type. Ruby's structs are nested five deep, and its types have four qualifiers at most.
 const (
 	maxTypeDepth  = 64
 	maxFieldDepth = 32
 	maxMembers    = 4096
-	// maxLookedAt bounds the members that are read in all, because structs that contain each other never end. Ruby's
-	// are 3,000.
+	// maxLookedAt limits the number of members that are read in total. In a hostile file, structs may contain each
+	// other without end. Ruby has 3,000 members.
 	maxLookedAt = 1 << 17
-	// maxTypes bounds the types that are remembered. Ruby's are some thousands.
+	// maxTypes limits the number of types that are remembered. Ruby has a few thousand.
 	maxTypes = 1 << 18
-	// maxTypedefs bounds the typedefs of one unit with a wanted name: about ten.
+	// maxTypedefs limits the number of typedefs in one unit whose names a table needs. Ruby has about ten.
 	maxTypedefs = 1 << 12
 	// maxDebugName is the length at which names are cut, in bytes.
 	maxDebugName = 256
 )
 
-// typeInfo has the used properties of a type, without its typedefs and qualifiers.
+// typeInfo describes a type after its typedefs and qualifiers are removed.
 type typeInfo struct {
-	// size is in bytes. members is true if at is a struct or union with known members.
+	// size is in bytes. members is true if the entry at the offset at is a struct or union with known members.
 	size    int
 	members bool
 	at      dwarf.Offset
@@ -32,8 +32,8 @@ type typeInfo struct {
 type member struct {
 	name string
 	kind dwarf.Offset
-	// offset is in bytes from the start of the struct. bits is not 0 for a bit field. bitAt is its lowest bit,
-	// counted from there.
+	// offset is in bytes from the start of the struct. bits is the width of a bit field, or zero for other members.
+	// bitAt is the lowest bit of a bit field, counted from offset.
 	offset      int
 	bits, bitAt int
 }
@@ -51,8 +51,8 @@ func (s *scan) addStruct(t *Table, name string, at dwarf.Offset) error {
 	return s.addFields(t, name, "", info.at, 0, 0)
 }
 
-// addFields adds the members of the struct at an offset of the debug information. In C the members of a member
-// without a name belong to the outer struct, so they are added, too.
+// addFields adds the members of the struct at an offset of the debug information. If a member has no name, its own
+// members are added in its place, because in C they belong to the outer struct.
 func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, base, depth int) error {
 	if depth > maxFieldDepth {
 		return fmt.Errorf("%w: structs nested deeper than %d", errNoDebugInfo, maxFieldDepth)
@@ -151,7 +151,8 @@ func (s *scan) members(at dwarf.Offset) ([]member, error) {
 			return nil, err
 		}
 	}
-	// The old description of bit fields counts from the top of a word whose size can be the type's.
+	// The old description of bit fields (readMember) counts from the top of a word. The size of that word can be the
+	// size of the type.
 	for i := range out {
 		if out[i].bitAt >= 0 {
 			continue
@@ -165,8 +166,8 @@ func (s *scan) members(at dwarf.Offset) ([]member, error) {
 	return out, nil
 }
 
-// readMember reads a member's place. In DWARF 2 and 3, DW_AT_bit_offset counts a bit field from the most significant
-// bit of its word. If that word has no size of its own, bitAt is negative, and fromTop corrects it.
+// readMember reads where a member is. In DWARF 2 and 3, DW_AT_bit_offset counts a bit field from the most significant
+// bit of its word. If the entry does not give the size of the word, bitAt is negative until fromTop corrects it.
 func readMember(e *dwarf.Entry) (member, bool) {
 	var m member
 	m.name = nameOf(e)
@@ -217,13 +218,14 @@ func readMember(e *dwarf.Entry) (member, bool) {
 	return m, true
 }
 
-// fromTop turns an old bit offset into a new one, on a little-endian machine, in a word of size bytes.
+// fromTop converts an old bit offset into a new one, for a word of size bytes on a little-endian machine.
 func (m *member) fromTop(size int) {
 	top := -1 - m.bitAt
 	m.bitAt = max(0, 8*m.offset+8*size-top-m.bits)
 }
 
-// plusConst reads the only expression that compilers use for a member's place: DW_OP_plus_uconst N (0x23).
+// plusConst reads the expression DW_OP_plus_uconst N (0x23). Compilers use no other expression for the place of a
+// member.
 func plusConst(b []byte) (int, bool) {
 	const opPlusConst = 0x23
 	if len(b) < 2 || b[0] != opPlusConst {
@@ -303,8 +305,8 @@ func (s *scan) typeAt(at dwarf.Offset, depth int) (typeInfo, error) {
 	return info, nil
 }
 
-// arrayLength multiplies the lengths of an array's dimensions; the reader is past the array's own entry. It is zero
-// for an open array.
+// arrayLength multiplies the lengths of an array's dimensions. The caller has already read the array's own entry. The
+// result is zero for an array of open length.
 func (s *scan) arrayLength(array *dwarf.Entry) (int, error) {
 	if !array.Children {
 		return 0, nil

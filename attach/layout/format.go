@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// tableFormat names the format. Its number changes when the meaning of a table changes.
+// tableFormat names the format of a table in JSON. The number in it changes when the meaning of a table changes.
 const tableFormat = "ddtop layout 1"
 
-// Limits of a table. A larger one was not written by ddtop.
+// Limits on a table. ddtop did not write a larger one.
 const (
 	maxText   = 8 << 20 // bytes; a table has about 8 kB
 	maxFields = 1 << 16
@@ -31,7 +31,8 @@ type head struct {
 	AppliesTo []string `json:"applies_to"`
 	Machine   string   `json:"machine"`
 	JmpBuf    bool     `json:"jmp_buf"`
-	// Snapshot names the state of a release in development that the table was made from; "" for a release that is out.
+	// Snapshot names the state of Ruby's development branch that the table was made from. It is empty for a published
+	// release.
 	Snapshot string `json:"snapshot"`
 }
 
@@ -54,7 +55,8 @@ type jsonStruct struct {
 	Fields map[string][]int `json:"fields"`
 }
 
-// WriteJSON writes the table as JSON, one field a line, the same text for the same table. ParseJSON reads it.
+// WriteJSON writes the table as JSON with one field per line. The same table always gives the same text. ParseJSON
+// reads it.
 func (t *Table) WriteJSON(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	text := func(v any) string {

@@ -1,5 +1,6 @@
-// Package layout knows where each Ruby release keeps things: offsets and sizes of struct fields and values of
-// constants, as data (one compact table a distinct layout, embedded), chosen by release and machine.
+// Package layout knows where each Ruby release keeps things: the offsets and sizes of struct fields, and the values
+// of constants. It has one compact embedded table for each distinct layout, and chooses a table by release and
+// machine.
 package layout
 
 import (
@@ -17,11 +18,11 @@ type Field struct {
 	BitOffset, BitSize int
 }
 
-// Known reports whether there is such a field: a Field that a release does not have has the Offset -1.
+// Known reports whether the release has the field. A field that the release lacks has the Offset -1.
 func (f Field) Known() bool { return f.Offset >= 0 }
 
-// In reads the field from the bytes of its struct, which begin at offset 0. They hold the word of 1, 2, 4 or 8 bytes
-// that it is, or that its bits are in.
+// In reads the field from b, the bytes of its struct. b begins at offset 0 of the struct, and must include the whole
+// word of the field. The word has 1, 2, 4 or 8 bytes.
 func (f Field) In(b []byte) uint64 {
 	v := word(b[f.Offset:], f.Size)
 	if f.BitSize == 0 {
@@ -30,7 +31,7 @@ func (f Field) In(b []byte) uint64 {
 	return v >> f.BitOffset & (1<<f.BitSize - 1)
 }
 
-// word reads a little-endian number of size bytes; any other size than 1, 2 and 4 is 8.
+// word reads a little-endian number of size bytes. It treats every size other than 1, 2 and 4 as 8.
 func word(b []byte, size int) uint64 {
 	switch size {
 	case 1:
@@ -43,16 +44,17 @@ func word(b []byte, size int) uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// Table is the layout of one release on one machine, in one configuration. It does not change once made.
+// Table is the layout of one release on one machine, in one configuration. A Table is never changed.
 type Table struct {
-	// Name is the release the table was made from and its machine: "3.4.9 x86_64", "3.4.9 x86_64 jmp_buf".
+	// Name is the release and the machine that the table was made from, for example "3.4.9 x86_64" or "3.4.9 x86_64
+	// jmp_buf".
 	Name string
-	// AppliesTo lists the releases that the table holds for.
+	// AppliesTo lists the releases that have this layout.
 	AppliesTo []string
 	// Machine is "x86_64" or "aarch64".
 	Machine string
-	// JmpBuf is the configuration: Ruby's tags and fibers hold a jmp_buf of the C library instead of the five words of
-	// __builtin_setjmp. It is always so on 2.5, 2.6 and, from 3.4 on, on aarch64.
+	// JmpBuf is true if Ruby's tags and fibers hold a jmp_buf of the C library. It is false if they hold the five
+	// words of __builtin_setjmp. It is always true on Ruby 2.5 and 2.6, and on aarch64 from 3.4 on.
 	JmpBuf bool
 
 	fields    map[string]Field
@@ -65,13 +67,13 @@ func (t *Table) Names() []string {
 	return slices.AppendSeq(slices.Collect(maps.Keys(t.fields)), maps.Keys(t.constants))
 }
 
-// Field finds "struct.path.to.field", such as "rb_thread_struct.sched.node.readyq".
+// Field finds a field by its full name, such as "rb_thread_struct.sched.node.readyq".
 func (t *Table) Field(name string) (Field, bool) {
 	f, ok := t.fields[name]
 	return f, ok
 }
 
-// Offset is the offset of a field in bytes, or -1 when this release has no such field.
+// Offset returns the offset of a field in bytes, or -1 if this release has no such field.
 func (t *Table) Offset(name string) int {
 	if f, ok := t.Field(name); ok {
 		return f.Offset
@@ -79,7 +81,7 @@ func (t *Table) Offset(name string) int {
 	return -1
 }
 
-// Size is a struct's size in bytes, or -1 when this release has no such struct.
+// Size returns a struct's size in bytes, or -1 if this release has no such struct.
 func (t *Table) Size(structName string) int {
 	if n, ok := t.sizes[structName]; ok {
 		return n
@@ -87,7 +89,7 @@ func (t *Table) Size(structName string) int {
 	return -1
 }
 
-// Constant is the value of an enum member or macro; ok is false when this release has none of that name.
+// Constant returns the value of an enum member or macro. ok is false if this release does not define it.
 func (t *Table) Constant(name string) (value int64, ok bool) {
 	v, ok := t.constants[name]
 	return v, ok

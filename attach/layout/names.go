@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// jmpBufField is the field whose size shows the configuration of a table.
+// jmpBufField is a field whose size shows whether a build uses the jmp_buf of the C library (Table.JmpBuf).
 const jmpBufField = "rb_context_struct.jmpbuf"
 
-// names are the names in tables: everything that ddtop reads of any release.
+// names are all names that tables contain. They cover everything that ddtop reads from any release.
 type names struct {
 	structs, fields, constants map[string]bool
-	// inside are the fields, by struct and path, that hold others of fields.
+	// inside has, by struct and path, the fields that themselves contain fields of the tables.
 	inside map[string]bool
 }
 
@@ -19,7 +19,8 @@ func newNames() *names {
 	return &names{structs: make(map[string]bool), fields: make(map[string]bool), constants: make(map[string]bool), inside: make(map[string]bool)}
 }
 
-// knownNames are the names in the embedded tables, and jmpBufField. A name that ddtop is to read must be among them.
+// knownNames returns the names in the embedded tables, and jmpBufField. ddtop can read only fields whose names are
+// among them.
 var knownNames = sync.OnceValues(func() (*names, error) {
 	index, err := readIndex()
 	if err != nil {
@@ -51,7 +52,7 @@ func (n *names) addTable(t *Table) {
 	}
 }
 
-// addField adds a field, "struct.path.to.field", and the structs and fields around it.
+// addField adds the field "struct.path.to.field". It also adds the struct and every field that contains this one.
 func (n *names) addField(field string) {
 	n.fields[field] = true
 	n.structs[structOf(field)] = true
@@ -60,10 +61,10 @@ func (n *names) addField(field string) {
 	}
 }
 
-// sameAs maps the second name that a struct may have in debug information to its name in tables.
+// sameAs maps a struct's second name in debug information to the name that tables use.
 var sameAs = map[string]string{"rb_shape_t": "rb_shape", "rb_box_t": "rb_box_struct"}
 
-// structName returns the name of a struct or typedef in tables. ok is false if no table has it.
+// structName returns the name that tables use for a struct or typedef. ok is false if no table has it.
 func (n *names) structName(name string) (table string, ok bool) {
 	if to, other := sameAs[name]; other {
 		name = to

@@ -17,18 +17,18 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// packed has the tables of the folder tables. A line of JSON, which is a list of packedTable, is followed by the
-// compressed tables. The first table is compressed alone. The others are compressed with the first as their dictionary,
-// because they differ little. TestPacked makes the file.
+// packed holds all tables of the folder tables. It starts with a line of JSON, a list of packedTable. The compressed
+// tables follow. The first table is compressed alone. It is the dictionary for the compression of the others, which
+// differ from it only a little. TestPacked makes the file.
 //
 //go:embed tables.bin
 var packed []byte
 
-// packedTable describes a table of packed.
+// packedTable describes one table within packed.
 type packedTable struct {
 	File string `json:"file"`
 	Head head   `json:"head"`
-	// Size is the number of its compressed bytes.
+	// Size is the number of compressed bytes.
 	Size int `json:"size"`
 	at   int
 }
@@ -71,32 +71,36 @@ func (t *packedTable) text(dictionary []byte) ([]byte, error) {
 	return io.ReadAll(flate.NewReaderDict(bytes.NewReader(packed[t.at:t.at+t.Size]), dictionary))
 }
 
-// ErrUnknownRelease is returned for a release or machine that no table was made for.
+// ErrUnknownRelease is returned if there is no table for a release or machine.
 var ErrUnknownRelease = errors.New("no layout is known for this Ruby")
 
-// Match says how well the chosen table fits.
+// Match describes how well the chosen table fits.
 type Match struct {
-	// Exact is true if the table was made for this very release and configuration. Otherwise it is the table of the
-	// nearest known release of the same series, and the caller verifies it on the target before trusting it.
+	// Exact is true if the table was made for exactly this release and configuration. If it is false, the table
+	// belongs to the nearest known release of the same series. The caller must verify such a table on the target
+	// before trusting it.
 	Exact bool
-	// Made is the newest release that the table is known to hold for.
+	// Made is the newest release for which the table is known to be right.
 	Made string
-	// Note tells the user what is not exact. It is empty if Exact is true.
+	// Note describes to the user what is not exact. It is empty if Exact is true.
 	Note string
 }
 
-// Release is one release and machine that a table holds for.
+// Release is a release and a machine that have a table.
 type Release struct {
 	Version, Machine string
-	// Exact tables' configuration: whether the release can be built with jmp_buf, and without.
+	// JmpBuf and Builtin report which configurations have an exact table: with jmp_buf of the C library, and with
+	// __builtin_setjmp (Table.JmpBuf).
 	JmpBuf, Builtin bool
 }
 
-// For finds the table for a release on a machine. version is the text of the target's ruby_version, such as "3.4.11"
-// (head has "4.1.0"). machine is "x86_64" or "aarch64", from the target's ELF file. jmpBuf is attach.Module's JmpBuf. A
-// patch release can be newer than all known ones, or missing between them. It gets the table of the newest known
-// release that is not newer, and Match.Exact is false. For returns ErrUnknownRelease for a series or machine without
-// any table.
+// For finds the table for a release on a machine. version is the text of the target's ruby_version, for example
+// "3.4.11", or "4.1.0" on the development branch. machine is "x86_64" or "aarch64", from the target's ELF file.
+// jmpBuf is attach.Module's JmpBuf.
+//
+// A patch release may have no table, because it is newer than all known ones or was skipped. For then returns the
+// table of the newest known release before it, with Match.Exact false. For returns ErrUnknownRelease if the series or
+// the machine has no table at all.
 func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 	index, want, err := readIndexFor(version)
 	if err != nil {
@@ -138,10 +142,10 @@ func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 	return t, m, nil
 }
 
-// Nearest returns the table of the known release nearest to version on a machine, of any series: the newest one that
-// is not newer, else the oldest. It is only the base to derive a layout from, not a layout for that version. release
-// is the release of the table. The error is ErrUnknownRelease if no table of the machine is known, or if version is
-// no version.
+// Nearest returns the table of the known release nearest to version, of any series, on the same machine. It prefers
+// the newest release that is not newer than version, and otherwise returns the oldest. The table is only the base to
+// derive a layout from. It is not a layout for version. release is the table's release. The error is
+// ErrUnknownRelease if the machine has no table, or if version is not a version number.
 func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, err error) {
 	index, want, err := readIndexFor(version)
 	if err != nil {
@@ -161,7 +165,7 @@ func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, er
 	return t, best.release, err
 }
 
-// readIndexFor returns the index and the parsed version.
+// readIndexFor returns the index of all tables, and the parsed version.
 func readIndexFor(version string) (index []entry, want [3]int, err error) {
 	if want, err = parseVersion(version); err != nil {
 		return nil, want, fmt.Errorf("%w: %q is not a version of Ruby", ErrUnknownRelease, version)
@@ -183,7 +187,7 @@ func Releases() ([]Release, error) {
 	return out, nil
 }
 
-// configuration is a choice of the build about Ruby's tags and fibers (Table.JmpBuf).
+// configuration is the build's choice of buffer for Ruby's tags and fibers (Table.JmpBuf).
 type configuration int
 
 const (
@@ -201,7 +205,7 @@ func configurationOf(jmpBuf bool) configuration {
 type entry struct {
 	release, machine string
 	version          [3]int
-	// files are its tables, one a configuration; "" if there is none.
+	// files are the entry's tables by configuration. A name is empty if there is no table for the configuration.
 	files    [2]string
 	snapshot string
 }
@@ -242,7 +246,7 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 	return index, nil
 })
 
-// table reads the table of a configuration, or of the other configuration if only that is known.
+// table reads the table of a configuration. If only the other configuration has a table, it reads the other one.
 func (e *entry) table(jmpBuf bool) (*Table, error) {
 	want := configurationOf(jmpBuf)
 	file := cmp.Or(e.files[want], e.files[1-want])

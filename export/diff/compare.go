@@ -1,4 +1,5 @@
-// Package diff compares two measurements, by state and by function: as text, as collapsed stacks, and as an HTML page.
+// Package diff compares two measurements by state and by function. It writes the result as text, as collapsed stacks,
+// or as an HTML page.
 package diff
 
 import (
@@ -23,20 +24,20 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxCompared bounds the functions in each table of WriteDifference, the largest differences first.
+// maxCompared limits the functions in each table of WriteDifference. The table shows the largest differences.
 const maxCompared = 20
 
-// Comparable is one of two measurements that are compared: weights of one metric by stack and state.
+// Comparable is one of two compared measurements. It has the weights of one metric by stack and state.
 type Comparable struct {
-	// About describes it in a line.
+	// About describes the measurement in one line.
 	About string
 	// DurationNS is the elapsed time that was measured.
 	DurationNS int64
 	stacks     map[comparedKey]int64
 }
 
-// comparedKey is a stack, as the labels of its frames from the outermost on with ";" between them, and the word of a
-// state.
+// comparedKey is a stack and the word for a state. The stack is the labels of its frames, from the outermost on,
+// joined by ";".
 type comparedKey struct{ stack, state string }
 
 func (k comparedKey) frames() []string { return strings.Split(k.stack, ";") }
@@ -64,13 +65,14 @@ func CompareMeasured(m weights.Measured, metric flamegraph.Metric) (Comparable, 
 	return c, c.check()
 }
 
-// sampleTypes are the names that metrics have in profiles: ddtop's first, then other tools' names.
+// sampleTypes are the names of metrics in profiles. ddtop's own name comes first, then names that other tools use.
 var sampleTypes = map[flamegraph.Metric][]string{
 	flamegraph.Wall: {"wall-time", "wall"}, flamegraph.CPU: {"cpu-time", "cpu"}, flamegraph.Wait: {"gvl-wait"}, flamegraph.Blame: {"blame"},
 	flamegraph.Samples: {"samples", "cpu-samples"}, flamegraph.Allocations: {"alloc-objects", "alloc-samples"},
 }
 
-// CompareProfile makes a pprof profile comparable. It may be ddtop's, Datadog's, or another one with the metric.
+// CompareProfile makes a pprof profile comparable. The profile may be from ddtop, Datadog, or any tool that records
+// the metric.
 func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, error) {
 	at := -1
 	for _, name := range sampleTypes[metric] {
@@ -91,7 +93,7 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 	for _, s := range p.Sample {
 		var names []string
 		for _, l := range slices.Backward(s.Location) {
-			// Only the locations of C functions have addresses in profiles of ddtop.
+			// In ddtop's profiles, only locations of C functions have addresses.
 			if word := s.Label[weights.LabelDdtopState]; len(word) == 1 && l.Address != 0 && chanceNative(word[0]) {
 				continue
 			}
@@ -105,7 +107,7 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 			names = names[1:]
 		}
 		state := ""
-		for _, label := range []string{weights.LabelState, weights.LabelDdtopState} { // ddtop's own word says more
+		for _, label := range []string{weights.LabelState, weights.LabelDdtopState} { // ddtop's own word for the state is more precise, so it is read last
 			if v := s.Label[label]; len(v) == 1 {
 				state = weights.CollapsedName(v[0])
 			}
@@ -115,8 +117,8 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 	return c, c.check()
 }
 
-// chanceNative reports whether C functions of time in a state are left out. Only some of the long waits have them, so
-// that they differ with the reading and not with the code.
+// chanceNative reports whether C functions are left out of the stacks of a state. ddtop reads them only in some of
+// the long waits. So they differ by chance, even if the code is the same.
 func chanceNative(state string) bool {
 	s, ok := gvl.ParseState(state)
 	return ok && s.InNative()
@@ -133,12 +135,12 @@ func (c *Comparable) add(names []string, state string, v int64) {
 
 func (c *Comparable) check() error {
 	if c.DurationNS <= 0 {
-		return errors.New("it does not say how long was measured, so that nothing can be compared with it")
+		return errors.New("the profile has no duration, so values per second cannot be compared")
 	}
 	return nil
 }
 
-// comparison adds values up by a name: a value of each of the two, a second of elapsed time.
+// comparison sums up the values of both measurements by name. Values are per second of elapsed time.
 type comparison map[string]*[2]float64
 
 func (c comparison) add(of int, name string, v float64) {
@@ -163,15 +165,16 @@ func (c comparison) sorted() []string {
 	})
 }
 
-// idleState reports whether time in a state is left out of functions, as in the flamegraph of elapsed time.
+// idleState reports whether time in a state is left out of the comparison by function, as in the flamegraph of
+// elapsed time.
 func idleState(state string, metric flamegraph.Metric) bool {
 	s, ok := gvl.ParseState(state)
 	return metric == flamegraph.Wall && ok && s.Idle()
 }
 
-// WriteDifference writes the differences between two measurements, by state and by function, each per second of elapsed
-// time, so that measurements of different length compare. Functions are compared only by their names, because a deploy
-// moves files and lines.
+// WriteDifference writes the differences between two measurements by state and by function. Values are per second of
+// elapsed time, so that measurements of different length compare. Functions are compared only by name, because a
+// deploy moves files and lines.
 func WriteDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	states, own, all := comparison{}, comparison{}, comparison{}
 	for i, c := range []*Comparable{&a, &b} {
@@ -213,7 +216,7 @@ func WriteDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) err
 }
 
 func writeCompared(b *strings.Builder, title string, c comparison, most int) {
-	const leastDelta = 0.05 // is not shown: it would be 0.0
+	const leastDelta = 0.05 // smaller differences are not shown, because they would read 0.0
 	rows := c.sorted()
 	fmt.Fprintf(b, "\n%12s %12s %12s %8s  %s\n", "A", "B", "B − A", "", title)
 	shown := 0
@@ -230,7 +233,7 @@ func writeCompared(b *strings.Builder, title string, c comparison, most int) {
 		change := sign + units.Percent(size/v[0])
 		switch {
 		case name == flamegraph.NoStack:
-			change = "" // this change says nothing about the code
+			change = "" // no change is shown, because it does not come from the code
 		case v[0] < leastDelta:
 			change = "new"
 		case v[1] < leastDelta:
@@ -245,7 +248,7 @@ func writeCompared(b *strings.Builder, title string, c comparison, most int) {
 	}
 }
 
-// comparedNumber writes a value with a decimal where that says something.
+// comparedNumber formats a value. Small values get a decimal.
 func comparedNumber(v float64) string {
 	if v >= 99.95 {
 		return units.Count(int64(v + .5))

@@ -17,26 +17,27 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// Limits of a page of a difference. The page reports what they leave out. Its data has a few MB.
+// Limits of a page of a difference. Its data then has a few MB. The page reports what the limits leave out.
 const (
-	// maxDiffStacks bounds its stacks: the heaviest in either. maxDiffNodes bounds the nodes of their tree.
+	// maxDiffStacks limits the stacks of a page. It keeps the stacks that are heaviest in either measurement.
+	// maxDiffNodes limits the nodes of their tree.
 	maxDiffStacks = 20_000
 	maxDiffNodes  = 60_000
-	// maxDiffFunctions bounds the listed functions, the largest differences first. maxDiffNames bounds the functions
-	// that are summed up singly.
+	// maxDiffFunctions limits the listed functions. The page lists the largest differences. maxDiffNames limits the
+	// functions that are summed up separately.
 	maxDiffFunctions = 500
 	maxDiffNames     = 100_000
-	// maxDiffNameBytes bounds the text of the names in the flamegraph.
+	// maxDiffNameBytes limits the text of the names in the flamegraph, in bytes.
 	maxDiffNameBytes = 1 << 20
 )
 
-// otherFunctions represents the functions past maxDiffNames.
+// otherFunctions represents all functions past maxDiffNames.
 const otherFunctions = "(other functions)"
 
 var differenceScripts = []string{"states.js", "base.js", "flame.js", "diff.js"}
 
-// differenceData is the input of the page's script. All values are per second of elapsed time: µs if the metric is a
-// time, else thousandths.
+// differenceData is the input of the page's script. All values are per second of elapsed time: in µs if the metric is
+// a time, otherwise in thousandths.
 type differenceData struct {
 	A       string     `json:"a"`
 	B       string     `json:"b"`
@@ -45,13 +46,14 @@ type differenceData struct {
 	States  []string   `json:"states"`
 	Idle    []bool     `json:"idle"`
 	ByState [][2]int64 `json:"byState"`
-	// Names are the names of functions, each with −1 for a missing file. Nodes are two numbers each: how far back the
-	// caller is (0 is none), and the function. Stacks are four: the innermost node, the state, the value in A and in B.
+	// Names are the names of functions, each followed by −1, because there is no file. Nodes has two numbers for each
+	// node: how many nodes back its caller is (0 if it has none), and the function. Stacks has four numbers for each
+	// stack: the innermost node, the state, the value in A and in B.
 	Names  [][2]any `json:"names"`
 	Nodes  []int    `json:"nodes"`
 	Stacks []int64  `json:"stacks"`
-	// Functions are five numbers each: the function, itself in A and B, with its callees in A and B. Idle states are
-	// left out.
+	// Functions has five numbers for each function: its index, its own value in A and B, and its value with callees
+	// in A and B. Idle states are left out.
 	Functions []int64  `json:"functions"`
 	Limits    []string `json:"limits"`
 }
@@ -64,9 +66,9 @@ type comparedStack struct {
 
 func (s *comparedStack) most() int64 { return max(s.v[0], s.v[1]) }
 
-// WriteHTMLDifference writes the differences between two measurements as a page (see page.WriteIncident): by state, by
-// function, and a flamegraph coloured by change. Its memory beside the two measurements is bounded, however many stacks
-// they have.
+// WriteHTMLDifference writes the differences between two measurements as a page (see page.WriteIncident). It shows
+// states, functions, and a flamegraph coloured by change. Its memory, apart from the two measurements, is bounded for
+// any number of stacks.
 func WriteHTMLDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	d := differenceBuilder{metric: metric, both: [2]*Comparable{&a, &b}, names: make(map[string]int), states: make(map[string]int)}
 	var data bytes.Buffer
@@ -80,14 +82,14 @@ type differenceBuilder struct {
 	metric flamegraph.Metric
 	both   [2]*Comparable
 	out    differenceData
-	names  map[string]int // of the page's list
+	names  map[string]int // the index in the page's list of names
 	states map[string]int
 	tree   page.Tree
-	// nameBytes is the size of the text of names.
+	// nameBytes is the size of all texts in names, in bytes.
 	nameBytes int
 }
 
-// value is one a second of elapsed time, in the page's unit.
+// value returns v per second of elapsed time, in the page's unit. of selects the measurement, A or B.
 func (d *differenceBuilder) value(of int, v int64) int64 {
 	x := float64(v) / (float64(d.both[of].DurationNS) / 1e9)
 	if d.metric.IsTime() {
@@ -125,8 +127,8 @@ func (d *differenceBuilder) build() *differenceData {
 	return o
 }
 
-// heaviest are the heaviest stacks in A or in B, maxDiffStacks at most, the heaviest first. total is the sum of all
-// values, kept the sum of theirs. It also sums up the states.
+// heaviest returns the maxDiffStacks stacks that are heaviest in A or in B, the heaviest first. total is the sum of
+// all values, and kept is the sum of the returned ones. heaviest also sums up the states.
 func (d *differenceBuilder) heaviest() (list []comparedStack, total, kept int64) {
 	byWeight := func(x, y comparedStack) int {
 		return cmp.Or(cmp.Compare(y.most(), x.most()), strings.Compare(x.key.stack, y.key.stack), strings.Compare(x.key.state, y.key.state))
@@ -145,7 +147,7 @@ func (d *differenceBuilder) heaviest() (list []comparedStack, total, kept int64)
 			list = list[:maxDiffStacks]
 		}
 	}
-	// In an order that stays, so that the same two measurements give the same page: the states by their words.
+	// The order is fixed, so that the same two measurements give the same page.
 	for _, word := range d.words() {
 		d.state(word)
 	}
@@ -165,7 +167,7 @@ func (d *differenceBuilder) heaviest() (list []comparedStack, total, kept int64)
 	return list, total, kept
 }
 
-// words are the words of states in either: ddtop's own in their order, then others.
+// words returns the names of states in either measurement: ddtop's own in their order, then others.
 func (d *differenceBuilder) words() []string {
 	seen := make(map[string]bool)
 	for _, c := range d.both {
@@ -184,8 +186,8 @@ func (d *differenceBuilder) words() []string {
 	return slices.SortedFunc(maps.Keys(seen), func(x, y string) int { return cmp.Or(cmp.Compare(rank(x), rank(y)), strings.Compare(x, y)) })
 }
 
-// maxDiffStates bounds the different words for states, because another tool's profile may have any number. All further
-// words count as the last one.
+// maxDiffStates limits the number of different names for states, because another tool's profile may have any number.
+// Further names count as the last one.
 const maxDiffStates = 64
 
 func (d *differenceBuilder) state(word string) int {
@@ -218,8 +220,7 @@ func (d *differenceBuilder) name(s string) int {
 	return i
 }
 
-// stack adds a stack to the page, and reports whether there was room for all of it. Otherwise the stack ends where
-// the room ended.
+// stack adds a stack to the page. whole is false if a limit was reached. Then the stack lacks its inner frames.
 func (d *differenceBuilder) stack(s *comparedStack) (whole bool) {
 	at := -1
 	whole = true
@@ -241,7 +242,7 @@ func (d *differenceBuilder) stack(s *comparedStack) (whole bool) {
 	return whole
 }
 
-// comparedFunction is the weight of a function itself and with its callees, in A and B.
+// comparedFunction is the weight of a function in A and B. own is its own weight, all is its weight with callees.
 type comparedFunction struct{ own, all [2]int64 }
 
 func (f *comparedFunction) delta() int64 {
@@ -249,7 +250,7 @@ func (f *comparedFunction) delta() int64 {
 	return max(size(f.own), size(f.all))
 }
 
-// functions sums up all stacks by function, and lists those with the largest differences.
+// functions sums up all stacks by function, and keeps the functions with the largest differences.
 func (d *differenceBuilder) functions() {
 	sums := make(map[string]*comparedFunction)
 	of := func(name string) *comparedFunction {

@@ -17,20 +17,19 @@ import (
 )
 
 const (
-	// maxIncidentBytes bounds the data of a page: 3 MB with the page itself.
+	// maxIncidentBytes limits the data of a page, in bytes. With its style and scripts a page then stays below 3 MB.
 	maxIncidentBytes = 2_900_000
-	// maxIncidentNodes is how many nodes each of the trees of stacks has, maxIncidentNames how many functions there
-	// are.
+	// maxIncidentNodes limits the nodes of each tree of stacks. maxIncidentNames limits the functions of a page.
 	maxIncidentNodes = 40_000
 	maxIncidentNames = 10_000
-	// MaxName is how long a name gets, in bytes.
+	// MaxName is the length at which names are cut, in bytes.
 	MaxName = 400
-	// leastIncident is the smallest part of these limits with which a page may keep to maxIncidentBytes. Below it,
-	// whole parts of the page are left out.
+	// leastIncident is the smallest factor by which the limits of a page are multiplied so that its data fits into
+	// maxIncidentBytes. If the data is still too large at this factor, whole parts of the page are left out.
 	leastIncident = 1.0 / 64
 )
 
-// Parts of a page that can be left out, the least important first.
+// Parts of a page that can be left out to make it smaller, the least important first.
 const (
 	partFigures = iota
 	partCycles
@@ -46,23 +45,24 @@ const (
 	partFindings
 )
 
-// partNames are what the page calls the parts that it leaves out. tables.js and dump.js know some of the names.
+// partNames are the names under which the page lists the parts that are left out. tables.js and dump.js compare some
+// of these names.
 var partNames = [...]string{
 	partFigures: "all figures as text", partCycles: "collections by time", partDumps: "thread dumps", partHeap: "objects", partSingle: "single requests",
 	partWaits: "blame and single waits", partLocks: "locks", partWeights: "the flamegraph, threads by time",
 	partLanes: "the lanes of threads", partRoutes: "routes and jobs", partNotes: "notes", partFindings: "findings",
 }
 
-// Flags of a weight: what comes behind its wall time.
+// Flags of a weight. Each marks a value that follows the weight's wall time.
 const (
 	weightHasCPU = 16 << iota
 	weightHasBlame
 	weightHasServed
 )
 
-// data is what a page holds of a process, as JSON that can stand in an HTML document. It takes limit bytes at most:
-// first all of it becomes coarser, then the least important parts are left out. Without all of them it takes some
-// thousand bytes.
+// data returns the page's data of one process, as JSON that is safe inside an HTML document. To stay within limit
+// bytes, it first makes all data coarser. Then it leaves out the least important parts. Without any part, the data
+// still has a few thousand bytes.
 func (n *Incident) data(limit int) ([]byte, error) {
 	part, without := 1.0, 0
 	for {
@@ -90,7 +90,7 @@ func (n *Incident) data(limit int) ([]byte, error) {
 	}
 }
 
-// coarsen leaves a part of the limits of weights, columns and dumps.
+// coarsen reduces the weights, columns and dumps to a share of their limits.
 func (n *Incident) coarsen(part float64) {
 	weights := max(int(maxIncidentWeights*part), 1)
 	n.weights.shrink(weights)
@@ -106,12 +106,12 @@ func (n *Incident) coarsen(part float64) {
 	}
 }
 
-// incidentBuilder numbers what a page holds.
+// incidentBuilder makes the data of a page. It gives numbers to functions, files, texts, threads and stacks.
 type incidentBuilder struct {
 	n                  *Incident
 	nodes, names, text int // limits
-	lanes              int // how many threads have a lane
-	// without is how many of the parts are left out: the first ones.
+	lanes              int // limits the threads with a lane
+	// without is the number of parts that are left out, the least important first.
 	without     int
 	out         incidentData
 	functions   map[flamegraph.FuncKey]int
@@ -120,22 +120,25 @@ type incidentBuilder struct {
 	texts       map[string]int
 	threads     map[sampler.ThreadID]int
 	stacks      map[keptStack]int
-	// route is the place in out.Served of each EndpointID that stands for itself.
+	// route is the index in out.Served of each EndpointID. It is zero for an endpoint whose weights were merged into
+	// another one.
 	route  []int64
 	frames []sampler.FrameID
-	// cutNS is the time of stacks that are cut at a limit.
+	// cutNS is the time of the stacks that a limit has cut.
 	cutNS int64
-	// noLane is how many threads have no lane because of the limit.
+	// noLane is the number of threads that have no lane because of the limit.
 	noLane int
 }
 
-// Tree is a tree of functions, or of functions and lines: the numbers of nodes by caller (−1: none), function and line.
+// Tree is a tree of functions, or of functions and lines. Each node has the number of its caller's node (−1 for an
+// outermost one), the function and the line.
 type Tree struct {
 	at   map[[3]int]int
 	list [][3]int
 }
 
-// Add returns the node of a call; −1: there is no room for it.
+// Add returns the node of a call, which it adds to the tree if needed. It returns −1 if the tree already has limit
+// nodes.
 func (t *Tree) Add(parent, function, line, limit int) int {
 	k := [3]int{parent, function, line}
 	if i, ok := t.at[k]; ok {
@@ -152,10 +155,11 @@ func (t *Tree) Add(parent, function, line, limit int) int {
 	return len(t.list) - 1
 }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (t *Tree) Len() int { return len(t.list) }
 
-// Flat writes a tree, with lines or without.
+// Flat returns the tree as a list with two or three numbers per node: how many nodes back its caller is (0 if it has
+// none), its function, and with lines its line.
 func (t *Tree) Flat(lines bool) []int {
 	out := make([]int, 0, 3*len(t.list))
 	for i, k := range t.list {
@@ -215,13 +219,13 @@ func (b *incidentBuilder) build() *incidentData {
 		o.Limits = append(o.Limits, "of stacks with "+export.Share(b.cutNS, n.weights.allNS)+" of all time inner frames are left out: there are too many different ones, and these weigh least")
 	}
 	var text strings.Builder
-	if b.has(partFigures) && export.WriteStat(&text, n.stat, n.Notes...) == nil { // never fails: a Builder does not
+	if b.has(partFigures) && export.WriteStat(&text, n.stat, n.Notes...) == nil { // writing to a Builder never fails
 		o.Stat = text.String()
 	}
 	return o
 }
 
-// has reports whether the page has a part.
+// has reports whether the page includes a part.
 func (b *incidentBuilder) has(part int) bool { return part >= b.without }
 
 func (b *incidentBuilder) addNotes() {
@@ -233,10 +237,10 @@ func (b *incidentBuilder) addNotes() {
 	}
 }
 
-// words is a text from the target, printable and of bounded length.
+// words makes a text from the target printable and cuts it to the page's limit.
 func (b *incidentBuilder) words(s string) string { return cutText(s, b.text) }
 
-// cutText returns a printable text of at most the given number of bytes.
+// cutText makes a text printable and cuts it to limit bytes. It marks a cut with "…".
 func cutText(s string, limit int) string {
 	if s = flamegraph.Printable(s); len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") + "…"
@@ -244,7 +248,7 @@ func cutText(s string, limit int) string {
 	return s
 }
 
-// textID numbers a text.
+// textID returns the number of a text in out.Texts, to which it adds new texts.
 func (b *incidentBuilder) textID(s string) int {
 	s = b.words(s)
 	i, ok := b.texts[s]
@@ -296,7 +300,7 @@ func (b *incidentBuilder) addThreads() {
 	}
 }
 
-// thread is a thread's number; −1: it has no lane.
+// thread returns a thread's number on the page, or −1 if the thread has no lane.
 func (b *incidentBuilder) thread(id sampler.ThreadID) int {
 	if i, ok := b.threads[id]; ok {
 		return i
@@ -314,7 +318,8 @@ func (b *incidentBuilder) threadList(ids []sampler.ThreadID) []int {
 	return out
 }
 
-// otherFunction stands for the functions past the limit, cutFunction for inner frames that were given up.
+// otherFunction represents all functions past the limit. cutFunction represents the inner frames that a stack has
+// lost.
 const (
 	otherFunction = "(more functions than are kept apart)"
 	cutFunction   = "(inner frames left out)"
@@ -322,7 +327,7 @@ const (
 
 func (b *incidentBuilder) function(f sampler.Frame) int {
 	k := flamegraph.FuncKey{Label: f.Label + f.Mark(), File: f.File(), Line: f.FirstLine}
-	if f.C { // the path of a C function's frame is its caller's
+	if f.C { // the frame of a C function has the path of its caller
 		k.File, k.Line = "", 0
 	}
 	i, ok := b.functions[k]
@@ -355,8 +360,8 @@ func (b *incidentBuilder) function(f sampler.Frame) int {
 	return i
 }
 
-// stack returns the number of a stack's innermost node, in a tree with lines or without. whole is true if no frame of
-// it is cut.
+// stack adds a stack to a tree, with lines or without, and returns the node of its innermost frame. whole is false if
+// the tree had no space for all frames.
 func (b *incidentBuilder) stack(t *Tree, id sampler.StackID, lines bool) (at int, whole bool) {
 	b.frames = b.n.dict.Frames(id, b.frames[:0])
 	at = -1
@@ -462,10 +467,10 @@ func (b *incidentBuilder) addDumps() {
 	}
 }
 
-// name is what a thread is called.
+// name returns the name of a thread.
 func (b *incidentBuilder) name(id sampler.ThreadID) string { return gvl.ThreadName(id, b.n.dict) }
 
-// gvlText says who holds a GVL, and how many wait for it.
+// gvlText describes who holds a GVL, and how many threads wait for it.
 func (b *incidentBuilder) gvlText(r report.DumpRactor, several bool) string {
 	text := "GVL"
 	if several {

@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// shownClasses is how many classes are listed, as in heap.txt. Classes that grow are listed in any case.
+// shownClasses is the number of classes in the table, the same as in heap.txt. Growing classes beyond it are listed
+// too.
 const shownClasses = 30
 
 func (b *incidentBuilder) addHeap() {

@@ -20,22 +20,24 @@ import (
 
 //go:generate go test . -run TestStatesScript -update
 
-// pageFiles are the style and the scripts of pages. They hold no data. Names reach a page's document only through
-// textContent.
+// pageFiles are the style and the scripts of pages. They hold no data. The scripts write names into the document only
+// through textContent, so that a name cannot become markup.
 //
 //go:embed *.css *.js
 var pageFiles embed.FS
 
-// scripts are the scripts of an incident's page, in their order.
+// scripts are the scripts of an incident's page, in the order in which they run.
 var scripts = []string{"states.js", "base.js", "timeline.js", "flame.js", "tables.js", "dump.js", "incident.js"}
 
-// WriteIncident writes one HTML file of an incident that needs nothing else: findings, a timeline of threads, a
-// flamegraph, requests, locks, collections and thread dumps. It opens from disk, loads nothing (its policy forbids it),
-// and has no text of the target in its markup: the data are JSON in a script that never runs. It is smaller than 3 MB.
+// WriteIncident writes an incident as one HTML file without other files: findings, a timeline of threads, a
+// flamegraph, requests, locks, collections and thread dumps. The file can be opened from disk. Its policy forbids it
+// to load anything. The markup has no text from the target, because all data is JSON in a script element that never
+// runs. The file is smaller than 3 MB.
 func WriteIncident(w io.Writer, n *Incident) error { return WriteIncidents(w, []*Incident{n}) }
 
-// WriteIncidents is WriteIncident of several processes. The page shows one of them, at first the one that took most CPU
-// time, and lets the reader choose another. Data that does not fit is left out, and the page names its process.
+// WriteIncidents writes a page of several processes, as WriteIncident does for one. The page shows one process at a
+// time, and the reader chooses which. It begins with the process that used the most CPU time. If the data of a
+// process does not fit, it is left out and the page names the process.
 func WriteIncidents(w io.Writer, list []*Incident) error {
 	of, found := make([]*measure.Measure, len(list)), make([][]report.StatFinding, len(list))
 	for i, n := range list {
@@ -55,7 +57,7 @@ func WriteIncidents(w io.Writer, list []*Incident) error {
 		list[0].shared = export.SharedLines(stats)
 	}
 	all, left := make([][]byte, len(list)), maxIncidentBytes
-	for i, n := range slices.Backward(list) { // the busier processes get the room that the others leave
+	for i, n := range slices.Backward(list) { // busier processes get the bytes that the others leave
 		data, err := n.data(left / (i + 1))
 		if err != nil {
 			return err
@@ -71,7 +73,7 @@ func WriteIncidents(w io.Writer, list []*Incident) error {
 	return Write(w, title+" · ddtop", data, scripts)
 }
 
-// Write writes a page: a document with nothing but a style, data, and scripts. data is JSON with <, > and & escaped.
+// Write writes a page that consists of a style, data and scripts. data must be JSON with <, > and & escaped.
 func Write(w io.Writer, title string, data []byte, scripts []string) error {
 	style, err := pageFiles.ReadFile("page.css")
 	if err != nil {
@@ -104,7 +106,7 @@ func Write(w io.Writer, title string, data []byte, scripts []string) error {
 	return nil
 }
 
-// sourceHash is a source expression that lets a text inline through (Content Security Policy).
+// sourceHash returns the expression for a Content Security Policy that allows this inline script or style.
 func sourceHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -12,15 +12,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Incident gathers the contents of an incident's page (WriteIncident): states by thread in columns of time, weights by
-// stack in slices of time, thread dumps, locks, collections, and a Stat. Its memory is bounded whatever the length:
-// columns and slices become longer as time goes on. The page shows how much each limit cut. Not safe for concurrent
-// use.
+// Incident collects what an incident's page shows (WriteIncident): the states of threads by columns of time, the
+// weights of stacks by slices of time, thread dumps, locks, collections, and a Stat. Its memory is bounded for a
+// measurement of any length, because columns and slices become longer over time. The page shows how much each limit
+// cut. An Incident is not safe for concurrent use.
 type Incident struct {
 	process sampler.Process
 	dict    *sampler.Dictionary
 	measure *measure.Measure
-	// collector charges weights; it is attached to the measure's stream.
+	// collector charges weights to stacks. It is attached to the stream of the measurement.
 	collector *flamegraph.Collector
 	lanes     incidentLanes
 	weights   incidentWeights
@@ -29,19 +29,20 @@ type Incident struct {
 	gc        incidentGC
 
 	stat     report.Stat
-	shared   []export.SharedLine // of all processes of a page, at its first one
+	shared   []export.SharedLine // findings of all processes; set in the page's first process only
 	longest  []account.Request
 	finished bool
-	// Notes are what the user noted.
+	// Notes are the notes that the user wrote during the measurement.
 	Notes []sampler.Note
-	// AllFrames is whether the flamegraph begins with all frames and threads at rest, not with own code first.
+	// AllFrames is true if the flamegraph begins with all frames and with threads at rest. Otherwise it begins with
+	// the program's own code.
 	AllFrames bool
-	// Heap is a count of the live objects. The page has no table of them if it is nil.
+	// Heap is a count of the live objects. If it is nil, the page has no table of objects.
 	Heap *export.Heap
 }
 
-// NewIncident returns an Incident of the target p, whose samples' IDs point into dict. r are the findings' rules; nil
-// means the usual ones.
+// NewIncident returns an Incident of the target p. The IDs in its samples belong to dict. r are the rules of the
+// findings. If r is nil, the default rules apply.
 func NewIncident(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Incident {
 	n := &Incident{process: p, dict: dict, measure: measure.New(p, dict, r)}
 	n.lanes.threads = make(map[sampler.ThreadID]*incidentLane)
@@ -59,7 +60,7 @@ func NewIncident(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules)
 	return n
 }
 
-// Feed adds one sample. Samples must come in order of time; they are not kept.
+// Feed adds one sample. Samples must come in order of time. Feed does not keep s.
 func (n *Incident) Feed(s *sampler.Sample) {
 	if n.finished {
 		return
@@ -71,7 +72,7 @@ func (n *Incident) Feed(s *sampler.Sample) {
 	}
 }
 
-// Finish ends the measurement: after the last sample, before the page is written.
+// Finish ends the measurement. Call it after the last sample and before the page is written.
 func (n *Incident) Finish() {
 	if n.finished {
 		return

@@ -10,8 +10,9 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// incidentData is what the page's script reads. Times are ns since its start, which is StartMS since 1970. Threads,
-// functions, stacks and texts go by their numbers in the lists. −1 is none.
+// incidentData is the input of the page's scripts. Times are in ns since the start of the page, and StartMS is that
+// start in ms since 1970. Threads, functions, stacks and texts are referred to by their index in the lists. An index
+// of −1 means none.
 type incidentData struct {
 	Title   string         `json:"title"`
 	PID     int            `json:"pid"`
@@ -23,27 +24,28 @@ type incidentData struct {
 	Head    []incidentFact `json:"head"`
 	Notes   []incidentNote `json:"notes"`
 	Limits  []string       `json:"limits"`
-	// Shared are the findings of all processes of the page. Only its first process has them.
+	// Shared are the findings that concern all processes of the page. Only the first process has them.
 	Shared []export.SharedLine `json:"shared,omitempty"`
-	// Left are the parts that are left out because the page is full.
+	// Left names the parts that are left out because the page would be too large.
 	Left    []string          `json:"left"`
 	Stat    string            `json:"stat"`
 	Columns incidentColumns   `json:"columns"`
 	Threads []*incidentThread `json:"threads"`
-	// Served are routes and classes of jobs. 0 is none.
+	// Served are the names of routes and classes of jobs. Index 0 means no request or job.
 	Served []string `json:"served"`
-	// AllFrames is whether the flamegraph begins with all frames and threads at rest.
+	// AllFrames is true if the flamegraph begins with all frames and with threads at rest.
 	AllFrames bool `json:"allFrames"`
-	// Names are the functions: name, number of the file (−1: none), first line, origin, gem, library. The library of
-	// own code is "". "-" marks an entry that is no function.
+	// Names are the functions: name, index of the file (−1 if there is none), first line, origin, gem, library. The
+	// library is "" for the program's own code, and "-" for an entry that is not a function.
 	Names [][]any  `json:"names"`
 	Files []string `json:"files"`
-	// Nodes are the tree of stacks, two numbers a node: how far back the caller is (0 is none), the function. Lines are
-	// the stacks of dumps, with the line as a third number.
+	// Nodes is the tree of stacks, with two numbers for each node: how many nodes back its caller is (0 if it has
+	// none), and the function. Lines is the tree for the stacks of dumps. Its nodes have the line as a third number.
 	Nodes []int `json:"nodes"`
 	Lines []int `json:"lines"`
-	// Slices are weights, slice by slice: thread, stack, state + 16·flags, µs of wall time. Flag 1 adds µs of CPU, flag
-	// 2 µs of blame, and flag 4 the number of the request's route. Stack −1 was not read.
+	// Slices has a list of weights for each slice of time. A weight is thread, stack, state + 16·flags, and µs of
+	// wall time. Flag 1 appends µs of CPU, flag 2 µs of blame, and flag 4 the index of the request's route. Stack −1
+	// means that no stack was read.
 	SliceNS int64             `json:"sliceNS"`
 	Slices  [][]int64         `json:"slices"`
 	Found   []incidentFinding `json:"findings"`
@@ -51,7 +53,7 @@ type incidentData struct {
 	Blamed  string            `json:"blamed"`
 	Waits   []incidentWait    `json:"waits"`
 	Routes  []incidentRoute   `json:"routes"`
-	// Capacity predicts other numbers of threads. It is missing if there is no pool of threads.
+	// Capacity predicts the effect of other numbers of threads. It is missing if the program has no pool of threads.
 	Capacity *report.StatCapacity `json:"capacity,omitempty"`
 	Longest  []incidentLong       `json:"longest"`
 	Running  []incidentLong       `json:"running"`
@@ -63,7 +65,7 @@ type incidentData struct {
 	Dumps []incidentInstant `json:"dumps"`
 }
 
-// incidentFact is a figure of the whole time: its name, its value, its meaning.
+// incidentFact is a figure of the whole measurement: its name, its value, its meaning.
 type incidentFact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -75,8 +77,8 @@ type incidentNote struct {
 	Text string `json:"text"`
 }
 
-// incidentColumns are figures of the whole process by column, 255 at most, in parts of Max: waiting threads, CPUs, or
-// bytes.
+// incidentColumns are figures of the whole process, one value per column: waiting threads, CPUs, or bytes. Values are
+// scaled so that 255 stands for Max.
 type incidentColumns struct {
 	NS   int64         `json:"ns"`
 	N    int           `json:"n"`
@@ -92,7 +94,7 @@ type incidentCurve struct {
 	Values []int   `json:"v"`
 }
 
-// curve scales values; one below 0 is not known, and −1 then.
+// curve scales values for the page. A negative value means unknown, and becomes −1.
 func curve(n int, least float64, of func(int) float64) incidentCurve {
 	c := incidentCurve{Max: least, Values: make([]int, n)}
 	for i := range n {
@@ -107,7 +109,7 @@ func curve(n int, least float64, of func(int) float64) incidentCurve {
 	return c
 }
 
-// incidentThread is a thread: its lane begins in column First.
+// incidentThread is a thread. Its lane begins in column First.
 type incidentThread struct {
 	ID    int    `json:"id"`
 	Name  string `json:"name"`
@@ -115,7 +117,7 @@ type incidentThread struct {
 	Rests bool   `json:"rests"`
 	First int    `json:"first"`
 	Cells string `json:"cells"`
-	// NS is the time by state; CPU and Waits are words of the whole time.
+	// NS is the time by state. CPU and Waits are texts about the whole measurement.
 	NS    [gvl.NumStates]int64 `json:"ns"`
 	CPU   string               `json:"cpu"`
 	Waits string               `json:"waits"`
@@ -136,7 +138,7 @@ type incidentFinding struct {
 	Function int    `json:"function"`
 }
 
-// incidentCharge is code that others waited for.
+// incidentCharge is code for which other threads waited (blame).
 type incidentCharge struct {
 	Text     string  `json:"text"`
 	Share    float64 `json:"share"`
@@ -153,7 +155,7 @@ type incidentWait struct {
 	Thread int    `json:"thread"`
 }
 
-// incidentRoute is a route or class of jobs. P50 and P95 are ns and words for them.
+// incidentRoute is a route or class of jobs. P50 and P95 each have a number in ns and its text.
 type incidentRoute struct {
 	Name    string               `json:"name"`
 	Served  int                  `json:"served"`
@@ -175,7 +177,7 @@ type incidentSpan struct {
 	Text string `json:"text"`
 }
 
-// incidentLong is one request.
+// incidentLong is one of the longest requests.
 type incidentLong struct {
 	Name   string               `json:"name"`
 	FromNS int64                `json:"from"`
@@ -204,18 +206,19 @@ type incidentCollecting struct {
 	Facts    []incidentFact  `json:"facts"`
 	Triggers []incidentPlace `json:"triggers"`
 	Payers   []incidentPlace `json:"payers"`
-	// Cycles are three numbers each: when it was seen, 1 for a major one, the text of why.
+	// Cycles has three numbers for each collection: when a sample first saw it, 1 if it is a major collection, and
+	// the text of its reason.
 	Cycles []int64 `json:"cycles"`
 }
 
-// incidentHeap is the live objects by class. Said says how they were counted, and what is uncertain.
+// incidentHeap has the live objects by class. Said describes how they were counted, and what is uncertain.
 type incidentHeap struct {
 	Said    []string        `json:"said"`
 	Classes []incidentClass `json:"classes"`
 }
 
-// incidentClass is the objects of a class. PerSecond is zero if the class does not grow. Suspect is true for the
-// growing class to look at first.
+// incidentClass describes the objects of a class. PerSecond is zero if the class does not grow. Suspect is true for
+// the growing class that the user should look at first.
 type incidentClass struct {
 	Name      string  `json:"name"`
 	Objects   uint64  `json:"objects"`
@@ -233,8 +236,8 @@ type incidentPlace struct {
 	Value string `json:"value"`
 }
 
-// incidentInstant is a thread dump. Threads have six numbers each: thread, state, text, ns of it, stack of Lines, text
-// of its notes.
+// incidentInstant is a thread dump. Threads has six numbers for each thread: thread, state, text, ns in that state,
+// stack in Lines, text of its notes.
 type incidentInstant struct {
 	AtNS    int64             `json:"at"`
 	GVL     []string          `json:"gvl"`
@@ -243,14 +246,14 @@ type incidentInstant struct {
 	Threads []int64           `json:"threads"`
 }
 
-// incidentWaiting is what threads wait for at an instant.
+// incidentWaiting describes a lock for which threads wait at an instant.
 type incidentWaiting struct {
 	Text    string `json:"text"`
 	Holder  int    `json:"holder"`
 	Waiters []int  `json:"waiters"`
 }
 
-// columnsOf are the figures of the whole process.
+// columnsOf returns the figures of the whole process by column.
 func (n *Incident) columnsOf() incidentColumns {
 	l := &n.lanes
 	cols := l.columns
@@ -284,7 +287,7 @@ func (n *Incident) columnsOf() incidentColumns {
 	return out
 }
 
-// facts are the figures of the whole time.
+// facts returns the figures of the whole measurement.
 func (n *Incident) facts() []incidentFact {
 	s := &n.stat
 	var out []incidentFact
@@ -305,7 +308,7 @@ func (n *Incident) facts() []incidentFact {
 			add("wait p99", g.Waits.P99().Prose(), about)
 		}
 		if len(out) >= 12 {
-			break // of many ractors the first few
+			break // show only the first few of many ractors
 		}
 	}
 	add("CPU", export.CPUText(&s.Process), "of one CPU")
@@ -319,7 +322,7 @@ func (n *Incident) facts() []incidentFact {
 	return out
 }
 
-// limits says what was not read, or is missing here.
+// limits describes what could not be read, and what this page leaves out.
 func (n *Incident) limits() []string {
 	s := &n.stat
 	var out []string
@@ -368,10 +371,10 @@ func (n *Incident) limits() []string {
 	return out
 }
 
-// startNS is when the page's time begins, CLOCK_MONOTONIC in ns.
+// startNS returns when the time of the page begins, CLOCK_MONOTONIC in ns.
 func (n *Incident) startNS() int64 { return n.lanes.startNS }
 
-// since is a time on the page, within it.
+// since converts a time to ns since the start of the page. It moves times outside the page to its start or end.
 func (n *Incident) since(ns int64) int64 {
 	return min(max(ns-n.startNS(), 0), max(n.lanes.lastNS-n.startNS(), 0))
 }

@@ -10,35 +10,37 @@ import (
 )
 
 const (
-	// maxIncidentColumns is how many columns of time a page has at most, maxIncidentCells how many all threads have
-	// together. A cell takes 40 bytes. Past either, two columns become one.
+	// maxIncidentColumns limits the columns of time on a page. maxIncidentCells limits the cells of all threads
+	// together. A cell takes 40 bytes. If there are more of either, each pair of columns is merged into one.
 	maxIncidentColumns = 4096
 	maxIncidentCells   = 1 << 18
-	// minIncidentColumns is the number below which the columns of many threads are not joined: later threads have no
-	// lane then.
+	// minIncidentColumns is the number of columns below which columns are never merged, even if there are too many
+	// cells.
 	minIncidentColumns = 128
-	// maxIncidentLanes is how many threads have a lane.
+	// maxIncidentLanes limits the threads with a lane. It is half of what fits into maxIncidentCells with
+	// minIncidentColumns.
 	maxIncidentLanes = maxIncidentCells / minIncidentColumns / 2
-	// incidentColumnNS is the length of a column at first.
+	// incidentColumnNS is the length of a column at the start, in ns.
 	incidentColumnNS = int64(4e6)
 )
 
-// incidentLanes keeps the time of each thread by state in columns of one length, which doubles as time goes on.
+// incidentLanes keeps the time of each thread by state, in columns. All columns have the same length, which doubles
+// when there are too many.
 type incidentLanes struct {
 	gvl.Ignore
 	startNS, lastNS int64
 	columnNS        int64
 	threads         map[sampler.ThreadID]*incidentLane
 	cells           int
-	// columns are of the whole process.
+	// columns are the figures of the whole process.
 	columns []incidentColumn
-	// left is how many threads have no lane.
+	// left is the number of threads without a lane.
 	left    int
 	leftIDs map[sampler.ThreadID]bool
 	proc    sampler.Proc
 }
 
-// incidentLane is a thread's time by state in ns, a cell a column, the first of them first.
+// incidentLane is the time of a thread by state, in ns. It has a cell for each column, from the column first on.
 type incidentLane struct {
 	id    sampler.ThreadID
 	first int
@@ -46,9 +48,10 @@ type incidentLane struct {
 	sum   [gvl.NumStates]int64
 }
 
-// incidentColumn describes the whole process in a column. It has thread·ns of waiting, the ns in which a GVL was held,
-// and the ns inside the collector. It has ns of CPU and the ns between the readings of CPU, and the last reading of
-// memory.
+// incidentColumn describes the whole process during one column. waitNS is the sum of all threads' waits, heldNS the
+// time in which a GVL was held, gcNS the time inside the collector. cpuNS is CPU time, and cpuSpanNS is the part of
+// the column for which it is known. rss is the last reading of memory, in bytes. sampledNS is the sampled part of the
+// column.
 type incidentColumn struct {
 	waitNS, heldNS, gcNS, cpuNS, cpuSpanNS float32
 	rss                                    int64
@@ -90,14 +93,14 @@ func (l *incidentLanes) Interval(i *gvl.Interval) {
 	}
 }
 
-// Collecting adds time inside the collector.
+// Collecting adds an interval of the collector.
 func (l *incidentLanes) Collecting(i *gvl.GCInterval) {
 	if l.startNS != 0 {
 		l.split(i.FromNS, i.ToNS, func(col int, ns float32) { l.column(col).gcNS += ns })
 	}
 }
 
-// Tick takes what a sample counts.
+// Tick adds the counters of a sample.
 func (l *incidentLanes) Tick(k *gvl.Tick) {
 	if l.startNS == 0 {
 		l.startNS, l.columnNS = k.ToNS, incidentColumnNS
@@ -122,7 +125,7 @@ func (l *incidentLanes) Tick(k *gvl.Tick) {
 	l.proc = *p
 }
 
-// split cuts an interval into columns, without what is before the first sample.
+// split divides an interval into columns, and calls add for each. It drops the part before the first sample.
 func (l *incidentLanes) split(fromNS, toNS int64, add func(col int, ns float32)) {
 	for from := max(fromNS, l.startNS); from < toNS; {
 		for (toNS-1-l.startNS)/l.columnNS >= maxIncidentColumns {
@@ -142,7 +145,7 @@ func (l *incidentLanes) column(col int) *incidentColumn {
 	return &l.columns[col]
 }
 
-// lane returns a thread's lane, or nil if there is no room for it.
+// lane returns a thread's lane. It returns nil if maxIncidentLanes other threads have one already.
 func (l *incidentLanes) lane(id sampler.ThreadID) *incidentLane {
 	if lane, ok := l.threads[id]; ok {
 		return lane
@@ -162,7 +165,7 @@ func (l *incidentLanes) lane(id sampler.ThreadID) *incidentLane {
 	return lane
 }
 
-// double makes one column of two.
+// double merges each pair of columns into one.
 func (l *incidentLanes) double() {
 	l.columnNS *= 2
 	n := (len(l.columns) + 1) / 2
@@ -184,7 +187,7 @@ func (l *incidentLanes) double() {
 		}
 		first := lane.first / 2
 		n := (lane.first+len(lane.cells)-1)/2 - first + 1
-		for i := range n { // a cell is read before it is written: it only moves to the front
+		for i := range n { // each cell is read before it is overwritten, because cells only move to the front
 			var sum [gvl.NumStates]float32
 			for _, at := range [2]int{2*(first+i) - lane.first, 2*(first+i) + 1 - lane.first} {
 				if at < 0 || at >= len(lane.cells) {
@@ -201,7 +204,8 @@ func (l *incidentLanes) double() {
 	}
 }
 
-// ordered are the threads, the busiest first. work is the time of each by state, in the states of findings.Resting.
+// ordered returns the lanes, the busiest thread first. work is the time of each thread by state, in which threads at
+// rest are separated (findings.Resting).
 func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64) []*incidentLane {
 	var out []*incidentLane
 	for _, lane := range l.threads {
@@ -218,7 +222,7 @@ func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64)
 			if s := gvl.State(st); s.Works() {
 				ns += v
 			} else if s == gvl.IO {
-				ns += v / 4 // a wait for the outside is work of a kind
+				ns += v / 4 // waits for the outside count as a quarter of work
 			}
 		}
 		return ns
@@ -227,9 +231,9 @@ func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64)
 	return out
 }
 
-// text writes a lane. A column is "a" to "j" for a state alone, by its number, or "." for nothing. "A" to "J" is the
-// state with most of the time. A character of cellMixes follows, by the second state's number and its share of the
-// time. A number after a column is how often it repeats.
+// text encodes a lane for the page's script. A column is "." if it is empty, or a letter "a" to "j" for a single
+// state. With several states, a letter "A" to "J" is the state with most of the time, and a character of cellMixes
+// follows. It encodes the second state and its share. A number after a column is how often the column repeats.
 func (x *incidentLane) text() string {
 	var b []byte
 	last, n := [2]byte{}, 0
@@ -257,13 +261,13 @@ func (x *incidentLane) text() string {
 	return string(b)
 }
 
-// cellMixes are the characters of the second state of a cell and its share: state·cellShares + share.
+// cellMixes are the characters for the second state of a cell and its share. The index is state·cellShares + share.
 const (
 	cellMixes  = "!#$%()*+,-/:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~"
 	cellShares = 6
 )
 
-// cellCode is a cell as it is written.
+// cellCode encodes one cell (incidentLane.text).
 func cellCode(c *[gvl.NumStates]float32) [2]byte {
 	first, second, sum := 0, -1, float32(0)
 	for st, ns := range c {

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/account"
 )
 
-// lockText names what is waited for.
+// lockText names the lock for which threads wait.
 func lockText(l *account.Contended) string {
 	name := lockName(l.Kind, l.Object)
 	if l.LongestNS == 0 {
@@ -17,7 +17,7 @@ func lockText(l *account.Contended) string {
 	return fmt.Sprintf("%s, longest %s", name, l.Longest().Prose())
 }
 
-// lockName is the class of a lock, and its address if that is known.
+// lockName returns the class of a lock, and its address if the address is known.
 func lockName(kind string, object uint64) string {
 	name := cmp.Or(kind, "lock")
 	if a := export.Address(object); a != nil {

@@ -18,22 +18,23 @@ import (
 )
 
 const (
-	// maxIncidentDumps is how many instants have a thread dump, maxIncidentDumped how many threads these have together.
+	// maxIncidentDumps limits the thread dumps of a page. maxIncidentDumped limits the threads in all dumps together.
 	maxIncidentDumps  = 128
 	maxIncidentDumped = 16_000
-	// incidentDumpNS is the time between two of them at first.
+	// incidentDumpNS is the time between two dumps at the start, in ns.
 	incidentDumpNS = int64(100e6)
-	// maxIncidentLocks is how many locks are kept apart, maxLockParties how many threads and stacks of each.
+	// maxIncidentLocks limits the locks that are counted separately. maxLockParties limits the threads and the stacks
+	// of each lock.
 	maxIncidentLocks = 1024
 	maxLockParties   = 64
-	// maxIncidentCycles is how many collections are listed, maxIncidentRequests how many of the longest requests,
-	// shownLocks how many of the locks with the longest waits.
+	// maxIncidentCycles limits the listed collections, maxIncidentRequests the listed longest requests, and
+	// shownLocks the listed locks, which are those with the longest waits.
 	maxIncidentCycles   = 1000
 	maxIncidentRequests = 100
 	shownLocks          = 50
 )
 
-// incidentDumps keeps instants, evenly spaced, and the last one.
+// incidentDumps keeps evenly spaced thread dumps, and the last one.
 type incidentDumps struct {
 	dict    *sampler.Dictionary
 	resting *findings.Resting
@@ -45,7 +46,7 @@ type incidentDumps struct {
 	states  []gvl.ThreadState
 }
 
-// incidentDump is what threads did at an instant.
+// incidentDump is what the threads did at one instant.
 type incidentDump struct {
 	atNS    int64
 	threads []dumpedThread
@@ -56,8 +57,8 @@ type incidentDump struct {
 
 type dumpedThread struct {
 	id      sampler.ThreadID
-	state   gvl.State // of findings.Resting
-	text    string    // without for how long
+	state   gvl.State // threads at rest are parked (findings.Resting)
+	text    string    // without the duration
 	lasted  int64     // ns
 	stack   sampler.StackID
 	resumer []sampler.StackID
@@ -65,7 +66,7 @@ type dumpedThread struct {
 	serving string
 }
 
-// take keeps a sample with all stacks, if it is time for one.
+// take keeps a dump of a sample with all stacks, if a dump is due.
 func (d *incidentDumps) take(s *sampler.Sample, states []gvl.ThreadState) {
 	d.last.CopyFrom(s)
 	d.states = append(d.states[:0], states...)
@@ -82,14 +83,14 @@ func (d *incidentDumps) take(s *sampler.Sample, states []gvl.ThreadState) {
 	}
 }
 
-// finish adds the last instant.
+// finish adds a dump of the last sample.
 func (d *incidentDumps) finish() {
 	if n := len(d.list); d.last.TimeNS != 0 && (n == 0 || d.list[n-1].atNS != d.last.TimeNS) {
 		d.add(&d.last, d.states)
 	}
 }
 
-// thin leaves every other instant.
+// thin drops every second dump.
 func (d *incidentDumps) thin() {
 	kept := d.list[:0]
 	d.threads = 0
@@ -132,18 +133,19 @@ func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
 	d.threads += len(out.threads)
 }
 
-// timelessText says what a thread does, without for how long: texts that stay the same are kept once.
+// timelessText describes what a thread does, without the duration. So the text of a state is the same in many dumps,
+// and is stored once.
 func timelessText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	v.SinceNS, v.AtNS, v.MovedNS, v.Detail.DeadlineNS = 0, 0, 0, 0
 	v.WaitsExactly(0, 0)
 	return flamegraph.Printable(strings.Replace(gvl.Describe(v, dict), " "+units.ProseDuration(0), "", 1))
 }
 
-// incidentLocks sums up who waited for which Mutex or Monitor.
+// incidentLocks sums up the waits for each Mutex or Monitor.
 type incidentLocks struct {
 	gvl.Ignore
 	locks map[incidentLockKey]*incidentLock
-	// otherNS is the waiting for locks beyond the limit.
+	// otherNS is the time of waits for locks beyond the limit.
 	otherNS int64
 }
 
@@ -152,8 +154,8 @@ type incidentLockKey struct {
 	object uint64
 }
 
-// incidentLock is the waiting for a lock, in ns of all threads together: by who waited, by who held it meanwhile, by
-// place.
+// incidentLock is the time for which all threads together waited for a lock, in ns: by the waiting thread, by the
+// holder during the wait, and by the waiting stack.
 type incidentLock struct {
 	key             incidentLockKey
 	ns              int64
@@ -183,7 +185,7 @@ func (l *incidentLocks) Interval(i *gvl.Interval) {
 	addParty(x.stacks, i.Stack, i.NS())
 }
 
-// addParty adds time of a thread or stack; of those beyond the limit under 0.
+// addParty adds time to a thread or stack. Beyond the limit, it adds the time to the ID 0.
 func addParty[K sampler.ThreadID | sampler.StackID](m map[K]int64, id K, ns int64) {
 	if _, ok := m[id]; !ok && len(m) >= maxLockParties {
 		id = 0
@@ -191,26 +193,26 @@ func addParty[K sampler.ThreadID | sampler.StackID](m map[K]int64, id K, ns int6
 	m[id] += ns
 }
 
-// longest are the locks that were waited for longest.
+// longest returns the locks, the one with the longest waits first.
 func (l *incidentLocks) longest() []*incidentLock {
 	return slices.SortedFunc(maps.Values(l.locks), func(a, b *incidentLock) int {
 		return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.key.object, b.key.object), strings.Compare(a.key.kind, b.key.kind))
 	})
 }
 
-// most are the parties with most time, n at most.
+// mostOf returns the n threads or stacks with the most time.
 func mostOf[K sampler.ThreadID | sampler.StackID](m map[K]int64, n int) []K {
 	ids := slices.SortedFunc(maps.Keys(m), func(a, b K) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
 	return ids[:min(n, len(ids))]
 }
 
-// incidentGC lists collections: the first ones, past the limit.
+// incidentGC lists the first collections, up to maxIncidentCycles.
 type incidentGC struct {
 	gvl.Ignore
 	trace.Cycles
 }
 
-// Tick notes that a collection has begun since the last sample.
+// Tick records that a collection has begun since the last sample.
 func (g *incidentGC) Tick(k *gvl.Tick) {
 	if k.GC.Valid {
 		g.Take(k.Sample, func(int64) bool { return len(g.List) < maxIncidentCycles })

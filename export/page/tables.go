@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxLockNames is how many threads are named of those that waited for a lock or held it.
+// maxLockNames limits the threads that are named as a lock's waiters, and as its holders.
 const maxLockNames = 6
 
 func (b *incidentBuilder) addFindings() {
@@ -22,7 +22,7 @@ func (b *incidentBuilder) addFindings() {
 	}
 	for _, f := range n.stat.Findings {
 		x := incidentFinding{
-			// A sentence of a finding is never as short as a name may become.
+			// Names may be cut shorter than MaxName, but the sentences of a finding may not.
 			ID: f.ID, Severity: f.Severity, Title: b.words(f.Title), Text: cutText(f.Text, MaxName), Next: cutText(f.Next, MaxName), FromNS: n.since(f.SinceNS),
 			ToNS: n.since(n.lanes.lastNS), GoesOn: f.UntilNS == nil, Threads: b.threadList(f.Threads), Served: 0, Function: b.innermost(f.Stack),
 		}
@@ -39,7 +39,7 @@ func (b *incidentBuilder) addFindings() {
 	}
 }
 
-// served is the number of a route, or 0 if no weight has it.
+// served returns the index of a route in out.Served, or 0 if no weight has the route.
 func (b *incidentBuilder) served(name string) int {
 	name = b.words(name)
 	for i, s := range b.out.Served {
@@ -50,8 +50,8 @@ func (b *incidentBuilder) served(name string) int {
 	return 0
 }
 
-// innermost is the function that a stack's time is best found under: the innermost of the program's own, else the
-// innermost.
+// innermost returns the function under which a reader finds a stack's time most easily. This is the innermost
+// function of the program's own code, or else the innermost function.
 func (b *incidentBuilder) innermost(id sampler.StackID) int {
 	if id == 0 {
 		return -1
@@ -68,7 +68,7 @@ func (b *incidentBuilder) innermost(id sampler.StackID) int {
 	return b.function(b.n.dict.Frame(b.frames[0]))
 }
 
-// named is the number of the first function with a name; −1: there is none.
+// named returns the number of the first function with a name, or −1 if there is none.
 func (b *incidentBuilder) named(label string) int {
 	label = b.words(label)
 	for i, f := range b.out.Names {
@@ -186,7 +186,7 @@ func (b *incidentBuilder) addLocks() {
 	}
 }
 
-// parties says who had which share: "worker-1 60 %, worker-2 20 %, 4 more".
+// parties lists threads with their shares: "worker-1 60 %, worker-2 20 %, 4 more".
 func (b *incidentBuilder) parties(all map[sampler.ThreadID]int64, named []sampler.ThreadID, whole int64) string {
 	var parts []string
 	for _, id := range named {

@@ -12,40 +12,40 @@ import (
 )
 
 const (
-	// incidentSliceNS is the length of a slice of time at first. Below minIncidentSlices, the lightest weights are
-	// given up instead of time.
+	// incidentSliceNS is the length of a slice of time at the start, in ns. Slices are merged if there are too many
+	// weights. With fewer than twice minIncidentSlices, the lightest weights lose inner frames instead.
 	incidentSliceNS   = int64(100e6)
 	minIncidentSlices = 60
 	maxIncidentSlices = 1024
-	// maxIncidentWeights is how many weights a page has at most, in all slices together.
+	// maxIncidentWeights limits the weights of a page, in all slices together.
 	maxIncidentWeights = 90_000
 )
 
-// cutStack, as Key.GC, says that the inner frames of a stack are given up.
+// cutStack is the value of Key.GC for a stack that has lost its inner frames. Key.GC has no other use here.
 const cutStack = 1
 
-// incidentWeight is what a page has of a key in a slice, in ns.
+// incidentWeight is the weight of a key in one slice, in ns.
 type incidentWeight struct{ wallNS, cpuNS, blameNS int64 }
 
 func (w incidentWeight) plus(o incidentWeight) incidentWeight {
 	return incidentWeight{w.wallNS + o.wallNS, w.cpuNS + o.cpuNS, w.blameNS + o.blameNS}
 }
 
-// most is what a weight is ranked by.
+// most returns the value by which weights are ranked.
 func (w incidentWeight) most() int64 { return max(w.wallNS, w.blameNS) }
 
-// incidentWeights keeps weights by key in slices of time of one length, which doubles as time goes on. It is a
-// flamegraph.Sink.
+// incidentWeights keeps weights by key, in slices of time. All slices have the same length, which doubles when there
+// are too many. It is a flamegraph.Sink.
 type incidentWeights struct {
 	startNS, sliceNS int64
 	slices           []map[flamegraph.Key]incidentWeight
 	entries          int
 	dict             *sampler.Dictionary
-	// allNS is all wall time.
+	// allNS is the sum of all wall time.
 	allNS int64
-	// limit is how many entries are kept.
+	// limit is the maximum number of entries in all slices together.
 	limit int
-	// ran counts the stacks of running threads with their C functions, by keys with Key.Ran.
+	// ran counts how often the sampled stacks of running threads had these C functions. Its keys have Key.Ran set.
 	ran map[flamegraph.Key]int64
 }
 
@@ -54,14 +54,14 @@ func (x *incidentWeights) init(d *sampler.Dictionary) {
 	x.ran = make(map[flamegraph.Key]int64)
 }
 
-// begin tells when the first sample was.
+// begin sets the time of the first sample. Later calls have no effect.
 func (x *incidentWeights) begin(atNS int64) {
 	if x.startNS == 0 {
 		x.startNS = atNS
 	}
 }
 
-// Add adds weights that end at a time.
+// Add adds weights that were charged at the time atNS.
 func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
 		if _, known := x.ran[k]; known || len(x.ran) < maxIncidentWeights {
@@ -126,7 +126,7 @@ func (x *incidentWeights) divide() {
 	}
 }
 
-// byThread is the time of each thread by state.
+// byThread returns the time of each thread by state.
 func (x *incidentWeights) byThread() map[sampler.ThreadID]*[gvl.NumStates]int64 {
 	out := make(map[sampler.ThreadID]*[gvl.NumStates]int64)
 	for _, s := range x.slices {
@@ -142,7 +142,8 @@ func (x *incidentWeights) byThread() map[sampler.ThreadID]*[gvl.NumStates]int64 
 	return out
 }
 
-// shrink makes less than limit entries of all: by longer slices, then without the stacks that weigh least.
+// shrink reduces the entries to less than limit. First it makes slices longer, then it shortens the stacks with the
+// least weight.
 func (x *incidentWeights) shrink(limit int) {
 	for x.entries > limit && len(x.slices) > 2*minIncidentSlices {
 		x.double()
@@ -152,7 +153,7 @@ func (x *incidentWeights) shrink(limit int) {
 	}
 }
 
-// double makes one slice of two.
+// double merges each pair of slices into one.
 func (x *incidentWeights) double() {
 	x.sliceNS *= 2
 	n := (len(x.slices) + 1) / 2
@@ -179,11 +180,11 @@ func joinWeights(a, b map[flamegraph.Key]incidentWeight) map[flamegraph.Key]inci
 	return a
 }
 
-// maxShed bounds how often the inner halves of stacks are given up: a stack of any depth is none then.
+// maxShed limits how often shed halves stacks. After so many times, no frame is left of a stack of any depth.
 const maxShed = 24
 
-// shed drops the inner half of the stacks of the lightest entries, and joins entries that have become equal, until
-// about n are left. The time stays with the thread, the state and the route.
+// shed drops the inner half of the stacks of the lightest entries, and merges entries that have become equal. It
+// repeats this until about n entries are left. The time remains with the thread, the state and the route.
 func (x *incidentWeights) shed(n int) {
 	for range maxShed {
 		if x.entries <= n {
@@ -216,7 +217,7 @@ func (x *incidentWeights) shed(n int) {
 	}
 }
 
-// each changes the keys of all entries. It merges entries that have the same key then.
+// each lets change modify the keys of all entries, and then merges entries with equal keys.
 func (x *incidentWeights) each(change func(*flamegraph.Key, incidentWeight)) {
 	x.entries = 0
 	for i, s := range x.slices {
@@ -230,7 +231,8 @@ func (x *incidentWeights) each(change func(*flamegraph.Key, incidentWeight)) {
 	}
 }
 
-// outerHalf is a stack without the inner half of its frames, or 0 if none is left. known remembers earlier results.
+// outerHalf returns a stack without the inner half of its frames, or 0 if no frame is left. known caches earlier
+// results.
 func (x *incidentWeights) outerHalf(id sampler.StackID, known map[sampler.StackID]sampler.StackID) sampler.StackID {
 	if out, ok := known[id]; ok {
 		return out
@@ -243,7 +245,7 @@ func (x *incidentWeights) outerHalf(id sampler.StackID, known map[sampler.StackI
 	return out
 }
 
-// keptStack is a stack, or the outer part that is left of some.
+// keptStack is a whole stack, or if cut is true the outer part of a stack.
 type keptStack struct {
 	id  sampler.StackID
 	cut bool
@@ -251,7 +253,7 @@ type keptStack struct {
 
 func keptStackOf(k *flamegraph.Key) keptStack { return keptStack{k.Stack, k.GC == cutStack} }
 
-// heaviest are all stacks, the heaviest first. cutNS is the wall time of stacks whose inner frames were given up.
+// heaviest returns all stacks, the heaviest first. cutNS is the wall time of the stacks that have lost inner frames.
 func (x *incidentWeights) heaviest() (list []keptStack, ns map[keptStack]int64, cutNS int64) {
 	sums := make(map[keptStack]int64)
 	for _, s := range x.slices {

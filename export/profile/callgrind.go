@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// callgrindEvents are the costs of a callgrind file.
+// callgrindEvents are the costs in a callgrind file, in the order of their columns.
 var callgrindEvents = [...]struct {
 	name   string
 	metric flamegraph.Metric
@@ -24,10 +24,10 @@ var callgrindEvents = [...]struct {
 	{"Samples", flamegraph.Samples},
 }
 
-// callgrindSamples is the place of the last of them.
+// callgrindSamples is the index of the last of callgrindEvents.
 const callgrindSamples = len(callgrindEvents) - 1
 
-// callgrindCost is a value for each of callgrindEvents.
+// callgrindCost has a value for each of callgrindEvents.
 type callgrindCost [len(callgrindEvents)]int64
 
 func (c *callgrindCost) add(w *flamegraph.Weights) {
@@ -44,10 +44,10 @@ func (c *callgrindCost) text() string {
 	return strings.Join(words, " ")
 }
 
-// callgrindPlace is a line of a function, by its place in callgrindWriter.functions.
+// callgrindPlace is a line of a function. function is an index in callgrindWriter.functions.
 type callgrindPlace struct{ function, line int32 }
 
-// callgrindCall is a place that calls a function.
+// callgrindCall is a call from one place to another.
 type callgrindCall struct {
 	from   callgrindPlace
 	callee int32
@@ -69,16 +69,16 @@ type callgrindWriter struct {
 	seen      []callgrindCall
 }
 
-// WriteCallgrind writes costs by function, line and call in Callgrind's format, for KCachegrind and callgrind_annotate.
-// How often a function was called is not known. The count of a call is the number of stacks that have it. It is at
-// least 1, because readers take a call with count 0 for the caller's own cost. A call that a stack has more than once,
-// by recursion, counts once.
+// WriteCallgrind writes costs by function, line and call in Callgrind's format, for KCachegrind and
+// callgrind_annotate. Samples do not show how often a function was called. So the count of a call is the number of
+// stacks that contain the call. It is at least 1, because readers add the cost of a call with count 0 to the caller's
+// own cost. If recursion repeats a call in a stack, the call counts once.
 func WriteCallgrind(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteCallgrindOf(w, []Measured{m}, metric)
 }
 
-// WriteCallgrindOf writes several processes into one file: a part each, as Callgrind itself does. KCachegrind lists the
-// parts, and shows those that are chosen.
+// WriteCallgrindOf writes several processes into one file, with a part for each, as Callgrind itself does.
+// KCachegrind lists the parts and shows those that the user chooses.
 func WriteCallgrindOf(w io.Writer, list []Measured, _ flamegraph.Metric) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprint(out, "# callgrind format\n")
@@ -113,7 +113,7 @@ func writeCallgrindPart(out *bufio.Writer, m Measured, part, of int, names callg
 	c.write(out, names)
 }
 
-// callgrindNames abbreviates the names of files and functions, in all parts of a file.
+// callgrindNames abbreviates the names of files and functions in all parts of a file.
 type callgrindNames struct{ files, functions callgrindNumbers }
 
 func (c *callgrindWriter) add(e *flamegraph.Entry) {
@@ -144,7 +144,7 @@ func (c *callgrindWriter) add(e *flamegraph.Entry) {
 	}
 }
 
-// at is the place of a frame. Without a frame it is flamegraph.NoStack.
+// at returns the place of a frame. If id is no frame, the place is the function flamegraph.NoStack.
 func (c *callgrindWriter) at(id sampler.FrameID) callgrindPlace {
 	if p, ok := c.places[id]; ok {
 		return p
@@ -184,7 +184,7 @@ func (c *callgrindWriter) write(out *bufio.Writer, n callgrindNames) {
 	}
 }
 
-// callgrindNumbers abbreviates names: "(3) name" the first time, then "(3)".
+// callgrindNumbers abbreviates names: a name is "(3) name" the first time, and then "(3)".
 type callgrindNumbers map[string]int
 
 func (n callgrindNumbers) of(name string) string {
@@ -198,7 +198,7 @@ func (n callgrindNumbers) of(name string) string {
 	return fmt.Sprintf("(%d) %s", len(n), name)
 }
 
-// callgrindName is a name without what the format would read as something else.
+// callgrindName returns a name without the characters that have a meaning in the format.
 func callgrindName(s string) string {
 	return strings.TrimSpace(flamegraph.Printable(strings.NewReplacer("\n", " ", "\r", " ").Replace(s)))
 }

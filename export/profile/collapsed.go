@@ -49,7 +49,7 @@ func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return out.Flush()
 }
 
-// CollapsedValue is a weight as a line has it.
+// CollapsedValue returns a weight in the unit of collapsed stacks: µs, samples or objects.
 func CollapsedValue(v int64, metric flamegraph.Metric) int64 {
 	if metric.IsTime() {
 		v = (v + 500) / 1000
@@ -57,8 +57,8 @@ func CollapsedValue(v int64, metric flamegraph.Metric) int64 {
 	return v
 }
 
-// collapseOwn writes the tree of the program's own code. The name of a run has no number of frames, so that a run has
-// the same name in two measurements.
+// collapseOwn writes the tree of the program's own code, in which other frames are merged into runs. It omits the
+// number of frames from the name of a run, so that a run has the same name in two measurements.
 func (m Measured) collapseOwn(out *bufio.Writer, metric flamegraph.Metric) {
 	whole := flamegraph.NewBuilder(m.Dict).Build(m.Weights, flamegraph.Options{Metric: metric,
 		Root: func(id sampler.ThreadID) string {
@@ -66,7 +66,7 @@ func (m Measured) collapseOwn(out *bufio.Writer, metric flamegraph.Metric) {
 			info.Twin = 0
 			return gvl.NameOf(id, info)
 		}})
-	var write func(n *flamegraph.Node, path string) // as deep as the tree
+	var write func(n *flamegraph.Node, path string) // recursion is as deep as the tree
 	write = func(n *flamegraph.Node, path string) {
 		for st, v := range n.StateSelf {
 			if v = CollapsedValue(v, metric); v > 0 {

@@ -12,23 +12,24 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Labels of a pprof sample (docs/reference/cli.md lists them all). They have the names of Datadog's Ruby profiler, and
-// ddtop's own names if it has none. The thread's label has the native thread's id and ddtop's own: "4253 (3)".
+// Labels of a pprof sample (docs/reference/cli.md lists them all). If Datadog's Ruby profiler has a label, it has the
+// same name here. The thread's label has the native thread's id and ddtop's own: "4253 (3)".
 const (
 	labelThreadID   = "thread id"
 	labelThreadName = "thread name"
 	labelRactor     = "ractor"
 	LabelDdtopState = "ddtop state"
 	LabelRest       = "ddtop rest"
-	// labelOrigin is where the innermost frame's code comes from (sampler.Origin's words), labelGem its gem, if any.
+	// labelOrigin is the origin of the innermost frame's code, in the words of sampler.Origin. labelGem is the gem of
+	// that code, if it has one.
 	labelOrigin = "origin"
 	labelGem    = "gem"
-	// The request or job of the thread. The spans are numbers.
+	// Labels of the request or job for which the thread works. The values of the spans are numbers.
 	labelEndpoint = "trace endpoint"
 	labelSpan     = "span id"
 	labelRootSpan = "local root span id"
 	labelTrace    = "trace id" // 32 digits of hexadecimal
-	// labelEnd is the end of a sample, in ns since 1970, as a number.
+	// labelEnd is the end of a sample, a number of ns since 1970.
 	labelEnd = "end_timestamp_ns"
 )
 
@@ -43,10 +44,10 @@ const (
 	EventGC = "gc"
 )
 
-// GCFrame is the outermost frame of the time of collections: the code that was interrupted is under it.
+// GCFrame is the outermost frame of the time of collections. The interrupted code is called from it.
 const GCFrame = "Garbage Collection"
 
-// datadogGCReasons and datadogGCCauses are Datadog's words for Ruby's.
+// datadogGCReasons and datadogGCCauses translate Ruby's words for why it collects into Datadog's.
 var (
 	datadogGCReasons = map[string]string{
 		"nofree": "not enough free slots (NOFREE)", "oldgen": "old generation full (OLDGEN)",
@@ -58,7 +59,7 @@ var (
 	}
 )
 
-// gcLabels adds the known facts of a collection from its reason (flamegraph.Key.GC). The reason 0 adds nothing.
+// gcLabels adds labels for a collection's reason (flamegraph.Key.GC). It adds nothing if the reason is 0.
 func gcLabels(s *profile.Sample, reason uint16) {
 	s.Label[LabelEvent] = []string{EventGC}
 	if reason == 0 {
@@ -105,7 +106,7 @@ func (b *profileBuilder) label(s *profile.Sample, k flamegraph.Key) {
 	b.serving(s, k.Endpoint)
 }
 
-// serving adds the labels of the request or job that the thread worked for.
+// serving adds labels for the request or job for which the thread worked.
 func (b *profileBuilder) serving(sample *profile.Sample, id flamegraph.EndpointID) {
 	if int(id) >= len(b.m.Served) {
 		return
@@ -114,8 +115,8 @@ func (b *profileBuilder) serving(sample *profile.Sample, id flamegraph.EndpointI
 	if s.Name != "" {
 		sample.Label[labelEndpoint] = []string{flamegraph.Printable(s.Name)}
 	}
-	// A span's id is unsigned and a label is signed. Like the tracers' libraries, keep the bits: a large id becomes
-	// negative.
+	// A span's id is unsigned and a label is signed. A large id becomes negative, as in the tracers' libraries: all
+	// its bits are kept.
 	if s.Span != 0 {
 		setNumber(sample, labelSpan, int64(s.Span))
 	}
@@ -159,9 +160,9 @@ func (b *profileBuilder) threadLabels(id sampler.ThreadID) threadLabels {
 	return l
 }
 
-// threadStarts returns where each thread was started, as Thread#inspect has it: "app/pool.rb:12". It is the outermost
-// frame of Ruby code, which all stacks of a thread share, except the stacks of fibers. If there are several, the one
-// with the most time is taken.
+// threadStarts returns where each thread was started, in the form of Thread#inspect: "app/pool.rb:12". This is the
+// outermost frame of Ruby code, which all stacks of a thread have in common, except stacks of fibers. If a thread has
+// several such frames, threadStarts returns the one with the most time.
 func threadStarts(dict *sampler.Dictionary, entries []flamegraph.Entry) map[sampler.ThreadID]string {
 	type start struct {
 		thread sampler.ThreadID

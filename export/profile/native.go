@@ -12,13 +12,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// nativeLocation returns the location of C functions of a native stack. Its mapping is the file, with the build id. The
-// addresses are as in the file's own symbol table, so that a server can find the names of functions that have none.
-// Functions without a name in a row are one location, with the address of the innermost one. The SystemName of its
-// function lists all addresses.
+// nativeLocation returns the location of a frame with C functions. Its mapping is the library or executable, with the
+// build id. Addresses are as in the file's symbol table, so that a server with the file can add missing names.
+// Adjacent functions without a name share one location, which has the address of the innermost one. The SystemName of
+// the location's function lists all their addresses.
 func (b *profileBuilder) nativeLocation(f sampler.Frame) *profile.Location {
 	list := f.NativeFrames()
-	if len(list) == 0 { // the frame for functions that could not be read
+	if len(list) == 0 { // this frame represents functions that could not be read
 		return b.at(f, b.mapping)
 	}
 	m, address := b.nativeMapping(&f), callOf(&list[0])
@@ -46,7 +46,7 @@ func (b *profileBuilder) nativeLocation(f sampler.Frame) *profile.Location {
 	return l
 }
 
-// innermost returns the innermost Ruby frame of the stack. C functions below it are of no gem.
+// innermost returns the innermost Ruby frame of the stack. It decides the gem, because C functions belong to no gem.
 func (b *profileBuilder) innermost() (f sampler.Frame) {
 	for _, id := range b.frames {
 		if f = b.m.Dict.Frame(id); !f.IsNative() {
@@ -61,16 +61,17 @@ type nativeKey struct {
 	system  string
 }
 
-// callOf is the address of the call that a function is in, by its file's symbol table.
+// callOf returns the address of the call instruction that a function is executing, as in the symbol table of the
+// function's file.
 func callOf(n *sampler.NativeFrame) uint64 {
-	if n.Offset > n.Function { // the address is where the function goes on
+	if n.Offset > n.Function { // the address is behind the call, where the function continues
 		return n.Offset - 1
 	}
 	return n.Offset
 }
 
-// nativeMapping returns the mapping of a file with C functions. It covers all addresses from zero on, which says that
-// addresses are the file's own.
+// nativeMapping returns the mapping of a file with C functions. The mapping starts at 0 and covers all addresses, so
+// that readers take addresses as the file's own.
 func (b *profileBuilder) nativeMapping(f *sampler.Frame) *profile.Mapping {
 	key := "native " + f.Path + " " + f.Native.BuildID
 	m, ok := b.mappings[key]

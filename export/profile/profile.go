@@ -1,5 +1,5 @@
-// Package profile writes what was measured by thread, stack and state: pprof profiles, collapsed stacks, speedscope,
-// callgrind, and a flamegraph as SVG.
+// Package profile writes profiles: what was measured by thread, stack and state. Its formats are pprof, collapsed
+// stacks, speedscope, callgrind, and a flamegraph as SVG.
 package profile
 
 import (
@@ -24,30 +24,30 @@ type Measured struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary
 	Weights *flamegraph.Snapshot
-	// Served is the meaning of the EndpointIDs of Weights. Without it, no requests and jobs are written.
+	// Served describes the EndpointIDs in Weights. If it is nil, no requests and jobs are written.
 	Served []flamegraph.Served
-	// Trace has the events in the order of time. It is nil if no format needs it.
+	// Trace has the events in order of time. It is nil unless a format needs it.
 	Trace *trace.Trace
-	// Timeline has the weights in the order of time. Without it, profiles have only sums.
+	// Timeline has the weights in order of time. If it is nil, pprof profiles have only sums.
 	Timeline *Timeline
-	// Heap has the live objects at the end. It is nil if they were not counted.
+	// Heap has the live objects at the end of the measurement. It is nil if they were not counted.
 	Heap *export.Heap
-	// Own is true if collapsed stacks merge runs of frames that are not the program's own (flamegraph.Fold).
+	// Own is true if collapsed stacks merge adjacent frames that are not the program's own code (flamegraph.Fold).
 	Own bool
-	// AllFrames is true if a flamegraph has all frames and threads at rest, and does not begin with own code.
+	// AllFrames is true if a flamegraph shows all frames, and threads at rest. If it is false, the graph begins with
+	// the program's own code.
 	AllFrames bool
 }
 
-// Marked returns m with the names of frames as files have them: uncertain names are marked. Every export of stacks
-// begins with it.
+// Marked returns m with a mark on the names of uncertain frames. Every export of stacks calls it first.
 func (m Measured) Marked() Measured {
 	m.Dict = m.Dict.Marked()
 	return m
 }
 
-// Ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. If
-// served is false, entries that differ only in the request or job are merged. If reasons is false, entries that differ
-// only in the reason of a collection are merged.
+// Ordered returns the entries that have weight in a fixed order, so that the same measurement gives the same bytes.
+// If served is false, it merges entries that differ only in the request or job. If reasons is false, it merges
+// entries that differ only in the reason of a collection.
 func (m Measured) Ordered(served, reasons bool) []flamegraph.Entry {
 	out := make([]flamegraph.Entry, 0, len(m.Weights.Entries))
 	for _, e := range m.Weights.Entries {
@@ -83,7 +83,7 @@ func (m *Measured) OnlyEndpoints(match func(name string) bool) {
 	}
 	s := *m.Weights
 	s.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e flamegraph.Entry) bool { return other(e.Key) })
-	for i := range s.Entries { // of objects only the sum of all is exact
+	for i := range s.Entries { // the shares of objects are estimates; only their sum is exact
 		s.Entries[i].Weights.ForgetAllocations()
 	}
 	m.Weights = &s
@@ -92,10 +92,11 @@ func (m *Measured) OnlyEndpoints(match func(name string) bool) {
 	}
 }
 
-// errTooFew means that too few allocations were seen to say which code makes them: measure for longer.
+// errTooFew means that the sampled allocations are too few to attribute allocations to code. A longer measurement
+// helps.
 var errTooFew = errors.New("too few allocations were seen")
 
-// Enough returns an error if the measurement is not enough for a metric.
+// Enough returns an error if the measurement has too little data for a metric.
 func (m Measured) Enough(metric flamegraph.Metric) error {
 	if a := m.Weights.Allocations(); metric == flamegraph.Allocations && !a.Enough() {
 		return fmt.Errorf("allocations of pid %d: %w: %d objects were allocated, in %d instants of reading a stack, and %d are needed; measure for longer, or with a higher --lock-rate",
@@ -104,10 +105,11 @@ func (m Measured) Enough(metric flamegraph.Metric) error {
 	return nil
 }
 
-// Profile returns a pprof profile with the sample types wall-time, cpu-time, gvl-wait and blame in ns, and samples. It
-// also has the estimate alloc-objects (flamegraph.AllocEstimate) if enough allocations were seen. Some types are there
-// under Datadog's names as well: cpu-samples, timeline (the time of collections), alloc-samples. If m has a Timeline,
-// each sample is one interval of a thread, with the time of its end. If not, samples are sums. The totals are the same.
+// Profile returns a pprof profile with the sample types wall-time, cpu-time, gvl-wait and blame in ns, and samples.
+// If enough allocations were sampled, it also has the estimate alloc-objects (flamegraph.AllocEstimate). Some types
+// are repeated under Datadog's names: cpu-samples, timeline (the time of collections), alloc-samples. If m has a
+// Timeline, each sample is one interval of a thread and has the time of the interval's end. Otherwise samples are
+// sums. Both give the same totals.
 //
 // Two functions differ if their label, file or first line differ. Two locations differ if their function or line
 // differ. This makes pprof's view by line work. The mapping of a location names the origin of its code: the title of
@@ -201,7 +203,7 @@ type lineKey struct {
 type profileBuilder struct {
 	m         Measured
 	p         *profile.Profile
-	mapping   *profile.Mapping // of the program's own code; the first is a profile's main program
+	mapping   *profile.Mapping // of the program's own code; it comes first, because readers take the first as the main program
 	mappings  map[string]*profile.Mapping
 	functions map[flamegraph.FuncKey]*profile.Function
 	native    map[nativeKey]*profile.Function
@@ -211,11 +213,11 @@ type profileBuilder struct {
 	frames    []sampler.FrameID
 	starts    map[sampler.ThreadID]string // where threads without a name were started
 	gc        *profile.Location           // the result of collecting; nil if there is none yet
-	// objects returns the objects allocated by each entry. It is nil if too few of them were seen.
+	// objects estimates the allocated objects of each entry. It is nil if too few allocations were sampled.
 	objects func(flamegraph.Weights) int64
 }
 
-// Places of a sample's values. The values of objects come last, if there are any.
+// Indexes of a sample's values. The values for objects come last, if the profile has them.
 const (
 	valueWall = iota
 	valueCPU
@@ -248,7 +250,7 @@ func (b *profileBuilder) add(e flamegraph.Entry, endNS int64) {
 		values = append(values, n, n)
 	}
 	b.sample(e.Key, values, endNS)
-	if offCPU != 0 { // a wait has none: it used it before or after
+	if offCPU != 0 { // a wait uses no CPU: the time belongs before or after it
 		rest := make([]int64, len(values))
 		rest[valueCPU] = offCPU
 		s := b.sample(e.Key, rest, endNS)
@@ -256,7 +258,7 @@ func (b *profileBuilder) add(e flamegraph.Entry, endNS int64) {
 	}
 }
 
-// sample adds a sample and returns it. If all values are 0, it adds nothing and returns nil.
+// sample adds a sample and returns it. If all values are 0, it adds no sample and returns nil.
 func (b *profileBuilder) sample(k flamegraph.Key, values []int64, endNS int64) *profile.Sample {
 	if !slices.ContainsFunc(values, func(v int64) bool { return v != 0 }) {
 		return nil
@@ -276,7 +278,7 @@ func (b *profileBuilder) sample(k flamegraph.Key, values []int64, endNS int64) *
 	return s
 }
 
-// collecting is the location that the time of collections is under.
+// collecting returns the location of GCFrame.
 func (b *profileBuilder) collecting() *profile.Location {
 	if b.gc == nil {
 		b.gc = b.at(sampler.Frame{Label: GCFrame, Name: GCFrame}, b.mapping)
@@ -302,7 +304,7 @@ func (b *profileBuilder) location(id sampler.FrameID) *profile.Location {
 	return l
 }
 
-// at is the location of a frame's line.
+// at returns the location of a frame's line.
 func (b *profileBuilder) at(f sampler.Frame, m *profile.Mapping) *profile.Location {
 	fn := b.function(f)
 	k := lineKey{fn.ID, f.Line, m.ID}

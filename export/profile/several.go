@@ -12,11 +12,11 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// labelPID is the label of a pprof sample for its process, if a profile holds several.
+// labelPID is a sample's label with the process, in a profile of several processes.
 const labelPID = "pid"
 
-// Profiles returns one pprof profile of several processes, whose samples have labelPID. Its time is from the first
-// begin to the last end.
+// Profiles returns one pprof profile of several processes. Its samples have labelPID. Its time begins with the first
+// measurement and ends with the last one.
 func Profiles(list []Measured) (*profile.Profile, error) {
 	var all []*profile.Profile
 	var from, to int64
@@ -44,8 +44,8 @@ func Profiles(list []Measured) (*profile.Profile, error) {
 	return merged, nil
 }
 
-// sameTypes leaves out the estimate of allocations unless every process has one, because a profile has one list of
-// types.
+// sameTypes removes the estimate of allocations unless every process has one, because all samples of a profile have
+// the same types.
 func sameTypes(all []*profile.Profile) {
 	least := len(all[0].SampleType)
 	for _, p := range all {
@@ -59,7 +59,7 @@ func sameTypes(all []*profile.Profile) {
 	}
 }
 
-// WriteProfiles writes Profiles' result.
+// WriteProfiles writes the profile that Profiles returns.
 func WriteProfiles(w io.Writer, list []Measured) error {
 	p, err := Profiles(list)
 	if err != nil {
@@ -68,7 +68,7 @@ func WriteProfiles(w io.Writer, list []Measured) error {
 	return p.Write(w)
 }
 
-// WriteCollapsedOf writes collapsed stacks of several processes: the first frame of each line is "program [PID]".
+// WriteCollapsedOf writes the collapsed stacks of several processes. The first frame of each line is "program [PID]".
 func WriteCollapsedOf(w io.Writer, list []Measured, metric flamegraph.Metric) error {
 	for _, m := range list {
 		var b bytes.Buffer

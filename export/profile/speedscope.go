@@ -11,18 +11,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// speedscopeSchema is the schema that www.speedscope.app recognises the format by.
+// speedscopeSchema is the text by which www.speedscope.app recognises the format.
 const speedscopeSchema = "https://www.speedscope.app/file-format-schema.json"
 
 type speedscopeFile struct {
 	Schema   string              `json:"$schema"`
 	Shared   speedscopeShared    `json:"shared"`
 	Profiles []speedscopeProfile `json:"profiles"`
-	// Active is the profile that is shown first.
+	// Active is the index of the profile that speedscope shows first.
 	Active   int    `json:"activeProfileIndex"`
 	Name     string `json:"name"`
 	Exporter string `json:"exporter"`
-	// busiest is the part of the active profile's weight that is work.
+	// busiest is the weight of work in the active profile.
 	busiest int64
 }
 
@@ -46,14 +46,15 @@ type speedscopeProfile struct {
 	Weights    []int64 `json:"weights"`
 }
 
-// WriteSpeedscope writes a file for https://www.speedscope.app, with one profile a thread. Its stacks are in no order
-// of time, so the "left heavy" view is the useful one. The state is the innermost frame. The busiest thread comes
-// first, because a main thread mostly waits for the others.
+// WriteSpeedscope writes a file for https://www.speedscope.app, with one profile per thread. The stacks are not in
+// order of time, so the "left heavy" view is the useful one. The state is the innermost frame. The busiest thread is
+// shown first, because a main thread mostly waits for others.
 func WriteSpeedscope(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteSpeedscopeOf(w, []Measured{m}, metric)
 }
 
-// WriteSpeedscopeOf is WriteSpeedscope of several processes: the names of profiles begin with "program [PID] " then.
+// WriteSpeedscopeOf writes several processes as WriteSpeedscope does. The names of their profiles begin with "program
+// [PID] ".
 func WriteSpeedscopeOf(w io.Writer, list []Measured, metric flamegraph.Metric) error {
 	f := speedscopeFile{
 		Schema: speedscopeSchema, Exporter: "ddtop",
@@ -114,7 +115,7 @@ func (f *speedscopeFile) add(m Measured, metric flamegraph.Metric, prefix, unit 
 		for _, id := range ids {
 			fr := m.Dict.Frame(id)
 			sf := speedscopeFrame{Name: fr.Label}
-			if !fr.C { // a C function's path is its caller's
+			if !fr.C { // a C function has the path of its caller
 				sf.File, sf.Line = fr.File(), max(fr.FirstLine, 0)
 			}
 			stack = append(stack, frame(sf))

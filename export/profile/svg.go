@@ -14,15 +14,16 @@ import (
 )
 
 // WriteFlamegraph writes the flamegraph of one metric as an SVG file (flamegraph.Tree.WriteSVG). As on the screen,
-// wall time leaves out threads at rest, and frames that are not own code are rows. With AllFrames it has both.
+// wall time excludes threads at rest, and adjacent frames that are not the program's own code are merged. With
+// AllFrames, the graph has all threads and all frames.
 func WriteFlamegraph(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteFlamegraphOf(w, []Measured{m}, metric)
 }
 
-// WriteFlamegraphOf writes several processes into one flamegraph, whose outermost frames are the processes: a click on
-// one shows it alone. A process with too few samples is left out, unless all have too few.
+// WriteFlamegraphOf writes several processes into one flamegraph. The outermost frames are the processes, and a click
+// on one shows only this process. It leaves out processes with too few samples, unless all have too few.
 func WriteFlamegraphOf(w io.Writer, list []Measured, metric flamegraph.Metric) error {
-	all := len(list) > 0 && list[0].AllFrames // an option: all have the same
+	all := len(list) > 0 && list[0].AllFrames // an option, so all processes have the same value
 	o := flamegraph.Options{Metric: metric}
 	what := metric.String()
 	if metric == flamegraph.Wall && !all {

@@ -10,32 +10,37 @@ import (
 )
 
 const (
-	// maxTimeline bounds the intervals of a Timeline. One takes about 100 bytes. Later ones are kept as sums.
+	// maxTimeline limits the intervals of a Timeline. An interval takes about 100 bytes. Intervals past the limit are
+	// only summed up.
 	maxTimeline = 1 << 20
-	// timelineMergeNS is the length up to which a thread's time in one stack and state is one interval, in ns.
+	// timelineMergeNS limits the length to which adjacent intervals with the same thread, stack and state are merged,
+	// in ns.
 	timelineMergeNS = 100_000_000
-	// maxTimelineBack bounds how far back CPU time looks for its interval.
+	// maxTimelineBack limits the number of earlier intervals of a thread that are searched for the one to which CPU
+	// time belongs.
 	maxTimelineBack = 64
 )
 
-// Timeline keeps the weights that a flamegraph.Collector charges in the order of time, as intervals, for a profile with
-// timestamps. It is a flamegraph.Sink, so its sums are the same as in a Rolling beside it. Not safe for concurrent use.
+// Timeline keeps the weights that a flamegraph.Collector charges, in order of time and as intervals. It is used for
+// profiles with timestamps. As a flamegraph.Sink, it gets the same weights as a Rolling, so the sums of both are
+// equal. A Timeline is not safe for concurrent use.
 type Timeline struct {
 	list []charged
-	// last is the place in list of each thread's latest interval.
+	// last is the index in list of each thread's latest interval.
 	last map[sampler.ThreadID]int32
-	// early has the weights that were charged without elapsed time to keys without a recent interval. They belong to
-	// their next interval.
+	// early has weights that came without elapsed time when their key had no recent interval. They are added to the
+	// key's next interval.
 	early map[flamegraph.Key]flamegraph.Weights
-	// rest has the weights that came when there was no room for more intervals.
+	// rest has the sums of the weights that came after the list was full.
 	rest  map[flamegraph.Key]flamegraph.Weights
 	limit int
-	// cutNS is since when there was no room, lastNS the time of the latest charge, in ns of CLOCK_MONOTONIC. Each is 0
-	// if there is no such time.
+	// cutNS is when the list became full. lastNS is the time of the latest charge. Both are in ns of CLOCK_MONOTONIC,
+	// and zero before that happens.
 	cutNS, lastNS int64
 }
 
-// charged has the weights charged to a key up to endNS. before is the place of the thread's previous one, or −1.
+// charged has the weights that were charged to a key up to endNS. before is the index of the thread's previous
+// interval, or −1.
 type charged struct {
 	flamegraph.Entry
 	endNS  int64
@@ -50,14 +55,14 @@ func NewTimeline() *Timeline {
 	}
 }
 
-// CutNS returns the time from which on there are only sums, because there was no room for more intervals, in ns of
-// CLOCK_MONOTONIC. It is 0 if all intervals are there.
+// CutNS returns the time from which on the Timeline has only sums, because its list is full, in ns of
+// CLOCK_MONOTONIC. It returns 0 if the list has all intervals.
 func (t *Timeline) CutNS() int64 { return t.cutNS }
 
-// Add adds weights from a Collector. Elapsed time ends at atNS.
+// Add adds weights from a Collector. If they include elapsed time, that time ends at atNS.
 func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
-		return // the Rolling beside it divides (flamegraph.Ran)
+		return // stacks of running threads only divide the weights of a Rolling (flamegraph.Ran)
 	}
 	t.lastNS = max(t.lastNS, atNS)
 	at, known := t.last[k.Thread]
@@ -96,10 +101,10 @@ func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	t.list = append(t.list, charged{flamegraph.Entry{Key: k, Weights: w}, atNS, at})
 }
 
-// drop leaves out the weights of the keys that match.
+// drop removes the weights of matching keys.
 func (t *Timeline) drop(match func(flamegraph.Key) bool) {
 	t.list = slices.DeleteFunc(t.list, func(s charged) bool { return match(s.Key) })
-	clear(t.last) // their places have changed; the next interval of a thread begins anew
+	clear(t.last) // the indexes have changed; the next interval of each thread is not merged
 	for _, m := range []map[flamegraph.Key]flamegraph.Weights{t.early, t.rest} {
 		for k := range m {
 			if match(k) {
@@ -109,8 +114,8 @@ func (t *Timeline) drop(match func(flamegraph.Key) bool) {
 	}
 }
 
-// each visits all weights with the time they end at, in ns of CLOCK_MONOTONIC: first the intervals in their order, then
-// weights without elapsed time, then sums without a time (0).
+// each calls visit with all weights and the time at which they end, in ns of CLOCK_MONOTONIC. First come the
+// intervals in their order, then the weights without elapsed time, then the sums, whose time is 0.
 func (t *Timeline) each(visit func(e flamegraph.Entry, endNS int64)) {
 	for _, s := range t.list {
 		visit(s.Entry, s.endNS)
@@ -123,7 +128,7 @@ func (t *Timeline) each(visit func(e flamegraph.Entry, endNS int64)) {
 	}
 }
 
-// inOrder returns entries in the order of their keys.
+// inOrder returns the entries of m in the order of their keys.
 func inOrder(m map[flamegraph.Key]flamegraph.Weights) (out []flamegraph.Entry) {
 	for _, k := range sorting.Sorted(maps.Keys(m), func(x, y flamegraph.Key) int { return x.Compare(&y) }) {
 		out = append(out, flamegraph.Entry{Key: k, Weights: m[k]})

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The first thread ids of rows in a Chrome trace that stand for no native thread. Linux gives no id this large: its
-// limit is 2^22. Each kind of row has chromeTIDs ids.
+// The first thread ids of rows in a Chrome trace that represent no native thread. Each kind of row has chromeTIDs
+// ids. They are larger than every id of Linux, whose limit is 2^22.
 const (
 	chromeLockTID   = 1_000_000_000 // the GVL of a ractor, by its number
 	chromeThreadTID = 1_500_000_000 // a thread without a native one, by ddtop's id
@@ -26,7 +26,7 @@ const (
 	chromeTIDs      = 400_000_000
 )
 
-// The phases of events.
+// Phases of events. A phase is what Chrome's format calls the type of an event.
 const (
 	chromeComplete = "X"
 	chromeInstant  = "i"
@@ -34,7 +34,7 @@ const (
 	chromeMetadata = "M"
 )
 
-// chromeEvent is one event. Times are in µs.
+// chromeEvent is an event. Times are in µs.
 type chromeEvent struct {
 	Name     string        `json:"name"`
 	Category string        `json:"cat,omitempty"`
@@ -45,18 +45,18 @@ type chromeEvent struct {
 	TID      int           `json:"tid"`
 	Scope    string        `json:"s,omitempty"`
 	Color    string        `json:"cname,omitempty"`
-	// Stack is the key of its stack in stackFrames.
+	// Stack is the key of the event's stack in stackFrames.
 	Stack string `json:"sf,omitempty"`
 	Args  any    `json:"args,omitempty"`
 }
 
-// chromeArgs are the arguments of a slice. The last four are of a wait for the GVL that is known exactly. A slice can
-// be a part of it.
+// chromeArgs are the arguments of a slice. The last four belong to a wait for the GVL that is known exactly. Such a
+// wait can have several slices.
 type chromeArgs struct {
 	At   string `json:"at,omitempty"`
 	In   string `json:"in,omitempty"`
 	What string `json:"what,omitempty"`
-	// Begin is the holder of the GVL when the wait began, End the last one before it ended.
+	// Begin is the holder of the GVL when the wait began. End is the last holder before the wait ended.
 	Begin    string        `json:"held_at_begin_by,omitempty"`
 	End      string        `json:"held_at_end_by,omitempty"`
 	Handover *chromeMicros `json:"hand_over_us,omitempty"`
@@ -70,7 +70,7 @@ type chromeFrame struct {
 	Parent   string `json:"parent,omitempty"`
 }
 
-// chromeMicros is a time in ns, written as µs with all its digits.
+// chromeMicros is a time in ns that is written in µs with all its digits.
 type chromeMicros int64
 
 func (m chromeMicros) MarshalJSON() ([]byte, error) {
@@ -81,7 +81,7 @@ func (m chromeMicros) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// chromeColors are names of colours that chrome://tracing knows; Perfetto chooses its own.
+// chromeColors are names of colours that chrome://tracing knows. Perfetto ignores them and chooses its own.
 var chromeColors = [gvl.NumStates]string{
 	gvl.Unknown: "grey", gvl.Running: "thread_state_running", gvl.Stalled: "terrible", gvl.GC: "detailed_memory_dump",
 	gvl.Waiting: "thread_state_runnable", gvl.Native: "rail_response", gvl.IO: "thread_state_iowait", gvl.Lock: "bad",
@@ -89,12 +89,12 @@ var chromeColors = [gvl.NumStates]string{
 }
 
 // WriteChrome writes a trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing. Each
-// thread has a track with a slice for each state, and one with a slice for each request or job that it worked for.
-// Another track shows who holds the GVL. Counters show the threads that wait for the GVL, CPU use, memory and
-// allocations. Marks show notes, and where collections, threads and exactly
-// known time begin. If a wait is known exactly, it names the holder of the GVL, and a slice within it begins when the
-// thread was chosen. Times are in µs since the first sample of all traces. WriteChrome writes while it reads, and
-// keeps only the numbers of the stacks in memory.
+// thread has a track with a slice for each state, and a track with a slice for each request or job. Another track
+// shows who holds the GVL. Counters show the number of threads that wait for the GVL, CPU use, memory and
+// allocations. Marks show notes, and the beginnings of collections, of threads and of exactly known time. If a wait
+// is known exactly, it names the holder of the GVL. A slice within this wait begins when the thread was chosen. Times
+// are in µs since the first sample of all traces. WriteChrome streams its output, and keeps only the numbers of the
+// stacks in memory.
 func WriteChrome(w io.Writer, list []*Trace) error {
 	base, start := traceStart(list)
 	out := chromeWriter{w: bufio.NewWriter(w)}
@@ -121,10 +121,10 @@ func WriteChrome(w io.Writer, list []*Trace) error {
 	return cmp.Or(out.err, out.w.Flush())
 }
 
-// chromeWriter writes JSON in order. After the first error it writes nothing.
+// chromeWriter writes JSON in pieces. After the first error it writes nothing more.
 type chromeWriter struct {
 	w     *bufio.Writer
-	first bool // of a list
+	first bool // true until the list has an element
 	err   error
 }
 
@@ -134,13 +134,13 @@ func (o *chromeWriter) text(s string) {
 	}
 }
 
-// begin writes the text before a list.
+// begin starts a list after some text.
 func (o *chromeWriter) begin(s string) {
 	o.text(s)
 	o.first = true
 }
 
-// next comes before each element of a list.
+// next separates the elements of a list. Call it before each element.
 func (o *chromeWriter) next() {
 	if !o.first {
 		o.text(",")
@@ -155,7 +155,7 @@ func (o *chromeWriter) value(v any) {
 	}
 }
 
-// chromeStacks are the stacks to which a process's events refer. The keys of these stacks begin with prefix.
+// chromeStacks collects the stacks to which the events of a process refer. The keys of its stacks begin with prefix.
 type chromeStacks struct {
 	dict   *sampler.Dictionary
 	prefix string
@@ -175,7 +175,7 @@ func (s *chromeStacks) use(id sampler.StackID) string {
 	return s.key(id)
 }
 
-// write writes the nodes of the stacks, each once.
+// write writes each node of the stacks once.
 func (s *chromeStacks) write(out *chromeWriter) {
 	done := make(map[sampler.StackID]struct{}, len(s.used))
 	for _, id := range slices.Sorted(maps.Keys(s.used)) {
@@ -201,10 +201,10 @@ func (s *chromeStacks) write(out *chromeWriter) {
 
 type chromeProcess struct {
 	t      *Trace
-	dict   *sampler.Dictionary // with marks
+	dict   *sampler.Dictionary // its names mark uncertain frames
 	base   int64
 	out    *chromeWriter
-	tids   map[int]bool // given
+	tids   map[int]bool // the numbers in use
 	stacks chromeStacks
 }
 
@@ -214,7 +214,7 @@ func (c *chromeProcess) add(e chromeEvent) {
 	c.out.value(e)
 }
 
-// write writes the names of all tracks, and then each track in the order of time.
+// write writes the names of all tracks, and then the events of each track in order of time.
 func (c *chromeProcess) write() {
 	t := c.t
 	c.add(chromeEvent{Name: "process_name", Phase: chromeMetadata, Args: map[string]any{"name": export.ProgramName(c.t.process)}})
@@ -249,7 +249,7 @@ func (c *chromeProcess) write() {
 
 func lockTID(r sampler.RactorID) int { return chromeLockTID + int(r)%chromeTIDs }
 
-// holder returns the name of a thread that held the GVL. For 0 it returns the name of unlisted threads.
+// holder returns the name of the thread that held the GVL. The ID 0 represents threads that no sample listed.
 func (c *chromeProcess) holder(id sampler.ThreadID) string {
 	if id == 0 {
 		return "a thread that lived too short"
@@ -257,7 +257,7 @@ func (c *chromeProcess) holder(id sampler.ThreadID) string {
 	return flamegraph.Printable(gvl.ThreadName(id, c.dict))
 }
 
-// thread writes a thread's track.
+// thread writes the track of a thread.
 func (c *chromeProcess) thread(tid int, th *traceThread) {
 	t := c.t
 	spans, at := th.stateSpans(), 0
@@ -292,13 +292,13 @@ func (c *chromeProcess) thread(tid int, th *traceThread) {
 	}
 }
 
-// mark writes an instant of a thread.
+// mark writes a mark in the track of a thread.
 func (c *chromeProcess) mark(tid int, name string, atNS int64) {
 	c.add(chromeEvent{Name: name, Category: "thread", Phase: chromeInstant, Scope: "t", TS: chromeMicros(atNS - c.base), TID: tid})
 }
 
-// tid returns the number of a thread's track. It is the native thread's number, unless another thread had it before,
-// because Ruby uses native threads again.
+// tid returns the number of a thread's track. This is the id of its native thread. Ruby reuses native threads, so if
+// an earlier thread has the number already, tid returns ddtop's own number.
 func (c *chromeProcess) tid(id sampler.ThreadID) int {
 	if info, ok := c.dict.Thread(id); ok && info.TID != 0 && !c.tids[int(info.TID)] {
 		c.tids[int(info.TID)] = true
@@ -321,7 +321,7 @@ func (c *chromeProcess) slice(tid int, name, category, color string, fromNS, toN
 	c.add(e)
 }
 
-// where returns the innermost frame of a stack.
+// where returns arguments with the innermost frame of a stack.
 func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
 	if _, id := c.dict.Stack(stack); id != 0 {
 		f := c.dict.Frame(id)
@@ -351,7 +351,7 @@ func (c *chromeProcess) counters() {
 	for _, p := range t.memory {
 		c.counter("memory", "MB", p.atNS, float64(p.value)/1e6)
 	}
-	// A rate is shown from the begin of the interval that it was measured over.
+	// A rate is shown from the start of the interval over which it was measured.
 	rate := func(name, key string, list []tracePoint, scale float64) {
 		for i := 1; i < len(list); i++ {
 			a, b := list[i-1], list[i]
@@ -362,7 +362,7 @@ func (c *chromeProcess) counters() {
 	rate("allocations", "objects/s", t.objects, 1e9)
 }
 
-// marks adds the begin of collections, the exactly known time, and the notes.
+// marks writes the marks of the process: beginnings of collections, exactly known time, and notes.
 func (c *chromeProcess) marks() {
 	for _, g := range c.t.cycles.List {
 		name, args := "major GC", map[string]any{"by": sampler.GCTrigger(g.Reason)}
@@ -385,7 +385,7 @@ func (c *chromeProcess) marks() {
 	}
 }
 
-// global writes an instant of all tracks.
+// global writes a mark across all tracks.
 func (c *chromeProcess) global(name, category string, atNS int64) {
 	c.add(chromeEvent{Name: name, Category: category, Phase: chromeInstant, Scope: "g", TS: chromeMicros(atNS - c.base)})
 }

@@ -14,15 +14,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firefoxVersion is the written version of the processed profile format. The profiler upgrades older versions. This is
-// the last one whose tables and strings belong to a thread.
+// firefoxVersion is the version of the processed profile format that is written. It is the last version in which
+// tables and strings belong to a thread. The profiler upgrades older versions.
 const firefoxVersion = 55
 
-// The categories of a Firefox profile: first gvl's states, in their order, then the origins of frames.
+// The categories of a Firefox profile are gvl's states in their order, followed by the origins of frames.
+// firefoxOrigins is the index of the first origin.
 const firefoxOrigins = int(gvl.NumStates)
 
-// firefoxColors are colours by the profiler's names. Transparent means idle there. Grey marks the category for
-// everything without one, which must exist.
+// firefoxColors are colours by the profiler's names. The profiler treats transparent as idle. Grey marks the category
+// of everything without a category. It must exist.
 var firefoxColors = [gvl.NumStates]string{
 	gvl.Unknown: "grey", gvl.Running: "green", gvl.Stalled: "magenta", gvl.GC: "purple", gvl.Waiting: "red", gvl.Native: "lightblue",
 	gvl.IO: "blue", gvl.Lock: "orange", gvl.Parked: "transparent", gvl.Sleeping: "transparent",
@@ -117,7 +118,7 @@ type firefoxThread struct {
 	Stacks  firefoxTable   `json:"stackTable"`
 	Frames  firefoxTable   `json:"frameTable"`
 	Funcs   firefoxTable   `json:"funcTable"`
-	// Resources hold what functions come from: gems.
+	// Resources are the origins of functions. Here they are gems.
 	Resources     firefoxTable `json:"resourceTable"`
 	NativeSymbols firefoxTable `json:"nativeSymbols"`
 	Markers       firefoxTable `json:"markers"`
@@ -127,15 +128,15 @@ type firefoxThread struct {
 type firefoxSamples struct {
 	Length int   `json:"length"`
 	Stack  []int `json:"stack"`
-	// Time is the end of a sample's interval, in ms, Weight its length.
+	// Time is the end of a sample's interval, in ms. Weight is the length of the interval.
 	Time       []float64 `json:"time"`
 	Weight     []float64 `json:"weight"`
 	WeightType string    `json:"weightType"`
-	// CPUDelta is the CPU time used since the sample before, in ns.
+	// CPUDelta is the CPU time used since the previous sample, in ns.
 	CPUDelta []int64 `json:"threadCPUDelta"`
 }
 
-// firefoxTable is a table as the profiler keeps them: a list for each column.
+// firefoxTable is a table in the profiler's form, a list for each column.
 type firefoxTable struct {
 	names   []string
 	columns [][]any
@@ -145,7 +146,7 @@ func newFirefoxTable(names ...string) firefoxTable {
 	return firefoxTable{names, make([][]any, len(names))}
 }
 
-// add adds a row, and returns its number.
+// add adds a row and returns its index.
 func (t *firefoxTable) add(values ...any) int {
 	for i, v := range values {
 		t.columns[i] = append(t.columns[i], v)
@@ -153,7 +154,7 @@ func (t *firefoxTable) add(values ...any) int {
 	return len(t.columns[0]) - 1
 }
 
-// MarshalJSON writes the number of rows and the columns.
+// MarshalJSON writes the columns and the number of rows.
 func (t firefoxTable) MarshalJSON() ([]byte, error) {
 	out := strconv.AppendInt([]byte(`{"length":`), int64(len(t.columns[0])), 10)
 	for i, name := range t.names {
@@ -181,7 +182,7 @@ type firefoxCounter struct {
 	Samples         struct {
 		Length int       `json:"length"`
 		Time   []float64 `json:"time"`
-		// Count is the change since the sample before.
+		// Count is the change since the previous sample.
 		Count []int64 `json:"count"`
 	} `json:"samples"`
 }
@@ -192,16 +193,16 @@ const (
 	firefoxInterval = 1
 )
 
-// firefoxResourceLibrary is the type of a resource that is a library.
+// firefoxResourceLibrary is the type of resources that are libraries.
 const firefoxResourceLibrary = 1
 
-// firefoxMarkerTypes are the types of markers; each has a schema.
+// firefoxMarkerTypes are the types of markers. Each type has a schema in the profile.
 var firefoxMarkerTypes = [...]string{"GVL wait", "GC", "Stalled", "IO", "Lock", "Request", "Note"}
 
-// WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format. A thread is a track with
-// samples, whose weights are the same wall time as in pprof, to the ns. The track has CPU use, and states as
-// categories. It has markers for requests and jobs, waits for the GVL, collections, stalls, I/O and locks. The profile
-// also has the notes, and the memory of each process. Times are ms since the first sample of all.
+// WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format. Each thread is a track.
+// Its samples have the same wall time as in pprof, to the ns. The track shows CPU use, states as categories, and
+// markers for requests and jobs, waits for the GVL, collections, stalls, I/O and locks. The profile also has the
+// notes, and the memory of each process. Times are in ms since the first sample of all traces.
 func WriteFirefox(w io.Writer, list []*Trace) error {
 	p := firefoxProfile{Threads: []*firefoxThread{}, Counters: []*firefoxCounter{}, Libs: []struct{}{}, Pages: []struct{}{},
 		ProfilerOverhead: []struct{}{}}
@@ -213,7 +214,7 @@ func WriteFirefox(w io.Writer, list []*Trace) error {
 	return export.WriteCompactJSON(w, &p)
 }
 
-// traceStart returns when the first sample of all was taken, CLOCK_MONOTONIC in ns and by the wall clock.
+// traceStart returns when the first sample of all traces was taken: in ns of CLOCK_MONOTONIC, and by the wall clock.
 func traceStart(list []*Trace) (ns int64, at time.Time) {
 	for _, t := range list {
 		if t.firstNS != 0 && (ns == 0 || t.firstNS < ns) {
@@ -272,7 +273,7 @@ func (p *firefoxProfile) addProcess(t *Trace, base int64) {
 	threads := t.ordered()
 	first := len(p.Threads)
 	hasMain := false
-	tids := make(map[string]bool) // given; Ruby uses native threads again
+	tids := make(map[string]bool) // the ids in use, because Ruby reuses native threads
 	for _, th := range threads {
 		b := newFirefoxBuilder(t, th, base)
 		hasMain = hasMain || b.out.Main
@@ -285,7 +286,7 @@ func (p *firefoxProfile) addProcess(t *Trace, base int64) {
 	if len(threads) == 0 {
 		return
 	}
-	main := p.Threads[first] // the threads begin with it
+	main := p.Threads[first] // the process's first thread is its main thread
 	if !hasMain {
 		main.Main = true // the profiler shows a process by its main thread
 	}
@@ -315,7 +316,7 @@ func (p *firefoxProfile) addProcess(t *Trace, base int64) {
 
 func firefoxMS(ns int64) float64 { return float64(ns) / 1e6 }
 
-// mark adds a marker; end is nil for an instant.
+// mark adds a marker. end is nil for a marker without a length.
 func (t *firefoxThread) mark(category, name int, kind, what string, start float64, end any) {
 	phase := firefoxInstant
 	if end != nil {
@@ -324,7 +325,7 @@ func (t *firefoxThread) mark(category, name int, kind, what string, start float6
 	t.Markers.add(category, firefoxMarker{kind, what}, name, start, end, phase)
 }
 
-// firefoxStrings numbers a thread's strings.
+// firefoxStrings gives numbers to the strings of a thread.
 type firefoxStrings struct {
 	out   *firefoxThread
 	index map[string]int
@@ -341,7 +342,7 @@ func (t *firefoxStrings) of(s string) int {
 	return n
 }
 
-// tidOf is a thread's native id, or ddtop's own as "#3" if there is none.
+// tidOf returns a thread's native id. If there is none, it returns ddtop's own id as "#3".
 func tidOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	if info.TID != 0 {
 		return strconv.Itoa(int(info.TID))

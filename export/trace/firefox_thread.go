@@ -12,10 +12,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firefoxBuilder makes a thread's tables.
+// firefoxBuilder makes the tables of a thread.
 type firefoxBuilder struct {
 	t       *Trace
-	dict    *sampler.Dictionary // with marks
+	dict    *sampler.Dictionary // its names mark uncertain frames
 	base    int64
 	out     *firefoxThread
 	strings firefoxStrings
@@ -26,7 +26,7 @@ type firefoxBuilder struct {
 	ids     []sampler.FrameID
 }
 
-// firefoxStackKey is a node: the caller's and the frame.
+// firefoxStackKey identifies a node of the stack table: the node of its caller, and its frame.
 type firefoxStackKey struct {
 	prefix, frame int // prefix is -1 if there is none
 }
@@ -58,7 +58,8 @@ func newFirefoxBuilder(t *Trace, th *traceThread, base int64) *firefoxBuilder {
 		t: t, dict: dict, base: base, out: out, strings: firefoxStrings{out, make(map[string]int)}, stacks: make(map[firefoxStackKey]int),
 		frames: make(map[firefoxFrameKey]int), funcs: make(map[flamegraph.FuncKey]int), gems: make(map[string]int),
 	}
-	// The profiler ignores the first sample's CPU time, which has no sample before it: one of no length begins.
+	// The profiler ignores the CPU time of the first sample, because it is the change since a previous sample. So a
+	// sample of no length comes first.
 	first := th.spans[0]
 	b.sample(traceSpan{fromNS: first.fromNS, toNS: first.fromNS, stack: first.stack, state: first.state})
 	for _, s := range th.spans {
@@ -87,7 +88,7 @@ func (b *firefoxBuilder) sample(s traceSpan) {
 	x.CPUDelta = append(x.CPUDelta, s.cpuNS)
 }
 
-// stack returns the node of a stack whose innermost frame has the state's category.
+// stack returns the node of a stack. Its innermost frame has the category of the state.
 func (b *firefoxBuilder) stack(id sampler.StackID, state int) int {
 	b.ids = b.dict.Frames(id, b.ids[:0])
 	if len(b.ids) == 0 {
@@ -117,7 +118,7 @@ func (b *firefoxBuilder) node(k firefoxStackKey) int {
 	return n
 }
 
-// orNull is a number, null if it is below the least one.
+// orNull returns n, or nil if n is below least. nil is written as null.
 func orNull[T int | int32](n, least T) any {
 	if n < least {
 		return nil
@@ -149,7 +150,7 @@ func (b *firefoxBuilder) function(f sampler.Frame) int {
 	return n
 }
 
-// resource returns the number of a function's gem. Without a gem it is −1.
+// resource returns the index of a function's gem, or −1 if the function belongs to no gem.
 func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	if f.Gem == "" {
 		return -1
@@ -162,8 +163,8 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	return n
 }
 
-// marker adds a thread's wait. w is the exact wait around it, if that is known. Running and idling are not markers,
-// because the samples show them.
+// marker adds a marker for a thread's wait. w is the exact wait that contains it, or nil. Running and idle time gets
+// no marker, because the samples show it.
 func (b *firefoxBuilder) marker(e traceSpan, w *traceWait) {
 	var kind string
 	switch e.state {
@@ -187,8 +188,8 @@ func (b *firefoxBuilder) marker(e traceSpan, w *traceWait) {
 	b.out.mark(int(e.state), b.strings.of(kind), kind, flamegraph.Printable(what), firefoxMS(e.fromNS-b.base), firefoxMS(e.toNS-b.base))
 }
 
-// waited describes who held the GVL during a wait, and its parts: ", held by report-2 and last by main, 20 µs of
-// hand-over, 3 ms without a CPU".
+// waited describes which threads held the GVL during a wait, and the parts of the wait: ", held by report-2 and last
+// by main, 20 µs of hand-over, 3 ms without a CPU".
 func (b *firefoxBuilder) waited(w *traceWait) (text string) {
 	switch {
 	case w.first != 0 && w.last != 0 && w.first != w.last:

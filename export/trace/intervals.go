@@ -15,14 +15,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// intervalsVersion is the version of the lines, which are a contract (docs/reference/jsonl.md). It changes if a
-// reader of the old lines could not read the new ones.
+// intervalsVersion is the version of the format of the lines. The format is a contract (docs/reference/jsonl.md). The
+// version changes if readers of the old format cannot read the new one.
 const intervalsVersion = 1
 
-// maxListedThreads bounds the threads that are remembered as written.
+// maxListedThreads limits the threads that are remembered as written. Past it, threads may be written again.
 const maxListedThreads = 1 << 16
 
-// The lines of an Intervals, by their "type". The field names are a contract.
+// The types of lines, by the value of "type". The field names are a contract.
 type (
 	intervalsHeader struct {
 		Type    string `json:"type"` // header
@@ -35,7 +35,7 @@ type (
 		JIT     string `json:"ruby_jit"`
 		Machine string `json:"machine"`
 		CPUs    int    `json:"cpus"`
-		// Time is the wall clock at MonotonicNS.
+		// Time is the wall-clock time at MonotonicNS.
 		Time        time.Time `json:"time"`
 		MonotonicNS int64     `json:"monotonic_ns"`
 		StackRate   float64   `json:"stack_rate"`
@@ -74,7 +74,7 @@ type (
 		State  string           `json:"state"`
 		From   int64            `json:"begin_ns"`
 		To     int64            `json:"end_ns"`
-		// Resolution is the uncertainty of the begin, in ns. It is 0 if the begin is exact.
+		// Resolution is the uncertainty of the beginning, in ns. It is 0 if the beginning is exact.
 		Resolution int64               `json:"resolution_ns"`
 		Stack      *sampler.StackID    `json:"stack"`
 		Detail     map[string]any      `json:"detail"`
@@ -86,18 +86,19 @@ type (
 		Thread *sampler.ThreadID `json:"thread"`
 		From   int64             `json:"begin_ns"`
 		To     int64             `json:"end_ns"`
-		// Least and Most are bounds of its length. Most is null if the wait can be longer than the sampled part.
+		// Least and Most are bounds of the wait's length. Most is null if the wait may have begun or ended outside
+		// the sampled time.
 		Least int64   `json:"least_ns"`
 		Most  *int64  `json:"most_ns"`
 		After *string `json:"after"`
-		// Exact means that both ends are known to the microsecond. Otherwise the others are null. The holders are null
-		// too if no thread held the GVL.
+		// Exact is true if both ends are known to the microsecond. If it is false, the next four fields are null. The
+		// holders are also null if no thread held the GVL.
 		Exact    bool              `json:"exact"`
 		Handover *int64            `json:"handover_ns"`
 		NoCPU    *int64            `json:"no_cpu_ns"`
 		First    *sampler.ThreadID `json:"first_holder"`
 		Last     *sampler.ThreadID `json:"last_holder"`
-		// Stack is the stack at its end. It is null if that is not known.
+		// Stack is the stack at the end of the wait. It is null if that stack is not known.
 		Stack *sampler.StackID `json:"stack"`
 	}
 	intervalsGVL struct {
@@ -110,7 +111,7 @@ type (
 		Stack   *sampler.StackID  `json:"stack"`
 		Turn    *sampler.StackID  `json:"turn_stack"`
 		Waiters int64             `json:"waiters"`
-		// Unlisted is true if a thread held it that no sample listed; Holder is null.
+		// Unlisted is true if the holder is a thread that no sample listed. Holder is then null.
 		Unlisted bool `json:"unlisted"`
 	}
 	intervalsGC struct {
@@ -126,9 +127,9 @@ type (
 		From   int64            `json:"begin_ns"`
 		To     int64            `json:"end_ns"`
 		Stack  *sampler.StackID `json:"stack"`
-		// Functions are the C functions below the stack's innermost frame, innermost first.
+		// Functions are the C functions called by the stack's innermost frame, innermost first.
 		Functions []report.DumpNativeFrame `json:"functions"`
-		// Kernel says in words what the kernel does for the innermost one. It is null if that is not known.
+		// Kernel describes what the kernel does for the innermost C function. It is null if that is not known.
 		Kernel *string `json:"kernel"`
 	}
 	intervalsNote struct {
@@ -142,16 +143,16 @@ type (
 		To      int64  `json:"end_ns"`
 		Samples uint64 `json:"samples"`
 		Lost    uint64 `json:"lost"`
-		// NotSampled is the length of the unknown time, in which all threads are unknown.
+		// NotSampled is the length of the time without samples. All threads are unknown in it.
 		NotSampled int64   `json:"not_sampled_ns"`
 		Reason     *string `json:"reason"`
 	}
 )
 
-// Intervals writes a stream as lines of JSON (docs/reference/jsonl.md), as it comes: the intervals of threads, waits
-// for the GVL, who held it, and collections. Threads, frames and stacks are written once, before the first line that
-// names them. It remembers only the numbers of what was written, which the Dictionary's limits bound. Not safe for
-// concurrent use.
+// Intervals writes a stream as lines of JSON (docs/reference/jsonl.md) while it is measured: intervals of threads,
+// waits for the GVL, holders of the GVL, and collections. It writes each thread, frame and stack once, before the
+// first line that refers to it. It keeps only the numbers of what it has written, and the Dictionary's limits bound
+// them. An Intervals is not safe for concurrent use.
 type Intervals struct {
 	gvl.Ignore
 	dict   *sampler.Dictionary
@@ -163,18 +164,19 @@ type Intervals struct {
 	frames  map[sampler.FrameID]struct{}
 	stacks  map[sampler.StackID]struct{}
 	buf     []sampler.FrameID
-	// held is the unwritten holder of each ractor's GVL. A hold is one line.
+	// held is the latest hold of each ractor's GVL. It is not written yet, because each hold is one line and this one
+	// may continue.
 	held map[sampler.RactorID]gvl.LockInterval
 	gc   gvl.GCInterval // not written yet
-	// native are the threads that stay in known C functions.
+	// native tracks the threads that stay in known C functions.
 	native gvl.NativeStays
 
 	samples, firstLost, lost uint64
 	firstNS, lastNS          int64
 }
 
-// NewIntervals returns an Intervals of a stream of the target p, whose samples' IDs point into dict, and writes the
-// header. version is ddtop's.
+// NewIntervals returns an Intervals for a stream of the target p, and writes the header. The IDs in the stream's
+// samples belong to dict. version is the version of ddtop.
 func NewIntervals(w io.Writer, s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, version string) *Intervals {
 	x := &Intervals{
 		dict: dict, stream: s, enc: json.NewEncoder(export.ASCIIControls(w)), threads: make(map[sampler.ThreadID]sampler.ThreadInfo),
@@ -188,7 +190,7 @@ func NewIntervals(w io.Writer, s *stream.Stream, p sampler.Process, dict *sample
 	return x
 }
 
-// Err returns why no more lines can be written, or nil.
+// Err returns the error after which nothing more was written, or nil.
 func (x *Intervals) Err() error { return x.err }
 
 func (x *Intervals) put(line any) {
@@ -230,7 +232,8 @@ func (x *Intervals) Waited(w *gvl.Wait) {
 	x.put(line)
 }
 
-// known writes a thread when it was not written yet, and returns its number. Without a thread it returns nil.
+// known writes a thread unless it was written before, and returns the thread's number. It returns nil if id is no
+// thread.
 func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 	if id == 0 {
 		return nil
@@ -239,7 +242,7 @@ func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 	return &id
 }
 
-// Lock adds the holder of a GVL. If it is a new one, Lock writes the previous one.
+// Lock extends the current hold of a GVL. If another thread holds it now, Lock first writes the previous hold.
 func (x *Intervals) Lock(i *gvl.LockInterval) {
 	before, ok := x.held[i.Ractor]
 	if ok && before.ToNS == i.FromNS && before.Thread == i.Thread && before.State == i.State && before.Stack == i.Stack && before.Turn == i.Turn && before.Waiters == i.Waiters &&
@@ -272,7 +275,8 @@ func (x *Intervals) gvl(i *gvl.LockInterval) {
 	x.put(line)
 }
 
-// Collecting adds time of the collector. If it differs, it writes the time before.
+// Collecting extends the current interval of the collector. If the new one differs, Collecting first writes the
+// previous interval.
 func (x *Intervals) Collecting(i *gvl.GCInterval) {
 	if x.gc.ToNS == i.FromNS && x.gc.Stack == i.Stack && x.gc.Mode == i.Mode {
 		x.gc.ToNS = i.ToNS
@@ -301,7 +305,7 @@ func (x *Intervals) Tick(k *gvl.Tick) {
 	x.native.Feed(k, x.stayed)
 }
 
-// stayed writes the C functions in which a thread stayed, with the proven part of that time.
+// stayed writes the C functions in which a thread stayed, and the part of the time in which this is proven.
 func (x *Intervals) stayed(id sampler.ThreadID, stay *gvl.NativeStay) {
 	stack := x.dict.NativeStack(&sampler.Thread{Stack: stay.Stack, Native: stay.Native})
 	if stay.ToNS <= stay.FromNS || stack.Empty() {
@@ -316,8 +320,8 @@ func (x *Intervals) Note(n sampler.Note) {
 	x.put(intervalsNote{Type: "note", At: n.AtNS, Text: n.Text})
 }
 
-// Finish writes the rest after the stream has finished, and the last line. reason is how the process ended, or "" if it
-// did not or that is not known.
+// Finish writes what is still pending, and the last line. Call it after the stream has finished. reason describes how
+// the process ended. It is empty if the process did not end or the reason is not known.
 func (x *Intervals) Finish(reason string) error {
 	for _, ractor := range slices.Sorted(maps.Keys(x.held)) {
 		i := x.held[ractor]
@@ -333,7 +337,7 @@ func (x *Intervals) Finish(reason string) error {
 	return x.err
 }
 
-// thread writes a thread's data, if it was not written yet or has changed.
+// thread writes a thread's data unless the same data was written before.
 func (x *Intervals) thread(id sampler.ThreadID) {
 	info, _ := x.dict.Thread(id)
 	info.ID, info.FirstSeenNS, info.GoneNS = id, 0, 0
@@ -354,8 +358,8 @@ func (x *Intervals) thread(id sampler.ThreadID) {
 	x.put(line)
 }
 
-// stack writes a stack and its frames when they were not written yet, and returns its number. Without a stack it
-// returns nil.
+// stack writes a stack and its frames unless they were written before, and returns the stack's number. It returns nil
+// if id is no stack.
 func (x *Intervals) stack(id sampler.StackID) *sampler.StackID {
 	if id == 0 {
 		return nil

@@ -16,7 +16,7 @@ type servedSpan struct {
 	number       sampler.WorkNumber
 }
 
-// serve notes the request or job of an interval.
+// serve adds the request or job of an interval to the thread's spans.
 func (t *Trace) serve(th *traceThread, i *gvl.Interval) {
 	id := i.Serving.Work
 	if id == 0 {
@@ -35,7 +35,8 @@ func (t *Trace) serve(th *traceThread, i *gvl.Interval) {
 	}
 }
 
-// servedName returns the name of a request or job, as it is known at the end.
+// servedName returns the name of a request or job. A name may become known late, so call it at the end of the
+// measurement.
 func servedName(dict *sampler.Dictionary, s *servedSpan) string {
 	w := dict.Work(s.work)
 	if w.Endpoint == "" {
@@ -44,7 +45,7 @@ func servedName(dict *sampler.Dictionary, s *servedSpan) string {
 	return flamegraph.Printable(w.Endpoint)
 }
 
-// served writes the track of the requests and jobs of a thread.
+// served writes the track of a thread's requests and jobs.
 func (c *chromeProcess) served(th *traceThread) {
 	for i := range th.served {
 		s := &th.served[i]

@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// maxTrace bounds the entries of a Trace; one takes 48 bytes at most. What comes past it is not kept (Trace.CutNS).
+	// maxTrace limits the entries of a Trace. An entry takes 48 bytes at most. Entries past the limit are dropped
+	// (Trace.CutNS).
 	maxTrace = 2 << 20
-	// maxTraceWords bounds the distinct descriptions of states that are kept.
+	// maxTraceWords limits the number of different descriptions of states that are kept.
 	maxTraceWords = 1 << 16
-	// maxCPUBack bounds how far back CPU time looks for its span.
+	// maxCPUBack limits the number of earlier spans that are searched for the one to which CPU time belongs.
 	maxCPUBack = 256
-	// traceMergeNS is the length up to which spans are merged, in ns, if their thread does the same all the time
-	// without a CPU.
+	// traceMergeNS limits the length to which spans are merged, in ns. Spans are merged if their thread does the same
+	// all the time without a CPU.
 	traceMergeNS = 1_000_000_000
-	// tracePointNS is the distance of the points of counters that change with every sample.
+	// tracePointNS is the minimum distance between two points of a counter that changes with every sample, in ns.
 	tracePointNS = 100_000_000
 )
 
-// Trace keeps what happened in the order of time, for formats with a time axis: Firefox Profiler and Chrome trace. It
-// is a consumer of the stream, so that times by thread, stack and state equal every other export's to the ns. It takes
-// CPU time as a flamegraph.Sink. Not safe for concurrent use.
+// Trace keeps what happened in order of time, for formats with a time axis: Firefox Profiler and Chrome trace. It
+// consumes the same stream as every other export, so its times by thread, stack and state are equal to theirs to the
+// ns. It gets CPU time as a flamegraph.Sink. A Trace is not safe for concurrent use.
 type Trace struct {
 	gvl.Ignore
 	process sampler.Process
@@ -38,7 +39,7 @@ type Trace struct {
 	texts   []string // by number; 0 is ""
 	entries int
 	slots   map[int]*traceThread
-	// locks has the holders of each ractor's GVL, in the order of time.
+	// locks has the holds of each ractor's GVL in order of time.
 	locks map[sampler.RactorID][]lockSpan
 
 	waiting []tracePoint
@@ -48,19 +49,20 @@ type Trace struct {
 	cycles  Cycles
 
 	// exactly are the intervals in which all changes of the GVL are known.
-	exactly []traceStretch
+	exactly []traceInterval
 
 	firstNS, lastNS int64
-	// CutNS is the time from which nothing is kept because there is too much. It is 0 if everything is there.
+	// CutNS is the time from which on entries are dropped because maxTrace is reached. It is 0 if nothing was
+	// dropped.
 	CutNS int64
-	// Notes are the user's notes.
+	// Notes are the notes that the user wrote during the measurement.
 	Notes []sampler.Note
 }
 
-// tracePoint is a value at a time in ns.
+// tracePoint is the value of a counter at a time in ns.
 type tracePoint struct{ atNS, value int64 }
 
-type traceStretch struct{ fromNS, toNS int64 }
+type traceInterval struct{ fromNS, toNS int64 }
 
 // traceWait is a wait for the GVL with exactly known ends.
 type traceWait struct {
@@ -69,24 +71,24 @@ type traceWait struct {
 	first, last         sampler.ThreadID
 }
 
-// Cycle is a collection that was seen to have begun.
+// Cycle is a collection whose beginning a sample has seen.
 type Cycle struct {
 	AtNS   int64
 	Reason uint32
 	Minor  bool
 }
 
-// Cycles lists the collections that samples saw begin.
+// Cycles lists collections whose beginning a sample has seen.
 type Cycles struct {
 	List []Cycle
-	// Left is the number of unlisted collections.
+	// Left is the number of collections that are not in the list because it was full.
 	Left  uint64
 	count uint64
 	known bool
 }
 
-// Take lists a collection if one has begun since the last sample, and room reports that there is room for it. It may be
-// called only if the collector of s was read.
+// Take adds a collection if one has begun since the last sample and room returns true. room is called with the
+// collection's time. Call Take only for samples s in which the collector was read.
 func (c *Cycles) Take(s *sampler.Sample, room func(atNS int64) bool) {
 	switch {
 	case !c.known || c.count == s.GC.Count:
@@ -98,7 +100,8 @@ func (c *Cycles) Take(s *sampler.Sample, room func(atNS int64) bool) {
 	c.known, c.count = true, s.GC.Count
 }
 
-// traceSpan is an interval in which a thread had one stack and state, with the CPU time used in it.
+// traceSpan is an interval in which a thread had one stack and one state. It includes the CPU time that the thread
+// used.
 type traceSpan struct {
 	fromNS, toNS int64
 	cpuNS        int64
@@ -110,19 +113,19 @@ type traceSpan struct {
 type traceThread struct {
 	id    sampler.ThreadID
 	spans []traceSpan
-	// earlyNS is CPU time known before the first span.
+	// earlyNS is CPU time that came before the thread's first span.
 	earlyNS int64
-	// detail and words are the last details seen with each state.
+	// detail and words are the last details of each state, and the number of their description.
 	detail [gvl.NumStates]gvl.Detail
 	words  [gvl.NumStates]uint32
 	waits  []traceWait
 	served []servedSpan
-	// endedNS is when the thread was last listed.
+	// endedNS is the time of the last sample that listed the thread. It is zero while samples list it.
 	endedNS int64
 }
 
-// New returns an empty Trace of the target p, whose samples' IDs point into d. The Collector that gives it CPU time
-// must be attached to the stream after it.
+// New returns an empty Trace of the target p. The IDs in its samples belong to d. Attach the Trace to the stream
+// before the Collector that gives it CPU time.
 func New(p sampler.Process, d *sampler.Dictionary) *Trace {
 	return &Trace{
 		process: p, dict: d, threads: make(map[sampler.ThreadID]*traceThread), words: make(map[string]uint32), texts: []string{""},
@@ -166,13 +169,13 @@ func (t *Trace) Interval(i *gvl.Interval) {
 
 // Waited adds a wait with exactly known ends.
 func (t *Trace) Waited(w *gvl.Wait) {
-	if w.Exact && w.Thread != 0 && t.room(w.FromNS) { // a thread that no sample listed has no row
+	if w.Exact && w.Thread != 0 && t.room(w.FromNS) { // a thread that no sample listed has no track
 		th := t.thread(w.Thread)
 		th.waits = append(th.waits, traceWait{w.FromNS, w.ToNS, w.HandoverNS, w.NoCPUNS, w.FirstHolder, w.LastHolder})
 	}
 }
 
-// Ended notes that a thread is not listed from a time on.
+// Ended notes that samples have not listed a thread since atNS.
 func (t *Trace) Ended(slot int, atNS int64) {
 	if th := t.slots[slot]; th != nil {
 		th.endedNS = atNS
@@ -180,16 +183,16 @@ func (t *Trace) Ended(slot int, atNS int64) {
 	}
 }
 
-// known notes an interval in which all changes of the GVL are known.
+// known adds an interval in which all changes of the GVL are known.
 func (t *Trace) known(fromNS, toNS int64) {
 	if n := len(t.exactly); n > 0 && t.exactly[n-1].toNS == fromNS {
 		t.exactly[n-1].toNS = toNS
 	} else if t.room(fromNS) {
-		t.exactly = append(t.exactly, traceStretch{fromNS, toNS})
+		t.exactly = append(t.exactly, traceInterval{fromNS, toNS})
 	}
 }
 
-// Lock adds the holder of a GVL.
+// Lock adds an interval in which a thread held a GVL.
 func (t *Trace) Lock(i *gvl.LockInterval) {
 	if i.Thread == 0 && !i.Unlisted.Holds {
 		return
@@ -202,7 +205,8 @@ func (t *Trace) Lock(i *gvl.LockInterval) {
 	}
 }
 
-// point adds a value that differs from the last one, at least eachNS after it.
+// point adds a value to a counter, unless less than eachNS has passed since the previous point. If eachNS is zero, it
+// also drops a value that equals the previous one.
 func (t *Trace) point(list *[]tracePoint, atNS, value, eachNS int64) {
 	if n := len(*list); n > 0 {
 		if last := (*list)[n-1]; last.value == value && eachNS == 0 || atNS-last.atNS < max(eachNS, 1) {
@@ -214,7 +218,7 @@ func (t *Trace) point(list *[]tracePoint, atNS, value, eachNS int64) {
 	}
 }
 
-// room reports whether another entry may be kept, and counts it.
+// room reports whether another entry fits into the Trace, and counts this entry.
 func (t *Trace) room(atNS int64) bool {
 	if t.entries >= maxTrace {
 		if t.CutNS == 0 {
@@ -235,8 +239,8 @@ func (t *Trace) thread(id sampler.ThreadID) *traceThread {
 	return th
 }
 
-// describe returns the number of the words for an interval's state, or 0 if the state says it all. They change rarely,
-// so they are made when the details have changed.
+// describe returns the number of the text that describes an interval's state, or 0 if the state alone says
+// everything. Details change rarely. So describe makes a text only if they have changed.
 func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	switch i.State {
 	case gvl.Running, gvl.Native, gvl.Sleeping:
@@ -245,12 +249,12 @@ func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	d := i.Detail
 	d.DeadlineNS = 0
 	if i.State == gvl.Waiting && i.ResolutionNS == 0 {
-		d.Wait = gvl.WaitQueue // from when on it was chosen, the wait says
+		d.Wait = gvl.WaitQueue // when the thread was chosen is shown by the wait
 	}
 	if th.words[i.State] != 0 && th.detail[i.State] == d {
 		return th.words[i.State]
 	}
-	// Without a duration, which the span has.
+	// The text has no duration, because the span has one.
 	text := gvl.Describe(gvl.ThreadState{Thread: i.Thread, State: i.State, Detail: d}, t.dict)
 	text = strings.Replace(text, " "+units.ProseDuration(0), "", 1)
 	n, ok := t.words[text]
@@ -266,7 +270,7 @@ func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	return n
 }
 
-// Add adds a thread's CPU time from a Collector.
+// Add adds a thread's CPU time. It is called by a Collector.
 func (t *Trace) Add(_ int64, k flamegraph.Key, w flamegraph.Weights) {
 	if w.CPUNS > 0 {
 		t.thread(k.Thread).addCPU(k, w.CPUNS)
@@ -287,8 +291,8 @@ func (t *Trace) addSpan(th *traceThread, s traceSpan) {
 	}
 }
 
-// addCPU gives CPU time to the last span with its stack and state, or to the last span of all. Before there is a span,
-// the first one gets it.
+// addCPU adds CPU time to the last span with the same stack and state, or to the last span if there is none. Before
+// the first span, it keeps the time for that span.
 func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 	n := len(th.spans)
 	for i := n - 1; i >= max(n-maxCPUBack, 0); i-- {
@@ -304,15 +308,15 @@ func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 	}
 }
 
-// onCPU reports whether a thread in that state can use a CPU all the time.
+// onCPU reports whether a thread in this state can use a CPU all the time.
 func onCPU(s gvl.State) bool {
 	return s == gvl.Running || s == gvl.GC || s == gvl.Native
 }
 
-// text returns the words with a number.
+// text returns the description with a number.
 func (t *Trace) text(n uint32) string { return t.texts[n] }
 
-// ordered returns the threads that have spans: the main thread, then the others by ID.
+// ordered returns the threads with spans, first the main thread, then the others by ID.
 func (t *Trace) ordered() []*traceThread {
 	var out []*traceThread
 	for _, th := range t.threads {
@@ -332,8 +336,8 @@ func (t *Trace) ordered() []*traceThread {
 	return out
 }
 
-// stateSpans returns a thread's time by state. It merges adjacent spans with the same state, and keeps the last stack.
-// The spans have no CPU time.
+// stateSpans returns a thread's time by state. It merges adjacent spans of the same state and keeps the last stack.
+// The result has no CPU time.
 func (th *traceThread) stateSpans() []traceSpan {
 	var out []traceSpan
 	for _, s := range th.spans {
@@ -349,8 +353,8 @@ func (th *traceThread) stateSpans() []traceSpan {
 	return out
 }
 
-// wait returns the exact wait that a span belongs to, or nil, and the place in waits to begin at for the next span.
-// Spans come in order.
+// wait returns the exact wait that contains a span, or nil. Spans must come in order. from is the index in waits at
+// which to start. next is the index to pass for the next span.
 func (th *traceThread) wait(s *traceSpan, from int) (w *traceWait, next int) {
 	if s.state != gvl.Waiting {
 		return nil, from
@@ -363,7 +367,7 @@ func (th *traceThread) wait(s *traceSpan, from int) (w *traceWait, next int) {
 	return nil, from
 }
 
-// lockSpan is an interval in which a thread held its ractor's GVL. Thread 0 stands for a thread that no sample listed.
+// lockSpan is an interval in which a thread held its ractor's GVL. The ID 0 represents threads that no sample listed.
 type lockSpan struct {
 	fromNS, toNS int64
 	thread       sampler.ThreadID
