@@ -17,7 +17,11 @@ const (
 // maxQueue bounds the capacity of a Queue of 4.1. No heap has an object at so low an address.
 const maxQueue = 1 << 20
 
-// Length returns the number of elements of an Array or a Queue, as a part of a question (Read).
+// IsQueue reports whether data objects of a type (DataTypeName) are Queues or SizedQueues. A SizedQueue begins with an
+// rb_queue.
+func IsQueue(typ string) bool { return typ == "queue" || typ == "sized_queue" }
+
+// Length returns the number of elements of an Array, a Queue or a SizedQueue, as a part of a question (Read).
 func (o *Objects) Length(v uint64) (int64, error) {
 	flags, err := o.Flags(v)
 	if err != nil {
@@ -31,7 +35,7 @@ func (o *Objects) Length(v uint64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if name != "queue" {
+	if !IsQueue(name) {
 		return 0, WrongType(attach.Address(v), "Queue", flags)
 	}
 	header, err := o.dataHeader(v, "Queue")

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -56,7 +57,7 @@ func (f *Finder) noteLists(s *State, fr *Frames) {
 	l.types = slices.Grow(l.types[:0], len(l.values))[:len(l.values)]
 	f.objects.DataTypeNames(l.values, l.types)
 	for i, typ := range l.types {
-		if typ != "queue" || len(l.names) >= sampler.MaxLists {
+		if !heap.IsQueue(typ) || len(l.names) >= sampler.MaxLists {
 			continue
 		}
 		if l.names == nil {
