@@ -21,6 +21,19 @@ const maxQueue = 1 << 20
 // rb_queue.
 func IsQueue(typ string) bool { return typ == "queue" || typ == "sized_queue" }
 
+// IsQueue reports, as a part of a question (Read), whether an object is a Queue or SizedQueue.
+func (o *Objects) IsQueue(v uint64) (bool, error) {
+	header, err := o.dataHeader(v, "Queue")
+	if err != nil {
+		return false, err
+	}
+	if _, typed := o.places.DataType(header); !typed {
+		return false, nil
+	}
+	name, err := o.dataTypeName(v)
+	return IsQueue(name), err
+}
+
 // Length returns the number of elements of an Array, a Queue or a SizedQueue, as a part of a question (Read).
 func (o *Objects) Length(v uint64) (int64, error) {
 	flags, err := o.Flags(v)

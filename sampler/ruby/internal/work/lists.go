@@ -25,9 +25,12 @@ const (
 	envWords = 3
 )
 
-// lists knows the Queues that variables of running code have, with the names of the variables.
+// lists knows the Queues that variables of running code, constants, variables of classes and global variables have,
+// with the names.
 type lists struct {
-	names map[uint64]string
+	objects *heap.Objects
+	names   map[uint64]string
+	named   named
 	// scopes, selves, values, found and types are buffers of a search. They hold the frames, the frames' receivers,
 	// the values of their variables, and the names and types of these values.
 	scopes         []code.Scope
@@ -112,9 +115,9 @@ func (f *Finder) variablesOfScopes() error {
 	return missing
 }
 
-// Lists reads the lengths of the Queues that variables of running code have, or had. A Queue that was freed is
-// removed.
+// Lists reads the lengths of the known Queues. A Queue that was freed is removed.
 func (f *Finder) Lists() []sampler.List {
+	f.lists.findNamed(f.clock)
 	var out []sampler.List
 	for v, name := range f.lists.names {
 		var n int64
