@@ -63,7 +63,7 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 		}
 		out.peers = append(out.peers, d.Peer(t.Kernel.Peer))
 		info, _ := d.Thread(t.ID)
-		info.GoneNS = 0 // may become known later
+		info.GoneNS, info.Exception = 0, "" // may become known later
 		out.threads = append(out.threads, info)
 		out.works = append(out.works, d.Work(t.Serving.Work))
 		out.texts = append(out.texts, d.Statement(t.Serving.Statement), d.Exception(t.Serving.Exception))
@@ -101,7 +101,7 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 	for i := range out.sample.Runs {
 		stack(out.sample.Runs[i].Stack)
 		info, _ := d.Thread(out.sample.Runs[i].Thread)
-		info.GoneNS = 0
+		info.GoneNS, info.Exception = 0, ""
 		out.threads = append(out.threads, info)
 		out.sample.Runs[i].Stack = 0
 	}

@@ -37,6 +37,8 @@ type generator struct {
 	noRuns bool
 	// noBegun leaves out the requests that threads begin, as versions before 13 did.
 	noBegun bool
+	// noExceptions leaves out the exceptions that ended threads, as versions before 14 did.
+	noExceptions bool
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
 	noTraces  bool // spans have none
@@ -272,7 +274,9 @@ func (g *generator) wild() *sampler.Sample {
 	for len(s.Threads) > 0 && (len(s.Threads) > 30 || g.chance(0.3)) {
 		i := r.IntN(len(s.Threads))
 		info, _ := g.d.Thread(s.Threads[i].ID)
-		info.GoneNS = s.TimeNS
+		if info.GoneNS = s.TimeNS; !g.noExceptions && i%2 == 0 {
+			info.Exception = fmt.Sprintf("Shop::Error%d", i)
+		}
 		g.d.SetThread(info)
 		s.Threads = append(s.Threads[:i:i], s.Threads[i+1:]...)
 	}

@@ -31,6 +31,7 @@ func testGolden(t *testing.T, version int) {
 	g.noUse = version < 12
 	g.noRuns = version < 12
 	g.noBegun = version < 13
+	g.noExceptions = version < 14
 	file, want := record(t, 40, g.wild, g.d, end)
 	if *update && version == Version {
 		if err := os.WriteFile(path, file, 0o644); err != nil {

@@ -23,7 +23,8 @@ import (
 //	stacks   the node of each, in the order of the samples' IDs (from 1)
 //	peers    kind, remote, local, service, path (strings); behind the path, after a zero byte, the process that
 //	         listens there, if it is known
-//	threads  ID (difference), name (string), flags (1 has a name, 2 main), ractor, tid, first seen, gone
+//	threads  ID (difference), name (string), flags (1 has a name, 2 main, 4 an exception ended it), ractor, tid, first
+//	         seen, gone, since version 14 the class of that exception (string)
 //
 // and since version 3
 //
@@ -44,6 +45,7 @@ const (
 	workKind       = 1 // the shift
 	threadHasName  = 1
 	threadMain     = 2
+	threadEndedBy  = 4 // since version 14
 )
 
 // processAfter separates a peer's path from the process that listens there. No path contains it.
@@ -244,12 +246,16 @@ func (w *wire) tableThread(last, t *sampler.ThreadInfo, str func(string) string)
 		w.c.fail("a number too large")
 	}
 	t.ID, t.Name = sampler.ThreadID(id), str(t.Name)
-	flags := w.uint(bit(t.HasName, threadHasName) | bit(t.Main, threadMain))
+	flags := w.uint(bit(t.HasName, threadHasName) | bit(t.Main, threadMain) |
+		bit(t.Exception != "", threadEndedBy))
 	t.HasName, t.Main = flags&threadHasName != 0, flags&threadMain != 0
 	small(w, &t.Ractor, t.Ractor)
 	w.signed(&t.TID, t.TID)
 	t.FirstSeenNS = last.FirstSeenNS + w.int(t.FirstSeenNS-last.FirstSeenNS)
 	t.GoneNS = w.int(t.GoneNS)
+	if flags&threadEndedBy != 0 {
+		t.Exception = str(t.Exception)
+	}
 	*last = *t
 }
 

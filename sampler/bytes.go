@@ -106,7 +106,7 @@ func (w Work) cost() int64 { // it is in a second map, by its number
 
 func (t text) cost() int64 { return costOf(unsafe.Sizeof(t), t.s) }
 func (t ThreadInfo) cost() int64 { // its name is counted in a map, too
-	return costOf(unsafe.Sizeof(t)+unsafe.Sizeof(t.Name)+unsafe.Sizeof(twins{}), t.Name)
+	return costOf(unsafe.Sizeof(t)+unsafe.Sizeof(t.Name)+unsafe.Sizeof(twins{}), t.Name, t.Exception)
 }
 
 // leftOutFrame returns the frame for the ones left out. There is always room for it.

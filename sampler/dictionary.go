@@ -61,6 +61,9 @@ type ThreadInfo struct {
 	TID int32
 	// FirstSeenNS and GoneNS are CLOCK_MONOTONIC in ns; GoneNS is 0 while the thread lives.
 	FirstSeenNS, GoneNS int64
+	// Exception is the class of the exception that ended the thread. It is empty while the thread lives, if it ended
+	// without one, and if the class is not known.
+	Exception string
 }
 
 // FullName returns the name with the twin's number: "processor 3", and "worker-1 (2)" if the name ends in a digit. It

@@ -29,7 +29,7 @@ type Queues struct {
 	Accept Accept
 	// Pools are the pools of threads that serve requests or jobs. It is empty if there is none known.
 	Pools []Pool
-	// Lists are the Queues (Thread::Queue) that variables of the threads' code have, in the order of Compare.
+	// Lists are the Queues (Thread::Queue) that constants and variables have, in the order of Compare.
 	Lists []List
 	// Leases are the pools of Active Record's connections in which threads were seen.
 	Leases []Lease
@@ -49,7 +49,7 @@ type Lease struct {
 type List struct {
 	// Object is its address.
 	Object uint64
-	// Name is the variable that has it, as "@jobs". It is empty if not known.
+	// Name is the constant or variable that has it, as "Worker::JOBS" or "@jobs". It is empty if not known.
 	Name   string
 	Length int64
 }

@@ -96,7 +96,7 @@ func loadScene(m *Model, force bool) {
 			known = nil
 		}
 		m.Threads.Load(r, known, m.FromNS, m.ToNS)
-		m.Threads.WaitForPool(m.Findings.Current())
+		m.Threads.WaitForOthers(r.Resting, m.Moment)
 		m.Timeline.FromNS, m.Timeline.ToNS = m.FromNS, m.ToNS
 		budget := 0
 		if m.Width >= scene.WideWidth {

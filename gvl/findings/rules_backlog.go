@@ -44,7 +44,7 @@ func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 	}
 	if len(ended) > 0 {
 		h.text += "; " + units.Plural(len(ended), "thread that took from it "+tense("has", "had"),
-			"threads that took from it "+tense("have", "had")) + " ended (" + w.name(ended[0]) + ")"
+			"threads that took from it "+tense("have", "had")) + " ended (" + w.endedBy(ended) + ")"
 		h.advise(tips.TakersEnded()...)
 	}
 	if len(h.threads) > 0 {
@@ -54,4 +54,14 @@ func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 	} else if len(ended) == 0 {
 		h.text += "; no thread was seen to wait for it"
 	}
+}
+
+// endedBy names one of some threads that have ended, with the exception that ended it if one is known to be ended so.
+func (w *moment) endedBy(ids []sampler.ThreadID) string {
+	for _, id := range ids {
+		if info, _ := w.dict.Thread(id); info.Exception != "" {
+			return w.name(id) + ", by " + info.Exception
+		}
+	}
+	return w.name(ids[0])
 }

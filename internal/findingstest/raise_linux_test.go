@@ -51,7 +51,7 @@ var raises = map[string]raised{
 	"loop_blocked": {words: []string{"Event loop blocked", "reactor has run one fiber for", "in Ledger#book",
 		"10 other fibers"}},
 	"barrier_stuck": {words: []string{"Ractors wait for one: ", "stood still for", "; device does not stop in ", "Kernel#syscall"}},
-	"queue_grows": {words: []string{"Queue grows: the Queue @jobs has grown from ", " per second; 1 thread that took from it has ended (mailer-1)",
+	"queue_grows": {words: []string{"Queue grows: the Queue @jobs has grown from ", " per second; 1 thread that took from it has ended (mailer-1, by Mailer::Refused)",
 		"; 1 thread takes from it: mailer-0 in "}, rules: []string{"queue_grows.time=4s"}},
 	"lock_convoy": {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
 	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of the samples with a holder, now in .*\(script\.rb:\d+\); it releases and takes it again ` +

@@ -3,9 +3,7 @@ package ruby
 import (
 	"slices"
 
-	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
 const (
@@ -77,24 +75,9 @@ func (r *blockReader) takes(t *thread, kind sampler.BlockKind) bool {
 }
 
 // queueItems returns the number of items in a Queue. It returns zero if that cannot be read.
-func (r *blockReader) queueItems(queue uint64) uint64 {
-	at := r.payload(queue)
-	if at == 0 {
-		return 0
-	}
-	if r.o.QueueLength >= 0 {
-		return r.wordAt(at + attach.Address(r.o.QueueLength))
-	}
-	if r.o.QueueItems < 0 {
-		return 0
-	}
-	var head [heap.ArrayHead]byte
-	items := r.wordAt(at + attach.Address(r.o.QueueItems))
-	if !r.dec.Objects.IsObject(items) || r.mem.Read(attach.Address(items), head[:]) != nil {
-		return 0
-	}
-	n, ok := r.dec.Objects.ArrayLength(head[:])
-	if !ok {
+func (r *blockReader) queueItems(queue uint64) (n int64) {
+	err := r.dec.Objects.Read(func() (err error) { n, err = r.dec.Objects.Length(queue); return err })
+	if err != nil {
 		return 0
 	}
 	return n

@@ -45,7 +45,7 @@ func TestQueueItems(t *testing.T) {
 			}
 			seen++
 			b := &th.blocked
-			if got := rd.blocking.queueItems(b.value.Object); got != uint64(want) || b.takes != (want == 0) {
+			if got := rd.blocking.queueItems(b.value.Object); got != int64(want) || b.takes != (want == 0) {
 				t.Errorf("%d items in a Queue with %d; takes: %v (%+v)", got, want, b.takes, b.value)
 			}
 		}

@@ -96,7 +96,7 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 	}
 	r := newReader(tg, opts)
 	r.serving.tracer = trace.NewFinder(vm.Mem, dec.Objects, word("rb_cObject"), int(innerPID))
-	r.serving.finder = work.NewFinder(vm.Mem, dec, dict, opts.Values, tg.now)
+	r.serving.finder = work.NewFinder(vm.Mem, dec, dict, opts.Values, word("rb_cObject"), tg.now)
 	r.blocking.mProcess, r.blocking.cRactor = word("rb_mProcess"), word("rb_cRactor")
 	if r.era == sampler.EraFlag {
 		sym, ok := module.Exported("ruby_current_execution_context_ptr")

@@ -330,6 +330,7 @@ func (r *threadList) adopt(ractors []*ractor, all []*thread) {
 func (r *threadList) gone(t *thread) {
 	t.info.GoneNS = r.now()
 	if t.info.ID != 0 {
+		t.info.Exception = r.dec.EndedBy(t.self, t.addr)
 		r.dict.SetThread(t.info)
 	}
 }

@@ -260,7 +260,7 @@ func TestRequestOfARebornFiber(t *testing.T) {
 		p.Expect(t, "ready")
 		rd := openReaderWith(t, p.PID, Options{Values: true})
 		m := &rebornMemory{Memory: rd.mem, threads: map[attach.Address]bool{}}
-		rd.mem, rd.serving.finder = m, work.NewFinder(m, rd.dec, rd.dict, true, rd.now)
+		rd.mem, rd.serving.finder = m, work.NewFinder(m, rd.dec, rd.dict, true, 0, rd.now)
 		var s sampler.Sample
 		now := int64(0)
 		var of map[sampler.FiberNumber]bool

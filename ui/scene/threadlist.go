@@ -92,19 +92,21 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 	}
 }
 
-// WaitForPool changes the state of threads that wait for a pool, by the findings. To Ruby they wait for a Queue, as
-// idle workers do.
-func (l Threads) WaitForPool(findings []findings.Finding) {
-	for i := range findings {
-		if findings[i].ID != "pool_wait" {
-			continue
-		}
-		for k := range l {
-			t := &l[k]
-			if kind := t.State.Detail.Kind; t.Known && t.State.State.Idle() && kind != "" && kind != "Thread" &&
-				slices.Contains(findings[i].Threads, t.ID) {
-				t.State.State, t.Active = gvl.Lock, true
-			}
+// WaitForOthers changes the state of threads that rest, to Ruby, and wait for other threads: for a connection of a
+// pool, or in the middle of a request. The flamegraph decides by the same table (findings.Resting.State). s is the
+// sample of the threads' states. It may be nil.
+func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
+	if s == nil {
+		return
+	}
+	works := make(map[sampler.ThreadID]sampler.WorkID, len(s.Threads))
+	for i := range s.Threads {
+		works[s.Threads[i].ID] = s.Threads[i].Serving.Work
+	}
+	for k := range l {
+		t := &l[k]
+		if ts := &t.State; t.Known && resting.State(ts.State, &ts.Detail, ts.Stack, works[t.ID]) == gvl.Lock {
+			ts.State, t.Active = gvl.Lock, true
 		}
 	}
 }

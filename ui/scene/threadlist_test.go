@@ -1,7 +1,6 @@
 package scene
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -9,22 +8,54 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPoolWaitersDoNotRest: who waits for a pool by a finding is shown as waiting, as long as it waits in something,
-// and no other is.
-func TestPoolWaitersDoNotRest(t *testing.T) {
-	parked := func(kind string) gvl.ThreadState {
-		return gvl.ThreadState{State: gvl.Parked, Detail: gvl.Detail{Kind: kind}}
+// TestRowsHaveTheStatesOfTheFlamegraph: a thread that waits for another one, to Ruby as an idle worker does, is in state
+// lock in the list of threads if and only if it is so in the flamegraph. Only for rest the list says which kind it is.
+func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
+	d := sampler.NewDictionary()
+	stack := func(labels ...string) (id sampler.StackID) {
+		for i := len(labels) - 1; i >= 0; i-- {
+			id = d.InternStack(id, d.InternFrame(sampler.Frame{Label: labels[i], Name: labels[i]}))
+		}
+		return id
 	}
-	l := Threads{{ID: 1, Known: true, State: parked("Queue")}, {ID: 2, Known: true, State: parked("Queue")},
-		{ID: 3, Known: true, State: parked("Thread")}, {ID: 4, Known: true, State: gvl.ThreadState{State: gvl.Running}}, {ID: 5}}
-	l.WaitForPool([]findings.Finding{{ID: "gc_time", Threads: []sampler.ThreadID{2}}, {ID: "pool_wait", Threads: []sampler.ThreadID{1, 3, 4, 5}}})
-	var shown []sampler.ThreadID
-	for i := range l {
-		if l[i].State.State == gvl.Lock && l[i].Active {
-			shown = append(shown, l[i].ID)
+	request := d.InternWork(sampler.Work{Number: 1, Endpoint: "GET /"})
+	resting := findings.NewResting(d)
+	rows, s := Threads{}, &sampler.Sample{}
+	add := func(st gvl.State, kind string, work sampler.WorkID, labels ...string) {
+		id := sampler.ThreadID(len(rows) + 1)
+		rows = append(rows, Thread{ID: id, Known: true,
+			State: gvl.ThreadState{Thread: id, State: st, Detail: gvl.Detail{Kind: kind}, Stack: stack(labels...)}})
+		s.Threads = append(s.Threads, sampler.Thread{ID: id, Serving: sampler.Serving{Work: work}})
+	}
+	add(gvl.Parked, "Queue", 0, "Queue#pop", "Puma::ThreadPool#spawn_thread")
+	add(gvl.Parked, "ConditionVariable", 0, "ConditionVariable#wait", "ConnectionPool#checkout", "Report#run")
+	add(gvl.Sleeping, "ConditionVariable", 0, "ConditionVariable#wait", "ConnectionPool#checkout", "Report#run")
+	add(gvl.Parked, "Queue", request, "Queue#pop", "Orders#show")
+	add(gvl.Parked, "Thread", request, "Thread#join", "Orders#show")
+	add(gvl.Sleeping, "", request, "Kernel#sleep", "Orders#show")
+	add(gvl.Sleeping, "", 0, "Kernel#sleep", "Poller#run")
+	add(gvl.Running, "", request, "Orders#show")
+	add(gvl.Lock, "Mutex", 0, "Mutex#lock", "Poller#run")
+	want := make([]gvl.State, len(rows))
+	for i := range rows {
+		ts := &rows[i].State
+		want[i] = resting.State(ts.State, &ts.Detail, ts.Stack, s.Threads[i].Serving.Work)
+	}
+	rows.WaitForOthers(resting, s)
+	locks := 0
+	for i := range rows {
+		got := rows[i].State.State
+		if got != want[i] && (want[i] != gvl.Parked || !got.Idle()) {
+			t.Errorf("thread %d is %v in the list, %v in the flamegraph", i+1, got, want[i])
+		}
+		if got == gvl.Lock {
+			locks++
+			if !rows[i].Active {
+				t.Errorf("thread %d is not active", i+1)
+			}
 		}
 	}
-	if !slices.Equal(shown, []sampler.ThreadID{1}) {
-		t.Errorf("%d are shown as waiting", shown)
+	if locks != 5 {
+		t.Errorf("%d threads in state lock, want 5", locks)
 	}
 }

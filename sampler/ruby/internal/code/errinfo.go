@@ -59,3 +59,32 @@ func (d *classifier) exception(v uint64) (uint64, error) {
 	}
 	return v, nil
 }
+
+// EndedBy returns the class of the exception that ended the thread at th, whose Thread object is self. Ruby keeps the
+// exception for Thread#join while the object exists. The class is empty if the thread has not ended, if it ended
+// without an exception or was killed, and if the object was freed.
+func (d *classifier) EndedBy(self uint64, th attach.Address) (class string) {
+	ended := false
+	read := func() error {
+		var ec attach.Address
+		var err error
+		class = ""
+		if ec, ended, err = d.Objects.Ended(self, th); err != nil || !ended {
+			return err
+		}
+		e, _, err := d.Errinfo(nil, ec)
+		if err == nil && e != 0 {
+			class, err = d.Objects.ClassOf(e)
+		}
+		return err
+	}
+	if d.Objects.Read(read) != nil || class == "" {
+		return ""
+	}
+	// The collector may have freed the thread between the first of these reads and the last.
+	err := d.Objects.Read(func() (err error) { _, ended, err = d.Objects.Ended(self, th); return err })
+	if err != nil || !ended {
+		return ""
+	}
+	return class
+}

@@ -17,7 +17,24 @@ const (
 // maxQueue bounds the capacity of a Queue of 4.1. No heap has an object at so low an address.
 const maxQueue = 1 << 20
 
-// Length returns the number of elements of an Array or a Queue, as a part of a question (Read).
+// IsQueue reports whether data objects of a type (DataTypeName) are Queues or SizedQueues. A SizedQueue begins with an
+// rb_queue.
+func IsQueue(typ string) bool { return typ == "queue" || typ == "sized_queue" }
+
+// IsQueue reports, as a part of a question (Read), whether an object is a Queue or SizedQueue.
+func (o *Objects) IsQueue(v uint64) (bool, error) {
+	header, err := o.dataHeader(v, "Queue")
+	if err != nil {
+		return false, err
+	}
+	if _, typed := o.places.DataType(header); !typed {
+		return false, nil
+	}
+	name, err := o.dataTypeName(v)
+	return IsQueue(name), err
+}
+
+// Length returns the number of elements of an Array, a Queue or a SizedQueue, as a part of a question (Read).
 func (o *Objects) Length(v uint64) (int64, error) {
 	flags, err := o.Flags(v)
 	if err != nil {
@@ -31,7 +48,7 @@ func (o *Objects) Length(v uint64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if name != "queue" {
+	if !IsQueue(name) {
 		return 0, WrongType(attach.Address(v), "Queue", flags)
 	}
 	header, err := o.dataHeader(v, "Queue")

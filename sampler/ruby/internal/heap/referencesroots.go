@@ -137,17 +137,12 @@ func (r *References) OwnName(v uint64) (name string, err error) {
 	return name, err
 }
 
-// threadKilled is the status of a thread that has ended (THREAD_KILLED).
-const threadKilled = 3
-
 // ThreadAlive reports whether the thread at an address has not ended.
 func (r *References) ThreadAlive(th attach.Address) bool {
 	var alive bool
-	o := r.o
-	f := o.places.threadStatus
 	err := r.Ask(func() error {
-		b, err := o.View.Bytes(th, f.Offset+f.Size)
-		alive = err == nil && f.In(b) != threadKilled
+		killed, err := r.o.killed(th)
+		alive = !killed
 		return err
 	})
 	return err == nil && alive

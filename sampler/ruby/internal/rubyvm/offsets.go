@@ -78,10 +78,6 @@ type Offsets struct {
 	MutexThread  int `layout:"rb_mutex_struct.th,optional"`
 	MonitorMutex int `layout:"rb_monitor.mutex,optional"`
 
-	// rb_queue: the Array of its items (up to 4.0), or their number
-	QueueItems  int `layout:"rb_queue.que,optional"`
-	QueueLength int `layout:"rb_queue.len,optional"`
-
 	Objects heap.Places
 	Code    code.Places
 }

@@ -99,10 +99,11 @@ type allowance struct {
 }
 
 // NewFinder returns a Finder that reads mem with d's decoded code and objects. If values is true, it also reads paths,
-// arguments and literals. now is CLOCK_MONOTONIC in ns.
-func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, now func() int64) *Finder {
+// arguments and literals. object is the class Object, or zero. now is CLOCK_MONOTONIC in ns.
+func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, object uint64, now func() int64) *Finder {
 	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task), copies: make(map[attach.Address]taskKey)}
 	f.reader = reader{clock: now, mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
+	f.lists.objects, f.lists.named.object = d.Objects, object
 	f.sites = make(map[*code.Locals]*site)
 	f.wall = func() float64 { return float64(time.Now().UnixNano()) / 1e9 }
 	return f

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
@@ -24,9 +25,12 @@ const (
 	envWords = 3
 )
 
-// lists knows the Queues that variables of running code have, with the names of the variables.
+// lists knows the Queues that variables of running code, constants, variables of classes and global variables have,
+// with the names.
 type lists struct {
-	names map[uint64]string
+	objects *heap.Objects
+	names   map[uint64]string
+	named   named
 	// scopes, selves, values, found and types are buffers of a search. They hold the frames, the frames' receivers,
 	// the values of their variables, and the names and types of these values.
 	scopes         []code.Scope
@@ -56,7 +60,7 @@ func (f *Finder) noteLists(s *State, fr *Frames) {
 	l.types = slices.Grow(l.types[:0], len(l.values))[:len(l.values)]
 	f.objects.DataTypeNames(l.values, l.types)
 	for i, typ := range l.types {
-		if typ != "queue" || len(l.names) >= sampler.MaxLists {
+		if !heap.IsQueue(typ) || len(l.names) >= sampler.MaxLists {
 			continue
 		}
 		if l.names == nil {
@@ -111,9 +115,9 @@ func (f *Finder) variablesOfScopes() error {
 	return missing
 }
 
-// Lists reads the lengths of the Queues that variables of running code have, or had. A Queue that was freed is
-// removed.
+// Lists reads the lengths of the known Queues. A Queue that was freed is removed.
 func (f *Finder) Lists() []sampler.List {
+	f.lists.findNamed(f.clock)
 	var out []sampler.List
 	for v, name := range f.lists.names {
 		var n int64

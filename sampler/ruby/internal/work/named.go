@@ -1,0 +1,228 @@
+package work
+
+import (
+	"cmp"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// namedNS bounds the time of one piece of a search for named Queues, in ns. A class takes 15 µs. A Ruby with its
+	// standard library has 600, a large application 10,000.
+	namedNS = int64(5e6)
+	// namedRest is how long the search rests behind its end, as a multiple of the time that it took. It rests for
+	// namedEveryNS at least. So it takes 0.2 % of a CPU at most.
+	namedRest, namedEveryNS = 500, int64(60e9)
+	// maxClasses bounds the classes and modules that are searched. classesAtOnce is how many are read together.
+	maxClasses, classesAtOnce = 1 << 16, 64
+	// maxVariables bounds the library's words that may lead to the table of global variables. wordsAtOnce is how many
+	// are tried together.
+	maxVariables, wordsAtOnce = 1 << 17, 512
+)
+
+// named is a search for the Queues that constants, variables of classes and global variables hold. It goes from class
+// to class, from Object on, in pieces.
+type named struct {
+	// object is the class Object. It is zero if it is not known. Then nothing is searched.
+	object uint64
+	todo   []uint64
+	seen   map[uint64]bool
+	// classes and queues are what the current classes hold.
+	classes []uint64
+	queues  []held
+	// words may lead to the table of global variables. globals is the address of the word that does. sought is true if
+	// the words were searched.
+	words   []attach.Address
+	globals attach.Address
+	sought  bool
+	// tookNS is how long the search has taken, restNS when the next one may begin.
+	tookNS, restNS int64
+}
+
+// held is an object, with the class that holds it and the ID of its name there. class is zero for a global variable.
+type held struct{ class, id, value uint64 }
+
+// findNamed continues the search for a few milliseconds. clock is CLOCK_MONOTONIC in ns.
+func (l *lists) findNamed(clock func() int64) {
+	n := &l.named
+	began := clock()
+	if n.object == 0 || began < n.restNS {
+		return
+	}
+	if n.seen == nil {
+		n.todo, n.seen, n.tookNS = append(n.todo[:0], n.object), map[uint64]bool{n.object: true}, 0
+		if n.globals == 0 && !n.sought {
+			n.words = l.globalWords()
+		}
+	}
+	now := began
+	for ; now-began < namedNS && len(n.todo) > 0; now = clock() {
+		l.searchClasses()
+	}
+	for ; now-began < namedNS && len(n.words) > 0; now = clock() {
+		l.findGlobals()
+	}
+	if n.tookNS += now - began; len(n.todo)+len(n.words) > 0 {
+		return
+	}
+	l.searchGlobals()
+	n.sought = true
+	n.seen, n.classes, n.queues = nil, nil, nil
+	n.restNS = now + max(namedRest*n.tookNS, namedEveryNS)
+}
+
+// searchClasses searches the next classes. What cannot be read is left out.
+func (l *lists) searchClasses() {
+	n := &l.named
+	batch := n.todo[:min(classesAtOnce, len(n.todo))]
+	n.todo = n.todo[len(batch):]
+	if l.objects.Read(func() error {
+		n.classes, n.queues = n.classes[:0], n.queues[:0]
+		var missing error
+		for _, class := range batch {
+			if l.objects.EachHeld(class, func(id, value uint64) error { return l.meet(held{class, id, value}) }) == view.ErrMissing {
+				missing = view.ErrMissing
+			}
+		}
+		return missing
+	}) == nil {
+		l.takeHeld()
+	}
+}
+
+// meet notes an object if it is a class or a Queue. It is a part of a question (Read).
+func (l *lists) meet(h held) error {
+	n := &l.named
+	if n.seen[h.value] {
+		return nil
+	}
+	flags, err := l.objects.Flags(h.value)
+	if err == nil && heap.CarriesClasses(flags&heap.TypeMask) {
+		n.classes = append(n.classes, h.value)
+		return nil
+	}
+	is := false
+	if err == nil {
+		is, err = l.objects.IsQueue(h.value)
+	}
+	if is {
+		n.queues = append(n.queues, h)
+	}
+	if err == view.ErrMissing {
+		return err
+	}
+	return nil // it is neither
+}
+
+// takeHeld takes the Queues and the classes that were met.
+func (l *lists) takeHeld() {
+	n := &l.named
+	for _, class := range n.classes {
+		if !n.seen[class] && len(n.seen) < maxClasses {
+			n.seen[class] = true
+			n.todo = append(n.todo, class)
+		}
+	}
+	for _, h := range n.queues {
+		l.nameList(h)
+	}
+}
+
+// nameList gives a Queue the name of its constant or variable: "Worker::JOBS", "Worker.@@jobs", "$jobs".
+func (l *lists) nameList(h held) {
+	if l.names[h.value] == "" && len(l.names) >= sampler.MaxLists {
+		return
+	}
+	var name string
+	err := l.objects.Read(func() (err error) {
+		if name, err = l.objects.IDName(h.id); err != nil || h.class == 0 {
+			return err
+		}
+		path, _, err := l.objects.PathOfClass(h.class)
+		switch {
+		case name != "" && name[0] == '@':
+			name = cmp.Or(path, "a class") + "." + name
+		case h.class != l.named.object && path != "":
+			name = path + "::" + name
+		}
+		return err
+	})
+	if err != nil || name == "" {
+		return
+	}
+	if l.names == nil {
+		l.names = make(map[uint64]string)
+	}
+	l.names[h.value] = name
+}
+
+// globalWords returns the library's words that may lead to the table of global variables.
+func (l *lists) globalWords() (list []attach.Address) {
+	if l.objects.Variables == nil {
+		return nil
+	}
+	seen := make(map[uint64]bool)
+	_ = l.objects.Variables(func(at attach.Address, word uint64) { // without them there are no names
+		if word&7 == 0 && word >= 1<<16 && word < 1<<56 && !seen[word] && len(list) < maxVariables {
+			seen[word] = true
+			list = append(list, at)
+		}
+	})
+	return list
+}
+
+// findGlobals tries the next words.
+func (l *lists) findGlobals() {
+	n := &l.named
+	batch := n.words[:min(wordsAtOnce, len(n.words))]
+	n.words = n.words[len(batch):]
+	_ = l.objects.Read(func() error { // a table that cannot be read is not found
+		var missing error
+		for _, at := range batch {
+			table, err := l.objects.View.Word(at)
+			ok := false
+			if err == nil {
+				_, ok, err = l.objects.Globals(attach.Address(table))
+			}
+			if err == view.ErrMissing {
+				missing = err
+			}
+			if ok {
+				n.globals, n.words = at, nil
+				return nil
+			}
+		}
+		return missing
+	})
+}
+
+// searchGlobals takes the Queues that global variables hold.
+func (l *lists) searchGlobals() {
+	n := &l.named
+	if n.globals == 0 {
+		return
+	}
+	if l.objects.Read(func() error {
+		n.classes, n.queues = n.classes[:0], n.queues[:0]
+		table, err := l.objects.View.Word(n.globals)
+		if err != nil {
+			return err
+		}
+		values, _, err := l.objects.Globals(attach.Address(table))
+		var missing error
+		for id, value := range values {
+			missing = view.Worst(missing, l.meet(held{0, id, value}))
+			if inner, err := l.objects.View.Word(attach.Address(value)); err == nil {
+				missing = view.Worst(missing, l.meet(held{0, id, inner}))
+			} else if err == view.ErrMissing {
+				missing = err
+			}
+		}
+		return view.Worst(err, missing)
+	}) == nil {
+		l.takeHeld()
+	}
+}
