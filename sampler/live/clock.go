@@ -89,7 +89,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		return true
 	}
 	var sample sampler.Sample
-	s.failing.succeeded()
+	s.failing.Succeeded()
 	seen := pace.Monotonic()
 	seenStacks := int64(0) // the time of the last sample that read stacks
 	var stackNS int64      // CPU time of the last reading of stacks
@@ -253,7 +253,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			}
 			continue
 		}
-		s.failing.succeeded()
+		s.failing.Succeeded()
 		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS && !s.proc.Alive() {
 			// Memory is read by the PID. That it was this process's is certain when the process lives after that.
 			if err := s.gone(attach.ErrGone); err != nil {

@@ -122,13 +122,13 @@ func TestFailingIsSaidInTime(t *testing.T) {
 	}{{0, nil}, {1500 * time.Millisecond, refused}} {
 		var s sampling
 		began := pace.Monotonic() - c.ago.Nanoseconds()
-		s.failing.failed(began, errors.New("another"))
-		s.failing.failed(pace.Monotonic(), refused)
+		s.failing.Failed(began, errors.New("another"))
+		s.failing.Failed(pace.Monotonic(), refused)
 		since, err := s.Failing()
 		if err != c.want || err != nil && since != began {
 			t.Errorf("reads have failed for %v: since %d, %v", c.ago, since, err)
 		}
-		s.failing.succeeded()
+		s.failing.Succeeded()
 		if since, err := s.Failing(); since != 0 || err != nil {
 			t.Errorf("after one that did not: since %d, %v", since, err)
 		}

@@ -138,7 +138,7 @@ type sampling struct {
 	// sharers is how many processes are sampled at once.
 	sharers atomic.Int32
 
-	failing failing // of Run
+	failing pace.Failing // of Run
 }
 
 // Process describes the target.

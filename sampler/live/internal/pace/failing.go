@@ -1,0 +1,45 @@
+package pace
+
+import "sync"
+
+// FailingAfterNS is how long ticks must fail before Lasting reports it, in ns. A list of threads that changes often
+// makes some ticks fail.
+const FailingAfterNS = 1e9
+
+// Failing keeps for how long all ticks have failed. Any goroutine may call its methods.
+type Failing struct {
+	mu sync.Mutex
+	// sinceNS is the time of the first failed tick since the last success, CLOCK_MONOTONIC in ns. It is zero if the
+	// last tick succeeded.
+	sinceNS int64
+	err     error
+}
+
+// Failed notes a tick that failed, and returns since when all ticks have failed.
+func (f *Failing) Failed(nowNS int64, err error) (sinceNS int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sinceNS == 0 {
+		f.sinceNS = nowNS
+	}
+	f.err = err
+	return f.sinceNS
+}
+
+// Succeeded notes a tick that succeeded.
+func (f *Failing) Succeeded() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sinceNS, f.err = 0, nil
+}
+
+// Lasting returns since when all ticks have failed, and the last error. err is nil until they have failed for
+// FailingAfterNS.
+func (f *Failing) Lasting() (sinceNS int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sinceNS == 0 || Monotonic()-f.sinceNS < FailingAfterNS {
+		return 0, nil
+	}
+	return f.sinceNS, f.err
+}
