@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// failedRestNS is the least time between two ticks after pace.FailingAfterNS, because each costs as much as one that succeeds.
+	// failedRestNS is the least time between two ticks after pace.FailingAfterNS, because each costs as much as one
+	// that succeeds.
 	failedRestNS = 100e6
 	// refusedForNS is how long the kernel must refuse all reads before Run gives up a living process, in ns. Other
 	// failures can be temporary.

@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRowsHaveTheStatesOfTheFlamegraph: a thread that waits for another one, to Ruby as an idle worker does, is in state
-// lock in the list of threads if and only if it is so in the flamegraph. Only for rest the list says which kind it is.
+// TestRowsHaveTheStatesOfTheFlamegraph: to Ruby, a thread that waits for another one looks like an idle worker. It is
+// in state lock in the list of threads if and only if it is in state lock in the flamegraph. Only for rest the list
+// says which kind it is.
 func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) (id sampler.StackID) {
