@@ -78,7 +78,7 @@ var rules = map[string][]string{
 	"gvl/capacity":                     {"gvl", "internal/units", "report", "sampler"},
 	"gvl/measure":                      {"sampler", "gvl", "gvl/account", "gvl/capacity", "gvl/findings", "gvl/stream", "gvl/timeline", "internal/units", "report"},
 	"flamegraph":                       {"sampler", "gvl", "gvl/stream", "internal/units"},
-	"export":                           {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "internal/units", "report", "sampler/growth", "sampler/heapgraph"},
+	"export":                           {"sampler", "gvl", "gvl/account", "gvl/code", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "internal/units", "report", "sampler/growth", "sampler/heapgraph"},
 	"recording":                        {"sampler", "sampler/own", "sampler/redact"},
 	"push":                             {"internal/units", "push/protobuf", "push/spool"},
 	"ui":                               {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "gvl/timeline", "flamegraph", "export", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page", "ui/scene", "ui/store", "ui/style", "ui/widget", "export/profile", "export/snapshot"},
