@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl/code"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -23,6 +24,8 @@ const (
 type Heap struct {
 	report.Heap
 	program string
+	// askRows are who asked the kernel for memory.
+	askRows []code.Ask
 }
 
 // NewHeap makes a Heap of the last count. watch has all counts. It is nil if growth was not asked for.

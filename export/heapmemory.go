@@ -37,6 +37,34 @@ func (b *Before) otherBytes() (n uint64) {
 	return n
 }
 
+// part is the resident memory of a kind.
+func (b *Before) part(kind string) int64 {
+	for _, p := range b.Memory.Parts {
+		if p.Kind == kind {
+			return int64(p.Bytes)
+		}
+	}
+	return 0
+}
+
+// rubyGrown is how much more memory Ruby's objects have later.
+func (b *Before) rubyGrown(now *Before) int64 {
+	return max(now.part(sampler.MemoryRuby)-b.part(sampler.MemoryRuby), 0) + max(int64(now.otherBytes())-int64(b.otherBytes()), 0)
+}
+
+// GrownElsewhere is the growth of the resident memory since b, in bytes. It is zero if Ruby's objects account for it,
+// or if it is not known.
+func (b *Before) GrownElsewhere(now *Before) int64 {
+	if b.Memory == nil || b.Count == nil || now.Memory == nil {
+		return 0
+	}
+	n := int64(now.Memory.RSS) - int64(b.Memory.RSS)
+	if float64(b.rubyGrown(now)) >= rubyShare*float64(n) {
+		return 0
+	}
+	return n
+}
+
 // grown divides the growth of the memory. It is nil for little growth.
 func grown(b, now *Before) *report.HeapMemoryGrown {
 	if b.Memory == nil || b.Count == nil {
@@ -46,20 +74,12 @@ func grown(b, now *Before) *report.HeapMemoryGrown {
 	if g.Bytes < grownBytes || float64(g.Bytes) < grownShare*float64(b.Memory.RSS) {
 		return nil
 	}
-	had := make(map[string]int64)
-	for _, p := range b.Memory.Parts {
-		had[p.Kind] = int64(p.Bytes)
-	}
 	for _, p := range now.Memory.Parts {
-		n := int64(p.Bytes) - had[p.Kind]
-		if n > g.PartBytes {
+		if n := int64(p.Bytes) - b.part(p.Kind); n > g.PartBytes {
 			g.Part, g.PartBytes = p.Kind, n
 		}
-		if p.Kind == sampler.MemoryRuby {
-			g.RubyBytes = max(n, 0)
-		}
 	}
-	g.RubyBytes += max(int64(now.otherBytes())-int64(b.otherBytes()), 0)
+	g.RubyBytes = b.rubyGrown(now)
 	if x, y := b.Memory.Malloc.Free, now.Memory.Malloc.Free; x != nil && y != nil {
 		free := int64(*y) - int64(*x)
 		g.FreeBytes = &free
@@ -177,6 +197,7 @@ func (h *Heap) memory(b *strings.Builder) {
 	if text := h.GrownText(); text != "" {
 		fmt.Fprintf(b, "%s\n", text)
 	}
+	h.asks(b)
 	if m.Advice != nil {
 		fmt.Fprintf(b, "%s\n", *m.Advice)
 	}

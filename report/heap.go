@@ -134,6 +134,8 @@ type HeapMemory struct {
 	Copied *HeapCopied `json:"copied"`
 	// Grown says what the growth since the beginning is. It is null without -d, and if less than 8 MB or 2 % grew.
 	Grown *HeapMemoryGrown `json:"grown"`
+	// Asks says who asked the kernel for memory, while memory outside Ruby's objects grew. It is null if none grew.
+	Asks *HeapAsks `json:"asks"`
 	// Advice is a sentence. It is null if nothing is remarkable.
 	Advice *string `json:"advice"`
 }
@@ -151,6 +153,29 @@ type HeapMemoryGrown struct {
 	FreeBytes *int64 `json:"free_bytes"`
 	// Is is "objects", "free" for fragmentation of malloc, or "c_code".
 	Is string `json:"is"`
+}
+
+// HeapAsks are the calls of mmap, mremap and brk, and of mprotect by malloc's arenas.
+type HeapAsks struct {
+	// Missing says why nothing is known. All else is then zero. It is null if the calls were followed.
+	Missing *string `json:"missing"`
+	// SpanNS is how long they were followed. Calls counts all of them, and Bytes is what they asked for.
+	SpanNS int64  `json:"span_ns"`
+	Calls  uint64 `json:"calls"`
+	Bytes  uint64 `json:"bytes"`
+	// CopiedCalls counts the calls whose stacks are in Stacks. HeldKnown is false if memory may have been given back
+	// unseen, so that held_bytes are too high.
+	CopiedCalls uint64    `json:"copied_calls"`
+	HeldKnown   bool      `json:"held_known"`
+	Stacks      []HeapAsk `json:"stacks"`
+}
+
+// HeapAsk is a stack that asked for memory. HeldBytes is the part of Bytes that is still mapped.
+type HeapAsk struct {
+	Calls     uint64      `json:"calls"`
+	Bytes     uint64      `json:"bytes"`
+	HeldBytes uint64      `json:"held_bytes"`
+	Frames    []DumpFrame `json:"frames"`
 }
 
 // HeapMemoryPart is the resident memory of one kind.

@@ -107,7 +107,7 @@ bytes of Strings. They are in no file that ddtop writes.`,
 				return err
 			}
 			defer release()
-			h, note, err := heaps.Count(cmd.Context(), src, f.length.Value)
+			h, note, err := heaps.Count(cmd.Context(), src, f.open, f.length.Value)
 			if err != nil {
 				return err
 			}
@@ -145,7 +145,9 @@ func (f *heapFlags) heapGroup(ctx context.Context, std run.Streams) error {
 		if f.length.Value == 0 {
 			left = 0
 		}
-		return heaps.Count(ctx, src.(*live.Source), left)
+		again := *f
+		again.pid = src.Process().PID
+		return heaps.Count(ctx, src.(*live.Source), again.open, left)
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
 )
 
 // fragmentProgram takes 40 MB from malloc in four threads, and gives every other block back. Then malloc prints how
@@ -228,6 +230,17 @@ func TestHeapMemoryGrown(t *testing.T) {
 			}
 			if is == "c_code" && len(h.Growth.Classes) > 0 {
 				t.Errorf("%+v", h.Growth.Classes)
+			}
+			a := h.Memory.Asks
+			if (a != nil) != (is == "c_code") {
+				t.Errorf("it asks for memory: %+v", a)
+			}
+			if why := live.MayRun(); a != nil && (a.Missing != nil) != (why != nil) {
+				t.Errorf("missing: %v, %v", a.Missing, why)
+			}
+			if a != nil && a.Missing == nil && (a.Bytes < grownBytes || len(a.Stacks) == 0 || !slices.ContainsFunc(a.Stacks[0].Frames,
+				func(f report.DumpFrame) bool { return f.Label == "Fiddle::Function#call" })) {
+				t.Errorf("%+v", a)
 			}
 		})
 	}

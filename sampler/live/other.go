@@ -79,6 +79,16 @@ func openRunning(context.Context, *Source) (*runningRun, error) {
 	return nil, attach.ErrLinuxOnly
 }
 
+// Asks is never made: it works on Linux only.
+type Asks struct{}
+
+// FollowAsks fails: it works on Linux only.
+func FollowAsks(context.Context, *Source) (x Asks, err error) { return x, attach.ErrLinuxOnly }
+
+// Stop and Asked do nothing: no Asks is made.
+func (Asks) Stop() error                { return nil }
+func (Asks) Asked() *sampler.MemoryAsks { return nil }
+
 func (*runningRun) on() bool                          { return false }
 func (*runningRun) end(string)                        {}
 func (*runningRun) stop() error                       { return nil }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live/internal/running"
 	"github.com/ddtop/ddtop/sampler/native/clock"
 	"github.com/ddtop/ddtop/sampler/native/iterator"
@@ -26,6 +27,21 @@ func CheckNative() (running, registers error) { return clock.Try(), iterator.Try
 
 // openRunning has the kernel take stacks of the process's running threads.
 func openRunning(ctx context.Context, s *Source) (*runningRun, error) {
+	return openRun(ctx, s, running.Options{Hz: cmp.Or(s.Running.rate, clock.Hz), Counts: s.watch})
+}
+
+// Asks follows the calls by which a process asks the kernel for memory.
+type Asks struct{ *runningRun }
+
+// FollowAsks follows the calls by which a process asks the kernel for memory, until Stop. Do not call it during Run.
+// Until Stop the Source serves nothing else. The errors are the same as Running.Start's.
+func FollowAsks(ctx context.Context, s *Source) (Asks, error) {
+	x, err := openRun(ctx, s, running.Options{Hz: clock.Hz, Counts: new(sampler.NativeWatch), Asks: true, Clockless: true})
+	return Asks{x}, notBegun(ctx, s.info.PID, err)
+}
+
+// openRun opens a Run with some options.
+func openRun(ctx context.Context, s *Source, o running.Options) (*runningRun, error) {
 	if err := MayRun(); err != nil {
 		return nil, err
 	}
@@ -37,11 +53,13 @@ func openRunning(ctx context.Context, s *Source) (*runningRun, error) {
 		return nil, err
 	}
 	shift, bits := statusBits(scheduler.Collects)
-	x, err := running.Open(running.Options{Target: clock.Target{
+	o.Target = clock.Target{
 		PID: s.proc.PID(), ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC,
 		ContextOfThread: scheduler.Context, Owner: uint64(scheduler.Owner), Collector: uint64(scheduler.Collector),
 		CollectsShift: shift, CollectsBits: bits,
-	}, Subject: s.nativeSubject(), Alive: s.proc.Alive, Hz: cmp.Or(s.Running.rate, clock.Hz), Reader: s.reader, Dictionary: s.dict, Counts: s.watch})
+	}
+	o.Subject, o.Alive, o.Reader, o.Dictionary = s.nativeSubject(), s.proc.Alive, s.reader, s.dict
+	x, err := running.Open(o)
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ func countEvery(length time.Duration) time.Duration {
 	return min(max(length/countsWanted, leastCountEvery), mostCountEvery)
 }
 
-// Count counts once, or for the length of time. note says why it counted for less.
-func Count(ctx context.Context, src *live.Source, length time.Duration) (h *export.Heap, note string, err error) {
+// Count counts once, or for the length of time. open attaches to the same process. note says why it counted for less.
+func Count(ctx context.Context, src *live.Source, open Open, length time.Duration) (h *export.Heap, note string, err error) {
 	began := time.Now()
 	var last *sampler.HeapCount
 	var watch *growth.Watch
@@ -34,6 +34,8 @@ func Count(ctx context.Context, src *live.Source, length time.Duration) (h *expo
 	every := countEvery(length)
 	var before export.Before
 	var memory *sampler.MemoryParts
+	asks := asker{open: open}
+	defer asks.close()
 	if length > 0 {
 		before.Memory, _ = live.ReadMemory(ctx, src) // the count tells why nothing can be read
 	}
@@ -57,6 +59,9 @@ func Count(ctx context.Context, src *live.Source, length time.Duration) (h *expo
 		}
 		if watch != nil {
 			watch.Add(c)
+			if m, err := live.ReadMemory(ctx, src); err == nil {
+				asks.look(ctx, before, export.Before{Memory: m, Count: c})
+			}
 		}
 		next = next.Add(every)
 		if now := time.Now(); next.Before(now) { // a count can take longer
@@ -75,6 +80,7 @@ func Count(ctx context.Context, src *live.Source, length time.Duration) (h *expo
 	h = export.NewHeap(src.Process(), last, watch)
 	if memory, err = live.ReadMemory(ctx, src); err == nil {
 		h.Memory(memory, last, before)
+		asks.add(h)
 	} else if note == "" {
 		note = fmt.Sprintf("what the memory consists of is left out: %v", err)
 	}

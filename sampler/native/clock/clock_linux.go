@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -28,6 +29,8 @@ type timer struct {
 	mu      sync.Mutex
 	targets *ebpf.Map
 	ring    *bpf.Ring
+	// asks is true if the program runs at calls of the kernel instead of at ticks.
+	asks bool
 	// records are of each clock's CPU, and recordsNS is when they were last read.
 	records   []records
 	recordsNS int64
@@ -39,6 +42,7 @@ var shared bpf.Shared[*timer]
 
 // Feed has the stacks of one process. It is for one goroutine at a time.
 type Feed struct {
+	shared *bpf.Shared[*timer]
 	t      *timer
 	target Target
 	// pending are stacks that were taken from the ring, also by another process's Feed. spare is memory for them.
@@ -67,8 +71,12 @@ func Try() error { return shared.Try(func() (*timer, error) { return open(Hz) })
 // processes are followed, their rate holds for all. The error is bpf.ErrKernel or bpf.ErrRights, or
 // the error of a full map.
 func Follow(target Target, hz int) (*Feed, error) {
-	f := &Feed{target: target}
-	if err := shared.Join(func() (*timer, error) { return open(hz) }, f.join); err != nil {
+	return follow(&shared, target, func() (*timer, error) { return open(hz) })
+}
+
+func follow(shared *bpf.Shared[*timer], target Target, open func() (*timer, error)) (*Feed, error) {
+	f := &Feed{shared: shared, target: target}
+	if err := shared.Join(open, f.join); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -95,7 +103,7 @@ func (f *Feed) Close() error {
 		return nil
 	}
 	f.t = nil
-	return shared.Leave(func(t *timer) error {
+	return f.shared.Leave(func(t *timer) error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.feeds, uint32(f.target.PID))
@@ -121,25 +129,43 @@ func (f *Feed) take() ([]Sample, error) {
 	t := f.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := t.ring.Read(func(b []byte) error {
-		tgid, err := tgidOf(b)
-		of := t.feeds[tgid]
-		if err != nil || of == nil {
-			return err
-		}
-		if of != f && !of.hasRoom(len(t.feeds)) {
-			return nil
-		}
-		return of.keep(b)
-	})
+	err := t.readRing(f)
 	list := f.pending
 	f.pending, f.spare = f.spare[:0], list
 	return list, err
 }
 
+// readRing keeps what the ring has until each Feed's Drain. f may be nil. Its stacks always have room. The caller holds
+// mu.
+func (t *timer) readRing(f *Feed) error {
+	return t.ring.Read(func(b []byte) error {
+		tgid, err := tgidOf(b)
+		of := t.feeds[tgid]
+		if err != nil || of == nil {
+			return err
+		}
+		if a, ns, ok := decodeCode(b); ok && a == askCode {
+			of.changed(change{ns, ns})
+			return nil
+		}
+		if of != f && !of.hasRoom(t.mostPending()/len(t.feeds)) {
+			return nil
+		}
+		return of.keep(b)
+	})
+}
+
+// mostPending is how many stacks, and calls without a stack, may wait to be taken.
+func (t *timer) mostPending() int {
+	if t.asks {
+		return maxPending + maxEvents
+	}
+	return maxPending
+}
+
 // hasRoom reports whether one more stack may wait until Drain. If not, it counts the stack as dropped.
-func (f *Feed) hasRoom(feeds int) bool {
-	if len(f.pending) < maxPending/feeds {
+func (f *Feed) hasRoom(most int) bool {
+	if len(f.pending) < most {
 		return true
 	}
 	f.dropped++
@@ -165,6 +191,9 @@ func (f *Feed) keep(b []byte) error {
 }
 
 func tgidOf(b []byte) (uint32, error) {
+	if len(b) == callSize {
+		return binary.LittleEndian.Uint32(b[callTGID:]), nil
+	}
 	s, err := bpf.DecodeStack(b)
 	return uint32(s.TGID), err
 }
@@ -177,11 +206,28 @@ func (f *Feed) Counts() (Counts, error) {
 	}
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
-	return Counts{Ticks: at(targetTicks), Copied: at(targetCopied) - f.dropped, BusyNS: int64(at(targetBusyNS))}, nil
+	return Counts{Ticks: at(targetTicks), Copied: at(targetCopied) - f.dropped, BusyNS: int64(at(targetBusyNS)),
+		Calls: at(targetCalls), Asked: at(targetAsked), Unseen: at(targetUnseen)}, nil
 }
 
 // open loads the program and starts a clock on each CPU.
-func open(hz int) (_ *timer, err error) {
+func open(hz int) (*timer, error) {
+	size := uint32(ringBytes)
+	if hz > 2*Hz {
+		size = fastRingBytes
+	}
+	return load(size, func(t *timer, p *places, ring int) error {
+		program, err := t.load(ebpf.ProgramSpec{Name: "ddtop_running", Type: ebpf.PerfEvent,
+			Instructions: p.program(t.targets.FD(), ring, nil, nil)})
+		if err != nil {
+			return err
+		}
+		return t.start(program, uint64(1_000_000_000/hz))
+	})
+}
+
+// load makes the maps and a ring of some bytes. begin loads the program and attaches it.
+func load(size uint32, begin func(t *timer, p *places, ring int) error) (_ *timer, err error) {
 	if err := Check(); err != nil {
 		return nil, err
 	}
@@ -191,10 +237,6 @@ func open(hz int) (_ *timer, err error) {
 			err = errors.Join(err, t.Programs.Close())
 		}
 	}()
-	size := uint32(ringBytes)
-	if hz > 2*Hz {
-		size = fastRingBytes
-	}
 	places, err := placesOfKernel()
 	if err != nil {
 		return nil, err
@@ -207,13 +249,14 @@ func open(hz int) (_ *timer, err error) {
 		return nil, err
 	}
 	t.ring = ring
-	const name = "running"
-	loaded, err := t.Load(map[string]*ebpf.ProgramSpec{name: {Name: "ddtop_running", Type: ebpf.PerfEvent, License: bpf.License,
-		Instructions: places.program(t.targets.FD(), ringFD)}})
-	if err != nil {
-		return nil, err
-	}
-	return t, t.start(loaded[name], uint64(1_000_000_000/hz))
+	return t, begin(t, &places, ringFD)
+}
+
+// load loads the program.
+func (t *timer) load(spec ebpf.ProgramSpec) (*ebpf.Program, error) {
+	spec.License = bpf.License
+	loaded, err := t.Load(map[string]*ebpf.ProgramSpec{spec.Name: &spec})
+	return loaded[spec.Name], err
 }
 
 // start starts a clock on each CPU. The kernel also tells there which processes map code.
@@ -237,6 +280,8 @@ func (t *timer) start(program *ebpf.Program, periodNS uint64) error {
 type places struct {
 	threadPointer int16
 	registers     [native.NumRegisters]int16
+	// call is the place of the number of the system call among the registers.
+	call int16
 }
 
 func placesOfKernel() (p places, err error) {
@@ -247,9 +292,13 @@ func placesOfKernel() (p places, err error) {
 	if p.threadPointer, err = bpf.MemberAt(spec, "task_struct", []string{"thread", "fsbase"}, 8); err != nil {
 		return p, fmt.Errorf("%w: %w", bpf.ErrKernel, err)
 	}
-	for i, name := range native.KernelNames {
-		if p.registers[i], err = bpf.MemberAt(spec, "pt_regs", []string{name}, 8); err != nil {
+	for i, name := range append(native.KernelNames[:], "orig_ax") {
+		at, err := bpf.MemberAt(spec, "pt_regs", []string{name}, 8)
+		if err != nil {
 			return p, fmt.Errorf("%w: %w", bpf.ErrKernel, err)
+		}
+		if p.call = at; i < native.NumRegisters {
+			p.registers[i] = at
 		}
 	}
 	return p, nil
@@ -261,7 +310,8 @@ const (
 	nsAt      = keyAt - 8
 	tidAt     = nsAt - 8
 	tgidAt    = tidAt + 4
-	contextAt = tidAt - bpf.ContextSize
+	askAt     = tidAt - askSize
+	contextAt = askAt - bpf.ContextSize
 	spAt      = contextAt - 8
 	framesAt  = spAt - 8
 	valuesAt  = framesAt - 8
@@ -271,9 +321,10 @@ const (
 	collectAt = ownerAt - 8
 )
 
-// program runs on a CPU's clock. R9 is the target.
-func (p *places) program(targets, ring int) asm.Instructions {
-	ins := asm.Instructions{
+// program runs on a CPU's clock, or at the end of system calls. Then filter chooses the calls, and event says what each
+// did. R9 is the target.
+func (p *places) program(targets, ring int, filter, event asm.Instructions) asm.Instructions {
+	ins := append(filter,
 		asm.FnGetCurrentPidTgid.Call(),
 		asm.StoreMem(asm.RFP, tidAt, asm.R0, asm.DWord), // the TID, and the TGID above it
 		asm.RSh.Imm(asm.R0, 32),
@@ -284,13 +335,14 @@ func (p *places) program(targets, ring int) asm.Instructions {
 		asm.JEq.Imm(asm.R0, 0, "end"),
 		asm.Mov.Reg(asm.R9, asm.R0),
 		asm.FnKtimeGetNs.Call(),
-		asm.StoreMem(asm.RFP, nsAt, asm.R0, asm.DWord),
+		asm.StoreMem(asm.RFP, nsAt, asm.R0, asm.DWord))
+	ins = append(ins, event...)
+	ins = append(ins,
 		asm.Mov.Imm(asm.R1, 0),
 		asm.StoreMem(asm.RFP, ownerAt, asm.R1, asm.DWord), asm.StoreMem(asm.RFP, collectAt, asm.R1, asm.DWord),
 		asm.StoreMem(asm.RFP, threadAt, asm.R1, asm.DWord),
 		asm.FnGetCurrentTaskBtf.Call(),
-		asm.LoadMem(asm.R7, asm.R0, p.threadPointer, asm.DWord),
-	}
+		asm.LoadMem(asm.R7, asm.R0, p.threadPointer, asm.DWord))
 	// The word at the address in R7 plus an offset of the target's. A word that is not there is 0.
 	plus := func(field, to int16) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R9, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
@@ -312,9 +364,10 @@ func (p *places) program(targets, ring int) asm.Instructions {
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, ecAt, asm.DWord))
 	places := bpf.StackPlaces{Ring: ring, NS: nsAt, TID: tidAt, TGID: tgidAt, Context: contextAt,
 		SP: spAt, Frames: framesAt, Values: valuesAt, Running: true, More: moreSize}
-	places.Also = append(p.also("copied"), count(targetCopied, "copied")...)
+	calls := event != nil
+	places.Also = append(p.also(calls, "copied"), count(targetCopied, "copied")...)
 	ins = append(ins, bpf.CopyStack(places, "done")...)
-	places.Also = append(p.also("copied alone"), asm.Mov.Imm(asm.R1, 0).WithSymbol("copied alone"))
+	places.Also = append(p.also(calls, "copied alone"), asm.Mov.Imm(asm.R1, 0).WithSymbol("copied alone"))
 	alone := bpf.NoStack(places, "done")
 	alone[0] = alone[0].WithSymbol("not Ruby's")
 	ins = append(ins, alone...)
@@ -332,8 +385,8 @@ func count(place int32, symbol string) asm.Instructions {
 }
 
 // also emits the instructions that copy the registers and the C stack after the Ruby stack in R8. They jump to the
-// label end at the first page that is missing.
-func (p *places) also(end string) asm.Instructions {
+// label end at the first page that is missing. calls is true if there are words of an event.
+func (p *places) also(calls bool, end string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R7, asm.R8), asm.Add.Imm(asm.R7, bpf.StackSize),
 		asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R1, asm.R0), asm.FnTaskPtRegs.Call(),
@@ -341,7 +394,11 @@ func (p *places) also(end string) asm.Instructions {
 	for i, from := range p.registers {
 		ins = append(ins, asm.LoadMem(asm.R1, asm.R0, from, asm.DWord), asm.StoreMem(asm.R7, int16(8*i), asm.R1, asm.DWord))
 	}
-	for _, w := range [...][2]int16{{moreThread, threadAt}, {moreOwner, ownerAt}, {moreCollector, collectAt}} {
+	words := [][2]int16{{moreThread, threadAt}, {moreOwner, ownerAt}, {moreCollector, collectAt}}
+	for at := int16(0); calls && at < askSize; at += 8 {
+		words = append(words, [2]int16{moreAsk + at, askAt + at})
+	}
+	for _, w := range words {
 		ins = append(ins, asm.LoadMem(asm.R1, asm.RFP, w[1], asm.DWord), asm.StoreMem(asm.R7, w[0], asm.R1, asm.DWord))
 	}
 	ins = append(ins, asm.LoadMem(asm.R6, asm.R7, 8*native.StackPointer, asm.DWord), asm.Sub.Imm(asm.R6, redZone),

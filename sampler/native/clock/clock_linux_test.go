@@ -12,16 +12,24 @@ func TestFollow(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
 	}
+	t.Run("running", func(t *testing.T) {
+		following(t, func(target Target) (*Feed, error) { return Follow(target, Hz) })
+	})
+	t.Run("asks", func(t *testing.T) { following(t, FollowAsks) })
+}
+
+func following(t *testing.T, follow func(Target) (*Feed, error)) {
+	t.Helper()
 	const none = 1 << 22 // there is no process of this number, or of a larger one (PID_MAX_LIMIT)
-	a, err := Follow(Target{PID: none}, Hz)
+	a, err := follow(Target{PID: none})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Follow(Target{PID: none + 1}, Hz)
+	b, err := follow(Target{PID: none + 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Follow(Target{PID: none + 1}, Hz); err == nil {
+	if _, err := follow(Target{PID: none + 1}); err == nil {
 		t.Error("a process is followed twice")
 	}
 	if a.t != b.t {
@@ -42,7 +50,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("a second time: %v", err)
 		}
 	}
-	again, err := Follow(Target{PID: none}, Hz)
+	again, err := follow(Target{PID: none})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,12 +65,12 @@ func TestFollow(t *testing.T) {
 // TestDroppedStacksAreCounted: the stacks of a process that wait are bounded, and each stack beyond is counted.
 func TestDroppedStacksAreCounted(t *testing.T) {
 	f := &Feed{pending: make([]Sample, maxPending/2-1)}
-	if !f.hasRoom(2) || f.dropped != 0 {
+	if !f.hasRoom(maxPending/2) || f.dropped != 0 {
 		t.Errorf("no room, %d dropped", f.dropped)
 	}
 	f.pending = append(f.pending, Sample{})
 	for n := uint64(1); n <= 2; n++ {
-		if f.hasRoom(2) || f.dropped != n {
+		if f.hasRoom(maxPending/2) || f.dropped != n {
 			t.Errorf("%d of %d dropped", f.dropped, n)
 		}
 	}

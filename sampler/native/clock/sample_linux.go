@@ -21,6 +21,8 @@ type Target struct {
 	ThreadOfEC, ContextOfThread int
 	Owner, Collector            uint64
 	CollectsShift, CollectsBits uint
+	// Break is the end of the memory that brk(2) manages. Zero means that there is none yet.
+	Break uint64
 }
 
 // The value of the map of targets: these words, then what the program counts of the process.
@@ -33,13 +35,20 @@ const (
 	targetTicks
 	targetCopied
 	targetBusyNS
+	targetBreak
+	targetCalls
+	targetAsked
+	targetUnseen
+	targetSecond
+	targetStacks
+	targetEvents
 	targetSize
 )
 
 func (t *Target) encode() []byte {
 	b := make([]byte, targetSize)
 	for place, v := range map[int]int64{targetContext: t.ExecutionContext, targetThreadOfEC: int64(t.ThreadOfEC),
-		targetContextOfThread: int64(t.ContextOfThread), targetOwner: int64(t.Owner), targetCollector: int64(t.Collector)} {
+		targetContextOfThread: int64(t.ContextOfThread), targetOwner: int64(t.Owner), targetCollector: int64(t.Collector), targetBreak: int64(t.Break)} {
 		binary.LittleEndian.PutUint64(b[place:], uint64(v))
 	}
 	return b
@@ -59,7 +68,8 @@ const (
 	moreOwner
 	moreCollector
 	morePieces
-	moreHead
+	moreAsk
+	moreHead = moreAsk + askSize
 	moreSize = moreHead + maxPieces*pieceBytes
 	// entrySize is the size of an entry.
 	entrySize = bpf.StackSize + moreSize
@@ -79,10 +89,16 @@ type Sample struct {
 	Holds, Collects bool
 	// Alone is true of a thread that Ruby does not know. It has no Ruby stack.
 	Alone bool
+	// Ask is the call of the kernel of a Feed of FollowAsks. If it gives memory back or moves it, it has no stack.
+	Ask Ask
 }
 
 // decode makes a Sample of the bytes that the program has put into the ring.
 func (t *Target) decode(b []byte, s *Sample) (err error) {
+	if len(b) == callSize {
+		*s = Sample{Stack: bpf.Stack{NS: int64(binary.LittleEndian.Uint64(b[callNS:]))}, Ask: decodeAsk(b)}
+		return nil
+	}
 	if len(b) < entrySize {
 		return fmt.Errorf("a stack of %d bytes, not %d", len(b), entrySize)
 	}
@@ -97,6 +113,7 @@ func (t *Target) decode(b []byte, s *Sample) (err error) {
 	}
 	s.Registers = native.AllRegisters(registers)
 	s.NativeAt = s.Registers.SP() - redZone
+	s.Ask = decodeAsk(b[moreAsk:])
 	s.Native = b[moreHead:][:min(at(morePieces), maxPieces)*pieceBytes]
 	s.Thread = at(moreThread)
 	s.Alone = s.CFP == 0
@@ -112,4 +129,8 @@ type Counts struct {
 	Ticks, Copied uint64
 	// BusyNS is how long this took the kernel, in ns.
 	BusyNS int64
+	// Calls counts the calls that asked the kernel for memory, and Asked the bytes. Calls without a stack count, too.
+	// Unseen counts the calls without a Sample that gave memory back or moved it. All are zero unless the Feed is of
+	// FollowAsks.
+	Calls, Asked, Unseen uint64
 }

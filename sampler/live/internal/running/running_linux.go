@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/live/internal/asks"
 	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
@@ -58,6 +59,13 @@ type Run struct {
 	// uncopied is how many stacks the kernel could not copy.
 	uncopied uint64
 
+	// ledger has what memory was asked for, and called the counts of the calls.
+	ledger asks.Ledger
+	called atomic.Pointer[clock.Counts]
+	began  int64
+	// generation is the Dictionary's, as Account last saw it.
+	generation sampler.Generation
+
 	// lost counts the stacks that were copied and are in no sample.
 	lost atomic.Uint64
 
@@ -78,9 +86,13 @@ type stack struct {
 	ns              int64
 	address         uint64
 	holds, collects bool
-	native          sampler.NativeStack
-	taken           stacknames.Taken
-	name            stacknames.Name
+	// alone is true of a thread that Ruby does not know. It needs no name.
+	alone  bool
+	native sampler.NativeStack
+	taken  stacknames.Taken
+	name   stacknames.Name
+	// asked is the memory that it asked the kernel for, if the stacks of such calls are taken.
+	asked *asks.Owner
 }
 
 // Options name the process whose stacks are taken.
@@ -95,6 +107,9 @@ type Options struct {
 	Dictionary *sampler.Dictionary
 	// Counts gets the counts, and the reason if no more stacks can be taken.
 	Counts *sampler.NativeWatch
+	// Asks takes stacks of threads that ask the kernel for memory, instead of running ones. Clockless is true if there
+	// is no clock. Then Run calls NameStacks and Account itself.
+	Asks, Clockless bool
 }
 
 // Open has the kernel take stacks of a process's running threads. Errors are bpf.ErrKernel, bpf.ErrRights, and errors
@@ -102,7 +117,11 @@ type Options struct {
 func Open(o Options) (*Run, error) {
 	x := &Run{of: o, quit: make(chan struct{}), done: make(chan struct{}), stacks: stacknames.New()}
 	err := x.readMaps(func() error { return x.reader.Prepare(o.Subject) })
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.Asks:
+		err = x.followAsks()
+	default:
 		x.feed, err = clock.Follow(o.Target, o.Hz)
 	}
 	if err != nil {
@@ -147,7 +166,11 @@ func (x *Run) run() {
 	for x.err == nil {
 		select {
 		case <-x.quit:
-			x.err = x.feed.Close()
+			if x.of.Clockless {
+				x.looked = time.Time{} // this gives room
+				x.err = x.look()
+			}
+			x.err = errors.Join(x.err, x.feed.Close())
 			return
 		case <-tick.C:
 			x.err = x.look()
@@ -166,10 +189,16 @@ func (x *Run) look() error {
 	x.room = min(x.room+second*time.Since(x.looked).Seconds(), second)
 	x.looked = time.Now()
 	now := pace.Monotonic()
-	if err := x.feed.Drain(func(s *clock.Sample) { x.take(s, now) }); err != nil {
-		return err
+	// Stacks of calls that ask for memory can wait in the ring.
+	if !x.of.Asks || x.room >= 1 {
+		if err := x.feed.Drain(func(s *clock.Sample) { x.take(s, now) }); err != nil {
+			return err
+		}
 	}
 	x.handOn(now)
+	if x.of.Clockless {
+		x.Account()
+	}
 	if err := x.lookAtMaps(); err != nil {
 		return err
 	}
@@ -185,6 +214,11 @@ func (x *Run) lookAtMaps() error {
 	if err != nil {
 		return err
 	}
+	if x.of.Asks {
+		if err := x.readCounts(); err != nil {
+			return err
+		}
+	}
 	if left := time.Until(x.mapsAgain); left > mapsEvery-changedEvery && !steady || left > 0 && steady {
 		return nil
 	}
@@ -192,12 +226,18 @@ func (x *Run) lookAtMaps() error {
 	if err := x.readMaps(func() error { return x.reader.Prepare(x.of.Subject) }); err != nil {
 		x.mapsAgain = time.Now().Add(silentEvery)
 	}
+	return x.readCounts()
+}
+
+// readCounts reads what was counted.
+func (x *Run) readCounts() error {
 	counted, err := x.feed.Counts()
 	if err != nil {
 		return err
 	}
 	x.counts.BusyNS = counted.BusyNS
 	x.uncopied = counted.Ticks - counted.Copied
+	x.called.Store(&counted)
 	return nil
 }
 
@@ -241,7 +281,7 @@ func (x *Run) spend(took time.Duration) {
 }
 
 // takeAlone unwinds the stack of a thread that Ruby does not know.
-func (x *Run) takeAlone(s *clock.Sample) {
+func (x *Run) takeAlone(s *clock.Sample, owner *asks.Owner) {
 	stack, err := x.unwind(s, func() (sampler.NativeStack, error) {
 		return x.reader.CopiedWhole(s.Registers, s.NativeAt, s.Native), nil
 	})
@@ -249,22 +289,30 @@ func (x *Run) takeAlone(s *clock.Sample) {
 		x.counts.Refused++
 		return
 	}
-	x.of.Counts.KeepAlone(s.TID, &stack)
 	x.counts.Alone++
+	if x.of.Asks {
+		x.unnamed = append(x.unnamed, askedAlone(s, &stack, owner))
+		return
+	}
+	x.of.Counts.KeepAlone(s.TID, &stack)
 }
 
 // take unwinds a stack and asks for the name of its Ruby frames.
 func (x *Run) take(s *clock.Sample, now int64) {
-	if len(x.unnamed) >= maxRunning || x.room < 1 {
+	owner := x.ask(&s.Ask)
+	if x.of.Asks && owner == nil {
+		return
+	}
+	if len(x.unnamed) >= maxRunning || x.room < 1 && !x.of.Asks {
 		x.lost.Add(1)
 		return
 	}
 	defer func(began time.Time) { x.spend(time.Since(began)) }(time.Now())
 	if s.Alone {
-		x.takeAlone(s)
+		x.takeAlone(s, owner)
 		return
 	}
-	r := stack{tid: s.TID, ns: s.NS, address: s.Thread, holds: s.Holds, collects: s.Collects}
+	r := stack{tid: s.TID, ns: s.NS, address: s.Thread, holds: s.Holds, collects: s.Collects, asked: owner}
 	frames, whole, ok := x.of.Reader.CopiedControls(x.of.Subject.Process,
 		&ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values})
 	control := make([]native.Control, len(frames))
@@ -285,7 +333,13 @@ func (x *Run) take(s *clock.Sample, now int64) {
 	default:
 		x.counts.Short++
 	}
-	x.stacks.Take(x.of.Reader, &s.Stack, true, now)
+	if x.of.Clockless {
+		now = pace.Monotonic() // the first stacks take long
+	}
+	x.stacks.Take(x.of.Reader, &s.Stack, !x.of.Asks, now)
+	if x.of.Clockless {
+		x.NameStacks()
+	}
 	x.stacks.Each(func(t *stacknames.Taken) { r.taken = *t })
 	x.unnamed = append(x.unnamed, r)
 }
@@ -303,7 +357,7 @@ func (x *Run) handOn(now int64) {
 			}
 			r.name = x.stacks.NameOf(r.taken.Unnamed)
 		}
-		if r.name.ID == 0 || len(x.named) >= maxRunning {
+		if r.name.ID == 0 && !r.alone || len(x.named) >= maxRunning {
 			x.lost.Add(1)
 			continue
 		}

@@ -1,0 +1,163 @@
+// Package asks adds up by stack which memory a process asked the kernel for, and what of it is still mapped.
+package asks
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/ddtop/ddtop/internal/sorting"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxAreas bounds the areas that are known to be mapped. Each takes 24 bytes, and each change moves half of them.
+	maxAreas = 1 << 14
+	// maxStacks bounds the stacks.
+	maxStacks = 1 << 12
+)
+
+// Ledger has the areas that a process has mapped since it is followed. It is for any goroutine.
+type Ledger struct {
+	mu     sync.Mutex
+	areas  []area // by address, none of them overlaps another
+	stacks map[sampler.StackID]*Owner
+	// named are the calls that have a stack, and cut is true if areas had no room.
+	named uint64
+	cut   bool
+}
+
+type area struct {
+	from, to uint64
+	of       *Owner
+}
+
+// Owner is who asked for memory: at first a call, and a stack as soon as it is known.
+type Owner struct {
+	into         *Owner // nil unless another Owner has replaced this one
+	calls, bytes uint64
+}
+
+// More adds an area that a call has asked for. The call has no stack yet.
+func (l *Ledger) More(from, bytes uint64) *Owner {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := &Owner{calls: 1, bytes: bytes}
+	l.gone(from, from+bytes)
+	l.put([]area{{from, from + bytes, of}})
+	return of
+}
+
+// put adds areas in a row. No area may be there yet.
+func (l *Ledger) put(list []area) {
+	if len(list) == 0 {
+		return
+	}
+	if len(l.areas)+len(list) > maxAreas {
+		l.cut = true
+		return
+	}
+	l.areas = slices.Insert(l.areas, l.place(list[0].from), list...)
+}
+
+// place is the first area that ends after an address.
+func (l *Ledger) place(at uint64) int {
+	i, _ := slices.BinarySearchFunc(l.areas, at, func(a area, at uint64) int {
+		if a.to <= at {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// Gone removes memory that was unmapped.
+func (l *Ledger) Gone(from, bytes uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gone(from, from+bytes)
+}
+
+// gone removes the areas between two addresses and returns them.
+func (l *Ledger) gone(from, to uint64) (out []area) {
+	first := l.place(from)
+	var left []area
+	i := first
+	for ; i < len(l.areas) && l.areas[i].from < to; i++ {
+		a := l.areas[i]
+		if a.from < from {
+			left = append(left, area{a.from, from, a.of})
+		}
+		if a.to > to {
+			left = append(left, area{to, a.to, a.of})
+		}
+		out = append(out, area{max(a.from, from), min(a.to, to), a.of})
+	}
+	if i > first {
+		l.areas = slices.Replace(l.areas, first, i, left...)
+	}
+	return out
+}
+
+// Moved moves areas to another address. What asked for them stays the same. Bytes at their end that have no room there
+// are gone.
+func (l *Ledger) Moved(from, fromBytes, to, toBytes uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	moved := l.gone(from, from+fromBytes)
+	l.gone(to, to+toBytes)
+	kept := moved[:0]
+	for _, a := range moved {
+		if a.to = min(a.to, from+toBytes); a.from < a.to {
+			kept = append(kept, area{a.from - from + to, a.to - from + to, a.of})
+		}
+	}
+	l.put(kept)
+}
+
+// Name says which stack a call had.
+func (l *Ledger) Name(of *Owner, stack sampler.StackID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stacks == nil {
+		l.stacks = make(map[sampler.StackID]*Owner)
+	}
+	x := l.stacks[stack]
+	if x == nil {
+		if len(l.stacks) >= maxStacks {
+			return
+		}
+		x = new(Owner)
+		l.stacks[stack] = x
+	}
+	x.calls, x.bytes = x.calls+of.calls, x.bytes+of.bytes
+	of.into = x
+	l.named += of.calls
+}
+
+// Forget forgets all stacks, because their IDs have lost their meaning.
+func (l *Ledger) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.areas, l.stacks, l.named = nil, nil, 0
+}
+
+// Sum adds up what is known by stack. Copied, Sure and Stacks of the result are set.
+func (l *Ledger) Sum() (out sampler.MemoryAsks) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := make(map[*Owner]uint64)
+	for _, a := range l.areas {
+		if a.of.into != nil {
+			held[a.of.into] += a.to - a.from
+		}
+	}
+	for id, x := range l.stacks {
+		out.Stacks = append(out.Stacks, sampler.MemoryAsk{Stack: id, Calls: x.calls, Bytes: x.bytes, Held: held[x]})
+	}
+	sorting.By(out.Stacks, func(x, y sampler.MemoryAsk) int {
+		return cmp.Or(cmp.Compare(y.Held, x.Held), cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Stack, y.Stack))
+	})
+	out.Copied, out.Sure = l.named, !l.cut
+	return out
+}

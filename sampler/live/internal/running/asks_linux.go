@@ -1,0 +1,98 @@
+package running
+
+import (
+	"errors"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/asks"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
+	"github.com/ddtop/ddtop/sampler/native/clock"
+)
+
+// heapPath is what the kernel calls the memory that brk(2) manages (proc_pid_maps(5)).
+const heapPath = "[heap]"
+
+// followAsks has the kernel copy the stacks of calls that ask for memory.
+func (x *Run) followAsks() error {
+	maps, err := x.of.Subject.Process.Maps()
+	if err != nil {
+		return err
+	}
+	target := x.of.Target
+	for _, m := range maps {
+		if m.Path == heapPath {
+			target.Break = uint64(m.End)
+		}
+	}
+	x.called.Store(new(clock.Counts))
+	x.began, x.generation = pace.Monotonic(), x.of.Dictionary.Generation()
+	if x.feed, err = clock.FollowAsks(target); err != nil {
+		return err
+	}
+	// Nothing is known of code that was mapped before.
+	if err := x.readMaps(func() error { return x.reader.Prepare(x.of.Subject) }); err != nil {
+		return errors.Join(err, x.feed.Close())
+	}
+	return nil
+}
+
+// ask notes a call. It returns nil unless the call asked for memory.
+func (x *Run) ask(a *clock.Ask) *asks.Owner {
+	if !x.of.Asks {
+		return nil
+	}
+	l := &x.ledger
+	switch a.Kind {
+	case clock.AskGone:
+		l.Gone(a.Address, a.Bytes)
+	case clock.AskMoved:
+		l.Moved(a.From, a.FromBytes, a.Address, a.Bytes)
+	case clock.AskMore:
+		if a.FromBytes > 0 {
+			l.Moved(a.From, a.FromBytes, a.Address, a.FromBytes)
+		}
+		return l.More(a.Address+a.FromBytes, a.Bytes-a.FromBytes)
+	}
+	return nil
+}
+
+// askedAlone is the stack of a thread that Ruby does not know, and that asked for memory.
+func askedAlone(s *clock.Sample, native *sampler.NativeStack, owner *asks.Owner) stack {
+	return stack{tid: s.TID, ns: s.NS, alone: true, native: *native, asked: owner}
+}
+
+// Account adds the stacks that have their names to what was asked for. The clock calls it after NameStacks.
+func (x *Run) Account() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	dict := x.of.Dictionary
+	if g := dict.Generation(); g != x.generation {
+		x.generation = g
+		x.ledger.Forget()
+	}
+	for i := range x.named {
+		r := &x.named[i]
+		if !r.alone && !r.name.In(x.generation) {
+			x.lost.Add(1)
+			continue
+		}
+		id := r.name.ID
+		if with := dict.InternNative(id, &r.native); with != 0 {
+			id = with
+		}
+		if id != 0 {
+			x.ledger.Name(r.asked, id)
+		}
+	}
+	clear(x.named)
+	x.named = x.named[:0]
+}
+
+// Asked returns what memory the process asked the kernel for.
+func (x *Run) Asked() *sampler.MemoryAsks {
+	out, c := x.ledger.Sum(), x.called.Load()
+	out.SinceNS, out.UntilNS = x.began, pace.Monotonic()
+	out.Calls, out.Bytes = c.Calls, c.Asked
+	out.Sure = out.Sure && c.Unseen == 0
+	return &out
+}
