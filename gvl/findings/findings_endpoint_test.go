@@ -70,18 +70,13 @@ func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 // it is not.
 func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 	const reports, all = 4, 8
-	play := func(endpoint func(id sampler.ThreadID) string) *scene {
-		s := newScene(t)
-		for id := sampler.ThreadID(1); id <= all; id++ {
-			if name := endpoint(id); name != "" {
-				s.serve(id, name, "")
-			}
-		}
+	// Of 20 ticks of the GVL, the requests on the first threads have so many.
+	goOn := func(s *scene, seconds int64, ticks int) {
 		long, short := s.stack("c:JSON.generate", "Reports#build"), s.stack("Server#handle")
-		s.play(14*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		s.play(seconds*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			round, at := i/20, i%20
 			owner := sampler.ThreadID(1 + round%reports)
-			if at == 19 {
+			if at >= ticks {
 				owner = sampler.ThreadID(1 + reports + round%(all-reports))
 			}
 			var list []sampler.Thread
@@ -98,6 +93,15 @@ func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 			}
 			return owner, list
 		})
+	}
+	play := func(endpoint func(id sampler.ThreadID) string) *scene {
+		s := newScene(t)
+		for id := sampler.ThreadID(1); id <= all; id++ {
+			if name := endpoint(id); name != "" {
+				s.serve(id, name, "")
+			}
+		}
+		goOn(s, 14, 19)
 		return s
 	}
 	s := play(func(id sampler.ThreadID) string {
@@ -111,6 +115,12 @@ func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 		"; GET reports#build takes 95 % of the GVL, GET orders#index waits ")
 	if f.Title != "Route hogs the GVL" {
 		t.Errorf("title: %s", f.Title)
+	}
+	for i := range 12 { // 1.35 times as much as the next route, a little under the threshold
+		goOn(s, 1, 11+i%2)
+		if f := s.one("gvl_hog"); f.UntilNS != 0 {
+			t.Errorf("after %d s at nine tenths of its threshold it has ended: %s", i, f)
+		}
 	}
 	for name, endpoint := range map[string]func(sampler.ThreadID) string{
 		"one route": func(sampler.ThreadID) string { return "GET a#b" }, "nobody": func(sampler.ThreadID) string { return "" },

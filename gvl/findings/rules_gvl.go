@@ -138,10 +138,13 @@ func (w *window) usualWait() int64 {
 
 // evalHog: one thread, or one route on several, is behind most of the waiting, and each turn takes a slice.
 func evalHog(w *window) hit {
-	if h := w.threadHogs(); h.score >= 1 {
-		return h
+	h := w.threadHogs()
+	if h.score < 1 {
+		if r := w.routeHogs(); r.score > h.score {
+			return r
+		}
 	}
-	return w.routeHogs()
+	return h
 }
 
 // threadHogs is evalHog for one thread.
@@ -196,10 +199,13 @@ const hogWaits = .3
 
 // routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads.
 func (w *window) routeHogs() hit {
-	p95, lost := w.usualWait(), w.ofBusy(w.total.ns[gvl.Waiting])
-	h := hit{score: least(float64(p95)/w.limits.hogWait, lost/w.limits.hogLost), severity: SeverityWarn}
-	if h.score < 1 || float64(w.holderCPU) < hogHadCPU*float64(w.holderCPU+w.holderWait) { // on a full machine any turn is long
-		return hit{}
+	p95, lost, had := w.usualWait(), w.ofBusy(w.total.ns[gvl.Waiting]), 1.0
+	if w.holderCPU+w.holderWait > 0 {
+		had = gvl.Ratio(w.holderCPU, w.holderCPU+w.holderWait) // on a full machine any turn is long
+	}
+	h := hit{score: least(float64(p95)/w.limits.hogWait, lost/w.limits.hogLost, had/hogHadCPU), severity: SeverityWarn}
+	if h.score < ClearShare {
+		return h
 	}
 	list, length := w.endpoints()
 	all := w.blame.Top(1, account.ByFrame, w.blamed())
@@ -225,7 +231,7 @@ func (w *window) routeHogs() hit {
 	h.score = least(h.score, share/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld,
 		gvl.Ratio(waits, waits+e.NS[gvl.Waiting])/hogWaits)
 	if h.score < 1 {
-		return hit{}
+		return h // a finding stays until the score is well under 1
 	}
 	h.explains, h.endpoint, h.stack = e.BlameNS, e.Name, all.Entries[0].Stack
 	h.title = "Route " + tense("hogs", "hogged") + " the GVL"
