@@ -138,7 +138,7 @@ func TestDifferenceOfOthersProfiles(t *testing.T) {
 		t.Error(err)
 	}
 	p.DurationNanos = 0
-	if _, err := CompareProfile(p, flamegraph.Samples); err == nil || !strings.Contains(err.Error(), "how long") {
+	if _, err := CompareProfile(p, flamegraph.Samples); err == nil || !strings.Contains(err.Error(), "no duration") {
 		t.Error(err)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxQueued bounds the changes that wait for their sample, about 7 MB. If there are more, all are dropped.
+// maxQueued limits the changes that wait for their sample. They take about 7 MB. If there are more, all are dropped.
 const maxQueued = 2 * sampler.MaxChanges
 
-// List says which threads a sample has, by the addresses of their rb_thread_t. It does not change.
+// List has the threads of a sample, by the addresses of their rb_thread_t. A published List is never changed.
 type List struct{ byAddress map[uint64]listed }
 
 type listed struct {
@@ -18,7 +18,7 @@ type listed struct {
 	tid int32
 }
 
-// NewList returns a List of no threads, with room for some.
+// NewList returns an empty List that is meant for about room threads.
 func NewList(room int) *List { return &List{make(map[uint64]listed, room)} }
 
 // Add adds a thread. It must be called before the List is published. tid is 0 while the thread has no native thread.
@@ -26,7 +26,8 @@ func (l *List) Add(address uint64, id sampler.ThreadID, tid int32) {
 	l.byAddress[address] = listed{id, tid}
 }
 
-// Thread returns the thread at an address. It is zero if there is none, or none with that native thread.
+// Thread returns the thread at an address. It returns zero if there is no thread, or if the thread there has another
+// native thread than tid.
 func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	if l == nil {
 		return 0
@@ -37,28 +38,29 @@ func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	return 0
 }
 
-// Collector makes the Changes of samples from the reports of a Machine (Watch). One goroutine uses it.
+// Collector turns the changes that a Machine reports into the Changes of samples (Watch). Only one goroutine may use
+// it.
 type Collector struct {
-	// queue are the changes after doneNS, in order of time. The first head of them have been taken.
+	// queue are the changes after doneNS, in order of time.
 	queue []Change
 	// lives are the states of the threads at doneNS.
 	lives map[uint64]*life
-	// doneNS is the time up to which changes have been taken or dropped.
+	// doneNS is the time up to which changes were handed out or dropped.
 	doneNS int64
-	// fresh is true if the next Changes begin with the state of each thread. lost is sampler.Reads.Lost of the last
-	// sample.
+	// fresh is true if the next sample's Changes must begin with the state of each thread. lost is sampler.Reads.Lost
+	// of the last sample.
 	fresh bool
 	lost  uint64
-	// list is the list of the last sample. unnamed is the number of lives without a ThreadID.
+	// list has the threads of the last sample. unnamed is the number of lives without a ThreadID.
 	list    *List
 	unnamed int
-	// out are the changes of the last sample, of the threads that they belong to. ended are the lives that ended
-	// meanwhile.
-	out   []sampler.Change
-	of    []*life
-	ended []*life
-	spare []*life
-	// started are the threads that got a native thread between the last sample and this one.
+	// out has the changes of the last sample, and outLives has the life of each of them. ended are the lives that
+	// ended since the sample before.
+	out      []sampler.Change
+	outLives []*life
+	ended    []*life
+	spare    []*life
+	// started are the threads that got a native thread between the previous sample and this one.
 	started map[sampler.ThreadID]bool
 }
 
@@ -69,34 +71,35 @@ type life struct {
 	tid     int32
 	id      sampler.ThreadID
 	state   sampler.GVLState
-	// sinceNS is since when it is known to have been in that state, or in the wait that this is part of.
+	// sinceNS is the time since which the thread is known to be in this state. For a part of a wait, it is the begin
+	// of the whole wait.
 	sinceNS int64
 }
 
-// NewCollector returns a Collector that believes changes from a time on, CLOCK_MONOTONIC in ns. Earlier changes only
-// say in which states threads were at that time.
+// NewCollector returns a Collector that trusts the changes after fromNS, CLOCK_MONOTONIC in ns. From earlier changes
+// it takes only the states that the threads had at that time.
 func NewCollector(fromNS int64) *Collector {
 	return &Collector{
 		lives: make(map[uint64]*life), doneNS: fromNS, fresh: true, list: NewList(0), started: make(map[sampler.ThreadID]bool),
 	}
 }
 
-// Changed adds a change. Changes come in order of time.
+// Changed adds a change. Changes must come in order of time.
 func (c *Collector) Changed(x *Change) {
 	if len(c.queue) >= maxQueued {
-		c.take(len(c.queue), c.queue[len(c.queue)-1].AtNS, false)
+		c.applyFirst(len(c.queue), c.queue[len(c.queue)-1].AtNS, false)
 		c.fresh = true
 	}
 	c.queue = append(c.queue, *x)
 }
 
-// Fill sets a sample's Changes. They are valid until the next call. All changes up to the sample's time must have come.
-// list has the threads of the sample. If it is nil, because it is not known or the changes are not believed, the sample
-// gets no changes.
+// Fill sets a sample's Changes, which are valid until the next call. The caller must have added all changes up to the
+// sample's time. list has the threads of the sample. If list is nil, the sample gets no changes: the threads are not
+// known, or the changes cannot be trusted.
 func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	s.Changes = sampler.Changes{}
 	if s.Reads.Lost != c.lost {
-		// A receiver of samples knows nothing of the time of lost ones.
+		// The time of lost samples is unknown to the receiver of samples, so the changes begin anew with all states.
 		c.lost, c.fresh = s.Reads.Lost, true
 	}
 	if s.TimeNS <= c.doneNS {
@@ -104,19 +107,19 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 		return
 	}
 	n, _ := slices.BinarySearchFunc(c.queue, s.TimeNS+1, func(x Change, at int64) int { return cmp.Compare(x.AtNS, at) })
-	// Changes before doneNS, at the very beginning, only give the states.
+	// At the beginning, the queue can have changes up to doneNS. They are only used for the threads' states.
 	known, _ := slices.BinarySearchFunc(c.queue[:n], c.doneNS+1, func(x Change, at int64) int { return cmp.Compare(x.AtNS, at) })
-	c.take(known, c.doneNS, false)
+	c.applyFirst(known, c.doneNS, false)
 	n -= known
 	if list == nil || n > sampler.MaxChanges {
-		c.take(n, s.TimeNS, false)
+		c.applyFirst(n, s.TimeNS, false)
 		c.forget()
 		c.fresh = true
 		return
 	}
 	s.Changes.FromNS, s.Changes.ToNS, s.Changes.Fresh = c.doneNS, s.TimeNS, c.fresh
 	c.begin()
-	c.take(n, s.TimeNS, true)
+	c.applyFirst(n, s.TimeNS, true)
 	c.name(list, s.TimeNS)
 	s.Changes.List = c.out
 	c.forget()
@@ -124,39 +127,39 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 
 // begin empties out. If fresh is true, it puts the states of all threads there.
 func (c *Collector) begin() {
-	c.out, c.of = c.out[:0], c.of[:0]
+	c.out, c.outLives = c.out[:0], c.outLives[:0]
 	if !c.fresh {
 		return
 	}
 	c.fresh = false
 	for _, l := range c.lives {
-		c.of = append(c.of, l)
+		c.outLives = append(c.outLives, l)
 	}
-	slices.SortFunc(c.of, func(a, b *life) int { return cmp.Compare(a.number, b.number) })
-	for _, l := range c.of {
+	slices.SortFunc(c.outLives, func(a, b *life) int { return cmp.Compare(a.number, b.number) })
+	for _, l := range c.outLives {
 		l.sinceNS = c.doneNS
 		c.out = append(c.out, sampler.Change{AtNS: c.doneNS, TID: l.tid, State: l.state})
 	}
 }
 
-// forget frees what belongs to ended threads.
+// forget frees the lives that have ended, for reuse.
 func (c *Collector) forget() {
 	c.spare = append(c.spare, c.ended...)
 	c.ended = c.ended[:0]
 }
 
-// take removes the first n changes from the queue and applies them to the states. If tell is true, it also adds them
-// to out.
-func (c *Collector) take(n int, untilNS int64, tell bool) {
+// applyFirst removes the first n changes from the queue and updates the states of their lives. If emit is true, it also
+// adds the changes to out.
+func (c *Collector) applyFirst(n int, untilNS int64, emit bool) {
 	for i := range c.queue[:n] {
 		x := &c.queue[i]
 		l := c.lifeOf(x)
-		if tell {
+		if emit {
 			c.out = append(c.out, sampler.Change{
 				AtNS: x.AtNS, TID: x.TID, State: x.State, NoCPUNS: min(x.NoCPUNS, x.AtNS-l.sinceNS), Doubtful: x.Doubtful,
 				Stack: x.Stack, Resumes: x.Resumes, Doing: x.Doing,
 			})
-			c.of = append(c.of, l)
+			c.outLives = append(c.outLives, l)
 		}
 		c.apply(l, x)
 	}
@@ -197,10 +200,10 @@ func (c *Collector) apply(l *life, x *Change) {
 	}
 }
 
-// name sets the ThreadIDs in out, by the lists of the sample before and of this one.
+// name sets the ThreadIDs in out, from the lists of the previous sample and of this one.
 func (c *Collector) name(list *List, nowNS int64) {
 	clear(c.started)
-	for _, l := range c.of {
+	for _, l := range c.outLives {
 		if l.id != 0 {
 			continue
 		}
@@ -215,7 +218,7 @@ func (c *Collector) name(list *List, nowNS int64) {
 		}
 	}
 	for i := range c.out {
-		c.out[i].Thread = c.of[i].id
+		c.out[i].Thread = c.outLives[i].id
 	}
 	if list != c.list {
 		c.rename(list, nowNS)
@@ -223,10 +226,10 @@ func (c *Collector) name(list *List, nowNS int64) {
 	c.list = list
 }
 
-// rename adds changes for threads whose ThreadIDs are known only from now on.
+// rename adds changes for the lives whose ThreadID has become known or is another one now.
 func (c *Collector) rename(list *List, nowNS int64) {
 	say := func(l *life, state sampler.GVLState) {
-		// Since when it is in that state is known of a thread without a number, or of another number, only.
+		// The real begin of the state belongs to the time before the thread had this ThreadID.
 		c.out = append(c.out, sampler.Change{AtNS: nowNS, Thread: l.id, TID: l.tid, State: state, Doubtful: state != sampler.GVLGone})
 	}
 	for _, l := range c.lives {
@@ -244,8 +247,8 @@ func (c *Collector) rename(list *List, nowNS int64) {
 	}
 }
 
-// find returns the ThreadID of a life by a list. It is zero if the list has no such thread. A thread that a list has
-// without a native thread is the first life with its address.
+// find returns the ThreadID of a life in a list, or zero if the list does not have the thread. If the list has a
+// thread without a native thread at the address, this thread is the first life with that address.
 func (c *Collector) find(list *List, l *life) sampler.ThreadID {
 	x, ok := list.byAddress[l.address]
 	switch {

@@ -1,8 +1,8 @@
-// Package exact turns records of a Ruby scheduler into the changes of its GVL. Each record is made where the
-// scheduler's mutex is given back. A Machine finds out which thread has got the GVL, wants it or has let it go. A
-// Collector gives each sample the changes since the one before (sampler.Changes). No change is missed in between, so
-// the times that gvl makes of them are exact to the microsecond.
+// Package exact turns the records of a Ruby scheduler into changes of the GVL. A record is made whenever a thread
+// gives the scheduler's mutex back. From the records, a Machine finds out which thread has got the GVL, wants it or
+// has released it. A Collector gives each sample the changes since the previous sample (sampler.Changes). The records
+// miss no change, so the times that package gvl computes from them are exact to the microsecond.
 //
-// The package is pure: it reads no process, file or clock. Package probe, below it, makes the records of a live
-// process. Why it is enough to look where the mutex is given back is in docs/reference/exact.md.
+// The package is pure: it reads no process, file or clock. Its subpackage probe makes the records of a live process.
+// docs/reference/exact.md explains why it is enough to make records where the mutex is given back.
 package exact

@@ -203,7 +203,7 @@ func TestComparedWithSampling(t *testing.T) {
 		{2e6, 1, true}, {5.5e6, 1, true}, {8e6, 1, false}, {4.5e6, 2, true}, {3e6, 2, false}, {8e6, 2, true}, {15e6, 2, false}, {15e6, 1, false},
 		{19.5e6, 1, true}, {30e6, 1, true}, {30e6, 3, false},
 	} {
-		m.looked = look{}
+		m.compared = comparison{}
 		before := m.Checks()
 		m.Compare(c.tid, c.at)
 		m.Compare(c.tid, c.at+1) // is the same look
@@ -233,8 +233,8 @@ func TestPastIsBounded(t *testing.T) {
 		r = release((2*i+1)*SlackNS, 1, threadA, 0)
 		m.Feed(&r)
 	}
-	if len(m.past.turns) != maxPast {
-		t.Errorf("%d turns are kept", len(m.past.turns))
+	if len(m.past.holds) != maxPast {
+		t.Errorf("%d holds are kept", len(m.past.holds))
 	}
 	m.Compare(1, 100) // long forgotten
 	m.Compare(1, 6*(maxPast-10)*SlackNS)
@@ -248,14 +248,14 @@ func TestThreadsAreBounded(t *testing.T) {
 	for i := range int32(maxThreads + 10) {
 		m.Feed(&Record{NS: int64(i), TID: i + 1, Kind: Unlocked, Thread: uint64(i+1) << 12})
 	}
-	if len(m.threads) != maxThreads || len(m.of) != maxThreads || m.Checks().Untracked != 10 {
-		t.Errorf("%d threads, %d addresses, %d untracked", len(m.threads), len(m.of), m.Checks().Untracked)
+	if len(m.threads) != maxThreads || len(m.tidOf) != maxThreads || m.Checks().Untracked != 10 {
+		t.Errorf("%d threads, %d addresses, %d untracked", len(m.threads), len(m.tidOf), m.Checks().Untracked)
 	}
 	for i := range int32(maxThreads) {
 		m.Feed(&Record{NS: 1 << 30, TID: i + 1, Kind: Exited})
 	}
-	if len(m.threads) != 0 || len(m.of) != 0 {
-		t.Errorf("%d threads, %d addresses are left", len(m.threads), len(m.of))
+	if len(m.threads) != 0 || len(m.tidOf) != 0 {
+		t.Errorf("%d threads, %d addresses are left", len(m.threads), len(m.tidOf))
 	}
 }
 

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// maxEntryBytes bounds the distance of a probe from a function's entry, in bytes. Instructions further on are behind
-// a branch.
+// maxEntryBytes limits the distance of a probe from a function's entry, in bytes. In Ruby's and the C library's
+// functions, instructions further away come after a branch.
 const maxEntryBytes = 40
 
-// errNoPlace means that the first instructions of a function have none that the kernel emulates.
+// errNoPlace means that the kernel can emulate none of the first instructions of a function.
 var errNoPlace = errors.New("no instruction near its entry that the kernel can emulate")
 
-// argument is a register in which a function gets an argument (x86-64 psABI, "Parameter Passing").
+// argument is the register in which a function receives an argument (x86-64 psABI, "Parameter Passing").
 type argument uint8
 
 const (
@@ -33,16 +33,17 @@ func (a argument) is(r x86asm.Reg) bool {
 	return false
 }
 
-// placer finds a place for a probe in a function's first bytes. It returns the distance from the entry.
+// placer finds an instruction for a probe among a function's first bytes. It returns the distance of the instruction
+// from the entry.
 type placer func(code []byte, needs argument) (int, error)
 
-// endbr64 is the instruction that marks the target of an indirect branch, which the decoder does not know.
+// endbr64 is the instruction that marks the target of an indirect branch. The decoder does not know this instruction.
 var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 
-// place returns the distance from a function's entry to an instruction where a probe can be put. Every call passes the
-// instruction, the kernel emulates it, and the argument needs is still in its place there. The kernel runs other
-// instructions in single steps, which costs twenty times as much, in a virtual machine about 10 µs per call. Such an
-// instruction is never probed. code is the function's beginning.
+// place returns the distance from a function's entry to an instruction that can have a probe. Every call must execute
+// the instruction, the kernel must emulate it, and the register of the argument needs must still be unchanged. code
+// is the beginning of the function. The kernel runs all other instructions in single steps. This costs twenty times
+// as much, about 10 µs per call in a virtual machine, so ddtop never puts a probe on them.
 func place(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytes)]
 	for at := 0; at < len(code); {
@@ -65,10 +66,10 @@ func place(code []byte, needs argument) (int, error) {
 	return 0, errNoPlace
 }
 
-// emulated reports whether the kernel emulates an instruction that has a probe. Like the kernel, it decides by the
-// bytes (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c). The kernel emulates nop, push of a
-// register, call, jmp and jcc to a relative address. It refuses some prefixes, so emulated accepts only the prefix of
-// push r8 to r15.
+// emulated reports whether the kernel emulates an instruction with a probe. It decides by the instruction's bytes, as
+// the kernel does (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c). The kernel emulates
+// nop, push of a register, and call, jmp and jcc to a relative address. It refuses some prefixes. emulated accepts
+// only the prefix of push r8 to r15.
 func emulated(b []byte) bool {
 	switch {
 	case len(b) == 1:
@@ -85,8 +86,8 @@ func emulated(b []byte) bool {
 	return false
 }
 
-// harmless reports whether a call that passes an instruction continues after it, with the argument still in its place.
-// It knows only the usual beginnings of functions.
+// harmless reports whether every call that executes an instruction goes on to the next one, with the argument's
+// register unchanged. It knows only the instructions with which functions usually begin.
 func harmless(in *x86asm.Inst, needs argument) bool {
 	writes := true
 	switch in.Op {

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/arch/arm64/arm64asm"
 )
 
-// maxEntryBytesARM is maxEntryBytes of aarch64. Its functions save registers at their beginning, two with each
-// instruction of 4 bytes.
+// maxEntryBytesARM is the same limit as maxEntryBytes for aarch64. It is larger because functions there save more
+// registers at their beginning. Each instruction of 4 bytes saves two.
 const maxEntryBytesARM = 64
 
-// onARM reports whether a register is the argument's, or its lower half (AAPCS64, "Parameter passing").
+// onARM reports whether r is the argument's register, or its lower half (AAPCS64, "Parameter passing").
 func (a argument) onARM(r arm64asm.Reg) bool {
 	switch a {
 	case firstArgument:
@@ -22,9 +22,9 @@ func (a argument) onARM(r arm64asm.Reg) bool {
 	return false
 }
 
-// placeARM is place for aarch64. If the kernel does not simulate an instruction, it runs a copy of it in single steps.
-// By published measurements this costs twice as much. The cost in a virtual machine is not known, so no such
-// instruction is probed.
+// placeARM is place for aarch64. The kernel simulates some instructions, and runs a copy of all others in single
+// steps. By published measurements, single steps cost twice as much. Their cost in a virtual machine is unknown, so
+// ddtop never puts a probe on such an instruction.
 func placeARM(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytesARM)]
 	for at := 0; at+4 <= len(code); at += 4 {
@@ -55,17 +55,19 @@ func simulated(word uint32) bool {
 		isBranch(word) || isConditional(word) || isCompare(word) || isTest(word)
 }
 
-// The branches to an address relative to theirs: b and bl, b.cond, cbz and cbnz, tbz and tbnz.
+// isBranch and the functions below it recognize the branches to a relative address: b and bl, b.cond, cbz and cbnz,
+// tbz and tbnz.
 func isBranch(word uint32) bool      { return word&0x7c000000 == 0x14000000 }
 func isConditional(word uint32) bool { return word&0xff000010 == 0x54000000 }
 func isCompare(word uint32) bool     { return word&0x7e000000 == 0x34000000 }
 func isTest(word uint32) bool        { return word&0x7e000000 == 0x36000000 }
 
-// isHint reports whether older processors treat an instruction as nop, for example bti and paciasp. No hint changes an
-// argument.
+// isHint reports whether an instruction is a hint, for example bti or paciasp. Older processors treat hints as nop.
+// No hint changes an argument.
 func isHint(word uint32) bool { return word&0xfffff01f == 0xd503201f }
 
-// harmlessARM is harmless of aarch64. Exclusive loads are not: a probe behind one would break its pair.
+// harmlessARM is harmless for aarch64. It rejects exclusive loads, because a probe between such a load and its store
+// would break the pair.
 func harmlessARM(in *arm64asm.Inst, needs argument) bool {
 	written := 1 // of the registers that it names first
 	switch in.Op {

@@ -17,15 +17,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// ringBytes is the size of the ring: about 115,000 records, a second of the busiest load that was seen.
+// ringBytes is the size of the ring, in bytes. About 115,000 records fit, one second of the busiest load that was
+// measured.
 const ringBytes = 8 << 20
 
-// maxDrain bounds the records that one Drain takes. It is twice the size of the ring.
+// maxDrain limits the records that one call of Drain takes. It is twice what fits into the ring.
 const maxDrain = 2 * ringBytes / recordSize
 
-// Probes are the probes in a process. Close removes them. They belong to file descriptors, so the kernel removes them
-// when ddtop ends in any way. One goroutine at a time may use them, but Detach may run at the same time as Drain,
-// Counts and Stop.
+// Probes are the probes in one process. Close removes them. They depend on file descriptors of ddtop, so the kernel
+// removes them if ddtop ends for any reason. Only one goroutine at a time may use Probes. As an exception, Detach may
+// run at the same time as Drain, Counts and Stop.
 type Probes struct {
 	target   Target
 	counters *ebpf.Map
@@ -37,18 +38,19 @@ type Probes struct {
 	programs []*ebpf.Program
 	links    []link.Link
 	record   ringbuf.Record
-	// HitNS is the cost in ns to the process of a probe hit with another mutex, as measured at Attach.
+	// HitNS is the cost in ns, as measured during Attach, of a hit by a mutex that is not the scheduler's.
 	HitNS int64
 }
 
-// Check returns why exact mode cannot work on this machine with ddtop's rights, as ErrKernel or ErrRights, or nil if
-// it can. If untried is true, it also allows a kind of processor on which exact mode was never tested.
+// Check returns an ErrKernel or ErrRights that explains why exact mode cannot work on this machine with ddtop's
+// rights. It returns nil if exact mode can work. If untried is true, Check also accepts a kind of processor on which
+// exact mode was never tested.
 func Check(untried bool) error {
 	_, err := checkMachine(untried)
 	return err
 }
 
-// checkMachine is Check. many is true if links of many probes may be used.
+// checkMachine does the work of Check. many is true if the kernel and ddtop's rights allow links of many probes.
 func checkMachine(untried bool) (many bool, err error) {
 	m, err := thisMachine()
 	if err != nil {
@@ -58,7 +60,7 @@ func checkMachine(untried bool) (many bool, err error) {
 	return m.check()
 }
 
-// Attach puts probes into a process. From then on Drain returns their records. The error is ErrKernel, ErrRights or
+// Attach puts probes into a process. Drain then returns their records. The error is ErrKernel, ErrRights or
 // ErrNotPlaced.
 func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	many, err := checkMachine(target.Untried)
@@ -72,8 +74,8 @@ func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	return attachBy(mem, code, target, o)
 }
 
-// settings are what tests vary. If many is true, links of many probes are used instead of perf events. CAP_PERFMON is
-// enough for such links.
+// settings are choices that tests change. If many is true, Attach uses links of many probes instead of perf events.
+// CAP_PERFMON is enough for such links.
 type settings struct {
 	many      bool
 	ringBytes uint32
@@ -93,8 +95,8 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 	if p.counters, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_counts", Type: ebpf.Array, KeySize: 4, ValueSize: counters, MaxEntries: 1}); err != nil {
 		return nil, explain("making a BPF map", err)
 	}
-	// With one of the probes in and another not, a thread that hands the GVL on is half seen: nothing is recorded until
-	// all are in.
+	// While only some probes are in place, only part of a hand-over of the GVL would be recorded. So the programs
+	// record nothing until all probes are in.
 	if err := p.stop(); err != nil {
 		return nil, explain("writing a BPF map", err)
 	}
@@ -155,7 +157,7 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 	return p, nil
 }
 
-// placesOfKernel finds the places in this kernel of the fields of a task that the programs read.
+// placesOfKernel finds where this kernel has the fields of a task that the BPF programs read.
 func placesOfKernel() (kernelPlaces, error) {
 	set, ok := instructionSetOf(runtime.GOARCH)
 	if !ok {
@@ -168,7 +170,7 @@ func placesOfKernel() (kernelPlaces, error) {
 	return placesIn(spec, set)
 }
 
-// placesIn is placesOfKernel for a kernel with the given description of itself.
+// placesIn does the work of placesOfKernel, for a kernel that is described by spec.
 func placesIn(spec *btf.Spec, set instructionSet) (kernelPlaces, error) {
 	k := kernelPlaces{set: set}
 	for _, f := range []struct {
@@ -199,7 +201,7 @@ func loadProgram(b builder, many bool) (*ebpf.Program, error) {
 	return p, nil
 }
 
-// watchExits has the end of each native thread recorded.
+// watchExits makes the kernel record the end of each native thread.
 func (p *Probes) watchExits(kernel kernelPlaces) error {
 	program, err := loadProgram(builder{target: &p.target, kernel: kernel, kind: exact.Exited, counters: p.counters.FD(), ring: p.ring.FD()}, false)
 	if err != nil {
@@ -221,8 +223,8 @@ func attachAt(file *link.Executable, program *ebpf.Program, offset uint64, pid i
 	return file.Uprobe("", program, &link.UprobeOptions{Address: offset, PID: pid})
 }
 
-// Drain passes the records since the last call to emit, in about the order of time. Within microseconds, records of
-// several CPUs may be in the wrong order. A record is valid only during the call of emit.
+// Drain calls emit with the records since the last call, approximately in order of time. Records of different CPUs
+// that are microseconds apart may be in the wrong order. A Record is valid only during the call of emit.
 func (p *Probes) Drain(emit func(*exact.Record)) error {
 	if err := p.reader.Flush(); err != nil {
 		return fmt.Errorf("exact mode: reading the ring: %w", err)
@@ -244,9 +246,9 @@ func (p *Probes) Drain(emit func(*exact.Record)) error {
 	return nil
 }
 
-// DrainStacks passes the stacks that were copied since the last call to emit, at most as many as fit in the ring. They
-// belong to some of the ended waits. Their records come from the Drain before or after this call. A Stack is valid
-// only during the call of emit.
+// DrainStacks calls emit with the stacks that were copied since the last call. It stops after as many as fit into the
+// ring. Some of the ended waits have a stack. The record of such a wait comes from the Drain before or after this
+// call. A Stack is valid only during the call of emit.
 func (p *Probes) DrainStacks(emit func(*Stack)) error {
 	if p.copied == nil {
 		return nil
@@ -266,23 +268,24 @@ func (p *Probes) DrainStacks(emit func(*Stack)) error {
 
 // Counts are the probes' counters since Attach.
 type Counts struct {
-	// Hits is how often a thread hit a probe, also with other mutexes. Lost is how many records had no room.
+	// Hits counts how often a thread hit a probe, including hits by mutexes that are not the scheduler's. Lost counts
+	// the records that did not fit into the ring.
 	Hits, Lost uint64
 	// BusyNS is the time that threads spent on making records, in ns.
 	BusyNS int64
 }
 
-// beside is the full cost of a hit, as a multiple of the cost that a loop measures. In a loop, everything is in the
-// CPU's caches. At 5,000 to 50,000 turns a second, the CPU time of processes grew by 1.3 to 1.4 times the measured
+// realCost is the full cost of a hit, as a multiple of the cost that a loop measures. In a loop, everything is in the
+// CPU's caches. At 5,000 to 50,000 holds per second, the CPU time of processes grew by 1.3 to 1.4 times the measured
 // cost (make bench-exact).
-const beside = 1.4
+const realCost = 1.4
 
-// CostNS estimates the time that the probes have cost the process's threads, in ns.
+// CostNS estimates how much time the probes have cost the threads of the process, in ns.
 func (p *Probes) CostNS(c Counts) int64 {
-	return int64(beside * float64(int64(c.Hits)*p.HitNS+c.BusyNS))
+	return int64(realCost * float64(int64(c.Hits)*p.HitNS+c.BusyNS))
 }
 
-// Counts reads the counters.
+// Counts reads the programs' counters.
 func (p *Probes) Counts() (Counts, error) {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {
@@ -291,8 +294,8 @@ func (p *Probes) Counts() (Counts, error) {
 	return Counts{Hits: v[countHits/8], Lost: v[countLost/8], BusyNS: int64(v[countBusyNS/8])}, nil
 }
 
-// stop makes the BPF programs record nothing. It is called because records are incomplete while probes are put in or
-// removed one by one.
+// stop makes the BPF programs record nothing. Records would be incomplete while probes are put in or removed one by
+// one.
 func (p *Probes) stop() error {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {
@@ -302,7 +305,7 @@ func (p *Probes) stop() error {
 	return p.counters.Put(uint32(0), v)
 }
 
-// Stop makes the programs record nothing more. Existing records can still be drained.
+// Stop makes the BPF programs record nothing from now on. Drain still returns earlier records.
 func (p *Probes) Stop() error {
 	if err := p.stop(); err != nil {
 		return fmt.Errorf("exact mode: stopping the programs: %w", err)
@@ -310,8 +313,8 @@ func (p *Probes) Stop() error {
 	return nil
 }
 
-// Detach removes the probes from the process, which takes about ten milliseconds. Records and counts can still be
-// read.
+// Detach removes the probes from the process. This takes about ten milliseconds. Drain and Counts still work
+// afterwards.
 func (p *Probes) Detach() error {
 	var errs []error
 	for _, l := range p.links {
@@ -325,7 +328,7 @@ func (p *Probes) Detach() error {
 	return errors.Join(errs...)
 }
 
-// Close removes the probes and closes everything.
+// Close removes the probes and frees all resources.
 func (p *Probes) Close() error {
 	errs := []error{p.Detach()}
 	if p.reader != nil {

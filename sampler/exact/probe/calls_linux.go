@@ -8,19 +8,19 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Limits of the search in a library's code. libruby calls the four functions at a few hundred places, through a stub
-// for each.
+// Limits of the search in a library's code. libruby calls the four functions from a few hundred places, through one
+// stub for each function.
 const (
 	maxCalls = 1 << 14
 	maxStubs = 1 << 10
 )
 
-// errManyCalls is returned for code in which more calls of a few functions were found than any library has.
-var errManyCalls = errors.New("too many calls of the C library's mutexes are in its code")
+// errManyCalls is returned if a library's code has more calls of the functions than any real library.
+var errManyCalls = errors.New("its code has too many calls of the C library's mutex functions")
 
-// callsOf finds the places where a library's code calls or jumps to the C library's functions, as addresses in the
-// process. It returns a list for each function. A list can also contain bytes within another instruction that look
-// like a call.
+// callsOf finds the places where a library's code calls the C library's functions, or jumps to them. The result has a
+// list of addresses in the process for each function. A list can contain false hits: bytes within another instruction
+// that look like a call.
 func callsOf(module *attach.Module, functions []function, set instructionSet) ([][]attach.Address, error) {
 	names := make([]string, len(functions))
 	for i, f := range functions {
@@ -47,10 +47,10 @@ func callsOf(module *attach.Module, functions []function, set instructionSet) ([
 	return out, nil
 }
 
-// calls collects the calls of functions, and the linker's stubs through which code calls them.
+// calls collects the calls of functions, and the stubs of the linker through which the code calls them.
 type calls struct {
 	of [][]uint64
-	// stubs are the addresses at which a stub can begin, with its function.
+	// stubs maps each address at which a stub can begin to the stub's function.
 	stubs        map[uint64]int
 	found, stubN int
 }
@@ -70,7 +70,7 @@ func (c *calls) stub(at uint64, fn int, before []uint64) {
 	}
 }
 
-// all returns the calls of each function; an error if there were more than fit.
+// all returns the calls of each function. It returns an error if there were more than the limits allow.
 func (c *calls) all() ([][]uint64, error) {
 	if c.found > maxCalls || c.stubN > maxStubs {
 		return nil, fmt.Errorf("%w: %d through %d stubs", errManyCalls, c.found, c.stubN)
@@ -78,8 +78,8 @@ func (c *calls) all() ([][]uint64, error) {
 	return c.of, nil
 }
 
-// callsIn finds the calls of functions in code. slots has the addresses of the words from which the functions'
-// addresses are loaded. A stub of the linker may begin with endbr64 and a prefix.
+// callsIn finds the calls of functions in code. slots maps the address of each word from which a function's address
+// is loaded to the function. A stub of the linker may begin with endbr64 and a prefix.
 func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
 	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, 0, 1, 4, 5)
 }
@@ -87,9 +87,9 @@ func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([]
 // findJumps finds the calls and jumps in a section of code to some addresses.
 type findJumps func(c *attach.CodeSection, addresses map[uint64]int, found func(at uint64, fn int))
 
-// findCalls finds the calls of functions. through finds calls by way of the slots with the functions' addresses. to
-// finds calls of the linker's stubs. A stub can begin before its jump through a slot. before are the possible
-// distances in bytes.
+// findCalls finds all calls of the functions. through finds the calls through a slot, which has the function's
+// address. to finds the calls of the linker's stubs. A stub can begin some bytes before its jump through a slot.
+// before are the possible distances.
 func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, through, to findJumps, before ...uint64,
 ) ([][]uint64, error) {
 	out := &calls{of: make([][]uint64, functions), stubs: make(map[uint64]int)}
@@ -110,8 +110,8 @@ func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, t
 	return out.all()
 }
 
-// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot. It also finds the loads of a slot into a
-// register (8b), to be called.
+// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot. It also finds the instructions that load a
+// slot into a register (8b) for a later call.
 func jumpsThrough(c *attach.CodeSection, slots map[uint64]int, found func(at uint64, fn int)) {
 	for i := 0; i+6 <= len(c.Bytes); i++ {
 		call, loads := c.Bytes[i] == 0xff && (c.Bytes[i+1] == 0x15 || c.Bytes[i+1] == 0x25), c.Bytes[i] == 0x8b && c.Bytes[i+1]&0xc7 == 0x05

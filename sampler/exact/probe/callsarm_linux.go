@@ -6,17 +6,18 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// callsInARM is callsIn for aarch64. A call goes to a stub of the linker, or loads the word with the function's
-// address. Both compute this word's address from adrp and an offset in the page. A load that names the register of an
-// earlier adrp counts as its second half, even with other instructions between. So callsInARM may find a call too
-// many, which does less harm than one too few. A stub begins with the adrp before the load, or with bti before that.
+// callsInARM is callsIn for aarch64. A call goes to a stub of the linker, or it loads the slot with the function's
+// address. Both compute the slot's address from adrp and an offset in the page. A load counts as the second half of
+// an earlier adrp that names the same register, even if other instructions are in between. So callsInARM may find
+// false calls. A false call does less harm than a missed one. A stub begins with the adrp before the load, or with a
+// bti before the adrp.
 func callsInARM(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
 	return findCalls(code, slots, functions, loadsARM, jumpsARM, 4, 8)
 }
 
-// loadsARM finds the places where a slot is loaded into a register: adrp, ldr.
+// loadsARM finds the pairs of adrp and ldr that load a slot into a register.
 func loadsARM(c *attach.CodeSection, slots map[uint64]int, found func(at uint64, fn int)) {
-	var pages [32]uint64 // by register
+	var pages [32]uint64 // the result of the last adrp of each register
 	for i := 0; i+4 <= len(c.Bytes); i += 4 {
 		word, at := binary.LittleEndian.Uint32(c.Bytes[i:]), c.Addr+uint64(i)
 		switch {
@@ -36,7 +37,7 @@ func loadsARM(c *attach.CodeSection, slots map[uint64]int, found func(at uint64,
 func jumpsARM(c *attach.CodeSection, stubs map[uint64]int, found func(at uint64, fn int)) {
 	for i := 0; i+4 <= len(c.Bytes); i += 4 {
 		word, at := binary.LittleEndian.Uint32(c.Bytes[i:]), c.Addr+uint64(i)
-		var words int64 // how far it goes
+		var words int64 // the distance of the branch, in words
 		switch {
 		case isBranch(word):
 			words = signed(word&0x3ffffff, 26)
@@ -53,5 +54,5 @@ func jumpsARM(c *attach.CodeSection, stubs map[uint64]int, found func(at uint64,
 	}
 }
 
-// signed returns a number of n bits as a signed one.
+// signed interprets the lowest n bits as a signed number.
 func signed(bits uint32, n int) int64 { return int64(bits) << (64 - n) >> (64 - n) }

@@ -15,39 +15,40 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// function is a function that the scheduler calls each time it changes a thread's state, or in some of these cases. It
-// has libruby's name and the C library's name.
+// function is a function that the scheduler calls on each change of a thread's state, or on some changes. It has a
+// name in libruby and a name in the C library.
 type function struct {
 	ruby, libc string
 	argument   argument
 	kind       exact.Kind
 }
 
-// site is a place in a file's code at which a probe is put.
+// site is a place in the code of a file for a probe.
 type site struct {
 	function
 	symbol string
 	file   *codeFile
-	// offset is the place in the file; at the place in the target's memory.
+	// offset is the place in the file. at is the place in the target's memory.
 	offset uint64
 	at     attach.Address
 }
 
-// codeFile is a file with code. open is a descriptor of the file that attach found to be mapped. It is needed because
-// the path could lead to another file by now. Path is the process's name of the file.
+// codeFile is a file with code. open is a descriptor of the mapped file, as attach found it. Opening the path again
+// could give another file. Path is the name of the file inside the target.
 type codeFile struct {
 	open *os.File
 	Path string
 }
 
-// path returns a path that leads to this very file, and to no other, while it is open.
+// path returns a path that leads to exactly this file while it is open.
 func (f *codeFile) path() string { return fmt.Sprintf("/proc/self/fd/%d", f.open.Fd()) }
 
-// Code is where probes are put: instructions in files. Close closes the files. Probes that are in place stay.
+// Code has the places for the probes, which are instructions in files. Close closes the files. It does not remove
+// probes.
 type Code struct {
 	sites []site
 	files []*codeFile
-	// static is true if the file with Ruby's VM has the C library in it.
+	// static is true if the file with Ruby's VM also contains the C library.
 	static bool
 }
 
@@ -61,10 +62,11 @@ func (c *Code) Close() error {
 	return errors.Join(errs...)
 }
 
-// functions returns the functions that every change of the scheduler calls. Ruby's own are exported, so strip does not
-// remove them. A compiler may have inlined them, and a Ruby in one file lacks them. Then the C library's functions are
-// used, which everything else in the process calls too (docs/reference/exact.md#where-the-probes-are). Up to 3.2 a
-// thread that waits can also keep the time slices, so more functions are needed.
+// functions returns the functions that need a probe because the scheduler calls one of them on every change. Ruby's
+// own functions are exported, so strip does not remove them. But a compiler may have inlined them, and a Ruby
+// without a libruby does not export them. In these cases the probes go into the C library's functions, which the rest of the
+// process calls too (docs/reference/exact.md#where-the-probes-are). Up to 3.2 more functions are needed, because a
+// waiting thread can also be the one that measures the time slices.
 func functions(before33 bool) []function {
 	f := []function{
 		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},
@@ -77,18 +79,18 @@ func functions(before33 bool) []function {
 	return f
 }
 
-// CodeOptions say what code to find.
+// CodeOptions select the code for FindCode.
 type CodeOptions struct {
-	// Before33 is true if the Ruby's release is 3.2 or earlier.
+	// Before33 is true if the release of Ruby is 3.2 or earlier.
 	Before33 bool
-	// LibC puts all probes into the C library, even if libruby's own functions could be used. Tests set it to test
-	// this way on every machine.
+	// LibC puts all probes into the C library, even if libruby's own functions could be used. Tests set it to cover
+	// this case on every machine.
 	LibC bool
 }
 
-// FindCode finds the places for the probes in a process. It only reads the process. module is the file with Ruby's VM.
-// mappings are the process's. The error is ErrNoCode if no place is safe and cheap. It is ErrTranslated if a
-// translator runs the code instead of the CPU.
+// FindCode finds the places for the probes in a process. It only reads the process. module is the file with Ruby's
+// VM. mappings are the process's mappings. The error is ErrNoCode if no place is both safe and cheap. It is
+// ErrTranslated if a translator runs the code instead of the CPU.
 func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions) (Code, error) {
 	c, err := findCode(p, module, mappings, o, runtime.GOARCH, ownPlace)
 	if err == nil {
@@ -102,7 +104,7 @@ func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mappin
 	return c, nil
 }
 
-// findCode is FindCode on a machine of a kind, as Go calls it. place decodes the instructions of that kind.
+// findCode is FindCode for a kind of machine, by Go's name.
 func findCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions, goarch string, place placer) (Code, error) {
 	set, ok := instructionSetOf(module.Machine)
 	if !ok {
@@ -128,7 +130,7 @@ type finder struct {
 	libc     bool
 	set      instructionSet
 	place    placer
-	// library is the C library's file with the functions, once it is needed.
+	// library is the C library's file with the functions. It is nil until it is needed.
 	library *attach.Module
 	code    Code
 }
@@ -139,7 +141,7 @@ func (f *finder) close() {
 	}
 }
 
-// find returns its results even with an error, because their files are open.
+// find finds the places. It returns its results even with an error, because the caller must close their files.
 func (f *finder) find(before33 bool) (Code, error) {
 	functions := functions(before33)
 	own := f.wrappers(functions)
@@ -149,7 +151,7 @@ func (f *finder) find(before33 bool) (Code, error) {
 		}
 		f.code.static = f.library == f.module
 		if before33 && strings.Contains(filepath.Base(f.library.Path), "musl") {
-			return f.code, errors.New("musl's pthread_cond_wait gives the mutex back by pthread_mutex_unlock: up to Ruby 3.2 nobody could tell waiting from giving it away")
+			return f.code, errors.New("musl's pthread_cond_wait gives the mutex back by pthread_mutex_unlock: up to Ruby 3.2, a probe there cannot distinguish waiting from giving it away")
 		}
 	}
 	for i, fn := range functions {
@@ -162,8 +164,8 @@ func (f *finder) find(before33 bool) (Code, error) {
 	return f.code, nil
 }
 
-// wrappers reports for each function whether libruby has its own function that all of its code calls. It returns false
-// if this is not known, because the C library's functions always work.
+// wrappers reports for each function whether libruby has its own function and all of libruby's code calls it. It
+// returns false if this is unknown, because the C library's functions always work.
 func (f *finder) wrappers(functions []function) []bool {
 	own := make([]bool, len(functions))
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {
@@ -183,7 +185,8 @@ func (f *finder) wrappers(functions []function) []bool {
 	return own
 }
 
-// site finds the place for the probe of a function: of libruby's own, or of the C library's.
+// site finds the place for the probe of a function. If own is true, it searches libruby's function, otherwise the C
+// library's.
 func (f *finder) site(fn function, own bool) (site, error) {
 	s := site{function: fn, symbol: fn.ruby}
 	module := f.module
@@ -209,7 +212,7 @@ func (f *finder) site(fn function, own bool) (site, error) {
 		return s, fmt.Errorf("%s of %s lies in no code of its file", s.symbol, module.Path)
 	}
 	s.at, s.offset, s.file = symbol.Addr, m.Offset+uint64(symbol.Addr-m.Start), file
-	// The file's bytes, not the memory's: there another ddtop may have its probes.
+	// This reads the bytes of the file. In memory, another ddtop may have put its probes.
 	code := make([]byte, f.set.entryBytes)
 	if err := module.ReadFileAt(code, s.offset); err != nil {
 		return s, err
@@ -226,11 +229,13 @@ func (f *finder) site(fn function, own bool) (site, error) {
 	return s, nil
 }
 
-// maxInstruction is the largest size of an instruction with a probe, in bytes, rounded up to whole breakpoints.
+// maxInstruction is the largest size of an instruction that can have a probe, in bytes. It is rounded up to whole
+// breakpoints.
 const maxInstruction = 8
 
-// unchanged reports an error if memory differs from the file, except for breakpoints. The kernel takes the instruction
-// to emulate from the file. If the code in memory was patched, a probe would make the process run a mixture of both.
+// unchanged returns an error if memory differs from the file, apart from breakpoints. The kernel reads the
+// instruction to emulate from the file. If the code in memory was patched, a probe would make the process run a
+// mixture of both.
 func (f *finder) unchanged(at attach.Address, file []byte) error {
 	memory := make([]byte, len(file))
 	if err := f.p.Read(at, memory); err != nil {
@@ -245,7 +250,7 @@ func (f *finder) unchanged(at attach.Address, file []byte) error {
 	return nil
 }
 
-// file returns a module's file, opened to be probed.
+// file opens a module's file for probes.
 func (f *finder) file(module *attach.Module) (*codeFile, error) {
 	for _, known := range f.code.files {
 		if known.Path == module.Path {
@@ -265,11 +270,11 @@ func (f *finder) file(module *attach.Module) (*codeFile, error) {
 	return file, nil
 }
 
-// libraries are the beginnings of the names of files that have the C library's functions. The first match counts.
-// Before glibc 2.34 the functions are in a separate library, which is empty since.
+// libraries are the beginnings of the names of files that can have the C library's functions. The first match counts.
+// Before glibc 2.34, the functions were in libpthread. Since then libpthread is empty.
 var libraries = []string{"libpthread.so.", "libpthread-2.", "libc.so.", "libc-2.", "ld-musl-", "libc.musl-"}
 
-// findLibrary finds the C library's file with the functions: a shared one, or the executable.
+// findLibrary finds the file with the C library's functions. This is a shared library or the executable.
 func (f *finder) findLibrary() error {
 	const of = "pthread_mutex_unlock"
 	var errs []error

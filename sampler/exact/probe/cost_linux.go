@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// costRounds is the number of measurements, and costCalls the number of calls in each. The fastest one counts,
-	// because other programs can make a measurement slower but never faster.
+	// costRounds is the number of measurements, and costCalls the number of calls in each. The fastest measurement
+	// counts, because other programs can only slow a measurement down.
 	costRounds, costCalls = 20, 100
-	// otherLock is no address of a mutex.
+	// otherLock is a number that is not the address of any mutex.
 	otherLock = 1
 )
 
-// hitCost measures the cost of a probe hit with another mutex, in ns. It puts a probe on a function of ddtop itself.
-// It takes a millisecond or two.
+// hitCost measures the cost in ns of a hit by a mutex that is not the scheduler's. It puts a probe on a function of
+// ddtop itself. This takes one or two milliseconds.
 func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 	offset, err := fileOffset(addressOfProbed())
 	if err != nil {
@@ -98,7 +98,7 @@ func timeCalls() int64 {
 	return int64(best) / costCalls
 }
 
-// fileOffset returns the place in ddtop's own file of an address of its code.
+// fileOffset returns the offset in ddtop's own file of an address of ddtop's code.
 func fileOffset(at uintptr) (uint64, error) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

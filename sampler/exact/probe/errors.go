@@ -2,28 +2,30 @@ package probe
 
 import "errors"
 
-// Reasons why exact mode is not possible. An error that wraps one of them names what was tried and what helps.
+// Reasons why exact mode is not possible. Errors that wrap one of them describe what was tried and what helps.
 var (
-	// ErrNoCode means that the Ruby has no place for a probe that is safe and cheap, or is of a kind that is not known.
+	// ErrNoCode means that ddtop does not know this kind of Ruby, or that its code has no safe and cheap place for a
+	// probe.
 	ErrNoCode = errors.New("exact mode can't watch this Ruby")
 	// ErrKernel means that the kernel is too old, was built without a needed option, or is locked down.
-	ErrKernel = errors.New("exact mode can't be had from this kernel")
-	// ErrRights means that ddtop lacks a right.
+	ErrKernel = errors.New("exact mode does not work with this kernel")
+	// ErrRights means that ddtop lacks a permission.
 	ErrRights = errors.New("no permission for exact mode")
-	// ErrTranslated means that a translator may run the process's code instead of the CPU. The kernel puts breakpoints
-	// into the original code. The translated code has none, or only copies of them.
+	// ErrTranslated means that a translator may run the process's code instead of the CPU. The kernel would put the
+	// breakpoints into the original code. The translator's copy of the code would not have them, or would have
+	// useless copies.
 	ErrTranslated = errors.New("its code may be run by a translator")
-	// ErrNotPlaced means that the kernel has accepted the probes, but the target's memory does not have them.
+	// ErrNotPlaced means that the kernel has accepted the probes, but they are not in the target's memory.
 	ErrNotPlaced = errors.New("the probes are not in the process's code")
 )
 
-// errPatched means that the code in memory was changed.
+// errPatched means that the code in memory differs from the file.
 var errPatched = errors.New("its code was patched while it runs")
 
-// MissingRights names the capabilities that ddtop lacks for exact mode, and how to get them. It is the kind of
-// ErrRights that sudo solves.
+// MissingRights names the capabilities that ddtop lacks for exact mode, and how to get them. It is an ErrRights that
+// sudo solves.
 type MissingRights struct {
-	// Lacks is a clause, "it lacks CAP_BPF", Help one, "run it with sudo".
+	// Lacks and Help are clauses, for example "it lacks CAP_BPF" and "run it with sudo".
 	Lacks, Help string
 }
 

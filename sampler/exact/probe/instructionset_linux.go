@@ -8,31 +8,30 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// instructionSet has all that differs between kinds of machines for exact mode.
+// instructionSet has everything about a kind of machine that exact mode needs.
 type instructionSet struct {
-	// goarch is Go's name of it (runtime.GOARCH), machine the name in attach.Module.Machine.
+	// goarch is Go's name of the machine (runtime.GOARCH). machine is its name in attach.Module.Machine.
 	goarch, machine string
-	// untried is true if exact mode has run on no processor of this kind yet. It needs Target.Untried.
+	// untried is true if exact mode has never run on a processor of this kind. Then it needs Target.Untried.
 	untried bool
 	// first and second are the offsets of a function's first and second argument in the saved registers of a thread at
 	// the probe, in bytes.
 	first, second int16
-	// threadPointer are the struct members that lead from struct task_struct to the saved thread pointer. It was saved
-	// when the task last lost its CPU.
+	// threadPointer are the struct members that lead from struct task_struct to the thread pointer. The kernel saves
+	// the thread pointer there when the task loses its CPU.
 	threadPointer []string
 	// breakpoint is what the kernel writes over the beginning of a probed instruction.
 	breakpoint []byte
-	// entryBytes bounds the distance from a function's entry at which a probe is put, in bytes.
+	// entryBytes limits the distance of a probe from a function's entry, in bytes.
 	entryBytes int
-	// relocations are the kinds by which the dynamic linker puts a function's address into a word.
+	// relocations are the types of relocations with which the dynamic linker stores a function's address in a word.
 	relocations []uint32
-	// calls finds the calls of functions in code. slots has the words with the functions' addresses. The result has a
-	// list of addresses for each function.
+	// calls finds the calls of functions in code (see callsIn).
 	calls func(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error)
 }
 
-// x86 has its registers in struct pt_regs (arch/x86/include/asm/ptrace.h: di at 112, si at 104), and int3 as its
-// breakpoint.
+// x86 describes x86-64. Its registers are in struct pt_regs (arch/x86/include/asm/ptrace.h: di at 112, si at 104),
+// and int3 is the breakpoint.
 func x86() instructionSet {
 	return instructionSet{
 		goarch: "amd64", machine: "x86_64", first: 112, second: 104, threadPointer: []string{"thread", "fsbase"},
@@ -41,9 +40,9 @@ func x86() instructionSet {
 	}
 }
 
-// arm64 has the general registers at the beginning of struct user_pt_regs, which is how programs of probes see struct
-// pt_regs (arch/arm64/include/uapi/asm/ptrace.h, bpf_perf_event.h). tpidr_el0 is in thread.uw (asm/processor.h). Its
-// breakpoint is "brk #5" (asm/brk-imm.h, UPROBES_BRK_IMM).
+// arm64 describes aarch64. A BPF program for a probe sees struct pt_regs as struct user_pt_regs, which begins with
+// the general registers (arch/arm64/include/uapi/asm/ptrace.h, bpf_perf_event.h). tpidr_el0 is in thread.uw
+// (asm/processor.h). The breakpoint is "brk #5" (asm/brk-imm.h, UPROBES_BRK_IMM).
 func arm64() instructionSet {
 	const brk = 0xd4200000 | 5<<5
 	return instructionSet{
@@ -53,7 +52,7 @@ func arm64() instructionSet {
 	}
 }
 
-// instructionSetOf finds an instruction set by Go's name or by the name in attach.Module.Machine.
+// instructionSetOf finds an instruction set by runtime.GOARCH or by attach.Module.Machine.
 func instructionSetOf(name string) (instructionSet, bool) {
 	all := []instructionSet{x86(), arm64()}
 	i := slices.IndexFunc(all, func(s instructionSet) bool { return s.goarch == name || s.machine == name })

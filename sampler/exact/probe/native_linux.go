@@ -11,23 +11,22 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// A translator runs a program from a copy of its code that it makes itself: valgrind, DynamoRIO, Pin, qemu-user. It
-// copies the kernel's breakpoint like any other instruction, and the process dies of SIGTRAP at the copy, where the
-// kernel knows of no probe. Nothing that a process maps says for sure that no translator runs it. But a thread that
-// sleeps in a system call shows who made the call: the C library that the CPU itself runs, or a translator for it. And
-// a thread that runs is seen in Ruby's own code, or never.
+// A translator runs its own copy of a program's code: valgrind, DynamoRIO, Pin, qemu-user. If the code contains the
+// kernel's breakpoint, the translator copies it like any other instruction. The process then dies of SIGTRAP at the
+// copy, because the kernel has no probe there. No mapping of a process proves that there is no translator. But a
+// thread that sleeps in a system call shows which code made the call: the C library, run by the CPU itself, or a
+// translator. And only without a translator does the kernel ever see a running thread in Ruby's own code.
 
 const (
-	// nativePatience is how long checkThreads waits for evidence that the CPU runs the code itself. nativeEvery is the
-	// length of one attempt. On a full machine a new process may get no CPU for a second.
+	// nativePatience is how long checkThreads waits for evidence that the CPU runs the code itself. On a full machine
+	// a new process may get no CPU for a second. nativeEvery is the length of one attempt.
 	nativePatience, nativeEvery = 5 * time.Second, 20 * time.Millisecond
-	// maxCallers bounds the threads that are read in each try.
+	// maxCallers limits the threads that are read in each attempt.
 	maxCallers = 4096
 )
 
-// translatorPrograms are names of translators' program files. translatorBeginnings are beginnings of such names.
-// valgrind has a program for each of its tools, such as memcheck-amd64-linux. translatorEnds are the ends of these
-// names.
+// translatorPrograms are the names of translators' program files, and translatorBeginnings are beginnings of such
+// names. translatorEnds are the ends of the names of valgrind's tools, such as memcheck-amd64-linux.
 var (
 	translatorPrograms   = []string{"rr", "drrun", "drrun64", "pin", "pinbin", "sde", "sde64", "rosetta", "blink", "runsc", "gem5"}
 	translatorBeginnings = []string{"valgrind", "qemu-", "box64", "box86", "FEX", "ubt_x86", "exagear", "houdini"}
@@ -37,16 +36,16 @@ var (
 // translatorFiles are the beginnings of the names of libraries that translators load into a process.
 var translatorFiles = []string{"vgpreload_", "libdynamorio.so", "libdrpreload.so", "libpinvm", "pinvm", "librrpreload.so", "librrpage", "rr_page", "frida-agent", "libfrida-gum"}
 
-// cLibraries are the beginnings of the names of a C library's files, except the loader. Their code calls the kernel
-// for all others.
+// cLibraries are the beginnings of the names of a C library's files, without the loader. Other code calls the kernel
+// through these files.
 var cLibraries = append(slices.Clone(libraries), "librt.so.", "librt-2.", "libdl.so.", "libdl-2.", "libanl.so.", "libanl-2.", "libresolv.so.", "libresolv-2.", "libnsl.so.", "libnsl-2.")
 
 // loaders are the beginnings of the names of the dynamic linker's files.
 var loaders = []string{"ld-linux", "ld-2.", "ld.so", "ld64.so"}
 
-// checkNative returns an error unless it is certain that the CPU runs a process's code itself. Two facts make it
-// certain. A thread sleeps in a call of the C library or runs in Ruby's code, and no thread sleeps in a call made
-// elsewhere. module is the file with Ruby's VM. static is true if it contains the C library.
+// checkNative returns an error unless two facts prove that the CPU runs a process's code itself. First, a thread
+// sleeps in a call of the C library or runs in Ruby's code. Second, no thread sleeps in a system call from other
+// code. module is the file with Ruby's VM. static is true if it contains the C library.
 func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	if err := knownTranslator(p, mappings); err != nil {
 		return err
@@ -54,7 +53,7 @@ func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Map
 	return checkThreads(p, module, mappings, static)
 }
 
-// checkThreads is the part of checkNative that looks at the threads.
+// checkThreads is the part of checkNative that examines the threads.
 func checkThreads(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	c := callers{program: p.Exe(), mappings: mappings}
 	if static {
@@ -108,7 +107,7 @@ func checkThreads(p *attach.Process, module *attach.Module, mappings []attach.Ma
 	}
 }
 
-// knownTranslator refuses a process that is known to be run by a translator, by the names of its files.
+// knownTranslator returns an error if the names of a process's files show that a translator runs it.
 func knownTranslator(p *attach.Process, mappings []attach.Mapping) error {
 	program := filepath.Base(p.Exe())
 	if slices.Contains(translatorPrograms, program) || isOneOf(translatorBeginnings, program) ||
@@ -123,25 +122,26 @@ func knownTranslator(p *attach.Process, mappings []attach.Mapping) error {
 	return nil
 }
 
-// callers finds the code of a process that called the kernel.
+// callers finds the code of a process that made a system call.
 type callers struct {
 	mappings []attach.Mapping
-	// program is the path of the program file. static is the path of a file with the C library in it, or "".
+	// program is the path of the program file. static is the path of a file that contains the C library. It is empty
+	// if the C library is a file of its own.
 	program, static string
 }
 
-// callerKind is the kind of code that called the kernel.
+// callerKind is the kind of code that made a system call.
 type callerKind uint8
 
 const (
-	// noLibrary is code that no library of the process brings: the program itself, or memory without a file.
+	// noLibrary is code outside the process's libraries: the program itself, or memory without a file.
 	noLibrary callerKind = iota
-	// otherLibrary is a library that calls the kernel itself, as liburing and Go's libraries do. It proves nothing.
+	// otherLibrary is a library that makes system calls itself, as liburing and Go's libraries do. It proves nothing.
 	otherLibrary
 	theCLibrary
 )
 
-// caller is code that called the kernel, with its place in words.
+// caller is code that made a system call, with a description of its place.
 type caller struct {
 	kind  callerKind
 	where string
@@ -165,8 +165,8 @@ func (c *callers) caller(at attach.Address) caller {
 	return caller{otherLibrary, m.Path}
 }
 
-// oneLibrary returns an error for a process that has two C libraries, or one at two addresses. A translator can have
-// its own, and then calls made there prove nothing.
+// oneLibrary returns an error for a process that has two C libraries, or one C library at two addresses. The second
+// one may belong to a translator, so that calls from it prove nothing.
 func (c *callers) oneLibrary() error {
 	var first attach.Mapping
 	for _, m := range c.mappings {

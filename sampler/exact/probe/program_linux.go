@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// recordSize is the size of a record in the ring, in bytes. The words of a record are at the following places.
+// recordSize is the size of a record in the ring, in bytes. The other constants are the offsets of a record's words.
 const (
 	recordNS = 8 * iota
 	recordTID
@@ -23,40 +23,40 @@ const (
 	recordKind = recordTID + 4
 )
 
-// The places of the programs' counters in the one value of the map of counters, in bytes.
+// Offsets of the programs' counters, in bytes. All counters are in the only value of the map of counters.
 const (
 	countHits = 8 * iota
 	countLost
 	countBusyNS
-	countOff // not 0 means that nothing is recorded
-	// Since when, in ns, the copies of stacks are counted that countInSpan has.
+	countOff // if it is not 0, nothing is recorded
+	// countSpanNS is the begin of the period, in ns, in which countInSpan counts copied stacks.
 	countSpanNS
 	countInSpan
 	counters
 )
 
-// record is the place of the record on a program's stack. The words below it are single ones.
+// record is the offset of the record on a program's stack. The words below the record are for single values.
 const (
 	onStack = -recordSize
 	wordAt  = onStack - 8
 )
 
-// A BPF program takes about usualBusyNS. If it took more than maxBusyNS it was interrupted, and counts as usualBusyNS.
-// Both are in ns.
+// A BPF program takes about usualBusyNS. If a run took longer than maxBusyNS, the program was interrupted. Such a run
+// counts as usualBusyNS. Both are in ns.
 const maxBusyNS, usualBusyNS = 20_000, 1_000
 
-// noWakeup keeps the ring from waking its reader, which polls (BPF_RB_NO_WAKEUP).
+// noWakeup keeps the ring from waking its reader, because the reader polls (BPF_RB_NO_WAKEUP).
 const noWakeup = 1
 
 // kernelPlaces are this kernel's offsets of the fields of a task that a BPF program reads, in bytes from the start of
 // struct task_struct.
 type kernelPlaces struct {
 	set instructionSet
-	// threadPointer is the task's, runDelay the time it was runnable without a CPU, in ns.
+	// threadPointer is the task's thread pointer. runDelay is how long the task was runnable without a CPU, in ns.
 	threadPointer, runDelay int16
 }
 
-// builder makes a program for one kind of probe.
+// builder makes the BPF program for one kind of probe.
 type builder struct {
 	target   *Target
 	kernel   kernelPlaces
@@ -67,8 +67,8 @@ type builder struct {
 	stacks   *stackMaps // nil if stacks are not copied
 }
 
-// word reads a word of the target's memory at a register's address plus an offset, to a place on the stack. The word is
-// zero if it cannot be read.
+// word emits the instructions that read a word of the target's memory, at a register's address plus an offset, to the
+// program's stack. The word becomes zero if it cannot be read.
 func word(to int16, from asm.Register, offset int64) asm.Instructions {
 	ins := asm.Instructions{asm.Mov.Reg(asm.R3, from)}
 	if offset != 0 {
@@ -77,7 +77,7 @@ func word(to int16, from asm.Register, offset int64) asm.Instructions {
 	return append(ins, asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, 8), asm.FnProbeReadUser.Call())
 }
 
-// wordAtAddress is word for an address that is known beforehand.
+// wordAtAddress is word for a fixed address.
 func wordAtAddress(to int16, at uint64) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadImm(asm.R3, int64(at), asm.DWord),
@@ -85,15 +85,15 @@ func wordAtAddress(to int16, at uint64) asm.Instructions {
 	}
 }
 
-// program makes the program. R6 has the registers of the thread that hit the probe, R7 the counters, and R8 the process
-// and thread. R9 has the task, and later the thread's rb_thread_t.
+// program makes the program. In it, R6 has the registers of the thread that hit the probe, R7 the counters, and R8
+// the numbers of the process and the thread. R9 has the task at first, and later the thread's rb_thread_t.
 func (b *builder) program() asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadMapValue(asm.R7, b.counters, 0),
 	}
-	if b.kind != exact.Exited { // every process of the machine passes this place
-		ins = append(ins, asm.Mov.Imm(asm.R1, 1), asm.StoreXAdd(asm.R7, asm.R1, asm.DWord)) // countHits is the first
+	if b.kind != exact.Exited { // every process of the machine executes the code of this probe
+		ins = append(ins, asm.Mov.Imm(asm.R1, 1), asm.StoreXAdd(asm.R7, asm.R1, asm.DWord)) // countHits is the first counter
 	}
 	switch b.argument {
 	case firstArgument:
@@ -156,7 +156,8 @@ func (b *builder) program() asm.Instructions {
 }
 
 // readScheduler emits the instructions that read the scheduler's state for the thread that hit the probe. They find
-// the thread's rb_thread_t in its thread-local storage. So nothing must be updated when threads are created or end.
+// the thread's rb_thread_t in its thread-local storage. So ddtop need not update anything when threads are created or
+// end.
 func (b *builder) readScheduler() asm.Instructions {
 	t := b.target
 	ins := asm.Instructions{
@@ -176,7 +177,8 @@ func (b *builder) readScheduler() asm.Instructions {
 	ins = append(ins, asm.LoadMem(asm.R9, asm.RFP, onStack+recordThread, asm.DWord))
 	ins = append(ins, wordAtAddress(onStack+recordOwner, t.Owner)...)
 	if b.kind == exact.Signalled {
-		// It tells only that a thread has given the GVL away: one that has it, or is no Ruby thread, has not.
+		// This probe only shows that a thread has released the GVL. A thread that still has the GVL, or is no Ruby
+		// thread, has not done so.
 		ins = append(ins,
 			asm.JEq.Imm(asm.R9, 0, "out"),
 			asm.LoadMem(asm.R1, asm.RFP, onStack+recordOwner, asm.DWord),
@@ -191,7 +193,7 @@ func (b *builder) readScheduler() asm.Instructions {
 	return append(ins, wordAtAddress(onStack+recordTail, t.QueueTail)...)
 }
 
-// decode makes a Record of the bytes that a program has put into the ring.
+// decode makes a Record from the bytes that a program has put into the ring.
 func (t *Target) decode(b []byte) (exact.Record, error) {
 	if len(b) < recordSize {
 		return exact.Record{}, fmt.Errorf("a record of %d bytes, not %d", len(b), recordSize)
@@ -214,5 +216,5 @@ func (t *Target) decode(b []byte) (exact.Record, error) {
 	return r, nil
 }
 
-// linked reports whether a list's node is in a list. An unlinked node points to itself, or nowhere.
+// linked reports whether a node is in a list. An unlinked node points to itself or is zero.
 func linked(next, node uint64) bool { return next != 0 && next != node }

@@ -11,22 +11,23 @@ import (
 	"github.com/ddtop/ddtop/sampler/bpf"
 )
 
-// The first kernels with a feature.
+// The first kernels that have a feature.
 const (
-	// leastMajor.leastMinor has bpf_get_current_task_btf, the newest needed feature.
+	// leastMajor.leastMinor is the first kernel with bpf_get_current_task_btf, the newest feature that exact mode
+	// needs.
 	leastMajor, leastMinor = 5, 11
-	// manyMajor.manyMinor is the first kernel in which a link of many probes distinguishes the process from its threads
-	// ("bpf: Fix multi-uprobe PID filtering logic"). ddtop does not use such links before it. CAP_PERFMON is enough for
-	// them.
+	// manyMajor.manyMinor is the first kernel in which a link of many probes distinguishes the process from its
+	// threads ("bpf: Fix multi-uprobe PID filtering logic"). ddtop does not use such links on older kernels.
+	// CAP_PERFMON is enough for them.
 	manyMajor, manyMinor = 6, 10
 )
 
-// machine has the facts that decide whether exact mode is possible. Tests can set them.
+// machine has the facts that decide whether exact mode is possible. Tests can change them.
 type machine struct {
 	bpf.Machine
-	// untried is true if exact mode is also wanted on machines where it has run on no processor yet.
+	// untried is true if the user also wants exact mode on a kind of processor on which it has never run.
 	untried bool
-	// granted are the capabilities that ddtop's file grants, or that ddtop has without being root.
+	// granted are the capabilities that ddtop has without being root, or gets from its file.
 	granted uint64
 }
 
@@ -35,8 +36,8 @@ func thisMachine() (machine, error) {
 	return machine{Machine: m, granted: attach.GrantedCapabilities()}, err
 }
 
-// check returns why exact mode cannot work on a machine, and what would help. It returns nil if it can. many is true
-// if links of many probes may be used.
+// check returns an error that explains why exact mode cannot work on a machine, and what would help. It returns nil
+// if exact mode can work. many is true if links of many probes may be used.
 func (m *machine) check() (many bool, err error) {
 	switch set, known := instructionSetOf(m.Arch); {
 	case !known:
@@ -83,7 +84,7 @@ func (m *machine) check() (many bool, err error) {
 	return many, nil
 }
 
-// explain describes the meaning of a refusal of the kernel.
+// explain turns a refusal of the kernel into an error that describes its meaning.
 func explain(doing string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):

@@ -23,13 +23,13 @@ const (
 	ipHead = 1024
 )
 
-// whereRunning makes the kernel record the instruction pointers of native threads that run user code, for a time. It
-// calls seen with each. It needs the same rights as probes. Without them it sees nothing. It puts nothing into the
-// process.
+// whereRunning lets the kernel record the instruction pointers of native threads while they run user code, for the
+// time during. It calls seen with each instruction pointer. It needs the same rights as probes, and sees nothing
+// without them. It changes nothing in the process.
 func whereRunning(tids []int32, during time.Duration, seen func(attach.Address)) {
 	var events []*ipEvent
 	for _, tid := range tids[:min(len(tids), maxRunning)] {
-		if e, err := openIPEvent(tid); err == nil { // else it has ended, or ddtop may not
+		if e, err := openIPEvent(tid); err == nil { // otherwise the thread has ended, or ddtop lacks the right
 			events = append(events, e)
 		}
 	}
@@ -61,7 +61,7 @@ func openIPEvent(tid int32) (*ipEvent, error) {
 	return &ipEvent{fd, memory}, nil
 }
 
-// each calls seen with the recorded places, up to a page of them.
+// each calls seen with each recorded instruction pointer, for at most a page of them.
 func (e *ipEvent) each(seen func(attach.Address)) {
 	page := os.Getpagesize()
 	written := atomic.LoadUint64((*uint64)(unsafe.Pointer(&e.memory[ipHead])))

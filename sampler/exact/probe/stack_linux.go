@@ -8,25 +8,25 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// A thread that waits for the GVL has the same control frames from when it gave the GVL away until it has it again.
-// So they are copied at the end of a wait, when its length is known.
+// While a thread waits for the GVL, its control frames do not change. So a BPF program copies them at the end of the
+// wait, when the length of the wait is known.
 const (
-	// In each stackNS, in ns, at most maxLong copies are made. maxStacks of them may be for waits shorter than
-	// longWaitNS, and maxShort for waits shorter than shortWaitNS. This bounds the cost, which is about 3 µs for each
-	// copy. A wait counts from when the thread began to sleep. With a Mutex or a Queue this is when it gave the GVL
-	// away.
+	// In each period of stackNS, at most maxLong stacks are copied. At most maxStacks of them are for waits shorter
+	// than longWaitNS, and at most maxShort for waits shorter than shortWaitNS. All times are in ns. This limits the
+	// cost, because each copy takes about 3 µs. The length of a wait counts from when the thread began to sleep. If
+	// the thread waited for a Mutex or a Queue before, this is when it gave the GVL away.
 	shortWaitNS, longWaitNS               = 50_000, 5_000_000
 	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
-	// maxSleepers bounds the threads with a known time of falling asleep. The latest are kept.
+	// maxSleepers limits the threads whose time of falling asleep is kept. The latest ones are kept.
 	maxSleepers = 1 << 14
 )
 
-// stackRingBytes is the size of the ring for stacks, in bytes. leastStackRing is the least size of a smaller ring: a
-// page of the largest size, and a stack.
+// stackRingBytes is the size of the ring for stacks, in bytes. leastStackRing is the smallest size if many processes
+// are followed: the largest page and one stack.
 const stackRingBytes, leastStackRing = 4 << 20, 1 << 16
 
-// Offsets on a BPF program's own stack, below wordAt, of the values that belong to a copied stack. They are the first
-// words of an execution context, the stack pointer of the innermost frame, sizes, and a thread's number.
+// Offsets on a BPF program's own stack, below wordAt, of the values that are needed to copy a stack. These are the
+// first words of an execution context, the stack pointer of the innermost frame, sizes, and a thread's number.
 const (
 	contextAt = wordAt - bpf.ContextSize
 	spAt      = contextAt - 8
@@ -37,12 +37,12 @@ const (
 
 // stackMaps are the maps that the programs need to copy stacks.
 type stackMaps struct {
-	// slept has the time when a native thread last began to sleep in the scheduler, until its stack has been copied.
-	// ring takes the copies.
+	// slept has the time when a native thread last began to sleep in the scheduler. The entry is removed when the
+	// thread's stack has been copied. ring receives the copies.
 	slept, ring *ebpf.Map
 }
 
-// newStackMaps makes them; the ring is of a share of the usual size.
+// newStackMaps makes the maps. The ring has 1/share of the usual size.
 func newStackMaps(share uint32) (m stackMaps, err error) {
 	if m.slept, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_slept", Type: ebpf.LRUHash, KeySize: 4, ValueSize: 8, MaxEntries: maxSleepers}); err != nil {
 		return m, explain("making a BPF map", err)
@@ -65,8 +65,8 @@ func (m *stackMaps) noteSleep() asm.Instructions {
 	}
 }
 
-// copyStack emits the instructions that copy the stack of a thread that has the GVL now and has waited for it. R7 has
-// the counters, R9 the rb_thread_t. R6 and R8 are free.
+// copyStack emits the instructions that copy the stack of a thread that has just got the GVL after a wait. R7 has the
+// counters, R9 the rb_thread_t. The instructions may overwrite R6 and R8.
 func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 	const to = "stacked"
 	ins := asm.Instructions{
@@ -89,7 +89,7 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, to),
 		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
-		asm.JEq.Imm(asm.R1, 0, to), // copied since
+		asm.JEq.Imm(asm.R1, 0, to), // the stack of this sleep was already copied
 		asm.Mov.Imm(asm.R4, 0),
 		asm.StoreMem(asm.R0, 0, asm.R4, asm.DWord),
 		asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord),
@@ -99,7 +99,8 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 		asm.Mov.Imm(asm.R5, maxStacks),
 		asm.JGE.Imm(asm.R3, shortWaitNS, "not short"),
 		asm.Mov.Imm(asm.R5, maxShort),
-		// If several threads come here at once, a count can be lost. A copy more or less does not matter to the bound.
+		// If several threads run this at the same time, an increment can be lost. One stack more or less does not
+		// matter for the limit.
 		asm.LoadMem(asm.R1, asm.R7, countSpanNS, asm.DWord).WithSymbol("not short"),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
 		asm.JLT.Imm(asm.R3, stackNS, "same span"),
@@ -111,7 +112,7 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 		asm.Add.Imm(asm.R1, 1),
 		asm.StoreMem(asm.R7, countInSpan, asm.R1, asm.DWord),
 	)
-	// The execution context.
+	// This copies the execution context.
 	if t.ThreadOfEC < 0 {
 		ins = append(ins, word(wordAt, asm.R9, int64(t.ContextOfThread))...)
 	}
@@ -120,7 +121,7 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 		Ring: m.ring.FD(), NS: onStack + recordNS, TID: onStack + recordTID, Context: contextAt, SP: spAt, Frames: framesAt, Values: valuesAt,
 	}, to)...)
 	return append(ins,
-		asm.Mov.Imm(asm.R0, 0).WithSymbol(to), // a place to come to
+		asm.Mov.Imm(asm.R0, 0).WithSymbol(to), // a target for jumps
 	)
 }
 
@@ -128,7 +129,7 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 // GVL away. NS and TID are the same as in the record of the wait's end.
 type Stack = bpf.Stack
 
-// copies reports whether a kind of probe has to do with stacks.
+// copies reports whether the program for this kind of probe deals with stacks.
 func (b *builder) copies() bool {
 	return b.stacks != nil && b.target.Stacks && (b.kind == exact.Unlocked || b.kind == exact.Slept)
 }

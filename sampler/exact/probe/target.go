@@ -1,21 +1,21 @@
 package probe
 
-// Target is the scheduler of a Ruby VM, with the places of its parts in the process's memory.
+// Target describes the scheduler of a Ruby VM: where its parts are in the process's memory.
 type Target struct {
-	// PID is the process's number, which must be the same for ddtop and for the kernel.
+	// PID is the process's number. It must be the same for ddtop and for the kernel.
 	PID int
-	// Lock is the address of the scheduler's mutex. Owner is the address of its pointer to the thread that owns the
-	// GVL. QueueTail is the address of its pointer to the last thread in the queue (the second word of the list's
-	// head).
+	// Lock is the address of the scheduler's mutex. Owner is the address of the scheduler's pointer to the thread
+	// that owns the GVL. QueueTail is the address of the scheduler's pointer to the last thread in the queue, which
+	// is the second word of the list's head.
 	Lock, Owner, QueueTail uint64
-	// ReadyNode and RunningNode are the offsets in an rb_thread_t of its nodes in the queue and in the list of running
-	// threads, in bytes.
+	// ReadyNode and RunningNode are offsets in an rb_thread_t, in bytes: of its node in the queue, and of its node in
+	// the list of running threads.
 	ReadyNode, RunningNode int
-	// Before33 is true up to Ruby 3.2. Its queue and lists are not read.
+	// Before33 is true up to Ruby 3.2. Then the programs do not read the queue and the lists.
 	Before33 bool
-	// ExecutionContext is the distance from a native thread's thread pointer to its pointer to the execution context,
-	// in bytes. ThreadOfEC is the offset in the context of the pointer to the rb_thread_t. It is -1 if
-	// ExecutionContext leads to the rb_thread_t itself.
+	// ExecutionContext is the distance in bytes from a native thread's thread pointer to its pointer to the execution
+	// context. ThreadOfEC is the offset in the execution context of the pointer to the rb_thread_t. It is -1 if
+	// ExecutionContext leads directly to the rb_thread_t.
 	ExecutionContext int64
 	ThreadOfEC       int
 	// Stacks is true if the control frames of threads that have waited are copied (Stack). ContextOfThread is the
@@ -25,6 +25,6 @@ type Target struct {
 	// SmallRing is true if many processes are followed at once. Each then has an eighth of the ring of a single
 	// process.
 	SmallRing bool
-	// Untried is true if exact mode is also wanted on a kind of processor on which it has not run yet.
+	// Untried is true if the user also wants exact mode on a kind of processor on which it has never run.
 	Untried bool
 }
