@@ -3,6 +3,7 @@ package ruby
 import (
 	"context"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -154,4 +155,66 @@ func comparePlaces(t *testing.T, state string, count *sampler.HeapCount, before,
 	if equal < 15 {
 		t.Errorf("%s: only %d places are the same", state, equal)
 	}
+}
+
+// tracedChurn keeps objects of one line, and makes and drops objects of the same class on other lines. The files of
+// some exist only while an object of them does, so that Ruby frees their names and uses the memory again.
+const tracedChurn = `
+require "objspace"
+class Kept; end
+ObjectSpace.trace_object_allocations_start
+KEEP = eval("Array.new(5000) { Kept.new }", binding, "kept.rb", 1)
+ring = Array.new(3000)
+$stdout.sync = true
+puts "ready"
+i = 0
+loop do
+  i += 1
+  n = 2 + i % 1000
+  ring[i % 3000] = eval("[Kept.new, 'text' * 3]", binding, "made#{n}.rb", n)
+  20.times { Kept.new }
+end
+`
+
+// TestPlacesOfMoving reads places while the program makes and frees objects of the same class at other places. The
+// objects that stay are all at their place and no other object is. The name of each file belongs to its line.
+func TestPlacesOfMoving(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, tracedChurn, rubytest.Options{})
+		p.Expect(t, "ready")
+		reader := openReader(t, p.PID)
+		whole, made := 0, uint64(0)
+		for range 12 {
+			count, err := reader.CountHeap(context.Background(), func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if count.Traced == nil {
+				t.Fatal("no places")
+			}
+			kept := uint64(0)
+			for _, k := range count.Traced.Places {
+				if want := fmt.Sprintf("made%d.rb", k.Line); strings.HasPrefix(k.Path, "made") {
+					made += k.Objects
+					if k.Path != want {
+						t.Errorf("%d objects of %s at %s:%d", k.Objects, k.Class, k.Path, k.Line)
+					}
+				}
+				if k.Class == "Kept" && k.Path == "kept.rb" {
+					kept += k.Objects
+				}
+			}
+			if kept > 5000 || kept < 5000 && !count.Traced.Cut && count.Skipped == 0 {
+				t.Errorf("%d objects at the place of 5,000, cut %v, %d misfits", kept, count.Traced.Cut, count.Traced.Misfits)
+			}
+			if !count.Traced.Cut {
+				whole++
+			}
+		}
+		t.Logf("%d of 12 counts had all records, %d moving objects had a place", whole, made)
+		if whole == 0 || made == 0 {
+			rubytest.TooSeldom(t, "%d counts had all records, %d moving objects had a place", whole, made)
+		}
+	})
 }
