@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
@@ -50,13 +51,22 @@ func NewHeap(p sampler.Process, c *sampler.HeapCount, watch *growth.Watch) *Heap
 	for _, s := range c.Sizes {
 		h.Slots = append(h.Slots, report.HeapSlot(s))
 	}
+	if t := c.Traced; t != nil {
+		h.Allocated = &report.HeapAllocated{Objects: t.Objects, Misfits: t.Misfits, Cut: t.Cut, Places: []report.HeapPlace{}}
+		for i := range t.Places {
+			k := &t.Places[i]
+			h.Allocated.Places = append(h.Allocated.Places, report.HeapPlace{Class: k.Class, Path: k.Path, Line: k.Line,
+				Method: report.TextOrNil(k.Method), Objects: k.Objects, Bytes: k.Bytes})
+		}
+	}
 	if watch != nil {
 		taken, compared := watch.Counts()
 		h.Growth = &report.HeapGrowth{SpanNS: watch.SpanNS(), Counts: taken, Compared: compared, MajorCollections: watch.Majors(),
 			Enough: watch.Enough(), Classes: []report.HeapGrowing{}, Stopped: []report.HeapStopped{}}
 		for _, k := range watch.Classes() {
 			h.Growth.Classes = append(h.Growth.Classes, report.HeapGrowing{Name: k.Name, From: k.From, To: k.To,
-				ObjectsPerSecond: k.PerSecond, BytesPerSecond: k.BytesPerSecond, Confirmed: k.Confirmed, Leak: k.Leak})
+				ObjectsPerSecond: k.PerSecond, BytesPerSecond: k.BytesPerSecond, Confirmed: k.Confirmed, Leak: k.Leak,
+				Place: h.mainPlace(k.Name)})
 		}
 		for _, k := range watch.Stopped() {
 			h.Growth.Stopped = append(h.Growth.Stopped, report.HeapStopped{Name: k.Name, From: k.From, To: k.To,
@@ -119,6 +129,7 @@ func (h *Heap) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%s more with --json\n", units.Plural(more, "class", "classes"))
 	}
 	b.WriteByte('\n')
+	h.allocated(&b)
 	h.table(&b, "type", h.Types)
 	if len(h.Slots) > 0 {
 		b.WriteByte('\n')
@@ -288,8 +299,12 @@ func GrowingText(k *report.HeapGrowing) string {
 	case !k.Confirmed:
 		verb = "? fills"
 	}
-	return strings.Replace(fmt.Sprintf("%s %s, %s/s (%s/s), from %s to %s old objects", flamegraph.Printable(k.Name), verb,
+	text := strings.Replace(fmt.Sprintf("%s %s, %s/s (%s/s), from %s to %s old objects", flamegraph.Printable(k.Name), verb,
 		units.Number(k.ObjectsPerSecond, 1), units.Bytes(int64(k.BytesPerSecond)), units.Count(int64(k.From)), units.Count(int64(k.To))), " ?", "?", 1)
+	if p := k.Place; p != nil {
+		text += fmt.Sprintf(", allocated at %s:%d", flamegraph.Printable(path.Base(p.Path)), p.Line)
+	}
+	return text
 }
 
 // coreClasses are classes of which objects of the program's own classes mostly consist.

@@ -38,6 +38,8 @@ type Heap struct {
 	Classes []HeapKind `json:"classes"`
 	Types   []HeapKind `json:"types"`
 	Slots   []HeapSlot `json:"slots"`
+	// Allocated is where objects were allocated. It is null unless the process traces allocations.
+	Allocated *HeapAllocated `json:"allocated"`
 	// Memory is what the resident memory of the process consists of. It is null if that could not be read.
 	Memory *HeapMemory `json:"memory"`
 	// Growth says which classes grow. It is null without -d.
@@ -62,6 +64,29 @@ type HeapKind struct {
 	OtherBytes *uint64 `json:"other_bytes"`
 	// Unsized is how many objects may have more memory, which is not known.
 	Unsized uint64 `json:"unsized"`
+}
+
+// HeapAllocated is where objects were allocated, as the process recorded it.
+type HeapAllocated struct {
+	// Objects is how many objects have a known place.
+	Objects uint64 `json:"objects"`
+	// Misfits is how many records were left out, because they changed meanwhile or do not fit their object. Cut means
+	// that the process has more records than ddtop reads, or replaced their table too often.
+	Misfits uint64 `json:"misfits"`
+	Cut     bool   `json:"cut"`
+	// Places has no more than 4,096 entries. The one with most bytes comes first.
+	Places []HeapPlace `json:"places"`
+}
+
+// HeapPlace is the objects of one class that a line of the program allocated.
+type HeapPlace struct {
+	Class string `json:"class"`
+	Path  string `json:"path"`
+	Line  int    `json:"line"`
+	// Method is the innermost method, which can be written in C, such as "Class#new". It is null outside methods.
+	Method  *string `json:"method"`
+	Objects uint64  `json:"objects"`
+	Bytes   uint64  `json:"bytes"`
 }
 
 // New is how many objects have survived no collection. It is zero if that is not known.
@@ -109,6 +134,8 @@ type HeapGrowing struct {
 	// Leak means that the class has grown for five minutes or more and does not slow down. In a shorter time, a cache
 	// that fills would look the same.
 	Leak bool `json:"leak"`
+	// Place allocated most of its objects whose place is known. It is null if none is.
+	Place *HeapPlace `json:"place"`
 }
 
 // HeapStopped is a class that grew. StoppedNS is how long before the last count it stopped.

@@ -13,6 +13,8 @@ const (
 	MaxHeapWords = 1 << 16
 	// MaxHeapClasses bounds the classes of a HeapCount. The smallest ones beyond it are under AllocOthers.
 	MaxHeapClasses = 4096
+	// MaxHeapPlaces bounds the places of allocation of a HeapCount. It leaves out the ones with fewest bytes.
+	MaxHeapPlaces = 4096
 )
 
 // HeapCount is the result of one pass over the pages of Ruby's heap. Unless Pause is set, the target ran on during the
@@ -43,8 +45,34 @@ type HeapCount struct {
 	Sizes []HeapSize
 	// SurvivedKnown means that HeapKind.Survived is known. It is not known of a file.
 	SurvivedKnown bool
+	// Traced is where objects were allocated. It is nil unless the target traces allocations.
+	Traced *HeapTraced
 	// Pause is the stop in which the memory was copied that was counted. It is nil if the target ran on.
 	Pause *HeapPause
+}
+
+// HeapTraced is where objects were allocated, as the target recorded it (ObjectSpace.trace_object_allocations_start).
+type HeapTraced struct {
+	// Objects is how many objects have a known place. The others were allocated before the tracing began or during the
+	// pass, or by C code outside any method.
+	Objects uint64
+	// Misfits counts records that were left out, because they changed during the pass or do not fit their object.
+	Misfits uint64
+	// Cut means that records are missing: the target has more than are read, or changed the table too fast.
+	Cut bool
+	// Places begin with the place that has the most bytes.
+	Places []HeapPlace
+}
+
+// HeapPlace is the objects of one class that a line of the program allocated.
+type HeapPlace struct {
+	Class string
+	Path  string
+	Line  int
+	// Method is the innermost method, which can be written in C, such as "Class#new". It is empty outside methods.
+	Method string
+	// Objects and Bytes are a part of the class's in HeapCount.Classes.
+	Objects, Bytes uint64
 }
 
 // HeapKind is the objects of one type or class.

@@ -8,12 +8,14 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // WriteHeap writes the objects of a heap as a pprof profile, as addHeap describes.
 func WriteHeap(w io.Writer, of sampler.Process, h *export.Heap) error {
-	program := &profile.Mapping{ID: 1, File: export.ProgramName(of), HasFunctions: true}
+	traced := h.Allocated != nil
+	program := &profile.Mapping{ID: 1, File: export.ProgramName(of), HasFunctions: true, HasFilenames: traced, HasLineNumbers: traced}
 	p := &profile.Profile{
 		DefaultSampleType: heapTypes[1].Type,
 		TimeNanos:         of.WallTime(h.MonotonicNS).UnixNano(),
@@ -30,8 +32,12 @@ func WriteHeap(w io.Writer, of sampler.Process, h *export.Heap) error {
 // heapTypes are the sample types of live objects, as Datadog names them.
 var heapTypes = []profile.ValueType{{Type: "heap-live-samples", Unit: "count"}, {Type: "heap-live-size", Unit: "bytes"}}
 
+// noMethod is the function of a place of allocation outside any method.
+const noMethod = "(no method)"
+
 // addHeap adds the objects of a heap to a profile, with the sample types heap-live-samples, a number of objects, and
-// heap-live-size in bytes. A class is a function, because nothing in the process says where objects were allocated.
+// heap-live-size in bytes. The outermost function is the class. If the place of allocation is known, the innermost one
+// is the method at this place.
 func addHeap(p *profile.Profile, program *profile.Mapping, h *export.Heap) {
 	had := len(p.SampleType)
 	for _, t := range heapTypes {
@@ -40,16 +46,55 @@ func addHeap(p *profile.Profile, program *profile.Mapping, h *export.Heap) {
 	for _, s := range p.Sample {
 		s.Value = append(s.Value, 0, 0)
 	}
+	type place struct {
+		name, file string
+		line       int
+	}
+	functions, locations := make(map[place]*profile.Function), make(map[place]*profile.Location)
+	at := func(x place) *profile.Location {
+		l := locations[x]
+		if l != nil {
+			return l
+		}
+		f := functions[place{x.name, x.file, 0}]
+		if f == nil {
+			f = &profile.Function{ID: uint64(len(p.Function) + 1), Name: x.name, SystemName: x.name, Filename: x.file}
+			p.Function, functions[place{x.name, x.file, 0}] = append(p.Function, f), f
+		}
+		l = &profile.Location{ID: uint64(len(p.Location) + 1), Mapping: program, Line: []profile.Line{{Function: f, Line: int64(x.line)}}}
+		p.Location, locations[x] = append(p.Location, l), l
+		return l
+	}
+	add := func(class string, objects, bytes uint64, stack ...*profile.Location) {
+		p.Sample = append(p.Sample, &profile.Sample{
+			Location: stack,
+			Value:    append(make([]int64, had), int64(objects), int64(bytes)),
+			Label:    map[string][]string{"allocation class": {class}},
+		})
+	}
+	places := make(map[string][]*report.HeapPlace)
+	if a := h.Allocated; a != nil {
+		for i := range a.Places {
+			places[a.Places[i].Class] = append(places[a.Places[i].Class], &a.Places[i])
+		}
+	}
 	for i := range h.Classes {
 		k := &h.Classes[i]
 		name := flamegraph.Printable(k.Name)
-		f := &profile.Function{ID: uint64(len(p.Function) + 1), Name: name, SystemName: name}
-		l := &profile.Location{ID: uint64(len(p.Location) + 1), Mapping: program, Line: []profile.Line{{Function: f}}}
-		p.Function, p.Location = append(p.Function, f), append(p.Location, l)
-		p.Sample = append(p.Sample, &profile.Sample{
-			Location: []*profile.Location{l},
-			Value:    append(make([]int64, had), int64(k.Objects), int64(k.Bytes)),
-			Label:    map[string][]string{"allocation class": {name}},
-		})
+		class, objects, bytes := at(place{name: name}), k.Objects, k.Bytes
+		for _, x := range places[k.Name] {
+			method := noMethod
+			if x.Method != nil {
+				method = flamegraph.Printable(*x.Method)
+			}
+			if x.Objects > objects || x.Bytes > bytes { // a class counts under the others, and its places do not
+				continue
+			}
+			add(name, x.Objects, x.Bytes, at(place{method, flamegraph.Printable(x.Path), x.Line}), class)
+			objects, bytes = objects-x.Objects, bytes-x.Bytes
+		}
+		if objects > 0 || bytes > 0 || len(places[k.Name]) == 0 {
+			add(name, objects, bytes, class)
+		}
 	}
 }

@@ -156,7 +156,11 @@ func (c *Core) NativeStacks(ctx context.Context, sample *sampler.Sample, others 
 
 // CountHeap counts the objects in the core file, as Source.CountHeap does.
 func (c *Core) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
-	return c.reader.CountHeap(ctx, func() {})
+	count, err := c.reader.CountHeap(ctx, func() {})
+	if err == nil {
+		count.Traced = c.names.Traced(count.Traced)
+	}
+	return count, err
 }
 
 // HeapGraph copies the objects in the core file with their references, as the function HeapGraph does.

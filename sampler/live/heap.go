@@ -23,7 +23,7 @@ func (s *Source) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
 		return s.reader.CountHeap(ctx, rest)
 	})
 	if err == nil {
-		count.CPUNS = cpu
+		count.CPUNS, count.Traced = cpu, s.names.Traced(count.Traced)
 		if z := s.heapPause; z != nil {
 			count.Pause, count.BeganNS, count.EndedNS = z, z.BeganNS, z.EndedNS
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/growth"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/widget"
 )
@@ -225,6 +226,9 @@ func (c *counts) add(sc *scene.Scene, x *countMsg) {
 		c.slow = x.took-time.Duration(x.count.EndedNS-x.count.BeganNS) > quickMemory
 	}
 	memory := c.Last
+	if sc.HidesNames() {
+		x.count.Traced = redact.BareTraced(x.count.Traced)
+	}
 	c.Last, c.count = export.NewHeap(sc.Shareable(), x.count, &c.watch), x.count
 	switch {
 	case x.memory != nil:

@@ -41,12 +41,22 @@ type Counter struct {
 	tables []tableOf
 	ranges []attach.Range
 	buf    []byte
+
+	tracer tracer
+	// traced are the records of where objects were allocated, while a pass looks for the objects. It is nil if the
+	// target does not trace. records is room for what is read of them. collections is how many collections there were
+	// behind the pass.
+	traced      *traced
+	records     []byte
+	collections uint64
 }
 
-// tableOf is the table of a Hash. Its size is still to be read. typ and class are the kinds to which the size is added.
+// tableOf is the table of a Hash. Its size is still to be read. typ and class are the kinds to which the size is
+// added, and traced is the index of the Hash's record, or -1.
 type tableOf struct {
 	at         attach.Address
 	typ, class *sampler.HeapKind
+	traced     int
 }
 
 // New returns a Counter of the VM that g reads. It may be nil. The error says that the release's heap is not known.
@@ -65,10 +75,17 @@ func New(g *gc.Reader) (*Counter, error) {
 // repeated if the target moved objects meanwhile, as only a compaction does. Errors are ctx's, the target's, or of
 // reading the list of pages.
 func (c *Counter) Count(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
-	for try := 0; ; try++ {
+	for try, looks := 0, 0; ; try++ {
+		if err := c.readTraced(ctx, rest); err != nil {
+			return nil, err
+		}
 		moved, err := c.pass(ctx, rest)
 		if err != nil {
 			return nil, err
+		}
+		if c.findTracer() && looks < maxLooks { // from now on it is known before a pass
+			try, looks = try-1, looks+1
+			continue
 		}
 		if c.out.Compacted = moved; !moved || try == maxPasses-1 {
 			c.out.Repeated = try
@@ -114,7 +131,8 @@ func (c *Counter) pass(ctx context.Context, rest func()) (moved bool, err error)
 		c.out.Skipped += skipped
 		rest()
 	}
-	_, after, ok := c.gc.Figures()
+	state, after, ok := c.gc.Figures()
+	c.collections = state.Count
 	return !ok || before.Compacting || after.Compacting || before.Compactions != after.Compactions, nil
 }
 
@@ -159,6 +177,11 @@ func (c *Counter) page(p *gc.Page) {
 		default:
 			class = c.words.kind(word)
 		}
+		if typ == heap.TypeData {
+			if t, ok := c.objects.DataType(slot); ok {
+				c.tracer.see(t, p.Start+attach.Address(at))
+			}
+		}
 		own := c.sizes.Of(slot)
 		add.OtherBytes = own.Bytes
 		if own.Unknown {
@@ -168,8 +191,12 @@ func (c *Counter) page(p *gc.Page) {
 		if class != nil {
 			class.Add(&add)
 		}
+		record := -1
+		if c.traced != nil {
+			record = c.traced.meet(p.Start+attach.Address(at), typ, c.kindOf(class, typ), view.U64(slot[heap.BasicClass:]), size+own.Bytes)
+		}
 		if own.Table != 0 {
-			c.tables = append(c.tables, tableOf{own.Table, kind, class})
+			c.tables = append(c.tables, tableOf{own.Table, kind, class, record})
 		}
 	}
 	c.out.Objects += objects
@@ -183,6 +210,19 @@ func (c *Counter) page(p *gc.Page) {
 	s.Page(objects+dead+free, objects+dead)
 }
 
+// kindOf returns the index of the kind of a class, or says why it has none.
+func (c *Counter) kindOf(class *sampler.HeapKind, typ uint64) int {
+	switch {
+	case class == nil:
+		return kindByType
+	case class == &c.hidden[typ]:
+		return kindHidden
+	case class == &c.words.others:
+		return kindOthers
+	}
+	return c.words.last // kind has just returned it
+}
+
 // readTables adds the sizes of the tables that the Hashes of a piece have elsewhere.
 func (c *Counter) readTables() error {
 	defer func() { c.tables = c.tables[:0] }()
@@ -194,15 +234,16 @@ func (c *Counter) readTables() error {
 		for i, t := range chunk {
 			c.ranges = append(c.ranges, attach.Range{Addr: t.at, Buf: c.buf[i*heap.TableSize:][:heap.TableSize]})
 		}
-		calls, err := c.mem.ReadBatch(c.ranges)
-		c.gc.Reads.Calls += uint64(calls)
-		if err != nil {
+		if err := c.readRanges(c.ranges); err != nil {
 			return err
 		}
 		for i, t := range chunk {
 			own := heap.Own{Unknown: true}
 			if !c.ranges[i].Failed {
 				own = c.sizes.Table(c.ranges[i].Buf)
+			}
+			if t.traced >= 0 {
+				c.traced.list[t.traced].bytes += own.Bytes
 			}
 			for _, kind := range [...]*sampler.HeapKind{t.typ, t.class} {
 				if kind == nil {

@@ -34,20 +34,19 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 			kind.Name = sampler.AllocUnknown
 		}
 		c.out.Types = append(c.out.Types, *kind)
-		switch {
-		case typ >= heap.TypeImemo:
-			add(sampler.AllocInternal, kind)
-		case heap.CarriesClasses(uint64(typ)):
-			add(classOfType(kind.Name), kind)
+		if class := classByType(uint64(typ)); class != "" {
+			add(class, kind)
 		}
 		add(sampler.AllocHidden, &c.hidden[typ])
 	}
 	add(sampler.AllocOthers, &c.words.others)
+	names := make([]string, len(c.words.kinds))
 	for i := range c.words.kinds {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		add(c.objects.NameOrKind(c.words.keys[i]), &c.words.kinds[i])
+		names[i] = c.objects.NameOrKind(c.words.keys[i])
+		add(names[i], &c.words.kinds[i])
 		if i%namesAPiece == namesAPiece-1 {
 			rest()
 		}
@@ -69,12 +68,28 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 		c.out.Sizes = append(c.out.Sizes, *s)
 	}
 	sorting.By(c.out.Sizes, func(a, b sampler.HeapSize) int { return cmp.Compare(a.SlotSize, b.SlotSize) })
-	return nil
+	return c.placeObjects(ctx, rest, func(kind int32, typ uint8) string {
+		switch kind {
+		case kindByType:
+			return classByType(uint64(typ))
+		case kindHidden:
+			return sampler.AllocHidden
+		case kindOthers:
+			return sampler.AllocOthers
+		}
+		return names[kind]
+	})
 }
 
-// classOfType is the class of classes and of modules. Each of them has a singleton class, which is not asked.
-func classOfType(typ string) string {
-	if typ == "T_CLASS" {
+// classByType returns the name under which objects of a type count if their class is not asked. Each class and module
+// has a singleton class of its own. It is empty for other types.
+func classByType(typ uint64) string {
+	switch {
+	case typ >= heap.TypeImemo:
+		return sampler.AllocInternal
+	case !heap.CarriesClasses(typ):
+		return ""
+	case heap.TypeNames[typ] == "T_CLASS":
 		return "Class"
 	}
 	return "Module"

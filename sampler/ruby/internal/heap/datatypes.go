@@ -100,6 +100,11 @@ func (o *Objects) dataTypeName(v uint64) (string, error) {
 	if !ok {
 		return "", WrongType(attach.Address(v), "typed data", view.U64(b))
 	}
+	return o.typeName(typ)
+}
+
+// typeName reads the name of a type.
+func (o *Objects) typeName(typ attach.Address) (string, error) {
 	if name, ok := o.typeNames[typ]; ok {
 		return name, nil
 	}
@@ -107,7 +112,7 @@ func (o *Objects) dataTypeName(v uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name, err := o.cString(attach.Address(at))
+	name, err := o.cString(attach.Address(at), maxCString)
 	if err != nil {
 		return "", err
 	}
@@ -117,12 +122,29 @@ func (o *Objects) dataTypeName(v uint64) (string, error) {
 	return name, nil
 }
 
+// TypeNames returns the names of types, with as many reads as one type needs. A name is empty if it cannot be read.
+func (o *Objects) TypeNames(types []attach.Address) []string {
+	names := make([]string, len(types))
+	// The name of a type that cannot be read stays empty. An error of the target shows at the next read.
+	_ = o.Read(func() (missing error) {
+		for i, typ := range types {
+			name, err := o.typeName(typ)
+			if err == view.ErrMissing {
+				missing = err
+			}
+			names[i] = name
+		}
+		return missing
+	})
+	return names
+}
+
 func (o *values) dataHeader(v uint64, want string) ([]byte, error) {
 	if !o.IsObject(v) {
 		return nil, WrongType(attach.Address(v), want, NotHeap)
 	}
 	b, err := o.View.Bytes(attach.Address(v), DataHeader)
-	if err == nil && view.U64(b)&TypeMask != typeData {
+	if err == nil && view.U64(b)&TypeMask != TypeData {
 		err = WrongType(attach.Address(v), want, view.U64(b))
 	}
 	return b, err
@@ -134,7 +156,7 @@ const DataHeader = 40
 // DataType returns the address of the type of a T_DATA object, from the object's header. ok is false for other
 // objects, and for an untyped T_DATA object.
 func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
-	if view.U64(header)&TypeMask != typeData {
+	if view.U64(header)&TypeMask != TypeData {
 		return 0, false
 	}
 	// Untyped RData has functions where the type and its flag are.

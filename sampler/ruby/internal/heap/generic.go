@@ -79,7 +79,7 @@ func (o *variables) findGeneric(has attach.Address) error {
 // table, by shape or by a table of the class. From 4.0 on a data object has a word that leads to them.
 func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
 	switch {
-	case o.places.fieldsSlots >= 0 && flags&TypeMask == typeData:
+	case o.places.fieldsSlots >= 0 && flags&TypeMask == TypeData:
 		o.noteWord(addr, flags, TypeMask)
 		return o.fieldsAt(addr + basicSize)
 	case o.places.fieldsSlots >= 0:

@@ -19,7 +19,7 @@ const (
 var TypeNames = [TypeMask + 1]string{
 	TypeNone: "FREE", TypeObject: "T_OBJECT", typeClass: "T_CLASS", typeModule: "T_MODULE", typeFloat: "T_FLOAT", TypeString: "T_STRING",
 	6: "T_REGEXP", TypeArray: "T_ARRAY", TypeHash: "T_HASH", typeStruct: "T_STRUCT", typeBignum: "T_BIGNUM", 11: "T_FILE",
-	typeData: "T_DATA", 13: "T_MATCH", typeComplex: "T_COMPLEX", typeRational: "T_RATIONAL", TypeSymbol: "T_SYMBOL", TypeImemo: "T_IMEMO",
+	TypeData: "T_DATA", 13: "T_MATCH", typeComplex: "T_COMPLEX", typeRational: "T_RATIONAL", TypeSymbol: "T_SYMBOL", TypeImemo: "T_IMEMO",
 	27: "T_NODE", typeIClass: "T_ICLASS", TypeZombie: "T_ZOMBIE", TypeMoved: "T_MOVED",
 }
 

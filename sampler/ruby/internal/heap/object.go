@@ -21,7 +21,7 @@ const (
 	TypeArray  = 7
 	TypeHash   = 8
 	typeBignum = 10
-	typeData   = 12
+	TypeData   = 12
 	TypeSymbol = 20
 	TypeImemo  = 26
 	typeIClass = 28
@@ -266,10 +266,10 @@ func (o *values) element(v uint64, i uint64) (uint64, error) {
 	return o.View.Word(at + attach.Address(8*i))
 }
 
-// cString returns the C string at addr, at most maxCString bytes of it.
-func (o *values) cString(addr attach.Address) (string, error) {
+// cString returns the C string at addr, at most limit bytes of it.
+func (o *values) cString(addr attach.Address, limit int) (string, error) {
 	var s []byte
-	for len(s) < maxCString {
+	for len(s) < limit {
 		// Never across a block: what follows the string may not be readable.
 		n := view.Block - int(addr&(view.Block-1))
 		b, err := o.View.Bytes(addr, n)
@@ -284,7 +284,7 @@ func (o *values) cString(addr attach.Address) (string, error) {
 		s = append(s, b...)
 		addr += attach.Address(n)
 	}
-	return decodeText(s[:maxCString], encUTF8), nil
+	return decodeText(s[:limit], encUTF8), nil
 }
 
 // String returns a Ruby String's content as valid UTF-8, at most sampler.MaxNameBytes of it. ok is false if value is no

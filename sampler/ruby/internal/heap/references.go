@@ -196,7 +196,7 @@ func (r *References) Of(owner uint32, addr attach.Address, slot []byte) {
 		}
 		r.block(owner, blockWords, view.U64(slot[structLength+word:]), elements(slot[structLength:])*word, word, 0)
 		r.words(owner, slot[structLength+2*word:])
-	case typeData:
+	case TypeData:
 		r.data(owner, addr, slot)
 	case typeFile:
 		r.block(owner, blockChunk, view.U64(slot[basicSize:])-word, word, word, int32(blockWords))

@@ -1,0 +1,446 @@
+package census
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/sorting"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+)
+
+// Named limits of the records of the target's tracer.
+const (
+	// maxTraced bounds the objects whose records are read. They take 60 bytes each in ddtop.
+	maxTraced = 1 << 21
+	// maxWalked bounds the entries of the table that are read, with the deleted ones.
+	maxWalked = 2 * maxTraced
+	// maxSites bounds the places of allocation.
+	maxSites = 1 << 16
+	// maxTypes bounds the types of T_DATA objects that are told apart. Ruby and its gems have some hundred.
+	maxTypes = 1 << 12
+	// tracedAPiece is how many records are read before the next rest: 1.5 MB.
+	tracedAPiece = 1 << 14
+	// maxPoints bounds the TracePoints that are examined. maxLooks bounds the passes that are repeated because the
+	// tracer was found: one for the type of TracePoints, one for the tracer.
+	maxPoints, maxLooks = 64, 2
+	// walks is how often the table is read from its beginning if the target replaces it meanwhile. The last hurried
+	// walks do not rest.
+	walks, hurried = 6, 3
+	// maxGap is the largest gap in bytes between records that are read together. malloc lays them out in a row, so one
+	// range holds hundreds. maxRecords bounds the bytes of such a range.
+	maxGap, maxRecords = 512, 1 << 16
+)
+
+// What a tracedObject's kind is if its class has no kind in the wordTable.
+const (
+	kindByType = -1 - iota // a class, a module, or an object of Ruby's own
+	kindHidden             // an object without a class
+	kindOthers             // its class is one too many
+)
+
+// tracer finds the records of the target's tracer. The zero value has found none.
+type tracer struct {
+	// at is the address of the tracer's object, or zero.
+	at attach.Address
+	// types are the types of T_DATA objects so far. fresh are the ones that are still to be examined, and objects has
+	// an object of each.
+	types          map[attach.Address]bool
+	fresh, objects []attach.Address
+	last           attach.Address
+	// pointType is the type of TracePoints. It is zero unless they lead to the records. points are the last pass's.
+	pointType attach.Address
+	points    []attach.Address
+}
+
+// see notes the type of a T_DATA object.
+func (t *tracer) see(typ, object attach.Address) {
+	if typ == t.pointType && t.at == 0 && len(t.points) < maxPoints {
+		t.points = append(t.points, object)
+	}
+	if typ == t.last || t.types[typ] || len(t.types) >= maxTypes {
+		return
+	}
+	if t.types == nil {
+		t.types = make(map[attach.Address]bool)
+	}
+	t.last, t.types[typ] = typ, true
+	t.fresh, t.objects = append(t.fresh, typ), append(t.objects, object)
+}
+
+// findTracer examines the types that the last pass met first. again reports whether one leads to the records, so that
+// the pass is to be repeated.
+func (c *Counter) findTracer() (again bool) {
+	t := &c.tracer
+	names := c.objects.TypeNames(t.fresh)
+	if i := slices.Index(names, heap.TracerType); i >= 0 { // it stays there, even while the target does not trace
+		t.at = t.objects[i]
+		_, again = c.objects.TracedTable(t.at)
+	}
+	if i := slices.Index(names, heap.TracePointType); i >= 0 && !c.gc.Release.AtLeast(3, 1) {
+		t.pointType, again = t.fresh[i], true
+	}
+	for _, point := range t.points {
+		if _, ok := c.objects.TracedTable(point); ok {
+			t.at, again = point, true
+		}
+	}
+	t.fresh, t.objects, t.points = nil, nil, nil
+	return again
+}
+
+// tracedObject is the record of an object. seen is set if a pass met the object: then bytes is its size, and kind is
+// the index of its class's kind. fits means that the record is of an object of this class.
+type tracedObject struct {
+	object, info      attach.Address
+	class, generation uint64
+	bytes             uint64
+	site, kind        int32
+	typ               uint8
+	seen, fits        bool
+}
+
+// traced has the records that were read before a pass, by the addresses of objects.
+type traced struct {
+	list []tracedObject
+	// places is a hash table of 1 + the index in list, or zero. Its length is a power of two.
+	places []int32
+	shift  int
+	sites  []heap.Site
+	siteOf map[heap.Site]int32
+	cut    bool
+}
+
+const hashFactor = 0x9e3779b97f4a7c15
+
+// find returns the index of the record of an object, or -1.
+func (t *traced) find(object attach.Address) int {
+	if len(t.list) == 0 {
+		return -1
+	}
+	at := uint64(object) * hashFactor >> t.shift
+	for ; t.places[at] != 0; at = (at + 1) & uint64(len(t.places)-1) {
+		if i := int(t.places[at] - 1); t.list[i].object == object {
+			return i
+		}
+	}
+	return -1
+}
+
+// index makes the hash table. Of several records of an object the last one counts.
+func (t *traced) index() {
+	size := 1 << 4
+	t.shift = 64 - 4
+	for size < 2*len(t.list) {
+		size, t.shift = 2*size, t.shift-1
+	}
+	t.places = make([]int32, size)
+	for i := range t.list {
+		at := uint64(t.list[i].object) * hashFactor >> t.shift
+		for t.places[at] != 0 && t.list[t.places[at]-1].object != t.list[i].object {
+			at = (at + 1) & uint64(size-1)
+		}
+		t.places[at] = int32(i + 1)
+	}
+}
+
+// site returns the index of a site, or -1 if there is no room for it.
+func (t *traced) site(s heap.Site) int32 {
+	i, known := t.siteOf[s]
+	if !known {
+		if len(t.sites) == maxSites {
+			t.cut = true
+			return -1
+		}
+		i = int32(len(t.sites))
+		t.sites, t.siteOf[s] = append(t.sites, s), i
+	}
+	return i
+}
+
+// readTraced reads the records of the tracer, before a pass. c.traced is nil if the target does not trace. The error
+// is ctx's or the target's.
+func (c *Counter) readTraced(ctx context.Context, rest func()) error {
+	c.traced = nil
+	if c.tracer.at == 0 {
+		return nil
+	}
+	table, ok := c.objects.TracedTable(c.tracer.at)
+	if !ok {
+		if c.tracer.pointType != 0 { // a TracePoint can move or end
+			c.tracer.at = 0
+		}
+		return nil
+	}
+	var t *traced
+	for walk := range walks {
+		t = &traced{siteOf: make(map[heap.Site]int32)}
+		pause := rest
+		if walk >= walks-hurried {
+			pause = func() {}
+		}
+		whole, err := c.walkTraced(ctx, t, table, pause)
+		if err != nil {
+			return err
+		}
+		if whole {
+			break
+		}
+		t.cut = t.cut || walk == walks-1
+	}
+	t.index()
+	c.traced = t
+	return nil
+}
+
+// walkTraced reads the table of records once. whole is false if the target replaced the table meanwhile.
+func (c *Counter) walkTraced(ctx context.Context, t *traced, table attach.Address, rest func()) (whole bool, err error) {
+	entries, next, _, err := c.objects.TableEntries(table)
+	if err != nil {
+		t.cut = true
+		return true, nil
+	}
+	for first := next; ; {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		now, _, bound, err := c.objects.TableEntries(table)
+		if err != nil || now != entries {
+			return false, nil
+		}
+		n := min(bound-min(next, bound), tracedAPiece)
+		if n == 0 {
+			return true, nil
+		}
+		if next-first >= maxWalked || len(t.list) >= maxTraced {
+			t.cut = true
+			return true, nil
+		}
+		ok, err := c.readEntries(t, entries+attach.Address(next*heap.TracedEntrySize), int(n))
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			now, _, _, err := c.objects.TableEntries(table)
+			t.cut = err != nil || now == entries
+			return t.cut, nil
+		}
+		next += n
+		rest()
+	}
+}
+
+// readEntries adds the records of n entries at an address. An entry counts if it was the same before and behind the
+// reading of its record: then the record was this object's. ok is false if the entries cannot be read.
+func (c *Counter) readEntries(t *traced, at attach.Address, n int) (ok bool, err error) {
+	size := n * heap.TracedEntrySize
+	buf := make([]byte, 2*size)
+	before, behind := []attach.Range{{Addr: at, Buf: buf[:size]}}, []attach.Range{{Addr: at, Buf: buf[size:]}}
+	if err := c.readRanges(before); err != nil || before[0].Failed {
+		return false, err
+	}
+	from, entryOf := len(t.list), make([]int, 0, n)
+	for i := range n {
+		object, info, ok := c.objects.ParseTracedEntry(buf[i*heap.TracedEntrySize:][:heap.TracedEntrySize])
+		if ok && len(t.list) < maxTraced {
+			t.list, entryOf = append(t.list, tracedObject{object: object, info: info, site: -1}), append(entryOf, i)
+		}
+	}
+	list := t.list[from:]
+	err = c.readRecords(list, func(i int, b []byte) {
+		if a, ok := heap.ParseAllocation(b); ok {
+			o := &list[i]
+			o.typ, o.class, o.generation, o.site = uint8(a.Type), a.Class, a.Generation, t.site(a.Site)
+		}
+	})
+	if err != nil {
+		return false, err
+	}
+	if err := c.readRanges(behind); err != nil || behind[0].Failed {
+		t.list = t.list[:from]
+		return false, err
+	}
+	kept := t.list[:from]
+	for i := range list {
+		e := entryOf[i] * heap.TracedEntrySize
+		if list[i].site >= 0 && string(buf[e:e+heap.TracedEntrySize]) == string(buf[size+e:][:heap.TracedEntrySize]) {
+			kept = append(kept, list[i])
+		}
+	}
+	t.list = kept
+	return true, nil
+}
+
+// readRecords calls f with the record of each object of a list that can be read. i is the object's index. Neighbours
+// in memory are read together.
+func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) error {
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(list[a].info, list[b].info) })
+	var ranges []attach.Range
+	var firsts, sizes []int // of each range: its first object's index in order, and its bytes
+	total := 0
+	for n, i := range order {
+		info := list[i].info
+		if last := len(ranges) - 1; last >= 0 {
+			behind := info - ranges[last].Addr
+			if behind <= maxRecords-heap.AllocationSize && int(behind) <= sizes[last]+maxGap {
+				size := max(int(behind)+heap.AllocationSize, sizes[last])
+				total += size - sizes[last]
+				sizes[last] = size
+				continue
+			}
+		}
+		ranges, firsts, sizes = append(ranges, attach.Range{Addr: info}), append(firsts, n), append(sizes, heap.AllocationSize)
+		total += heap.AllocationSize
+	}
+	if cap(c.records) < total {
+		c.records = make([]byte, total)
+	}
+	buf := c.records[:total]
+	for k := range ranges {
+		ranges[k].Buf, buf = buf[:sizes[k]:sizes[k]], buf[sizes[k]:]
+	}
+	if err := c.readRanges(ranges); err != nil {
+		return err
+	}
+	for k := range ranges {
+		end := len(order)
+		if k+1 < len(firsts) {
+			end = firsts[k+1]
+		}
+		some := order[firsts[k]:end]
+		if ranges[k].Failed {
+			if err := c.readApart(list, some, f); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, i := range some {
+			f(i, ranges[k].Buf[list[i].info-ranges[k].Addr:][:heap.AllocationSize])
+		}
+	}
+	return nil
+}
+
+// readApart reads some records each alone, because what lies between them cannot be read.
+func (c *Counter) readApart(list []tracedObject, some []int, f func(i int, b []byte)) error {
+	ranges := make([]attach.Range, len(some))
+	buf := make([]byte, len(some)*heap.AllocationSize)
+	for k, i := range some {
+		ranges[k] = attach.Range{Addr: list[i].info, Buf: buf[k*heap.AllocationSize:][:heap.AllocationSize]}
+	}
+	if err := c.readRanges(ranges); err != nil {
+		return err
+	}
+	for k, i := range some {
+		if !ranges[k].Failed {
+			f(i, ranges[k].Buf)
+		}
+	}
+	return nil
+}
+
+// readRanges reads ranges, and counts the calls.
+func (c *Counter) readRanges(ranges []attach.Range) error {
+	calls, err := c.mem.ReadBatch(ranges)
+	c.gc.Reads.Calls += uint64(calls)
+	return err
+}
+
+// meet notes an object that a pass met, with the index of its class's kind, the word for its class, and its size. It
+// returns the index of its record, or -1.
+func (t *traced) meet(object attach.Address, typ uint64, kind int, class, bytes uint64) int {
+	i := t.find(object)
+	if i < 0 || t.list[i].typ != uint8(typ) {
+		return -1
+	}
+	o := &t.list[i]
+	o.seen, o.kind, o.bytes = true, int32(kind), bytes
+	// Ruby shows objects that it hid when it made them, and hides others.
+	o.fits = kind == kindByType || kind == kindHidden || o.class == class || o.class == 0
+	return i
+}
+
+// placeObjects sums up the objects of the last pass by class and place. classOf returns the name of the class of
+// objects of a kind and type. A record that differs from what it was before the pass is of another object: an object
+// that takes the place of a freed one has a higher generation.
+func (c *Counter) placeObjects(ctx context.Context, rest func(), classOf func(kind int32, typ uint8) string) error {
+	t := c.traced
+	if t == nil {
+		return nil
+	}
+	// The strings are read while the records hold them: between the two readings of records.
+	type text struct {
+		path, method string
+		line         int
+	}
+	texts := make([]text, len(t.sites))
+	for i, s := range t.sites {
+		if path, line, method, err := c.objects.SiteText(s); err == nil {
+			texts[i] = text{path, method, line}
+		}
+		if i%namesAPiece == namesAPiece-1 {
+			rest()
+		}
+	}
+	out := &sampler.HeapTraced{Cut: t.cut}
+	type key struct {
+		class string
+		text
+	}
+	sums := make(map[key]*sampler.HeapPlace)
+	met := t.list[:0]
+	for _, o := range t.list {
+		if o.seen {
+			met = append(met, o)
+		}
+	}
+	for some := range slices.Chunk(met, tracedAPiece) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		placed := out.Objects
+		err := c.readRecords(some, func(i int, b []byte) {
+			o := &some[i]
+			a, ok := heap.ParseAllocation(b)
+			if !ok || a.Generation != o.generation || a.Class != o.class || a.Type != uint64(o.typ) || a.Site != t.sites[o.site] ||
+				texts[o.site].path == "" || o.generation > c.collections {
+				return
+			}
+			class := classOf(o.kind, o.typ)
+			if !o.fits && (o.kind < 0 || class != c.objects.NameOrKind(o.class)) { // else it has a singleton class
+				return
+			}
+			k := key{class, texts[o.site]}
+			p := sums[k]
+			if p == nil {
+				p = &sampler.HeapPlace{Class: class, Path: k.path, Line: k.line, Method: k.method}
+				sums[k] = p
+			}
+			p.Objects++
+			p.Bytes += o.bytes
+			out.Objects++
+		})
+		if err != nil {
+			return err
+		}
+		out.Misfits += uint64(len(some)) - (out.Objects - placed)
+		rest()
+	}
+	out.Places = make([]sampler.HeapPlace, 0, len(sums))
+	for _, p := range sums {
+		out.Places = append(out.Places, *p)
+	}
+	sorting.By(out.Places, func(a, b sampler.HeapPlace) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Path, b.Path),
+			cmp.Compare(a.Line, b.Line), cmp.Compare(a.Method, b.Method))
+	})
+	out.Places = out.Places[:min(len(out.Places), sampler.MaxHeapPlaces)]
+	c.out.Traced, c.traced, c.records = out, nil, nil
+	return nil
+}

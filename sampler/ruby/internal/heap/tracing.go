@@ -1,0 +1,162 @@
+package heap
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// These are the names of types of objects that lead to the record of where objects were allocated
+// (docs/internals/gc.md#where-objects-were-allocated). The object of TracerType exists from the first call of
+// ObjectSpace.trace_object_allocations_start on, and neither moves nor ends. 2.7 has none. There a TracePoint for new
+// objects leads to the record.
+const (
+	TracerType     = "ObjectTracing/allocation_info_tracer"
+	TracePointType = "tracepoint"
+)
+
+// Places in a traceobj_arg (ext/objspace/object_tracing.c), in the rb_tp_t of a TracePoint of 2.7 (vm_trace.c), and in
+// an allocation_info (ext/objspace/objspace.h). The first and the last are the same from 2.7 to 4.0.
+const (
+	tracerRunning = 0
+	tracerPoint   = 8
+	tracerTable   = 24
+	tracerSize    = 32
+
+	pointEvents = 0
+	pointActive = 4
+	pointData   = 32
+	pointSize   = 40
+	newObject   = 0x100000 // RUBY_INTERNAL_EVENT_NEWOBJ, the only event of the TracePoint
+
+	allocationLiving     = 0
+	allocationFlags      = 8
+	allocationClass      = 16
+	allocationPath       = 24
+	allocationLine       = 32
+	allocationClassPath  = 40
+	allocationMethod     = 48
+	allocationGeneration = 56
+	// AllocationSize is the size of an allocation_info in bytes.
+	AllocationSize = 64
+	// TracedEntrySize is the size of an entry of the tracer's table in bytes.
+	TracedEntrySize = tableEntrySize
+)
+
+// maxPath bounds the path of a file in bytes, as Linux does (PATH_MAX).
+const maxPath = 4096
+
+// maxLine bounds the number of a line.
+const maxLine = 1 << 31
+
+// A Site is a place in the code, as addresses in the target. Two sites are the same if all their words are.
+type Site struct {
+	path, classPath attach.Address
+	method          uint64
+	line            uint64
+}
+
+// An Allocation is what the target's tracer recorded when an object was allocated.
+type Allocation struct {
+	// Type is the object's type, and Class the word for its class. Class is zero for a hidden object.
+	Type, Class uint64
+	// Generation is the number of collections before.
+	Generation uint64
+	Site       Site
+}
+
+// ParseAllocation reads an allocation_info of AllocationSize bytes. ok is false if its object is gone, if Ruby did not
+// know the place, or if the bytes are something else.
+func ParseAllocation(b []byte) (a Allocation, ok bool) {
+	a = Allocation{Type: view.U64(b[allocationFlags:]) & TypeMask, Class: view.U64(b[allocationClass:]),
+		Generation: view.U64(b[allocationGeneration:]),
+		Site: Site{path: attach.Address(view.U64(b[allocationPath:])), classPath: attach.Address(view.U64(b[allocationClassPath:])),
+			method: view.U64(b[allocationMethod:]), line: view.U64(b[allocationLine:])}}
+	return a, view.U32(b[allocationLiving:]) == 1 && a.Site.path != 0 && a.Site.line < maxLine
+}
+
+// TracedTable returns the address of the table of traced objects. tracer is the address of an object of TracerType or
+// TracePointType. ok is false if the target does not trace now, or if it is another TracePoint. A target that has
+// stopped tracing keeps the table, but objects that are gone stay in it.
+func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok bool) {
+	err := o.Read(func() error {
+		ok = false
+		name, err := o.dataTypeName(uint64(tracer))
+		if err != nil {
+			return err
+		}
+		header, err := o.View.Bytes(tracer, DataHeader)
+		if err != nil {
+			return err
+		}
+		at := o.places.Data(tracer, header)
+		switch name {
+		case TracerType:
+		case TracePointType:
+			b, err := o.View.Bytes(at, pointSize)
+			if err != nil || view.U32(b[pointEvents:]) != newObject || view.U32(b[pointActive:]) == 0 {
+				return err
+			}
+			at = attach.Address(view.U64(b[pointData:]))
+		default:
+			return nil
+		}
+		b, err := o.View.Bytes(at, tracerSize)
+		if err != nil {
+			return err
+		}
+		// The traceobj_arg names its TracePoint. The data of TracePoints of other libraries does not.
+		mine := name == TracerType || view.U64(b[tracerPoint:]) == uint64(tracer)
+		table, ok = attach.Address(view.U64(b[tracerTable:])), mine && int32(view.U32(b[tracerRunning:])) > 0
+		return nil
+	})
+	return table, ok && err == nil
+}
+
+// TableEntries returns the address of the entries of an st_table, the index of the first entry, and the one after the
+// last.
+func (o *Objects) TableEntries(table attach.Address) (entries attach.Address, start, bound uint64, err error) {
+	err = o.Read(func() error {
+		p := o.places
+		b, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries)+8)
+		if err == nil {
+			entries, start, bound = attach.Address(view.U64(b[p.tableEntries:])), view.U64(b[p.tableStart:]), view.U64(b[p.tableBound:])
+		}
+		return err
+	})
+	return entries, start, bound, err
+}
+
+// ParseTracedEntry reads an entry of the tracer's table: the address of an object and of its allocation_info. ok is
+// false if the entry was deleted, or is something else.
+func (o *Objects) ParseTracedEntry(b []byte) (object, info attach.Address, ok bool) {
+	object, info = attach.Address(view.U64(b[8:])), attach.Address(view.U64(b[16:]))
+	return object, info, view.U64(b) != deletedEntry && o.IsObject(uint64(object)) && info != 0 && info%8 == 0 && info < 1<<56
+}
+
+// SiteText reads the path of a site's file, its line and its method with the class, such as "Class#new". method is
+// empty if there is none. The strings can be read as long as an object of the site is traced.
+func (o *Objects) SiteText(s Site) (path string, line int, method string, err error) {
+	err = o.Read(func() (err error) {
+		if path, err = o.cString(s.path, maxPath); err != nil || s.method == o.places.Nil {
+			return err
+		}
+		name, err := o.SymbolName(s.method)
+		if err == nil && s.classPath != 0 {
+			var class string
+			class, err = o.cString(s.classPath, maxPath)
+			name = class + "#" + name
+		}
+		if err == nil {
+			method = name
+		} else if err == view.ErrMissing {
+			return err
+		}
+		return nil
+	})
+	return path, int(s.line), method, err
+}
+
+// DataType returns the type of a T_DATA object, as Places.DataType does.
+func (o *Objects) DataType(header []byte) (typ attach.Address, ok bool) {
+	return o.places.DataType(header)
+}
