@@ -49,9 +49,9 @@ type List struct {
 	// Name is the constant or variable that has it, as "Worker::JOBS" or "@jobs". It is empty if not known.
 	Name   string
 	Length int64
-	// Putters are threads that run code which puts into it, Takers threads that run code which takes from it, in the
-	// order of their IDs and at most MaxUsers each. They are searched only if the Queue grows. A thread whose code does
-	// both is in neither.
+	// Putters are threads that run code which puts into it. Takers are threads that run code which takes from it. Both
+	// are in the order of their IDs, and at most MaxUsers. They are searched only if the Queue grows. A thread whose
+	// code does both is in neither.
 	Putters, Takers []ThreadID
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRowsHaveTheStatesOfTheFlamegraph: a thread that waits for another one, to Ruby as an idle worker does, is in state
-// lock in the list of threads if and only if it is so in the flamegraph. Only for rest the list says which kind it is.
+// TestRowsHaveTheStatesOfTheFlamegraph: the list of threads has state lock for a thread if and only if the flamegraph
+// has it. Only for rest the list says which kind it is.
 func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) (id sampler.StackID) {

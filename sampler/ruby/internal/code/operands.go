@@ -15,8 +15,8 @@ const (
 	// imemoConstant in the bits of imemoKind are a cache of a constant (imemo_constcache of internal/imemo.h, 3.0 to
 	// 4.0). The constant is its second word.
 	imemoKind, imemoConstant = 15 << 12, 13 << 12
-	// Up to 2.7 an inline cache has the constant at constant27, and the data of a call have the method's ID at call27
-	// (iseq_inline_cache_entry and rb_call_data, vm_core.h).
+	// Up to 2.7 an inline cache has the constant at constant27 (iseq_inline_cache_entry, vm_core.h). The data of a call
+	// have the method's ID at call27 (rb_call_data).
 	// A global variable's entry has the ID at global27 (rb_global_entry, variable.c).
 	constant27, call27, global27 = 16, 64, 8
 	// From 3.0 on the first word of the data of a call has callTag, and the method's ID above callShift

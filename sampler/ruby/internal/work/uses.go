@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// usedFrames bounds the frames of a thread whose code is searched for what it does with a Queue, from the innermost
-	// on. A frame takes about 100 µs.
+	// usedFrames bounds the frames of a thread whose code is read to learn what it does with a Queue, from the
+	// innermost on.
 	usedFrames = 8
-	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. usedNS is for how long
-	// a thread counts as one that uses a Queue, in ns.
+	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. usedNS is for how
+	// long a thread counts as one that uses a Queue, in ns.
 	usesNS, usedNS = int64(3e9), listsNS
 	// grownItems and grownNS are by how much and for how long a Queue must have grown before its users are searched.
 	grownItems, grownNS = 10, int64(1e9)
