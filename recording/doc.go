@@ -41,7 +41,8 @@ import (
 // between these. Version 8 added the queues before the process, and version 9 the locks of C code. Version 10 added
 // the patterns of requests' paths. Version 11 added the C functions in which threads stay. Version 12 added which
 // processes used the CPUs, the program's Queues, and stacks of threads that ran, with their C functions. Version 13
-// added the requests that threads begin between samples, and version 14 the exceptions that ended threads.
+// added the requests that threads begin between samples, and version 14 the exceptions that ended threads
+// and the threads that use a Queue.
 const Version = 14
 
 // unit is the unit of most times, in ns: of kernel reads, CPU times and ReadNS.

@@ -37,7 +37,7 @@ type generator struct {
 	noRuns bool
 	// noBegun leaves out the requests that threads begin, as versions before 13 did.
 	noBegun bool
-	// noExceptions leaves out the exceptions that ended threads, as versions before 14 did.
+	// noExceptions leaves out the exceptions that ended threads, and the users of Queues, as versions before 14 did.
 	noExceptions bool
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
@@ -169,7 +169,11 @@ func (g *generator) queues() {
 	}
 	for i := range n % 3 {
 		if !g.noUse {
-			q.Lists = append(q.Lists, sampler.List{Object: uint64(0x7f00 + 8*i), Name: "@jobs", Length: 100 * n})
+			l := sampler.List{Object: uint64(0x7f00 + 8*i), Name: "@jobs", Length: 100 * n}
+			if !g.noExceptions && i == 0 {
+				l.Putters, l.Takers = []sampler.ThreadID{sampler.ThreadID(1 + n%7)}, []sampler.ThreadID{2, 9}
+			}
+			q.Lists = append(q.Lists, l)
 		}
 	}
 	if g.s.Queues = q; n%7 == 0 {

@@ -2,6 +2,7 @@ package recording
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -12,6 +13,7 @@ const (
 	queuesCut
 	queuesLists  // since version 12
 	queuesLeases // since version 12
+	queuesUsers  // since version 14
 )
 
 // checkQueues refuses what could not be read again.
@@ -22,6 +24,17 @@ func checkQueues(q *sampler.Queues) error {
 			len(q.Accept.Listeners), len(q.Pools), len(q.Lists), len(q.Leases))
 	}
 	return nil
+}
+
+// used reports whether any threads are known to use a Queue.
+func used(l sampler.List) bool { return len(l.Putters)+len(l.Takers) > 0 }
+
+// carryThreads writes or reads the IDs of threads, at most limit.
+func carryThreads(w *wire, ids []sampler.ThreadID, limit int) (list []sampler.ThreadID) {
+	for i := range w.length(len(ids), limit, 1) {
+		list = append(list, sampler.ThreadID(w.uint(uint64(at(ids, i)))))
+	}
+	return list
 }
 
 // carryQueues writes or reads the queues before the process: a one if there are any, then all numbers in the order of
@@ -38,7 +51,7 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 	a := &next.Accept
 	next.AtNS = w.time(next.AtNS)
 	flags := w.uint(bit(a.Known, queuesKnown) | bit(a.Cut, queuesCut) | bit(len(next.Lists) > 0, queuesLists) |
-		bit(len(next.Leases) > 0, queuesLeases))
+		bit(len(next.Leases) > 0, queuesLeases) | bit(slices.ContainsFunc(next.Lists, used), queuesUsers))
 	a.Known, a.Cut = flags&queuesKnown != 0, flags&queuesCut != 0
 	a.Why = w.text(a.Why)
 	a.Overflows, a.Drops = w.count(a.Overflows), w.count(a.Drops)
@@ -64,6 +77,9 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 		for i := range w.length(len(next.Lists), sampler.MaxLists, 1) {
 			l := at(next.Lists, i)
 			l.Object, l.Name, l.Length = uint64(w.count(int64(l.Object))), w.text(l.Name), w.int(l.Length)
+			if flags&queuesUsers != 0 {
+				l.Putters, l.Takers = carryThreads(w, l.Putters, sampler.MaxUsers), carryThreads(w, l.Takers, sampler.MaxUsers)
+			}
 			lists = append(lists, l)
 		}
 	}
@@ -72,11 +88,7 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 		for i := range w.length(len(next.Leases), sampler.MaxLeases, 1) {
 			l := at(next.Leases, i)
 			l.Queue, l.Size = uint64(w.count(int64(l.Queue))), w.int(l.Size)
-			var owners []sampler.ThreadID
-			for j := range w.length(len(l.Owners), sampler.MaxOwners, 1) {
-				owners = append(owners, sampler.ThreadID(w.uint(uint64(at(l.Owners, j)))))
-			}
-			l.Owners = owners
+			l.Owners = carryThreads(w, l.Owners, sampler.MaxOwners)
 			leases = append(leases, l)
 		}
 	}

@@ -11,8 +11,8 @@ const (
 	MaxListeners = 64
 	// MaxPools bounds the pools of threads of a process that are read.
 	MaxPools = 64
-	// MaxLists bounds the Queues of a process that are read.
-	MaxLists = 64
+	// MaxLists bounds the Queues of a process that are read, MaxUsers the threads that use one.
+	MaxLists, MaxUsers = 64, 16
 	// MaxLeases bounds the pools of Active Record that are read, MaxOwners the connections of a pool.
 	MaxLeases, MaxOwners = 16, 256
 )
@@ -52,6 +52,10 @@ type List struct {
 	// Name is the constant or variable that has it, as "Worker::JOBS" or "@jobs". It is empty if not known.
 	Name   string
 	Length int64
+	// Putters are threads that run code which puts into it. Takers are threads that run code which takes from it. Both
+	// are in the order of their IDs, and at most MaxUsers. They are searched only if the Queue grows. A thread whose
+	// code does both is in neither.
+	Putters, Takers []ThreadID
 }
 
 // Compare orders lists by their addresses.

@@ -424,6 +424,7 @@ func (c *collector) takes(w *watch, ts *gvl.ThreadState) {
 		clear(c.takers)
 	}
 	c.takers[d.Object] = ts.Thread
+	c.queues.Takes(d.Object, ts.Thread)
 }
 
 // waitsForPool reports whether a thread waits for a connection of a pool.

@@ -35,7 +35,7 @@ func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 		units.ProseDuration(int64(over)) + ", by " + number(float64(q.Length-from)*1e9/over) + " per second"
 	h.advise(tips.QueueGrows()...)
 	var ended []sampler.ThreadID
-	for _, id := range q.Takers {
+	for _, id := range q.Waited {
 		if w.state(id) == nil {
 			ended = append(ended, id)
 		} else {
@@ -53,6 +53,13 @@ func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 		h.text += "; " + units.Plural(len(h.threads), "thread "+tense("takes", "took"), "threads "+tense("take", "took")) + " from it: " + w.name(ts.Thread) + w.in(ts.Stack)
 	} else if len(ended) == 0 {
 		h.text += "; no thread was seen to wait for it"
+	}
+	for _, id := range q.Producers() {
+		if ts := w.state(id); ts != nil {
+			h.text += "; " + units.Plural(len(q.Producers()), "thread "+tense("puts", "put"), "threads "+tense("put", "put")) + " into it: " +
+				w.name(id) + w.in(ts.Stack)
+			break
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package ruby
 
 import (
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +85,82 @@ func TestLists(t *testing.T) {
 		for _, l := range lists {
 			if name, ok := want[l.Length]; !ok || l.Name != name || l.Object == 0 {
 				t.Errorf("%+v, want one of %v", l, want)
+			}
+		}
+	})
+}
+
+// usedQueues has Queues that grow. The threads that put into a Queue and take from it have its name. Two threads only
+// use other Queues, one does both, and one has a Queue and does nothing with it.
+const usedQueues = `
+def thread(name)
+  Thread.new { Thread.current.name = name; loop { yield; sleep 0.001 } }
+end
+JOBS = Queue.new
+OTHERS = Queue.new
+$mails = Queue.new
+class Shop
+  @@orders = SizedQueue.new(100_000)
+  def initialize
+    @lines = Queue.new
+    @none = []
+  end
+
+  def start
+    thread("put $mails, @@orders") { $mails << 1; @@orders.push(1); sleep 0.01 }
+    thread("take @@orders") { @@orders.shift; sleep 0.1 }
+    thread("put @lines") { @lines.enq(1); sleep 0.01 }
+    thread("take @lines") { @lines.pop; sleep 0.1 }
+    thread("neither @none") { @none.push(1); sleep 0.01 }
+  end
+end
+thread("put JOBS") { JOBS << 1; sleep 0.01 }
+thread("take JOBS") { JOBS.pop; sleep 0.1 }
+thread("neither OTHERS") { OTHERS << 1; OTHERS.pop; sleep 0.01 }
+thread("neither size") { JOBS.size; sleep 0.01 }
+thread("neither both") { JOBS << JOBS.pop; sleep 0.01 }
+local = Queue.new
+thread("put local") { local.push(1); sleep 0.01 }
+Shop.new.start
+puts "ready"; $stdout.flush; $stdin.gets`
+
+// TestQueueUsers: of a Queue that grows, the threads are known whose code puts into it or takes from it.
+func TestQueueUsers(t *testing.T) {
+	rubytest.OftenEnough(t)
+	t.Parallel()
+	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
+		t.Parallel()
+		p := ruby.Start(t, usedQueues, rubytest.Options{})
+		p.Expect(t, "ready")
+		rd := openReader(t, p.PID)
+		var s sampler.Sample
+		want := map[string]bool{"put JOBS": true, "put $mails": true, "put Shop.@@orders": true, "put @lines": true, "put local": true,
+			"take JOBS": true, "take Shop.@@orders": true, "take @lines": true}
+		got := make(map[string]bool)
+		said := func(what, queue string, ids []sampler.ThreadID) {
+			for _, id := range ids {
+				info, _ := rd.dict.Thread(id)
+				names := strings.TrimPrefix(info.Name, what)
+				if !strings.HasPrefix(info.Name, what) || !strings.Contains(names, strings.TrimPrefix(queue, "Shop.")) {
+					t.Fatalf("%q is said to %s%s", info.Name, what, queue)
+				}
+				got[what+queue] = true
+			}
+		}
+		next := time.Now()
+		for deadline := time.Now().Add(rubytest.Timeout); !maps.Equal(got, want); {
+			time.Sleep(time.Until(next))
+			next = next.Add(100 * time.Millisecond)
+			if rd.Read(sampler.StackTick, &s) == nil {
+				var q sampler.Queues
+				rd.Pools(&q)
+				for _, l := range q.Lists {
+					said("put ", l.Name, l.Putters)
+					said("take ", l.Name, l.Takers)
+				}
+			}
+			if time.Now().After(deadline) {
+				rubytest.TooSeldomNow(t, "said %v, want %v", got, want)
 			}
 		}
 	})

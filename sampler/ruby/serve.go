@@ -204,7 +204,7 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 		}
 		r.leads = append(r.leads[:0], work.Lead{At: t.addr + attach.Address(r.o.ThEC), Says: st.keptEC})
 		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, Leads: r.leads, CFP: st.cfp, End: st.keptEnd,
-			Raw: st.kept, Size: r.o.Code.FrameSize, Stack: st.id,
+			Raw: st.kept, Size: r.o.Code.FrameSize, Stack: st.id, Thread: t.id,
 			Partial: st.quality&sampler.StackPartial != 0, Truncated: st.quality&sampler.StackTruncated != 0,
 			Handlers: st.handlers, Version: uint64(st.version), NowNS: nowNS, SinceNS: sinceNS, BornNS: born(t, st.keptEC)}
 		if t.asked() {

@@ -24,9 +24,21 @@ type reading struct{ atNS, length int64 }
 // Queue is a Queue of the program.
 type Queue struct {
 	sampler.List
-	// Takers are the threads that were seen to wait for its items.
-	Takers   []sampler.ThreadID
+	// Waited are the threads that were seen to wait for its items, or to run code that takes from it.
+	Waited   []sampler.ThreadID
 	readings []reading
+}
+
+// waited notes a thread that takes from the Queue.
+func (q *Queue) waited(id sampler.ThreadID) {
+	if len(q.Waited) < maxTakers && !slices.Contains(q.Waited, id) {
+		q.Waited = append(q.Waited, id)
+	}
+}
+
+// Producers returns the threads that put into the Queue and do not take from it.
+func (q *Queue) Producers() []sampler.ThreadID {
+	return slices.DeleteFunc(slices.Clone(q.Putters), func(id sampler.ThreadID) bool { return slices.Contains(q.Waited, id) })
 }
 
 // Queues are the Queues of a program, by address.
@@ -46,12 +58,16 @@ func (b *Queues) Add(s *sampler.Sample, states []gvl.ThreadState) {
 	}
 	for i := range states {
 		ts := &states[i]
-		if ts.State != gvl.Parked || ts.Detail.Kind != "Queue" {
-			continue
+		if ts.State == gvl.Parked && ts.Detail.Kind == "Queue" {
+			b.Takes(ts.Detail.Object, ts.Thread)
 		}
-		if q := b.of[ts.Detail.Object]; q != nil && len(q.Takers) < maxTakers && !slices.Contains(q.Takers, ts.Thread) {
-			q.Takers = append(q.Takers, ts.Thread)
-		}
+	}
+}
+
+// Takes notes a thread that waits for the items of a Queue.
+func (b *Queues) Takes(object uint64, id sampler.ThreadID) {
+	if q := b.of[object]; q != nil {
+		q.waited(id)
 	}
 }
 
@@ -67,6 +83,9 @@ func (b *Queues) read(s *sampler.Queues) {
 			q.readings = slices.Delete(q.readings, 0, 1)
 		}
 		q.readings = append(q.readings, reading{s.AtNS, l.Length})
+		for _, id := range l.Takers {
+			q.waited(id)
+		}
 		next[l.Object] = q
 	}
 	b.of = next

@@ -31,17 +31,27 @@ type lists struct {
 	objects *heap.Objects
 	names   map[uint64]string
 	named   named
+	// growths are what is known of the lengths of Queues. grown are the Queues that grow.
+	growths map[uint64]*growth
+	grown   []uint64
+	grows   bool
 	// scopes, selves, values, found and types are buffers of a search. They hold the frames, the frames' receivers,
 	// the values of their variables, and the names and types of these values.
 	scopes         []code.Scope
 	selves, values []uint64
 	found, types   []string
+	operands       code.Operands
+	reach          []uint64
 }
 
 // noteLists searches the frames of a thread for Queues, if the last search is old enough. Queues that cannot be read
 // are left out, and a later search may find them.
 func (f *Finder) noteLists(s *State, fr *Frames) {
-	if fr.Partial || fr.NowNS-s.listedNS < listsNS && s.listedNS != 0 || len(f.lists.names) >= sampler.MaxLists {
+	every := listsNS
+	if f.lists.grows {
+		every = usesNS
+	}
+	if fr.Partial || fr.NowNS-s.listedNS < every && s.listedNS != 0 {
 		return
 	}
 	s.listedNS = fr.NowNS
@@ -70,6 +80,7 @@ func (f *Finder) noteLists(s *State, fr *Frames) {
 			l.names[l.values[i]] = l.found[i]
 		}
 	}
+	f.noteUses(fr.Thread, fr.NowNS)
 }
 
 // variablesOfScopes collects the variables of all frames, of the blocks around them, and of their receivers. It asks
@@ -118,6 +129,7 @@ func (f *Finder) variablesOfScopes() error {
 // Lists reads the lengths of the known Queues. A Queue that was freed is removed.
 func (f *Finder) Lists() []sampler.List {
 	f.lists.findNamed(f.clock)
+	f.lists.grows = false
 	var out []sampler.List
 	for v, name := range f.lists.names {
 		var n int64
@@ -127,9 +139,12 @@ func (f *Finder) Lists() []sampler.List {
 		})
 		if err != nil {
 			delete(f.lists.names, v)
+			delete(f.lists.growths, v)
 			continue
 		}
-		out = append(out, sampler.List{Object: v, Name: name, Length: n})
+		l := sampler.List{Object: v, Name: name, Length: n}
+		l.Putters, l.Takers = f.lists.grow(v, n, f.clock())
+		out = append(out, l)
 	}
 	sorting.By(out, sampler.List.Compare)
 	return out

@@ -2,6 +2,7 @@ package work
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
@@ -33,6 +34,8 @@ type named struct {
 	// classes and queues are what the current classes hold.
 	classes []uint64
 	queues  []held
+	// variables are the IDs of the variables, not constants, that hold Queues.
+	variables map[uint64]uint64
 	// words may lead to the table of global variables. globals is the address of the word that does. sought is true if
 	// the words were searched.
 	words   []attach.Address
@@ -157,6 +160,12 @@ func (l *lists) nameList(h held) {
 		l.names = make(map[uint64]string)
 	}
 	l.names[h.value] = name
+	if name[0] == '$' || strings.Contains(name, "@") {
+		if l.named.variables == nil {
+			l.named.variables = make(map[uint64]uint64)
+		}
+		l.named.variables[h.value] = h.id
+	}
 }
 
 // globalWords returns the library's words that may lead to the table of global variables.

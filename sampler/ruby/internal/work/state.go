@@ -21,8 +21,9 @@ type Frames struct {
 	// Raw are the frames, innermost first, with the dummy at the bottom. Size is the size of one, in bytes.
 	Raw  []byte
 	Size int
-	// Stack is the decoded stack.
-	Stack sampler.StackID
+	// Stack is the decoded stack. Thread is the thread that has it, or zero for a suspended fiber.
+	Stack  sampler.StackID
+	Thread sampler.ThreadID
 	// Partial is true if inner frames were left out, so that the first frame is not the innermost. Truncated is true
 	// if the middle was left out.
 	Partial, Truncated bool

@@ -1,0 +1,33 @@
+package findingstest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// TestQueueOfConstant: a queue that grows is named by its constant, with the threads that put into it and take from it.
+// A thread that took from another queue, and was ended by an exception, is none of its threads.
+func TestQueueOfConstant(t *testing.T) {
+	rubytest.OftenEnough(t)
+	t.Parallel()
+	want := raised{words: []string{"the Queue Shop::JOBS has grown from ", "; 1 thread takes from it: packer in Shop.pack ",
+		"; 1 thread puts into it: orders in Shop.order "}}
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel()
+		p := load(t, r, "backlog/constant")
+		defer p.Stop(t)
+		p.begin(t)
+		s := watch(t, p.PID, rulesWith(t, "queue_grows.time=4s"), raiseTime, says("queue_grows", want.words), func(_ *live.Source, n int) {
+			if n == seenSamples {
+				p.Send(t, "seen")
+			}
+		})
+		checkRaised(t, s, "queue_grows", want)
+		if f, _ := s.finding("queue_grows"); strings.Contains(f.Text, "ended") || strings.Contains(f.Text, "RuntimeError") {
+			t.Errorf("%q says that a thread of this queue ended", f.Text)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package code
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// maxOperands bounds the instructions of one piece of code whose operands are read, in words.
+const maxOperands = 1 << 10
+
+const (
+	// imemoConstant in the bits of imemoKind are a cache of a constant (imemo_constcache of internal/imemo.h, 3.0 to
+	// 4.0). The constant is its second word.
+	imemoKind, imemoConstant = 15 << 12, 13 << 12
+	// Up to 2.7 an inline cache has the constant at constant27 (iseq_inline_cache_entry, vm_core.h). The data of a call
+	// have the method's ID at call27 (rb_call_data).
+	// A global variable's entry has the ID at global27 (rb_global_entry, variable.c).
+	constant27, call27, global27 = 16, 64, 8
+	// From 3.0 on the first word of the data of a call has callTag, and the method's ID above callShift
+	// (vm_callinfo.h).
+	callTag, callShift = 1, 32
+)
+
+// Operands are what the instructions of a piece of code refer to.
+type Operands struct {
+	// Calls are the names of the methods that it calls. Constants are the objects of the constants that it has used.
+	Calls     []string
+	Constants []uint64
+	words     []uint64
+}
+
+// Names reports whether the code has the ID of a variable.
+func (o *Operands) Names(id uint64) bool { return slices.Contains(o.words, id) }
+
+// Operands reads what the code of an iseq refers to, as a part of a question (Objects.Read). It takes each word of the
+// code for an operand. The address of an instruction leads to machine code, which has no ID of a method by chance.
+func (d *classifier) Operands(iseq attach.Address, into *Operands) error {
+	into.Calls, into.Constants, into.words = into.Calls[:0], into.Constants[:0], into.words[:0]
+	v := d.Objects.View
+	body, err := v.Word(iseq + iseqBody)
+	if err != nil {
+		return err
+	}
+	size, errSize := v.Bytes(attach.Address(body)+attach.Address(d.o.bodyISeqSize), 4)
+	encoded, errEncoded := v.Word(attach.Address(body) + attach.Address(d.o.bodyEncoded))
+	if err := view.Worst(errSize, errEncoded); err != nil {
+		return err
+	}
+	code, err := v.Bytes(attach.Address(encoded), int(min(view.U32(size), maxOperands))*8)
+	if err != nil {
+		return err
+	}
+	old := !d.target.Release.AtLeast(3, 0)
+	var missing error
+	for ; len(code) >= 8; code = code[8:] {
+		word := view.U64(code)
+		into.words = append(into.words, word)
+		if word&7 != 0 || word < 1<<16 {
+			continue
+		}
+		if old {
+			err = d.operand27(word, into)
+		} else {
+			err = d.operand(word, into)
+		}
+		if err == view.ErrMissing {
+			missing = err
+		}
+	}
+	return missing
+}
+
+// operand reads what may be the data of a call, or the inline cache of a constant.
+func (d *classifier) operand(at uint64, into *Operands) error {
+	v := d.Objects.View
+	word, err := v.Word(attach.Address(at))
+	switch {
+	case err != nil:
+		return err
+	case word&callTag != 0:
+		return d.call(word>>callShift, into)
+	case !d.Objects.IsObject(word):
+		return nil
+	}
+	head, err := v.Bytes(attach.Address(word), 16)
+	if err == nil && view.U64(head)&(heap.TypeMask|imemoKind) == heap.TypeImemo|imemoConstant {
+		into.Constants = append(into.Constants, view.U64(head[8:]))
+	}
+	return err
+}
+
+func (d *classifier) operand27(at uint64, into *Operands) error {
+	v := d.Objects.View
+	constant, err := v.Word(attach.Address(at) + constant27)
+	if err == nil && d.Objects.IsObject(constant) {
+		into.Constants = append(into.Constants, constant)
+	}
+	if name, err := v.Word(attach.Address(at) + global27); err == nil {
+		into.words = append(into.words, name)
+	}
+	id, errID := v.Word(attach.Address(at) + call27)
+	if errID == nil {
+		errID = d.call(id, into)
+	}
+	return view.Worst(err, errID)
+}
+
+func (d *classifier) call(id uint64, into *Operands) error {
+	name, err := d.Objects.IDName(id)
+	if err == nil {
+		into.Calls = append(into.Calls, name)
+	}
+	return err
+}

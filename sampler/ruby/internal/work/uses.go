@@ -1,0 +1,178 @@
+package work
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// usedFrames bounds the frames of a thread whose code is read to learn what it does with a Queue, from the
+	// innermost on.
+	usedFrames = 8
+	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. usedNS is for how
+	// long a thread counts as one that uses a Queue, in ns.
+	usesNS, usedNS = int64(3e9), listsNS
+	// grownItems and grownNS are by how much and for how long a Queue must have grown before its users are searched.
+	grownItems, grownNS = 10, int64(1e9)
+)
+
+// putting and taking are the methods of Queues, and of Arrays in their place.
+var (
+	putting = []string{"<<", "push", "enq", "append", "unshift", "prepend"}
+	taking  = []string{"pop", "shift", "deq"}
+)
+
+// use is when the code of a thread was last seen to put into a Queue or to take from it.
+type use struct{ putNS, tookNS int64 }
+
+// growth is what is known of the length of a Queue. least is the least length since the last search for its users
+// began to make sense, and leastNS its time.
+type growth struct {
+	least, leastNS int64
+	grows          bool
+	users          map[sampler.ThreadID]use
+}
+
+// grow notes the length of a Queue, and returns the threads whose code puts into it or takes from it.
+func (l *lists) grow(v uint64, n, now int64) (putters, takers []sampler.ThreadID) {
+	g := l.growths[v]
+	if g == nil {
+		if l.growths == nil {
+			l.growths = make(map[uint64]*growth)
+		}
+		g = &growth{least: n, leastNS: now}
+		l.growths[v] = g
+	}
+	if n <= g.least {
+		g.least, g.leastNS = n, now
+	}
+	g.grows = n-g.least >= grownItems && now-g.leastNS >= grownNS
+	l.grows = l.grows || g.grows
+	for id, u := range g.users {
+		puts, takes := u.putNS != 0 && now-u.putNS < usedNS, u.tookNS != 0 && now-u.tookNS < usedNS
+		switch {
+		case !puts && !takes:
+			delete(g.users, id)
+		case !takes && len(putters) < sampler.MaxUsers:
+			putters = append(putters, id)
+		case !puts && len(takers) < sampler.MaxUsers:
+			takers = append(takers, id)
+		}
+	}
+	slices.Sort(putters)
+	slices.Sort(takers)
+	return putters, takers
+}
+
+// noteUses searches the frames of a thread for code that puts into a Queue that grows, or takes from it. Such code has
+// the Queue in a variable or constant, and calls a method of such a name.
+func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
+	l := &f.lists
+	l.grown = l.grown[:0]
+	for v, g := range l.growths {
+		if g.grows {
+			l.grown = append(l.grown, v)
+		}
+	}
+	if len(l.grown) == 0 || id == 0 {
+		return
+	}
+	var puts, takes []uint64
+	if f.objects.Read(func() error {
+		puts, takes = puts[:0], takes[:0]
+		var missing error
+		for i := range l.scopes[:min(len(l.scopes), usedFrames)] {
+			scope := &l.scopes[i]
+			err := f.code.Operands(scope.ISeq, &l.operands)
+			if err == nil {
+				err = f.reached(scope)
+			}
+			if err == view.ErrMissing {
+				missing = err
+			}
+			if err != nil {
+				continue
+			}
+			calls := func(names []string) bool {
+				return slices.ContainsFunc(l.operands.Calls, func(name string) bool { return slices.Contains(names, name) })
+			}
+			if calls(putting) {
+				puts = append(puts, l.reach...)
+			}
+			if calls(taking) {
+				takes = append(takes, l.reach...)
+			}
+		}
+		return missing
+	}) != nil {
+		return
+	}
+	for _, v := range l.grown {
+		g := l.growths[v]
+		u := g.users[id]
+		if slices.Contains(puts, v) {
+			u.putNS = now
+		}
+		if slices.Contains(takes, v) {
+			u.tookNS = now
+		}
+		if u != (use{}) {
+			if g.users == nil {
+				g.users = make(map[sampler.ThreadID]use)
+			}
+			g.users[id] = u
+		}
+	}
+}
+
+// reached stores in reach which of the Queues that grow the code of a scope uses, whose operands were read. It is a
+// part of a question (Read).
+func (f *Finder) reached(scope *code.Scope) error {
+	l := &f.lists
+	l.reach = l.reach[:0]
+	var missing error
+	take := func(v uint64, err error) {
+		switch {
+		case err == view.ErrMissing:
+			missing = err
+		case err == nil && slices.Contains(l.grown, v):
+			l.reach = append(l.reach, v)
+		}
+	}
+	for _, v := range l.operands.Constants {
+		take(v, nil)
+	}
+	for v, id := range l.named.variables {
+		if l.operands.Names(id) {
+			take(v, nil)
+		}
+	}
+	// Code names a local variable by its distance from the environment's pointer, in words.
+	local := func(ep, at attach.Address) {
+		if l.operands.Names(uint64(ep-at) / 8) {
+			take(f.objects.View.Word(at))
+		}
+	}
+	for k := range min(len(scope.Locals.Names()), maxListVariables) {
+		local(scope.EP, scope.Locals.At(scope.EP, k))
+	}
+	around, err := f.objects.View.Word(scope.EP - 8)
+	for k := range captured {
+		if err != nil || around&3 != 1 {
+			break
+		}
+		local(attach.Address(around&^3), attach.Address(around&^3)-attach.Address(envWords+k)*8)
+	}
+	take(0, err)
+	take(0, f.objects.EachIvar(scope.Self, maxListVariables, func(id, v uint64) error {
+		if l.operands.Names(id) {
+			take(v, nil)
+		}
+		return nil
+	}))
+	return missing
+}
