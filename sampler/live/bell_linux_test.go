@@ -105,7 +105,7 @@ func TestIdleProcessRings(t *testing.T) {
 			t.Fatalf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
 		default:
 			t.Logf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
-			// The role of the process is asked for again once a thread has moved.
+			// Family reads the role of the process again once a thread has moved.
 			asked := func() int64 {
 				t.Helper()
 				if _, err := s.Family(); err != nil {
