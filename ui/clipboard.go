@@ -26,10 +26,11 @@ import (
 // tmux's own command.
 func copyText(sc *scene.Scene, text string) tea.Cmd {
 	set := ansi.SetSystemClipboard(text)
+	write := func(text string) tea.Cmd { return func() tea.Msg { return writeMsg{text} } }
 	if !sc.Opt.Tmux {
-		return func() tea.Msg { return writeMsg{set} }
+		return write(set)
 	}
-	return tea.Batch(func() tea.Msg { return writeMsg{set + ansi.TmuxPassthrough(set)} }, loadBuffer(text))
+	return tea.Batch(write(set), write(ansi.TmuxPassthrough(set)), loadBuffer(text))
 }
 
 // copyPath copies the path of a written file. In a redacted view it copies only the name, because users paste it

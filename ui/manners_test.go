@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +29,20 @@ func copied(t *testing.T, cmds []tea.Cmd) string {
 	if len(cmds) != 1 {
 		t.Fatalf("%d commands", len(cmds))
 	}
-	return reflect.ValueOf(cmds[0]()).String()
+	return clipped(t, cmds[0]())
+}
+
+// clipped returns the text that a message puts into the terminal's clipboard (OSC 52).
+func clipped(t *testing.T, msg tea.Msg) string {
+	t.Helper()
+	written, _ := msg.(writeMsg)
+	coded, begins := strings.CutPrefix(written.text, "\x1b]52;c;")
+	coded, ends := strings.CutSuffix(coded, "\x07")
+	text, err := base64.StdEncoding.DecodeString(coded)
+	if !begins || !ends || err != nil {
+		t.Fatalf("%#v does not set the clipboard: %v", msg, err)
+	}
+	return string(text)
 }
 
 // readBack returns the number of samples of a recording, and its process.
@@ -161,7 +173,7 @@ func TestCopyingInTmux(t *testing.T) {
 	if !ok || len(batch) != 3 {
 		t.Fatalf("not three commands: %#v", batch)
 	}
-	raw := batch[1]().(tea.RawMsg).Msg.(string)
+	raw := batch[1]().(writeMsg).text
 	if !strings.HasPrefix(raw, "\x1bPtmux;\x1b\x1b]52;c;") || !strings.Contains(raw, base64.StdEncoding.EncodeToString([]byte("**order-service**"))[:16]) {
 		t.Errorf("%.60q", raw)
 	}

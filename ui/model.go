@@ -105,8 +105,9 @@ const (
 	// longestRest. The pause leaves the machine to other work.
 	restAfter   = 20
 	longestRest = 2 * time.Second
-	// idleTick is the time between two ticks while the process is idle, unless there is news.
-	idleTick = time.Second
+	// idleTick is the time between two ticks while the process is idle, unless there is news. If samples come once a
+	// second, each is news.
+	idleTick = 1100 * time.Millisecond
 )
 
 func (m *Model) tick() tea.Cmd {

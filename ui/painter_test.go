@@ -57,6 +57,8 @@ func TestPicturesAreWrittenOnce(t *testing.T) {
 	m.View()
 	wrote("the first picture", enterScreen, "order-service")
 	wrote("nothing new")
+	m.Update(overwriteMsg{})
+	wrote("the whole screen again", "order-service")
 	for range 3 {
 		m.Update(tickMsg(time.Now()))
 		m.View()

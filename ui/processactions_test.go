@@ -52,12 +52,12 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 		t.Fatalf("process %d can't be selected:\n%s", pid, s.text())
 	}
 	selects(4242)
-	if got := fmt.Sprint(s.do("Y")); !strings.Contains(got, "**order-service** pid 4242") || !strings.Contains(got, "hogs the GVL") {
+	if got := clipped(t, s.do("Y")); !strings.Contains(got, "**order-service** pid 4242") || !strings.Contains(got, "hogs the GVL") {
 		t.Errorf("Y copied %.300s", got)
 	}
 	s.sees("order-service 4242: copied a summary", "2 threads")
 	selects(4243)
-	if got := fmt.Sprint(s.do("y")); !strings.Contains(got, "**order-service** pid 4243") {
+	if got := clipped(t, s.do("y")); !strings.Contains(got, "**order-service** pid 4243") {
 		t.Errorf("y copied %.300s", got)
 	}
 	s.press("m")

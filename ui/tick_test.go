@@ -63,6 +63,9 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	if stirred(); feed(250e6, true) || !m.idle || stirred() {
 		t.Error("an idle process does not let the screen rest")
 	}
+	if !feed(1e9, true) || !m.idle || !stirred() {
+		t.Error("a sample that comes a second after the one before is not drawn at once")
+	}
 	if !feed(50e6, false) || m.idle || !stirred() {
 		t.Error("the first sign of life is not drawn at once")
 	}

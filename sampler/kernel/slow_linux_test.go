@@ -119,6 +119,21 @@ func TestSwitches(t *testing.T) {
 	if again := s.Read(hour+1, 1, nil).Switches; again != got {
 		t.Errorf("counted again at once: %d, %d", got, again)
 	}
+	more := said()
+	for deadline := time.Now().Add(time.Minute); said() < more+10; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it switched %d times in a minute", said()-more)
+		}
+	}
+	// Threads that are said to stand still are counted again in the end, because records can be lost.
+	s.switches.lacked = 0
+	still := func(int64) bool { return true }
+	if again := s.Read(hour+stillSwitchesNS-1, 1, still).Switches; again != got {
+		t.Errorf("counted again although no thread has had a CPU: %d, %d", got, again)
+	}
+	if again := s.Read(hour+stillSwitchesNS, 1, still).Switches; again <= got {
+		t.Errorf("not counted again in the end: %d, %d", got, again)
+	}
 }
 
 func TestParsePSS(t *testing.T) {

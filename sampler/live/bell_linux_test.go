@@ -94,7 +94,9 @@ func TestIdleProcessRings(t *testing.T) {
 		}
 		return n
 	}
+	const calmAfterNS = 1_000_000_000 // the next readings of stacks are over
 	for range tries {
+		until("idle", func() bool { return pace.Monotonic()-moved.Load() > calmAfterNS })
 		before, from := woken(), pace.Monotonic()
 		until("rest", func() bool { return pace.Monotonic()-from > restsForNS })
 		switch n := woken() - before; {
@@ -103,6 +105,20 @@ func TestIdleProcessRings(t *testing.T) {
 			t.Fatalf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
 		default:
 			t.Logf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
+			// Family reads the role of the process again once a thread has moved.
+			asked := func() int64 {
+				t.Helper()
+				if _, err := s.Family(); err != nil {
+					t.Error(err)
+				}
+				return s.familyNS
+			}
+			one, two := asked(), asked()
+			p.Send(t, "x")
+			until("a move", func() bool { return moved.Load() > two })
+			if three := asked(); moved.Load() < two && one != two || three == two {
+				t.Errorf("the role was asked for at %d, at %d, and after a move at %d", one, two, three)
+			}
 			return
 		}
 	}

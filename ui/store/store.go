@@ -324,11 +324,15 @@ func (s *Store) foldOne(x *sampler.Sample) {
 		first, _ := v.Timeline.Range()
 		s.marks.add(x, v.Findings.Told(), v.Findings.Growing(), WhyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters, s.quality.Quality)
 	}
-	if s.slow && !x.Slow {
+	if s.slow && (!x.Slow || x.TimeNS-s.last >= rareNS) {
 		s.Stir()
 	}
 	s.last, s.slow = x.TimeNS, x.Slow
 }
+
+// rareNS is how long after the one before a sample of an idle process is drawn at once, in ns. The screen then need not
+// wake up by itself.
+const rareNS = int64(900e6)
 
 // Stir has a screen look at once that rests because the process is idle.
 func (s *Store) Stir() {
