@@ -33,10 +33,10 @@ const (
 	freeCost = 0.001
 	// maxSeen limits the sampled holders that wait for comparison with records. Further ones are not compared.
 	maxSeen = 1 << 14
-	// checkFrom is the number of holds of the GVL that a check needs. The records cannot be trusted if the share of
-	// sampled holds that disagree with them exceeds wrongFrom, or if the share of holds without an end exceeds
-	// unclosedFrom. On a full machine some always disagree, because a thread lost its CPU just before it made its
-	// record.
+	// checkFrom is the number of holds of the GVL that a check needs. wrongFrom limits the share of sampled holds
+	// that disagree with the records, and unclosedFrom the share of holds without an end. Beyond these limits the
+	// records cannot be trusted. On a full machine some holds always disagree, because a thread lost its CPU just
+	// before it made its record.
 	checkFrom, wrongFrom, unclosedFrom = 100, 0.5, 0.1
 	// movesProve is how often sampling must see the GVL change hands without any record to prove that records are
 	// missing. One such change proves nothing, because sampling may see it before its record is made.

@@ -22,8 +22,8 @@ const (
 	reapEvery = time.Second
 )
 
-// errLeftNoRuby is returned for a program that ended with exit code 0 and left processes running, if none of them is
-// a Ruby that ddtop can read.
+// errLeftNoRuby is returned for a program that ended with exit code 0 and left processes running. ddtop can read none
+// of them as a Ruby.
 var errLeftNoRuby = errors.New("the program ended and left processes running, none of them a Ruby that ddtop can read")
 
 // Reap collects the exit codes of adopted processes that have ended, until stop is called. Without this, they would

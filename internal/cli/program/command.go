@@ -89,9 +89,9 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 // PID returns the number of the program's process.
 func (c *Command) PID() int { return c.cmd.Process.Pid }
 
-// ForwardSignals passes the signals that ddtop receives on to the program, until stop is called. If the program is in
-// ddtop's group, it does not pass on the signals that a terminal sends to the whole group, because the program gets
-// these itself.
+// ForwardSignals passes the signals that ddtop receives on to the program, until stop is called. A terminal sends
+// signals to its whole group. If the program is in ddtop's group, it gets these itself, and ForwardSignals does not
+// pass them on.
 func (c *Command) ForwardSignals() (stop func()) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 	if c.ownGroup {
