@@ -9,11 +9,12 @@ import (
 const (
 	// patience is how long Ask waits for the kernel's answer about a process.
 	patience = time.Second
-	// patienceSteps is the number of steps in which Ask waits. If the machine gives ddtop no CPU, each step takes
-	// longer. So a process is not reported as silent if ddtop itself could not ask.
+	// patienceSteps is the number of steps into which patience is divided. If the machine gives ddtop no CPU, each
+	// step takes longer. So a process is not reported as silent if ddtop itself could not run.
 	patienceSteps = 20
-	// starvedSteps is the number of further steps if the question itself lacks a CPU. With thirty threads for each
-	// CPU, a computation of 50 ms can take seconds. A process is not silent because of that.
+	// starvedSteps is the number of additional steps that Ask waits if fn lacks a CPU or computes. With thirty
+	// threads for each CPU, a computation of 50 ms can take seconds. This does not mean that the kernel does not
+	// answer.
 	starvedSteps = 20 * patienceSteps
 )
 

@@ -15,7 +15,7 @@ type Pause struct {
 	NS int64
 	// Threads is the number of native threads that were stopped.
 	Threads int
-	// Cut is true if some thread was not still during the whole reading. It could not be stopped in time, or the time
-	// was up.
+	// Cut is true if some thread ran during a part of the reading. It could not be stopped in time, or the time limit
+	// of the pause was reached.
 	Cut bool
 }

@@ -42,8 +42,8 @@ type Classifier struct {
 	hints  hintTable
 	table  listed.Table[episode]
 	owners []owner
-	// places are the indexes in Sample.Threads at which the ractors' holders were found last, by the index of the
-	// ractor. An index is -1 for a ractor without a holder.
+	// places has, for each ractor by its index, the index in Sample.Threads at which its holder was found last. It is
+	// -1 for a ractor without a holder.
 	places []int
 	out    []ThreadState
 	// twice is set if the last sample listed a thread twice, so that out may have another record's state.
@@ -54,13 +54,13 @@ type Classifier struct {
 	// it is not known which.
 	collector    int
 	heldAnswerNS int64
-	// halted is the reason why all threads of the process are stopped from outside, since haltedNS. Its values are the
-	// same as Detail.Reason's. It is empty if they are not stopped.
+	// halted is the reason why all threads of the process are stopped from outside, for example by a debugger, since
+	// haltedNS. It has the same values as Detail.Reason. It is empty if they are not stopped.
 	halted   string
 	within   within
 	haltedNS int64
-	// queues are the last readings of the queues for the GVL. requeued are the threads that left a queue and came back
-	// to it since the last sample.
+	// queues are the last readings of the queues for the GVL. requeued are the threads that left a queue and came
+	// back since the last sample.
 	queues   []queueSeen
 	requeued []sampler.ThreadID
 	// unfair is set if a thread can come to the head of the queue (from Ruby 4.1 on).

@@ -293,8 +293,9 @@ func (c *Classifier) pollsEventFD(k *sampler.Kernel) bool {
 	return c.proc.Era != sampler.EraSched
 }
 
-// withoutRegion returns the state of a released thread outside any blocking region, if memory names no object. By
-// Ruby's own status it sleeps. Ruby marks a wait for another thread with STOPPED_FOREVER.
+// withoutRegion returns the state of a thread that has released the GVL outside any blocking region, if no object in
+// memory explains why it waits. The status in Ruby's thread then decides: STOPPED_FOREVER means a wait for another
+// thread, and STOPPED means a sleep.
 func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (State, Detail) {
 	if e.hint.state != Unknown {
 		return c.byHint(e, d)

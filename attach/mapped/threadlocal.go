@@ -12,8 +12,8 @@ const (
 	// maxRelocations bounds the relocations of all sections of a module, which can overlap. maxTLSRelocations bounds
 	// the ones of thread-local variables, which take longer. Tracers have a dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
-	// maxStaticTLS bounds a variable's distance from the thread pointer, in bytes, and maxTLSModules the numbers of
-	// modules.
+	// maxStaticTLS limits a variable's distance from the thread pointer, in bytes. maxTLSModules limits the number of
+	// modules with thread-local variables.
 	maxStaticTLS, maxTLSModules = 1 << 30, 1 << 16
 )
 

@@ -28,8 +28,8 @@ type LockHold struct {
 	Kind   string // as in Detail.Kind
 	Thread sampler.ThreadID
 	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between two samples.
-	// GapNS is how far the length may be off. FromNS is zero if the thread held the lock before any thread waited for
-	// it. Then SeenNS is a time since which it has held the lock.
+	// GapNS is the possible error of the length ToNS − FromNS. FromNS is zero if the thread already held the lock when
+	// the first thread began to wait for it. The thread then held the lock at least since SeenNS.
 	FromNS, ToNS, GapNS, SeenNS int64
 	// Perhaps is set if a waiting thread was woken in between. Then this may be several holds of the same thread.
 	Perhaps bool

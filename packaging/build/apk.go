@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// checkAPK checks a package of Alpine Linux as apk does before it installs one without a signature. It must have a part
-// with .PKGINFO, and a part with the files, whose hash is in .PKGINFO. It prints the fields and the files.
+// checkAPK makes the same checks of an unsigned package as Alpine's apk does before it installs the package. The
+// package must have a part with .PKGINFO, and a part with the files. .PKGINFO must have the hash of the second part.
+// checkAPK prints the fields and the files.
 func checkAPK(args []string) error {
 	b, err := os.ReadFile(args[0])
 	if err != nil {
@@ -22,7 +23,7 @@ func checkAPK(args []string) error {
 	var parts [][]byte
 	for rest := bytes.NewReader(b); rest.Len() > 0; {
 		from := len(b) - rest.Len()
-		z, err := gzip.NewReader(rest) // reads no byte beyond its part, for rest has ReadByte
+		z, err := gzip.NewReader(rest) // it reads no byte beyond its part, because rest has ReadByte
 		if err != nil {
 			return fmt.Errorf("part %d: %w", len(parts)+1, err)
 		}
@@ -68,7 +69,8 @@ func checkAPK(args []string) error {
 	return nil
 }
 
-// unpackPart returns the files of a part of a package by name. The first part ends without the end of a tar file.
+// unpackPart returns the files in a part of a package by name. It accepts a missing end of the tar file, because the
+// first part has none.
 func unpackPart(packed []byte) (files, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// docs writes the man pages and the completions of bash, zsh and fish into the folders man and completions of a folder.
-// Both come from the commands themselves. The pages have the date of the environment variable SOURCE_DATE_EPOCH.
+// docs writes the man pages and the completions of bash, zsh and fish. They go into the folders man and completions
+// of the given folder. It generates both from the commands. The date on the pages is the environment variable
+// SOURCE_DATE_EPOCH.
 func docs(args []string) error {
 	man, completions := filepath.Join(args[0], "man"), filepath.Join(args[0], "completions")
 	for _, dir := range []string{man, completions} {
@@ -41,7 +42,7 @@ func docs(args []string) error {
 	return manPages(root, man)
 }
 
-// manPages writes a compressed page of each command into a folder.
+// manPages writes a compressed man page for each command into a folder.
 func manPages(root *cobra.Command, dir string) error {
 	root.InitDefaultHelpCmd()
 	return eachCommand(root, func(c *cobra.Command) error {
@@ -56,7 +57,7 @@ func manPages(root *cobra.Command, dir string) error {
 		if err != nil {
 			return err
 		}
-		z.ModTime = time.Time{} // two builds are the same
+		z.ModTime = time.Time{} // so that two builds give the same bytes
 		if _, err := z.Write(page.Bytes()); err != nil {
 			return err
 		}
@@ -71,7 +72,7 @@ func manPages(root *cobra.Command, dir string) error {
 	})
 }
 
-// eachCommand calls f for a command and for all below it that help lists.
+// eachCommand calls f for a command and, recursively, for each of its subcommands that help lists.
 func eachCommand(c *cobra.Command, f func(*cobra.Command) error) error {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && !sub.IsAdditionalHelpTopicCommand() {
@@ -83,8 +84,8 @@ func eachCommand(c *cobra.Command, f func(*cobra.Command) error) error {
 	return f(c)
 }
 
-// verbatim has indented lines of a help text kept as they are. The generator takes the text for Markdown, and would run
-// a table into one paragraph.
+// verbatim marks the indented lines of a help text so that they are printed unchanged. The generator treats the text
+// as Markdown, and would turn a table into a paragraph.
 func verbatim(text string) string {
 	var b strings.Builder
 	inside := false

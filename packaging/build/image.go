@@ -20,7 +20,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// The media types of an image, of the OCI image specification 1.1.
+// The media types of an image (OCI image specification 1.1).
 const (
 	indexType    = "application/vnd.oci.image.index.v1+json"
 	manifestType = "application/vnd.oci.image.manifest.v1+json"
@@ -42,7 +42,7 @@ type platform struct {
 	OS           string `json:"os"`
 }
 
-// index is a list of manifests: index.json of a layout, and an image of several platforms.
+// index is a list of manifests. It is used for index.json of a layout, and for an image of several platforms.
 type index struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType"`
@@ -58,7 +58,7 @@ type manifest struct {
 	Annotations   map[string]string `json:"annotations,omitempty"`
 }
 
-// config says how the image of a platform is run.
+// config describes how to run the image of a platform.
 type config struct {
 	Created string `json:"created"`
 	platform
@@ -74,27 +74,29 @@ type config struct {
 	} `json:"rootfs"`
 }
 
-// archived is the image of one platform as `docker load` finds it. Without Docker's containerd image store it reads
-// manifest.json, which has a list of them, and no OCI layout (image/tarexport/load.go, Moby 20.10 to 28).
+// archived is the image of one platform in the form that `docker load` reads. Without the containerd image store,
+// Docker does not read OCI layouts. It reads a list of archived from manifest.json (image/tarexport/load.go, Moby
+// 20.10 to 28).
 type archived struct {
 	Config   string
 	RepoTags []string
 	Layers   []string
 }
 
-// mostUsed is the architecture of the image that has the name of the release for a `docker load` that knows no others.
+// mostUsed is the architecture whose image gets the name of the release in manifest.json. A `docker load` that reads
+// this file knows only one image by this name.
 const mostUsed = "amd64"
 
-// layout is an OCI layout in a tar file while it is written.
+// layout writes an OCI layout to a tar file.
 type layout struct {
 	tar  *tar.Writer
 	when time.Time
 	have map[string]bool
 }
 
-// image writes an OCI layout, as a tar file, with an image of each binary given as linux/ARCH=BINARY. An image has only
-// the binary, and the certificates to check TLS with. All times are SOURCE_DATE_EPOCH, so the same binaries make the
-// same file.
+// image writes an OCI layout, as a tar file, with an image for each binary. An argument is linux/ARCH=BINARY. An
+// image has only the binary, and the certificates that TLS needs. All times are SOURCE_DATE_EPOCH, so the same
+// binaries give the same file.
 func image(args []string) error {
 	when, err := sourceDate()
 	if err != nil {
@@ -109,7 +111,7 @@ func image(args []string) error {
 	})
 }
 
-// sourceDate returns SOURCE_DATE_EPOCH, the time of the commit.
+// sourceDate returns SOURCE_DATE_EPOCH, which is the time of the commit.
 func sourceDate() (time.Time, error) {
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
@@ -118,7 +120,7 @@ func sourceDate() (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// writeFile writes a file, or leaves none.
+// writeFile writes a file. If it fails, it removes the file.
 func writeFile(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
 	if err != nil {
@@ -211,7 +213,7 @@ func (l *layout) image(on platform, binary []byte) (descriptor, manifest, error)
 	return d, m, err
 }
 
-// layer returns the compressed files of an image, and the digest of what they are without compression.
+// layer returns the compressed files of an image, and the digest of the uncompressed files.
 func (l *layout) layer(binary []byte) (packed []byte, diffID string, err error) {
 	var plain, z bytes.Buffer
 	w := tar.NewWriter(&plain)
@@ -251,11 +253,12 @@ func (l *layout) layer(binary []byte) (packed []byte, diffID string, err error) 
 	return z.Bytes(), digest(plain.Bytes()), nil
 }
 
-// certificates are Mozilla's root certificates, of the module's version in go.mod: the same on every machine.
+// certificates returns Mozilla's root certificates, in the version of the module in go.mod. So they are the same on
+// every build machine.
 func certificates() []byte {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {
-		// A constraint can't be said in a PEM file, so such a certificate is left out.
+		// A PEM file cannot express a constraint, so certificates with a constraint are left out.
 		if root.Constraint == nil {
 			b.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}))
 		}
@@ -294,8 +297,8 @@ func (l *layout) file(name string, b []byte) error {
 	return err
 }
 
-// unpack writes the files of an image's platform into a folder, as a container runtime would, and prints how it is run.
-// Every digest and size is checked.
+// unpack writes the files of a platform's image into a folder, as a container runtime would. It checks every digest
+// and size, and prints how the image is run.
 func unpack(args []string) error {
 	blobs, err := readTar(args[0])
 	if err != nil {
@@ -334,7 +337,7 @@ func unpack(args []string) error {
 	return fmt.Errorf("there is no image for linux/%s", args[1])
 }
 
-// files are the contents of a tar file by name.
+// files are the contents of a tar file, by name.
 type files map[string][]byte
 
 func readTar(path string) (files, error) {
@@ -358,7 +361,7 @@ func readTar(path string) (files, error) {
 	}
 }
 
-// blob returns a blob, if it is what its descriptor says.
+// blob returns a blob after it has checked the blob's size and digest.
 func (f files) blob(d descriptor) ([]byte, error) {
 	b, ok := f[blobPath(d)]
 	if !ok {

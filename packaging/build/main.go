@@ -1,6 +1,6 @@
-// Command build makes what a release of ddtop has besides binaries and packages: man pages, completions, the container
-// image, package manifests and the provenance. scripts/release runs it. It is a module of its own, because ddtop needs
-// none of its modules.
+// Command build makes the parts of a release that are not binaries or packages: man pages, completions, the container
+// image, package manifests and the provenance. scripts/release runs it. It is a separate Go module, so that ddtop
+// does not depend on its modules.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// commands are what build can do, by name. Each takes the arguments that its usage names.
+// commands are the subcommands of build by name. Each takes the arguments in its usage.
 var commands = map[string]struct {
 	usage string
 	run   func(args []string) error

@@ -13,31 +13,31 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// templates are the manifests of package managers that name files of a release with their checksums.
+// templates are the manifests of package managers. Each lists files of a release with their checksums.
 //
 //go:embed templates
 var templates embed.FS
 
-// checksumsFile has a line of sha256sum for each file of a release.
+// checksumsFile has a line in the format of sha256sum for each file of a release.
 const checksumsFile = "checksums.txt"
 
-// release is what a template says of a release.
+// release is the data for a template.
 type release struct {
 	Version string
 	sums    map[string]string
 }
 
-// URL is where a release's file is published.
+// URL returns the address at which a file of the release is published.
 func (r release) URL(name string) string {
 	return "https://github.com/ddtop/ddtop/releases/download/v" + r.Version + "/" + name
 }
 
-// Archive is the name of a platform's archive: ddtop_0.1.0_linux_amd64.tar.gz.
+// Archive returns the name of a platform's archive, for example ddtop_0.1.0_linux_amd64.tar.gz.
 func (r release) Archive(platform string) string {
 	return "ddtop_" + r.Version + "_" + platform + ".tar.gz"
 }
 
-// SHA256 is the checksum of a release's file.
+// SHA256 returns the checksum of a file of the release.
 func (r release) SHA256(name string) (string, error) {
 	sum, ok := r.sums[name]
 	if !ok {
@@ -46,7 +46,8 @@ func (r release) SHA256(name string) (string, error) {
 	return sum, nil
 }
 
-// manifests writes the Homebrew formula and the manifest of krew into the folder of a release, from its checksums.
+// manifests writes the Homebrew formula and the krew manifest into the folder of a release. It reads the checksums
+// from the same folder.
 func manifests(args []string) error {
 	sums, err := readChecksums(filepath.Join(args[0], checksumsFile))
 	if err != nil {
@@ -67,7 +68,7 @@ func manifests(args []string) error {
 	return nil
 }
 
-// readChecksums returns the checksums of a file of sha256sum, by name.
+// readChecksums returns the checksums in a file of sha256sum, by file name.
 func readChecksums(path string) (map[string]string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// statement is an in-toto statement 1 with a provenance of SLSA 1.0.
+// statement is an in-toto statement (version 1) with an SLSA provenance (version 1.0).
 type statement struct {
 	Type          string     `json:"_type"`
 	Subject       []material `json:"subject"`
@@ -38,8 +38,8 @@ type material struct {
 	Digest map[string]string `json:"digest"`
 }
 
-// provenance writes the sources of a release's files, unsigned: provenance.intoto.json. Anyone can build the commit
-// again and compare the bytes. The release workflow signs the same files with the identity of the workflow.
+// provenance writes provenance.intoto.json, which names the sources of a release's files. It is unsigned. Anyone can
+// build the commit again and compare the bytes. The release workflow signs the same files with its identity.
 func provenance(args []string) error {
 	dist, commit := args[0], args[1]
 	when, err := sourceDate()
@@ -66,7 +66,7 @@ func provenance(args []string) error {
 	d.ExternalParameters = map[string]string{"version": cli.Version, "command": "make release"}
 	d.ResolvedDependencies = []material{{URI: "git+https://github.com/ddtop/ddtop", Digest: map[string]string{"gitCommit": commit}}}
 	s.Predicate.RunDetails.Builder.ID = "https://github.com/ddtop/ddtop/blob/main/Makefile"
-	// The commit's time, so that two builds of a commit are the same.
+	// The time is the commit's, so that two builds of a commit give the same file.
 	s.Predicate.RunDetails.Metadata.StartedOn = when.Format(time.RFC3339)
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

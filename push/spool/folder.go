@@ -23,47 +23,47 @@ import (
 )
 
 const (
-	// ending is for complete files, unfinished for files that are being written.
+	// ending marks complete files, and unfinished marks files that are being written.
 	ending     = ".spooled"
 	unfinished = ".tmp"
-	// marked is added to the name of an entry for the file with its mark.
+	// marked is appended to an entry's name. The result is the name of the file with the entry's mark.
 	marked = ".mark"
-	// lockName is the file that is locked while a Queue is open.
+	// lockName is a file that is locked while a Queue has the folder open.
 	lockName = "lock"
-	// maxFile bounds the part of one file that is read, in bytes. maxFiles bounds the files that are listed.
+	// maxFile limits how much of one file is read, in bytes. maxFiles limits the files that are listed.
 	maxFile  = 1 << 30
 	maxFiles = 1 << 20
-	// maxNumber bounds the numbers of entries, which are times in ns. It is after the year 2100, and leaves more
-	// numbers above than are ever used.
+	// maxNumber limits the numbers of entries, which are times in ns. This limit is after the year 2100. More numbers
+	// are left above it than will ever be used.
 	maxNumber = 1 << 62
 )
 
-// folder is a store: a file an entry.
+// folder is a store that keeps each entry in a file.
 type folder struct {
 	path string
 
-	mu   sync.Mutex // guards the following fields, and is not held during waits for the disk
+	mu   sync.Mutex // guards the following fields; it is not held during waits for the disk
 	dir  *os.Root
 	lock *os.File
-	made int64 // how often it was gone and was made again
+	made int64 // how often the folder was missing and was made again
 }
 
-// root returns the presently open folder.
+// root returns the folder that is open now.
 func (f *folder) root() *os.Root {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dir
 }
 
-// remade returns how often the folder was gone and was made again.
+// remade returns how often the folder was missing and was made again.
 func (f *folder) remade() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.made
 }
 
-// remake makes the folder again if it was removed, or if another one is in its place. The error is openFolder's, or
-// errThere.
+// remake makes the folder again if it was removed or replaced by another one. It returns errThere if the folder is
+// still there, or an error of openFolder.
 func (f *folder) remake() error {
 	old := f.root()
 	was, err := old.Stat(".")
@@ -88,10 +88,10 @@ func (f *folder) remake() error {
 // errThere means that the folder is still in its place.
 var errThere = errors.New("the folder is there")
 
-// nameOf is the name of the entry with a number: names are in the order of the numbers.
+// nameOf returns the name of the entry with a number. Names sort in the order of the numbers.
 func nameOf(number int64) string { return fmt.Sprintf("%020d%s", number, ending) }
 
-// numberOf returns the number in an entry's name. It is -1 for another name.
+// numberOf returns the number in an entry's name, or -1 if name is not the name of an entry.
 func numberOf(name string) int64 {
 	digits, ok := strings.CutSuffix(name, ending)
 	if !ok || len(digits) != 20 {
@@ -104,7 +104,7 @@ func numberOf(name string) int64 {
 	return n
 }
 
-// openFolder opens a folder. It makes a missing one.
+// openFolder opens a folder. If it is missing, openFolder makes it.
 func openFolder(path string) (_ *folder, err error) {
 	dir, err := safefile.OwnFolder(path)
 	if err != nil {
@@ -175,14 +175,14 @@ func (f *folder) list() ([]entry, error) {
 		}
 	}
 	for name := range marks {
-		if err := f.removeFile(name + marked); err != nil { // the mark of an entry that was removed when ddtop ended
+		if err := f.removeFile(name + marked); err != nil { // the entry of this mark was removed just before ddtop ended
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// writeMark stores the mark of an entry in a file beside it.
+// writeMark stores the mark of an entry in a file next to the entry's.
 func (f *folder) writeMark(name string, m Mark) error {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -191,7 +191,7 @@ func (f *folder) writeMark(name string, m Mark) error {
 	return f.writeTo(f.root(), name+marked, data)
 }
 
-// readMark reads the mark of an entry. It returns an empty one if that cannot be read.
+// readMark reads the mark of an entry. It returns an empty mark if the file is missing or cannot be read.
 func (f *folder) readMark(name string) Mark {
 	var m Mark
 	data, err := f.read(name + marked)
@@ -204,8 +204,8 @@ func (f *folder) readMark(name string) Mark {
 	return m
 }
 
-// magic begins each file. After it come the content's length in 16 hexadecimal digits, a space, its checksum (CRC-32C)
-// in 8, a newline, and the content.
+// magic begins each file. The rest of the first line is the content's length in 16 hexadecimal digits, a space, and
+// its checksum (CRC-32C) in 8 digits. The content follows.
 const magic = "ddtop spool 1 "
 
 // headerSize is the length of a file's first line, in bytes.
@@ -215,7 +215,7 @@ func header(data []byte) string {
 	return fmt.Sprintf("%s%016x %08x\n", magic, len(data), crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// write makes a file completely or not at all, even if the machine crashes. If the folder is gone, write makes it
+// write writes a file completely or not at all, even if the machine crashes. If the folder is missing, write makes it
 // again.
 func (f *folder) write(name string, data []byte) error {
 	err := f.writeTo(f.root(), name, data)
@@ -252,7 +252,7 @@ func (f *folder) writeTo(dir *os.Root, name string, data []byte) (err error) {
 	return syncNames(dir)
 }
 
-// syncNames brings a folder's list of names to the disk.
+// syncNames writes a folder's list of names to the disk.
 func syncNames(dir *os.Root) error {
 	d, err := dir.Open(".")
 	if err != nil {
@@ -301,5 +301,5 @@ func (f *folder) close() error {
 	return errors.Join(lock.Close(), dir.Close())
 }
 
-// isFull reports whether a disk, or a user's part of it, has no room left.
+// isFull reports whether an error means that the disk is full, or that the user's quota is used up.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

@@ -1,9 +1,10 @@
 // Package spool keeps entries to be sent, oldest first, until the caller reports them as sent. It keeps them in a
-// folder, where they outlive ddtop, or in memory. Their bytes and their number are limited. If a new entry does not
-// fit, the oldest entries are dropped and counted.
+// folder, where they survive the end of ddtop, or in memory. Their number and their bytes are limited. If a new entry
+// does not fit, the oldest entries are dropped and counted.
 //
-// In a folder each entry is a file. The file is complete or missing, however ddtop ends: it is written under another
-// name, synced and then renamed. Its first line holds its length and a checksum, so that a damaged file is never sent.
+// In a folder each entry is a file. If ddtop or the machine crashes, a file is either complete or missing. To achieve
+// this, a file is written under another name, synced and then renamed. Its first line holds its length and a
+// checksum, so that a damaged file is never sent.
 package spool
 
 import (
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// Limits bound a Queue. Both must be above zero.
+// Limits are the limits of a Queue. Both must be above zero.
 type Limits struct {
 	Bytes int64
 	Count int
@@ -22,10 +23,12 @@ type Limits struct {
 
 // Stats are figures of a Queue.
 type Stats struct {
-	// Count and Bytes are the entries kept now. InMemory of them are lost when ddtop ends.
+	// Count is the number of entries that are kept now, and Bytes their size. InMemory of these entries are lost when
+	// ddtop ends.
 	Count, InMemory int
 	Bytes           int64
-	// Aside of them are set aside: they wait for a time of their own, and other entries go first.
+	// Aside is the number of entries that are set aside. They wait until a certain time, and other entries are sent
+	// before them.
 	Aside int
 	// Dropped and DroppedBytes count entries dropped because of the limits, since Open.
 	Dropped, DroppedBytes int64
@@ -58,62 +61,64 @@ type store interface {
 	close() error
 }
 
-// errDamaged means that a file differs from what was written.
+// errDamaged means that the content of a file is not what was written.
 var errDamaged = errors.New("it is damaged")
 
 // entry is one item to send. The order of names is the order of creation.
 type entry struct {
 	name string
 	size int64
-	// held is the content if it is not in the store, else nil.
+	// held is the content of an entry that is kept in memory. It is nil if the store has the content.
 	held []byte
 	mark Mark
 }
 
-// Mark is the sender's notes about an entry. For an entry on disk, the number of failed tries and the time until
-// which it is set aside outlive ddtop. The rest belongs to this run.
+// Mark is what the sender remembers about an entry. For an entry on disk, the numbers of failed tries and the time
+// Until are kept when ddtop ends. The rest is lost then.
 type Mark struct {
-	// Group is the entry's group. It is empty while the entry has not been read.
+	// Group is the entry's group. It is empty until the entry has been read.
 	Group string `json:"-"`
-	// Failed is the number of failed tries to send it. Blamed is the number of those before which others were sent
-	// since the previous try.
+	// Failed is the number of failed tries to send the entry. Blamed is the number of failed tries for which the
+	// entry itself is likely the reason: since the try before, other entries were sent.
 	Failed int `json:"failed"`
 	Blamed int `json:"blamed"`
-	// SentBefore is the number of sent entries at the last try.
+	// SentBefore is the number of entries that had been sent before the last try.
 	SentBefore int64 `json:"-"`
-	// Until is when it may be tried again. It is zero while the entry keeps its turn.
+	// Until is the earliest time of the next try. It is zero if the entry is not set aside.
 	Until time.Time `json:"until"`
-	// Held is true while it waits because others of its group are not accepted.
+	// Held is true while the entry waits because other entries of its group are not accepted.
 	Held bool `json:"-"`
 }
 
-// maxUntil bounds for how long an entry of an earlier run stays set aside: the clock may have been set back since.
+// maxUntil limits for how long an entry of an earlier run stays set aside. If the clock was set back since, Until can
+// be far in the future.
 const maxUntil = time.Hour
 
-// kept returns the part of a mark that outlives ddtop.
+// kept returns the part of a mark that is kept when ddtop ends.
 func (m Mark) kept() Mark { return Mark{Failed: m.Failed, Blamed: m.Blamed, Until: m.Until.Round(0)} }
 
-// aside reports whether others go before the entry.
+// aside reports whether other entries are sent before this one.
 func (m Mark) aside() bool { return m.Held || !m.Until.IsZero() }
 
-// A Queue is a bounded queue. One goroutine puts and another takes. Any goroutine may call Stats. No lock is held while
-// waiting for the disk.
+// A Queue is a queue with limits. One goroutine adds entries and another takes them. Any goroutine may call Stats. A
+// Queue holds no lock while it waits for the disk.
 type Queue struct {
 	limits Limits
-	store  store // nil if all is in memory
+	store  store // nil if all entries are in memory
 
 	mu      sync.Mutex
 	entries []entry // oldest first
-	taken   string  // the last result of Next, which is not dropped meanwhile
+	taken   string  // the name of the entry that Next returned last; it must not be dropped
 	stats   Stats
 	last    int64 // number of the newest name
 }
 
-// InMemory returns an empty Queue in memory. Its entries are lost when ddtop ends.
+// InMemory returns an empty Queue that keeps its entries in memory. They are lost when ddtop ends.
 func InMemory(l Limits) *Queue { return &Queue{limits: l} }
 
-// Open returns the Queue of a folder with the entries left in it. It creates a missing folder (0700), and drops entries
-// beyond the limits. It returns ErrInUse if another process has the folder open.
+// Open returns the Queue of a folder, with the entries that an earlier run has left there. It creates a missing
+// folder (mode 0700), and drops the oldest entries beyond the limits. It returns ErrInUse if another process has the
+// folder open.
 func Open(folder string, l Limits) (*Queue, error) {
 	f, err := openFolder(folder)
 	if err != nil {
@@ -139,7 +144,8 @@ func Open(folder string, l Limits) (*Queue, error) {
 
 // Put appends an entry. The caller must not change data afterwards. If the queue or the disk is full, Put drops the
 // oldest entries and counts them. If the folder cannot be written to, Put keeps the entry in memory and returns
-// ErrNotOnDisk. After ErrTooLarge nothing is kept. now orders the entries of several runs.
+// ErrNotOnDisk. If Put returns ErrTooLarge, it has not kept the entry. The time now decides the order of entries
+// across several runs.
 func (q *Queue) Put(now time.Time, data []byte) error {
 	size := int64(len(data))
 	if size > q.limits.Bytes {
@@ -187,8 +193,8 @@ func (q *Queue) write(name string, data []byte) error {
 	}
 }
 
-// makeRoom drops the oldest entries until count more with size bytes fit. It returns an error for a file that could
-// not be removed. Such a file is only sent if ddtop is started again.
+// makeRoom drops the oldest entries until count more entries with size bytes fit. It returns an error if a file could
+// not be removed. Such a file is sent again only after a restart of ddtop.
 func (q *Queue) makeRoom(count int, size int64) error {
 	var errs []error
 	for {
@@ -208,8 +214,8 @@ func (q *Queue) makeRoom(count int, size int64) error {
 	}
 }
 
-// drop removes the oldest entry that may accepts from the list, and counts it. Entries that are set aside come first.
-// The one that is being sent stays.
+// drop removes the oldest entry for which may returns true from the list, and counts it. It prefers entries that are
+// set aside. It never removes the entry that is being sent.
 func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -240,7 +246,7 @@ func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	return e, true
 }
 
-// takeOut removes an entry from the list. The caller holds mu.
+// takeOut removes an entry from the list. The caller must hold mu.
 func (q *Queue) takeOut(i int) {
 	e := q.entries[i]
 	q.entries = append(q.entries[:i:i], q.entries[i+1:]...)
@@ -261,15 +267,15 @@ func (q *Queue) nextName(now time.Time) string {
 	return nameOf(q.last)
 }
 
-// Oldest is Next of all entries.
+// Oldest is Next without conditions.
 func (q *Queue) Oldest() (name string, data []byte, err error) {
 	name, data, _, err = q.Next(func(string, Mark) bool { return true })
 	return name, data, err
 }
 
-// Next returns the oldest entry that may be sent now, its name for Remove and Note, and its mark. The name is empty
-// if there is none. The entry is not dropped until it is removed, or Next or Return is called. Damaged files are
-// skipped, removed and counted. It returns an error for a file that cannot be read now.
+// Next returns the oldest entry for which may returns true, its name for Remove and Note, and its mark. The name is
+// empty if there is no such entry. The Queue does not drop the entry until Remove, Next or Return is called. Next
+// removes and counts damaged files. It returns an error if a file cannot be read at present.
 func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []byte, mark Mark, err error) {
 	for {
 		e, ok := q.take(may)
@@ -295,7 +301,7 @@ func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []by
 	}
 }
 
-// take finds the entry that Next returns, and keeps it from being dropped.
+// take finds the entry for Next, and protects it from being dropped.
 func (q *Queue) take(may func(name string, m Mark) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -309,15 +315,14 @@ func (q *Queue) take(may func(name string, m Mark) bool) (entry, bool) {
 	return entry{}, false
 }
 
-// Return ends the sending of the entry that Next returned, so that it may be dropped.
+// Return gives back the entry that Next returned. From now on it may be dropped.
 func (q *Queue) Return() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken = ""
 }
 
-// Note stores the mark of an entry, if the entry is still there. It returns an error if the disk does not keep the
-// mark.
+// Note stores the mark of an entry, if the entry still exists. It returns an error if the disk cannot store the mark.
 func (q *Queue) Note(name string, m Mark) error {
 	if !q.note(name, m) {
 		return nil
@@ -325,7 +330,7 @@ func (q *Queue) Note(name string, m Mark) error {
 	return q.store.writeMark(name, m.kept())
 }
 
-// note is Note in memory. keep is true if the disk must store the mark.
+// note stores a mark in memory. keep is true if the disk must store the mark too.
 func (q *Queue) note(name string, m Mark) (keep bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -346,7 +351,8 @@ func (q *Queue) note(name string, m Mark) (keep bool) {
 	return keep
 }
 
-// Remove removes an entry, because it was sent, or never can be. A missing entry is no error.
+// Remove removes an entry. The caller has sent it, or has found that it can never be sent. If the entry does not
+// exist, Remove does nothing.
 func (q *Queue) Remove(name string) error {
 	q.mu.Lock()
 	onDisk := false
@@ -367,7 +373,7 @@ func (q *Queue) Remove(name string) error {
 	return q.store.remove(name)
 }
 
-// Stats returns the figures of now.
+// Stats returns the present figures.
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -378,7 +384,7 @@ func (q *Queue) Stats() Stats {
 	return s
 }
 
-// Close closes the folder. Its contents stay.
+// Close closes the folder. The entries stay in it.
 func (q *Queue) Close() error {
 	if q.store == nil {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// table is a listener with a limit on open connections. If all places are used, a new connection gets the place of
-// the one that has been open the longest. Connections that have not sent their request go first. A client with a
-// complete request gets its answer, however many others hold connections open. New connections wait in the kernel's
-// queue while the open ones are young.
+// table is a listener with a limit on open connections. If the limit is reached, a new connection replaces an open
+// one. First the connections are closed that have not sent their request, and among these the oldest one. A client
+// that has sent its whole request therefore gets its answer, no matter how many others hold connections open. While
+// all open connections are too young to be closed, new ones wait in the kernel's queue.
 type table struct {
 	net.Listener
 	closed chan struct{}
@@ -26,7 +26,7 @@ type conn struct {
 	net.Conn
 	of *table
 	at time.Time
-	// asked is set when the whole header has come. It is guarded by the lock of the table.
+	// asked is true after the whole request header has arrived. The lock of the table guards it.
 	asked bool
 }
 
@@ -34,7 +34,8 @@ func newTable(l net.Listener) *table {
 	return &table{Listener: l, closed: make(chan struct{}), freed: make(chan struct{}, 1)}
 }
 
-// Accept waits for a connection, and for a place for it. It returns an error of the listener unchanged.
+// Accept waits for a connection, and then until the table has a place for it. It returns the listener's errors
+// unchanged.
 func (t *table) Accept() (net.Conn, error) {
 	c, err := t.Listener.Accept()
 	if err != nil {
@@ -59,8 +60,8 @@ func (t *table) Accept() (net.Conn, error) {
 	}
 }
 
-// enter gives a connection a place, and closes the connection that had it. If all places are protected, ok is false,
-// and wait is the time until one is not.
+// enter adds a connection to the table. If the table is full, it closes another one. If no connection may be closed
+// yet, ok is false, and wait is the time until one may be.
 func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +70,7 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 		if wait > 0 {
 			return wait, false
 		}
-		_ = t.open[i].Conn.Close() // the client has used up its time
+		_ = t.open[i].Conn.Close() // its time is up
 		t.open = slices.Delete(t.open, i, i+1)
 	}
 	one.at = time.Now()
@@ -77,8 +78,8 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// victim returns the place of the connection that goes first, and the time for which it may still stay. It is the
-// oldest that has not sent its request, or the oldest that is being answered. The caller holds mu.
+// victim returns the index of the connection to close, and the time for which it must still stay. This is the oldest
+// connection that has not sent its request, or else the oldest one that is being answered. The caller must hold mu.
 func (t *table) victim() (at int, wait time.Duration) {
 	wait = answerGrace
 	for _, kind := range []struct {
@@ -107,7 +108,7 @@ func (t *table) Close() error {
 	return t.Listener.Close()
 }
 
-// Close frees the connection's place.
+// Close closes the connection and removes it from the table.
 func (c *conn) Close() error {
 	c.of.mu.Lock()
 	c.of.open = slices.DeleteFunc(c.of.open, func(o *conn) bool { return o == c })
@@ -119,7 +120,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets the client read the end of an answer before the connection is closed.
+// CloseWrite lets the client read the whole answer before the connection is closed.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -133,7 +134,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// hasAsked notes that a connection has sent its request.
+// hasAsked records that a connection has sent its request.
 func hasAsked(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
 		c.of.mu.Lock()

@@ -17,26 +17,27 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections that are open at a time. Each takes a descriptor and about 10 kB.
+	// maxConnections limits the open connections. Each needs a descriptor and about 10 kB of memory.
 	maxConnections = 64
-	// grace is how long a connection keeps its place while others wait for one. A request on the same machine arrives
-	// within it. After a wait in the kernel's queue, the request has arrived already. A full queue of 4,096
-	// connections is empty after about three seconds. answerGrace applies to a connection that is being answered. 64
-	// slow clients give way to 200 others per second.
+	// grace is how long a connection may stay open while others wait for a place. A client on the same machine sends
+	// its request within this time. If the connection waited in the kernel's queue, its request has arrived already.
+	// A full queue of 4,096 connections is served in about three seconds. answerGrace is the same limit for a
+	// connection that is being answered. With it, 64 slow clients give way to 200 others per second.
 	grace       = 50 * time.Millisecond
 	answerGrace = 300 * time.Millisecond
-	// maxAtOnce bounds the requests that are answered at a time. Others are told to try again.
+	// maxAtOnce limits the requests that are answered at the same time. Further clients get an answer that asks them
+	// to try again.
 	maxAtOnce = 8
-	// headerPatience is how long a request may take to arrive.
+	// headerPatience limits how long a request may take to arrive.
 	headerPatience = 2 * time.Second
-	// answerPatience is how long a client may take to read an answer.
+	// answerPatience limits how long a client may take to read an answer.
 	answerPatience = 5 * time.Second
-	// maxHeader bounds a request, in bytes.
+	// maxHeader limits the size of a request, in bytes.
 	maxHeader = 16 << 10
 )
 
-// ParseAddress makes an address to listen at from "9464", ":9464" or "HOST:9464". The default host is the loopback.
-// loopback is true if only this machine can connect to the address.
+// ParseAddress turns "9464", ":9464" or "HOST:9464" into an address to listen at. The default host is the loopback
+// address. loopback is true if only this machine can connect to the address.
 func ParseAddress(text string) (address string, loopback bool, err error) {
 	host, port := "", text
 	if _, numErr := strconv.ParseUint(text, 10, 16); numErr != nil {
@@ -66,14 +67,14 @@ type Server struct {
 	done   chan struct{}
 }
 
-// Serve answers at a listener until Close, and closes it then. It calls figures for each request, from any goroutine.
-// If loopback is true, a request must name the machine by localhost or an address. So a web page whose own name leads
-// here reads nothing.
+// Serve answers requests at a listener until Close, which also closes the listener. It calls figures for each
+// request, from any goroutine. If loopback is true, it answers only requests whose Host is localhost or an IP
+// address. So a web page cannot read the figures through a host name of its own that resolves to this machine.
 func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 	places := make(chan struct{}, maxAtOnce)
 	mux := http.NewServeMux()
 	handle := func(path, kind string, write func(io.Writer, *Figures) error) {
-		// A place is given back before the answer is written: a client may read slowly.
+		// The slot for a request is freed before the answer is written, because a client may read slowly.
 		text := func() (b bytes.Buffer, status int) {
 			select {
 			case places <- struct{}{}:
@@ -113,7 +114,7 @@ func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 			mux.ServeHTTP(w, r)
 		}),
 		ReadHeaderTimeout: headerPatience, ReadTimeout: headerPatience, WriteTimeout: answerPatience, MaxHeaderBytes: maxHeader,
-		ConnContext: withConn, ErrorLog: log.New(io.Discard, "", 0), // strangers' requests are no events
+		ConnContext: withConn, ErrorLog: log.New(io.Discard, "", 0), // invalid requests of strangers are not worth a log message
 	}}
 	s.server.SetKeepAlivesEnabled(false)
 	go func() {
@@ -123,7 +124,7 @@ func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 	return s
 }
 
-// Close ends the server. Current answers may take until ctx ends.
+// Close ends the server. It waits for current answers until ctx ends.
 func (s *Server) Close(ctx context.Context) error {
 	err := s.server.Shutdown(ctx)
 	if err != nil {
@@ -144,8 +145,8 @@ func namesLoopback(host string) bool {
 	return err == nil
 }
 
-// writeHealth reports that ddtop works, and the state of each destination. A failing destination is no reason to
-// restart ddtop, which keeps what it could not send.
+// writeHealth reports that ddtop works, and the state of each destination. A failing destination does not make ddtop
+// unhealthy. A restart would not help, and ddtop keeps what it could not send.
 func writeHealth(w io.Writer, f *Figures) error {
 	if _, err := fmt.Fprintf(w, "ok\nfollowing %d processes\n", f.Processes); err != nil {
 		return err

@@ -25,8 +25,8 @@ type Figures struct {
 	// Processes is the number of followed processes.
 	Processes int
 	Services  []Service
-	// Watched reports whether findings are watched. Findings are the findings of services. LeftOut is how many messages
-	// about them were left out, because there were too many.
+	// Watched is true if findings are watched. Findings are the findings of services. LeftOut is the number of
+	// messages about findings that were not sent, because there were too many.
 	Watched  bool
 	Findings []alert.Count
 	LeftOut  int64
@@ -36,7 +36,8 @@ type Figures struct {
 	Exact *Exact
 }
 
-// Exact is the number of processes that are followed exactly, and those that are only sampled for a while.
+// Exact is the number of processes that are followed exactly. It also has the processes in which exact mode is
+// resting.
 type Exact struct {
 	Processes int
 	Resting   []Resting
@@ -55,30 +56,30 @@ type Service struct {
 	// Processes is the number of processes that are followed now.
 	Processes int
 	// ObservedNS is the measured time. HeldNS is the time in which a thread held the GVL, summed over ractors.
-	// WaitingNS is the waiting time of all threads. GCNS is the time of garbage collection.
+	// WaitingNS is the time for which all threads waited for the GVL. GCNS is the time of garbage collection.
 	ObservedNS, HeldNS, WaitingNS, GCNS int64
-	// Waits counts ended waits by their upper bounds, in Buckets. The last element counts longer waits. WaitsNS is the
-	// sum of the upper bounds.
+	// Waits counts ended waits by the upper bound of their length, in Buckets. Its last element counts longer waits.
+	// WaitsNS is the sum of the upper bounds.
 	Waits   [len(Buckets) + 1]int64
 	WaitsNS int64
-	// P99NS is the 99th percentile of the lower bounds of the waits of the last minute or two. It is zero if there was
-	// none.
+	// P99NS is the 99th percentile of the lower bounds of the waits in the last one to two minutes. It is zero if
+	// there was no wait.
 	P99NS int64
-	// Backlog is how many connections and requests wait for a thread of the service. BacklogKnown reports whether that
-	// is known.
+	// Backlog is the number of connections and requests that wait for a thread of the service. BacklogKnown is true
+	// if this number is known.
 	Backlog      int64
 	BacklogKnown bool
-	// TooFew reports that there were too few samples in that time for P99NS.
+	// TooFew is true if there were too few samples in that time to compute P99NS.
 	TooFew bool
 }
 
-// Buckets are the upper ends of the buckets of waits.
+// Buckets are the upper limits of the buckets of waits.
 var Buckets = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
 }
 
-// Bucket is the place of a wait's length, in ns, in Waits.
+// Bucket returns the index in Waits for a wait of ns.
 func Bucket(ns int64) int {
 	for i, b := range Buckets {
 		if ns <= int64(b) {

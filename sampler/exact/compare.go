@@ -80,8 +80,8 @@ type comparison struct {
 	agreed bool
 }
 
-// count counts a comparison. Several samples of the same hold count once. A thread can lose its CPU just before its
-// record is made, and is then sampled many times.
+// count counts a comparison. Several samples of the same hold count once. A thread that loses its CPU just before its
+// record is made is sampled many times.
 func (m *Machine) count(tid int32, atNS int64, agreed bool) {
 	if l := &m.compared; l.tid == tid && l.agreed == agreed && atNS-l.atNS < sameHoldNS {
 		return

@@ -28,8 +28,8 @@ type Record struct {
 	TID  int32
 	Kind Kind
 	// Queued is true if the thread is in the queue for the GVL. Linked is true if the thread is in the list of
-	// running threads. Before33 is true up to Ruby 3.2. There Queued means that the thread is about to sleep until it
-	// gets the GVL, and Linked and Last have no meaning.
+	// running threads. Up to Ruby 3.2 (Before33), Queued means that the thread is about to sleep until it gets the
+	// GVL. Linked and Last have no meaning there.
 	Queued, Linked, Before33 bool
 	// Thread is the address of the rb_thread_t. It is zero if the thread is not one of Ruby's threads, such as the
 	// timer thread. Owner is the thread that owns the GVL. Last is the last thread in the queue. They are zero if

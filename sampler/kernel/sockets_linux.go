@@ -17,8 +17,8 @@ type socketAsker struct {
 	refused error
 }
 
-// openSocketAsker gets a pidfd. A kernel before 5.3 has none, and pidfd_getfd needs 5.6. This is no error. Sockets are
-// then named only from the tables of /proc/PID/net.
+// openSocketAsker opens a pidfd of the process. Kernels before 5.3 have no pidfd, and kernels before 5.6 no
+// pidfd_getfd. This is not an error. Sockets then get their names only from the tables in /proc/PID/net.
 func openSocketAsker(pid int) (socketAsker, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
@@ -31,11 +31,12 @@ func openSocketAsker(pid int) (socketAsker, error) {
 	}
 }
 
-// pidfdThread is PIDFD_THREAD of pidfd_open(2): the number may be any thread's (Linux 6.9).
+// pidfdThread is PIDFD_THREAD of pidfd_open(2), which accepts the number of any thread (Linux 6.9).
 const pidfdThread = unix.O_EXCL
 
-// askThrough switches to the descriptors of another task after the first thread has ended. An older kernel accepts
-// only the first thread's pidfd. There, sockets are named by the tables of /proc/PID/net.
+// askThrough uses another task of the process for reading descriptors, because the process's first thread has ended.
+// Before Linux 6.9, this is impossible: a pidfd must belong to the first thread. Sockets then get their names only
+// from the tables in /proc/PID/net.
 func (s *socketAsker) askThrough(tid int) {
 	if s.pidfd < 0 {
 		return

@@ -68,7 +68,7 @@ type namer struct {
 	names []string
 	// unnamed keeps the texts made for numbers that no table has, so that they are made once.
 	unnamed map[int64]string
-	// foreign: the program uses another numbering than the kernel's own (a 32-bit program).
+	// foreign is true if the program uses other numbers than the kernel's own table, as a 32-bit program does.
 	foreign bool
 }
 
@@ -80,8 +80,8 @@ func newNamer(machine string, foreign bool) *namer {
 	return n
 }
 
-// name returns the name of a system call, or "syscall_NR" if it has none here. Such a call is newer than the table,
-// or belongs to a 32-bit program, whose numbers mean other calls.
+// name returns the name of a system call. It returns "syscall_NR" if the table has no name for the number NR. Then
+// the call is newer than the table, or it belongs to a 32-bit program, whose numbers mean other calls.
 func (n *namer) name(nr int64) string {
 	if nr >= 0 && nr < int64(len(n.names)) && n.names[nr] != "" {
 		return n.names[nr]

@@ -134,7 +134,7 @@ func (c *Core) Once(ctx context.Context) (*sampler.Sample, error) {
 	return best, nil
 }
 
-// NativeThreads lists the threads of the core file. It knows neither their names nor their CPU time.
+// NativeThreads lists the threads of the core file, without their names and CPU time.
 func (c *Core) NativeThreads() ([]NativeThread, error) {
 	var out []NativeThread
 	for _, tid := range slices.Compact(c.core.TIDs()) {
@@ -143,8 +143,8 @@ func (c *Core) NativeThreads() ([]NativeThread, error) {
 	return out, nil
 }
 
-// NativeStacks reads the native stacks of the threads of the sample that Once took, and of others. It has the threads
-// that ran, too. It does not judge locks of C code.
+// NativeStacks reads the native stacks of the sampled threads, and of the threads others. sample must come from Once.
+// A core file does not change, so stacks of threads that were running are included. Locks of C code are not judged.
 func (c *Core) NativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()

@@ -31,16 +31,18 @@ const (
 	// freeCost is the share of a CPU that the probes may always cost. The cost of each hit is high in a mostly idle
 	// process, because its threads must be woken.
 	freeCost = 0.001
-	// maxSeen bounds the sampled holders that wait for comparison. Others are not compared.
+	// maxSeen limits the sampled holders that wait for comparison with records. Further ones are not compared.
 	maxSeen = 1 << 14
-	// checkFrom is the number of holds of the GVL that is enough for a check. wrongFrom limits the share of sampled
-	// holds that disagree with the records. unclosedFrom limits the share of holds without an end. On a full machine
-	// some disagree, because a thread lost its CPU before its record.
+	// checkFrom is the number of holds of the GVL that a check needs. wrongFrom limits the share of sampled holds
+	// that disagree with the records, and unclosedFrom the share of holds without an end. Beyond these limits the
+	// records cannot be trusted. On a full machine some holds always disagree, because a thread lost its CPU just
+	// before it made its record.
 	checkFrom, wrongFrom, unclosedFrom = 100, 0.5, 0.1
 	// movesProve is how often sampling must see the GVL change hands without any record to prove that records are
-	// missing. A single change can be seen before its record.
+	// missing. One such change proves nothing, because sampling may see it before its record is made.
 	movesProve = 3
-	// doubtFrom is after how many turns with such shares no changes are reported until more is known.
+	// doubtFrom is a number of holds. If the shares above are exceeded after so many, no changes are reported until
+	// more is known.
 	doubtFrom = 10
 )
 

@@ -9,11 +9,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Bare returns a Process without names of persons, machines or directories: without command line, user, host, and the
-// path in LayoutNote except for its last name.
+// Bare returns p without the names of persons, machines and directories. It removes the command line, the user, the
+// host, and all of the path in LayoutNote except the file's name.
 func Bare(p sampler.Process) sampler.Process {
 	p.CommandLine, p.User, p.Host = nil, "", ""
-	// It holds one path at most, which may have any characters. A relative one begins where "in " ends.
+	// LayoutNote has one path at most, which can contain any characters. A relative path begins after "in ".
 	if before, path, ok := strings.Cut(p.LayoutNote, " information in "); ok {
 		p.LayoutNote = before + " information in " + path[strings.LastIndexByte(path, '/')+1:]
 	} else if first, last := strings.IndexByte(p.LayoutNote, '/'), strings.LastIndexByte(p.LayoutNote, '/'); first >= 0 {
@@ -22,19 +22,20 @@ func Bare(p sampler.Process) sampler.Process {
 	return p
 }
 
-// rootedPath matches an absolute path in a sentence, up to its last slash. A path with blanks is matched completely.
+// rootedPath matches an absolute path in a sentence, up to its last slash. It also matches paths with blanks.
 var rootedPath = regexp.MustCompile(`(^|[\s"'(=:])/(?:[^/:;,"'()\n][^:;,"'()\n]*/)?([^\s/])`)
 
-// BareText removes the directories from the file names in a sentence. It finds absolute paths, and the given paths
-// whatever characters they have. A given path that ends with a slash disappears. If one clause has two paths, the text
-// between them is lost.
+// BareText removes the directories from the file names in a sentence. It recognizes absolute paths. It also removes
+// the given paths, which can contain any characters. A given path that ends with a slash is removed completely. If
+// one clause has two paths, the text between them is lost.
 func BareText(text string, paths ...string) string {
 	paths = slices.Clone(paths)
 	// longer paths first, because a path can contain another one
 	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) })
 	for _, p := range paths {
 		if strings.Contains(strings.Trim(p, "/"), "/") || len(p) > 1 && p[0] == '/' || strings.Contains(p, " ") {
-			// A path below a given folder is not given itself. It becomes an absolute path, which rootedPath finds.
+			// paths has a folder, but not the files in it. Replaced by a slash, the folder leaves an absolute path,
+			// which rootedPath finds.
 			text = strings.ReplaceAll(text, strings.TrimRight(p, "/")+"/", "/")
 			text = strings.ReplaceAll(text, p, withoutDirectories(p))
 		}
@@ -42,8 +43,8 @@ func BareText(text string, paths ...string) string {
 	return rootedPath.ReplaceAllString(text, "$1$2")
 }
 
-// withoutDirectories returns the file's name in a path as Ruby writes it: also in "<internal:/usr/lib/…/x.rb>" and
-// "(eval at /srv/app/x.rb:3)", however deeply they are nested.
+// withoutDirectories removes the directories from a path of Ruby code. It also handles "<internal:/usr/lib/…/x.rb>"
+// and "(eval at /srv/app/x.rb:3)", nested to any depth.
 func withoutDirectories(path string) string {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {
@@ -57,9 +58,10 @@ func withoutDirectories(path string) string {
 	return path[i+1:]
 }
 
-// HideDirectories makes a view of a Dictionary (see its View) return file names without their directories. Directories
-// can name a person, a customer or a machine. It also leaves out the values of requests, statements and exceptions.
-// With false the view returns everything again. Files with one name in several directories look the same meanwhile.
+// HideDirectories makes a view of a Dictionary (Dictionary.View) return file names without their directories, because
+// these can name a person, a customer or a machine. The view also omits the values of requests, statements and
+// exceptions. With hide false, the view returns everything again. While directories are hidden, files with the same
+// name in several directories cannot be distinguished.
 func HideDirectories(d *sampler.Dictionary, hide bool) {
 	if hide {
 		d.Hide(&bare)

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Queues returns the queues with the addresses of listening sockets under pseudonyms, as Peer gives them.
+// Queues returns the queues, with the addresses of listening sockets redacted by Peer.
 func (r *Redactor) Queues(q *sampler.Queues) *sampler.Queues {
 	if r == nil || q == nil {
 		return q

@@ -1,4 +1,4 @@
-// Package redact leaves out of what ddtop hands out what can name a person, a machine, a network, a directory or a
+// Package redact removes from ddtop's output what can identify a person, a machine, a network, a directory or a
 // customer.
 package redact
 
@@ -18,34 +18,36 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxRedactedBytes bounds the names that a Redactor remembers, in bytes; those beyond have no pseudonym of their own.
+// maxRedactedBytes limits the names that a Redactor remembers, in bytes. Further names of a kind all become
+// "kind-other".
 const maxRedactedBytes = 16 << 20
 
-// Redactor replaces what can name a person, a machine, a network, a directory or a customer by pseudonyms. The same
-// name gets the same pseudonym. They are numbered in the order in which names are met, so they say nothing of the name.
-// docs/reference/redaction.md says what is replaced and what stays. A pseudonym is not replaced again. A nil Redactor
-// leaves everything as it is. Any number of goroutines may use one.
+// Redactor replaces what can identify a person, a machine, a network, a directory or a customer by pseudonyms. The
+// same name always gets the same pseudonym. Pseudonyms are numbered in the order in which the names first appear, so
+// they reveal nothing about the names. A pseudonym is not replaced again. docs/reference/redaction.md lists what is
+// replaced and what is kept. A nil Redactor changes nothing. Several goroutines may use a Redactor at once.
 type Redactor struct {
 	mu sync.Mutex
-	// given are the pseudonyms, by kind and name. taken are all of them. last is the last number by kind.
+	// given has the pseudonym of each name, by kind and name. taken has all pseudonyms. last has the last number of
+	// each kind.
 	given map[redacted]string
 	taken map[string]struct{}
 	last  map[string]int
 	bytes int
-	// words stand for names in sentences: of users and hosts. paths are files that sentences may name.
+	// words has the pseudonyms of users and hosts, which are replaced in sentences. paths are files that sentences
+	// may name.
 	words map[string]string
 	paths []string
 }
 
 type redacted struct{ kind, name string }
 
-// New returns a Redactor that has given out no pseudonym.
+// New returns a Redactor without any pseudonyms.
 func New() *Redactor {
 	return &Redactor{given: make(map[redacted]string), taken: make(map[string]struct{}), last: make(map[string]int), words: make(map[string]string)}
 }
 
-// View returns a Dictionary of the same entries that hands out what the Redactor leaves of them; d itself when r is
-// nil.
+// View returns a Dictionary with the entries of d that redacts what it returns. If r is nil, it returns d itself.
 func (r *Redactor) View(d *sampler.Dictionary) *sampler.Dictionary {
 	if r == nil {
 		return d
@@ -53,7 +55,7 @@ func (r *Redactor) View(d *sampler.Dictionary) *sampler.Dictionary {
 	return d.Filtered(r)
 }
 
-// pseudonym returns what stands for a name: what the kind's maker makes of the kind's next number at its first sight.
+// pseudonym returns the pseudonym of a name. For a new name, it calls make with the next number of the kind.
 func (r *Redactor) pseudonym(kind, name string, make func(n int) string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,12 +75,13 @@ func (r *Redactor) pseudonym(kind, name string, make func(n int) string) string 
 	return p
 }
 
-// numbered returns kind-1, kind-2 …
+// numbered returns a pseudonym of the form kind-1, kind-2 and so on.
 func (r *Redactor) numbered(kind, name string) string {
 	return r.pseudonym(kind, name, func(n int) string { return kind + "-" + strconv.Itoa(n) })
 }
 
-// Process returns a Process without command line, user and host, under a pseudonym if it has no well-known title.
+// Process returns a Process without command line, user and host. Unless its title is well known, the title becomes a
+// pseudonym.
 func (r *Redactor) Process(p sampler.Process) sampler.Process {
 	if r == nil {
 		return p
@@ -94,10 +97,11 @@ func (r *Redactor) Process(p sampler.Process) sampler.Process {
 	return p
 }
 
-// knownPart is a part of a process in its service that names no one: a number, or a word of a well-known server.
+// knownPart matches a process's part in its service if this identifies no person: a number, or a word of a well-known
+// server.
 var knownPart = regexp.MustCompile(`^(w\d{1,4}|master|mold|monitor)$`)
 
-// partOnly returns a known part, and nothing for any other: a recording can hold any text.
+// partOnly returns part if it is a known one, and otherwise "", because a recording can hold any text.
 func partOnly(part string) string {
 	if knownPart.MatchString(part) {
 		return part
@@ -105,14 +109,14 @@ func partOnly(part string) string {
 	return ""
 }
 
-// programs are titles that do not identify their owner.
+// programs are titles that are so common that they identify no owner.
 var programs = []string{
 	"ruby", "irb", "rails", "rake", "rackup", "bundle", "bundler", "puma", "unicorn", "unicorn_rails", "falcon", "thin", "passenger",
 	"webrick", "sidekiq", "sidekiqswarm", "resque", "good_job", "solid_queue", "delayed_job", "shoryuken", "karafka", "racecar", "que",
 	"clockwork", "spring", "foreman", "rspec", "minitest", "cucumber", "jekyll", "qemu", "sh", "bash", "tini", "dumb-init", "ddtop",
 }
 
-// Program returns what stands for a program's name: itself for Ruby and well-known servers and tools, else a pseudonym.
+// Program returns a program's name if it is Ruby or a well-known server or tool. Otherwise it returns a pseudonym.
 func (r *Redactor) Program(title string) string {
 	release, isRuby := strings.CutPrefix(title, "ruby") // ruby3.3
 	if r == nil || title == "" || slices.Contains(programs, title) || isRuby && strings.Trim(release, "-.0123456789") == "" {
@@ -121,7 +125,7 @@ func (r *Redactor) Program(title string) string {
 	return r.numbered("program", title)
 }
 
-// User returns what stands for a user's name: itself for root, else a pseudonym.
+// User returns a pseudonym for a user's name. It keeps root.
 func (r *Redactor) User(name string) string {
 	if r == nil || name == "" || name == "root" {
 		return name
@@ -133,8 +137,8 @@ func (r *Redactor) User(name string) string {
 	return p
 }
 
-// frame returns a Frame whose files have no directories. The names of methods, files and gems stay: without them there
-// is no picture.
+// Frame returns a Frame whose files have no directories. It keeps the names of methods, files and gems, because a
+// flamegraph is useless without them.
 func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 	f.Path, f.AbsolutePath = r.file(f.Path), r.file(f.AbsolutePath)
 	if f.IsNative() && !plain(f.Native.Library) {
@@ -145,12 +149,13 @@ func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 	return f
 }
 
-// fileName is a usual file name of code, with what Ruby puts around it: "order.rb", "x y.html.erb", "rails", "(irb)",
-// "<internal:kernel>", "(eval at order.rb:3)". eval takes any text for one: a query, a link, a customer's words.
+// fileName matches a usual name of a file with code, and what Ruby puts around it: "order.rb", "x y.html.erb",
+// "rails", "(irb)", "<internal:kernel>", "(eval at order.rb:3)". Other names are not kept, because a program can pass
+// any text to eval as the file name: a query, a link, a customer's words.
 var fileName = regexp.MustCompile(`^(?:\(eval at |<internal:)*(?:\(?[\pL\pN\pM._+~-]{1,255}\)?|[\pL\pN\pM ._+~,()\[\]-]{1,250}\.` +
 	`(?:rb|ru|rake|erb|haml|slim|builder|jbuilder|rabl|arb|prawn|liquid|gemspec|thor))(?::-?\d+\)|>)*$`)
 
-// NativeFrame returns a NativeFrame whose file has no directories. The names of C functions stay.
+// NativeFrame returns a NativeFrame whose file has no directories. It keeps the names of C functions.
 func (r *Redactor) NativeFrame(f sampler.NativeFrame) sampler.NativeFrame {
 	if r == nil {
 		return f
@@ -164,7 +169,7 @@ func (r *Redactor) NativeFrame(f sampler.NativeFrame) sampler.NativeFrame {
 	return f
 }
 
-// file returns the last name in a path of code, or a pseudonym if that is not a usual file name.
+// file returns the last name in a path of code. If this is not a usual file name, it returns a pseudonym.
 func (r *Redactor) file(path string) string {
 	name := withoutDirectories(path)
 	if plain(name) || fileName.MatchString(name) {
@@ -173,7 +178,7 @@ func (r *Redactor) file(path string) string {
 	return r.numbered("code", name)
 }
 
-// plain reports whether a name has no other characters than most names of files.
+// plain reports whether a name has only characters that are common in file names.
 func plain(name string) bool {
 	for i := range len(name) {
 		switch c := name[i]; {
@@ -185,13 +190,13 @@ func plain(name string) bool {
 	return len(name) <= 255
 }
 
-// thread returns a ThreadInfo under what ThreadName gives.
+// Thread returns a ThreadInfo whose name is redacted by ThreadName.
 func (r *Redactor) Thread(t sampler.ThreadInfo) sampler.ThreadInfo {
 	t.Name = r.ThreadName(t.Name)
 	return t
 }
 
-// threadWords are the words that Ruby, its libraries and C libraries name threads with.
+// threadWords are the words that Ruby, its libraries and C libraries use in the names of threads.
 var threadWords = strings.Fields(`
 	main ruby thread threads thr thd pool threadpool worker workers wrk wrkr timer tim timeout stdlib io fast default
 	http https server srv tp reactor check stat pld plgn plugin bg trimmer trim reap reaper signal ctrl listener listen
@@ -201,16 +206,16 @@ var threadWords = strings.Fields(`
 	solid queue karafka rdkafka rdk broker bunny redis grpc global watcher watch background executor executors cache
 	consumer producer dispatcher supervisor jemalloc iou sqp finalizer irb debug`)
 
-// maxKeptDigits and maxKeptNumbers limit the numbers that stay in a thread's name: the digits of each, and how many
-// there are. Such numbers count threads, and are not addresses.
+// maxKeptDigits and maxKeptNumbers limit the numbers that are kept in a thread's name: the digits of each number, and
+// how many numbers there are. Within these limits, numbers count threads. Longer ones could be addresses.
 const (
 	maxKeptDigits  = 3
 	maxKeptNumbers = 2
 )
 
-// ThreadName returns a thread's name if all of its words come from well-known libraries ("puma srv tp 003"). Other
-// names become "thread A". Names that differ only in their digits become "thread B 1", "thread B 2", so that the
-// members of a pool stay together.
+// ThreadName returns a thread's name if all of its words are common in well-known libraries ("puma srv tp 003").
+// Other names become "thread A". Names that differ only in their digits become "thread B 1", "thread B 2", so that
+// the members of a pool can be recognized.
 func (r *Redactor) ThreadName(name string) string {
 	if r == nil || name == "" || wellKnown(name) {
 		return name
@@ -236,7 +241,7 @@ func (r *Redactor) ThreadName(name string) string {
 
 func wellKnown(name string) bool {
 	if strings.ContainsFunc(name, func(c rune) bool { return c > unicode.MaxASCII }) {
-		return false // ①, and whatever else is neither letter nor digit and says something
+		return false // other characters, such as ①, can carry information
 	}
 	words := strings.FieldsFunc(strings.ToLower(name), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 	numbers, known := 0, 0
@@ -255,7 +260,7 @@ func wellKnown(name string) bool {
 	return known > 0 && numbers <= maxKeptNumbers
 }
 
-// letters counts A, B … Z, AA, AB …
+// letters converts a number to letters: A, B … Z, AA, AB and so on.
 func letters(n int) string {
 	s := ""
 	for ; n > 0; n = (n - 1) / 26 {
@@ -264,13 +269,14 @@ func letters(n int) string {
 	return s
 }
 
-// kernelName is the text of the link of a descriptor that has no name of the program's (proc_pid_fd(5)).
+// kernelName matches the text of a descriptor's link in /proc/PID/fd that the kernel chose itself, so that the
+// program has no influence on it (proc_pid_fd(5)).
 var kernelName = regexp.MustCompile(`^(anon_inode:(\[[a-z_-]+\]|[a-z_-]+)|(pipe|socket|net|mnt|pid|user|uts|ipc|cgroup|time):\[\d+\])$`)
 
-// devices are files that every machine has.
+// devices are files that exist on every machine.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// peer returns a Peer under pseudonyms: "host-1:5432", with its port and Service, "socket-1", "file-1".
+// Peer returns a Peer with a pseudonym: "host-1:5432", "socket-1" or "file-1". It keeps the port and Service.
 func (r *Redactor) Peer(p sampler.Peer) sampler.Peer {
 	p.Remote, p.Local = r.address(p.Kind, p.Remote), r.address(p.Kind, p.Local)
 	if p.Process != "" {
@@ -290,8 +296,8 @@ func (r *Redactor) Peer(p sampler.Peer) sampler.Peer {
 	return p
 }
 
-// address returns what stands for one end of a socket. The machine itself and "any address" are the same everywhere,
-// and stay.
+// address returns a pseudonym for the address of one end of a socket. It keeps the address of the machine itself and
+// "any address", because they are the same on every machine.
 func (r *Redactor) address(kind sampler.PeerKind, address string) string {
 	if address == "" {
 		return ""
@@ -316,7 +322,7 @@ func (r *Redactor) address(kind sampler.PeerKind, address string) string {
 	return r.numbered("socket", address)
 }
 
-// host returns what stands for an address; "" where it stays.
+// host returns a pseudonym for an IP address. It returns "" if the address can be kept.
 func (r *Redactor) host(a netip.Addr) string {
 	a = a.Unmap()
 	if a.IsUnspecified() || a == netip.AddrFrom4([4]byte{127, 0, 0, 1}) || a == netip.IPv6Loopback() {
@@ -332,7 +338,7 @@ func (r *Redactor) hasGiven(pseudonym string) bool {
 	return ok
 }
 
-// Note returns a Note under a pseudonym: a person can have written anything.
+// Note returns a Note with a pseudonym as its text, because a user can have written anything.
 func (r *Redactor) Note(n sampler.Note) sampler.Note {
 	if r != nil {
 		n.Text = r.numbered("note", n.Text)
@@ -340,7 +346,7 @@ func (r *Redactor) Note(n sampler.Note) sampler.Note {
 	return n
 }
 
-// Notes returns the notes under pseudonyms.
+// Notes returns notes with pseudonyms as their texts.
 func (r *Redactor) Notes(list []sampler.Note) []sampler.Note {
 	if r == nil {
 		return list
@@ -358,8 +364,8 @@ func (r *Redactor) End(e sampler.End) sampler.End {
 	return e
 }
 
-// Relative returns a Relative under a pseudonym; exe is the path of the file it runs, which Why may name. Its Source
-// has to be redacted by itself.
+// Relative returns a redacted Relative. exe is the path of its program, because Why may name that path. Relative does
+// not redact the Source, so the caller must do that.
 func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 	if r == nil {
 		return x
@@ -375,11 +381,11 @@ func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 	return x
 }
 
-// maxKnownPaths bounds the paths that Know keeps.
+// maxKnownPaths limits the paths that Know remembers.
 const maxKnownPaths = 1024
 
-// Know makes paths known that any sentence may name, such as those on the command line. Those beyond a limit are not
-// kept.
+// Know remembers paths, such as the ones on the command line. Text then removes their directories from every
+// sentence. Paths beyond maxKnownPaths are ignored.
 func (r *Redactor) Know(paths ...string) {
 	if r == nil {
 		return
@@ -389,14 +395,15 @@ func (r *Redactor) Know(paths ...string) {
 	r.paths = append(r.paths, paths[:min(len(paths), maxKnownPaths-len(r.paths))]...)
 }
 
-// namesIn is an error that says which names are in its text.
+// namesIn is an error that reports the names in its text.
 type namesIn interface {
 	error
-	// namesIn returns users, and programs by their names or paths.
+	// Named returns users, and programs by their names or paths.
 	Named() (users, programs []string)
 }
 
-// Error returns an error's text as Text does, without the users and programs that the error names.
+// Error returns an error's text, redacted by Text. It also replaces the users and programs that the error reports
+// (namesIn).
 func (r *Redactor) Error(err error) string {
 	text := err.Error()
 	if r == nil {
@@ -417,7 +424,7 @@ func (r *Redactor) Error(err error) string {
 	return r.Text(text, pathsOf(err)...)
 }
 
-// pathsOf returns the paths in an error, if it says which they are.
+// pathsOf returns the paths that an error reports.
 func pathsOf(err error) []string {
 	var paths []string
 	switch e := err.(type) {
@@ -439,7 +446,8 @@ func pathsOf(err error) []string {
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
 }
 
-// Text returns a sentence without directories, as BareText, and without the names of the users and hosts that were met.
+// Text returns a sentence without directories (BareText). It also replaces the names of all users and hosts that the
+// Redactor has seen.
 func (r *Redactor) Text(text string, paths ...string) string {
 	if r == nil {
 		return text
@@ -453,7 +461,7 @@ func (r *Redactor) Text(text string, paths ...string) string {
 	return text
 }
 
-// replaceWord replaces a name where it stands for itself, not as a part of a longer word.
+// replaceWord replaces a name in a text, unless the name is part of a longer word.
 func replaceWord(text, name, by string) string {
 	inWord := func(s string, last bool) bool {
 		if s == "" {

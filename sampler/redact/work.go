@@ -7,15 +7,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The texts that remain in a redacted view. They may come from a recording that anyone has written.
+// These texts are kept in redacted output. The patterns are strict, because anyone can have written the recording
+// that has the texts.
 var (
 	verbName   = regexp.MustCompile(`^[A-Z][A-Z_.-]{0,23}$`)
 	actionName = regexp.MustCompile(`^[\w:]+#[\w:?!]+$`)
 	className  = regexp.MustCompile(`^[A-Z][\w:]*$`)
 )
 
-// Work returns a Work without values. A controller's action and a job's class stay, as the names of methods do. A path
-// can name a customer.
+// Work returns a Work without values. It keeps a controller's action and a job's class, like the names of methods. A
+// path becomes a pseudonym, because it can name a customer.
 func (r *Redactor) Work(w sampler.Work) sampler.Work {
 	w.Values = ""
 	w.Endpoint, w.Path = r.endpoint(w.Kind, w.Endpoint), r.endpoint(w.Kind, w.Path)
@@ -28,7 +29,7 @@ func (r *Redactor) endpoint(kind sampler.WorkKind, name string) string {
 		verb, path = "", name
 	}
 	switch {
-	case path == "" && verb == name: // a method alone, or nothing
+	case path == "" && verb == name: // the work has only a method, or nothing
 	case kind == sampler.WorkJob && className.MatchString(name):
 	case (verb == "" || verbName.MatchString(verb)) && actionName.MatchString(path):
 	case sampler.IsStatus(verb): // no route matched
@@ -41,7 +42,7 @@ func (r *Redactor) endpoint(kind sampler.WorkKind, name string) string {
 	return name
 }
 
-// statement returns what stands for a statement: its verb with a pseudonym. Tables, hosts and keys go.
+// Statement returns a statement's verb and a pseudonym. It removes tables, hosts and keys.
 func (r *Redactor) Statement(s string) string {
 	verb, rest, _ := strings.Cut(s, " ")
 	upper := strings.ToUpper(verb)
@@ -54,25 +55,25 @@ func (r *Redactor) Statement(s string) string {
 	return upper + " " + r.numbered("statement", rest)
 }
 
-// sqlVerb matches the beginning of a statement that holds secrets only in literals.
+// sqlVerb matches the beginning of SQL statements that can hold secrets only in literals.
 var sqlVerb = regexp.MustCompile(`^(?:SELECT|INSERT|UPDATE|DELETE|REPLACE|MERGE|WITH|VALUES|TABLE|BEGIN|START|COMMIT|END|ROLLBACK|SAVEPOINT|RELEASE|` +
 	`EXPLAIN|ANALYZE|DESCRIBE|TRUNCATE|LOCK|FETCH|CLOSE|DEALLOCATE|DROP|REFRESH|REINDEX|VACUUM)$`)
 
-// asksHost is a method and a host, and asksKeys a Redis command: without arguments.
+// asksHost matches a method and a host. asksKeys matches a Redis command without arguments.
 var (
 	asksHost = regexp.MustCompile(`^[A-Z]{1,24} [\w-]*[A-Za-z.][\w.:-]*$`)
 	asksKeys = regexp.MustCompile(`^[A-Z][A-Z_.]{0,23}(?: and \d+ more)?$`)
 )
 
-// literal matches a literal of SQL, or text like one: in quotes, a bind or a number. Text in double quotes is a name
-// before or behind a dot. Otherwise it may be MySQL's string.
+// literal matches a literal of SQL, or text that looks like one: text in quotes, a bind parameter or a number. Text
+// in double quotes before or behind a dot is a name. Other text in double quotes may be a string of MySQL.
 var literal = regexp.MustCompile(`'(?:[^'\\]|'')*'|` + nameInDots.String() + `|"[^"\\]*"|\$\d+\b|\b\d[\w.]*`)
 
-// unclear matches text that can hide a literal's beginning or end, or that contains a secret outside of one.
+// unclear matches text that can hide where a literal begins or ends, or that has a secret outside of a literal.
 var unclear = regexp.MustCompile("['\"`\\\\$#@:{}\\[\\]]|--|/\\*|;.|[^ -~]|(?i)\\b(?:exec|execute|identified|password *[^ =<>,.)])")
 
-// withoutLiterals removes the values from a statement that may contain them. If they cannot be recognized, it returns
-// only the verb.
+// withoutLiterals removes the values from a statement. If it cannot recognize them for certain, it returns only the
+// verb.
 func withoutLiterals(s string) string {
 	if s == "" {
 		return ""
@@ -100,7 +101,7 @@ func withoutLiterals(s string) string {
 	return strings.TrimSpace(verb + " " + sampler.CutMark)
 }
 
-// nameInDots matches names in double quotes that literal keeps.
+// nameInDots matches a name in double quotes that literal must keep.
 var nameInDots = regexp.MustCompile(`"[\w$]+"(?:\."[\w$]+")+|"[\w$]+"\.|\."[\w$]+"`)
 
 func sqlStatement(s string) bool {

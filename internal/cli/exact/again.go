@@ -9,20 +9,21 @@ import (
 
 const (
 	// exactRest is how long a process is only sampled after exact mode has ended itself. It doubles each time, up to
-	// exactRestMost. After exact mode has lasted for that long, it begins again.
+	// exactRestMost. It begins at exactRest again after exact mode has lasted for exactRestMost.
 	exactRest     = time.Minute
 	exactRestMost = time.Hour
 	// exactLook is the interval at which ddtop checks whether exact mode has ended itself.
 	exactLook = time.Second
 )
 
-// exactAgain switches exact mode on again in a process that is followed for days, because the reason of its cost may
-// be gone. It stops if the results cannot be trusted, or exact mode has become impossible.
+// exactAgain switches exact mode on again in a process that is followed for days. Exact mode ends itself if it costs
+// too much, and the reason may be gone later. exactAgain gives up if the results cannot be trusted, or if exact mode
+// has become impossible.
 type exactAgain struct {
 	src   Source
 	flags *Flags
-	// say reports what happens and why. That exact mode has ended itself is reported again only after it has lasted
-	// for exactRestMost.
+	// say reports what happened and why. It reports again that exact mode has ended itself only after exact mode has
+	// lasted for exactRestMost.
 	say func(what, why string)
 
 	mu    sync.Mutex
@@ -30,10 +31,10 @@ type exactAgain struct {
 	since time.Time     // when exact mode was first seen on
 	until time.Time     // when the pause ends; zero if there is none
 	said  bool
-	over  bool // true if exact mode must not be switched on again
+	over  bool // true if exact mode must not begin again
 }
 
-// step checks once, at a time.
+// step checks the state of exact mode at the time now.
 func (a *exactAgain) step(ctx context.Context, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,14 +71,15 @@ func (a *exactAgain) step(ctx context.Context, now time.Time) {
 	}
 }
 
-// leave ends it for good.
+// leave ends exact mode for good.
 func (a *exactAgain) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over = true
 }
 
-// resting is until when the process is only sampled, and why. It is zero if exact mode is on, or off for good.
+// resting returns until when the process is only sampled, and why. Both are zero if exact mode is on, or off for
+// good.
 func (a *exactAgain) resting() (until time.Time, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

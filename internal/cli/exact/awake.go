@@ -5,6 +5,6 @@ import (
 	"syscall"
 )
 
-// StayAwake keeps job control from stopping ddtop in the middle of a pause, with the process stopped until the user
-// says "fg": ctrl-z, and writing to a terminal from the background.
+// StayAwake keeps job control from stopping ddtop: by ctrl-z, or because ddtop writes to a terminal from the
+// background. If ddtop were stopped during a pause, the target would be stopped too until the user types "fg".
 func StayAwake() { signal.Ignore(syscall.SIGTSTP, syscall.SIGTTOU, syscall.SIGTTIN) }

@@ -1,5 +1,5 @@
-// Package exact has what commands share to follow processes exactly: the flags, beginning and ending it, one process
-// or a group, and what they say of it.
+// Package exact has what commands share for exact mode: its flags, how it begins and ends for one process or a group,
+// and how a command reports its state.
 package exact
 
 import (
@@ -43,12 +43,12 @@ func (f *Flags) options() live.ExactOptions {
 	return o
 }
 
-// Untried reports whether exact mode is wanted on a processor like this one even if it has run on none yet: the
-// environment must name it, by Go's name. There is no flag and no setting for it, so that no user enables it by
-// chance.
+// Untried reports whether the user wants exact mode even on a kind of processor on which it has never run. For this,
+// the environment must have Go's name of the processor. There is no flag and no setting, so that no user enables this
+// by accident.
 func Untried() bool { return os.Getenv("DDTOP_EXACT_UNTRIED") == runtime.GOARCH }
 
-// Source is a process that exact mode can follow: a *live.Source.
+// Source is a process that exact mode can follow. A *live.Source is one.
 type Source interface {
 	sampler.Source
 	Exact(ctx context.Context, o live.ExactOptions) error
@@ -56,8 +56,8 @@ type Source interface {
 	ExactStatus() sampler.ExactStatus
 }
 
-// Begin puts the probes into a process, if the user asked for exact mode. From then on ddtop ignores ctrl-z, because a
-// stopped ddtop would leave the probes in and not watch their cost.
+// Begin puts the probes into a process, if the user asked for exact mode. From then on ddtop ignores ctrl-z. A
+// stopped ddtop would leave the probes in the process and not watch their cost.
 func (f *Flags) Begin(ctx context.Context, src Source) error {
 	if !f.On {
 		return nil
@@ -69,10 +69,11 @@ func (f *Flags) Begin(ctx context.Context, src Source) error {
 	return nil
 }
 
-// Error is why exact mode is not possible.
+// Error explains why exact mode is not possible.
 type Error struct {
 	err error
-	// Command is the command that root would run. It is empty if that would not help, or is unknown.
+	// Command is the command to run as root instead. It is empty if root would not help, or if the command is
+	// unknown.
 	Command string
 }
 
@@ -92,7 +93,7 @@ func (e *Error) RootHelps() bool {
 	return errors.As(e.err, &missing) && attach.OwnRights().CanBecomeRoot
 }
 
-// End removes the probes from a process that was followed exactly, if they are still there.
+// End removes the probes from a process that is followed exactly. Without probes it does nothing.
 func End(src sampler.Source) error {
 	x, ok := src.(Source)
 	if !ok || x.ExactStatus().SinceNS == 0 {
@@ -102,7 +103,7 @@ func End(src sampler.Source) error {
 	return err
 }
 
-// Note returns the failure of a process's exact mode, and its reason. Both are empty if there is none.
+// Note returns how a process's exact mode has failed, and why. Both are empty if it has not failed.
 func Note(src sampler.Source) (what, why string) {
 	x, ok := src.(Source)
 	if !ok {

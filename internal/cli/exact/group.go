@@ -14,35 +14,35 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Group is a group of processes that can be closed: a *live.Group, or one that is followed exactly.
+// Group is a group of processes that can be closed: a *live.Group, or a group that is followed exactly.
 type Group interface {
 	sampler.Group
 	Close() error
 }
 
-// Told is how a command reports the state of exact mode: that a process is not followed exactly, with the reason, and
-// a note on a process that was, or is.
+// Told has the functions with which a command reports the state of exact mode. Refused reports that a process is not
+// followed exactly, and why. Note reports a note on a process that is or was followed exactly.
 type Told struct {
 	Refused func(p sampler.Process, why error)
 	Note    func(p sampler.Process, text, why string)
 }
 
-// Probed is a group whose processes are followed exactly, each by itself, from when they are found until Done. A
-// process that cannot be followed is sampled.
+// Probed is a group whose processes are followed exactly. Each process is followed from when it is found until Done.
+// A process that cannot be followed exactly is sampled.
 type Probed struct {
 	*live.Group
 	flags Flags
 	told  Told
-	// again: exact mode that ended itself begins again.
+	// again is true if exact mode begins again in a process in which it has ended itself.
 	again bool
 
 	mu sync.Mutex
-	// begun are the processes that exact mode was tried in, with nil if in vain.
+	// begun are the processes in which ddtop has tried exact mode. The value is nil if it was not possible.
 	begun map[sampler.Source]*exactAgain
 }
 
-// Group begins to follow the processes of a group that are there. If none can be followed, the error is the first
-// one's, and the group is closed.
+// Group begins to follow the processes of a group exactly. If this is possible for none of them, it closes the group
+// and returns the error of the first one.
 func (f *Flags) Group(ctx context.Context, g *live.Group, told Told, again bool) (Group, error) {
 	if !f.On {
 		return g, nil
@@ -72,7 +72,7 @@ func (g *Probed) begin(ctx context.Context, s sampler.Source) error {
 		return nil
 	}
 	g.begun[s] = nil
-	src := s.(Source) // a live process
+	src := s.(Source) // the group has only live processes
 	if err := g.flags.Begin(ctx, src); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (g *Probed) begin(ctx context.Context, s sampler.Source) error {
 	return nil
 }
 
-// Follow follows each process that comes, too.
+// Follow calls join for each process, and follows new processes exactly too.
 func (g *Probed) Follow(ctx context.Context, join func(sampler.Source)) error {
 	if g.again {
 		done := make(chan struct{})
@@ -99,7 +99,7 @@ func (g *Probed) Follow(ctx context.Context, join func(sampler.Source)) error {
 	})
 }
 
-// keep tries exact mode again after it has ended itself, until ctx ends.
+// keep tries exact mode again in processes in which it has ended itself, until ctx ends.
 func (g *Probed) keep(ctx context.Context) {
 	tick := time.NewTicker(exactLook)
 	defer tick.Stop()
@@ -115,7 +115,7 @@ func (g *Probed) keep(ctx context.Context) {
 	}
 }
 
-// followed are the processes that exact mode could be had in.
+// followed returns the processes in which exact mode was possible.
 func (g *Probed) followed() []*exactAgain {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,7 +128,7 @@ func (g *Probed) followed() []*exactAgain {
 	return out
 }
 
-// Figures returns the state of exact mode. The status page shows it.
+// Figures returns the state of exact mode for the status page.
 func (g *Probed) Figures() *status.Exact {
 	out := new(status.Exact)
 	for _, a := range g.followed() {
@@ -142,7 +142,7 @@ func (g *Probed) Figures() *status.Exact {
 	return out
 }
 
-// Done removes the probes.
+// Done removes the probes from a process.
 func (g *Probed) Done(src sampler.Source) {
 	g.mu.Lock()
 	a := g.begun[src]

@@ -7,16 +7,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Switch lets the screen switch exact mode of its process on and off.
+// Switch lets the screen switch exact mode on and off for its process.
 type Switch struct {
 	Src   Source
 	Flags Flags
-	// paused: the process is stopped while stacks are read.
+	// Paused is true with --pause, which stops the process while stacks are read.
 	Paused bool
 }
 
-// errPaused is returned if a key asks for exact mode while --pause is in force.
-var errPaused = errors.New("--pause stops the process again and again, which would be in all that exact mode says: start ddtop without it")
+// errPaused is returned if the user presses the key for exact mode while --pause is on.
+var errPaused = errors.New("exact mode would also measure the stops that --pause causes. Start ddtop without --pause")
 
 // Exact puts the probes in.
 func (s *Switch) Exact(ctx context.Context) error {
@@ -32,7 +32,7 @@ func (s *Switch) EndExact() error {
 	return err
 }
 
-// SwitchStatus returns the state of following by thread switches.
+// SwitchStatus returns whether the process is followed by its thread switches.
 func (s *Switch) SwitchStatus() sampler.SwitchStatus {
 	if from, ok := s.Src.(SwitchSource); ok {
 		return from.SwitchStatus()
@@ -43,5 +43,5 @@ func (s *Switch) SwitchStatus() sampler.SwitchStatus {
 // ExactStatus returns the state of exact mode.
 func (s *Switch) ExactStatus() sampler.ExactStatus { return s.Src.ExactStatus() }
 
-// SwitchSource is a process that can be followed by its thread switches: a *live.Source.
+// SwitchSource is a process that can be followed by its thread switches. A *live.Source is one.
 type SwitchSource interface{ SwitchStatus() sampler.SwitchStatus }

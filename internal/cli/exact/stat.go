@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Fill ends exact mode, if it was on, and adds its result to stat.
+// Fill ends exact mode if it is on, and adds its results to stat.
 func Fill(stat *report.Stat, src sampler.Source) error {
 	from, ok := src.(Source)
 	if !ok || from.ExactStatus().SinceNS == 0 {
@@ -15,7 +15,7 @@ func Fill(stat *report.Stat, src sampler.Source) error {
 	if err != nil {
 		return err
 	}
-	if r.Hits == 0 && !r.Wrong { // nothing shows that a change would have been seen
+	if r.Hits == 0 && !r.Wrong { // no probe was hit, so nothing proves that exact mode worked
 		r.Ended, r.Wrong = "no thread came past a probe", true
 	}
 	stat.Exact = &report.StatExact{

@@ -15,25 +15,26 @@ import (
 )
 
 const (
-	// firstLook and slowestLook are the shortest and longest time after which ddtop asks again whether a started
-	// program's VM is up.
+	// firstLook and slowestLook are the shortest and the longest interval between two checks whether the VM of a
+	// started program exists.
 	firstLook   = 2 * time.Millisecond
 	slowestLook = 200 * time.Millisecond
-	// maxDescent is the number of generations below the started program in which ddtop searches for a Ruby. A shell
+	// maxDescent limits the generations of child processes in which ddtop searches for a Ruby. For example, a shell
 	// may start bundle, which starts the server.
 	maxDescent = 8
-	// maxSiblings bounds the processes of a generation that are searched.
+	// maxSiblings limits the processes of one generation that are searched.
 	maxSiblings = 64
 )
 
-// ErrNoPidfd is returned for --pause on a kernel that cannot report a child's end without collecting its exit code.
+// ErrNoPidfd is returned for --pause on a kernel without pidfds. There ddtop cannot see a child's end without
+// collecting its exit code.
 var ErrNoPidfd = errors.New("the program runs on without being watched: --pause with a program that ddtop starts needs Linux 5.4; use --pause with -p PID")
 
-// ErrEndedBefore is returned when a started program ended before it could be measured.
+// ErrEndedBefore is returned if a started program ended before ddtop could measure it.
 var ErrEndedBefore = errors.New("the program ended before it had started a Ruby VM: nothing was measured")
 
-// Attach waits until a Ruby VM runs in the program or below it, and opens it. If x is not nil, it is followed
-// exactly.
+// Attach waits until a Ruby VM runs in the program or in a process below it, and opens this process. If x is not nil,
+// the process is followed exactly.
 func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags) (*live.Source, error) {
 	if opts.Pause {
 		if !c.Pausable {
@@ -55,7 +56,7 @@ func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags)
 			}
 			return src, nil
 		}
-		// Within exec and exit the kernel refuses for a moment: believed when it lasts.
+		// During exec and exit the kernel refuses access for a moment. So an error counts only if it lasts.
 		if wait == slowestLook && run.IsAny(err, attach.ErrPermission, attach.ErrTraced, attach.ErrLinuxOnly, layout.ErrUnknownRelease, live.ErrPauseLimit) {
 			return nil, fmt.Errorf("the program runs on without being watched: %w", err)
 		}
@@ -69,7 +70,8 @@ func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags)
 	}
 }
 
-// openBelow opens the first Ruby among the processes below one, nearest generation first. It is nil if there is none.
+// openBelow opens the first Ruby among the processes below pid, the nearest generation first. It returns nil if there
+// is none.
 func openBelow(ctx context.Context, pid int, opts live.Options) *live.Source {
 	generation := []int{pid}
 	for range maxDescent {

@@ -15,25 +15,27 @@ import (
 )
 
 const (
-	// backgroundWait is how long ddtop waits for a Ruby among the processes that an ended program left behind. One
-	// that was just started is still booting.
+	// backgroundWait limits how long ddtop searches for a Ruby among the processes that an ended program left
+	// running. A Ruby that was just started needs some time to boot.
 	backgroundWait = 5 * time.Second
-	// reapEvery is the interval at which ended adopted processes are collected.
+	// reapEvery is the interval at which ddtop collects the exit codes of adopted processes that have ended.
 	reapEvery = time.Second
 )
 
-// errLeftNoRuby is returned for a program that ended well and left processes of which none is a readable Ruby.
+// errLeftNoRuby is returned for a program that ended with exit code 0 and left processes running. ddtop can read none
+// of them as a Ruby.
 var errLeftNoRuby = errors.New("the program ended and left processes running, none of them a Ruby that ddtop can read")
 
-// Reap collects ended adopted processes until the returned function is called. Otherwise they would stay zombies.
+// Reap collects the exit codes of adopted processes that have ended, until stop is called. Without this, they would
+// remain as zombies.
 func (c *Command) Reap() (stop func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	go run.Every(ctx, reapEvery, func(time.Time) { adopted(c.PID(), c.ownGroup) })
 	return stop
 }
 
-// LeftBehind returns the processes that the program left running when it ended well. It is nil if the program runs,
-// has failed, or left none.
+// LeftBehind returns the processes that the program left running when it ended with exit code 0. It is nil if the
+// program still runs, has failed, or left no process.
 func (c *Command) LeftBehind() []int {
 	if c.Running() || c.err != nil {
 		return nil
@@ -41,8 +43,8 @@ func (c *Command) LeftBehind() []int {
 	return adopted(c.PID(), c.ownGroup)
 }
 
-// OpenBackground opens the Ruby that the ended program left running in the background. It returns nil if there is
-// none.
+// OpenBackground opens the Ruby that the ended program left running in the background. It returns nil if the program
+// left no process.
 func (c *Command) OpenBackground(ctx context.Context, opts live.Options) (*live.Source, error) {
 	end := time.Now().Add(backgroundWait)
 	for {
@@ -74,14 +76,14 @@ func (c *Command) OpenBackground(ctx context.Context, opts live.Options) (*live.
 	}
 }
 
-// SayBackground says that a program went into the background, and how it is followed.
+// SayBackground prints that a program went into the background, and which process ddtop follows now.
 func SayBackground(std run.Streams, c *Command, src *live.Source) {
 	std.Say("%s went into the background: ddtop follows process %d, whose end it waits for. Signals end ddtop and leave the program running; "+
 		"ddtop -p %d attaches again", std.Redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
 }
 
-// adopted returns ddtop's living children but one, and collects the exit codes of the ended ones. If the program has
-// its own process group, it leaves children in ddtop's group alone, because ddtop may have started them.
+// adopted returns ddtop's living children except one, and collects the exit codes of the others. If the program has
+// its own process group, adopted ignores children in ddtop's group, because ddtop itself may have started them.
 func adopted(but int, ownGroup bool) []int {
 	children, err := kernel.Children(os.Getpid())
 	if err != nil {
@@ -100,7 +102,8 @@ func adopted(but int, ownGroup bool) []int {
 		case !id.Ended:
 			living = append(living, pid)
 		default:
-			// If the process lives, this would take a stop for --pause for its end.
+			// Only ended processes are waited for. If ddtop traces a living one for --pause, Wait4 could take a stop
+			// for its end.
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 	}

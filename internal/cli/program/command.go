@@ -1,5 +1,5 @@
-// Package program is a program that ddtop started (`ddtop -- ruby app.rb`): its signals, output and end, and the Ruby
-// in it or below.
+// Package program runs a program that the user gives to ddtop (`ddtop -- ruby app.rb`). It handles the program's
+// signals, output and end, and finds the Ruby in it or below it.
 package program
 
 import (
@@ -21,26 +21,29 @@ import (
 // Command is a program that ddtop started, as in `ddtop -- ruby app.rb`.
 type Command struct {
 	cmd *exec.Cmd
-	// Output is the file that the program writes to. It is empty if the program writes to ddtop's own streams. file
-	// is that open file. Its path can lead to another file later, if the folder for temporary files belongs to
-	// another user.
+	// Output is the path of the file that receives the program's output. It is empty if the program writes to ddtop's
+	// own streams. file is that file, opened. The path may lead to another file later, if the folder for temporary
+	// files belongs to another user.
 	Output string
 	file   *commandOutput
-	// ownGroup: the program is in a process group of its own, so that signals typed at the terminal don't reach it.
+	// ownGroup is true if the program has its own process group. Then it does not get the signals that are typed at
+	// the terminal.
 	ownGroup bool
-	// pausable is true if ddtop may trace the program, because no caller waits for it before it has ended.
+	// Pausable is true if ddtop may trace the program for --pause. This needs a kernel on which ddtop can wait for
+	// the program without collecting its exit code.
 	Pausable bool
-	// inBackground is true if the program ended while ddtop watched it, and left processes running. shown is true if
-	// it has had a screen.
+	// InBackground is true if the program ended while ddtop watched it, and left processes running. Shown is true if
+	// the program has had a screen.
 	InBackground atomic.Bool
 	Shown        bool
-	// Done is closed when the program has ended and was waited for; err is then what Wait said.
+	// Done is closed when the program has ended and its exit code was collected. Then err is the result of Wait.
 	Done chan struct{}
 	err  error
 }
 
-// Start starts a program. With a screen its output goes to a file, since the screen needs the terminal; without one the
-// program keeps ddtop's own streams. Its standard input is ddtop's, unless that is a terminal that the screen reads.
+// Start starts a program. If ddtop shows a screen, the program's output goes to a file, because the screen needs the
+// terminal. Otherwise the program writes to ddtop's own streams. The program reads ddtop's standard input, unless
+// this is a terminal that the screen reads.
 func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 	c := &Command{cmd: exec.Command(args[0], args[1:]...), Done: make(chan struct{})}
 	in, inIsFile := std.In.(*os.File)
@@ -48,7 +51,8 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 	if inIsFile && !screen {
 		c.cmd.Stdin = in
 	}
-	// In a group of its own a program that reads the terminal would be stopped (SIGTTIN).
+	// Without a screen, a program that reads the terminal stays in ddtop's group. In its own group, the kernel would
+	// stop it (SIGTTIN).
 	c.ownGroup = screen || !inIsTerminal
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: c.ownGroup}
 	c.cmd.Stdout, c.cmd.Stderr = std.Out, std.Err
@@ -82,12 +86,12 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 	return c, nil
 }
 
-// PID is the program's process.
+// PID returns the number of the program's process.
 func (c *Command) PID() int { return c.cmd.Process.Pid }
 
-// ForwardSignals passes the signals that ddtop gets on to the program until stop is called. If the program is in
-// ddtop's group, it leaves out signals that a terminal sends to the whole group, because the program gets them
-// anyway.
+// ForwardSignals passes the signals that ddtop receives on to the program, until stop is called. A terminal sends
+// signals to its whole group. If the program is in ddtop's group, it gets these itself, and ForwardSignals does not
+// pass them on.
 func (c *Command) ForwardSignals() (stop func()) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 	if c.ownGroup {
@@ -96,7 +100,7 @@ func (c *Command) ForwardSignals() (stop func()) {
 	arrived := make(chan os.Signal, 16)
 	signal.Notify(arrived, signals...)
 	if !c.ownGroup {
-		// Received and dropped, or they would end ddtop before the program has.
+		// These signals are received and dropped. Otherwise they would end ddtop before the program.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT)
 	}
 	quit := make(chan struct{})
@@ -105,7 +109,7 @@ func (c *Command) ForwardSignals() (stop func()) {
 			select {
 			case s := <-arrived:
 				if err := c.cmd.Process.Signal(s); err != nil {
-					continue // the program has ended, which done reports
+					continue // the program has ended, so Done is closed soon
 				}
 			case <-quit:
 				return
@@ -118,7 +122,8 @@ func (c *Command) ForwardSignals() (stop func()) {
 	}
 }
 
-// Exit waits for the program's end and returns its exit code as an error for Main: nil for 0, 128+n for signal n.
+// Exit waits for the program's end and returns its exit code as an error for Main. It returns nil for 0. The code is
+// 128+n if signal n killed the program.
 func (c *Command) Exit() error {
 	<-c.Done
 	var failed *exec.ExitError
@@ -144,7 +149,7 @@ func (c *Command) Running() bool {
 	}
 }
 
-// NameOutput prints the place of the program's output after the screen has closed.
+// NameOutput prints the path of the program's output, after the screen has closed.
 func (c *Command) NameOutput(std run.Streams) {
 	if c.Output != "" {
 		std.Say("the output of %s is in %s%s", std.Redact.Program(c.cmd.Path), c.Output, c.file.about())
@@ -159,19 +164,20 @@ func (c *Command) CopyOutput(w io.Writer) error {
 	return nil
 }
 
-// Exit passes a started command's exit code on as ddtop's own. It is not printed.
+// Exit makes ddtop end with the exit code of the started program. ddtop does not print this error.
 type Exit struct{ Code int }
 
 func (e *Exit) Error() string { return fmt.Sprintf("the command ended with code %d", e.Code) }
 
-// pausable reports whether waitForEnd works for a child (from Linux 5.4 on).
+// pausable reports whether waitForEnd works for a child. It needs Linux 5.4.
 func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
 
-// waitForEnd waits until a child has ended, without collecting its exit code. If ddtop also traces the child, os/exec
-// would mistake its stops for exits. If the kernel cannot wait so, it returns at once.
+// waitForEnd waits until a child has ended, without collecting its exit code. os/exec cannot be used for this: if
+// ddtop also traces the child, os/exec would mistake a stop for its end. If the kernel does not support such a wait,
+// waitForEnd returns at once.
 func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }
 
-// waitReadable waits until a descriptor is readable: a pidfd is when its process has ended.
+// waitReadable waits until a descriptor is readable. A pidfd is readable after its process has ended.
 func waitReadable(fd uintptr) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {

@@ -15,38 +15,40 @@ import (
 )
 
 const (
-	// maxOutput bounds the file with the output of a started Command, in bytes. The folder for temporary files is
-	// often in memory, and a program can write a log for days. keptOutput is the part that remains after a cut.
+	// maxOutput limits the file with the output of a started Command, in bytes. A program can write to its log for
+	// days, and the folder for temporary files is often in memory. keptOutput is the size that remains after the file
+	// is cut.
 	maxOutput  = 64 << 20
 	keptOutput = 32 << 20
 	// outputEvery is the interval at which ddtop checks the size of the file. If a Command writes fast, the checks
-	// are more frequent, so that the file grows by at most a fourth of maxOutput in between. leastOutputEvery is the
-	// least interval.
+	// are more frequent. So the file grows by at most a fourth of maxOutput between two checks. leastOutputEvery is
+	// the shortest interval.
 	outputEvery      = 250 * time.Millisecond
 	leastOutputEvery = 5 * time.Millisecond
 )
 
-// commandOutput is the file that a started Command writes to. It is no pipe, so that the Command survives ddtop.
+// commandOutput is the file to which a started Command writes. A pipe would end the Command if ddtop ends. A file
+// does not.
 type commandOutput struct {
 	*os.File
 	max, kept int64
 
 	mu sync.Mutex
-	// cut is the number of bytes removed from its begin. hole is how many of them are still there as zeros. If a file
-	// system cannot remove the begin of a file, it can at least free the memory.
+	// cut is the number of bytes that were removed from the file's begin. hole is how many of them are still in the
+	// file as zeros. Some file systems cannot remove the begin of a file, but can free its memory.
 	cut, hole int64
-	failed    error // why it could not be cut; nil if it could
+	failed    error // why the file could not be cut; nil if it could
 }
 
 func newCommandOutput(f *os.File) (*commandOutput, error) {
-	// What is written after a cut goes to the new end.
+	// The Command appends, so that its writes go to the new end after the file was cut.
 	if err := setAppend(f); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	return &commandOutput{File: f, max: maxOutput, kept: keptOutput}, nil
 }
 
-// keepShort cuts the file whenever it is too large, until the Command has ended.
+// keepShort cuts the file each time it is too large, until the Command has ended.
 func (o *commandOutput) keepShort(done <-chan struct{}) {
 	var before int64
 	at, every := time.Now(), leastOutputEvery
@@ -66,8 +68,8 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	}
 }
 
-// nextLook returns the time until the next check of a file of at most most bytes, which grew by grown bytes in a
-// time.
+// nextLook returns the time until the next check of a file that may have most bytes. The file has grown by grown
+// bytes in the time in.
 func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	if grown <= 0 {
 		return outputEvery
@@ -87,7 +89,7 @@ func (o *commandOutput) written() int64 {
 	return o.cut - o.hole + info.Size()
 }
 
-// shorten cuts the begin of the file if it is too large. The Command may write meanwhile.
+// shorten removes the begin of the file if the file is too large. The Command may write at the same time.
 func (o *commandOutput) shorten() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -95,7 +97,7 @@ func (o *commandOutput) shorten() {
 	if err != nil || info.Size()-o.hole <= o.max {
 		return
 	}
-	const block = 1 << 20 // a multiple of any file system's blocks, which is all that they take out
+	const block = 1 << 20 // file systems remove only whole blocks; this is a multiple of every block size
 	to := (info.Size() - o.kept) / block * block
 	switch err := removeBegin(o.File, o.hole, to); {
 	case err == nil:
@@ -130,7 +132,7 @@ func (o *commandOutput) about() string {
 	return text
 }
 
-// copyTo writes the remaining output, from the begin of a line on.
+// copyTo writes the output that is left in the file. If the begin was removed, it starts at the first whole line.
 func (o *commandOutput) copyTo(w io.Writer) error {
 	o.mu.Lock()
 	cut, hole := o.cut, o.hole
@@ -140,7 +142,7 @@ func (o *commandOutput) copyTo(w io.Writer) error {
 		if _, err := fmt.Fprintf(w, "ddtop: the first %s are left out\n", units.Bytes(cut)); err != nil {
 			return err
 		}
-		for { // the rest of a line
+		for { // skip the rest of a cut line
 			if _, err := r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
 				break
 			}
@@ -150,7 +152,7 @@ func (o *commandOutput) copyTo(w io.Writer) error {
 	return err
 }
 
-// setAppend has everything written to the end of a file, by all that have the same open file.
+// setAppend makes all writes to an open file go to its end. This affects every process that shares the open file.
 func setAppend(f *os.File) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {

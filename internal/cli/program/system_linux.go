@@ -11,9 +11,9 @@ import (
 // prctl(2)). So ddtop finds a program that goes into the background.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// removeBegin removes the part before to from a file, which becomes shorter (fallocate(2): ext4 and xfs). It returns
-// errors.ErrUnsupported if the file system cannot do it. It also does if the file system has freed the part before
-// hole, because it cannot remove that part then.
+// removeBegin removes the bytes before to from a file, which becomes shorter (fallocate(2): ext4 and xfs). It returns
+// errors.ErrUnsupported if the file system cannot do this. ext4 and xfs also refuse if the bytes before hole were
+// freed by punchHole before.
 func removeBegin(f *os.File, hole, to int64) error {
 	if hole > 0 {
 		return errors.ErrUnsupported
@@ -25,7 +25,7 @@ func removeBegin(f *os.File, hole, to int64) error {
 	return err
 }
 
-// punchHole frees the part before to, which then reads as zeros (fallocate(2): tmpfs, btrfs and others).
+// punchHole frees the bytes before to. They read as zeros afterwards (fallocate(2): tmpfs, btrfs and others).
 func punchHole(f *os.File, to int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, to)
 }

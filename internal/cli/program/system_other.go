@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// adopt does nothing, because ddtop runs programs on Linux alone.
+// adopt does nothing, because ddtop starts programs only on Linux.
 func adopt() {}
 
 func removeBegin(*os.File, int64, int64) error { return errors.ErrUnsupported }

@@ -22,33 +22,36 @@ import (
 )
 
 const (
-	// maxAlertBytes bounds the messages of a destination that wait in memory, in bytes, maxAlerts their number.
+	// maxAlertBytes and maxAlerts limit the messages of one destination that wait in memory: their size in bytes, and
+	// their number.
 	maxAlertBytes = 4e6
 	maxAlerts     = 1000
-	// maxCaptureBytes bounds the captures that wait in memory, in bytes.
+	// maxCaptureBytes limits the captures that wait in memory, in bytes.
 	maxCaptureBytes = 64e6
-	// alertsVariable has URLs like --alert, the others headers that requests get.
+	// alertsVariable names the environment variable with URLs like --alert's. The other variable has headers for the
+	// requests.
 	alertsVariable         = "DDTOP_ALERTS"
 	alertHeadersVariable   = "DDTOP_ALERT_HEADERS"
 	captureHeadersVariable = "DDTOP_CAPTURE_HEADERS"
 )
 
-// Alerts are the destinations of messages and captures, as flags and the environment name them.
+// Alerts are the destinations of messages and captures, from the flags and the environment.
 type Alerts struct {
 	To      []string
 	Capture string
 }
 
-// urls are the destinations of messages that were given.
+// urls returns the URLs of the destinations of messages.
 func (f *Alerts) urls() []string {
 	return append(append([]string{}, f.To...), strings.Fields(os.Getenv(alertsVariable))...)
 }
 
-// Given reports whether there are any.
+// Given reports whether the user has named any destination.
 func (f *Alerts) Given() bool { return len(f.urls()) > 0 || f.Capture != "" }
 
-// Open makes what watches findings. It is nil if they are not wanted. profiles are the destinations of profiles. Some
-// take messages, too. figures is true if findings are wanted as figures. version is ddtop's.
+// Open returns a Watch that watches findings, or nil if no findings are wanted. profiles are the destinations of
+// profiles. Some of them accept messages too. figures is true if the status page shows findings. version is the
+// version of ddtop.
 func (f *Alerts) Open(ctx context.Context, rules *findings.Rules, profiles []push.Route, figures bool, version string,
 	log *slog.Logger) (w *Watch, err error) {
 	list, err := f.destinations(profiles, version)
@@ -82,7 +85,8 @@ func (f *Alerts) Open(ctx context.Context, rules *findings.Rules, profiles []pus
 	return w, nil
 }
 
-// destinations are the ones of messages: those that were given, and the ones of profiles that take messages, too.
+// destinations returns the destinations of messages: the given ones, and those destinations of profiles that accept
+// messages.
 func (f *Alerts) destinations(profiles []push.Route, version string) (list []alert.Destination, err error) {
 	given := make(map[string]bool)
 	names := make(map[string]int)
@@ -116,18 +120,19 @@ func (f *Alerts) destinations(profiles []push.Route, version string) (list []ale
 	return list, nil
 }
 
-// openWithin is how long folders may take to open after ddtop was told to end.
+// openWithin limits how long opening a folder may take after the user has ended ddtop.
 const openWithin = time.Second
 
-// Overdue returns a channel that is closed openWithin after ctx has ended. A folder that has not opened by then is on a
-// disk that hangs.
+// Overdue returns a channel that is closed openWithin after ctx has ended. If a folder has not opened by then, its
+// disk hangs.
 func Overdue(ctx context.Context) <-chan struct{} {
 	over := make(chan struct{})
 	context.AfterFunc(ctx, func() { time.AfterFunc(openWithin, func() { close(over) }) })
 	return over
 }
 
-// openCaptures opens the destination of captures until it is overdue, because a disk that hangs may never answer.
+// openCaptures opens the destination of captures. It gives up when Overdue's channel is closed, because a hanging
+// disk may never answer.
 func openCaptures(ctx context.Context, text, version string) (files.Captures, error) {
 	type opened struct {
 		to  files.Captures

@@ -17,14 +17,16 @@ import (
 )
 
 const (
-	// maxServices bounds the services that are kept apart. Later ones are otherServices together.
+	// maxServices limits the services that are counted separately. Further services are counted together as
+	// otherServices.
 	maxServices   = 64
 	otherServices = "(other)"
-	// rotateNS is how long waits count for the quantile, in ns. They count for one to two times as long.
+	// rotateNS is the interval, in ns, at which waits for the quantile are dropped. Each wait counts for one to two
+	// intervals.
 	rotateNS = int64(time.Minute)
 )
 
-// TellAt answers at a listener, until the function that it returns is called.
+// TellAt serves the status page at a listener, until stop is called.
 func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
 	p.services = newServiceFigures()
 	s := status.Serve(l, loopback, func() *status.Figures {
@@ -41,33 +43,34 @@ func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
 	})
 	return func() {
 		done, cancel := context.WithCancel(context.Background())
-		cancel() // the end has its limit, and waits for no caller
+		cancel() // do not wait for clients, because ddtop must end in time
 		_ = s.Close(done)
 	}
 }
 
-// serviceFigures are sums over the processes of services, for --status. Its methods may be called from any goroutine.
+// serviceFigures sums up the processes of each service for --status. Any goroutine may call its methods.
 type serviceFigures struct {
 	mu   sync.Mutex
 	all  map[string]*service
 	live int
 }
 
-// service has the figures of a service. The lock of all services guards them.
+// service has the figures of one service. The lock of serviceFigures guards it.
 type service struct {
 	status.Service
-	// now are the waits since turnNS, before the waits of the minute before, by their known length (gvl.Wait.SureNS).
+	// now has the waits since turnNS. before has the waits of the rotateNS before it. Both are by the known length of
+	// the waits (gvl.Wait.SureNS).
 	now, before gvl.Histogram
-	// qualityNow and qualityBefore are what these rest on.
+	// qualityNow and qualityBefore are the quality of the samples behind now and before.
 	qualityNow, qualityBefore sampler.Quality
 	turnNS                    int64
-	// queues are what waits in front of each of its processes.
+	// queues has, for each process, the connections and requests that wait in front of it.
 	queues map[*processFigures]*sampler.Queues
-	// left is when its last process ended; the zero time while it has one.
+	// left is when the last process of the service ended. It is the zero time while there is a process.
 	left time.Time
 }
 
-// joined and ended count its processes.
+// joined counts a process of the service, and ended subtracts it.
 func (s *service) joined() {
 	s.Processes++
 	s.left = time.Time{}
@@ -79,12 +82,12 @@ func (s *service) ended() {
 	}
 }
 
-// forgetAfter is how long a service is reported after all of its processes have ended. It covers several scrapes,
-// even if these are minutes apart.
+// forgetAfter is how long a service is reported after all of its processes have ended. It is longer than the interval
+// between two scrapes, which can be minutes.
 const forgetAfter = 15 * time.Minute
 
-// forget drops the services whose processes all ended longer than forgetAfter ago. If room is needed, it also drops
-// the one that ended first.
+// forget drops the services whose last process ended more than forgetAfter ago. If room is true, it also drops the
+// service whose last process ended first.
 func (f *serviceFigures) forget(room bool) {
 	var oldest *service
 	for name, s := range f.all {
@@ -121,7 +124,7 @@ func (f *serviceFigures) of(name string) *service {
 	return s
 }
 
-// join counts a process of a service, and leave subtracts it.
+// join adds a process to a service, and leave removes it.
 func (f *serviceFigures) join(name string) *processFigures {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,8 +156,8 @@ func (f *serviceFigures) read() (out []status.Service, processes int) {
 	return out, f.live
 }
 
-// backlog is how many connections and requests wait for a thread of the service. Workers that share a listening socket
-// have one queue.
+// backlog returns the number of connections and requests that wait for a thread of the service. It counts a listening
+// socket once, even if several workers share it.
 func (s *service) backlog() (n int64, known bool) {
 	seen := make(map[uint64]bool)
 	for _, q := range s.queues {
@@ -173,17 +176,17 @@ func (s *service) backlog() (n int64, known bool) {
 	return n, known
 }
 
-// processFigures is a gvl.Consumer, which adds what one process does to its service.
+// processFigures adds what one process does to its service. It is a gvl.Consumer.
 type processFigures struct {
 	gvl.Ignore
 	all    *serviceFigures
 	of     *service
 	lastNS int64 // the last sample of the period; zero if there was none
-	// quality is the quality of figures since the process was found.
+	// quality is the quality of the samples since the process was found.
 	quality account.QualityMeter
 }
 
-// begin is called at the beginning of a period: a process can have another service by then.
+// begin begins a period. name is the process's service, which may differ from the previous period's.
 func (p *processFigures) begin(name string) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -217,7 +220,7 @@ func (p *processFigures) Interval(i *gvl.Interval) {
 	}
 }
 
-// Lock adds the time that unlisted threads held a GVL, because they have no intervals.
+// Lock adds the time in which unlisted threads held a GVL. These threads have no intervals.
 func (p *processFigures) Lock(i *gvl.LockInterval) {
 	if i.Unlisted == (gvl.Unlisted{}) {
 		return
@@ -240,12 +243,12 @@ func (p *processFigures) Collecting(i *gvl.GCInterval) {
 // Waited adds an ended wait.
 func (p *processFigures) Waited(w *gvl.Wait) {
 	if w.InProgress {
-		return // a later call reports it, whole or from the next period on
+		return // a later call reports this wait again, when it has ended or in the next period
 	}
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	s := p.of
-	s.turn(w.ToNS)
+	s.rotate(w.ToNS)
 	s.Waits[status.Bucket(w.MostNS)]++
 	s.WaitsNS += w.MostNS
 	s.now.Add(w.SureNS())
@@ -262,15 +265,15 @@ func (p *processFigures) Tick(k *gvl.Tick) {
 	if q := k.Sample.Queues; q != nil {
 		p.of.queues[p] = q
 	}
-	p.of.turn(k.TimeNS)
+	p.of.rotate(k.TimeNS)
 	before := p.quality.Quality
 	p.quality.Tick(k)
 	added := p.quality.Since(&before)
 	p.of.qualityNow.Add(&added)
 }
 
-// turn forgets waits that are too old.
-func (s *service) turn(nowNS int64) {
+// rotate drops the waits that are too old for the quantile.
+func (s *service) rotate(nowNS int64) {
 	switch {
 	case s.turnNS == 0:
 		s.turnNS = nowNS

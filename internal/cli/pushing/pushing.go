@@ -1,4 +1,4 @@
-// Package pushing is `ddtop push` at work: it follows processes, and hands a profile of each period over to be sent.
+// Package pushing implements `ddtop push`. It follows processes, and passes a profile of each period on to be sent.
 package pushing
 
 import (
@@ -27,42 +27,43 @@ import (
 )
 
 const (
-	// askEvery is the interval at which ddtop reads what a process publishes about itself.
+	// askEvery is the interval at which ddtop reads the tags that a process publishes.
 	askEvery = time.Minute
-	// heapPeriods is how many periods lie between two counts of live objects.
+	// heapPeriods is the number of periods between two counts of live objects.
 	heapPeriods = 5
-	// maxFinished bounds the profiles that wait to be encoded.
+	// maxFinished limits the profiles that wait to be encoded.
 	maxFinished = live.MaxProcesses
 )
 
-// Pushing is `ddtop push` at work.
+// Pushing is one run of `ddtop push`.
 type Pushing struct {
 	pusher *push.Pusher
 	log    *slog.Logger
 	period time.Duration
 	tags   push.Tags
-	// version is ddtop's.
+	// version is the version of ddtop.
 	version string
 
 	services *serviceFigures // nil if figures are not wanted
 	// Exact returns the state of exact mode. It is nil if exact mode was not requested.
 	Exact func() *status.Exact
-	// Watch is what is done with findings. It is nil if they are not watched.
+	// Watch handles findings. It is nil if findings are not watched.
 	Watch *Watch
 	// Heaps counts live objects. It is nil if they are not wanted.
 	Heaps *heaps.Readers
-	// Redact is true if names are replaced. Then a process's own words make no tags, except those in keptTags.
+	// Redact is true if names are replaced by pseudonyms. Then the tags that a process publishes are dropped, except
+	// keptTags.
 	Redact bool
 
 	finished chan finishedPeriod
-	encoded  chan struct{} // closed when all have been handed over
+	encoded  chan struct{} // closed when all profiles have been passed on
 	joined   int           // the number of processes so far
 }
 
 type finishedPeriod struct {
 	of *pushed
 	m  profile.Measured
-	// ended is the number of ended requests and jobs, by route or class.
+	// ended counts the ended requests and jobs by route or class.
 	ended map[string]int64
 }
 
@@ -70,19 +71,19 @@ type pushed struct {
 	src     *live.Source
 	version string
 	redact  bool
-	// hasEnvironment is true if the environment was read. It belongs to the goroutine that describes.
+	// hasEnvironment is true if the process's environment was read. Only the goroutine that calls describe uses it.
 	hasEnvironment bool
 	tags           atomic.Pointer[push.Tags]
-	// attached is the time of the attach by the clock. It is nil until onClock is called.
+	// attached is the time of the attach by the wall clock. It is nil until onClock is called.
 	attached atomic.Pointer[time.Time]
-	// heap is the last count of live objects that was not sent.
+	// heap is the latest count of live objects if it was not sent yet.
 	heap atomic.Pointer[export.Heap]
-	// counted is the last count, sent or not. It is nil before the first.
+	// counted is the latest count of live objects, even if it was sent. It is nil before the first count.
 	counted atomic.Pointer[export.Heap]
 	seq     int // of the goroutine that encodes
 }
 
-// New returns what sends through a Pusher.
+// New returns a Pushing that sends through a Pusher.
 func New(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.Tags, version string) *Pushing {
 	return &Pushing{
 		pusher: pusher, log: log, period: period, tags: tags, version: version,
@@ -90,7 +91,8 @@ func New(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.
 	}
 }
 
-// Run follows the processes until ctx ends, or no process can come back, and sends the measurements until then.
+// Run follows the processes and sends their profiles until ctx ends. It also returns if no process is left and none
+// can come back.
 func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	go p.encode()
 	telling, stopTelling := context.WithCancel(ctx)
@@ -124,14 +126,15 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	}
 	stopTelling()
 	p.Watch.finish()
-	var closing sync.WaitGroup // a destination that hangs takes no time from the others
+	var closing sync.WaitGroup // so that one hanging destination does not delay the others
 	closing.Go(func() { p.Watch.close(end, p.log) })
 	closing.Go(func() { p.pusher.Close(end) })
 	closing.Wait()
 	return err
 }
 
-// firstPeriod is the length of a process's first period: many processes that were found at once don't send all at once.
+// firstPeriod returns the length of a process's first period. It differs between processes, so that many processes
+// that were found at once do not all send at once.
 func (p *Pushing) firstPeriod() time.Duration {
 	const golden = 0.618033988749895 // the fractional parts of its multiples are spread evenly
 	part := math.Mod(float64(p.joined)*golden, 1)
@@ -195,7 +198,7 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 	}
 }
 
-// failure is why a context was ended on purpose. It is nil if a parent context ended.
+// failure returns why ddtop ended a context on purpose. It returns nil if a parent context ended.
 func failure(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -203,15 +206,17 @@ func failure(ctx context.Context) error {
 	return nil
 }
 
-// service returns the process's own name of its service.
+// service returns the name of the service that the process publishes.
 func (one *pushed) service() string { return one.tags.Load().Get("service") }
 
-// keepAsking renews the tags every minute, because a process publishes more about itself once it is configured.
+// keepAsking reads the tags again every askEvery, because a process publishes more about itself after it is
+// configured.
 func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
 	run.Every(ctx, askEvery, func(time.Time) { one.describe(given) })
 }
 
-// keepCounting counts the live objects every fifth period. The profile of the period in which a count ends has it.
+// keepCounting counts the live objects every heapPeriods periods. A count is sent with the profile of the period in
+// which the count ends.
 func (p *Pushing) keepCounting(ctx context.Context, one *pushed, log *slog.Logger) {
 	info, said := one.src.Process(), false
 	count := func(time.Time) {
@@ -233,10 +238,10 @@ func (p *Pushing) keepCounting(ctx context.Context, one *pushed, log *slog.Logge
 	}
 }
 
-// keptTags are the tags of a process's own words that stay when names are replaced. Destinations file profiles by them.
+// keptTags are the published tags that stay when names are replaced. Destinations sort profiles by them.
 var keptTags = []string{"service", "env", "version", "runtime-id"}
 
-// describe makes the process's tags. Values that cannot be read are left out.
+// describe makes the process's tags. It omits values that cannot be read.
 func (one *pushed) describe(given push.Tags) {
 	info := one.src.Process()
 	f := push.Facts{Process: pushProcess(info), StartTicks: info.StartTicks, Host: info.Host, Platform: info.Machine + "-linux", Version: one.version, Given: given}
@@ -249,7 +254,7 @@ func (one *pushed) describe(given push.Tags) {
 		return strings.HasPrefix(name, "DD_") || strings.HasPrefix(name, "OTEL_")
 	})
 	if names == 0 && one.hasEnvironment {
-		return // it ends: without its environment it would be another service
+		return // the process is ending; without its environment it would get the wrong service
 	}
 	one.hasEnvironment = names > 0
 	if !one.redact {
@@ -275,12 +280,14 @@ func (one *pushed) describe(given push.Tags) {
 	one.tags.Store(&tags)
 }
 
-// maxClockError is how far the clock may move against CLOCK_MONOTONIC before the time of the attach is moved. It is
-// longer than the time between two readings of both, so that a period begins exactly when the previous one ended.
+// maxClockError limits how far the wall clock may drift from CLOCK_MONOTONIC before the time of the attach is
+// corrected. Below this limit the time of the attach is constant, so each period begins exactly when the previous one
+// ended.
 const maxClockError = time.Second
 
-// onClock returns a process whose start and attach are by the present clock. Processes are followed for weeks. If the
-// clock is set, or the machine suspended, their profiles would have wrong times until they end.
+// onClock returns p with the times of its start and of the attach corrected to the present wall clock. ddtop follows
+// processes for weeks. Without the correction, profiles would have wrong times after the clock is set, or the machine
+// was suspended.
 func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	now, last := time.Now(), p.AttachedAt
 	if at := one.attached.Load(); at != nil {
@@ -295,8 +302,9 @@ func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	return p
 }
 
-// attachedBy returns the time of an attach by the clock that shows now. elapsed is the time since, by CLOCK_MONOTONIC.
-// at is the last answer. It stays until it is wrong by maxClockError.
+// attachedBy returns the time of an attach by the wall clock, which shows now. elapsed is the time since the attach
+// by CLOCK_MONOTONIC. at is the previous result. attachedBy returns it again unless it is wrong by more than
+// maxClockError.
 func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
 	by := now.Add(-elapsed)
 	if by.Round(0).Sub(at.Round(0)).Abs() < maxClockError {
@@ -310,7 +318,7 @@ func pushProcess(p sampler.Process) push.Process {
 		StartTicks: p.StartTicks}
 }
 
-// encode passes on the measurements, one after the other.
+// encode passes the measurements on, one after the other.
 func (p *Pushing) encode() {
 	defer close(p.encoded)
 	for f := range p.finished {

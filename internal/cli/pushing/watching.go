@@ -25,29 +25,31 @@ import (
 )
 
 const (
-	// stepEvery is the interval at which findings of processes are compared with what was told.
+	// stepEvery is the interval at which the findings of processes are compared with those in messages.
 	stepEvery = time.Second
-	// captureNS is how much a capture has before a finding, and after it was told, in ns.
+	// captureNS is the time that a capture covers before a finding, and after the message about it, in ns.
 	captureNS = int64(30 * time.Second)
-	// ringNS is how long samples are kept for captures. A message can come half a minute after the
-	// condition began. ringBytes bounds them for each process, in bytes.
+	// ringNS is how long samples are kept for captures, in ns. A message can come half a minute after its finding
+	// began. ringBytes limits the samples that are kept for each process, in bytes.
 	ringNS    = 4 * captureNS
 	ringBytes = 8e6
-	// maxOrders bounds the captures of a process that are not complete.
+	// maxOrders limits the incomplete captures of a process.
 	maxOrders = 8
 )
 
-// Watch says what is done with the findings of processes. Its methods do nothing if it is nil.
+// Watch handles the findings of processes. If it is nil, its methods do nothing.
 type Watch struct {
-	// Rules are the same as a screen's. Alerts sends messages. It is nil if none are wanted.
+	// Rules are the rules of the findings, as on a screen. Alerts sends messages. It is nil if no messages are
+	// wanted.
 	Rules  *findings.Rules
 	Alerts *push.Pusher
-	// Captures sends captures, to the place that Place says for a file's name. It is nil without captures.
+	// Captures sends captures. Place returns the destination of a file with a name. Both are nil if no captures are
+	// wanted.
 	Captures *push.Pusher
 	Place    func(file string) string
 
 	board *alert.Board
-	// capturing bounds the memory and the CPU time of captures: one is made at a time.
+	// capturing is held while a capture is made. Only one is made at a time, which limits memory and CPU time.
 	capturing sync.Mutex
 	writing   sync.WaitGroup
 }
@@ -70,7 +72,7 @@ func (w *Watch) close(end context.Context, log *slog.Logger) {
 		all.Go(func() { w.Alerts.Close(end) })
 	}
 	if w.Captures != nil {
-		if end.Err() == nil { // otherwise processes are still read, and a new capture may begin
+		if end.Err() == nil { // after end, processes may still be read, and new captures may begin
 			made := make(chan struct{})
 			go func() { w.writing.Wait(); close(made) }()
 			select {
@@ -84,21 +86,21 @@ func (w *Watch) close(end context.Context, log *slog.Logger) {
 	all.Wait()
 }
 
-// step tells what is due until ctx ends.
+// step sends the messages that are due, every stepEvery until ctx ends.
 func (w *Watch) step(ctx context.Context) {
 	if w != nil {
 		run.Every(ctx, stepEvery, w.board.Step)
 	}
 }
 
-// finish tells what is known at the end.
+// finish sends the last messages.
 func (w *Watch) finish() {
 	if w != nil {
 		w.board.Finish(time.Now())
 	}
 }
 
-// tell adds figures of findings.
+// tell adds the figures of findings to the status page.
 func (w *Watch) tell(f *status.Figures) {
 	if w == nil {
 		return
@@ -113,7 +115,7 @@ func (w *Watch) tell(f *status.Figures) {
 	}
 }
 
-// watched is a process whose findings are watched. Its methods do nothing if it is nil.
+// watched is a process whose findings are watched. If it is nil, its methods do nothing.
 type watched struct {
 	*Watch
 	one      *pushed
@@ -125,11 +127,11 @@ type watched struct {
 
 	history *recording.History // nil without captures
 	orders  chan order
-	waiting []order // the orders whose time has not come
+	waiting []order // the orders whose time has not ended
 	lastNS  int64
 }
 
-// order is a capture. base is its name without its end.
+// order is a capture to be made. base is the name of its files without the suffix.
 type order struct {
 	base         string
 	note         string
@@ -166,7 +168,7 @@ func (w *watched) feed(s *sampler.Sample, states []gvl.ThreadState) {
 	w.stream.Feed(s, states)
 	w.lastNS = s.TimeNS
 	if w.history != nil {
-		_ = w.history.Append(s) // the one error is a sample beyond the format's limits: it is left out
+		_ = w.history.Append(s) // the only error is a sample beyond the format's limits, which is left out
 	}
 	if s.TimeNS < w.dueNS {
 		return
@@ -182,7 +184,7 @@ func (w *watched) feed(s *sampler.Sample, states []gvl.ThreadState) {
 	w.carryOut(s.TimeNS, false)
 }
 
-// told is a finding in words, with the trace of its first thread.
+// told describes a finding in words. It includes the trace of the finding's first thread.
 func (w *watched) told(x *findings.Finding, s *sampler.Sample) alert.Finding {
 	f := alert.Finding{
 		Rule: x.ID, Severity: x.Severity.String(), Title: flamegraph.Printable(x.Title), Text: flamegraph.Printable(x.Text),
@@ -197,7 +199,8 @@ func (w *watched) told(x *findings.Finding, s *sampler.Sample) alert.Finding {
 	return f
 }
 
-// capture orders a capture, and returns where it will be. It is empty if too many are waiting.
+// capture orders a capture and returns the place to which it will be sent. The place is empty if too many captures
+// are waiting.
 func (w *watched) capture(f *alert.Finding) alert.Capture {
 	p := w.one.src.Process()
 	base := safefile.DatedName(p.Title, p.PID, time.Now()) + "-" + f.Rule
@@ -209,7 +212,7 @@ func (w *watched) capture(f *alert.Finding) alert.Capture {
 	}
 }
 
-// carryOut makes the captures that are complete. With all it makes every capture that was ordered.
+// carryOut makes the captures whose time has ended. If all is true, it makes every ordered capture.
 func (w *watched) carryOut(nowNS int64, all bool) {
 	for more := true; more; {
 		select {
@@ -228,7 +231,7 @@ func (w *watched) carryOut(nowNS int64, all bool) {
 	}
 }
 
-// write makes the files of a capture, and sends them.
+// write makes the files of a capture and sends them.
 func (w *watched) write(o order) {
 	w.capturing.Lock()
 	defer w.capturing.Unlock()
@@ -260,8 +263,8 @@ func (w *watched) write(o order) {
 	}
 }
 
-// leave ends the watching of a process, which has ended or cannot be read. If ddtop itself ends, its findings go
-// on. leave does not wait for captures: the last profile comes first.
+// leave ends the watching of a process that has ended or cannot be read. If ddtop itself is ending, the findings of
+// the process stay active. leave does not wait for captures, because the last profile is sent first.
 func (w *watched) leave(ending, ended bool) {
 	if w == nil {
 		return

@@ -123,18 +123,18 @@ const Partial = ".partial"
 // streamed is a file that is written while it is measured.
 type streamed struct {
 	io.Writer
-	// Done ends the writing; complete says whether all was written.
+	// Done ends the writing. complete is true if all was written.
 	Done func(complete bool) error
-	// there: the file is written at its own name, so that it is whole as soon as all was written.
+	// There is true if the file is written under its final name. Then the file is whole as soon as all was written.
 	There bool
-	// Kept describes the place of the part that remains if the file is not completed. It is empty if the destination
-	// is no file.
+	// Kept describes where the written part remains if the file is not completed. It is empty if the destination is
+	// not a file.
 	Kept string
 }
 
-// Stream opens a file for writing during the measurement, so that its content remains however ddtop ends. If there is
-// an earlier file, it stays until the new one, which is beside it, is complete. For a pipe's reader Stream waits
-// until giveUp is closed.
+// Stream opens a file for writing during the measurement, so that its content remains if ddtop ends in any way. An
+// existing file is kept until the new one is complete. Until then the new file has another name in the same folder
+// (Partial). If the file is a pipe, Stream waits for a reader until giveUp is closed.
 func (o Output) Stream(giveUp <-chan struct{}, std Streams) (s streamed, err error) {
 	if o == "-" {
 		return streamed{Writer: std.Out, Done: func(bool) error { return nil }}, nil

@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// spareBytes is the part of the limit that must be free for a recording to continue. It is more than one write.
+	// spareBytes is the size that must be free below the limit for a recording to continue, in bytes. It is more than
+	// one write adds.
 	spareBytes = 256 << 10
-	// abandonAfter is how long a disk may be silent before the recording is abandoned, because its names cannot be
-	// kept for longer.
+	// abandonAfter limits how long a recording waits for a disk that does not answer. ddtop cannot keep the names in
+	// the samples for longer.
 	abandonAfter = 5 * time.Minute
 )
 
-// errAbandoned is returned for a recording whose disk has answered too late.
+// errAbandoned is the error of a recording that was given up because its disk did not answer.
 var errAbandoned = fmt.Errorf("the disk has not answered for %v", abandonAfter)
 
-// incident writes the recording of an incident from the history, on its own goroutine, so that the clock waits for no
-// disk.
+// incident writes the recording of an incident from the history. It uses a goroutine of its own, so that sampling
+// never waits for the disk.
 type incident struct {
 	of      *watched
 	cause   measure.Cause
@@ -34,24 +35,23 @@ type incident struct {
 	beganNS int64
 	orders  chan order    // the newest only
 	done    chan struct{} // closed at its end
-	// busyNS is since when one order has been carried out, as time.Now's monotonic clock says since begin. It is zero
-	// if none is.
+	// busyNS is when the current order was begun, in ns since begin. It is zero if no order is being carried out.
 	busyNS  atomic.Int64
 	started time.Time
 
-	// Of the goroutine until done is closed.
+	// The following fields belong to the goroutine until done is closed.
 	writtenNS int64 // up to here the samples are written
 	// firstNS and lastNS are the times of the first and the last sample written.
 	firstNS, lastNS int64
 	missingNS       int64
-	// full: it was ended by the limit on bytes.
+	// full is true if the recording ended because of the limit on bytes.
 	full   bool
 	failed error
-	// lost is why the recordings of the same incident before this one could not be written.
+	// lost is why earlier recordings of the same incident could not be written.
 	lost error
 }
 
-// order is up to when an incident is to be written.
+// order tells the goroutine up to which time to write the recording.
 type order struct {
 	toNS int64
 	last bool
@@ -74,10 +74,11 @@ func (w *watched) startIncident(cause measure.Cause, fromNS, beganNS int64, find
 	return in
 }
 
-// maxNoted bounds the findings in the note of an incident.
+// maxNoted limits the findings that the note of a recording lists.
 const maxNoted = 5
 
-// write orders the recording up to a time. It replaces orders that have not begun. Nothing may follow the last order.
+// write orders the recording up to a time. It replaces an order that the goroutine has not begun. After the last
+// order there must be no other.
 func (in *incident) write(o order) {
 	select {
 	case <-in.orders:
@@ -86,7 +87,7 @@ func (in *incident) write(o order) {
 	in.orders <- o
 }
 
-// busy returns how long the current order has taken. It is zero if there is none.
+// busy returns how long the current order has taken, or zero if there is none.
 func (in *incident) busy() time.Duration {
 	since := in.busyNS.Load()
 	if since == 0 {
@@ -100,7 +101,7 @@ func (in *incident) run(note string) {
 	in.failed = in.record(note)
 }
 
-// record writes until the last order, or until an error.
+// record carries out orders until the last one, or until an error.
 func (in *incident) record(note string) (err error) {
 	in.busyNS.Store(int64(time.Since(in.started)) + 1)
 	defer in.busyNS.Store(0)
@@ -152,7 +153,7 @@ func (in *incident) record(note string) (err error) {
 	return err
 }
 
-// copy writes what the history has up to a time.
+// copy writes the samples of the history up to a time.
 func (in *incident) copy(rec *recording.Writer, toNS int64) error {
 	history := in.of.history
 	if first, _ := history.Span(); first > in.writtenNS && in.firstNS != 0 {

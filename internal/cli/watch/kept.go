@@ -21,21 +21,22 @@ import (
 )
 
 const (
-	// maxKeptListed bounds the files of a folder that are read. maxSameName bounds the files of one process,
+	// maxKeptListed limits the files that are listed in a folder. maxSameName limits the files with the same process,
 	// millisecond and reason.
 	maxKeptListed = 1 << 16
 	maxSameName   = 100
 )
 
-// keptName matches ddtop's names: PROGRAM-PID-TIME-REASON.ddtop. Other files are never touched.
+// keptName matches the names of ddtop's recordings: PROGRAM-PID-TIME-REASON.ddtop. ddtop never touches other files.
 var keptName = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+(-\d+)?\.ddtop(\.partial)?$`)
 
-// Folder is a folder of recordings with limits. It has a goroutine for each process: each call may wait for the disk.
+// Folder is a folder of recordings with limits. The goroutines of all processes use it. Each call may wait for the
+// disk.
 type Folder struct {
 	path  string
 	count int   // recordings at most
 	bytes int64 // total size, with files that are being written
-	// removed is called for each recording that is removed.
+	// removed is called for each recording that was removed because of the limits.
 	removed func(path string, size int64)
 
 	mu    sync.Mutex
@@ -55,7 +56,7 @@ type keptFile struct {
 	open bool
 }
 
-// Check makes the folder, and returns an error if it cannot be written to.
+// Check makes the folder if needed. It returns an error if the folder cannot be written to.
 func (k *Folder) Check() error {
 	if info, err := os.Stat(k.path); err == nil && !info.IsDir() {
 		return flags.Usagef("%s is a file: with --when -o takes the folder of the recordings", k.path)
@@ -77,7 +78,7 @@ func keptFileName(title string, pid int, at time.Time, reason string) string {
 	return safefile.DatedName(title, pid, at) + "-" + reason
 }
 
-// keptRecording is a recording that is being written, under its name and ".partial".
+// keptRecording is a recording that is being written. Until it is complete, its file has the suffix ".partial".
 type keptRecording struct {
 	*safefile.Pending
 	to     *safefile.Destination
@@ -86,7 +87,7 @@ type keptRecording struct {
 	path   string
 }
 
-// begin begins a recording by a name without its end. It makes the folder if it was removed.
+// begin begins a recording. base is its name without the suffix. If the folder was removed, begin makes it again.
 func (k *Folder) begin(base string) (*keptRecording, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,7 +111,8 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	if r.Pending, err = r.to.BeginBeside(run.Partial); err != nil {
 		return nil, errors.Join(err, r.to.Close())
 	}
-	// By the lock another ddtop sees that it is being written, if the system has locks.
+	// The lock shows other ddtops that the file is being written. It is best effort, because not every file system
+	// has locks.
 	_ = unix.Flock(int(r.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if k.order == nil {
 		k.order, k.open = make(map[string]int), make(map[string]bool)
@@ -121,8 +123,8 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	return r, nil
 }
 
-// close ends the recording. If whole is true, it gets its name. Otherwise the partial file remains beside that name,
-// or nothing remains if some is false, because it holds no samples. kept is its path, or "".
+// close ends the recording. If whole is true, the file gets its final name. Otherwise the partial file stays, or is
+// removed if some is false, because then it has no samples. kept is the path of the file, or "".
 func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	defer r.to.Close()
 	switch {
@@ -141,8 +143,8 @@ func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	return kept, err
 }
 
-// trim removes the oldest recordings until the limits are kept, with some bytes to spare. The newest stays. enough is
-// false if the limits are still exceeded, because the current recording alone exceeds them.
+// trim removes the oldest recordings until the folder is within its limits, with spare bytes left. It never removes
+// the newest one. enough is false if the current recording alone exceeds the limits.
 func (k *Folder) trim(spare int64) (enough bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -178,7 +180,7 @@ func (k *Folder) trim(spare int64) (enough bool, err error) {
 	return bytes <= k.bytes, nil
 }
 
-// writtenByOthers reports whether another ddtop is writing a file.
+// writtenByOthers reports whether another ddtop is writing a file at present.
 func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 	if !strings.HasSuffix(name, run.Partial) {
 		return false
@@ -191,8 +193,8 @@ func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// list lists the recordings, the oldest first. The recordings of this run are in the order in which they were made,
-// even if the clock was set meanwhile.
+// list returns the recordings, the oldest first. Recordings of this run are in the order in which they were made,
+// even if the clock was set.
 func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 	files, err := safefile.DatedFiles(folder, maxKeptListed, keptName)
 	if err != nil {

@@ -6,24 +6,24 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 )
 
-// trigger makes incidents from seconds in which a condition holds. An incident lasts until no condition has held for
-// a while, so that repeated conditions are one incident. It does not exceed its limit. A condition that holds for
-// hours gives one recording of its beginning, and the next one begins after it has ended. Times are CLOCK_MONOTONIC
-// in ns.
+// trigger decides when an incident begins and ends. Every second, it gets the conditions that hold. An incident ends
+// when no condition has held for a while, so repeated conditions are one incident. The recording of an incident ends
+// at a limit at the latest. So a condition that holds for hours gives one recording of its beginning. The next
+// incident can begin after the condition has ended. Times are CLOCK_MONOTONIC in ns.
 type trigger struct {
 	before, after, longest int64
 
 	active bool
 	cause  measure.Cause // the first one
-	// fromNS is the begin of its recording, beganNS when it was seen. lastNS is the first time without a condition
-	// after one held, or now. The incident ended before lastNS.
+	// fromNS is the begin of the incident's recording, and beganNS is when the incident was seen. lastNS is the first
+	// second without a condition since one held, or now. The incident ended before lastNS.
 	fromNS, beganNS, lastNS int64
 	held                    bool // a second ago
-	// spent: it lasts longer than the limit, and is waited for to end.
+	// spent is true if the incident has outlasted the limit. Its recording has ended, and trigger waits for its end.
 	spent bool
 }
 
-// turn is the change of an incident in a second.
+// turn is how an incident has changed in a second.
 type turn uint8
 
 const (
@@ -33,7 +33,7 @@ const (
 	turnSpent      // it continues, and its recording ends at the limit
 )
 
-// step applies the causes at a time.
+// step adds the conditions of one second.
 func (t *trigger) step(nowNS int64, causes []measure.Cause) turn {
 	holds := len(causes) > 0
 	if holds || t.held {

@@ -1,5 +1,5 @@
-// Package watch is `ddtop record --when` at work: it waits for conditions, and records what is around them in a
-// limited folder.
+// Package watch implements `ddtop record --when`. It waits for conditions, and records the time around them into a
+// folder with limits.
 package watch
 
 import (
@@ -25,11 +25,11 @@ import (
 )
 
 const (
-	// ringBytes bounds the samples of a process that are kept in memory, and ringSlack is for how much longer than they
-	// are wanted: while they are being written.
+	// ringBytes limits the samples of a process that are kept in memory. ringSlack is the additional time for which
+	// they are kept, because a slow disk may delay the recording.
 	ringBytes = 64e6
 	ringSlack = 15 * time.Second
-	// retryAfter is the time after a failed recording before another one of the same incident begins.
+	// retryAfter is the time between a failed recording and the next one of the same incident.
 	retryAfter = 10 * time.Second
 	// slowAfter is how long a disk must be silent before ddtop reports it.
 	slowAfter = 5 * time.Second
@@ -38,8 +38,8 @@ const (
 // Options select what is recorded.
 type Options struct {
 	Conditions []measure.Condition
-	// Before and after are how much is recorded around an incident. over is the figures' past. longest limits a
-	// recording.
+	// Before and After are the times recorded before and after an incident. Over is the time over which figures are
+	// computed. Longest limits a recording.
 	Before, After, Over, Longest flags.Duration
 	Rules                        *findings.Rules
 	AsJSON                       bool
@@ -53,7 +53,7 @@ type watching struct {
 
 	mu   sync.Mutex
 	said string // why the last recording could not be written; empty if it could
-	// unwritten is the first error of a recording, failed the number of recordings that had one.
+	// unwritten is the first error of a recording. failed is the number of recordings with an error.
 	unwritten error
 	failed    int
 }
@@ -72,7 +72,8 @@ type watched struct {
 	recorded bool      // it needs no other recording
 	retryNS  int64
 	lastNS   int64
-	// lost is why no recording of the incident could be written so far. It is nil while one can still be complete.
+	// lost is why no recording of the incident could be written so far. It is nil while a recording can still be
+	// complete.
 	lost error
 }
 
@@ -92,21 +93,21 @@ func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 }
 
 func (w *watched) feed(s *sampler.Sample) {
-	// Names are kept for a period that is still being written to a slow disk.
+	// While a slow disk still writes a period, the names in its samples must be kept.
 	w.keeper.Feed(s, w.now != nil && w.now.busy() < abandonAfter)
-	_ = w.history.Append(s) // the one error is a sample beyond the format's limits: it is left out
+	_ = w.history.Append(s) // the only error is a sample beyond the format's limits, which is left out
 	w.lastNS = s.TimeNS
 	if v, ok := w.watch.Feed(s); ok {
 		w.step(v)
 	}
 }
 
-// step applies the verdict of a second.
+// step applies the conditions of one second.
 func (w *watched) step(v measure.Verdict) {
 	w.reap(v.AtNS)
 	turn := w.trigger.step(v.AtNS, v.Causes)
 	if turn == turnBegin {
-		w.countLost() // of the incident before
+		w.countLost() // the previous incident
 		w.ofNow, w.begun, w.recorded, w.retryNS = false, false, false, 0
 		e := w.event("began", w.trigger.cause)
 		first, _ := w.history.Span()
@@ -118,7 +119,7 @@ func (w *watched) step(v measure.Verdict) {
 		w.begun = true
 	}
 	if w.now != nil && !w.begun && !w.recorded && (turn == turnEnd || turn == turnSpent) {
-		w.begun = true // it is said once
+		w.begun = true // the reason is printed only once
 		e := w.event("failed", w.trigger.cause)
 		e.Text = "the disk has not answered since the recording before it"
 		w.events.Add(e)
@@ -141,7 +142,7 @@ func (w *watched) step(v measure.Verdict) {
 	}
 }
 
-// reap checks the state of the current recording.
+// reap handles the end of the current recording, and a disk that does not answer.
 func (w *watched) reap(nowNS int64) {
 	if w.now == nil {
 		return
@@ -167,7 +168,7 @@ func (w *watched) reap(nowNS int64) {
 	w.now, w.ofNow = nil, false
 }
 
-// written notes that the disk accepts recordings.
+// written records that the disk has accepted a recording.
 func (w *watched) written(in *incident) {
 	w.mu.Lock()
 	w.said = ""
@@ -177,7 +178,8 @@ func (w *watched) written(in *incident) {
 	}
 }
 
-// fail says why a recording could not be written, once for all that could not for the same reason.
+// fail reports why a recording could not be written. It reports the same reason only once for several recordings in a
+// row.
 func (w *watched) fail(in *incident) {
 	in.lost = cmp.Or(in.lost, w.failureOf(in))
 	if w.ofNow { // another finding can be tried
@@ -203,7 +205,7 @@ func (w *watched) failureOf(in *incident) error {
 	return fmt.Errorf("recording %s of process %d: %w", in.cause.Condition, w.src.Process().PID, in.failed)
 }
 
-// countLost counts the incident of which no recording could be written, if there is one.
+// countLost counts the incident as failed if no recording of it could be written.
 func (w *watched) countLost() {
 	if w.lost != nil {
 		w.count(w.lost)
@@ -211,8 +213,8 @@ func (w *watched) countLost() {
 	}
 }
 
-// count notes that a recording could not be written: ddtop then ends with an exit code that says so, unless a later one
-// of the same incident could.
+// count records that a recording could not be written. ddtop then ends with an exit code for this, unless a later
+// recording of the same incident succeeds.
 func (w *watching) count(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +223,7 @@ func (w *watching) count(err error) {
 	}
 }
 
-// failure is the error that ddtop ends with because of recordings that could not be written. It is nil if all could.
+// failure returns the error with which ddtop ends if recordings could not be written. It returns nil if all could.
 func (w *watching) failure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -231,7 +233,7 @@ func (w *watching) failure() error {
 	return w.unwritten
 }
 
-// sayOnce reports a message that differs from the last one, or follows a successful write.
+// sayOnce prints a message, unless the previous message was the same and no recording was written since.
 func (w *watching) sayOnce(why, format string, args ...any) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,7 +245,7 @@ func (w *watching) sayOnce(why, format string, args ...any) bool {
 	return true
 }
 
-// finish completes the current recording and waits for it until giveUp is closed.
+// finish completes the current recording. It waits for the disk until giveUp is closed.
 func (w *watched) finish(giveUp <-chan struct{}) {
 	defer w.countLost()
 	if w.now == nil {
@@ -292,7 +294,7 @@ func (w *watching) follow(ctx context.Context, src sampler.Source, giveUp <-chan
 	}
 }
 
-// run watches the processes of a group until ctx ends, or there is none left that could come back.
+// run watches the processes of a group until ctx ends. It also returns if no process is left and none can come back.
 func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	telling, stop := context.WithCancel(ctx)
 	defer stop()
@@ -308,8 +310,8 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	case <-all:
 	case <-giveUp:
 		select {
-		case <-all: // all recordings have given up and reported it
-		case <-time.After(run.LastLook): // but one that does not come back from reading its process
+		case <-all: // all recordings have been given up, and this was reported
+		case <-time.After(run.LastLook): // one goroutine has not returned from reading its process
 		}
 	}
 	if errors.Is(err, sampler.ErrEnded) {
@@ -318,7 +320,8 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	return cmp.Or(err, w.failure())
 }
 
-// Run writes what happens to the processes of a group until ctx ends, or none can come back. cancel ends ctx.
+// Run records the incidents of a group's processes until ctx ends. It also returns if no process can come back.
+// cancel ends ctx.
 func Run(ctx context.Context, cancel func(), g sampler.Group, o *Options, folder *Folder, std run.Streams) error {
 	to := std.Results(ctx)
 	events := run.Print(func(e report.WatchEvent) error {

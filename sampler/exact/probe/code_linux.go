@@ -63,10 +63,10 @@ func (c *Code) Close() error {
 }
 
 // functions returns the functions that need a probe because the scheduler calls one of them on every change. Ruby's
-// own functions are exported, so strip does not remove them. But a compiler may have inlined them, and a Ruby
-// without a libruby does not export them. In these cases the probes go into the C library's functions, which the rest
-// of the process calls too (docs/reference/exact.md#where-the-probes-are). Up to 3.2 more functions are needed, because
-// a waiting thread can also be the one that measures the time slices.
+// own functions are exported, so strip does not remove them. But a compiler may have inlined them, and a Ruby without
+// a libruby does not export them. In these cases the probes go into the C library's functions. The rest of the
+// process calls these too. See docs/reference/exact.md#where-the-probes-are. Up to 3.2 more functions are needed,
+// because a waiting thread can also be the one that measures the time slices.
 func functions(before33 bool) []function {
 	f := []function{
 		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},

@@ -85,8 +85,8 @@ func wordAtAddress(to int16, at uint64) asm.Instructions {
 	}
 }
 
-// program makes the program. R6 has the registers of the thread that hit the probe, and R7 the counters. R8 has the
-// numbers of the process and the thread. R9 has the task at first, and later the thread's rb_thread_t.
+// program makes the program. In it, R6 has the registers of the thread that hit the probe, and R7 has the counters.
+// R8 has the numbers of the process and the thread. R9 has the task at first, and later the thread's rb_thread_t.
 func (b *builder) program() asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),

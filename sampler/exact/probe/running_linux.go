@@ -24,8 +24,8 @@ const (
 )
 
 // whereRunning lets the kernel record the instruction pointers of native threads while they run user code. It returns
-// after the duration during, and calls seen with each instruction pointer. It needs the same rights as probes, and
-// sees nothing without them. It changes nothing in the process.
+// after the time during. It calls seen with each instruction pointer. It needs the same rights as probes, and sees
+// nothing without them. It changes nothing in the process.
 func whereRunning(tids []int32, during time.Duration, seen func(attach.Address)) {
 	var events []*ipEvent
 	for _, tid := range tids[:min(len(tids), maxRunning)] {

@@ -13,22 +13,22 @@ import (
 	"github.com/ddtop/ddtop/sampler/bpf"
 )
 
-// bellSize is the size of the word in the map of a bell, in bytes.
+// bellSize is the size of the map of a bell, in bytes. The map has one word.
 const bellSize = 8
 
-// bell wakes a goroutine when the next record is made. So the ring of an idle process needs no polling, and its first
-// record is read at once.
+// bell calls a function when the next record is made. So the ring of an idle process needs no polling, and the first
+// record after a pause is read at once.
 type bell struct {
-	// memory is a map of one word: the flags with which the programs add records to the ring.
+	// memory is the map's only word. It has the flags with which the programs add records to the ring.
 	memory []byte
-	// file polls the ring. It is nil before open.
+	// file is the descriptor with which Go's runtime polls the ring. It is nil until open is called.
 	file *os.File
 
 	mu   sync.Mutex // guards rung
 	rung func()
 }
 
-// open maps the word of flags, and begins to poll the ring with a descriptor.
+// open maps the word of flags into memory, and begins to poll the ring.
 func (b *bell) open(flags *ebpf.Map, ring int) (err error) {
 	if b.memory, err = unix.Mmap(flags.FD(), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("mapping the flags of a ring: %w", err)
@@ -57,8 +57,8 @@ func (b *bell) store(flags uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b.memory[0])), flags)
 }
 
-// set has the next record call rung. A program that has read the flags just before can still add a record silently.
-// That record is unread, so without ForceWakeup the kernel would keep all later records silent, too.
+// set makes the next record call rung. A program that read the flags just before set may still add a record silently.
+// That record is then unread, and without ForceWakeup the kernel would keep all later records silent too.
 func (b *bell) set(rung func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

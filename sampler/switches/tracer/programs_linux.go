@@ -11,25 +11,27 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// What the kernel keeps of a thread for the programs, in its task storage: these words.
+// Offsets in the data that the programs keep for each thread, in the kernel's task storage.
 const (
-	// storedIn is when it got its CPU. storedWoken is when storedWaker made it runnable. storedWakerOwner is the
-	// GVL's owner then.
+	// storedIn is when the thread got its CPU. storedWoken is when the thread storedWaker made it runnable.
+	// storedWakerOwner is the owner of the GVL at that time.
 	storedIn = 8 * iota
 	storedWoken
 	storedWaker
 	storedWakerOwner
-	// storedGave is when it woke the next holder of the GVL, since storedIn.
+	// storedGave is when the thread woke the next holder of the GVL, if that was after storedIn.
 	storedGave
-	// storedThread is its rb_thread_t. storedWaits is not 0 if it was in the queue when it last lost its CPU.
+	// storedThread is the thread's rb_thread_t. storedWaits is not 0 if the thread was in the queue for the GVL when
+	// it last lost its CPU.
 	storedThread
 	storedWaits
-	// storedWork is the environment that was last copied, until the thread has left the frame that has it.
+	// storedWork is the request's environment that was copied last. It is 0 once the thread has left the frame with
+	// that environment.
 	storedWork
 	storedSize
 )
 
-// Places on a program's stack: the record, and below it single words.
+// Offsets on a program's stack: the record, and below it single words.
 const (
 	onStack   = -recordSize
 	keyAt     = onStack - 8
@@ -48,30 +50,32 @@ const (
 // The numbers of poll and ppoll on x86_64 (arch/x86/entry/syscalls/syscall_64.tbl).
 const callPoll, callPpoll = 7, 271
 
-// deadBit is in the state of a task that ends (TASK_DEAD, include/linux/sched.h).
+// deadBit is a bit in the state of a task that is ending (TASK_DEAD, include/linux/sched.h).
 const deadBit = 0x80
 
-// waitStacks bounds the copied stacks of threads that wait for the GVL in spanNS. On the clock one stack is copied
-// every clockStackNS. Each takes about 3 µs, and a new one needs a name as well.
+// waitStacks limits the stacks of threads waiting for the GVL that are copied in each spanNS. A tick of the clock
+// copies a stack at most once in clockStackNS. Copying takes about 3 µs, and ddtop must also resolve the names of new
+// stacks.
 const waitStacks, spanNS, clockStackNS = 2, 10_000_000, 15_000_000
 
-// The first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
+// Offsets of the first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
 const (
 	contextCFP, contextSize = 16, 24
 	framePC, frameSP        = 0, 8
 	frameISeq, frameEP      = 16, 32
 )
 
-// kernelPlaces are the places in this kernel of the fields that the programs read, in bytes from the start of their
+// kernelPlaces are this kernel's offsets of the fields that the programs read, in bytes from the start of their
 // struct.
 type kernelPlaces struct {
 	tgid, pid, threadPointer, runDelay, state int16
-	// switchState: the tracepoint of switches has the state of the losing thread as an argument (Linux 5.18).
+	// switchState is true if the tracepoint of thread switches has the state of the thread that loses the CPU as an
+	// argument (Linux 5.18).
 	switchState   bool
 	syscall, args [3]int16
 }
 
-// placesOfKernel finds them in what the kernel says of itself.
+// placesOfKernel reads the offsets from the kernel's own description (BTF).
 func placesOfKernel() (k kernelPlaces, err error) {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -103,7 +107,7 @@ func placesOfKernel() (k kernelPlaces, err error) {
 	}
 	if p, ok := t.Type.(*btf.Pointer); ok {
 		if f, ok := p.Target.(*btf.FuncProto); ok {
-			k.switchState = len(f.Params) >= 5 // with the one for the tracepoint itself
+			k.switchState = len(f.Params) >= 5 // the first parameter belongs to the tracepoint itself
 		}
 	}
 	return k, nil
@@ -111,14 +115,15 @@ func placesOfKernel() (k kernelPlaces, err error) {
 
 type builder struct {
 	kernel kernelPlaces
-	// The descriptors of the maps: of targets, of threads, and of the rings for records and for stacks. Also of the
-	// places of work, and of the ring for copies of it.
+	// These are the descriptors of the maps: of targets, of threads, of the ring for records and the ring for stacks.
+	// places is the map of WorkPlaces, and works is the ring for environments.
 	targets, threads, ring, stacks, places, works int
-	// bell is the descriptor of the map with the flags of bpf_ringbuf_output.
+	// bell is the descriptor of the map with the flags for bpf_ringbuf_output.
 	bell int
 }
 
-// find puts the target of a task's process, whose number is in a register, into R8. It jumps away if there is none.
+// find emits instructions that load the target of a process into R8. tgid is the register with the process's number.
+// If the process is not followed, they jump to the label or.
 func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
@@ -130,7 +135,8 @@ func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	}
 }
 
-// stored puts the kept data of a task into R9. If there is none, it jumps away, or makes it if create is set.
+// stored emits instructions that load a task's kept data into R9. If there is none, they create it if create is set,
+// and otherwise jump to the label or.
 func (b *builder) stored(task asm.Register, create int32, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, b.threads),
@@ -141,8 +147,8 @@ func (b *builder) stored(task asm.Register, create int32, or string) asm.Instruc
 	}
 }
 
-// switched runs at each thread switch. First it notes the time for the thread that gets the CPU, whose memory is not
-// there yet. Then it makes the record of the thread that loses the CPU.
+// switched runs at each thread switch. First it notes the time for the thread that gets the CPU. The memory of this
+// thread's process cannot be read yet. Then it makes the record of the thread that loses the CPU.
 func (b *builder) switched() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 8, asm.DWord),
@@ -169,7 +175,7 @@ func (b *builder) switched() asm.Instructions {
 	return append(ins, b.record(switches.Out)...)
 }
 
-// ticked runs on a CPU's clock.
+// ticked runs at each tick of a CPU's clock.
 func (b *builder) ticked() asm.Instructions {
 	ins := asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
@@ -215,7 +221,8 @@ func noRecord() asm.Instructions {
 	return ins
 }
 
-// read reads a word from the address in R3 to a place on the stack, and counts a failure.
+// read emits instructions that read a word from the address in R3 to the program's stack. If that fails, they count
+// the failure.
 func read(to int16, size int32, n int) asm.Instructions {
 	ok := fmt.Sprintf("read %d", n)
 	return append(bpf.ReadTo(to, size),
@@ -225,7 +232,8 @@ func read(to int16, size int32, n int) asm.Instructions {
 		asm.Mov.Imm(asm.R0, 0).WithSymbol(ok))
 }
 
-// record makes the record of a task. R6 is the task, which is the current one, R8 its target, R9 its kept data.
+// record emits instructions that make the record of the current task. R6 has the task, R8 its target, and R9 its kept
+// data.
 func (b *builder) record(kind switches.Kind) asm.Instructions {
 	k := &b.kernel
 	ins := append(noRecord(),
@@ -250,7 +258,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	}
 	n := 0
 	at := func(to int16, size int32) { n++; ins = append(ins, read(to, size, n)...) }
-	// The address in R7 plus an offset of the target's.
+	// plus emits instructions that add an offset from the target to the address in R7, and read there.
 	plus := func(field, to int16, size int32) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R8, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
 		at(to, size)
@@ -259,7 +267,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	plus(targetContext, wordAt, 8)
 	ins = append(ins,
 		asm.LoadMem(asm.R7, asm.RFP, wordAt, asm.DWord),
-		asm.JEq.Imm(asm.R7, 0, "no thread"), // none of Ruby's threads
+		asm.JEq.Imm(asm.R7, 0, "no thread"), // not one of Ruby's threads
 		asm.LoadMem(asm.R1, asm.R8, targetThreadOfEC, asm.DWord),
 		asm.JSLT.Imm(asm.R1, 0, "thread itself"))
 	plus(targetThreadOfEC, onStack+recordThread, 8)
@@ -280,7 +288,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	plus(targetRunning, onStack+recordRunning, 8)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetTail, asm.DWord))
 	at(onStack+recordTail, 8)
-	// A thread that another one puts into the queue makes no record. So the queue is read back to what its end was.
+	// If a thread is put into the queue by another thread, it makes no record. So the program reads the queue
+	// backward, from its end to what was its end at the previous record.
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.R8, targetSeenTail, asm.DWord), asm.StoreMem(asm.RFP, seenAt, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTail, asm.DWord), asm.StoreMem(asm.R8, targetSeenTail, asm.R1, asm.DWord))
@@ -291,12 +300,12 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 			asm.LoadMem(asm.R2, asm.R8, targetTail, asm.DWord), asm.Add.Imm(asm.R2, -8), asm.JEq.Reg(asm.R1, asm.R2, "no lists"),
 			asm.StoreMem(asm.RFP, onStack+recordQueue+8*i, asm.R1, asm.DWord),
 			asm.Mov.Reg(asm.R3, asm.R1), asm.Add.Imm(asm.R3, 8))
-		ins = append(ins, bpf.ReadTo(nodeAt, 8)...) // a node that has left meanwhile is no failure
+		ins = append(ins, bpf.ReadTo(nodeAt, 8)...) // no failure is counted, because the node may have just left the queue
 		ins = append(ins, asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord))
 	}
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetOwner, asm.DWord).WithSymbol("no lists"))
 	at(onStack+recordOwner, 8)
-	// Whether it is in the queue. The thread that wakes it needs this.
+	// Remember whether this thread is in the queue. The thread that wakes it needs this.
 	ins = append(ins,
 		asm.Mov.Imm(asm.R2, 0),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordReady, asm.DWord), asm.JEq.Imm(asm.R1, 0, "not queued"),
@@ -304,7 +313,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordUnblock, asm.DWord), asm.JNE.Imm(asm.R1, 0, "not queued"),
 		asm.Mov.Imm(asm.R2, 1),
 		asm.StoreMem(asm.R9, storedWaits, asm.R2, asm.DWord).WithSymbol("not queued"))
-	// The innermost frame. A thread that is new has none: its words are 0 then.
+	// This reads the innermost frame. A new thread has no frame, and the record's words are 0 then.
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, wordAt, asm.DWord))
 	ins = append(ins, bpf.ReadTo(contextAt, contextSize)...)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, contextAt+contextCFP, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordCFP, asm.R3, asm.DWord))
@@ -312,13 +321,13 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.RFP, frameAt+framePC, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordPC, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, frameAt+frameSP, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordSP, asm.R1, asm.DWord),
-		// The system call.
+		// This reads the system call.
 		asm.Mov.Reg(asm.R1, asm.R6), asm.FnTaskPtRegs.Call(),
 		asm.LoadMem(asm.R1, asm.R0, k.syscall[0], asm.DWord), asm.StoreMem(asm.RFP, onStack+recordSyscall, asm.R1, asm.DWord))
 	for i, from := range k.args {
 		ins = append(ins, asm.LoadMem(asm.R1, asm.R0, from, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordArgs+int16(8*i), asm.R1, asm.DWord))
 	}
-	// The first descriptor of a poll, whose array is gone later.
+	// This reads the first descriptor of a poll now, because its array is gone later.
 	ins = append(ins,
 		asm.Mov.Imm(asm.R1, -1), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordSyscall, asm.DWord),
@@ -329,20 +338,22 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.JNE.Imm(asm.R0, 0, "no poll"),
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
 		asm.Ja.Label("no poll"),
-		// A record that only says that words could not be read. Of a thread that is none of Ruby's there is none.
+		// If words could not be read, a record reports only this. Otherwise there is no record for a thread that is
+		// not one of Ruby's.
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordFailed, asm.Word).WithSymbol("no thread"), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.Mov.Imm(asm.R1, 0).WithSymbol("no poll"))
 	ins = append(ins, b.findWork()...)
 	ins = append(ins, b.emit(append(b.copyWork(), b.copyStack(kind)...)...)...)
-	// There is no memory for what is kept of the thread, or it is being changed just now.
+	// The program comes here if there is no memory for the thread's kept data, or if the data is being changed just
+	// now.
 	return append(ins,
 		asm.Mov.Imm(asm.R1, 1).WithSymbol("not stored"),
 		asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, targetLost), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord),
 		asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// copyStack copies the stack of a thread that has the GVL at a tick of the clock, or waits for the GVL. R9 has the
-// thread's data, R7 the rb_thread_t.
+// copyStack emits instructions that copy a stack. The thread has the GVL at a tick of the clock, or waits for the
+// GVL. R9 has the thread's kept data, R7 the rb_thread_t.
 func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	const or = "stacked"
 	ins := asm.Instructions{
@@ -357,7 +368,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 			asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1), asm.JLT.Imm(asm.R3, clockStackNS, or),
 			asm.StoreMem(asm.R8, targetClockNS, asm.R2, asm.DWord))
 	} else {
-		// CPUs that come here at once can lose a number: the bound is not of one copy more or less.
+		// CPUs that run this at the same time can lose an increment. One copy more or less does not matter for the
+		// limit.
 		ins = append(ins,
 			asm.LoadMem(asm.R1, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
 			asm.LoadMem(asm.R1, asm.R8, targetSpanNS, asm.DWord),
@@ -378,7 +390,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	return append(ins, asm.LoadMem(asm.R8, asm.RFP, savedAt, asm.DWord).WithSymbol(or))
 }
 
-// emit sends the record for the target in R8, and counts it and its cost. then runs in between, and keeps R8.
+// emit emits instructions that send the record to the target in R8, and count it and its cost. then runs in between
+// and must keep R8.
 func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))
@@ -399,8 +412,8 @@ func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }
 
-// woken runs when a thread is about to become runnable, in the thread that wakes it. It notes the time, and whether
-// the waker has just given the GVL to it.
+// woken runs when a thread is about to become runnable. It runs in the thread that wakes it. It notes the time, and
+// whether the waking thread has just given the GVL to the woken one.
 func (b *builder) woken() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
@@ -433,7 +446,7 @@ func (b *builder) woken() asm.Instructions {
 		asm.LoadMem(asm.R1, asm.R0, storedThread, asm.DWord), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.LoadMem(asm.R2, asm.RFP, wordAt, asm.DWord),
 		asm.LoadMem(asm.R3, asm.R8, targetBefore33, asm.DWord), asm.JEq.Imm(asm.R3, 0, "named"),
-		// Up to 3.2 there is no owner while the first in the queue is woken.
+		// Up to 3.2, the GVL has no owner while the first thread in the queue is being woken.
 		asm.JNE.Imm(asm.R2, 0, "end"),
 		asm.LoadMem(asm.R3, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R3, 0, "end"),
 		asm.Ja.Label("gave"),

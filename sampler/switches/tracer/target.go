@@ -7,36 +7,38 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// Target is a process with the places of the data that the programs read.
+// Target is a process, with the places of the data that the programs read.
 type Target struct {
-	// PID is the process's number, which must be the same for ddtop and for the kernel.
+	// PID is the process's number. It must be the same for ddtop and for the kernel.
 	PID int
-	// Before33: it is of Ruby up to 3.2.
+	// Before33 is true up to Ruby 3.2.
 	Before33 bool
-	// Owner is the address of the pointer to the GVL's owner, QueueTail of the pointer to the last in the queue.
+	// Owner is the address of the scheduler's pointer to the GVL's owner. QueueTail is the address of its pointer to
+	// the last thread in the queue.
 	Owner, QueueTail uint64
-	// ExecutionContext is the distance from a native thread's thread pointer to the pointer to its execution context,
-	// in bytes. ThreadOfEC is the offset in it of the pointer to the rb_thread_t. It is -1 if the rb_thread_t itself
-	// is at ExecutionContext.
+	// ExecutionContext is the distance in bytes from a native thread's thread pointer to its pointer to the execution
+	// context. ThreadOfEC is the offset in the execution context of the pointer to the rb_thread_t. It is -1 if
+	// ExecutionContext leads directly to the rb_thread_t.
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Offsets in an rb_thread_t, in bytes. They are of its nodes in the queue and in the list of running threads, and
-	// its region without the GVL. They are also of the function that unblocks it, its status and its execution context.
-	// RunningNode is -1 if there is no such list.
+	// These are offsets in an rb_thread_t, in bytes. ReadyNode is its node in the queue. RunningNode is its node in
+	// the list of running threads, or -1 if there is no such list. Region is its region without the GVL, Unblock the
+	// function that unblocks it, Status its status, and ContextOfThread its execution context.
 	ReadyNode, RunningNode, Region, Unblock, Status, ContextOfThread int
-	// Mutex is where an rb_thread_t has the Mutex that it wants to lock, in bytes. Collector is the address of the
-	// word with the collector's flags, of which CollectsShift and CollectsBits say that it works. It is 0 if unknown.
+	// Mutex is the offset in an rb_thread_t of the Mutex that the thread wants to lock, in bytes. Collector is the
+	// address of the word with the collector's flags, or 0 if unknown. CollectsShift and CollectsBits select the
+	// flags that are set while the collector works.
 	Mutex                       int
 	Collector                   uint64
 	CollectsShift, CollectsBits uint
-	// StatusShift and StatusBits are the place of the status in its word.
+	// StatusShift and StatusBits select the status within its word.
 	StatusShift, StatusBits uint
-	// Stacks is true if the Ruby stacks of threads that have the GVL on the clock, and of some that wait for it, are
-	// copied.
+	// Stacks is true if Ruby stacks are copied: of threads that have the GVL at a tick of the clock, and of some
+	// threads that wait for it.
 	Stacks bool
 }
 
-// The value of the map of targets: these words, then what the programs count of the process.
+// Offsets in a value of the map of targets. These words come first. The programs' counters for the process follow.
 const (
 	targetOwner = 8 * iota
 	targetTail
@@ -51,13 +53,14 @@ const (
 	targetCollector
 	targetContextOfThread
 	targetBefore33
-	// targetSeenTail is the last in the queue as the last record saw it.
+	// targetSeenTail is the last thread in the queue at the time of the previous record.
 	targetSeenTail
 	targetStacks
-	// Since when, in ns, the copies of stacks of threads that wait are counted that targetInSpan has.
+	// targetSpanNS is the begin of the period, in ns, in which targetInSpan counts the copied stacks of waiting
+	// threads.
 	targetSpanNS
 	targetInSpan
-	// targetClockNS is when a thread's stack was last copied on the clock.
+	// targetClockNS is when a tick of the clock last copied a thread's stack, in ns.
 	targetClockNS
 	targetRecords
 	targetLost
@@ -91,7 +94,7 @@ func (t *Target) encode() []byte {
 	return b
 }
 
-// The words of a record in the ring.
+// Offsets of the words of a record in the ring.
 const (
 	recordNS = 8 * iota
 	recordTID
@@ -123,7 +126,8 @@ const (
 	recordSP
 	// recordWork is the environment of the request that the thread serves, or 0.
 	recordWork
-	// recordQueue are threads that have joined the queue since the last record, the last one first, by their nodes.
+	// recordQueue are the threads that have joined the queue since the previous record, by their nodes. The one that
+	// joined last comes first.
 	recordQueue
 	_
 	_
@@ -136,14 +140,14 @@ const (
 	recordFailed = recordTGID + 4
 )
 
-// maxJoined bounds the threads of which a record says that they have joined the queue.
+// maxJoined limits the threads in recordQueue.
 const maxJoined = (recordSize - recordQueue) / 8
 
-// Bits of a task's state while it sleeps: TASK_INTERRUPTIBLE and TASK_UNINTERRUPTIBLE (include/linux/sched.h). Others
-// come with them: waits for a futex have TASK_FREEZABLE.
+// asleepBits are the bits of a sleeping task's state: TASK_INTERRUPTIBLE and TASK_UNINTERRUPTIBLE
+// (include/linux/sched.h). Other bits can be set too, for example TASK_FREEZABLE in waits for a futex.
 const asleepBits = 1 | 2
 
-// decode makes a Record of the bytes that a program has put into the ring.
+// decode fills r from the bytes that a program has put into the ring.
 func (t *Target) decode(b []byte, r *switches.Record) error {
 	if len(b) < recordSize {
 		return fmt.Errorf("a record of %d bytes, not %d", len(b), recordSize)
@@ -171,7 +175,7 @@ func (t *Target) decode(b []byte, r *switches.Record) error {
 	}
 	r.Queued = linked(at(recordReady), r.Thread+uint64(t.ReadyNode))
 	if t.Before33 {
-		r.Queued = r.Queued && at(recordUnblock) == 0 // else the node is in the list of threads to be unblocked
+		r.Queued = r.Queued && at(recordUnblock) == 0 // otherwise the node is in the list of threads to be unblocked
 		return nil
 	}
 	r.Linked = linked(at(recordRunning), r.Thread+uint64(t.RunningNode))
@@ -186,5 +190,5 @@ func (t *Target) decode(b []byte, r *switches.Record) error {
 	return nil
 }
 
-// linked reports whether a list's node is in a list. An unlinked node points to itself, or nowhere.
+// linked reports whether a node is in a list. An unlinked node points to itself or is zero.
 func linked(next, node uint64) bool { return next != 0 && next != node }

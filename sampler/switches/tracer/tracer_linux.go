@@ -19,68 +19,74 @@ import (
 )
 
 const (
-	// ringBytes is the size of the ring: 33,000 records, of which the busiest load seen makes 190,000 a second.
+	// ringBytes is the size of the ring for records, in bytes. 33,000 records fit. The busiest load that was measured
+	// makes 190,000 per second.
 	ringBytes = 8 << 20
-	// stackRingBytes is the size of the ring for stacks: 100 of them, of which a process makes 250 a second at most.
+	// stackRingBytes is the size of the ring for stacks, in bytes. 100 stacks fit. One process makes at most 250 per
+	// second.
 	stackRingBytes = 4 << 20
-	// maxPendingStacks bounds the stacks of a process that wait to be taken.
+	// maxPendingStacks limits the stacks of a process that wait for its DrainStacks.
 	maxPendingStacks = stackRingBytes / bpf.StackSize
-	// clockHz is how often a thread that keeps its CPU makes a record. It is no divisor of the kernel's own ticks. A
-	// tick costs each CPU of the machine about 2 µs.
+	// clockHz is how often per second a thread that keeps its CPU makes a record. It is not a divisor of the kernel's
+	// tick rate, so that both do not stay in step. A tick costs each CPU of the machine about 2 µs.
 	clockHz = 99
-	// ClockNS is the longest time on a CPU between two records, in ns: a tick of clockHz, and the next one.
+	// ClockNS is the longest time on a CPU between two records, in ns. It is the time between two ticks.
 	ClockNS = 1_000_000_000 / clockHz
-	// ringRecords is the number of records in the ring, of all processes.
+	// ringRecords is the number of records that fit into the ring. All processes share the ring.
 	ringRecords = ringBytes / (recordSize + 8)
 )
 
-// Tracer has the programs in the kernel. There is one for all processes that ddtop follows. It is for any goroutine.
+// Tracer has the programs in the kernel. One Tracer serves all processes that ddtop follows. Any goroutine may use
+// it.
 type Tracer struct {
 	bpf.Programs
 	mu      sync.Mutex
 	targets *ebpf.Map
 	ring    *bpf.Ring
 	stacks  *bpf.Ring
-	// places says by process where threads have their work. works has the copies.
+	// places is the map of each process's WorkPlace. works is the ring with the copied environments.
 	places *ebpf.Map
 	works  *bpf.Ring
 	feeds  map[uint32]*Feed
-	// filled counts the reads before which the ring for records may have been full.
+	// filled counts the reads of the ring for records before which the ring may have been full.
 	filled uint64
-	// record is the entry that read decodes. Nothing keeps it.
+	// record is the record that read decodes. It is reused for the next one.
 	record switches.Record
 	bell   bell
 }
 
-// shared is the Tracer of all Feeds.
+// shared is the Tracer that all Feeds use.
 var shared bpf.Shared[*Tracer]
 
-// Feed has the records of one process. It is for one goroutine at a time.
+// Feed has the records of one process. Only one goroutine at a time may use it.
 type Feed struct {
 	t      *Tracer
 	target Target
-	// pending are records that another process's Feed took from the ring. dropped counts the ones without room.
+	// pending are records of this process that another process's Feed took from the ring. dropped counts those that
+	// did not fit here.
 	pending []switches.Record
-	// pendingStacks are copies that another process's Feed took from the ring.
+	// pendingStacks are stacks of this process that another process's Feed took from the ring.
 	pendingStacks []bpf.Stack
 	pendingWorks  []Work
-	// waits is set while pending, pendingStacks or pendingWorks have something.
+	// waits is true while pending, pendingStacks or pendingWorks is not empty.
 	waits   atomic.Bool
 	dropped uint64
-	// counted is what losses were known by at the last Counts: Tracer.filled and dropped.
+	// counted has the values of Tracer.filled and dropped at the last Counts. If both are still the same, no record
+	// was lost.
 	counted [2]uint64
-	// fresh is set if the ring had something of the process since the last Counts, and at first.
+	// fresh is true if the ring had entries of this process since the last Counts. It is also true before the first
+	// Counts.
 	fresh bool
 }
 
-// Counts are the programs' counters for a process.
+// Counts are the programs' counters for one process.
 type Counts struct {
-	// Records counts all records, Lost the ones without room in the ring, Failed the words of memory that could not
-	// be read.
+	// Records counts all records. Lost counts the records that did not fit into the ring. Failed counts the words of
+	// memory that could not be read.
 	Records, Lost, Failed uint64
-	// BusyNS is how long making records took, in ns.
+	// BusyNS is the time that making records took, in ns.
 	BusyNS int64
-	// Room is how many records may wait to be taken.
+	// Room is the number of records that may wait for Drain.
 	Room int
 }
 
@@ -119,7 +125,7 @@ func (f *Feed) join(t *Tracer) error {
 	return nil
 }
 
-// Close ends it. With the last Feed the programs leave the kernel.
+// Close ends the recording of the process. With the last Feed, the programs are removed from the kernel.
 func (f *Feed) Close() error {
 	if f.t == nil {
 		return nil
@@ -137,7 +143,8 @@ func (f *Feed) Close() error {
 	})
 }
 
-// Drain hands out the records since the last time, in about the order of time. A record is valid during emit.
+// Drain calls emit with the records since the last call, approximately in order of time. A record is valid only
+// during the call of emit.
 func (f *Feed) Drain(emit func(*switches.Record)) error {
 	t := f.t
 	t.mu.Lock()
@@ -150,36 +157,37 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 	return t.read(f, emit)
 }
 
-// Fetch takes the records from the ring, for all processes. They wait until the Drain of each Feed.
+// Fetch takes the records of all processes from the ring. Each Feed keeps its records until its Drain.
 func (f *Feed) Fetch() error {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	return f.t.read(nil, nil)
 }
 
-// Ring makes the next record of any process call rung once, from another goroutine. If a record waits already, Ring
-// calls rung itself.
+// Ring makes the next record of any process call rung once, from another goroutine. If a record is waiting already,
+// Ring calls rung itself.
 func (f *Feed) Ring(rung func()) {
 	f.t.bell.set(rung)
 	f.t.mu.Lock()
 	waits := !f.t.ring.Empty() || len(f.pending) > 0
 	f.t.mu.Unlock()
-	if waits { // the kernel may not say that again
+	if waits { // the kernel may not report these records again
 		f.t.bell.ring()
 	}
 }
 
-// Crowded reports whether an eighth of a ring is in use, by all processes.
+// Crowded reports whether at least an eighth of the ring is in use, by all processes together.
 func (f *Feed) Crowded() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	return f.t.ring.Crowded() || f.t.stacks.Crowded()
 }
 
-// Waiting reports whether records or stacks wait that Fetch, or another Feed, took from its ring.
+// Waiting reports whether this process has records or stacks that Fetch, or another Feed, took from the ring.
 func (f *Feed) Waiting() bool { return f.waits.Load() }
 
-// read takes what is in the ring, and calls emit with the records of f. All others wait. f may be nil.
+// read empties the ring. It calls emit with the records of f, and keeps the records of other Feeds for them. f may be
+// nil.
 func (t *Tracer) read(f *Feed, emit func(*switches.Record)) error {
 	r := &t.record
 	err := t.ring.Read(func(b []byte) error {
@@ -188,7 +196,7 @@ func (t *Tracer) read(f *Feed, emit func(*switches.Record)) error {
 		}
 		of := t.feeds[binary.LittleEndian.Uint32(b[recordTGID:])]
 		if of == nil {
-			return nil // ddtop has stopped following it
+			return nil // ddtop has stopped following this process
 		}
 		if err := of.target.decode(b, r); err != nil {
 			return err
@@ -214,8 +222,8 @@ func (t *Tracer) read(f *Feed, emit func(*switches.Record)) error {
 	return nil
 }
 
-// DrainStacks hands out the stacks that were copied since the last time. The record of each, which has the same TID and
-// NS, is handed out by a Drain that follows, or was by one before. A Stack is valid during the call.
+// DrainStacks calls emit with the stacks that were copied since the last call. The record of each stack has the same
+// TID and NS. It comes from a Drain before or after this call. A Stack is valid only during the call of emit.
 func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 	t := f.t
 	t.mu.Lock()
@@ -250,12 +258,12 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 	return nil
 }
 
-// room returns the number of records of each process that may wait to be taken. All processes together have the
-// ring's size.
+// room returns the number of records that each process may keep. All processes together may keep as many as fit into
+// the ring.
 func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 
-// Quiet reports whether nothing waits to be taken, and there was nothing since the last Counts. Then nothing was lost
-// either. It makes no system call.
+// Quiet reports whether no record is waiting, and none came since the last Counts. Then none was lost either. It
+// makes no system call.
 func (f *Feed) Quiet() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
@@ -263,8 +271,8 @@ func (f *Feed) Quiet() bool {
 	return empty && !f.fresh && !f.mayHaveLost()
 }
 
-// MayHaveLost reports whether records can have been lost between the last Counts and the last Drain. It makes no system
-// call: a ring that had room has lost none.
+// MayHaveLost reports whether records may have been lost between the last Counts and the last Drain. It makes no
+// system call, because a ring that was never full has lost no record.
 func (f *Feed) MayHaveLost() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
@@ -273,7 +281,7 @@ func (f *Feed) MayHaveLost() bool {
 
 func (f *Feed) mayHaveLost() bool { return f.counted != [2]uint64{f.t.filled, f.dropped} }
 
-// Counts reads what was counted.
+// Counts reads the programs' counters.
 func (f *Feed) Counts() (Counts, error) {
 	f.t.mu.Lock()
 	f.counted, f.fresh = [2]uint64{f.t.filled, f.dropped}, false
@@ -358,7 +366,7 @@ func open() (_ *Tracer, err error) {
 	return t, t.StartClocks(programs[clock], attr, func(int) error { return nil })
 }
 
-// storedType describes the kept data of a thread, as maps of that kind need it.
+// storedType describes the data that is kept for each thread. A map in task storage needs this description.
 func storedType() btf.Type {
 	word := &btf.Int{Name: "unsigned long", Size: 8}
 	s := &btf.Struct{Name: "ddtop_stored", Size: storedSize}

@@ -12,33 +12,36 @@ import (
 )
 
 const (
-	// maxWorkEntries bounds the pairs of an environment that are copied. Puma's has 30 to 50.
+	// maxWorkEntries limits the copied entries of an environment, which is the Hash of a request. Puma's has 30 to
+	// 50.
 	maxWorkEntries = 128
-	// newWorks bounds the environments that are copied of a process in spanNS. Each takes 2 µs.
+	// newWorks limits the environments of a process that are copied in each spanNS. Each copy takes 2 µs.
 	newWorks = 4
-	// workRingBytes is the size of the ring for environments: 300 of them.
+	// workRingBytes is the size of the ring for environments, in bytes. 300 of them fit.
 	workRingBytes = 1 << 20
-	// maxStackSize bounds the size of a VM's stack that is believed, in words of 8 bytes: 1 GB.
+	// maxStackSize is the largest plausible size of a VM's stack: 1 GB, in words of 8 bytes.
 	maxStackSize = 1 << 27
-	// tableEntry is the size of an entry of an st_table: its hash, key and value (st.c, Ruby 2.5 to 4.0).
+	// tableEntry is the size of an entry of an st_table, in bytes: hash, key and value (st.c, Ruby 2.5 to 4.0).
 	tableEntry   = 24
 	maxWorkBytes = maxWorkEntries * tableEntry
 )
 
-// WorkPlace says where the threads of a process have the environment of the request that they serve.
+// WorkPlace describes where the threads of a process have the environment of the request that they serve. The
+// environment is a local variable of a known frame.
 type WorkPlace struct {
-	// Frame is the distance from the end of the VM's stack down to the control frame that has the variable. ISeq is the
-	// frame's code. Back is the distance from the frame's environment pointer down to the variable.
+	// Frame is the distance from the end of the VM's stack down to the control frame with the variable. ISeq is the
+	// address of the frame's code. Back is the distance from the frame's environment pointer down to the variable.
 	Frame, ISeq, Back uint64
-	// Table is the place in an RHash of its st_table, or of the pointer to it if Inside is false. Entries and Bound are
-	// places in an st_table: of the pointer to the entries, and of their number. All are in bytes.
+	// Table is the offset in an RHash of its st_table. If Inside is false, it is the offset of the pointer to the
+	// st_table. Entries and Bound are offsets in an st_table: of the pointer to the entries, and of their number. All
+	// are in bytes.
 	Table, Entries, Bound int
 	Inside                bool
-	// Collections is the address of the number of garbage collections that have begun.
+	// Collections is the address of the counter of garbage collections that have begun.
 	Collections uint64
 }
 
-// The value of the map of places of work.
+// Offsets in a value of the map of WorkPlaces.
 const (
 	placeFrame = 8 * iota
 	placeISeq
@@ -53,7 +56,7 @@ const (
 	placeSize
 )
 
-// The copy of an environment in its ring: these words, then room for the entries of its table.
+// Offsets in the copy of an environment in its ring. These words come first. The entries of the table follow.
 const (
 	workNS = 8 * iota
 	workTID
@@ -76,17 +79,17 @@ const (
 type Work struct {
 	NS  int64
 	TID int32
-	// Low and End are the ends of the VM's stack, Context is the address of the execution context. Hash is the
-	// environment.
+	// Low and End are the ends of the VM's stack. Context is the address of the execution context, and Hash the
+	// address of the environment.
 	Low, End, Context, Hash uint64
 	// Collector is the word with the collector's flags. Collections is the number of collections that had begun.
 	Collector, Collections uint64
-	// Table is the environment's table, Entries are its entries, from EntriesAt on.
+	// Table is the environment's table. Entries are its entries, beginning at the address EntriesAt.
 	Table, EntriesAt uint64
 	Entries          []byte
 }
 
-// decodeWork makes a Work of an entry of the ring. It is valid while the bytes are.
+// decodeWork makes a Work from an entry of the ring. The Work is valid while b is unchanged.
 func decodeWork(b []byte) (w Work, tgid uint32, err error) {
 	if len(b) < workSize {
 		return Work{}, 0, fmt.Errorf("an environment of %d bytes, not %d", len(b), workSize)
@@ -121,8 +124,8 @@ func (f *Feed) SetWork(p *WorkPlace) error {
 	return nil
 }
 
-// DrainWorks hands out the environments that were copied since the last time, as DrainStacks does with stacks. A Work
-// is valid during the call.
+// DrainWorks calls emit with the environments that were copied since the last call. A Work is valid only during the
+// call of emit.
 func (f *Feed) DrainWorks(emit func(*Work)) error {
 	t := f.t
 	t.mu.Lock()
@@ -152,16 +155,18 @@ func (f *Feed) DrainWorks(emit func(*Work)) error {
 	return nil
 }
 
-// maxPendingWorks bounds the environments of all processes that wait to be taken.
+// maxPendingWorks limits the environments of all processes that wait for their DrainWorks.
 const maxPendingWorks = workRingBytes / workSize
 
-// word reads a word from the address in R3 to nodeAt.
+// word emits instructions that read a word from the address in R3 to nodeAt. If that fails, they jump to the label
+// or.
 func word(or string) asm.Instructions {
 	return append(bpf.ReadTo(nodeAt, 8), asm.JNE.Imm(asm.R0, 0, or))
 }
 
-// findWork puts the environment of a thread that is further in than the frame that has the environment into the record.
-// Then R6 is the process's WorkPlace, and contextAt has the ends of the stack. Before, contextAt has the context.
+// findWork emits instructions that put the address of the thread's environment into the record. They do so only if
+// the thread is inside a call from the frame with the environment. Before, contextAt has the execution context.
+// After, R6 is the process's WorkPlace, and contextAt has the ends of the stack.
 func (b *builder) findWork() asm.Instructions {
 	const or, unread = "no work", "work unread"
 	ins := asm.Instructions{
@@ -175,7 +180,7 @@ func (b *builder) findWork() asm.Instructions {
 		asm.LoadMem(asm.R1, asm.RFP, contextAt+8, asm.DWord), asm.JGT.Imm(asm.R1, maxStackSize, or),
 		asm.LSh.Imm(asm.R1, 3),
 		asm.LoadMem(asm.R2, asm.RFP, contextAt, asm.DWord), asm.Add.Reg(asm.R1, asm.R2),
-		asm.StoreMem(asm.RFP, contextAt+8, asm.R1, asm.DWord), // the end, from now on
+		asm.StoreMem(asm.RFP, contextAt+8, asm.R1, asm.DWord), // from here on, this word is the stack's end
 		asm.LoadMem(asm.R2, asm.R6, placeFrame, asm.DWord), asm.Sub.Reg(asm.R1, asm.R2),
 		asm.LoadMem(asm.R2, asm.RFP, contextAt+contextCFP, asm.DWord),
 		asm.JLE.Reg(asm.R2, asm.R1, "within"),
@@ -194,14 +199,14 @@ func (b *builder) findWork() asm.Instructions {
 	ins = append(ins, word(unread)...)
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord),
-		asm.JLT.Imm(asm.R1, 4096, or), asm.Mov.Reg(asm.R2, asm.R1), asm.And.Imm(asm.R2, 7), asm.JNE.Imm(asm.R2, 0, or), // no object
+		asm.JLT.Imm(asm.R1, 4096, or), asm.Mov.Reg(asm.R2, asm.R1), asm.And.Imm(asm.R2, 7), asm.JNE.Imm(asm.R2, 0, or), // not the address of an object
 		asm.StoreMem(asm.RFP, onStack+recordWork, asm.R1, asm.DWord), asm.Ja.Label(or),
 		asm.Mov.Imm(asm.R1, switches.ServesUnread).WithSymbol(unread), asm.StoreMem(asm.RFP, onStack+recordWork, asm.R1, asm.DWord))
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol(or))
 }
 
-// copyWork copies the environment that findWork has found, unless it was the thread's at its last record. R9 has the
-// thread's data. It does not keep R6.
+// copyWork emits instructions that copy the environment that findWork has found, unless the thread's previous record
+// had the same one. R9 has the thread's kept data. R6 is overwritten.
 func (b *builder) copyWork() asm.Instructions {
 	const or = "no copy of work"
 	discard := func(ins ...asm.Instruction) asm.Instructions {
@@ -215,8 +220,9 @@ func (b *builder) copyWork() asm.Instructions {
 		asm.Ja.Label(or),
 		asm.LoadMem(asm.R2, asm.R9, storedWork, asm.DWord).WithSymbol("serves"), asm.JEq.Reg(asm.R1, asm.R2, or),
 		asm.JEq.Imm(asm.R1, switches.ServesUnread, or),
-		asm.JEq.Imm(asm.R6, 0, or), // the verifier does not know that there is a place
-		// CPUs that come here at once can lose a number: the bound is not of one copy more or less.
+		asm.JEq.Imm(asm.R6, 0, or), // the verifier needs this check, although R6 is never 0 here
+		// CPUs that run this at the same time can lose an increment. One copy more or less does not matter for the
+		// limit.
 		asm.LoadMem(asm.R1, asm.R6, placeSpanNS, asm.DWord), asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
 		asm.JLT.Imm(asm.R3, spanNS, "same span of works"),
@@ -239,7 +245,7 @@ func (b *builder) copyWork() asm.Instructions {
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTID, asm.Word), asm.StoreMem(asm.R8, workTID, asm.R1, asm.Word),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTGID, asm.Word), asm.StoreMem(asm.R8, workTGID, asm.R1, asm.Word),
-		// The table of the Hash.
+		// This reads the table of the Hash.
 		asm.LoadMem(asm.R3, asm.R8, workHash, asm.DWord), asm.LoadMem(asm.R1, asm.R6, placeTable, asm.DWord), asm.Add.Reg(asm.R3, asm.R1),
 		asm.LoadMem(asm.R1, asm.R6, placeInside, asm.DWord), asm.JNE.Imm(asm.R1, 0, "inside"))
 	ins = append(ins, word("discard work")...)
@@ -255,7 +261,7 @@ func (b *builder) copyWork() asm.Instructions {
 	ins = append(ins, word("discard work")...)
 	ins = append(ins,
 		asm.LoadMem(asm.R3, asm.RFP, nodeAt, asm.DWord), asm.StoreMem(asm.R8, workEntries, asm.R3, asm.DWord),
-		// The verifier wants to see the bounds where they are used.
+		// The kernel's verifier accepts the copy only if the bounds are checked right before it.
 		asm.LoadMem(asm.R2, asm.RFP, valuesAt, asm.DWord),
 		asm.JEq.Imm(asm.R2, 0, "discard work"), asm.JGT.Imm(asm.R2, maxWorkBytes, "discard work"),
 		asm.Mov.Reg(asm.R1, asm.R8), asm.Add.Imm(asm.R1, workHead))

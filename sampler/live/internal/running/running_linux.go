@@ -19,25 +19,27 @@ import (
 )
 
 const (
-	// lookEvery is the interval between two reads of the ring. Eight busy CPUs fill half of the ring in it.
+	// lookEvery is the interval between two reads of the ring. In this time, eight busy CPUs fill half of the ring.
 	lookEvery = 50 * time.Millisecond
-	// mapsEvery is the interval between two readings of what the process has mapped.
+	// mapsEvery is the usual interval between two readings of the process's mappings.
 	mapsEvery = time.Second
-	// changedEvery is this interval if the process has mapped other code. A program that loads libraries in a loop
-	// must not have ddtop read the mappings as often. silentEvery is the interval after a reading that failed.
+	// changedEvery is the shorter interval that applies after the process has mapped other code. It is a limit for
+	// programs that load libraries in a loop. silentEvery is the interval after a reading of the mappings has failed.
 	changedEvery, silentEvery = 200 * time.Millisecond, 10 * time.Second
-	// mostCPUs bounds the stacks that are unwound, as many as this number of busy CPUs gives. Each takes 10 to 35 µs.
+	// mostCPUs limits how many stacks are unwound: as many as so many busy CPUs would produce. Each takes 10 to 35
+	// µs.
 	mostCPUs = 8
-	// stackTime is how long unwinding and naming one stack may take. A stack that takes longer counts as several.
-	// Otherwise a file with a million symbols would cost a whole CPU. With this limit it costs 8 % at most.
+	// stackTime is the time in which one stack should be unwound and named. A stack that takes longer counts as
+	// several stacks. A file with a million symbols therefore costs at most 8 % of a CPU, instead of a whole CPU.
 	stackTime = 200 * time.Microsecond
-	// letGoAfter is how long Stop waits for a read of the process's memory. Such a read lasts until the page is there.
+	// letGoAfter limits how long Stop waits for a read of the process's memory. Such a read blocks until the page is
+	// in memory.
 	letGoAfter = time.Second
-	// maxRunning bounds the stacks that wait for their names, or for the clock.
+	// maxRunning limits the stacks that wait for their names, or for the next tick of the clock.
 	maxRunning = 1024
 )
 
-// Run takes stacks of the running threads of a process, beside the sampling.
+// Run takes stacks of the running threads of a process while the process is also sampled.
 type Run struct {
 	of         Options
 	feed       *clock.Feed

@@ -171,8 +171,9 @@ func (g *Reader) TakeCounters(batch []attach.Range) bool {
 	return true
 }
 
-// settle adds one heap's reading. If a cache was flushed during the call and the sampler lost its CPU within it, the
-// heap's matching value is only a guess. Then no object is subtracted.
+// settle adds the counters of one heap. The heap's counter excludes objects in the ractors' caches. If a cache was
+// flushed between the two readings, its objects may be counted in neither. The sum is then only a guess, and never
+// falls below the previous sum.
 func (c *allocCounter) settle(heap int, s heapSum) {
 	n := s.total()
 	if s.cached && s.heap1 != s.heap2 {

@@ -115,8 +115,8 @@ func detailFigures(counted bool) []figurePlace[sampler.GCDetail] {
 	}...)
 }
 
-// heapFigures are the words of one heap: eden_heap and tomb_heap in rb_objspace up to 3.0, a size pool with the two
-// inside up to 3.3, a heap from 3.4 on.
+// heapFigures lists the counters of one heap and their places in a layout table. Up to 3.0 they are in rb_objspace,
+// as eden_heap and tomb_heap. Up to 3.3 each size pool has these two. From 3.4 on each heap has its own counters.
 func heapFigures() []figurePlace[sampler.GCHeap] {
 	type heap = sampler.GCHeap
 	return []figurePlace[heap]{

@@ -1,5 +1,5 @@
-// Package ownword finds where native threads keep a word of their own in their thread-local storage. It knows glibc
-// and musl, on x86-64 and aarch64.
+// Package ownword finds at which offset native threads keep a word in their thread-local storage, such as a pointer
+// to their own data. It knows glibc and musl, on x86-64 and aarch64.
 package ownword
 
 import (
@@ -8,38 +8,40 @@ import (
 )
 
 const (
-	// belowPointer and abovePointer bound a search in a thread's thread-local storage, in bytes below and above its
-	// thread pointer. The search looks for the pointer to the thread or its execution context
-	// (docs/internals/context.md#thread-local-variables). On aarch64 all of it is above, up to aboveOnARM.
+	// belowPointer and abovePointer limit the search in a thread's storage, in bytes below and above its thread
+	// pointer. The search looks for the pointer to the thread or to its execution context
+	// (docs/internals/context.md#thread-local-variables). On aarch64 the whole storage is above the thread pointer,
+	// and aboveOnARM is the limit.
 	belowPointer, abovePointer, aboveOnARM = 4096, 0x600, 4096
-	// selfOfGlibc and selfOfMusl are the places of the thread block's own address on x86-64 (glibc's tcbhead_t.self:
-	// 16, musl's struct pthread: 0).
+	// selfOfGlibc and selfOfMusl are the offsets, on x86-64, at which a thread's block has its own address (glibc's
+	// tcbhead_t.self: 16, musl's struct pthread: 0).
 	selfOfGlibc, selfOfMusl = 16, 0
-	// MaxThreads bounds the threads whose storage is to be searched.
+	// MaxThreads limits the threads whose storage a caller should have searched.
 	MaxThreads = 64
-	// maxBlock bounds the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has about
-	// 1,800). maxBlocks bounds the threads that are searched for it.
+	// maxBlock limits the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has about
+	// 1,800). maxBlocks limits the threads that are searched to find this size.
 	maxBlock, maxBlocks = 8192, 8
-	// maxVector bounds the modules with thread-local variables. maxFirst bounds the distance of the first module's from
-	// the thread pointer, in bytes.
+	// maxVector limits the number of modules with thread-local variables. maxFirst limits the distance in bytes
+	// between the thread pointer and the variables of the first module.
 	maxVector, maxFirst = 1 << 16, 4096
 )
 
-// A Word is a word that a native thread has in its thread-local storage as its own.
+// A Word is the value that a native thread keeps in its thread-local storage.
 type Word struct {
-	// Thread is its pthread_t: the address of the C library's block of it.
+	// Thread is the pthread_t, which is the address of the C library's block for the thread.
 	Thread attach.Address
 	Word   uint64
-	// Main is true for the main thread, whose stack is elsewhere.
+	// Main is true for the main thread, which has its stack in another place than other threads.
 	Main bool
 }
 
 // storage reads the thread-local storage of a process.
 type storage struct{ mem attach.Memory }
 
-// Find returns the distance from the thread pointer at which each native thread has its word, in bytes. looked is the
-// number of threads with such a word anywhere. machine is the one of layout tables. specific is true if the word is a
-// value of pthread_getspecific, in the thread's block, and not a variable.
+// Find returns the distance from the thread pointer at which each native thread keeps its word, in bytes. looked is
+// the number of threads whose storage has its word at any distance. machine is a machine's name in layout tables.
+// specific is true if the word is a value of pthread_getspecific, which is in the thread's block, instead of a
+// thread-local variable.
 func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at int64, looked int, ok bool) {
 	r := storage{mem}
 	pointer, from, to := int64(0), int64(-belowPointer), int64(abovePointer)
@@ -61,14 +63,14 @@ func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at 
 		}
 	}
 	found := make(votes)
-	var mains votes // of the main thread; a variable that the main thread lacks is not thread-local
+	var mains votes // the main thread's votes; a variable that the main thread lacks is not thread-local
 	for _, t := range threads {
 		own := make(votes)
 		if isThread(t.Thread) {
 			own.add(r.mem, t.Thread+attach.Address(pointer), t.Word, from, to)
 		}
 		if len(own) == 0 {
-			continue // it has just begun, and has it nowhere
+			continue // the thread has just begun and does not have its word yet
 		}
 		looked++
 		for at := range own {
@@ -80,7 +82,7 @@ func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at 
 	}
 	least := max((looked+1)/2, 1)
 	if mains != nil {
-		least = 1 // the others can just have begun
+		least = 1 // one vote is enough, because the other threads may have just begun
 		for at := range found {
 			if mains[at] == 0 {
 				delete(found, at)
@@ -91,12 +93,12 @@ func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at 
 	return at, looked, ok
 }
 
-// votes say for how many threads a word was found at a distance from their thread pointer, in bytes.
+// votes counts, for each distance from the thread pointer in bytes, the threads that have their word there.
 type votes map[int64]int
 
-// winner returns the distance at which most threads have the word. ok is true if at least least threads do. Of
-// several such distances it returns the one nearest to the thread pointer. The stack of the thread that began another
-// one has a copy of the word.
+// winner returns the distance at which most threads have their word. ok is true if at least least threads have it
+// there. Of several such distances it returns the one nearest to the thread pointer. The others can be copies of the
+// word, on the stack of the thread that started the thread.
 func (v votes) winner(least int) (at int64, ok bool) {
 	best := 0
 	for to, n := range v {
@@ -107,7 +109,7 @@ func (v votes) winner(least int) (at int64, ok bool) {
 	return at, best >= least
 }
 
-// add counts the distances, between from and to, at which a native thread's storage has the word.
+// add counts the distances between from and to at which a native thread's storage has the word.
 func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from, to int64) {
 	low, storage := readAround(mem, pointer, from, to)
 	for at := 0; at+8 <= len(storage); at += 8 {
@@ -117,15 +119,15 @@ func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from,
 	}
 }
 
-// readAround reads the memory between two distances from an address, as much as is readable without a gap. Memory
-// above a thread's block or far below it may not be mapped. low is the distance at which the result begins. from is 0
-// or less, to is 0 or more.
+// readAround reads the memory from address+from to address+to, as much as is readable without a gap around the
+// address. Memory above a thread's block or far below it may not be mapped. low is the distance at which the result
+// begins. from must be 0 or less, and to 0 or more.
 func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low int64, read []byte) {
 	buf := make([]byte, to-from)
 	if mem.Read(pointer+attach.Address(from), buf) == nil {
 		return from, buf
 	}
-	const page = 4096 // mappings begin and end at its multiples, also where pages are larger
+	const page = 4096 // mappings begin and end at multiples of 4 KiB on every machine
 	high := int64(0)
 	for high < to {
 		at := pointer + attach.Address(high)
@@ -146,13 +148,14 @@ func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low 
 	return low, buf[low-from : high-from]
 }
 
-// isMusl reports whether a thread's block begins as musl's does: with its own address. On aarch64 glibc's never does.
+// isMusl reports whether a thread's block begins with its own address, as musl's does. On aarch64 glibc's never does.
 func (r storage) isMusl(thread attach.Address) bool {
 	return r.wordAt(thread+selfOfMusl) == uint64(thread)
 }
 
-// BlockSize finds the size of the C library's thread blocks on aarch64, where the thread pointer is behind the block.
-// The thread's vector of modules, which has the address of the first module's variables, identifies it.
+// BlockSize finds the size of the C library's thread blocks on aarch64, where the thread pointer is the end of the
+// block. A size
+// fits a thread if the word at the end of the block refers to the thread's vector of modules (isVector).
 func BlockSize(mem attach.Memory, threads []Word) (size int64, ok bool) {
 	r := storage{mem}
 	found := make(votes)
@@ -173,7 +176,7 @@ func BlockSize(mem attach.Memory, threads []Word) (size int64, ok bool) {
 	return found.winner(max((len(threads)+1)/2, 1))
 }
 
-// endsBlock reports whether a thread's block begins size bytes before its thread pointer.
+// endsBlock reports whether a thread's block has size bytes, so that the thread pointer is its end.
 func (r storage) endsBlock(thread attach.Address, size int64) bool {
 	pointer, musl := thread+attach.Address(size), r.isMusl(thread)
 	at := pointer
@@ -183,9 +186,10 @@ func (r storage) endsBlock(thread attach.Address, size int64) bool {
 	return r.isVector(attach.Address(r.wordAt(at)), pointer, musl)
 }
 
-// isVector reports whether a thread on aarch64 has its vector of modules at an address. glibc's has their number (two
-// words before), the generation, and the addresses of blocks of variables, two words each. musl's has their number, and
-// a word each. The variables of the first begin 16 bytes behind the thread pointer, or later if they are aligned.
+// isVector reports whether vector is the address of a thread's vector of modules, on aarch64. glibc's vector has the
+// number of modules (two words before), the generation, and two words for each module. The first of these two is the
+// address of the module's variables. musl's has the number, and one word for each module. The variables of the first
+// module begin 16 bytes above the thread pointer, or later because of alignment.
 func (r storage) isVector(vector, pointer attach.Address, musl bool) bool {
 	if vector < 4096 || vector%8 != 0 {
 		return false
@@ -205,7 +209,7 @@ func (r storage) isVector(vector, pointer attach.Address, musl bool) bool {
 	return n > 0 && n <= maxVector && (musl || view.U64(words[16:]) < 1<<32) && at >= pointer+16 && at < pointer+16+maxFirst
 }
 
-// wordAt returns the word at an address. It is zero if that cannot be read.
+// wordAt returns the word at an address, or zero if it cannot be read.
 func (r storage) wordAt(at attach.Address) uint64 {
 	var b [8]byte
 	if r.mem.Read(at, b[:]) != nil {

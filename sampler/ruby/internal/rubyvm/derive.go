@@ -13,14 +13,14 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// cacheVersion changes when tables are derived in another way, so that old ones are not used.
+// cacheVersion must change when tables are derived in another way. Cached tables of another version are ignored.
 const cacheVersion = "2"
 
-// maxCacheFile bounds a cached table in bytes; one has about 80 kB.
+// maxCacheFile limits the size of a cached table, in bytes. A table has about 80 kB.
 const maxCacheFile = 8 << 20
 
-// DeriveTable makes a table from the module's debug information, or reads the one it made before from the cache.
-// source is the file with the debug information.
+// DeriveTable makes a table from the module's debug information. If an earlier run has stored the table in the cache,
+// DeriveTable reads it from there. source is the file with the debug information.
 func DeriveTable(ctx context.Context, module *attach.Module, version string, o FindOptions) (t *layout.Table, source string, err error) {
 	cached := cachePath(o.Cache, module.BuildID)
 	if t, err := readCached(cached, version, module.Machine); err == nil {
@@ -46,12 +46,13 @@ func DeriveTable(ctx context.Context, module *attach.Module, version string, o F
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", debug.Path, err)
 	}
-	// Without a cache it is derived again the next time: nothing that a person could want to know now.
+	// An error is ignored. Without the cache, the next run derives the table again.
 	_ = writeCached(cached, derived.Table)
 	return derived.Table, debug.Path, nil
 }
 
-// cachePath returns the path of a build's table. It is empty if there can be none.
+// cachePath returns the path of the cached table for a build of Ruby. It is empty if there is no cache or no build
+// id.
 func cachePath(folder, buildID string) string {
 	if folder == "" || len(buildID) < 8 || strings.Trim(buildID, "0123456789abcdef") != "" {
 		return ""
@@ -59,7 +60,8 @@ func cachePath(folder, buildID string) string {
 	return filepath.Join(folder, "v"+cacheVersion, buildID+".json")
 }
 
-// readCached reads a table from the cache, if no other user can have written it: with sudo, HOME may be another user's.
+// readCached reads a table from the cache. It refuses files that another user could have written, because with sudo,
+// HOME may be another user's folder.
 func readCached(path, version, machine string) (*layout.Table, error) {
 	if path == "" {
 		return nil, os.ErrNotExist
@@ -86,8 +88,8 @@ func writeCached(path string, t *layout.Table) error {
 	return safefile.WriteTrusted(path, t.WriteJSON)
 }
 
-// CacheFolder returns the folder of tables derived from debug information: ddtop/layouts in the user's cache folder.
-// It is empty if the user has none.
+// CacheFolder returns the folder of derived tables: ddtop/layouts in the user's cache folder. It is empty if the user
+// has no cache folder.
 func CacheFolder() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 )
 
-// FindOptions of Find. The zero value keeps no derived tables and prints nothing.
+// FindOptions are the options of Find. With the zero value, derived tables are not cached and there is no progress
+// report.
 type FindOptions struct {
 	// PID is the process's id.
 	PID int
-	// Still is true if the target does not change, as a core file. Then one attempt is enough.
+	// Still is true if the target does not change, for example a core file. Then Find tries only once.
 	Still bool
-	// Cache is the folder for tables derived from debug information. It is empty if there is none.
+	// Cache is the folder for tables derived from debug information. If it is empty, they are not cached.
 	Cache string
 	// Progress is called while a file's debug information is read. done and total count units.
 	Progress func(path string, done, total int)
@@ -24,11 +25,13 @@ type FindOptions struct {
 // Found is a VM and a note about its layout.
 type Found struct {
 	VM *VM
-	// Note tells the user how the layout differs from one made for this very release. It is empty if it does not.
+	// Note describes to the user how the layout differs from one that was made for exactly this release. It is empty
+	// if the layout was made for it.
 	Note string
 }
 
-// Find is ruby.Find. threads reads all threads as the sampling will.
+// Find does the work of ruby.Find. threads must read all threads in the same way as sampling does. Find uses it to
+// verify a layout.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions,
 	threads func(vm *VM) error) (Found, error) {
 	table, match, err := layout.For(version, module.Machine, module.JmpBuf())
@@ -59,7 +62,7 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 		return Found{}, noLayout(unfit, err, version)
 	}
 	if table != nil && !layout.Conflict(derived, table) {
-		// The layout was right: something else is wrong, such as a VM that is not ready yet.
+		// The layout is right and something else failed. For example, the VM is not ready yet.
 		return Found{}, unfit
 	}
 	vm, err := TryLayout(ctx, mem, module, version, derived, true, o, threads)
@@ -76,7 +79,7 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 	return Found{vm, note}, nil
 }
 
-// TryLayout locates the VM with a layout and, with verify, verifies it.
+// TryLayout locates the VM with a layout. If verify is set, it also verifies the layout.
 func TryLayout(ctx context.Context, mem attach.Memory, module *attach.Module, version string, table *layout.Table, verify bool, o FindOptions,
 	threads func(vm *VM) error) (*VM, error) {
 	patience := bootPatience
@@ -100,8 +103,8 @@ func verifiedNote(m layout.Match) string {
 	return m.Note + ", verified on this process"
 }
 
-// asUnfit reports that a layout made for another release does not fit, if it finds no VM. Without this, the VM would
-// look like one that is not ready yet.
+// asUnfit is for a layout that was made for another release. If such a layout finds no VM, it probably does not fit,
+// so asUnfit adds ErrLayout to the error. Without ErrLayout, the user would think that the VM is not ready yet.
 func asUnfit(err error) error {
 	if errors.Is(err, ErrLayout) {
 		return err
@@ -109,8 +112,8 @@ func asUnfit(err error) error {
 	return fmt.Errorf("%w, or %w", ErrLayout, err)
 }
 
-// noLayout returns the error if there is neither a table nor debug information. A known release keeps its own error,
-// because only users of another build need the debug information.
+// noLayout returns the error for a Ruby without a fitting table and without debug information. For a known release it
+// returns unfit alone, because only users of other builds need the debug information.
 func noLayout(unfit, noDebug error, version string) error {
 	switch {
 	case errors.Is(unfit, layout.ErrUnknownRelease):

@@ -16,27 +16,28 @@ import (
 )
 
 var (
-	// ErrBooting says that Ruby is mapped and its VM is not there yet.
+	// ErrBooting means that the process has loaded Ruby, but its VM does not exist yet.
 	ErrBooting = errors.New("the Ruby VM is still starting")
-	// ErrNoVM says that no VM was found in the memory of a Ruby process.
+	// ErrNoVM means that no VM was found in the memory of a Ruby process.
 	ErrNoVM = errors.New("no Ruby VM found in the process's memory")
 )
 
 const (
-	// bootPatience is how long LocateVM waits for a VM, if its context allows that long. Ruby boots in 50 to 300 ms.
+	// bootPatience is how long LocateVM waits for a VM, unless its context ends earlier. Ruby boots in 50 to 300 ms.
 	bootPatience = 3 * time.Second
-	// bootPoll is the interval between two attempts. Nothing shows from outside that a VM is ready.
+	// bootPoll is the interval between two attempts. ddtop polls, because nothing outside the process shows when a VM
+	// is ready.
 	bootPoll = 10 * time.Millisecond
 )
 
-// locator looks for a VM.
+// locator searches for a VM.
 type locator struct {
 	mem    attach.Memory
 	module *attach.Module
-	// Symbol finds the module's symbols; tests hide them.
+	// Symbol finds the module's symbols. Tests replace it to hide symbols.
 	Symbol func(name string) (attach.Symbol, bool)
 	o      *Offsets
-	// objects reads objects of the VM that is searched.
+	// objects reads objects of the VM that is being located.
 	objects *heap.Objects
 }
 
@@ -48,7 +49,7 @@ func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	return locateVM(ctx, mem, module, table, version, bootPatience)
 }
 
-// locateVM waits for a VM for a given time. With zero it tries once.
+// locateVM is LocateVM with its patience as an argument. If patience is zero, it tries once.
 func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string, patience time.Duration) (*VM, error) {
 	release, err := places.ParseRelease(version)
 	if err != nil {
@@ -71,7 +72,7 @@ func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 			return nil, err
 		}
 		if !errors.Is(err, ErrBooting) && !errors.Is(err, ErrNoVM) {
-			err = fmt.Errorf("%w: %w", ErrNoVM, err) // something that looked like one led nowhere
+			err = fmt.Errorf("%w: %w", ErrNoVM, err) // a candidate was not a VM
 		}
 		if !time.Now().Before(deadline) {
 			return nil, fmt.Errorf("%w (looked for %v in %s, Ruby %s)", err, patience, module.Path, version)
@@ -94,7 +95,7 @@ func Unreadable(err error) bool {
 	return false
 }
 
-// NewVM returns a VM that is still to be found. The error names what the layout lacks.
+// NewVM returns a VM that is not located yet. The error names what the layout lacks.
 func NewVM(mem attach.Memory, table *layout.Table, version string, release places.Release) (*VM, error) {
 	o, err := ResolveOffsets(table, release)
 	if err != nil {
@@ -103,13 +104,13 @@ func NewVM(mem attach.Memory, table *layout.Table, version string, release place
 	return &VM{Mem: mem, Table: table, Version: version, Release: release, Places: o}, nil
 }
 
-// NewLocator returns a locator that searches for vm through the variables of module.
+// NewLocator returns a locator that searches the variables of module for vm.
 func NewLocator(vm *VM, module *attach.Module) *locator {
 	return &locator{mem: vm.Mem, module: module, Symbol: module.Symbol, o: vm.Places,
 		objects: heap.New(view.New(vm.Mem), &vm.Places.Objects, vm.Addr, vm.Symbols)}
 }
 
-// Locate fills in vm, or reports what is missing.
+// Locate fills in the fields of vm. The error names what was not found.
 func (l *locator) Locate(vm *VM) error {
 	addr, err := l.findVM()
 	if err != nil {
@@ -129,7 +130,7 @@ func (l *locator) Locate(vm *VM) error {
 	}
 	vm.variables = l.eachVariable
 	if s, ok := l.Symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
-		// Exported by 4.0 too, where frames are ordinary nevertheless.
+		// Ruby 4.0 exports this symbol too, but its frames are ordinary ones.
 		entry, err := l.word(s.Addr)
 		if err != nil {
 			return err
@@ -196,9 +197,9 @@ func (l *locator) findVM() (attach.Address, error) {
 	return found, nil
 }
 
-// proveVMs returns the first candidate that is a VM. Its main thread refers back to it, and the thread's execution
-// context refers to the thread. From 3.0 on, the main ractor and the thread also refer to each other. With fewer checks
-// head gives a false hit.
+// proveVMs returns the first candidate that is a VM. A VM's main thread refers back to the VM, and the thread's
+// execution context refers back to the thread. From 3.0 on, the main ractor and the thread also refer to each other.
+// On the development branch, fewer checks would accept a wrong candidate.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof
@@ -265,8 +266,8 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 	return ps[0].vm, nil
 }
 
-// description returns the constant RUBY_DESCRIPTION, which names the JIT in use (ruby_description in the library does
-// not); "" when it can't be found.
+// description returns the constant RUBY_DESCRIPTION, or "" if it is not found. The constant names the JIT in use. The
+// library's variable ruby_description does not.
 func (l *locator) description() string {
 	s, ok := l.Symbol("rb_cObject")
 	if !ok {

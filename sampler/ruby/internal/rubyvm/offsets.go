@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Offsets are the places, in bytes, of what ddtop reads of a release, resolved once for a VM. They are -1 if the
-// release has none. The collector's are in package gc.
+// Offsets are the offsets, in bytes, of everything that ddtop reads of a release. They are resolved once for a VM. An
+// offset is -1 if the release does not have the field. The offsets of the collector are in package gc.
 type Offsets struct {
 	// rb_vm_t
 	VMMainThread  int `layout:"rb_vm_struct.ractor.main_thread|main_thread"`
@@ -24,7 +24,8 @@ type Offsets struct {
 	VMWaitingPids int `layout:"rb_vm_struct.waiting_pids,optional"` // 2.6 to 3.2
 	VMWaitingGrps int `layout:"rb_vm_struct.waiting_grps,optional"`
 
-	// the GVL, in rb_vm_t, or in rb_ractor_t: a flag and a number of waiters in 2.5, then owner and waiters
+	// The GVL, in rb_vm_t or in rb_ractor_t. In 2.5 it has a flag and a number of waiters, later an owner and
+	// waiters.
 	GVLAcquired   int          `layout:"rb_vm_struct.gvl.acquired,before=2.6"`
 	GVLWaiting    int          `layout:"rb_vm_struct.gvl.waiting,before=2.6"`
 	GVLOwner      int          `layout:"rb_ractor_struct|rb_vm_struct.threads.sched.running|threads.gvl.owner|gvl.owner,from=2.6"`
@@ -35,7 +36,7 @@ type Offsets struct {
 	// rb_ractor_t
 	RactorID   int `layout:"rb_ractor_struct.pub.id,from=3.0"`
 	RactorNode int `layout:"rb_ractor_struct.vmlr_node,from=3.0"`
-	// the part that each tick reads goes from here to ractorMain
+	// Each tick reads the part from here to ractorMain.
 	RactorSet  int `layout:"rb_ractor_struct.threads.set,from=3.0"`
 	RactorCnt  int `layout:"rb_ractor_struct.threads.cnt,from=3.0"`
 	RactorMain int `layout:"rb_ractor_struct.threads.main,from=3.0"`
@@ -82,7 +83,7 @@ type Offsets struct {
 	Code    code.Places
 }
 
-// ResolveOffsets finds every place in a release's table. Its error names all that the table lacks.
+// ResolveOffsets finds every offset in a release's table. Its error names all that the table lacks.
 func ResolveOffsets(t *layout.Table, rel places.Release) (*Offsets, error) {
 	o := new(Offsets)
 	if err := places.Resolve(t, rel, o, &o.Objects, &o.Code); err != nil {
@@ -93,7 +94,7 @@ func ResolveOffsets(t *layout.Table, rel places.Release) (*Offsets, error) {
 	}
 	o.Code.Complete(rel)
 	if o.VMRactorSet >= 0 && o.vmRactorCnt != o.VMRactorSet+16 {
-		// A tick reads both in one piece, on all releases so far.
+		// A tick reads both fields in one piece. They are adjacent in all releases so far.
 		return nil, fmt.Errorf("in the layout %q of Ruby %s ractor.cnt does not follow ractor.set in rb_vm_struct", t.Name, rel)
 	}
 	for _, off := range []int{o.ThNode + 8, o.ThSelf, o.ThVM, o.ThRactor, o.ThEC, o.ThName, o.ThNT, o.ThPthread, o.ThTID,

@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxScan bounds the variables of a Ruby library that are searched, in bytes. Ruby's own are about 130 KiB.
+// maxScan limits how much of the variables of a Ruby library is searched, in bytes. Ruby has about 130 KiB of
+// variables.
 const maxScan = 16 << 20
 
 // span is a part of the target's memory with its content.
@@ -31,7 +32,7 @@ func (l *locator) variables() ([]span, error) {
 		}
 		sp := span{start, make([]byte, n)}
 		if err := l.mem.Read(start, sp.data); err != nil {
-			// Page by page: the end of .bss may not be mapped.
+			// This reads page by page, because the end of .bss may not be mapped.
 			if sp.data = l.readable(start, n); len(sp.data) == 0 {
 				continue
 			}
@@ -60,8 +61,8 @@ func (l *locator) readable(at attach.Address, n int) []byte {
 }
 
 // findSymbols returns the address of the symbol table, which is never exported. If the library has no symbol for it,
-// findSymbols searches the variables. It looks for a table that names four operators ('!', '+', '-', '<') by their own
-// IDs.
+// findSymbols searches the library's variables for it. It accepts a table in which the IDs of four operators ('!',
+// '+', '-', '<') have these names.
 func (l *locator) findSymbols() (attach.Address, error) {
 	for _, name := range []string{"ruby_global_symbols", "global_symbols"} {
 		if s, ok := l.Symbol(name); ok && !s.TLS {

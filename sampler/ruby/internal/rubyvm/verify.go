@@ -9,25 +9,26 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// ErrLayout means that a layout does not fit a process. Memory at the places it names has impossible content.
+// ErrLayout means that a layout does not fit a process: memory at the layout's offsets has impossible content.
 var ErrLayout = errors.New("the layout does not fit this process")
 
 const (
-	// The VM stack of a thread is 16 KiB to 1 GiB long, in words (RUBY_THREAD_VM_STACK_SIZE; vm_core.h).
+	// The bounds of the length of a thread's VM stack, in words. They are 16 KiB and 1 GiB
+	// (RUBY_THREAD_VM_STACK_SIZE; vm_core.h).
 	minVMStack, maxVMStack = 1 << 11, 1 << 27
 )
 
-// provenMethods are methods of classes whose variables every release exports. All the classes must have their names.
-// One of the methods is enough, because a program may have prepended to the classes of the others.
+// provenMethods are methods whose classes every release exports as variables. All the classes must have their names.
+// Of the methods, one is enough, because a program may have prepended modules to the other classes.
 var provenMethods = []struct{ variable, class, method string }{
 	{"rb_mKernel", "Kernel", "puts"}, {"rb_cString", "String", "upcase"}, {"rb_cArray", "Array", "push"}, {"rb_cHash", "Hash", "fetch"},
 }
 
-// Verify proves on the target itself that a layout that was not made for this very build is right. LocateVM has already
-// proven that VM, main thread, execution context and main ractor refer to each other. Verify adds four checks. Control
-// frames fill the main thread's stack without a remainder. Ruby's description is among the constants. A known method is
-// in its class and has its name. All threads can be read and their frames named. ErrLayout names the check that fails.
-// Other errors are the target's.
+// Verify proves on the target that a layout is right, if it was not made for exactly this build. LocateVM has already
+// proven that VM, main thread, execution context and main ractor refer to each other. Verify adds four checks.
+// Control frames fill the main thread's stack without a remainder. Ruby's description is among the constants. A known
+// method is in its class and has its name. All threads can be read and their frames have names. ErrLayout names the
+// check that fails. Other errors mean that the target cannot be read.
 func (vm *VM) Verify(module *attach.Module, threads func() error) error {
 	l := NewLocator(vm, module)
 	for _, step := range []struct {
@@ -48,8 +49,8 @@ func (vm *VM) Verify(module *attach.Module, threads func() error) error {
 	return nil
 }
 
-// verifyFrames checks the arithmetic of the main thread's control frames, which grow down from the end of its VM stack.
-// When the thread runs, the pointer moves between reads and stays within.
+// verifyFrames checks the sizes of the main thread's control frames, which grow down from the end of its VM stack. If
+// the thread runs, the frame pointer moves between reads, but stays within the stack.
 func (l *locator) verifyFrames(vm *VM) error {
 	ec, err := l.word(vm.MainThread + attach.Address(l.o.ThEC))
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits of what is followed.
+// Limits on what the Finder follows.
 const (
-	// maxContexts bounds the contexts of Datadog's tracers that one fiber has: each tracer that was ever configured
-	// leaves one.
+	// maxContexts limits the contexts of Datadog's tracers per fiber. Each tracer that was ever configured leaves one
+	// behind.
 	maxContexts = 16
-	// maxTraces bounds the traces that spans of OpenTelemetry are nested in, on Datadog's tracer.
+	// maxTraces limits how deep traces are nested. OpenTelemetry's spans on Datadog's tracer have a trace each.
 	maxTraces = 64
 )
 
-// contextPrefix begins the fiber-locals in which Datadog's tracers keep contexts; a number follows.
+// contextPrefix is the beginning of the fiber-locals in which Datadog's tracers keep contexts. A number follows.
 const contextPrefix = "datadog_context_"
 
-// configuredKey returns the fiber-local of the configured tracer. It is empty if there is none, or if this version
-// keeps it otherwise.
+// configuredKey returns the name of the fiber-local that the configured tracer uses. It is empty if no tracer is
+// configured, or if this version of Datadog's library keeps the name in another place.
 func (f *Finder) configuredKey(datadog uint64) (string, error) {
 	v, err := f.chain(datadog, "@components", "@tracer", "@provider", "@context")
 	if err != nil || v == 0 {
@@ -58,8 +58,8 @@ func (f *Finder) datadog(ec attach.Address) (Span, error) {
 	return Span{}, nil
 }
 
-// contextKeys returns the fiber-locals that may hold a context, the latest tracer's first. It always returns at least
-// one, so that a context that is added later is noticed.
+// contextKeys returns the names of the fiber-locals that may hold a context, the latest tracer's first. It always
+// returns at least one name, so that ddtop notices a context that is added later.
 func (f *Finder) contextKeys(ec attach.Address) (keys []string, err error) {
 	err = f.quietly(func() error {
 		return f.objects.FiberLocals(ec, func(name string, _ uint64) (bool, error) {
@@ -80,8 +80,8 @@ func (f *Finder) contextKeys(ec attach.Address) (keys []string, err error) {
 	return append(keys, contextPrefix), err
 }
 
-// activeTrace returns the active trace of a fiber's context, or zero. A context from before a fork of this process has
-// none.
+// activeTrace returns the active trace of a fiber's context, or zero. It ignores contexts from before a fork of this
+// process.
 func (f *Finder) activeTrace(ec attach.Address, key string) (uint64, error) {
 	context, ok, err := f.objects.FiberLocal(ec, key)
 	if err != nil || !ok || !f.objects.IsObject(context) {
@@ -104,7 +104,8 @@ func (f *Finder) activeTrace(ec attach.Address, key string) (uint64, error) {
 }
 
 func (f *Finder) spanOf(trace uint64) (found Span, err error) {
-	// Both of the same trace, at once: a span's number never changes, and no walk begins anew at the thread.
+	// Both spans are read at once, so that they belong to the same trace. A span's number never changes, and no walk
+	// begins anew at the thread.
 	root, errRoot := f.ref(trace, "@root_span")
 	active, errActive := f.ref(trace, "@active_span")
 	above, errAbove := f.outermost(trace)
@@ -113,7 +114,7 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 		return Span{}, err
 	}
 	found.Trace = id
-	if above != trace { // OpenTelemetry's spans on Datadog's tracer: each has a trace of its own
+	if above != trace { // OpenTelemetry's spans on Datadog's tracer have a trace each
 		if root, err = f.ref(above, "@root_span"); err != nil {
 			return Span{}, err
 		}
@@ -132,15 +133,15 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 		return Span{}, err
 	}
 	if found.ID == 0 || found.Root == 0 {
-		return Span{}, nil // under construction
+		return Span{}, nil // the tracer is still creating the span
 	}
 	return found, nil
 }
 
-// traceID returns the id of a trace in its wire format. It is zero if it is not known. The error asks for more memory
-// or means that the target is gone.
+// traceID returns the id of a trace in its wire format, or zero if it is unknown. The error asks for more memory or
+// means that the target is gone.
 func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
-	err = f.quietly(func() error { // it is the same during the whole trace
+	err = f.quietly(func() error { // the id does not change during a trace
 		v, ok, err := f.objects.Ivar(trace, "@id")
 		if err != nil || !ok {
 			return err
@@ -158,7 +159,7 @@ func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
 	return id, err
 }
 
-// number returns an instance variable that is an identifier of 64 bits, or zero if it is none.
+// number returns an instance variable that is a 64-bit identifier. It returns zero if the variable is something else.
 func (f *Finder) number(of uint64, name string) (n uint64, err error) {
 	const fixnum = 1
 	v, ok, err := f.objects.Ivar(of, name)
@@ -171,7 +172,7 @@ func (f *Finder) number(of uint64, name string) (n uint64, err error) {
 	return f.objects.Uint(v)
 }
 
-// serves finds the subject of a trace, by the type and the resource of the trace and of its root span.
+// serves finds the request or job of a trace, from the type and the resource of the trace and of its root span.
 func (f *Finder) serves(found *Span, trace, root uint64) error {
 	typ, err := f.text(root, "@type")
 	if err != nil {
@@ -186,7 +187,7 @@ func (f *Finder) serves(found *Span, trace, root uint64) error {
 	default:
 		return nil
 	}
-	// Frameworks say it late, of the trace or of its root: both are watched.
+	// Frameworks set the resource late, on the trace or on its root span. So both are watched.
 	ofTrace, errTrace := f.text(trace, "@resource")
 	ofRoot, errRoot := f.text(root, "@resource")
 	if err := view.Worst(errTrace, errRoot); err != nil {
@@ -201,8 +202,8 @@ func (f *Finder) serves(found *Span, trace, root uint64) error {
 	return nil
 }
 
-// outermost returns the trace of the outermost span of OpenTelemetry that a trace of Datadog's lies within, or the
-// trace itself.
+// outermost returns the trace of the outermost OpenTelemetry span around a Datadog trace. If there is none, it
+// returns the trace itself.
 func (f *Finder) outermost(trace uint64) (uint64, error) {
 	for range maxTraces {
 		values, err := f.ref(trace, "@otel_values")

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxNested bounds the contexts of OpenTelemetry that are followed outward to the local root. If there are more,
-	// no root is found.
+	// maxNested limits the contexts of OpenTelemetry that are followed outward to find the local root. If there are
+	// more, no root is found.
 	maxNested = 64
-	// maxEntries bounds the values of one context.
+	// maxEntries limits the entries of one context.
 	maxEntries = 64
 )
 
-// The place of OpenTelemetry's contexts of a fiber: a fiber-local before 1.5 of its API, a variable of the Fiber
-// since.
+// The names under which OpenTelemetry keeps the contexts of a fiber. Before version 1.5 of its API it uses a
+// fiber-local, and since then a variable of the Fiber.
 const (
 	contextsLocal = "__opentelemetry_context_storage__"
 	contextsIvar  = "@opentelemetry_context"
@@ -29,7 +29,7 @@ type otelSpan struct {
 	object uint64
 	id     uint64
 	trace  [16]byte
-	// remote is true if the span is of another process and its trace continues in this one.
+	// remote is true if the span belongs to another process and this process continues its trace.
 	remote bool
 }
 
@@ -42,8 +42,8 @@ func (f *Finder) openTelemetry(ec attach.Address) (Span, error) {
 	if err != nil || n == 0 {
 		return Span{}, err
 	}
-	// All that are looked at are confirmed: while they are read the thread can leave them, and enter others with the
-	// same top. What a context holds does not change.
+	// All these contexts are confirmed. While they are read, the thread can leave some and enter others below the
+	// same top. The content of a context never changes.
 	m := min(n, maxNested+1)
 	at += attach.Address(n-m) * 8
 	stack, err := f.objects.View.Bytes(at, int(m)*8)
@@ -59,7 +59,7 @@ func (f *Finder) openTelemetry(ec attach.Address) (Span, error) {
 	return found, err
 }
 
-// contexts returns the Array of a fiber's contexts, 0 for none.
+// contexts returns the Array of a fiber's contexts, or zero if there is none.
 func (f *Finder) contexts(ec attach.Address) (uint64, error) {
 	v, ok, err := f.objects.FiberLocal(ec, contextsLocal)
 	if err != nil || ok {
@@ -72,8 +72,8 @@ func (f *Finder) contexts(ec attach.Address) (uint64, error) {
 	return f.ref(fiber, contextsIvar)
 }
 
-// spanOnTop returns the span of the last of some contexts, and the local root of its trace: the outermost span of the
-// same trace.
+// spanOnTop returns the span of the last context in stack, and the local root of its trace. The root is the outermost
+// span of the same trace.
 func (f *Finder) spanOnTop(stack []byte) (Span, error) {
 	spans := make([]otelSpan, len(stack)/8)
 	var missing error
@@ -117,7 +117,7 @@ func (f *Finder) spanOnTop(stack []byte) (Span, error) {
 	return found, err
 }
 
-// spanIn returns the span of a context; the zero otelSpan for none.
+// spanIn returns the span of a context. It returns the zero otelSpan if the context has none.
 func (f *Finder) spanIn(context uint64) (s otelSpan, err error) {
 	entries, err := f.ref(context, "@entries")
 	if err != nil || entries == 0 {
@@ -141,7 +141,8 @@ func (f *Finder) spanIn(context uint64) (s otelSpan, err error) {
 	return s, nil
 }
 
-// bytes fills into with an instance variable that is a String of that many bytes, or with zeros if it is not.
+// bytes fills into with the bytes of an instance variable. If the variable is not a String of the same length, bytes
+// fills into with zeros.
 func (f *Finder) bytes(of uint64, name string, into []byte) error {
 	clear(into)
 	v, err := f.ref(of, name)

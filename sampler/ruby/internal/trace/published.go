@@ -9,44 +9,46 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// publishedTries bounds the readings of what a thread publishes. The place of its thread-local variable, the
-// variable, the record and its attributes need up to four readings. Each can change what the next one reads.
+// publishedTries limits how often ddtop reads what a thread publishes in one tick. It takes up to four readings to
+// find the place of the thread-local variable, the variable, the record and its attributes. Each reading can show
+// that the next one must read other memory.
 const publishedTries = 6
 
-// Published is the place where threads publish their spans for readers outside
+// Published describes where threads publish their spans for readers in other processes
 // (docs/internals/context.md#a-threads-span).
 type Published struct {
 	variable attach.ThreadLocal
 	root     int
 }
 
-// NewPublished returns a Published: variable is the threads' pointer to their record, keys are the names of attributes
-// by their numbers.
+// NewPublished returns a Published. variable is the thread-local pointer to a thread's record. keys are the names of
+// attributes by their numbers.
 func NewPublished(variable attach.ThreadLocal, keys []string) *Published {
 	return &Published{variable, slices.Index(keys, rootAttribute)}
 }
 
-// Native identifies a thread's native thread by its thread pointer, which is the word at At, or Pointer if At is 0.
-// The zero value means that it has none.
+// Native identifies a native thread by its thread pointer. If At is not 0, the thread pointer is the word at the
+// address At. Otherwise it is Pointer. The zero value means that there is no native thread.
 type Native struct{ At, Pointer attach.Address }
 
 // publishedState is what ddtop knows about the span that a thread publishes.
 type publishedState struct {
 	of     *Published
 	native Native
-	// via are the words that led to the variable. slot is its address. It is zero if the thread has none yet.
+	// via are the words that led to the variable. slot is the address of the variable, or zero if the thread does not
+	// have one yet.
 	via  []attach.Word
 	slot attach.Address
 	// record is the address that the variable pointed to, or zero. size is the number of bytes of attributes to read.
-	// sized is true if the record itself gave that number. bare is true if that many bytes cannot be read, so that
-	// none are. unreadable is true if the record cannot be read.
+	// sized is true if the record itself gave this number. bare is true if so many bytes cannot be read. Then no
+	// attributes are read. unreadable is true if the record cannot be read.
 	record                  attach.Address
 	size                    int
 	sized, bare, unreadable bool
 
 	buf    []byte
 	ranges []attach.Range
-	// planned is true if this tick's call reads ranges.
+	// planned is true if this tick's system call also reads these ranges.
 	planned bool
 	span    Span
 }
@@ -57,12 +59,13 @@ type outcome uint8
 const (
 	settled outcome = iota
 	again           // other memory must be read now
-	moved           // the variable is elsewhere
+	moved           // the variable has another address now
 )
 
-// LookPublished puts into s the span that a thread on a native thread publishes. It uses the memory that s.Plan has
-// added to the call of the stack, if Plan was called. It returns the number of system calls made. If memory cannot be
-// read or changes meanwhile, the span is the zero Span. An error is the target's.
+// LookPublished stores in s the span that a thread publishes, which runs on a native thread. If s.Plan was called,
+// LookPublished uses the memory that the tick's system call has read for it. It returns the number of further system
+// calls. If memory cannot be read or changes during the reading, the span is the zero Span. An error means that the
+// target cannot be read.
 func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls int, err error) {
 	p := &s.published
 	planned := p.planned
@@ -74,7 +77,7 @@ func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls in
 	came := moved
 	if p.of == of && p.native == native {
 		if came = again; planned {
-			came = p.take()
+			came = p.decode()
 		}
 	}
 	for range publishedTries {
@@ -88,14 +91,14 @@ func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls in
 				return calls, targetError(err)
 			}
 		}
-		ranges := p.lay(nil)
+		ranges := p.planRanges(nil)
 		n, err := f.mem.ReadBatch(ranges)
 		if calls += n; err != nil {
 			*p = publishedState{}
 			return calls, targetError(err)
 		}
-		if came = p.take(); came != moved && slices.ContainsFunc(ranges[len(p.via):], func(r attach.Range) bool { return r.Failed }) {
-			came = p.giveWay()
+		if came = p.decode(); came != moved && slices.ContainsFunc(ranges[len(p.via):], func(r attach.Range) bool { return r.Failed }) {
+			came = p.readLess()
 		}
 	}
 	p.span = Span{}
@@ -117,7 +120,7 @@ func (p *publishedState) locate(mem attach.Memory, of *Published, native Native)
 		pointer = attach.Address(view.U64(b[:]))
 		p.via = append(p.via, attach.Word{Addr: native.At, Value: uint64(pointer)})
 	}
-	// A thread pointer points to itself (x86-64 psABI).
+	// On x86-64, the thread pointer points to a word with its own value (psABI).
 	calls++
 	if err := mem.Read(pointer, b[:]); err != nil {
 		return calls, err
@@ -130,9 +133,9 @@ func (p *publishedState) locate(mem attach.Memory, of *Published, native Native)
 	return calls + n, err
 }
 
-// lay adds some ranges: the words that lead to the variable, the variable, and the record twice, each time with the
-// variable behind it. A value that is the same in all of them held in between.
-func (p *publishedState) lay(ranges []attach.Range) []attach.Range {
+// planRanges adds the ranges to read: the words that lead to the variable, the variable, and twice the
+// record followed by the variable. If the copies are equal, the record did not change between them.
+func (p *publishedState) planRanges(ranges []attach.Range) []attach.Range {
 	n, record := 8*len(p.via)+24, recordHead+p.size
 	if cap(p.buf) < n+2*record {
 		p.buf = make([]byte, n+2*record)
@@ -154,10 +157,9 @@ func (p *publishedState) lay(ranges []attach.Range) []attach.Range {
 			}
 		}
 	}
-	// A caller that adds more ranges may move them. take reads these.
+	// The caller may move the list when it adds more ranges, so decode uses this copy of the list.
 	p.ranges = append(p.ranges[:0], ranges[from:]...)
-	// Memory that cannot be read must agree with nothing, so the two copies of the record differ in each byte before
-	// they are read.
+	// If memory cannot be read, the comparison must fail. So the two copies of the record begin with different bytes.
 	for i := range p.ranges {
 		clear(p.ranges[i].Buf)
 	}
@@ -169,8 +171,8 @@ func (p *publishedState) lay(ranges []attach.Range) []attach.Range {
 	return ranges
 }
 
-// take decodes the ranges of lay.
-func (p *publishedState) take() outcome {
+// decode decodes the memory that was read into the ranges of planRanges.
+func (p *publishedState) decode() outcome {
 	p.span = Span{}
 	ranges := p.ranges
 	for _, w := range p.via {
@@ -191,7 +193,7 @@ func (p *publishedState) take() outcome {
 		return again
 	}
 	if len(ranges) == 1 {
-		return settled // it points to nothing
+		return settled // the variable points to no record
 	}
 	const before, first, between, second = 0, 1, 2, 3
 	for _, i := range []int{before, between} {
@@ -211,12 +213,13 @@ func (p *publishedState) take() outcome {
 	return settled
 }
 
-// giveWay has less memory read if some cannot be read. This holds until the variable changes.
-func (p *publishedState) giveWay() outcome {
+// readLess is called if a range could not be read. It drops the last part that is still to be read: first the
+// attributes, then the record. This holds until the variable changes.
+func (p *publishedState) readLess() outcome {
 	p.span = Span{}
 	switch {
 	case p.record == 0:
-		return settled // without a record there is nothing else to read less of
+		return settled // there is no record, so there is nothing to drop
 	case p.size > 0:
 		p.size, p.bare = 0, p.sized
 		return again

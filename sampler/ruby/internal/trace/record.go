@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// A record of a thread's context (docs/internals/context.md#a-threads-span): the ids, a flag, the size of what follows,
-// and attributes.
+// The form of a record with a thread's context (docs/internals/context.md#a-threads-span). It has ids, a flag, the
+// size of the attributes, and the attributes.
 const (
 	recordSpan, recordValid, recordSize, recordHead = 16, 24, 26, 28
-	// maxAttributes bounds the attributes, in bytes: OpenTelemetry recommends 640 for the whole record. Of a record
-	// with more they are not read.
+	// maxAttributes limits the size of the attributes that are read, in bytes. If a record has more, they are not
+	// read. OpenTelemetry recommends 640 for the whole record.
 	maxAttributes = 1 << 12
 )
 
 // rootAttribute is the attribute that holds the local root's id, in 16 digits of hexadecimal.
 const rootAttribute = "datadog.local_root_span_id"
 
-// recordSpanOf returns the span in a record whose attributes are complete or left out. It returns the zero Span if
-// the record is not valid. root is the number of rootAttribute, or -1.
+// recordSpanOf returns the span in a record whose attributes were read completely or not at all. It returns the zero
+// Span if the record is invalid. root is the number of rootAttribute, or -1 if it has none.
 func recordSpanOf(record []byte, root int) Span {
 	if record[recordValid] != 1 || allZero(record[:recordSpan]) {
 		return Span{}
@@ -29,7 +29,7 @@ func recordSpanOf(record []byte, root int) Span {
 		return Span{}
 	}
 	copy(s.Trace[:], record)
-	// If several attributes have the same number, the last one counts. An attribute that is not whole ends the list.
+	// If several attributes have the same number, the last one counts. The list ends before an attribute that is cut.
 	for rest := record[recordHead:]; len(rest) >= 2 && len(rest) >= 2+int(rest[1]); rest = rest[2+int(rest[1]):] {
 		if int(rest[0]) == root {
 			s.Root = idOf(rest[2 : 2+int(rest[1])])
@@ -38,7 +38,7 @@ func recordSpanOf(record []byte, root int) Span {
 	return s
 }
 
-// idOf returns an id written in 16 digits of hexadecimal, 0 for other text.
+// idOf parses an id of 16 hexadecimal digits. It returns 0 for other text.
 func idOf(text []byte) uint64 {
 	var id [8]byte
 	if len(text) != 2*len(id) {
@@ -52,7 +52,7 @@ func idOf(text []byte) uint64 {
 
 func allZero(b []byte) bool { return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) }
 
-// attributesSize returns the number of bytes of attributes behind a record's head.
+// attributesSize returns the size of the attributes that follow a record's head, in bytes.
 func attributesSize(head []byte) int {
 	n := int(binary.LittleEndian.Uint16(head[recordSize:]))
 	if head[recordValid] != 1 || n > maxAttributes {

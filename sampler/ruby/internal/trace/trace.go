@@ -1,6 +1,6 @@
-// Package trace finds the active span of a thread: of Datadog's or OpenTelemetry's tracer, from the objects that they
-// keep for each fiber (docs/internals/trace.md), or what a thread publishes for readers outside
-// (docs/internals/context.md). It returns nothing if that cannot be told.
+// Package trace finds the active span of a thread. It reads the objects that Datadog's or OpenTelemetry's tracer
+// keeps for each fiber (docs/internals/trace.md). It also reads what a thread publishes for readers in other
+// processes (docs/internals/context.md). If the span is uncertain, it returns no span.
 package trace
 
 import (
@@ -14,54 +14,56 @@ import (
 )
 
 const (
-	// presentEveryNS is the interval of checks for tracers and the configured one, in ns.
+	// presentEveryNS is the interval, in ns, at which ddtop checks which tracers a process has and which one is
+	// configured.
 	presentEveryNS = 2e9
-	// readTries bounds how often a value is read that changes during the reading.
+	// readTries limits how often a value is read if it changes during the reading.
 	readTries = 2
 )
 
-// Span is the active span of a thread by its tracer. The zero value means that there is none, or that it is not
-// known.
+// Span is the active span of a thread, according to the tracer. The zero value means that there is no span, or that
+// it is unknown.
 type Span struct {
-	// ID is the active span, Root the local root of its trace, which is the part of the trace in this process.
+	// ID is the active span. Root is the local root, the outermost span of the trace in this process.
 	ID, Root uint64
-	// Trace is the id of the trace in its wire format, the upper byte first. It is zero if it is not known.
+	// Trace is the id of the trace in its wire format, the most significant byte first. It is zero if it is unknown.
 	Trace [16]byte
-	// Endpoint is the name of the work of the local root, such as "OrdersController#index", and Kind its kind.
-	// Endpoint is empty if it is neither a request nor a job.
+	// Endpoint is the name of the request or job of the local root, such as "OrdersController#index". Kind is its
+	// kind. Endpoint is empty if the root is neither.
 	Endpoint string
 	Kind     sampler.WorkKind
 }
 
-// Finder finds the active spans of a process's threads. Not for concurrent use.
+// Finder finds the active spans of a process's threads. It is not safe for concurrent use.
 type Finder struct {
 	mem     attach.Memory
 	objects *heap.Objects
-	// object is the class Object; pid the process's own, as itself sees it.
+	// object is the class Object. pid is the process's own pid in its PID namespace.
 	object uint64
 	pid    int64
 
-	// tracers are the process's tracers, found at askedNS. asked is true if they were searched.
+	// tracers are the process's tracers, as found at askedNS. asked is true after the first search.
 	tracers tracers
 	askedNS int64
 	asked   bool
 
-	// notes is the memory that was read. first is the memory of the first reading.
+	// notes are the words that a reading used. first has the words of the first reading.
 	notes, first []heap.Witness
 	scratch      heap.Watch
 	calls        int
 }
 
-// tracers are the addresses of what a process has for tracing.
+// tracers has the tracing libraries of a process.
 type tracers struct {
 	datadog, otel bool
-	// key is the fiber-local with the context of Datadog's configured tracer. It is empty if not known.
+	// key is the name of the fiber-local in which Datadog's configured tracer keeps its context. It is empty if
+	// unknown.
 	key string
 }
 
 func (t tracers) any() bool { return t.datadog || t.otel }
 
-// State is what is known of a thread from tick to tick. The zero value knows nothing.
+// State is what ddtop knows about a thread's span from tick to tick. The zero value knows nothing.
 type State struct {
 	ec      attach.Address
 	tracers tracers
@@ -71,8 +73,8 @@ type State struct {
 	published publishedState
 }
 
-// Span is the result of the last search. The tracer's objects come first, because they belong to the fiber. What
-// the thread publishes fills in the rest.
+// Span returns the result of the last search. A span from the tracer's objects has priority, because they belong to
+// the fiber. The span that the thread publishes only fills gaps.
 func (s *State) Span() Span {
 	found, published := s.span, s.published.span
 	if found.ID == 0 {
@@ -89,33 +91,34 @@ func (s *State) Span() Span {
 	return found
 }
 
-// Plan adds the memory that the last result was read from to the ranges of a call.
+// Plan adds to the ranges of a system call the memory from which the last result was read.
 func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	ranges = s.from.Plan(ranges)
 	if s.published.planned = s.published.of != nil; s.published.planned {
-		ranges = s.published.lay(ranges)
+		ranges = s.published.planRanges(ranges)
 	}
 	return ranges
 }
 
-// Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another
-// one.
+// Unplan discards what Plan has prepared. Call it if this tick's system call did not read these ranges, or failed to
+// read some.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.published.planned = false
 }
 
-// Lost clears the spans, because the thread's stack is not known, and with it the thread's place in its trace.
+// Lost clears the spans. Call it if the thread's stack is unknown, because then its place in the trace is unknown
+// too.
 func (s *State) Lost() { s.span, s.published.span = Span{}, Span{} }
 
-// NewFinder returns a Finder that reads mem, through o. object is the class Object, and pid what the process's own pid
-// is for itself.
+// NewFinder returns a Finder that reads mem, through o. object is the class Object. pid is the process's own pid in
+// its PID namespace.
 func NewFinder(mem attach.Memory, o *heap.Objects, object uint64, pid int) *Finder {
 	return &Finder{mem: mem, objects: o, object: object, pid: int64(pid)}
 }
 
-// Refresh asks once in a while which tracers the process has. It returns the number of system calls made; an error is
-// the target's.
+// Refresh checks at intervals of presentEveryNS which tracers the process has. It returns the number of system calls.
+// An error means that the target cannot be read.
 func (f *Finder) Refresh(nowNS int64) (calls int, err error) {
 	if f.asked && nowNS-f.askedNS < presentEveryNS {
 		return 0, nil
@@ -146,9 +149,10 @@ func (f *Finder) findTracers() (found tracers, err error) {
 	return found, err
 }
 
-// Look puts into s the active span of a thread that runs the fiber of an execution context. It uses the memory that
-// s.Plan has added to the call of the stack, if Plan was called. It returns the number of system calls made. If
-// memory cannot be read or changes meanwhile, the span is the zero Span. An error is the target's.
+// Look stores in s the active span of a thread that runs the fiber of the execution context ec. If s.Plan was called,
+// Look uses the memory that the tick's system call has read for it. It returns the number of further system calls. If
+// memory cannot be read or changes during the reading, the span is the zero Span. An error means that the target
+// cannot be read.
 func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 	if !f.tracers.any() {
 		s.span = Span{}
@@ -156,7 +160,7 @@ func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 		return 0, nil
 	}
 	f.calls = -f.objects.View.Calls
-	if s.ec == ec && s.tracers == f.tracers && f.stands(&s.from) {
+	if s.ec == ec && s.tracers == f.tracers && f.unchanged(&s.from) {
 		return f.calls + f.objects.View.Calls, nil
 	}
 	s.ec, s.tracers = ec, f.tracers
@@ -170,19 +174,20 @@ func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 	return f.calls + f.objects.View.Calls, targetError(err)
 }
 
-// stands reports whether the memory of an answer is unchanged.
-func (f *Finder) stands(w *heap.Watch) bool {
+// unchanged reports whether the memory that led to the last result is unchanged.
+func (f *Finder) unchanged(w *heap.Watch) bool {
 	same, calls := w.Stands(f.objects, f.mem)
 	f.calls += calls
 	return same
 }
 
-// errChanged means that memory changed while it was read, or that it is too much to be confirmed.
+// errChanged means that memory changed during the reading, or that it is too much memory to be confirmed.
 var errChanged = errors.New("it changed while it was read")
 
-// settled reads the active span, then reads everything again at once. If the words that led to the span are the same,
-// they led to it all the time in between. Then the second reading is right. A word, such as the length of an Array,
-// could change and change back. A third reading of the words excludes this. f.notes are these words.
+// settled reads the active span, and then reads everything a second time. f.notes are the words that led to the span.
+// If these words are the same in both readings, they probably led to it all the time, and the second reading is
+// right. But a word, such as the length of an Array, could have changed and changed back. A third reading of the
+// words excludes this.
 func (f *Finder) settled(ec attach.Address) (Span, error) {
 	read := func(settle func(func() error) error) (found Span, err error) {
 		err = settle(func() (err error) {
@@ -242,14 +247,14 @@ func targetError(err error) error {
 	return nil
 }
 
-// quietly reads memory that need not be confirmed, because it does not change while the words that lead to it do not.
+// quietly reads memory that need not be confirmed. It cannot change unless the words that lead to it change.
 func (f *Finder) quietly(read func() error) error {
 	f.objects.Record(nil)
 	defer f.objects.Record(&f.notes)
 	return read()
 }
 
-// ref returns an instance variable that refers to an object, or zero if it does not.
+// ref returns an instance variable that refers to an object, or zero if it refers to none.
 func (f *Finder) ref(of uint64, name string) (uint64, error) {
 	v, ok, err := f.objects.Ivar(of, name)
 	if err != nil || !ok || !f.objects.IsObject(v) {
