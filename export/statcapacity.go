@@ -36,8 +36,10 @@ func statCapacity(b *strings.Builder, c *report.StatCapacity) {
 			fmt.Fprintf(b, "; %d: %s, %s", n, change(p.Throughput-1), units.RoundPercent(p.WaitingShare))
 		}
 	}
-	fmt.Fprintf(b, "\n         predicted for full load from %s; on average %.1f of %d threads had one\n\n",
-		units.Plural(c.Requests, "request", "requests"), c.BusyMean, c.Threads)
+	fmt.Fprintf(b, "\n         predicted for full load from %s; on average %.1f of %s had one\n",
+		units.Plural(c.Requests, c.Work, c.Work+"s"), c.BusyMean, units.Plural(c.Threads, "thread", "threads"))
+	fmt.Fprintf(b, "         to predict more than %s, measure with more than %d\n\n",
+		units.Plural(len(c.Curve), "thread", "threads"), c.Threads)
 }
 
 // otherNumbers returns a smaller and a larger number of threads than n. One thread has only larger ones.

@@ -9,7 +9,7 @@ import (
 )
 
 func capacityWith(threads int) *report.StatCapacity {
-	c := &report.StatCapacity{Threads: threads, Requests: 1840, BusyMean: 4.6, Load: .9}
+	c := &report.StatCapacity{Work: "request", Threads: threads, Requests: 1840, BusyMean: 4.6, Load: .9}
 	for n := 1; n <= 10; n++ {
 		p := report.CapacityPoint{Threads: n, Throughput: 1 + .01*float64(n-threads), WaitingShare: .05 * float64(n)}
 		c.Curve = append(c.Curve, p)
@@ -24,9 +24,11 @@ func TestStatSaysOtherNumbersOfThreads(t *testing.T) {
 	refused.Why, refused.Curve = &why, nil
 	for want, c := range map[string]*report.StatCapacity{
 		"threads  3 instead of 5: throughput −2 %, time lost to the GVL 25 % → 15 %; 7: +2 %, 35 %\n" +
-			"         predicted for full load from 1840 requests; on average 4.6 of 5 threads had one\n\n": capacityWith(5),
+			"         predicted for full load from 1840 requests; on average 4.6 of 5 threads had one\n" +
+			"         to predict more than 10 threads, measure with more than 5\n\n": capacityWith(5),
 		"threads  2 instead of 1: throughput +1 %, time lost to the GVL 5 % → 10 %; 3: +2 %, 15 %\n" +
-			"         predicted for full load from 1840 requests; on average 4.6 of 1 threads had one\n\n": capacityWith(1),
+			"         predicted for full load from 1840 requests; on average 4.6 of 1 thread had one\n" +
+			"         to predict more than 10 threads, measure with more than 1\n\n": capacityWith(1),
 		"threads  5; no prediction for another number: locks\n\n": refused,
 		"": nil,
 	} {

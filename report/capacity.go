@@ -3,6 +3,8 @@ package report
 // StatCapacity predicts what another number of threads would give a server or a worker for jobs. It holds at full load:
 // all threads have a request or a job. The prediction is the closed queueing model of package gvl/capacity.
 type StatCapacity struct {
+	// Work is what the pool's threads serve: "request" or "job".
+	Work string `json:"work"`
 	// Threads is how many threads the pool has. BusyMean is how many of them had a request or a job, on average.
 	Threads  int     `json:"threads"`
 	BusyMean float64 `json:"busy_mean"`

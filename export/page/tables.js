@@ -161,7 +161,7 @@ function capacity() {
   [1, c.threads, c.curve.length].forEach(function (n) { plot.append(node("text", { x: x(n), y: h - 4, "text-anchor": "middle", "font-size": 11, fill: "var(--dim)" }, n)); });
   [0, .5, 1].forEach(function (part) { plot.append(node("text", { x: left - 6, y: y(part) + 4, "text-anchor": "end", "font-size": 11, fill: "var(--dim)" }, pct(part, 1))); });
   return section("capacity", head,
-    el("p", { class: "dim small" }, "Predicted for full load from " + c.requests + " requests, by a model that knows the GVL only; on average " + c.busy_mean.toFixed(1) + " of " + c.threads + " threads had one. The green curve is in parts of its highest point."),
+    el("p", { class: "dim small" }, "Predicted for full load from " + c.requests + " " + c.work + "s, by a model that knows the GVL only; on average " + c.busy_mean.toFixed(1) + " of " + c.threads + " threads had one. The green curve is in parts of its highest point. To predict more than " + c.curve.length + " threads, measure with more than " + c.threads + "."),
     plot, table("capacity-table", [
       { head: "threads", num: true, sort: function (p) { return p.threads; }, cell: function (p) { return p.threads; } },
       { head: "throughput (green)", num: true, sort: function (p) { return p.throughput; }, cell: function (p) { return pct(p.throughput, 1); } },

@@ -45,7 +45,7 @@ func Of(s *report.Stat) *report.StatCapacity {
 	rest := int64(threads)*s.DurationNS - part.held - part.waiting - part.contended
 	part.outside = min(part.outside, max(rest, 0))
 	total := part.held + part.outside + part.waiting
-	out := &report.StatCapacity{Threads: threads, Requests: sum.ended, Curve: []report.CapacityPoint{},
+	out := &report.StatCapacity{Work: workOf(s), Threads: threads, Requests: sum.ended, Curve: []report.CapacityPoint{},
 		BusyMean: gvl.Ratio(total+part.contended, s.DurationNS), WaitingShare: gvl.Ratio(part.waiting, total+part.contended)}
 	alone := part.held + part.outside
 	out.HeldShare, out.OutsideShare = gvl.Ratio(part.held, alone), gvl.Ratio(part.outside, alone)
@@ -148,16 +148,30 @@ func (p *poolTime) of(r *requests, unheld int64) parts {
 	}
 }
 
+// workOf returns what the only pool serves: "request" or "job".
+func workOf(s *report.Stat) string {
+	if s.Queues.Pools[0].Kind == sampler.PoolPuma.String() {
+		return "request"
+	}
+	return "job"
+}
+
 // poolSize returns the number of threads of the only pool. It is 0 if it is not known.
 func poolSize(s *report.Stat) (threads int) {
 	if s.Queues == nil {
 		return 0
 	}
 	for _, p := range s.Queues.Pools {
-		if threads != 0 || p.Max == nil || *p.Max < 1 || *p.Max > 1<<10 {
+		size := p.Max
+		if p.Kind == sampler.PoolSidekiq.String() {
+			// It starts all its threads at once, and another one for each that dies (Sidekiq 5 to 8,
+			// lib/sidekiq/manager.rb).
+			size = p.Threads
+		}
+		if threads != 0 || size == nil || *size < 1 || *size > 1<<10 {
 			return 0
 		}
-		threads = int(*p.Max)
+		threads = int(*size)
 	}
 	return threads
 }
@@ -166,11 +180,14 @@ func poolSize(s *report.Stat) (threads int) {
 type requests struct {
 	ns    report.StatStates
 	ended int
+	// work is what one of them is called.
+	work string
 	// slowest is the endpoint with the most time.
 	slowest *report.StatEndpoint
 }
 
 func sumOf(s *report.Stat) (r requests) {
+	r.work = workOf(s)
 	ns := r.ns.Array()
 	for i := range s.Requests.Endpoints {
 		e := &s.Requests.Endpoints[i]
@@ -199,25 +216,25 @@ func obstacle(s *report.Stat, r *requests, part *parts, others float64) string {
 	short := shortOfCPU(s)
 	switch {
 	case r.ended < leastRequests:
-		return fmt.Sprintf("only %s ended in this time", units.Plural(r.ended, "request", "requests"))
+		return fmt.Sprintf("only %s ended in this time", units.Plural(r.ended, r.work, r.work+"s"))
 	case r.held() == 0:
-		return "no request was seen with the GVL"
+		return "no " + r.work + " was seen with the GVL"
 	case gvl.Ratio(r.held(), part.held) < leastSeen:
-		return "only " + units.Percent(gvl.Ratio(r.held(), part.held)) + " of the requests' time with the GVL was seen"
+		return "only " + units.Percent(gvl.Ratio(r.held(), part.held)) + " of the " + r.work + "s' time with the GVL was seen"
 	case poolSize(s) == 1 && gvl.Ratio(part.held, part.held+part.outside) > oneThreadHeld:
 		return "one thread does not show what it costs to hand the GVL over"
 	case s.Requests.Fibers != nil && s.Requests.Fibers.Requests > 0:
-		return "requests run on fibers, whose number the threads do not limit"
+		return r.work + "s run on fibers, whose number the threads do not limit"
 	case gvl.Ratio(r.blocked(), total) > maxForeign:
-		return units.Percent(gvl.Ratio(r.blocked(), total)) + " of the requests' time waits for locks and other threads"
+		return units.Percent(gvl.Ratio(r.blocked(), total)) + " of the " + r.work + "s' time waits for locks and other threads"
 	case gvl.Ratio(r.ns.Unknown, total) > maxForeign:
-		return units.Percent(gvl.Ratio(r.ns.Unknown, total)) + " of the requests' time is in no known state"
+		return units.Percent(gvl.Ratio(r.ns.Unknown, total)) + " of the " + r.work + "s' time is in no known state"
 	case short > maxForeign:
 		return "the machine is short of CPU: holders of the GVL have none for " + units.Percent(short) + " of their time"
 	case s.Process.SwapBytes > 0 && swaps(s):
 		return "the process waits for memory that is swapped out"
 	case others > maxForeign:
-		return "threads without a request have the GVL for " + units.Percent(others) + " of the time"
+		return "threads without a " + r.work + " have the GVL for " + units.Percent(others) + " of the time"
 	}
 	return slowAlone(r)
 }
@@ -233,7 +250,7 @@ func slowAlone(r *requests) string {
 		name = *e.Endpoint
 	}
 	return fmt.Sprintf("%s alone takes %s of the time, in %s of %d", name, units.Percent(share),
-		units.Plural(e.Ended, "request", "requests"), r.ended)
+		units.Plural(e.Ended, r.work, r.work+"s"), r.ended)
 }
 
 // shortOfCPU returns the least share of the time with the GVL in which the holder had no CPU.

@@ -161,6 +161,13 @@ func TestRefusesToPredict(t *testing.T) {
 	if c := Of(good()); c == nil || c.Why != nil || len(c.Curve) != 16 || c.Curve[4].Throughput != 1 {
 		t.Fatalf("the healthy one: %+v", c)
 	}
+	worker, processor := good(), "processor 1"
+	pool := &worker.Queues.Pools[0]
+	pool.Kind, pool.Threads, pool.Max = "sidekiq", pool.Max, nil
+	worker.Threads[0].Name = &processor
+	if c := Of(worker); c == nil || c.Why != nil || c.Threads != 5 || c.Work != "job" || len(c.Curve) != 16 {
+		t.Errorf("Sidekiq, whose pool has no bound but its threads: %+v", c)
+	}
 	for want, spoil := range map[string]func(s *report.Stat){
 		"only 3 requests ended": func(s *report.Stat) { s.Requests.Endpoints[0].Ended = 3 },
 		"waits for locks":       func(s *report.Stat) { s.Requests.Endpoints[0].NS.Lock = s.Requests.Endpoints[0].NS.IO },

@@ -75,9 +75,15 @@ func capacityOf(t *testing.T, pid int) *report.StatCapacity {
 	t.Helper()
 	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "4", "--json")
 	r.want(t, 0)
-	var s struct{ Capacity *report.StatCapacity }
-	if err := json.Unmarshal([]byte(r.out), &s); err != nil || s.Capacity == nil {
+	var s struct {
+		Capacity             *report.StatCapacity
+		Queues, GVL, Quality json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(r.out), &s); err != nil {
 		t.Fatalf("%v: %.300s", err, r.out)
+	}
+	if s.Capacity == nil {
+		t.Fatalf("no capacity: queues %s, GVLs %s, quality %s", s.Queues, s.GVL, s.Quality)
 	}
 	return s.Capacity
 }
@@ -86,13 +92,19 @@ func capacityOf(t *testing.T, pid int) *report.StatCapacity {
 var railsThreads = []int{1, 3, 5, 8, 16}
 
 const (
-	// railsRounds is how often each shop is measured.
-	railsRounds = 3
+	// leastRounds and mostRounds bound how often each shop is measured. Three measurements are the fewest whose spread
+	// says something.
+	leastRounds, mostRounds = 3, 10
+	// maxError is how far a prediction may be off, as a part of what was measured.
+	maxError = .1
 	// maxOthers is how many CPUs other processes may use, on average, in a measurement that counts.
 	maxOthers = .3
 	// railsLimit bounds the time in which the machine has other work to do.
 	railsLimit = 20 * time.Minute
 )
+
+// student has the quantile of 97.5 % of Student's distribution, by the number of values: 3 to mostRounds.
+var student = map[int]float64{3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 
 // railsLoads are requests to the shop, by number.
 var railsLoads = map[string]func(number int64) (path string, form url.Values){
@@ -121,8 +133,17 @@ func shopMix(n int64) (path string, form url.Values) {
 // threads, is what the application serves with the others, to a tenth. TestPredictedThroughput lacks what this test
 // has: holds that use a CPU, a database on the same machine, many holds by request, collections of garbage.
 //
+// The shop, its database, the clients and ddtop share the CPUs. The less the shop has to do, the more CPU time a
+// request takes. With the GVL an I/O-bound request takes 2.5 ms with 3 threads, 1.9 ms with 8, and 1.5 ms with 16.
+// These are medians of eleven measurements, and the kernel's times agree. No measurement with 3 threads shows that, so
+// more threads give more than predicted.
+//
+// The cause is probably that other processes use the caches in between. If the CPUs are never idle, nothing changes. If
+// the shop has a CPU of its own, 8 threads are predicted to 4 % from 3. But then one thread gives a quarter less than
+// predicted for the mixed load.
+//
 // One shop after the other has its load, because two at once would need more than two CPUs. So a measurement counts
-// only if the machine had little else to do.
+// only if the machine had little else to do. Rounds go on until all relations are known well enough (exactEnough).
 func TestPredictedThroughputOfRails(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -139,7 +160,10 @@ func TestPredictedThroughputOfRails(t *testing.T) {
 				stop()
 			}
 			all := make(map[int][]shopServed)
-			for range railsRounds {
+			for round := range mostRounds {
+				if round >= leastRounds && exactEnough(all) {
+					break
+				}
 				for _, threads := range railsThreads {
 					for {
 						one, others := serveShop(t, shops[threads], threads, load)
@@ -204,30 +228,50 @@ func whyNot(c *report.StatCapacity) string {
 	return *c.Why
 }
 
-// comparePredictions compares the median of what was predicted from some number of threads with what was measured with
-// the others. A prediction fails if it is a tenth off, whichever measurements are compared. There may be no prediction
-// from one thread, where threads wait for locks, and beyond twice the number of threads.
-func comparePredictions(t *testing.T, from int, all map[int][]shopServed) {
-	t.Helper()
-	sorted := func(list []shopServed, of func(*shopServed) float64) (out []float64) {
-		for i := range list {
-			if x := of(&list[i]); x > 0 {
-				out = append(out, x)
+// relation returns the throughput with one number of threads in relation to another number. half is half the width of
+// its interval of confidence of 95 %, as a part of the mean. Both were measured in the same rounds.
+func relation(from, to int, all map[int][]shopServed) (mean, half float64) {
+	n := len(all[from])
+	var sum, squares float64
+	for i := range n {
+		r := all[to][i].rate / all[from][i].rate
+		sum, squares = sum+r, squares+r*r
+	}
+	mean = sum / float64(n)
+	variance := max(squares/float64(n)-mean*mean, 0) * float64(n) / float64(n-1)
+	return mean, student[n] * math.Sqrt(variance/float64(n)) / mean
+}
+
+// exactEnough reports whether what was measured is known to maxError. Otherwise a prediction that is a tenth off cannot
+// be told from a right one.
+func exactEnough(all map[int][]shopServed) bool {
+	for _, from := range railsThreads {
+		for _, to := range railsThreads {
+			if _, half := relation(from, to, all); half > maxError {
+				return false
 			}
 		}
-		slices.Sort(out)
-		return out
 	}
-	rate := func(s *shopServed) float64 { return s.rate }
-	base := sorted(all[from], rate)
+	return true
+}
+
+// comparePredictions compares the median of what was predicted from some number of threads with what was measured with
+// the others. There may be no prediction from one thread, where threads wait for locks, and beyond twice the number of
+// threads.
+//
+// On two shared CPUs one relation, 8 to 3 threads, was between 2.28 and 2.97 in eleven measurements. Their standard
+// deviation was 8 %. So a few measurements do not show their mean to a tenth. A prediction fails if it is more than
+// maxError outside the interval of confidence of what was measured. The interval must not be wider than maxError.
+func comparePredictions(t *testing.T, from int, all map[int][]shopServed) {
+	t.Helper()
 	for _, to := range railsThreads {
-		rates := sorted(all[to], rate)
-		truth := rates[len(rates)/2] / base[len(base)/2]
-		low, high := rates[0]/base[len(base)-1], rates[len(rates)-1]/base[0]
-		predicted := sorted(all[from], func(s *shopServed) float64 {
-			p, _ := s.capacity.At(to)
-			return p.Throughput
-		})
+		truth, half := relation(from, to, all)
+		var predicted []float64
+		for i := range all[from] {
+			if p, ok := all[from][i].capacity.At(to); ok {
+				predicted = append(predicted, p.Throughput)
+			}
+		}
 		if len(predicted) == 0 {
 			rubytest.Report(t, "%s, from %2d to %2d threads: not predicted, measured %.3f", t.Name(), from, to, truth)
 			if to == from && (from == 3 || from == 5) {
@@ -235,16 +279,21 @@ func comparePredictions(t *testing.T, from int, all map[int][]shopServed) {
 			}
 			continue
 		}
+		slices.Sort(predicted)
 		p := predicted[len(predicted)/2]
-		rubytest.Report(t, "%s, from %2d to %2d threads: predicted %.3f, measured %.3f (%.3f to %.3f): %+.0f %%",
-			t.Name(), from, to, p, truth, low, high, 100*(p/truth-1))
-		within := .1
+		rubytest.Report(t, "%s, from %2d to %2d threads: predicted %.3f, measured %.3f ± %.0f %%: %+.0f %%",
+			t.Name(), from, to, p, truth, 100*half, 100*(p/truth-1))
+		if half > maxError {
+			rubytest.TooSeldom(t, "from %d to %d: %d measurements differ too much, %.3f ± %.0f %%",
+				from, to, len(all[from]), truth, 100*half)
+		}
+		within := maxError
 		if to == 1 && from > 1 {
 			// With one thread the application and its database do not compete for two CPUs. The model knows no CPUs.
-			within = .2
+			within *= 2
 		}
-		if p < (1-within)*low || p > (1+within)*high {
-			rubytest.TooSeldom(t, "from %d to %d: predicted %.3f, measured %.3f to %.3f", from, to, p, low, high)
+		if math.Abs(p/truth-1) > within+half {
+			rubytest.TooSeldom(t, "from %d to %d: predicted %.3f, measured %.3f ± %.0f %%", from, to, p, truth, 100*half)
 		}
 	}
 }
