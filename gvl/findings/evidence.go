@@ -428,8 +428,7 @@ const maxTakers = 256
 // takes records a thread that waits to take from a SizedQueue.
 func (c *collector) takes(w *watch, ts *gvl.ThreadState) {
 	d := &ts.Detail
-	if ts.State != gvl.Parked || d.Kind != "SizedQueue" || d.Object == 0 ||
-		strings.HasSuffix(code.Innermost(c.dict, w.stack), "#push") {
+	if ts.State != gvl.Parked || d.Kind != "SizedQueue" || d.Object == 0 || strings.HasSuffix(code.Innermost(c.dict, w.stack), "#push") {
 		return
 	}
 	if len(c.takers) >= maxTakers {

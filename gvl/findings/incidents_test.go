@@ -256,7 +256,7 @@ func TestPoolWaitOfOneJob(t *testing.T) {
 	}
 	to := sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.0.0.9:8080", Local: "10.0.0.1", Service: "HTTP"}
 	peer := s.dict.InternPeer(to)
-	takes := []string{"ConnectionPool::TimedStack#pop", "ConnectionPool#checkout", "UsageJob#perform"}
+	takes := []string{"ConnectionPool::TimedStack#pop", "ConnectionPool#checkout", "ConnectionPool#with", "Job#run"}
 	waits, wakes := s.stack(append([]string{"c:Thread::ConditionVariable#wait"}, takes...)...), s.stack(takes...)
 	renders := s.stack("c:IO#read", "PdfClient.render", "ConnectionPool#with", "InvoiceJob#perform")
 	s.play(14*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {

@@ -319,8 +319,7 @@ func evalRegex(w *window) hit {
 	}
 	h.stack, h.threads, h.explains = first.stack, []sampler.ThreadID{first.id}, w.withWaiters(min(most, w.sampledNS))
 	h.title = "Runaway regular expression"
-	h.text = w.name(first.id) + " " + tense("has been", "was") + " matching one at " + code.Line(w.dict, first.stack) +
-		" for " + units.ProseDuration(ran)
+	h.text = w.name(first.id) + " " + tense("has been", "was") + " matching one at " + code.Line(w.dict, first.stack) + " for " + units.ProseDuration(ran)
 	if first.cpuAt != 0 {
 		h.text += " of CPU"
 	}
