@@ -116,8 +116,8 @@ type watch struct {
 	loop   loop.Stay
 	// barrier is how long it has kept other ractors waiting.
 	barrier barrier.Stay
-	// poolNS is since when all samples have shown it in the code of a pool, for the request or job poolFor. It is zero
-	// if it is elsewhere, or if its work is not known.
+	// poolNS is since when all samples have shown it in the code of a pool while it worked on poolFor. It is zero if it
+	// is elsewhere, or if its work is not known.
 	poolNS  int64
 	poolFor sampler.WorkNumber
 	// vainNS is since when it waits for a Queue that has items. It is zero if it does not.
