@@ -6,7 +6,6 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
-	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -18,7 +17,7 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 	for i := range states {
 		byID[states[i].Thread] = &states[i].Detail
 	}
-	for _, c := range findings.Deadlocks(states) {
+	for _, c := range account.Deadlocks(states) {
 		dead := report.DumpDeadlock{Threads: c}
 		for i, id := range c {
 			detail := byID[id]

@@ -107,7 +107,7 @@ func (d *incidentDumps) thin() {
 }
 
 func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
-	out := incidentDump{atNS: s.TimeNS, locks: account.Locks(states), cycles: findings.Deadlocks(states)}
+	out := incidentDump{atNS: s.TimeNS, locks: account.Locks(states), cycles: account.Deadlocks(states)}
 	verdict := export.Verdicts(s, states)
 	for i := range s.Ractors {
 		out.ractors = append(out.ractors, export.NewDumpRactor(&s.Ractors[i], s, verdict))

@@ -186,3 +186,33 @@ func RubyMethod(dict *sampler.Dictionary, stack sampler.StackID) string {
 	}
 	return inner
 }
+
+// Innermost is the method of a stack's innermost frame. It is empty for an unknown stack.
+func Innermost(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil || stack == 0 {
+		return ""
+	}
+	_, id := dict.Stack(stack)
+	return Method(dict.Frame(id).Label)
+}
+
+// Calls returns the innermost frame of a stack that is written in Ruby and not part of Ruby itself. It is the zero
+// Frame if there is none.
+func Calls(dict *sampler.Dictionary, stack sampler.StackID) sampler.Frame {
+	for _, f := range Frames(dict, stack, MaxFrames) {
+		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {
+			return f
+		}
+	}
+	return sampler.Frame{}
+}
+
+// Owner returns the class or module in a label: "Shop::Log" for "block in Shop::Log#write". It returns "" for a method
+// that every object has.
+func Owner(label string) string {
+	owner := Method(label)
+	if i := strings.LastIndexAny(owner, "#."); i > 0 && owner[:i] != "Object" {
+		return owner[:i]
+	}
+	return ""
+}

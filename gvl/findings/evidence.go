@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/code"
 	"github.com/ddtop/ddtop/gvl/findings/internal/backlog"
 	"github.com/ddtop/ddtop/gvl/findings/internal/barrier"
 	"github.com/ddtop/ddtop/gvl/findings/internal/contests"
@@ -115,6 +116,10 @@ type watch struct {
 	loop   loop.Stay
 	// barrier is how long it has kept other ractors waiting.
 	barrier barrier.Stay
+	// poolNS is since when all samples have shown it in the code of a pool while it worked on poolFor. It is zero if it
+	// is elsewhere, or if its work is not known.
+	poolNS  int64
+	poolFor sampler.WorkNumber
 	// vainNS is since when it waits for a Queue that has items. It is zero if it does not.
 	vainNS int64
 	// endingNS is the time since which ending is true: the program ends. courseNS is when the thread last ran the
@@ -180,7 +185,10 @@ type collector struct {
 	growth memory.Growth
 	gc     pauses.Watch
 	counts [threadCounts]threadCount
-	self   account.Meter
+	// toldGroup and toldCalls are the peer group and the calls in each request that text has named last.
+	toldGroup uint32
+	toldCalls float64
+	self      account.Meter
 	// startNS is when the program began. bootNS is when it stops counting as starting. Both are CLOCK_MONOTONIC in ns.
 	startNS, bootNS int64
 }
@@ -374,6 +382,9 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 		c.rests(w, ts)
 		c.takes(w, ts)
 	}
+	if changed {
+		w.inPool(c.dict, t.Serving.Work, at)
+	}
 	w.spin.Add(t, ts)
 	w.loop.Add(t, ts, fresh)
 	w.barrier.Add(t, ts, fresh)
@@ -417,7 +428,7 @@ const maxTakers = 256
 // takes records a thread that waits to take from a SizedQueue.
 func (c *collector) takes(w *watch, ts *gvl.ThreadState) {
 	d := &ts.Detail
-	if ts.State != gvl.Parked || d.Kind != "SizedQueue" || d.Object == 0 || strings.HasSuffix(innermostLabel(c.dict, w.stack), "#push") {
+	if ts.State != gvl.Parked || d.Kind != "SizedQueue" || d.Object == 0 || strings.HasSuffix(code.Innermost(c.dict, w.stack), "#push") {
 		return
 	}
 	if len(c.takers) >= maxTakers {

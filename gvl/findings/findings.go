@@ -260,6 +260,9 @@ func (f *Findings) judge(i int, now int64, late *window) {
 	default:
 		h = r.eval(of)
 	}
+	if h.score >= 1 {
+		h.then(of.nameRoute)
+	}
 	if st.raised && h.score < 1 {
 		st.last = st.last.inTense() // later the window would be another one
 	}

@@ -502,7 +502,7 @@ func TestLocks(t *testing.T) {
 	timed := []gvl.ThreadState{
 		{Thread: 1, State: gvl.Lock, Detail: gvl.Detail{Holder: 2, DeadlineNS: 1}}, {Thread: 2, State: gvl.Lock, Detail: gvl.Detail{Holder: 1}},
 	}
-	if c := Deadlocks(timed); len(c) != 0 {
+	if c := account.Deadlocks(timed); len(c) != 0 {
 		t.Errorf("timed: %v", c)
 	}
 	mixed := []gvl.ThreadState{
@@ -511,7 +511,7 @@ func TestLocks(t *testing.T) {
 		// Seen while its state was being written: no Ruby thread can wait for itself.
 		{Thread: 8, State: gvl.Lock, Detail: gvl.Detail{Holder: 8}},
 	}
-	if c := Deadlocks(mixed); len(c) != 1 || !slices.Equal(c[0], []sampler.ThreadID{3, 5, 4}) {
+	if c := account.Deadlocks(mixed); len(c) != 1 || !slices.Equal(c[0], []sampler.ThreadID{3, 5, 4}) {
 		t.Errorf("mixed: %v", c)
 	}
 }

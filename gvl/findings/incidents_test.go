@@ -129,7 +129,7 @@ func TestManyCallsStay(t *testing.T) {
 	if n := play(20, 12); n != 20 {
 		t.Errorf("twelve calls in each request: active in %d of 20 seconds", n)
 	}
-	s.names(s.one("http_slow"), "GET orders#index", "about 12 calls in each request")
+	s.names(s.one("http_slow"), "GET orders#index", "about 1", " calls in each request")
 	if n := play(12, 9); n != 12 {
 		t.Errorf("nine calls: active in %d of 12 seconds", n)
 	}
@@ -139,15 +139,42 @@ func TestManyCallsStay(t *testing.T) {
 	}
 }
 
-// TestFullQueueAfterFork: in a forked worker, the thread that takes from a full queue may live only in the master.
-func TestFullQueueAfterFork(t *testing.T) {
-	for part, want := range map[string]string{
-		"w0": "no thread of this process was seen taking from it; process 77 forked it",
-		"":   "no thread was seen taking from it",
+// TestSteadyCalls: the number of calls in text changes only with a change of more than a quarter.
+func TestSteadyCalls(t *testing.T) {
+	var c collector
+	for i, x := range []struct {
+		group uint32
+		calls float64
+		want  int64
+	}{{1, 10, 10}, {1, 12, 10}, {1, 18.7, 18}, {1, 16, 18}, {1, 23, 18}, {1, 24, 24}, {2, 25, 25}, {2, 10, 10}} {
+		if got := c.steadyCalls(x.group, x.calls); got != x.want {
+			t.Errorf("%d: %v calls are said to be %d, want %d", i, x.calls, got, x.want)
+		}
+	}
+}
+
+// TestFullQueue: if no other thread runs the program's code, no thread can take from a full queue. In a forked worker
+// the one that should may live only in the master. A thread with the program's code might take from it.
+func TestFullQueue(t *testing.T) {
+	const gone = "no thread of this process takes from the full queue of Recorder#track"
+	for _, c := range []struct {
+		name, part, title, says string
+		severity                Severity
+		// other is the stack of another thread, innermost first.
+		other []string
+	}{
+		{"forked", "w0", "No thread empties queue",
+			gone + ": process 77 forked it, and a fork copies no other threads; ", SeverityCrit, nil},
+		{"not forked", "", "No thread empties queue", gone + "; requests or jobs ", SeverityCrit, nil},
+		{"another thread of the program", "w0", "Work waits for threads",
+			"no thread of this process was seen taking from it; process 77 forked it",
+			SeverityWarn, []string{"c:IO#write", "Shipper#deliver"}},
+		{"a thread whose stack is not read", "", "Work waits for threads",
+			"no thread was seen taking from it", SeverityWarn, []string{}},
 	} {
 		s := newScene(t)
 		p := gvltest.ProcOf(sampler.EraSched)
-		p.AttachedNS, p.Parent, p.Part = gvltest.Base-60_000*gvltest.MS, 77, part
+		p.AttachedNS, p.Parent, p.Part = gvltest.Base-60_000*gvltest.MS, 77, c.part
 		s.watch(p, nil)
 		stack := s.stack("c:Thread::SizedQueue#push", "Recorder#track", "Collector#call", "Puma::Server#process_client",
 			"block in Puma::Server#run", "block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop")
@@ -158,10 +185,126 @@ func TestFullQueueAfterFork(t *testing.T) {
 				th.Blocked.Object = 0xa0
 				list = append(list, s.at(th, stack))
 			}
+			if c.other != nil {
+				other := sampler.StackID(0)
+				if len(c.other) > 0 {
+					other = s.stack(c.other...)
+				}
+				th := gvltest.Answered(gvltest.Released(9), s.now, "write", 9, 0)
+				list = append(list, s.at(th, other))
+			}
 			return 0, list
 		})
-		s.names(s.one("thread_wait"), "", want)
+		f := s.one("thread_wait")
+		if s.names(f, "", c.says); f.Title != c.title || f.Severity != c.severity {
+			t.Errorf("%s: %v %s", c.name, f.Severity, f)
+		}
 	}
+}
+
+// TestRegexInTwoThreads: of two threads in endless matches, the one whose match began first is named all the time, with
+// the other one counted. The advice fits the Ruby.
+func TestRegexInTwoThreads(t *testing.T) {
+	for version, advice := range map[string]string{
+		"3.1.2": "rewrite the expression without nested repetitions, limit the length of the text before it is matched; " +
+			"Ruby 3.1.2 has no Regexp.timeout, 3.2 has",
+		"3.4.1": "set Regexp.timeout, rewrite the expression; look at the text it was given",
+		"":      "set Regexp.timeout (3.2 and later), rewrite the expression; look at the text it was given",
+	} {
+		s := newScene(t)
+		p := gvltest.ProcOf(sampler.EraSched)
+		p.AttachedNS, p.RubyVersion = gvltest.Base-60_000*gvltest.MS, version
+		s.watch(p, nil)
+		match, other := s.stack("c:Regexp#match", "Recipients#address"), s.stack("Work#step")
+		s.serve(2, "POST /inbound", "")
+		for second := range 12 {
+			s.play(gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+				owner := sampler.ThreadID(1 + i/20%2)
+				var list []sampler.Thread
+				for id := sampler.ThreadID(1); id <= 2; id++ {
+					at := match
+					if id == 1 && second == 0 { // it begins later, and has the GVL as long
+						at = other
+					}
+					th := gvltest.Queued(id)
+					if id == owner {
+						th = gvltest.Holder(id)
+					}
+					list = append(list, s.at(th, at))
+				}
+				return owner, list
+			})
+			if second < 5 {
+				continue
+			}
+			f := s.one("regex_runaway")
+			s.names(f, "POST /inbound", "thread 2 has been matching", "; 1 other thread as well", advice)
+			if f.Next != advice {
+				t.Errorf("%q: %s", version, f.Next)
+			}
+		}
+	}
+}
+
+// TestPoolWaitOfOneJob: a thread that waits for a connection wakes up now and then, because another thread was faster.
+// The text says for how long one job has waited in all. If a thread with a connection waits for another service, a
+// larger pool is not what helps.
+func TestPoolWaitOfOneJob(t *testing.T) {
+	s := newScene(t)
+	for id, job := range []string{"UsageJob", "UsageJob", "InvoiceJob"} {
+		s.serve(sampler.ThreadID(id+1), job, "")
+	}
+	to := sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.0.0.9:8080", Local: "10.0.0.1", Service: "HTTP"}
+	peer := s.dict.InternPeer(to)
+	takes := []string{"ConnectionPool::TimedStack#pop", "ConnectionPool#checkout", "ConnectionPool#with", "Job#run"}
+	waits, wakes := s.stack(append([]string{"c:Thread::ConditionVariable#wait"}, takes...)...), s.stack(takes...)
+	renders := s.stack("c:IO#read", "PdfClient.render", "ConnectionPool#with", "InvoiceJob#perform")
+	s.play(14*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		owner, list := sampler.ThreadID(0), []sampler.Thread(nil)
+		for id := sampler.ThreadID(1); id <= 2; id++ {
+			th := gvltest.Asleep(id, sampler.Stopped, sampler.BlockConditionVariable)
+			th.Blocked.Object = 0xbee
+			if x := s.at(th, waits); i%200 != 0 {
+				list = append(list, x)
+			} else if id == 1 {
+				owner, list = id, append(list, s.at(gvltest.Holder(id), wakes))
+			} else {
+				list = append(list, s.at(gvltest.Queued(id), wakes))
+			}
+		}
+		return owner, append(list, s.at(gvltest.Answered(gvltest.Released(3), s.now, "read", 9, peer), renders))
+	})
+	s.names(s.one("pool_wait"), "InvoiceJob", "(fd 9)), for InvoiceJob", ", longest wait ",
+		" in all ≥13.8 s for one request or job",
+		"give the connection back before waiting for 10.0.0.9:8080 HTTP; a larger pool only moves the limit")
+}
+
+// TestFindingsNameTheRoute: a finding names the route for which most of its threads work, also if they are only the
+// victims of threads that serve no request.
+func TestFindingsNameTheRoute(t *testing.T) {
+	s := newScene(t)
+	for id := sampler.ThreadID(3); id <= 5; id++ {
+		s.serve(id, "POST /entries", "")
+	}
+	locked := func(id, holder sampler.ThreadID, object uint64) sampler.Thread {
+		th := gvltest.Asleep(id, sampler.StoppedForever, sampler.BlockMutex)
+		th.Blocked.Object, th.Blocked.Holder = object, holder
+		return s.at(th, s.stack("c:Thread::Mutex#lock", "Ledger#post"))
+	}
+	s.play(8*gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
+		return 0, []sampler.Thread{
+			locked(1, 2, 0xa), locked(2, 1, 0xb), locked(3, 2, 0xb), locked(4, 2, 0xb), locked(5, 2, 0xb),
+		}
+	})
+	s.names(s.one("deadlock"), "POST /entries", "; 3 more stuck behind, most of them for POST /entries")
+
+	s = newScene(t)
+	s.serve(1, "GET /parcels/:code", "")
+	s.play(8*gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
+		th := gvltest.Answered(gvltest.Released(1), gvltest.Base, "write", 1, 0)
+		return 0, []sampler.Thread{s.at(th, s.stack("c:IO#write", "Logger::LogDevice#write"))}
+	})
+	s.names(s.one("log_blocked"), "GET /parcels/:code", "for GET /parcels/:code")
 }
 
 // TestManyCalls: if each request makes many calls to a service, their number is the cause. Without requests, the

@@ -157,14 +157,18 @@ func evalThreadWait(w *window) hit {
 	}
 	ts := w.state(ids[0])
 	h.stack = ts.Stack
-	full := strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push")
+	full := strings.HasSuffix(code.Innermost(w.dict, ts.Stack), "SizedQueue#push")
 	if full {
 		h.text += "at a full queue"
 	} else {
 		h.text += "for another thread"
 	}
 	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
-	if full {
+	if gone := w.noTaker(ts); full && gone != "" {
+		h.severity, h.title = SeverityCrit, "No thread empties queue"
+		h.text = gone + "; " + h.text
+		h.next = "start the thread that takes from the queue in this process: a fork copies no threads (on_worker_boot)"
+	} else if full {
 		h.text += ": " + w.taker(ts)
 		h.next = "see what takes from the queue and why it is slower, or whether it still runs; start it after a fork " +
 			"(on_worker_boot), because a fork copies no threads"
@@ -186,13 +190,41 @@ func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	})
 }
 
+// noTaker says that no thread can take from the full queue at which a thread of the program's own code waits. Then all
+// other threads serve requests, wait at the same queue, or run no code of the program. It returns "" if one could.
+func (w *moment) noTaker(waits *gvl.ThreadState) string {
+	calls := code.Calls(w.dict, waits.Stack)
+	if !calls.Own() {
+		return ""
+	}
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if x == nil || ts.Detail.Object == waits.Detail.Object || serves(x.flags) || x.flags&stackkind.Server != 0 {
+			continue
+		}
+		joins := w.isMain(ts.Thread) && ts.State == gvl.Parked && ts.Detail.Joined != 0
+		if x.stack == 0 || !joins && code.HasOwn(w.dict, x.stack) {
+			return ""
+		}
+	}
+	text := "no thread of this process " + tense("takes", "took") + " from the full queue of " + code.Method(calls.Label)
+	if id, seen := w.ev.takers[waits.Detail.Object]; seen {
+		return text + ", the one that did (" + w.name(id) + ") " + tense("has", "had") + " ended"
+	}
+	if p := w.ev.proc.Parent; p > 1 && strings.HasPrefix(w.ev.proc.Part, "w") {
+		text += ": process " + itoa(int64(p)) + " forked it, and a fork copies no other threads"
+	}
+	return text
+}
+
 // taker describes the thread that takes from the queue at which another thread waits, and what it does now. It was
 // seen waiting at the same queue, or it runs code of the same class outside of requests and jobs.
 func (w *moment) taker(waits *gvl.ThreadState) string {
 	id, seen := w.ev.takers[waits.Detail.Object]
 	words := " takes from it and " + tenseIs + " "
 	if !seen || w.state(id) == nil {
-		class := w.classOf(waits.Stack)
+		class := code.Owner(code.Calls(w.dict, waits.Stack).Label)
 		if id = w.soleIn(class, waits); id == 0 {
 			if p := w.ev.proc.Parent; p > 1 && strings.HasPrefix(w.ev.proc.Part, "w") {
 				return "no thread of this process was seen taking from it; process " + itoa(int64(p)) +
@@ -206,27 +238,6 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 	return w.name(id) + words + holderDoes(ts) + w.in(w.watch(id).stack)
 }
 
-// classOf returns the class whose method waits. It looks at the innermost frame that is written in Ruby and not part
-// of Ruby itself. It returns "" if this method has no class of its own.
-func (w *moment) classOf(stack sampler.StackID) string {
-	for _, f := range code.Frames(w.dict, stack, code.MaxFrames) {
-		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {
-			return ownerOf(f.Label)
-		}
-	}
-	return ""
-}
-
-// ownerOf returns the class or module in a label: "Shop::Log" for "block in Shop::Log#write". It returns "" for a
-// method that every object has.
-func ownerOf(label string) string {
-	owner := code.Method(label)
-	if i := strings.LastIndexAny(owner, "#."); i > 0 && owner[:i] != "Object" {
-		return owner[:i]
-	}
-	return ""
-}
-
 // soleIn returns the only thread outside of requests and jobs that has a method of a class on its stack and does not
 // wait for the same queue. It is zero if there is none, or if there are several.
 func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
@@ -238,7 +249,7 @@ func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 			continue
 		}
 		for _, f := range code.Frames(w.dict, x.stack, code.MaxFrames) {
-			if !f.C && ownerOf(f.Label) == class {
+			if !f.C && code.Owner(f.Label) == class {
 				if found != 0 {
 					return 0
 				}
@@ -248,13 +259,4 @@ func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 		}
 	}
 	return found
-}
-
-// innermostLabel is the label of a stack's innermost frame.
-func innermostLabel(dict *sampler.Dictionary, stack sampler.StackID) string {
-	if dict == nil || stack == 0 {
-		return ""
-	}
-	_, id := dict.Stack(stack)
-	return code.Method(dict.Frame(id).Label)
 }

@@ -1,6 +1,8 @@
 package findings
 
 import (
+	"math"
+
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
@@ -135,7 +137,7 @@ func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 			each = "job"
 		}
 		h.title = "Many calls per " + each
-		h.text = "about " + itoa(int64(calls)) + " calls in each " + each + ": " + h.text
+		h.text = "about " + itoa(w.ev.steadyCalls(group, calls)) + " calls in each " + each + ": " + h.text
 		h.next = "ask for all of it in one call (a batch, preloading, a cache); " + h.next
 	}
 	if len(h.threads) == 0 {
@@ -144,6 +146,14 @@ func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	if asked := w.statement(h.threads[0]); asked != "" {
 		h.next = tense("it asks now: ", "it asked: ") + asked + "; " + h.next
 	}
+}
+
+// steadyCalls is a number of calls as text shows it. It changes only if the number changes by more than explainsBand.
+func (c *collector) steadyCalls(group uint32, calls float64) int64 {
+	if c.toldGroup != group || math.Abs(calls-c.toldCalls) > explainsBand*c.toldCalls {
+		c.toldGroup, c.toldCalls = group, calls
+	}
+	return int64(c.toldCalls)
 }
 
 // servingOf is what a listed thread works for.
@@ -172,6 +182,34 @@ func (w *moment) endpointOf(id sampler.ThreadID) string {
 		return ""
 	}
 	return w.dict.Work(w.servingOf(id).Work).Endpoint
+}
+
+// nameRoute adds the endpoint for which most of a hit's threads work, if the text names none.
+func (w *window) nameRoute(h *hit) {
+	if h.endpoint != "" {
+		return
+	}
+	if h.endpoint = w.routeOf(h.threads); h.endpoint != "" {
+		lead := ", for "
+		if len(h.threads) > 1 {
+			lead = "; most of these threads " + tense("work", "worked") + " for "
+		}
+		h.text += lead + h.endpoint
+	}
+}
+
+// routeOf returns the endpoint for which three of four threads, or more, work now. It returns "" if there is none.
+func (w *moment) routeOf(ids []sampler.ThreadID) string {
+	routes := make(map[string]int64)
+	for _, id := range ids {
+		if name := w.endpointOf(id); name != "" {
+			routes[name]++
+		}
+	}
+	if name, n := gvl.TopKey(routes); 4*n >= 3*int64(len(ids)) {
+		return name
+	}
+	return ""
 }
 
 // serves adds the endpoint that a culprit works for now: ", for GET orders#index".

@@ -289,33 +289,44 @@ func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 }
 
 // evalRegex matches if a thread has been in one regular expression match for a second of GVL time, and of CPU time.
-// Without the CPU time, several short matches could look like a long one.
+// Without the CPU time, several short matches could look like a long one. Of several such threads it names the one
+// whose match began first, which stays the same while that match goes on.
 func evalRegex(w *window) hit {
-	var h hit
+	var first *watch
+	var ran, most int64 // the first one's time, and the longest
+	others := 0
 	for i := range w.states {
 		ts := &w.states[i]
 		x := w.watch(ts.Thread)
 		if x == nil || x.flags&stackkind.Regex == 0 || !ts.State.Held() && ts.State != gvl.Waiting {
 			continue
 		}
-		ran := w.ev.heldNS(x)
+		had := w.ev.heldNS(x)
 		if x.cpuAt != 0 {
-			ran = min(ran, x.runCPU)
+			had = min(had, x.runCPU)
 		}
-		if score := float64(ran) / w.limits.regexMatch; score > h.score {
-			h = hit{score: score, severity: SeverityCrit, stack: x.stack, threads: []sampler.ThreadID{ts.Thread}}
-			if score < 1 {
-				continue
-			}
-			h.explains = w.withWaiters(min(ran, w.sampledNS))
-			h.title = "Runaway regular expression"
-			h.text = w.name(ts.Thread) + " " + tense("has been", "was") + " matching one at " + code.Line(w.dict, x.stack) + " for " + units.ProseDuration(ran)
-			if x.cpuAt != 0 {
-				h.text += " of CPU"
-			}
-			w.serves(&h, ts.Thread)
-			h.next = "set Regexp.timeout (3.2 and later), rewrite the expression; look at the text it was given"
+		most = max(most, had)
+		if float64(had) < w.limits.regexMatch {
+			continue
+		}
+		if others++; first == nil || x.stackNS < first.stackNS {
+			first, ran = x, had
 		}
 	}
+	h := hit{score: float64(most) / w.limits.regexMatch, severity: SeverityCrit}
+	if first == nil {
+		return h
+	}
+	h.stack, h.threads, h.explains = first.stack, []sampler.ThreadID{first.id}, w.withWaiters(min(most, w.sampledNS))
+	h.title = "Runaway regular expression"
+	h.text = w.name(first.id) + " " + tense("has been", "was") + " matching one at " + code.Line(w.dict, first.stack) + " for " + units.ProseDuration(ran)
+	if first.cpuAt != 0 {
+		h.text += " of CPU"
+	}
+	w.serves(&h, first.id)
+	if others > 1 {
+		h.text += "; " + units.Plural(others-1, "other thread", "other threads") + " as well"
+	}
+	h.next = tips.Regex(w.ev.proc.RubyVersion)
 	return h
 }

@@ -2,71 +2,20 @@ package findings
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings/internal/contests"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
-	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxCycles bounds the deadlocks that Deadlocks returns.
-const maxCycles = 64
-
-// Deadlocks returns the cycles of threads that wait for each other without a deadline, for a Mutex, a Monitor or in
-// Thread#join. If a thread seems to wait for itself, this is not a deadlock. Ruby refuses it with a ThreadError, so
-// its state was read while Ruby was writing it. Each cycle begins with its smallest ID, and the cycles are ordered by
-// this ID.
-func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
-	next := make(map[sampler.ThreadID]sampler.ThreadID)
-	for i := range states {
-		if to := waitsFor(&states[i]); to != 0 && to != states[i].Thread {
-			next[states[i].Thread] = to
-		}
-	}
-	var cycles [][]sampler.ThreadID
-	seen := make(map[sampler.ThreadID]int) // by which walk
-	for i := range states {
-		at, walk := states[i].Thread, i+1
-		for at != 0 && seen[at] == 0 {
-			seen[at] = walk
-			at = next[at]
-		}
-		if at == 0 || seen[at] != walk || len(cycles) >= maxCycles {
-			continue
-		}
-		cycle := []sampler.ThreadID{at}
-		for to := next[at]; to != at; to = next[to] {
-			cycle = append(cycle, to)
-		}
-		low := slices.Index(cycle, slices.Min(cycle))
-		cycles = append(cycles, append(slices.Clone(cycle[low:]), cycle[:low]...))
-	}
-	sorting.By(cycles, func(a, b []sampler.ThreadID) int { return int(a[0]) - int(b[0]) })
-	return cycles
-}
-
-// waitsFor returns the thread that must act before this one can continue. It is zero if there is none, or if the wait
-// has a time limit.
-func waitsFor(ts *gvl.ThreadState) sampler.ThreadID {
-	switch {
-	case ts.Detail.DeadlineNS != 0:
-		return 0
-	case ts.State == gvl.Lock:
-		return ts.Detail.Holder
-	case ts.State == gvl.Parked:
-		return ts.Detail.Joined
-	}
-	return 0
-}
-
 // evalDeadlock: threads wait for each other in a circle that has not moved for a second.
 func evalDeadlock(w *window) hit {
 	var h hit
-	for _, cycle := range Deadlocks(w.states) {
+	for _, cycle := range account.Deadlocks(w.states) {
 		age := int64(1 << 62)
 		for _, id := range cycle {
 			if ts := w.state(id); ts != nil {
@@ -85,8 +34,8 @@ func evalDeadlock(w *window) hit {
 
 func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 	h.title = "Deadlock"
-	behind := w.stuckBehind(cycle)
-	h.explains = w.sampledNS * int64(len(cycle)+behind)
+	behind := account.StuckBehind(w.states, cycle)
+	h.explains = w.sampledNS * int64(len(cycle)+len(behind))
 	for i, id := range cycle {
 		ts := w.state(id)
 		if i == 0 {
@@ -105,8 +54,12 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 			h.text += who + " " + tenseWaits + " for " + object(&ts.Detail) + " held by " + holder + w.in(ts.Stack)
 		}
 	}
-	if behind > 0 {
-		h.text += "; " + itoa(int64(behind)) + " more stuck behind"
+	if len(behind) > 0 {
+		h.text += "; " + itoa(int64(len(behind))) + " more stuck behind"
+		if name := w.routeOf(behind); name != "" {
+			h.endpoint = cmp.Or(h.endpoint, name)
+			h.text += ", most of them for " + name
+		}
 	}
 	h.next = w.deadlockEnds(cycle) + "; take locks in the same order everywhere"
 	if places := w.loadCycle(cycle); places != "" {
@@ -126,31 +79,6 @@ func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
 		}
 	}
 	return "no time limit was seen around it: save the stacks (s), then use Thread#raise, Thread#kill or a restart"
-}
-
-// stuckBehind counts the threads outside a cycle that wait for a thread in it, through others too.
-func (w *moment) stuckBehind(cycle []sampler.ThreadID) int {
-	n := 0
-	for i := range w.states {
-		id := w.states[i].Thread
-		if slices.Contains(cycle, id) {
-			continue
-		}
-		for range len(w.states) {
-			ts := w.state(id)
-			if ts == nil {
-				break
-			}
-			if id = waitsFor(ts); id == 0 {
-				break
-			}
-			if slices.Contains(cycle, id) {
-				n++
-				break
-			}
-		}
-	}
-	return n
 }
 
 // object names a lock: "Mutex 0x7f2c10a8".

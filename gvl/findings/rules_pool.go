@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/code"
 	"github.com/ddtop/ddtop/gvl/findings/internal/gates"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
+	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -35,21 +36,56 @@ func evalPoolWait(w *window) hit {
 		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for a connection"
 	}
 	if w.poolTold.NS > 0 {
-		h.text += ", longest wait " + w.poolTold.Prose()
+		h.text += ", longest wait " + w.poolTold.Prose() + w.longestForOne(ids, w.poolTold.NS)
 	}
+	awaited := ""
 	h.text += w.in(h.stack) + "; " + units.RoundPercent(share) + " of the busy time"
 	if holders := poolHolders(w, ids); len(holders) > 0 {
 		var said []string
 		for _, id := range holders[:min(len(holders), maxInside)] {
 			said = append(said, w.name(id)+w.in(w.watch(id).stack)+" ("+gvl.Describe(*w.state(id), w.dict)+")")
+			if x := w.watch(id); awaited == "" && w.state(id).State == gvl.IO && x.group != 0 && x.group != groupSleep {
+				if _, _, other := w.peerIs(x.group); other {
+					awaited = gvl.PeerName(w.ev.peers.Group(x.group).Peer)
+				}
+			}
 		}
 		if more := len(holders) - len(said); more > 0 {
 			said = append(said, itoa(int64(more))+" more")
 		}
 		h.text += "; " + units.Plural(len(holders), "thread has one: ", "threads have one: ") + strings.Join(said, ", ")
+		if h.endpoint = w.routeOf(holders); h.endpoint != "" {
+			h.text += ", for " + h.endpoint
+		}
 	}
-	h.next = "make the pool as large as the number of threads; see what threads with a connection do"
+	h.next = tips.Pool(awaited)
 	return h
+}
+
+// inPool notes since when a thread waits for connections of a pool for the same request or job. It wakes up now and
+// then, and waits again if another thread was faster.
+func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
+	switch {
+	case w.flags&stackkind.Pool == 0 || id == 0 || dict == nil:
+		w.poolNS = 0
+	case w.poolNS == 0 || w.poolFor != dict.Work(id).Number:
+		w.poolNS, w.poolFor = at, dict.Work(id).Number
+	}
+}
+
+// longestForOne says how long a thread has waited in all for one request or job. It is empty unless that is much longer
+// than a single wait of told.
+func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
+	longest := int64(0)
+	for _, id := range ids {
+		if x := w.watch(id); x.poolNS != 0 {
+			longest = max(longest, w.nowNS-x.poolNS)
+		}
+	}
+	if longest < 2*told || longest < leastToldNS {
+		return ""
+	}
+	return ", in all ≥" + units.ProseDuration(longest) + " for one request or job"
 }
 
 // poolHolders returns the threads with a connection of the pool for which others wait, the longest wait first. Active
@@ -87,7 +123,7 @@ func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 func (w *moment) poolMethods(stack sampler.StackID) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, f := range code.Frames(w.dict, stack, code.MaxFrames) {
-			if m := code.Method(f.Label); !f.C && strings.Contains(ownerOf(m), "ConnectionPool") && !yield(m) {
+			if m := code.Method(f.Label); !f.C && strings.Contains(code.Owner(m), "ConnectionPool") && !yield(m) {
 				return
 			}
 		}

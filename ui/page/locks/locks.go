@@ -13,7 +13,6 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
-	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -207,7 +206,7 @@ func (p *Page) loadCycles(states []gvl.ThreadState) {
 	for i := range states {
 		byID[states[i].Thread] = &states[i]
 	}
-	for _, c := range findings.Deadlocks(states) {
+	for _, c := range account.Deadlocks(states) {
 		links := make([]deadLink, 0, len(c))
 		for i, id := range c {
 			next := c[(i+1)%len(c)]

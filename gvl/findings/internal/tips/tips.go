@@ -1,7 +1,11 @@
 // Package tips has advice that changes the number of processes or threads, with what fits if that does not.
 package tips
 
-import "github.com/ddtop/ddtop/internal/units"
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/internal/units"
+)
 
 // Effect is how advice changes the number of processes and threads.
 type Effect uint8
@@ -170,4 +174,26 @@ func AllBusy() []Advice {
 		{Text: "no other cause was found: add worker processes", Does: MoreProcesses, Alone: true},
 		{Text: "see where they spend most of their time"},
 	}
+}
+
+// Regex is for a match that does not end, in a Ruby of a version such as "3.1.2". Regexp.timeout exists from 3.2 on.
+func Regex(version string) string {
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return "set Regexp.timeout (3.2 and later), rewrite the expression; look at the text it was given"
+	}
+	if major > 3 || major == 3 && minor >= 2 {
+		return "set Regexp.timeout, rewrite the expression; look at the text it was given"
+	}
+	return "rewrite the expression without nested repetitions, limit the length of the text before it is matched; Ruby " +
+		version + " has no Regexp.timeout, 3.2 has"
+}
+
+// Pool is for threads that wait for a connection of a pool. awaited names another service for which a thread with a
+// connection waits. It is empty if there is none.
+func Pool(awaited string) string {
+	if awaited != "" {
+		return "give the connection back before waiting for " + awaited + "; a larger pool only moves the limit"
+	}
+	return "see what threads with a connection do; make the pool as large as the number of threads"
 }
