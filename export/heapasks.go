@@ -37,8 +37,8 @@ func (h *Heap) Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing str
 // askedPart is the least part of the memory that stays for which code is named in a sentence.
 const askedPart = 0.5
 
-// AskedText is a sentence about the code that asked the kernel for most of the memory that stays. It is empty if no code
-// asked for half of it. missing says why nothing is known.
+// AskedText is a sentence about the code that asked the kernel for most of the memory that stays. It is empty if no
+// code asked for half of it. missing says why nothing is known.
 func AskedText(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing string) string {
 	switch {
 	case a == nil && missing == "":
