@@ -27,6 +27,8 @@ type Heap struct {
 	program string
 	// askRows are who asked the kernel for memory.
 	askRows []code.Ask
+	// asked is a sentence about it.
+	asked string
 }
 
 // NewHeap makes a Heap of the last count. watch has all counts. It is nil if growth was not asked for.

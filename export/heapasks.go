@@ -31,7 +31,30 @@ func (h *Heap) Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing str
 	for _, x := range a.Stacks[:min(len(a.Stacks), maxAskStacks)] {
 		m.Asks.Stacks = append(m.Asks.Stacks, report.HeapAsk{Calls: x.Calls, Bytes: x.Bytes, HeldBytes: x.Held, Frames: dumpFrames(dict, x.Stack)})
 	}
-	h.askRows = code.Asks(dict, a)
+	h.askRows, h.asked = code.Asks(dict, a), AskedText(dict, a, "")
+}
+
+// askedPart is the least part of the memory that stays for which code is named in a sentence.
+const askedPart = 0.5
+
+// AskedText is a sentence about the code that asked the kernel for most of the memory that stays. It is empty if no
+// code asked for half of it. missing says why nothing is known.
+func AskedText(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing string) string {
+	switch {
+	case a == nil && missing == "":
+		return ""
+	case a == nil:
+		return "The code that asks the kernel for it is not known: " + missing + "."
+	}
+	list, all := code.Asks(dict, a), uint64(0)
+	for _, x := range list {
+		all += x.Held
+	}
+	if all == 0 || float64(list[0].Held) < askedPart*float64(all) {
+		return ""
+	}
+	return fmt.Sprintf("%s asked the kernel for %s of the memory that stays, in %s.", flamegraph.Printable(list[0].String()),
+		units.RoundPercent(float64(list[0].Held)/float64(all)), units.ProseDuration(a.UntilNS-a.SinceNS))
 }
 
 // asks writes who asked the kernel for memory.

@@ -110,6 +110,9 @@ func (h *Heap) GrownText() string {
 		text += fmt.Sprintf("%s of it is free inside malloc's arenas: fragmentation, not a leak.", size(*g.FreeBytes))
 	default:
 		text += fmt.Sprintf("Ruby's objects account for %s of it: it is memory of C code, so no class shows it.", size(g.RubyBytes))
+		if h.asked != "" {
+			text += " " + h.asked
+		}
 	}
 	return text
 }
@@ -145,7 +148,7 @@ func (h *Heap) Memory(m *sampler.MemoryParts, c *sampler.HeapCount, b Before) {
 		}
 	}
 	out.Advice = report.TextOrNil(memoryAdvice(m))
-	h.Heap.Memory = out
+	h.Heap.Memory, h.asked = out, m.Asked
 }
 
 // memoryAdvice returns a sentence about the memory that can be saved most easily, or nothing.

@@ -21,6 +21,9 @@ type MemoryParts struct {
 	Malloc MallocMemory
 	// Copied is nil if the process was not forked by a process that still lives, or if that cannot be read.
 	Copied *CopiedMemory
+	// Asked is a sentence about the code that asked the kernel for most of the memory that stays, or about why that is
+	// not known. It is empty if that was not followed.
+	Asked string
 }
 
 // MemoryPart is the resident memory of one kind.

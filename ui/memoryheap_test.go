@@ -49,7 +49,7 @@ func (f *fakeHeap) Count(_ context.Context, memory bool) (*sampler.HeapCount, *s
 	}
 	free := uint64(31e6)
 	return c, &sampler.MemoryParts{RSS: 80e6 + f.grows*f.n, PSS: 70e6, Private: 60e6, Parts: []sampler.MemoryPart{{Kind: sampler.MemoryMalloc, Bytes: 40e6 + 1e6*f.n + f.grows*f.n}, {Kind: sampler.MemoryRuby, Bytes: 30e6}},
-		Malloc: sampler.MallocMemory{Allocator: "glibc", Arenas: 4, Bytes: 44e6, Free: &free}}, nil
+		Malloc: sampler.MallocMemory{Allocator: "glibc", Arenas: 4, Bytes: 44e6, Free: &free}, Asked: "App#grow asked the kernel for 75 % of it."}, nil
 }
 
 func (f *fakeHeap) Explain(_ context.Context, class string, hurry func() bool, progress func(done, total int)) (string, error) {
@@ -169,7 +169,7 @@ func TestMemoryOfCode(t *testing.T) {
 		}
 		list := []findings.Finding{{ID: "memory_grows", Text: "40 MB have become 80 MB"}}
 		s.model.pages[scene.PageMemory].(*memory.Page).Growing(list)
-		if !strings.Contains(list[0].Text, "it is memory of C code") {
+		if !strings.Contains(list[0].Text, "it is memory of C code") || !strings.Contains(list[0].Text, "App#grow asked the kernel for 75 % of it") {
 			t.Error(list[0].Text)
 		}
 	}

@@ -88,8 +88,8 @@ func (w *window) grown(from, now *memory.Note) hit {
 	switch {
 	case ofC:
 		h.text += ", most of it memory of C code, not of Ruby objects (Ruby's own memory grew by " + units.Bytes(ruby) + ")"
-		h.next = "see in `ddtop heap` whether arenas of malloc or mappings grow, and how much of them is free; then see which " +
-			"gem with C code is new, or lower MALLOC_ARENA_MAX"
+		h.next = "see in `ddtop heap -d 1m` which code asks the kernel for memory, whether arenas of malloc or mappings grow, and how " +
+			"much of them is free. If much is, lower MALLOC_ARENA_MAX"
 		return h
 	case 2*slots >= more:
 		h.text += ", most of it slots of objects"

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/ddtop/ddtop/internal/cli/heaps"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
@@ -243,6 +245,35 @@ func TestHeapMemoryGrown(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		})
+	}
+}
+
+// TestHeapReaderNamesCodeThatAsks: while the screen counts, its reader follows the calls that ask for memory. It stops
+// when memory does not grow.
+func TestHeapReaderNamesCodeThatAsks(t *testing.T) {
+	if err := live.MayRun(); err != nil {
+		t.Skip(err)
+	}
+	p := rubytest.One(t).Start(t, growingProgram, rubytest.Options{Args: []string{"c"}})
+	p.Expect(t, "ready")
+	readers := heaps.NewReaders(live.Options{})
+	defer readers.Close()
+	asked := func() string {
+		_, m, err := readers.Of(p.PID).Count(t.Context(), true)
+		if err != nil || m == nil {
+			t.Fatal(err)
+		}
+		return m.Asked
+	}
+	until(t, func() bool {
+		return strings.Contains(asked(), "Fiddle::Function#call → ") && strings.Contains(asked(), " asked the kernel for 100 %")
+	}, "the code is named")
+	if err := syscall.Kill(p.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return asked() == "" }, "following ends with the growth")
+	if err := syscall.Kill(p.PID, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
 	}
 }
 

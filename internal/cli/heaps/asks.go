@@ -2,6 +2,8 @@ package heaps
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/sampler"
@@ -18,30 +20,41 @@ const (
 	asksUntil = 100_000
 )
 
-// asker follows the calls that ask the kernel for memory, while memory outside Ruby's objects grows.
+// asksIdle is how long calls are followed without another count. Counts are 10 s apart at most, and can take longer.
+const asksIdle = time.Minute
+
+// asker follows the calls that ask the kernel for memory, while memory outside Ruby's objects grows. It is for any
+// goroutine.
 type asker struct {
 	open Open
+	mu   sync.Mutex
 	// src is a source of its own, because calls are followed while objects are counted. It is nil before that.
 	src    *live.Source
 	follow live.Asks
 	on     bool
-	// last is the count before, missing why calls cannot be followed.
-	last    export.Before
-	missing string
+	idle   *time.Timer
+	// first and last are counts, missing says why calls cannot be followed.
+	first, last export.Before
+	missing     string
 	// most are the calls of the time in which most memory was asked for.
 	most *sampler.MemoryAsks
 }
 
-// look decides after a count whether calls are followed. first is the first count.
-func (a *asker) look(ctx context.Context, first, now export.Before) {
+// look decides after a count whether calls are followed.
+func (a *asker) look(ctx context.Context, now export.Before) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	last := a.last
 	if a.last = now; last.Count == nil {
+		a.first = now
 		return
 	}
-	switch {
-	case a.on && last.GrownElsewhere(&now) < asksUntil:
+	switch grown := last.GrownElsewhere(&now); {
+	case a.on && grown < asksUntil:
 		a.stop()
-	case !a.on && a.missing == "" && first.GrownElsewhere(&now) >= asksFrom && last.GrownElsewhere(&now) >= asksUntil:
+	case a.on:
+		a.idle.Reset(asksIdle)
+	case a.missing == "" && a.first.GrownElsewhere(&now) >= asksFrom && grown >= asksUntil:
 		if err := a.start(ctx); err != nil && ctx.Err() == nil {
 			a.missing = err.Error()
 		}
@@ -54,17 +67,25 @@ func (a *asker) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	a.follow, err = live.FollowAsks(ctx, a.src)
-	a.on = err == nil
-	return err
+	if a.follow, err = live.FollowAsks(ctx, a.src); err != nil {
+		return err
+	}
+	a.on = true
+	a.idle = time.AfterFunc(asksIdle, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.stop()
+	})
+	return nil
 }
 
-// stop ends following.
+// stop ends following. The caller holds mu.
 func (a *asker) stop() {
 	if !a.on {
 		return
 	}
 	a.on = false
+	a.idle.Stop()
 	if err := a.follow.Stop(); err != nil && a.missing == "" {
 		a.missing = err.Error()
 	}
@@ -73,19 +94,31 @@ func (a *asker) stop() {
 	}
 }
 
+// text is a sentence about the calls while they are followed.
+func (a *asker) text() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.on {
+		return export.AskedText(a.src.Dictionary(), a.follow.Asked(), "")
+	}
+	return export.AskedText(nil, nil, a.missing)
+}
+
 // add ends following, and adds what was asked for to h.
 func (a *asker) add(h *export.Heap) {
-	a.stop()
-	switch {
-	case a.most != nil:
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stop(); a.most != nil {
 		h.Asks(a.src.Dictionary(), a.most, "")
-	default:
-		h.Asks(nil, nil, a.missing)
+		return
 	}
+	h.Asks(nil, nil, a.missing)
 }
 
 // close ends following, and closes the source.
 func (a *asker) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.stop()
 	if a.src != nil {
 		_ = a.src.Close() // nothing depends on how the process was left

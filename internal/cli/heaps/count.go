@@ -60,7 +60,7 @@ func Count(ctx context.Context, src *live.Source, open Open, length time.Duratio
 		if watch != nil {
 			watch.Add(c)
 			if m, err := live.ReadMemory(ctx, src); err == nil {
-				asks.look(ctx, before, export.Before{Memory: m, Count: c})
+				asks.look(ctx, export.Before{Memory: m, Count: c})
 			}
 		}
 		next = next.Add(every)

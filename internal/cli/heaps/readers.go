@@ -45,7 +45,7 @@ func (r *Readers) Of(pid int) *Reader {
 	defer r.mu.Unlock()
 	x := r.of[pid]
 	if x == nil {
-		x = &Reader{all: r, pid: pid}
+		x = &Reader{all: r, pid: pid, asks: asker{open: func(ctx context.Context) (*live.Source, error) { return r.attach(ctx, pid) }}}
 		r.of[pid] = x
 	}
 	return x
@@ -119,11 +119,14 @@ type Reader struct {
 	all *Readers
 	pid int
 	src *live.Source // nil before the first call
+	// asks follows the calls that ask for memory, between counts with memory.
+	asks asker
 }
 
 func (r *Reader) close() error {
 	r.all.turn.Lock()
 	defer r.all.turn.Unlock()
+	r.asks.close()
 	if r.src == nil {
 		return nil
 	}
@@ -155,7 +158,10 @@ func (r *Reader) with(ctx context.Context, f func(ctx context.Context, src *live
 func (r *Reader) Count(ctx context.Context, memory bool) (count *sampler.HeapCount, m *sampler.MemoryParts, err error) {
 	err = r.with(ctx, func(ctx context.Context, src *live.Source) error {
 		if count, err = src.CountHeap(ctx); err == nil && memory {
-			m, _ = live.ReadMemory(ctx, src)
+			if m, _ = live.ReadMemory(ctx, src); m != nil {
+				r.asks.look(ctx, export.Before{Memory: m, Count: count})
+				m.Asked = r.asks.text()
+			}
 		}
 		return err
 	})
