@@ -71,7 +71,7 @@ func ParseAllocation(b []byte) (a Allocation, ok bool) {
 		Generation: view.U64(b[allocationGeneration:]),
 		Site: Site{path: attach.Address(view.U64(b[allocationPath:])),
 			classPath: attach.Address(view.U64(b[allocationClassPath:])),
-			method: view.U64(b[allocationMethod:]), line: view.U64(b[allocationLine:])}}
+			method:    view.U64(b[allocationMethod:]), line: view.U64(b[allocationLine:])}}
 	return a, view.U32(b[allocationLiving:]) == 1 && a.Site.path != 0 && a.Site.line < maxLine
 }
 
