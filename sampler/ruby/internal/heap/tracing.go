@@ -137,7 +137,7 @@ func (o *Objects) ParseTracedEntry(b []byte) (object, info attach.Address, ok bo
 }
 
 // SiteText reads the path of a site's file, its line and its method with the class, such as "Class#new". method is
-// empty if there is none. The strings can be read as long as an object of the site is traced.
+// empty if there is none. The strings can be read while an object of the site is traced.
 func (o *Objects) SiteText(s Site) (path string, line int, method string, err error) {
 	err = o.Read(func() (err error) {
 		if path, err = o.cString(s.path, maxPath); err != nil || s.method == o.places.Nil {
