@@ -31,12 +31,14 @@ func (h *Heap) allocated(b *strings.Builder) {
 	if a == nil {
 		return
 	}
-	fmt.Fprintf(b, "The place of allocation is known of %s of %s objects.\n", units.Count(int64(a.Objects)), units.Count(int64(h.Objects)))
+	known, all := units.Count(int64(a.Objects)), units.Count(int64(h.Objects))
+	fmt.Fprintf(b, "The place of allocation is known of %s of %s objects.\n", known, all)
 	if a.Cut {
 		fmt.Fprintf(b, "The process recorded more places than ddtop reads, or changed the record too fast.\n")
 	}
 	if a.Misfits > 0 {
-		fmt.Fprintf(b, "%s changed meanwhile, or did not fit their objects, and are left out.\n", units.Plural(int(a.Misfits), "record", "records"))
+		records := units.Plural(int(a.Misfits), "record", "records")
+		fmt.Fprintf(b, "%s changed meanwhile, or did not fit their objects, and are left out.\n", records)
 	}
 	if len(a.Places) == 0 {
 		b.WriteByte('\n')
@@ -45,7 +47,8 @@ func (h *Heap) allocated(b *strings.Builder) {
 	rows := [][]string{{"class", "objects", "bytes", "allocated at"}}
 	for i := range a.Places[:min(len(a.Places), maxHeapPlaces)] {
 		p := &a.Places[i]
-		rows = append(rows, []string{flamegraph.Printable(p.Class), units.Count(int64(p.Objects)), units.FineBytes(int64(p.Bytes)), placeText(p)})
+		objects, bytes := units.Count(int64(p.Objects)), units.FineBytes(int64(p.Bytes))
+		rows = append(rows, []string{flamegraph.Printable(p.Class), objects, bytes, placeText(p)})
 	}
 	writeTable(b, rows)
 	if more := len(a.Places) - maxHeapPlaces; more > 0 {

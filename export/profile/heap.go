@@ -15,7 +15,8 @@ import (
 // WriteHeap writes the objects of a heap as a pprof profile, as addHeap describes.
 func WriteHeap(w io.Writer, of sampler.Process, h *export.Heap) error {
 	traced := h.Allocated != nil
-	program := &profile.Mapping{ID: 1, File: export.ProgramName(of), HasFunctions: true, HasFilenames: traced, HasLineNumbers: traced}
+	program := &profile.Mapping{ID: 1, File: export.ProgramName(of), HasFunctions: true,
+		HasFilenames: traced, HasLineNumbers: traced}
 	p := &profile.Profile{
 		DefaultSampleType: heapTypes[1].Type,
 		TimeNanos:         of.WallTime(h.MonotonicNS).UnixNano(),
@@ -61,7 +62,8 @@ func addHeap(p *profile.Profile, program *profile.Mapping, h *export.Heap) {
 			f = &profile.Function{ID: uint64(len(p.Function) + 1), Name: x.name, SystemName: x.name, Filename: x.file}
 			p.Function, functions[place{x.name, x.file, 0}] = append(p.Function, f), f
 		}
-		l = &profile.Location{ID: uint64(len(p.Location) + 1), Mapping: program, Line: []profile.Line{{Function: f, Line: int64(x.line)}}}
+		l = &profile.Location{ID: uint64(len(p.Location) + 1), Mapping: program,
+			Line: []profile.Line{{Function: f, Line: int64(x.line)}}}
 		p.Location, locations[x] = append(p.Location, l), l
 		return l
 	}

@@ -38,7 +38,8 @@ func TestHeapPlaces(t *testing.T) {
 	if f := strings.Fields(row); len(f) < 2 || f[0] != "Order" || f[1] != "2,345" || !strings.Contains(text.out, "The place of allocation is known of ") {
 		t.Errorf("%q in\n%s", row, text.out)
 	}
-	for path, args := range map[string][]string{"/srv/shop/cart.rb": {}, "cart.rb": {"--redact"}, "/srv/shop/cart.rb ": {"--pause"}} {
+	const cart = "/srv/shop/cart.rb"
+	for path, args := range map[string][]string{cart: {}, "cart.rb": {"--redact"}, cart + " ": {"--pause"}} {
 		r := pausing(t, append([]string{"heap", pid, "--overhead", "off", "--json"}, args...)...)
 		if r.code != 0 {
 			t.Fatal(r)
@@ -53,7 +54,8 @@ func TestHeapPlaces(t *testing.T) {
 		}
 		lines := make(map[int]uint64)
 		for _, k := range h.Allocated.Places {
-			if k.Class == "Order" && k.Path == strings.TrimSpace(path) && k.Method != nil && *k.Method == "Class#new" && k.Bytes >= 40*k.Objects {
+			if k.Class == "Order" && k.Path == strings.TrimSpace(path) && k.Method != nil && *k.Method == "Class#new" &&
+				k.Bytes >= 40*k.Objects {
 				lines[k.Line] += k.Objects
 			}
 		}

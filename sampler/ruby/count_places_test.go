@@ -75,7 +75,8 @@ end
 type placesSaid map[string]map[string][2]uint64
 
 // measuredClasses are classes of which all memory is known.
-var measuredClasses = map[string]bool{"String": true, "Array": true, "Bag": true, "Shop::Order": true, "Pair": true, "Float": true, "Integer": true}
+var measuredClasses = map[string]bool{"String": true, "Array": true, "Bag": true, "Shop::Order": true, "Pair": true,
+	"Float": true, "Integer": true}
 
 // TestPlaces compares where objects were allocated with Ruby's own answers, of a process that stands still. A process
 // that has stopped tracing has no places. A reader finds the tracer in its first count, or later.

@@ -193,7 +193,8 @@ func (c *Counter) page(p *gc.Page) {
 		}
 		record := -1
 		if c.traced != nil {
-			record = c.traced.meet(p.Start+attach.Address(at), typ, c.kindOf(class, typ), view.U64(slot[heap.BasicClass:]), size+own.Bytes)
+			word := view.U64(slot[heap.BasicClass:])
+			record = c.traced.meet(p.Start+attach.Address(at), typ, c.kindOf(class, typ), word, size+own.Bytes)
 		}
 		if own.Table != 0 {
 			c.tables = append(c.tables, tableOf{own.Table, kind, class, record})

@@ -195,8 +195,8 @@ func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 	return nil
 }
 
-// walkTraced reads the table of records once. whole is false if the target replaced the table meanwhile.
-func (c *Counter) walkTraced(ctx context.Context, t *traced, table attach.Address, rest func()) (whole bool, err error) {
+// walkTraced reads the table of records once. It returns false if the target replaced the table meanwhile.
+func (c *Counter) walkTraced(ctx context.Context, t *traced, table attach.Address, rest func()) (bool, error) {
 	entries, next, _, err := c.objects.TableEntries(table)
 	if err != nil {
 		t.cut = true
@@ -295,7 +295,8 @@ func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) erro
 				continue
 			}
 		}
-		ranges, firsts, sizes = append(ranges, attach.Range{Addr: info}), append(firsts, n), append(sizes, heap.AllocationSize)
+		ranges, firsts = append(ranges, attach.Range{Addr: info}), append(firsts, n)
+		sizes = append(sizes, heap.AllocationSize)
 		total += heap.AllocationSize
 	}
 	if cap(c.records) < total {

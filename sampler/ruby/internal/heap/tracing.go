@@ -69,8 +69,9 @@ type Allocation struct {
 func ParseAllocation(b []byte) (a Allocation, ok bool) {
 	a = Allocation{Type: view.U64(b[allocationFlags:]) & TypeMask, Class: view.U64(b[allocationClass:]),
 		Generation: view.U64(b[allocationGeneration:]),
-		Site: Site{path: attach.Address(view.U64(b[allocationPath:])), classPath: attach.Address(view.U64(b[allocationClassPath:])),
-			method: view.U64(b[allocationMethod:]), line: view.U64(b[allocationLine:])}}
+		Site: Site{path: attach.Address(view.U64(b[allocationPath:])),
+			classPath: attach.Address(view.U64(b[allocationClassPath:])),
+			method:    view.U64(b[allocationMethod:]), line: view.U64(b[allocationLine:])}}
 	return a, view.U32(b[allocationLiving:]) == 1 && a.Site.path != 0 && a.Site.line < maxLine
 }
 
@@ -119,7 +120,8 @@ func (o *Objects) TableEntries(table attach.Address) (entries attach.Address, st
 		p := o.places
 		b, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries)+8)
 		if err == nil {
-			entries, start, bound = attach.Address(view.U64(b[p.tableEntries:])), view.U64(b[p.tableStart:]), view.U64(b[p.tableBound:])
+			entries = attach.Address(view.U64(b[p.tableEntries:]))
+			start, bound = view.U64(b[p.tableStart:]), view.U64(b[p.tableBound:])
 		}
 		return err
 	})
@@ -130,7 +132,8 @@ func (o *Objects) TableEntries(table attach.Address) (entries attach.Address, st
 // false if the entry was deleted, or is something else.
 func (o *Objects) ParseTracedEntry(b []byte) (object, info attach.Address, ok bool) {
 	object, info = attach.Address(view.U64(b[8:])), attach.Address(view.U64(b[16:]))
-	return object, info, view.U64(b) != deletedEntry && o.IsObject(uint64(object)) && info != 0 && info%8 == 0 && info < 1<<56
+	ok = view.U64(b) != deletedEntry && o.IsObject(uint64(object)) && info != 0 && info%8 == 0 && info < 1<<56
+	return object, info, ok
 }
 
 // SiteText reads the path of a site's file, its line and its method with the class, such as "Class#new". method is
