@@ -111,9 +111,9 @@ type ThreadState struct {
 	// vain and has waited since SinceNS. Or it got what it waited for, and the present wait began at MovedNS at the
 	// earliest.
 	MovedNS int64
-	// readNS is when a reading last showed that a thread that waits for a lock has not moved. It is used only while
-	// rates are lower than requested. It is zero if the thread is taken to be still until AtNS, because readings at
-	// the requested rates correct this soon.
+	// readNS is when the thread's counters last proved that it still waits for the same lock. The wait is certain only
+	// until then. readNS is set only while ddtop reads less often than requested. Otherwise it is zero, and the wait
+	// counts as certain until AtNS, because the next reading soon corrects an error.
 	readNS int64
 	// StillNS is a lower bound of a wait in IO or a sleep, in ns. SinceNS is the earliest begin.
 	StillNS int64
