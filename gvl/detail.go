@@ -106,14 +106,14 @@ type ThreadState struct {
 	// Stack is the thread's stack, or the last known one if the sample did not read it.
 	Stack  sampler.StackID
 	Detail Detail
-	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable last had a CPU since SinceNS. It
-	// is zero if it had none. No sample saw the thread in another state, so there are two possibilities. The thread
-	// was woken in vain and has waited since SinceNS. Or it got what it waited for, and the present wait began at
-	// MovedNS at the earliest.
+	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable last had a CPU since SinceNS.
+	// Samples did not see it in another state. It is zero if the thread had no CPU. Either the thread was woken in
+	// vain and has waited since SinceNS. Or it got what it waited for, and the present wait began at MovedNS at the
+	// earliest.
 	MovedNS int64
-	// readNS is when a reading last showed that a thread that waits for a lock had not moved. It is used only while
-	// rates are lower than requested. At the requested rates it is zero, and the thread counts as still until AtNS,
-	// because the next readings correct this soon.
+	// readNS is when the thread's counters last proved that it still waits for the same lock. The wait is certain only
+	// until then. readNS is set only while ddtop reads less often than requested. Otherwise it is zero, and the wait
+	// counts as certain until AtNS, because the next reading soon corrects an error.
 	readNS int64
 	// StillNS is a lower bound of a wait in IO or a sleep, in ns. SinceNS is the earliest begin.
 	StillNS int64

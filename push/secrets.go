@@ -72,8 +72,8 @@ func inBase64(value string) bool {
 // secretValue reports whether a value holds a secret, independent of its key.
 func secretValue(value string) bool { return hasFormat(value) || hasPair(value) || hasAccount(value) }
 
-// Words of keys that name a secret. A key is split into words where its case changes and at each sign: DB_Pass,
-// dbPass and db.pass have the same two.
+// Words of keys that name a secret. wordsOf splits a key into words: DB_Pass, dbPass and db.pass all have the words db
+// and pass.
 var (
 	// secretParts name a secret anywhere in a word: dbpassword, myapikeys.
 	secretParts = []string{
@@ -223,7 +223,8 @@ func namesSecret(word string, last bool) bool {
 	return last && secretWords[word]
 }
 
-// wordsOf splits a key into its words, in small letters.
+// wordsOf splits a key into its words, in small letters. A word ends where the case changes, and at each character that
+// is neither a letter nor a digit.
 func wordsOf(key string) []string {
 	var b strings.Builder
 	for i := range len(key) {

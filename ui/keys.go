@@ -246,9 +246,9 @@ func aliasHelp(m *Model) scene.KeyMap {
 	return k
 }
 
-// compare changes the base of the comparison to the next of these: nothing, the other recording if there is one, the
-// time before the last mark if there is one, the time shown now. The base is a time span of the same length as the
-// shown one, which { and } change.
+// compare changes what the flamegraph is compared with to the next of these: nothing, the other recording if there is
+// one, the time before the last mark if there is one, the time shown now. Both times have the same length. The keys {
+// and } change it.
 func compare(m *Model) {
 	v := &m.Flame
 	if m.LastNS == 0 {

@@ -102,8 +102,8 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	q.Now, q.Serving, q.Stack = gvl.ThreadState{}, x.Serving, x.Stack
 }
 
-// lacks notes that a reading has no fiber for a request. Before, a fiber waited for the request, or the request's
-// thread has left it for another request.
+// lacks notes that a reading of the waiting fibers has no fiber for a request. It is called for a request whose fiber
+// waited in an earlier reading, and for a request that its thread has left for another one.
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	ns := min(max(look.AtNS, 0), r.nowNS)
 	if ns < max(q.wait.freeNS, q.awayNS) {

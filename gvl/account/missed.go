@@ -58,10 +58,12 @@ func AtLeast(list []Endpoint) bool {
 	return list[0].begun.atLeast(ended, list)
 }
 
-// atLeast is the rule. ended is the number of all requests that were seen to end. If changes show the begins, they show
-// how many were missed, but for brief ones. Otherwise a request is missed if it begins and ends between two readings
-// of its thread. SlackNS is the mean time between two such readings. If a part of the requests that were seen is not
-// twice as long, others are likely to be shorter, and missed.
+// atLeast reports whether more than mostMissed of the requests may be missed. ended is the number of all requests that
+// were seen to end. list has the endpoints that are asked about.
+//
+// If changes show when requests begin, they also show how many were missed, except brief ones. Otherwise a request is
+// missed if it begins and ends between two readings of its thread. SlackNS is the mean time between two such readings.
+// If mostMissed of the seen requests are shorter than twice that time, others were probably too short to be seen.
 func (b begunCount) atLeast(ended int, list []Endpoint) bool {
 	if b.begun > 0 && float64(b.begun) >= copiedShare*float64(ended) {
 		own, brief := 0, 0

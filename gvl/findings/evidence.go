@@ -122,8 +122,8 @@ type watch struct {
 	poolFor sampler.WorkNumber
 	// vainNS is since when it waits for a Queue that has items. It is zero if it does not.
 	vainNS int64
-	// endingNS is the time since which ending is true: the program ends. courseNS is when the thread last ran the
-	// program's code after the start. Both are zero if never.
+	// ending is how the thread shows that the program ends. endingNS is when ending last changed. courseNS is when the
+	// thread, after the program's start, last did not show an end. Both times are zero if never.
 	ending             ending
 	endingNS, courseNS int64
 	// gate is the gate at which it waits, or nil.

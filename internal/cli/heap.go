@@ -34,9 +34,9 @@ func newHeap(std run.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "heap {PID|NAME|FILE | --core FILE} [-d 1m]",
 		Short: "Count Ruby's objects by class, and name the classes that grow",
-		Long: `Count the objects on Ruby's heap by class and type, with their size and how many of them are old. Unless --pause is given,
-the process is not stopped. ddtop reads all pages of the heap in pieces, so that it takes no more than --overhead of a
-CPU: a million objects take about two seconds. Objects that live for longer than that are counted exactly.
+		Long: `Count the objects on Ruby's heap by class and type, with their size and how many of them are old. ddtop stops the
+process only with --pause. It reads all pages of the heap in pieces, so that it takes no more than --overhead of a CPU:
+a million objects take about two seconds. Objects that live for longer than that are counted exactly.
 
 With -d 1m ddtop counts again and again, and names the classes whose old objects become more all the time. A cache that
 fills looks like a leak until it is full. A question mark means that garbage can be among the objects, because there

@@ -10,10 +10,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/internal/cli"
 )
 
 func TestHelp(t *testing.T) {
-	for _, name := range []string{"ddtop", "flags", "ps", "dump", "layout", "stat", "record", "push", "replay", "report", "diff", "demo", "doctor", "mcp", "version"} {
+	names := []string{"ddtop", "flags"}
+	for _, c := range cli.Command().Commands() {
+		names = append(names, c.Name())
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"help", name}
 			if name == "ddtop" {

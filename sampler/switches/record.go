@@ -63,8 +63,8 @@ type Record struct {
 	Left bool
 	// Collects: the garbage collector works.
 	Collects bool
-	// OfMove is true if the record was made of a move by a CPU's events. They have no system calls, no Status and no
-	// state of the collector.
+	// OfMove is true if Movements made the record (--source moved), because a thread got or lost a CPU.
+	// Such a record has no system call, no Status and no state of the collector.
 	OfMove bool
 	// DelayNS is how long the native thread has been runnable without a CPU since its start, in ns.
 	DelayNS int64

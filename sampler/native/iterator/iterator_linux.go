@@ -169,8 +169,9 @@ const (
 )
 
 // visit emits the instructions that run for each thread. They write a record if the thread sleeps and is not on a CPU.
-// When the thread entered the kernel, the kernel saved its registers. Turns are read first, so that they differ at the
-// next read if the thread gets a CPU meanwhile.
+// The record has the registers that the kernel saved when the thread entered the kernel. It also has the number of
+// times that the thread got a CPU, which is read first. If the next record has a greater number, the thread may have
+// run while this one was made.
 func (p *places) visit(pid int32) asm.Instructions {
 	const record = -recordSize
 	ins := asm.Instructions{

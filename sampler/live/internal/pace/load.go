@@ -6,7 +6,8 @@ const (
 	// recordNS is the cost of a record from the ring to the figures, in ns. It was measured with 25,000 records per
 	// second on a full machine.
 	recordNS = 5_000
-	// loadSaveNS bounds the saved time for records, and loadDebtNS the overdrawn time, in ns.
+	// loadSaveNS limits how much unused time for records is kept for later, in ns. loadDebtNS is how much more time
+	// records may take than they had, in ns. Beyond that, Over is true for the processes with the most records.
 	loadSaveNS, loadDebtNS = 1e9, 2e9
 )
 

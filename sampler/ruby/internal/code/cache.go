@@ -216,8 +216,8 @@ func (d *loader) methodEntryAt(v uint64, code attach.Address) (*methodEntry, err
 	if h == nil || h.addr != v {
 		h = d.methodEntries[v]
 	}
-	// Special variables come and go with the calls of a method: they are read again rather than checked, and not shared
-	// between methods.
+	// v can also refer to a method's special variables ($~ and $_). Each call of a method has its own. So what is known
+	// of them counts only for the same code, until the generation changes. Then they are read again.
 	if h != nil && h.kind != kindMethod && (h.generation != d.generation || h.code != code) {
 		h = nil
 	}

@@ -53,8 +53,8 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 				return nil
 			}
 		} else {
-			// The exception was read before the thread's request or job. The frames may have returned since, and their
-			// words are still there.
+			// The exception was read before the thread's request or job was read again. Its frame may have returned
+			// since. The memory of such a frame stays the same for a while, so comparing it proves nothing.
 			h.from.Unplan()
 		}
 	}
