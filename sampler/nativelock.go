@@ -32,6 +32,20 @@ type NativeLocks struct {
 	List []NativeLock
 }
 
+// Lost returns the lock with the most waiters that no thread of the process holds, or nil.
+func (n *NativeLocks) Lost() (most *NativeLock) {
+	if n == nil {
+		return nil
+	}
+	waiters := func(l *NativeLock) int { return len(l.Waiters) + int(l.Others) }
+	for i := range n.List {
+		if l := &n.List[i]; l.Lost() && (most == nil || waiters(l) > waiters(most)) {
+			most = l
+		}
+	}
+	return most
+}
+
 // NativeLock is a lock of C code: a mutex, or a lock within the C library.
 type NativeLock struct {
 	Address uint64

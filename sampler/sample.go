@@ -240,6 +240,17 @@ type Ractor struct {
 	Torn bool
 }
 
+// QueueHead returns the first thread in a ractor's queue. It returns last if the queue could not be read, as on Ruby
+// 2.5.
+func (s *Sample) QueueHead(id RactorID, last ThreadID) ThreadID {
+	for i := range s.Ractors {
+		if r := &s.Ractors[i]; r.ID == id && len(r.Queue) > 0 {
+			return r.Queue[0]
+		}
+	}
+	return last
+}
+
 // GCMode is the phase of a collection (rb_objspace.flags.mode).
 type GCMode uint8
 

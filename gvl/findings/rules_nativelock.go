@@ -10,7 +10,7 @@ import (
 
 // evalNobodyHolds: threads wait for a lock of C code that no thread of the process holds, so that they wait for ever.
 func evalNobodyHolds(w *window) hit {
-	lock := nobodyHolds(w.s.NativeLocks)
+	lock := w.s.NativeLocks.Lost()
 	var ids []sampler.ThreadID
 	for i := range w.states {
 		ts := &w.states[i]
@@ -49,18 +49,4 @@ func evalNobodyHolds(w *window) hit {
 	}
 	h.next = "restart the process, because the lock will never be free; start threads that call this library after the fork"
 	return h
-}
-
-// nobodyHolds returns the lock with the most waiters that no thread holds, or nil.
-func nobodyHolds(n *sampler.NativeLocks) (most *sampler.NativeLock) {
-	if n == nil {
-		return nil
-	}
-	waiters := func(l *sampler.NativeLock) int { return len(l.Waiters) + int(l.Others) }
-	for i := range n.List {
-		if l := &n.List[i]; l.Lost() && (most == nil || waiters(l) > waiters(most)) {
-			most = l
-		}
-	}
-	return most
 }

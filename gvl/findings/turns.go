@@ -57,7 +57,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 		}
 		h, kernel := &states[t.holderAt], &s.Threads[t.holderAt].Kernel
 		stalled := h.State == gvl.Stalled
-		head := queueHead(s, t.ractor, t.head)
+		head := s.QueueHead(t.ractor, t.head)
 		// Another thread's turn that fell between two samples shows in the queue: who left its head has had the GVL, and so
 		// has who waits somewhere else than before. Where changes are known they say it.
 		turned := t.moved || head != t.head && t.head != 0
@@ -170,17 +170,4 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 		t.doubtNS, t.untilNS = 0, 0
 	}
 	return !proven && !open
-}
-
-// queueHead is the first thread in a ractor's queue. It returns last if the queue could not be read, as on Ruby 2.5.
-func queueHead(s *sampler.Sample, id sampler.RactorID, last sampler.ThreadID) sampler.ThreadID {
-	for i := range s.Ractors {
-		if r := &s.Ractors[i]; r.ID == id {
-			if len(r.Queue) > 0 {
-				return r.Queue[0]
-			}
-			break
-		}
-	}
-	return last
 }

@@ -111,7 +111,7 @@ var rules = map[string][]string{
 	"sampler/ruby/internal/rubyvm":     {"attach", "internal/safefile", "sampler", "sampler/ruby/internal/code", "sampler/ruby/internal/heap", "sampler/ruby/internal/places", "sampler/ruby/internal/view"},
 	"sampler/ruby/internal/ownword":    {"attach", "sampler/ruby/internal/view"},
 	"sampler/ruby/internal/trace":      {"attach", "sampler", "sampler/ruby/internal/heap", "sampler/ruby/internal/view"},
-	"export/profile":                   {"sampler", "gvl", "flamegraph", "internal/units", "export", "export/trace"},
+	"export/profile":                   {"sampler", "gvl", "flamegraph", "internal/units", "export", "export/trace", "report"},
 	"export/trace":                     {"sampler", "gvl", "flamegraph", "internal/units", "export", "gvl/account", "gvl/stream", "report"},
 	"export/page":                      {"sampler", "gvl", "flamegraph", "internal/units", "export", "export/trace", "gvl/account", "gvl/findings", "gvl/measure", "report"},
 	"export/diff":                      {"sampler", "gvl", "flamegraph", "internal/units", "export", "export/page", "export/profile"},
