@@ -236,7 +236,7 @@ func (p *page) findings(f *Figures) {
 		for i := range f.Findings {
 			c := &f.Findings[i]
 			if v, known := m.of(c); known {
-				p.value(m.name, v, "rule", c.Rule, "severity", c.Severity, "service", c.Service)
+				p.value(m.name, v, "rule", c.Rule, "service", c.Service, "severity", c.Severity)
 			}
 		}
 	}

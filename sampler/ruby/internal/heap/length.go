@@ -7,16 +7,6 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Offsets in rb_queue (thread_sync.c), the same on both machines. Ruby 2.5.4 to 4.0 has an Array there, 4.1 a capacity
-// and a length.
-const (
-	queueArray                = 24
-	queueCapacity, queueCount = 24, 32
-)
-
-// maxQueue bounds the capacity of a Queue of 4.1. No heap has an object at so low an address.
-const maxQueue = 1 << 20
-
 // IsQueue reports whether data objects of a type (DataTypeName) are Queues or SizedQueues. A SizedQueue begins with an
 // rb_queue.
 func IsQueue(typ string) bool { return typ == "queue" || typ == "sized_queue" }
@@ -55,17 +45,21 @@ func (o *Objects) Length(v uint64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	b, err := o.View.Bytes(o.places.Data(attach.Address(v), header), queueCount+8)
-	if err != nil {
-		return 0, err
-	}
-	capacity, n := view.U64(b[queueCapacity:]), view.U64(b[queueCount:])
+	data, p := o.places.Data(attach.Address(v), header), o.places
 	switch {
-	case capacity > maxQueue: // it is an Array's address
-		_, n, err := o.Array(view.U64(b[queueArray:]))
+	case p.queueLength >= 0:
+		b, err := o.View.Bytes(data, p.queueLength+8)
+		if err != nil {
+			return 0, err
+		}
+		return int64(view.U64(b[p.queueLength:])), nil
+	case p.queueItems >= 0:
+		b, err := o.View.Bytes(data, p.queueItems+8)
+		if err != nil {
+			return 0, err
+		}
+		_, n, err := o.Array(view.U64(b[p.queueItems:]))
 		return int64(n), err
-	case n > capacity:
-		return 0, fmt.Errorf("the Queue at %#x has room for %d elements and %d of them", v, capacity, n)
 	}
-	return int64(n), nil
+	return 0, fmt.Errorf("the length of the Queue at %#x: the layout of Queues is not known", v)
 }

@@ -24,6 +24,10 @@ type Places struct {
 	typedFlag int `layout:"RTypedData.typed_flag,optional"`
 	typedData int `layout:"RTypedData.data"`
 
+	// rb_queue: the Array of its items (up to 4.0), or the number of its items
+	queueItems  int `layout:"rb_queue.que,optional"`
+	queueLength int `layout:"rb_queue.len,optional"`
+
 	// rb_symbols_t and RSymbol
 	symbolsCount    int    `layout:"rb_symbols_t.next_id|last_id"`
 	symbolsIDs      int    `layout:"rb_symbols_t.ids"`
