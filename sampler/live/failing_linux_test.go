@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -94,8 +93,7 @@ func withoutFiles(t *testing.T, reason unix.Errno, fn func()) {
 	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // without an unlock: the thread ends with this goroutine, and its filter with it
+	attach.OnOwnThread(func() { // the thread ends with this function, and its filter with it
 		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 		if err == nil {
 			if _, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); e != 0 {
@@ -106,7 +104,7 @@ func withoutFiles(t *testing.T, reason unix.Errno, fn func()) {
 			fn()
 		}
 		failed <- err
-	}()
+	})
 	if err := <-failed; err != nil {
 		rubytest.Skip(t, "%v", err)
 	}

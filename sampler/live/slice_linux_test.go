@@ -2,12 +2,12 @@ package live
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
@@ -68,9 +68,8 @@ func TestShortSliceNeedsNoPrivilege(t *testing.T) {
 		err   error
 	}
 	got := make(chan answer)
-	go func() {
-		// This thread alone becomes another user, and ends with the goroutine.
-		runtime.LockOSThread()
+	attach.OnOwnThread(func() {
+		// This thread alone becomes another user, and ends with the function. The process's first thread would stay.
 		const nobody = 65534
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
 			got <- answer{err: errno}
@@ -83,7 +82,7 @@ func TestShortSliceNeedsNoPrivilege(t *testing.T) {
 			return
 		}
 		got <- answer{slice: a.Runtime, said: pace.KernelPriority()}
-	}()
+	})
 	if a := <-got; a.err != nil || a.slice != pace.SliceNS || a.said != sampler.PriorityShortSlice {
 		t.Errorf("without privileges: a slice of %d ns, said to be %v (%v)", a.slice, a.said, a.err)
 	}
