@@ -110,7 +110,10 @@ func (h *Heap) GrownText() string {
 		text += fmt.Sprintf("%s of it is free inside malloc's arenas: fragmentation, not a leak.", size(*g.FreeBytes))
 	default:
 		text += fmt.Sprintf("Ruby's objects account for %s of it: it is memory of C code, so no class shows it.", size(g.RubyBytes))
-		if h.asked != "" {
+		switch {
+		case len(h.askRows) > 0: // the code comes first, because a line of the screen can be cut at its end
+			text = strings.TrimSpace(h.asked + " " + text)
+		case h.asked != "":
 			text += " " + h.asked
 		}
 	}
