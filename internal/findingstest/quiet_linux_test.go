@@ -130,7 +130,7 @@ func restTime(t *testing.T, pid int) (work, idle time.Duration) {
 		for _, st := range classifier.Classify(s) {
 			switch {
 			case st.State != gvl.IO:
-			case resting.IdleIO(st.State, &st.Detail, st.Stack):
+			case resting.Idle(st.State, &st.Detail, st.Stack) != "":
 				idle += d
 			default:
 				work += d
