@@ -76,6 +76,26 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 	return []string{Describe(ts, dict)}
 }
 
+// DescribeIdle is DescribeFit for a thread in io that has nothing to do. what says what it waits for. dict may be nil.
+//
+//	idle 2.3 s, accepts connections at 0.0.0.0:9292
+func DescribeIdle(ts ThreadState, what string, dict *sampler.Dictionary) []string {
+	short := "idle"
+	if ts.DurationNS() > 0 {
+		short += " " + ts.lasted()
+	}
+	out := []string{short + ", " + what, "idle, " + what, short, "idle"}
+	if d := ts.Detail; d.Peer != 0 && dict != nil && d.FDs <= 1 {
+		switch p := dict.Peer(d.Peer); {
+		case p.Kind == sampler.PeerListener:
+			out = append([]string{out[0] + " at " + PeerName(p)}, out...)
+		case p.Remote != "":
+			out = append([]string{out[0] + " from " + PeerName(p)}, out...)
+		}
+	}
+	return out
+}
+
 // kernelName matches the kernel's name of a pipe, a socket or an object without a file: "pipe:[7006372]",
 // "anon_inode:[eventpoll]".
 var kernelName = regexp.MustCompile(`(?:anon_inode:\[([a-z]+)\]|(pipe|socket):\[\d+\])`)

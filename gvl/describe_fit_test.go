@@ -30,3 +30,27 @@ func TestDescribeFit(t *testing.T) {
 		}
 	}
 }
+
+// TestDescribeIdle: an idle thread is not described as io with a remote end. Its listening socket or remote end is
+// only in the fullest form.
+func TestDescribeIdle(t *testing.T) {
+	dict := sampler.NewDictionary()
+	redis := dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "127.0.0.1:6379", Service: "Redis"})
+	listener := dict.InternPeer(sampler.Peer{Kind: sampler.PeerListener, Local: "0.0.0.0:9292"})
+	for _, c := range []struct {
+		d    Detail
+		what string
+		want []string
+	}{
+		{Detail{Op: OpRead, Peer: redis, FD: 23}, "waits for work",
+			[]string{"idle 612 ms, waits for work from 127.0.0.1:6379 Redis", "idle 612 ms, waits for work", "idle, waits for work", "idle 612 ms", "idle"}},
+		{Detail{Op: OpSelect, Peer: listener, FD: 5}, "accepts connections",
+			[]string{"idle 612 ms, accepts connections at 0.0.0.0:9292", "idle 612 ms, accepts connections", "idle, accepts connections", "idle 612 ms", "idle"}},
+		{Detail{Op: OpSelect, FDs: 2, FD: -1}, "accepts connections",
+			[]string{"idle 612 ms, accepts connections", "idle, accepts connections", "idle 612 ms", "idle"}},
+	} {
+		if got := DescribeIdle(ThreadState{State: IO, AtNS: 612e6, StillNS: 600e6, Detail: c.d}, c.what, dict); !slices.Equal(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

@@ -469,7 +469,7 @@ func TestLocks(t *testing.T) {
 	s.want("too early", nil)
 	s.play(500*gvltest.MS, dead)
 	s.want("deadlock", []string{"deadlock"}, "worker-1 waits for Mutex 0xa8 held by worker-2, worker-2 waits for Mutex 0xc0 held by worker-1",
-		"1 more stuck behind")
+		"1 more stuck")
 
 	if next := s.f.Current()[0].Next; !strings.Contains(next, "no time limit was seen around it") {
 		t.Errorf("what ends it: %s", next)

@@ -296,7 +296,7 @@ func TestFindingsNameTheRoute(t *testing.T) {
 			locked(1, 2, 0xa), locked(2, 1, 0xb), locked(3, 2, 0xb), locked(4, 2, 0xb), locked(5, 2, 0xb),
 		}
 	})
-	s.names(s.one("deadlock"), "POST /entries", "; 3 more stuck behind, most of them for POST /entries")
+	s.names(s.one("deadlock"), "POST /entries", "; 3 more stuck, most for POST /entries")
 
 	s = newScene(t)
 	s.serve(1, "GET /parcels/:code", "")

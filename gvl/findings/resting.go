@@ -28,17 +28,24 @@ func (f *Findings) Resting() *Resting {
 	return r
 }
 
-// IdleIO reports whether a thread in state IO has nothing to do. Such a thread accepts connections, waits at a
-// listening socket, or is in a loop of a server or poller that counts as rest (docs/reference/findings.md). Examples
-// are Puma's server and reactor, and a Sidekiq processor that asks for a job.
-func (r *Resting) IdleIO(st gvl.State, d *gvl.Detail, stack sampler.StackID) bool {
-	if st != gvl.IO {
-		return false
+// Idle says what a thread in state IO waits for that has nothing to do: "accepts connections". It is empty for all
+// other threads. Such a thread accepts connections, waits at a listening socket, or is in a loop of a server or poller
+// that counts as rest (docs/reference/findings.md). Examples are Puma's reactor, and a Sidekiq processor that asks for
+// a job.
+func (r *Resting) Idle(st gvl.State, d *gvl.Detail, stack sampler.StackID) string {
+	flags := r.classes.Of(stack)
+	switch {
+	case st != gvl.IO:
+		return ""
+	case d.Op == gvl.OpAccept, flags&stackkind.Accepts != 0,
+		d.Peer != 0 && r.dict != nil && r.dict.Peer(d.Peer).Kind == sampler.PeerListener:
+		return "accepts connections"
+	case flags&stackkind.Idle == 0:
+		return ""
+	case flags&stackkind.Server != 0:
+		return "waits for work"
 	}
-	if d.Op == gvl.OpAccept || r.classes.Of(stack)&stackkind.Idle != 0 {
-		return true
-	}
-	return d.Peer != 0 && r.dict != nil && r.dict.Peer(d.Peer).Kind == sampler.PeerListener
+	return "waits for input"
 }
 
 // Rests reports whether a thread has nothing to do: State makes Parked of its state.
@@ -46,14 +53,14 @@ func (r *Resting) Rests(st gvl.State, d *gvl.Detail, stack sampler.StackID, work
 	return r.State(st, d, stack, work) == gvl.Parked
 }
 
-// State returns the state that a screen shows if it shows only work. Parked then includes all rest: threads for which
-// IdleIO is true, and sleep outside of a request or job. Lock includes waits for something that other threads give
+// State returns the state that a screen shows if it shows only work. Parked then includes all rest: threads of which
+// Idle says something, and sleep outside of a request or job. Lock includes waits for something that other threads give
 // back (pool_wait). It also includes waits for another thread in the middle of a request or job (thread_wait).
 func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
 	if r.gates != nil && r.gates.Closed(st, d, stack) != nil {
 		return gvl.Lock
 	}
-	if r.IdleIO(st, d, stack) {
+	if r.Idle(st, d, stack) != "" {
 		return gvl.Parked
 	}
 	if st != gvl.Parked && st != gvl.Sleeping {

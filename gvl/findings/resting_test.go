@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-func TestIdleIO(t *testing.T) {
+func TestIdle(t *testing.T) {
 	s := newScene(t)
 	listener := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerListener, Local: "0.0.0.0:9292"})
 	client := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Local: "10.0.0.1:9292", Remote: "10.0.0.9"})
@@ -15,32 +15,41 @@ func TestIdleIO(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		ts   gvl.ThreadState
-		want bool
+		want string
 	}{
-		{"accepts", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpAccept}}, true},
-		{"selects at a listening socket", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, Peer: listener}}, true},
-		{"Puma's loop", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, FDs: 2}, Stack: s.stack("c:IO.select", "block in Puma::Server#handle_servers")}, true},
-		{"a job asked for", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpRead}, Stack: s.stack("c:IO#wait_readable", "Redis#brpop", "Sidekiq::BasicFetch#retrieve_work")}, true},
+		{"accepts", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpAccept}}, "accepts connections"},
+		{"selects at a listening socket", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, Peer: listener}}, "accepts connections"},
+		{"Puma's loop", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, FDs: 2}, Stack: s.stack("c:IO.select", "block in Puma::Server#handle_servers")}, "accepts connections"},
+		{"a job asked for", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpRead}, Stack: s.stack("c:IO#wait_readable", "Redis#brpop", "Sidekiq::BasicFetch#retrieve_work")}, "waits for input"},
+		{"a processor of Sidekiq 7 that asks for a job", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpRead}, Stack: s.stack("c:IO#wait_readable",
+			"RedisClient::ConnectionMixin#call", "RedisClient#blocking_call_v", "Sidekiq::BasicFetch#retrieve_work", "Sidekiq::Processor#get_one", "Sidekiq::Processor#run")}, "waits for work"},
+		{"Puma's reactor", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, FDs: 2},
+			Stack: s.stack("c:NIO::Selector#select", "Puma::Reactor#select_loop")}, "waits for input"},
+		{"WEBrick's loop", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, FDs: 3},
+			Stack: s.stack("c:IO.select", "block in WEBrick::GenericServer#start", "WEBrick::GenericServer#start")}, "accepts connections"},
 		{"Sidekiq's main thread", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, FDs: 2},
-			Stack: s.stack("c:IO#wait_readable", "Sidekiq::CLI#launch", "Sidekiq::CLI#run")}, true},
+			Stack: s.stack("c:IO#wait_readable", "Sidekiq::CLI#launch", "Sidekiq::CLI#run")}, "waits for input"},
 		{"the loop of Async 1", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpPoll},
-			Stack: s.stack("c:NIO::Selector#select", "Async::Reactor#run_once", "Async::Reactor#run")}, true},
+			Stack: s.stack("c:NIO::Selector#select", "Async::Reactor#run_once", "Async::Reactor#run")}, "waits for input"},
 		{"the loop of Async 2", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpPoll},
-			Stack: s.stack("c:IO::Event::Selector::EPoll#select", "Async::Scheduler#run_once!")}, true},
+			Stack: s.stack("c:IO::Event::Selector::EPoll#select", "Async::Scheduler#run_once!")}, "waits for input"},
 		{"a client that has its own loop of Async", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpRead},
-			Stack: s.stack("c:IO#read", "App#get", "App#all", "c:Kernel#loop", "Async::Reactor#run_once")}, false},
+			Stack: s.stack("c:IO#read", "App#get", "App#all", "c:Kernel#loop", "Async::Reactor#run_once")}, ""},
 		{"the next request on a connection that Puma kept", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpPoll, FDs: 1, Peer: client},
-			Stack: s.stack("c:IO#wait_readable", "Puma::Client#reset", "Puma::Server#process_client")}, true},
+			Stack: s.stack("c:IO#wait_readable", "Puma::Client#reset", "Puma::Server#process_client")}, "waits for input"},
 		{"the body of a slow client", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpPoll, FDs: 1, Peer: client},
-			Stack: s.stack("c:IO#wait_readable", "Puma::Client#finish", "Puma::Server#process_client")}, false},
+			Stack: s.stack("c:IO#wait_readable", "Puma::Client#finish", "Puma::Server#process_client")}, ""},
 		{"the next request on a connection that WEBrick kept", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpRead, Peer: client},
-			Stack: s.stack("c:IO#gets", "WEBrick::HTTPRequest#_read_data", "WEBrick::HTTPRequest#read_line", "WEBrick::HTTPRequest#read_request_line")}, true},
-		{"reads a request", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpRead, Peer: client}, Stack: s.stack("c:IO#read", "App#call")}, false},
-		{"selects for an answer", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, FDs: 1}, Stack: s.stack("c:IO.select", "Net::BufferedIO#rbuf_fill")}, false},
-		{"parked", gvl.ThreadState{State: gvl.Parked}, false},
+			Stack: s.stack("c:IO#gets", "WEBrick::HTTPRequest#_read_data", "WEBrick::HTTPRequest#read_line", "WEBrick::HTTPRequest#read_request_line")}, "waits for input"},
+		{"reads a request", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpRead, Peer: client}, Stack: s.stack("c:IO#read", "App#call")}, ""},
+		{"selects for an answer", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, FDs: 1}, Stack: s.stack("c:IO.select", "Net::BufferedIO#rbuf_fill")}, ""},
+		{"parked", gvl.ThreadState{State: gvl.Parked}, ""},
 	} {
-		if got := r.IdleIO(c.ts.State, &c.ts.Detail, c.ts.Stack); got != c.want {
-			t.Errorf("%s: %v", c.what, got)
+		if got := r.Idle(c.ts.State, &c.ts.Detail, c.ts.Stack); got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+		if rests := r.Rests(c.ts.State, &c.ts.Detail, c.ts.Stack, 0); rests != (c.want != "" || c.ts.State == gvl.Parked) {
+			t.Errorf("%s: rests %v", c.what, rests)
 		}
 	}
 }

@@ -55,10 +55,10 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 		}
 	}
 	if len(behind) > 0 {
-		h.text += "; " + itoa(int64(len(behind))) + " more stuck behind"
+		h.text += "; " + itoa(int64(len(behind))) + " more stuck"
 		if name := w.routeOf(behind); name != "" {
 			h.endpoint = cmp.Or(h.endpoint, name)
-			h.text += ", most of them for " + name
+			h.text += ", most for " + name
 		}
 	}
 	h.next = w.deadlockEnds(cycle) + "; take locks in the same order everywhere"

@@ -95,12 +95,16 @@ func TestIdleServersRest(t *testing.T) {
 	for _, c := range []struct {
 		program string
 		rests   bool
-	}{{"quiet/idle_puma", true}, {"quiet/idle_sidekiq", true}, {"raise/db_slow", false}} {
+		says    string // of one thread at least, what it waits for
+	}{{"quiet/idle_puma", true, "accepts connections"}, {"quiet/idle_sidekiq", true, "waits for work"}, {"raise/db_slow", false, ""}} {
 		t.Run(c.program, func(t *testing.T) {
 			t.Parallel()
 			each(t, func(t *testing.T, r rubytest.Ruby) {
 				t.Parallel()
-				work, idle := restTime(t, start(t, r, c.program).PID)
+				work, idle, words := restTime(t, start(t, r, c.program).PID)
+				if c.says != "" && !words[c.says] {
+					t.Errorf("no thread %s: %v", c.says, words)
+				}
 				if all := work + idle; all == 0 || c.rests && work > all/20 || !c.rests && idle != 0 {
 					t.Errorf("I/O that is work: %v, that is rest: %v", work, idle)
 				}
@@ -109,9 +113,11 @@ func TestIdleServersRest(t *testing.T) {
 	}
 }
 
-// restTime samples a process for a second and returns how long its threads were in I/O that is work, and in I/O that is none.
-func restTime(t *testing.T, pid int) (work, idle time.Duration) {
+// restTime samples a process for a second. It returns how long its threads were in I/O that is work, and in I/O that is
+// none. words say what the threads wait for in I/O that is none.
+func restTime(t *testing.T, pid int) (work, idle time.Duration, words map[string]bool) {
 	t.Helper()
+	words = make(map[string]bool)
 	src, err := live.Open(t.Context(), pid, live.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -128,10 +134,11 @@ func restTime(t *testing.T, pid int) (work, idle time.Duration) {
 		d := time.Duration(s.TimeNS - last)
 		last = s.TimeNS
 		for _, st := range classifier.Classify(s) {
-			switch {
+			switch what := resting.Idle(st.State, &st.Detail, st.Stack); {
 			case st.State != gvl.IO:
-			case resting.IdleIO(st.State, &st.Detail, st.Stack):
+			case what != "":
 				idle += d
+				words[what] = true
 			default:
 				work += d
 			}
@@ -143,7 +150,7 @@ func restTime(t *testing.T, pid int) (work, idle time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return work, idle
+	return work, idle, words
 }
 
 // TestPaused: a program that is stopped (kill -STOP, a debugger) keeps its GVL and its locks, and nothing is wrong with

@@ -50,7 +50,28 @@ type Thread struct {
 	Active      bool
 	LeftOut     bool // it does not match what is searched for
 	Listens     bool // in io, it has nothing to do: a server without a client, a poller
+	// Idle says what such a thread waits for. It is empty if the thread is at work on a request or a job.
+	Idle string
 }
+
+// Forms are the texts for what a thread does whose state is known, the fullest form first.
+func (t *Thread) Forms(dict *sampler.Dictionary) []string {
+	if t.Idle != "" {
+		return gvl.DescribeIdle(t.State, t.Idle, dict)
+	}
+	return gvl.DescribeFit(t.State, dict)
+}
+
+// StateWord returns the word for what a thread does, and the word's style. The word is the state, or "idle".
+func StateWord(s gvl.State, rests bool, t *style.Theme) (string, canvas.Style) {
+	if rests {
+		return idle, t.Plain()
+	}
+	return s.String(), t.State(s)
+}
+
+// idle is the word for a thread in io that has nothing to do.
+const idle = "idle"
 
 // activeShare is the share of its time that a thread must have been active to be listed as active: neither parked nor
 // asleep, nor listening. For threads that have ended it is a share of the time shown. A thread that lived for a few ms
@@ -71,7 +92,8 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 		t.Name, t.Ractor = gvl.NameOf(id, info), info.Ractor
 		if i, ok := now[id]; ok {
 			t.State, t.Known, t.Seen = states[i], true, true
-			t.Listens = r.Resting.IdleIO(t.State.State, &t.State.Detail, t.State.Stack)
+			t.Idle = r.Resting.Idle(t.State.State, &t.State.Detail, t.State.Stack)
+			t.Listens = t.Idle != ""
 		} else if states == nil {
 			t.State.State, t.Seen = lastState(r.Timeline, id, toNS)
 		}
@@ -94,7 +116,7 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 
 // WaitForOthers changes the state of threads that rest, to Ruby, and wait for other threads: for a connection of a
 // pool, or in the middle of a request. The flamegraph decides by the same table (findings.Resting.State). s is the
-// sample of the threads' states. It may be nil.
+// sample of the threads' states. It may be nil. A thread at work on a request or a job is not called idle.
 func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	if s == nil {
 		return
@@ -105,8 +127,11 @@ func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	}
 	for k := range l {
 		t := &l[k]
+		if works[t.ID] != 0 {
+			t.Idle = ""
+		}
 		if ts := &t.State; t.Known && resting.State(ts.State, &ts.Detail, ts.Stack, works[t.ID]) == gvl.Lock {
-			ts.State, t.Active = gvl.Lock, true
+			ts.State, t.Active, t.Idle = gvl.Lock, true, ""
 		}
 	}
 }
@@ -274,13 +299,16 @@ func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) 
 	return ids, name
 }
 
-// StateCounts is how many threads are in each state.
-type StateCounts [gvl.NumStates]int
+// StateCounts is how many threads are in each state. The last count is of idle threads, which are in io.
+type StateCounts [gvl.NumStates + 1]int
 
 // States counts what some of the threads do, as far as it is known.
 func (l Threads) States(members []int) (c StateCounts) {
 	for _, m := range members {
-		if t := &l[m]; t.Seen {
+		switch t := &l[m]; {
+		case t.Idle != "":
+			c[gvl.NumStates]++
+		case t.Seen:
 			c[t.State.State]++
 		}
 	}
@@ -295,6 +323,9 @@ func (c StateCounts) String() string {
 			parts = append(parts, fmt.Sprintf("%d %s", c[s], s))
 		}
 	}
+	if n := c[gvl.NumStates]; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d %s", n, idle))
+	}
 	return strings.Join(parts, " · ")
 }
 
@@ -302,8 +333,12 @@ func (c StateCounts) String() string {
 func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 	short := -1
 	for s, n := range c {
+		word := idle
+		if s < int(gvl.NumStates) {
+			word = gvl.State(s).Short()
+		}
 		if n > 0 {
-			short += canvas.Width(fmt.Sprint(n, " ", gvl.State(s).Short())) + 1
+			short += canvas.Width(fmt.Sprint(n, " ", word)) + 1
 		}
 	}
 	x, whole := 0, canvas.Width(c.String()) <= a.W
@@ -331,6 +366,13 @@ func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 				x = a.Put(x, 0, text, word.With(canvas.Bold)) + 1
 			}
 		}
+	}
+	text := fmt.Sprintf("%d %s", c[gvl.NumStates], idle)
+	if whole && x > 0 {
+		text = " · " + text
+	}
+	if c[gvl.NumStates] > 0 && x+canvas.Width(text) <= a.W {
+		a.Put(x, 0, text, st)
 	}
 }
 
@@ -392,7 +434,7 @@ func (sc *Scene) RowDetail(w *Row) (name, rest string) {
 	th := &sc.Threads[w.Members[0]]
 	info, _ := sc.Dict.Thread(th.ID)
 	if th.Known {
-		parts = append(parts, gvl.DescribeFit(th.State, sc.Dict)[0])
+		parts = append(parts, th.Forms(sc.Dict)[0])
 		if _, f := sc.Dict.Stack(th.State.Stack); f != 0 {
 			fr := sc.Dict.Frame(f)
 			where := fr.Label

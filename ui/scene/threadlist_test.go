@@ -1,11 +1,14 @@
 package scene
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // TestRowsHaveTheStatesOfTheFlamegraph: to Ruby, a thread that waits for another one looks like an idle worker. It is
@@ -58,5 +61,43 @@ func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	}
 	if locks != 5 {
 		t.Errorf("%d threads in state lock, want 5", locks)
+	}
+}
+
+// TestIdleThreadsAreNotCountedAsIO: threads of a server in io that have nothing to do are idle, in rows and in groups.
+// A thread at work on a request is in io, whatever its stack says.
+func TestIdleThreadsAreNotCountedAsIO(t *testing.T) {
+	theme, err := style.ThemeByName("dark")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := sampler.NewDictionary()
+	request := d.InternWork(sampler.Work{Number: 1, Endpoint: "GET /"})
+	io := gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpRead, FD: -1}}
+	l := Threads{{ID: 1, Known: true, Seen: true, State: io, Idle: "waits for work"}, {ID: 2, Known: true, Seen: true, State: io, Idle: "waits for input"},
+		{ID: 3, Known: true, Seen: true, State: io}}
+	l.WaitForOthers(findings.NewResting(d), &sampler.Sample{Threads: []sampler.Thread{{ID: 1}, {ID: 2, Serving: sampler.Serving{Work: request}}, {ID: 3}}})
+	for i, want := range []string{"idle, waits for work", "io ← read", "io ← read"} {
+		if got := l[i].Forms(d)[0]; got != want {
+			t.Errorf("thread %d: %q, want %q", i+1, got, want)
+		}
+	}
+	counts := l.States([]int{0, 1, 2})
+	for w, want := range map[int]string{20: "2 io · 1 idle", 12: "2 io 1 idle", 9: "2i 1 idle"} {
+		var grid canvas.Grid
+		grid.Reset(w, 1)
+		counts.Draw(grid.Area(), &theme, theme.Plain())
+		got := ""
+		for x := range w {
+			if r := grid.At(x, 0).Rune; r != 0 {
+				got += string(r)
+			}
+		}
+		if strings.TrimSpace(got) != want {
+			t.Errorf("%d columns: %q, want %q", w, got, want)
+		}
+	}
+	if got := counts.String(); got != "2 io · 1 idle" {
+		t.Errorf("%q", got)
 	}
 }

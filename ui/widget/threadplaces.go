@@ -30,6 +30,7 @@ func (n *Now) Folds() bool { return n.flame.Folding == FoldLibraries }
 // Spot is a state and a stack with the threads that are there.
 type Spot struct {
 	State  gvl.State
+	idle   bool // its threads are in io and have nothing to do
 	stack  sampler.StackID
 	frames string // innermost first
 	Names  []string
@@ -58,7 +59,7 @@ func (n *Now) Draw(a canvas.Area, sc *scene.Scene, w *scene.Row) {
 	x := a.Put(2, 0, canvas.Cut(" "+of, a.W/2), t.Bold())
 	rest, st := " · "+sc.StackWord(), t.Dimmed()
 	if th != nil && th.Known {
-		rest += ": " + gvl.DescribeFit(th.State, sc.Dict)[0]
+		rest += ": " + th.Forms(sc.Dict)[0]
 	}
 	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), st)
 	a.Put(x, 0, " ", t.Rule())
@@ -93,7 +94,8 @@ func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, membe
 		}
 		row := a.Row(y)
 		x := row.Put(1, 0, canvas.PadLeft(fmt.Sprint(len(p.Names)), countW)+" × ", t.Plain())
-		row.Put(x, 0, p.State.String(), t.State(p.State))
+		word, st := scene.StateWord(p.State, p.idle, t)
+		row.Put(x, 0, word, st)
 		x += stateW + 1
 		row.Put(x, 0, canvas.Cut(p.frames, a.W-x-namesW-3), t.Plain())
 		row.Put(a.W-namesW-1, 0, canvas.Cut(strings.Join(p.Names, ", "), namesW), t.Dimmed())
@@ -114,6 +116,7 @@ func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, membe
 func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 	type at struct {
 		state gvl.State
+		idle  bool
 		stack sampler.StackID
 	}
 	index := make(map[at]int)
@@ -123,12 +126,12 @@ func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 		if !th.Known {
 			continue
 		}
-		k := at{th.State.State, th.State.Stack}
+		k := at{th.State.State, th.Idle != "", th.State.Stack}
 		n, ok := index[k]
 		if !ok {
 			n = len(out)
 			index[k] = n
-			out = append(out, Spot{State: k.state, stack: k.stack})
+			out = append(out, Spot{State: k.state, idle: k.idle, stack: k.stack})
 		}
 		out[n].Names = append(out[n].Names, th.Name)
 	}
@@ -137,7 +140,7 @@ func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 	merged := out[:0:0]
 	for _, p := range out {
 		p.frames = sc.StackText(p.stack, fold)
-		k := p.State.String() + " " + p.frames
+		k := fmt.Sprint(p.State, p.idle, p.frames)
 		if n, ok := byText[k]; ok {
 			merged[n].Names = append(merged[n].Names, p.Names...)
 			continue

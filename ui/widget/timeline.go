@@ -203,7 +203,7 @@ func threadNow(r *store.Reading, t *scene.Thread, request string) []string {
 	case !t.Known:
 		return []string{t.State.State.String()}
 	}
-	forms := gvl.DescribeFit(t.State, r.Dict)
+	forms := t.Forms(r.Dict)
 	if request != "" {
 		return scene.ServingForms(t.State.State, forms, request)
 	}

@@ -83,7 +83,7 @@ func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	state, st := "", t.Dimmed()
 	switch {
 	case th.Known:
-		state = gvl.DescribeFit(th.State, sc.Dict)[0]
+		state = th.Forms(sc.Dict)[0]
 		if fd := th.State.Detail.FD; fd >= 0 {
 			state += fmt.Sprintf(" (fd %d)", fd)
 		}
@@ -91,6 +91,9 @@ func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 			state += " for " + th.State.Lasted().Duration()
 		}
 		st = canvas.Style{FG: t.Readable(t.States[th.State.State]), Attr: canvas.Bold}
+		if th.Idle != "" {
+			st = t.Bold()
+		}
 	case !th.Seen:
 		state = "ended"
 	}

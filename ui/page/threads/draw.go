@@ -152,7 +152,7 @@ func p99Text(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
 
 func detailText(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
 	if th := &sc.Threads[w.Members[0]]; !w.IsGroup && w.fiber == nil && th.Known {
-		return beyondState(th.State, sc.Dict), sc.Theme.Dimmed()
+		return cmp.Or(th.Idle, beyondState(th.State, sc.Dict)), sc.Theme.Dimmed()
 	}
 	return "", sc.Theme.Dimmed()
 }
@@ -183,8 +183,8 @@ func drawState(a canvas.Area, w *TableRow, sc *scene.Scene) {
 		a.Put(0, 0, "ended", t.Dimmed())
 		return
 	}
-	s := th.State.State
-	x := a.Put(0, 0, s.String(), t.State(s))
+	word, st := scene.StateWord(th.State.State, th.Idle != "", t)
+	x := a.Put(0, 0, word, st)
 	if th.Known {
 		a.Put(x+1, 0, canvas.Cut(th.State.Lasted().Duration(), a.W-x-1), t.Dimmed())
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Flags say what kind of work a stack is, by the methods in it.
-type Flags uint16
+type Flags uint32
 
 const (
 	// Idle: waits for work: a pool's worker without a job, a server's select loop, a poller.
@@ -38,6 +38,8 @@ const (
 	Fork
 	// Boot is for a worker that runs a hook at its start.
 	Boot
+	// Accepts is for a server's loop that waits for connections. It is set together with Idle.
+	Accepts
 	// Serving is set for a thread that works on a request or a job, as sampler.Serving shows. The stack does not show
 	// it.
 	Serving
@@ -66,7 +68,7 @@ var markers = []marker{
 	{"Sidekiq::Processor#run", false, Server, 0}, {"GoodJob::Scheduler", true, Server, 0},
 	{"SolidQueue::Pool", true, Server, 0},
 	{"Puma::ThreadPool#spawn_thread", false, Idle, 4}, {"Puma::Reactor#select_loop", false, Idle, 4},
-	{"Puma::Server#handle_servers", false, Idle, 4}, {"Puma::Single#run", false, Idle, innerFrames},
+	{"Puma::Server#handle_servers", false, Idle | Accepts, 4}, {"Puma::Single#run", false, Idle, innerFrames},
 	{"Puma::Cluster", true, Idle, innerFrames}, {"Sidekiq::BasicFetch#retrieve_work", false, Idle, 60},
 	{"Sidekiq::Scheduled::Poller", true, Idle, 10}, {"Timeout.create_timeout_thread", false, Idle, innerFrames},
 	{"Timeout::Request", true, Idle, innerFrames}, {"PG::Connection#wait_for_notify", false, Idle, 4},
@@ -74,7 +76,7 @@ var markers = []marker{
 	// Blocking pops: of redis-client and redis 5, of redis 3 and 4.
 	{"RedisClient#blocking_call", true, Idle, 20}, {"RedisClient::PubSub", true, Idle, 20},
 	{"Redis::Client#call_with_timeout", false, Idle, 20}, {"Listen::", true, Idle, 10},
-	{"WEBrick::GenericServer#start", false, Idle, innerFrames},
+	{"WEBrick::GenericServer#start", false, Idle | Accepts, innerFrames},
 	// Waits for a client's next request on a kept connection: Puma 4 to 6 (client.rb), WEBrick (httprequest.rb).
 	{"Puma::Client#reset", false, Idle, 2}, {"WEBrick::HTTPRequest#read_request_line", false, Idle, 12},
 	// Main threads that wait for a signal, and event loops of fibers. A fiber that is served has a stack of its own.
