@@ -159,10 +159,12 @@ func comparePlaces(t *testing.T, state string, count *sampler.HeapCount, before,
 }
 
 // tracedChurn keeps objects of one line, and makes and drops objects of the same class on other lines. The files of
-// some exist only while an object of them does, so that Ruby frees their names and uses the memory again.
+// some exist only while an object of them does, so that Ruby frees their names and uses the memory again. A String's
+// size tells its line. All Strings are too long to be in their slots, on each release.
 const tracedChurn = `
 require "objspace"
 class Kept; end
+TEXT = "ten bytes."
 ObjectSpace.trace_object_allocations_start
 KEEP = eval("Array.new(5000) { Kept.new }", binding, "kept.rb", 1)
 ring = Array.new(3000)
@@ -172,13 +174,14 @@ i = 0
 loop do
   i += 1
   n = 2 + i % 1000
-  ring[i % 3000] = eval("[Kept.new, 'text' * 3]", binding, "made#{n}.rb", n)
+  ring[i % 3000] = eval("[Kept.new, TEXT * #{100 + n}]", binding, "made#{n}.rb", n)
   20.times { Kept.new }
 end
 `
 
 // TestPlacesOfMoving reads places while the program makes and frees objects of the same class at other places. The
-// objects that stay are all at their place and no other object is. The name of each file belongs to its line.
+// objects that stay are all at their place and no other object is. The name of each file belongs to its line, and so
+// does the size of each String. The program has one thread, so at most one String has no memory yet.
 func TestPlacesOfMoving(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
@@ -194,12 +197,20 @@ func TestPlacesOfMoving(t *testing.T) {
 			if count.Traced == nil {
 				t.Fatal("no places")
 			}
-			kept := uint64(0)
+			kept, begun := uint64(0), 0
 			for _, k := range count.Traced.Places {
 				if want := fmt.Sprintf("made%d.rb", k.Line); strings.HasPrefix(k.Path, "made") {
 					made += k.Objects
 					if k.Path != want {
 						t.Errorf("%d objects of %s at %s:%d", k.Objects, k.Class, k.Path, k.Line)
+					}
+					own := uint64(10*(100+k.Line) + 1)
+					switch {
+					case k.Class != "String" || k.Bytes == k.Objects*(40+own):
+					case k.Bytes == k.Objects*(40+own)-own:
+						begun++
+					default:
+						t.Errorf("%d Strings of %d bytes at line %d have %d bytes", k.Objects, 40+own, k.Line, k.Bytes)
 					}
 				}
 				if k.Class == "Kept" && k.Path == "kept.rb" {
@@ -208,6 +219,9 @@ func TestPlacesOfMoving(t *testing.T) {
 			}
 			if kept > 5000 || kept < 5000 && !count.Traced.Cut && count.Skipped == 0 {
 				t.Errorf("%d objects at the place of 5,000, cut %v, %d misfits", kept, count.Traced.Cut, count.Traced.Misfits)
+			}
+			if begun > 1 {
+				t.Errorf("%d Strings have no memory", begun)
 			}
 			if !count.Traced.Cut {
 				whole++

@@ -26,7 +26,7 @@ const (
 	// maxPoints bounds the TracePoints that are examined. maxLooks bounds the passes that are repeated because the
 	// tracer was found: one for the type of TracePoints, one for the tracer.
 	maxPoints, maxLooks = 64, 2
-	// walks is how often the table is read from its beginning if the target replaces it meanwhile. The last hurried
+	// walks is how often the table is read from its beginning if the target rebuilds it meanwhile. The last hurried
 	// walks do not rest.
 	walks, hurried = 6, 3
 	// maxGap is the largest gap in bytes between records that are read together. malloc lays them out in a row, so one
@@ -195,36 +195,39 @@ func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 	return nil
 }
 
-// walkTraced reads the table of records once. It returns false if the target replaced the table meanwhile.
+// walkTraced reads the table of records once. It returns false if the target rebuilt the table meanwhile. Then the
+// records of the pieces before have been read, and count.
 func (c *Counter) walkTraced(ctx context.Context, t *traced, table attach.Address, rest func()) (bool, error) {
-	entries, next, _, err := c.objects.TableEntries(table)
+	first, err := c.objects.TracedEntries(table)
 	if err != nil {
 		t.cut = true
 		return true, nil
 	}
-	for first := next; ; {
+	for next, sure := first.Start, 0; ; {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		now, _, bound, err := c.objects.TableEntries(table)
-		if err != nil || now != entries {
+		now, err := c.objects.TracedEntries(table)
+		if err != nil || !now.Stayed(first) {
+			t.list = t.list[:sure]
 			return false, nil
 		}
-		n := min(bound-min(next, bound), tracedAPiece)
+		n := min(now.Bound-min(next, now.Bound), tracedAPiece)
 		if n == 0 {
 			return true, nil
 		}
-		if next-first >= maxWalked || len(t.list) >= maxTraced {
+		if next-first.Start >= maxWalked || len(t.list) >= maxTraced {
 			t.cut = true
 			return true, nil
 		}
-		ok, err := c.readEntries(t, entries+attach.Address(next*heap.TracedEntrySize), int(n))
+		sure = len(t.list)
+		ok, err := c.readEntries(t, first.At+attach.Address(next*heap.TracedEntrySize), int(n))
 		if err != nil {
 			return false, err
 		}
 		if !ok {
-			now, _, _, err := c.objects.TableEntries(table)
-			t.cut = err != nil || now == entries
+			now, err := c.objects.TracedEntries(table)
+			t.cut = err != nil || now.Stayed(first)
 			return t.cut, nil
 		}
 		next += n

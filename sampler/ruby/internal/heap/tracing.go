@@ -15,7 +15,7 @@ const (
 )
 
 // Places in a traceobj_arg (ext/objspace/object_tracing.c), in the rb_tp_t of a TracePoint of 2.7 (vm_trace.c), and in
-// an allocation_info (ext/objspace/objspace.h). The first and the last are the same from 2.7 to 4.0.
+// an allocation_info (ext/objspace/objspace.h). All but the second are the same from 2.7 to 4.0.
 const (
 	tracerRunning = 0
 	tracerPoint   = 8
@@ -27,6 +27,11 @@ const (
 	pointData   = 32
 	pointSize   = 40
 	newObject   = 0x100000 // RUBY_INTERNAL_EVENT_NEWOBJ, the only event of the TracePoint
+
+	// st_table (st.h)
+	tablePower    = 0
+	tableRebuilds = 4
+	tableCount    = 16
 
 	allocationLiving     = 0
 	allocationFlags      = 8
@@ -113,19 +118,38 @@ func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok b
 	return table, ok && err == nil
 }
 
-// TableEntries returns the address of the entries of an st_table, the index of the first entry, and the one after the
-// last.
-func (o *Objects) TableEntries(table attach.Address) (entries attach.Address, start, bound uint64, err error) {
+// A TracedEntries is what the head of the tracer's table says of its entries.
+type TracedEntries struct {
+	// At is the address of the entries. Start is the index of the first one, and Bound the one after the last.
+	At           attach.Address
+	Start, Bound uint64
+	// count is the number of entries that were not deleted, room the number that fit in.
+	count, room uint64
+	rebuilds    uint32
+}
+
+// TracedEntries reads the head of the tracer's table.
+func (o *Objects) TracedEntries(table attach.Address) (e TracedEntries, err error) {
 	err = o.Read(func() error {
 		p := o.places
-		b, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries)+8)
+		b, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries, tableCount)+8)
 		if err == nil {
-			entries = attach.Address(view.U64(b[p.tableEntries:]))
-			start, bound = view.U64(b[p.tableStart:]), view.U64(b[p.tableBound:])
+			e = TracedEntries{At: attach.Address(view.U64(b[p.tableEntries:])), Start: view.U64(b[p.tableStart:]),
+				Bound: view.U64(b[p.tableBound:]), count: view.U64(b[tableCount:]), room: 1 << (b[tablePower] & 63),
+				rebuilds: view.U32(b[tableRebuilds:])}
 		}
 		return err
 	})
-	return entries, start, bound, err
+	return e, err
+}
+
+// Stayed reports whether each entry stayed in its place from the time of before to the time of e. Ruby rebuilds a full
+// table (rebuild_table, st.c). It copies the entries, or moves them to the front of the same memory. What then follows
+// the new bound is left there: entries of objects that can be gone. A rebuild in place first sets the count to zero,
+// and last the bound and the number of rebuilds.
+func (e TracedEntries) Stayed(before TracedEntries) bool {
+	return e.At == before.At && e.rebuilds == before.rebuilds && e.Bound >= before.Bound &&
+		(e.Bound < e.room || e.count == before.count)
 }
 
 // ParseTracedEntry reads an entry of the tracer's table: the address of an object and of its allocation_info. ok is
