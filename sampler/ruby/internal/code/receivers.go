@@ -116,7 +116,7 @@ func (d *classifier) receiver(first, last uint64) (r Receiver, ok bool, err erro
 	return Receiver{Constant: attach.Address(last)}, last&7 == 0, nil
 }
 
-// ConstantOf returns the constant that an inline cache has, as a part of a question (Read). It is zero if there is none.
+// ConstantOf returns the constant that an inline cache has, or zero. It is a part of a question (Read).
 func (d *classifier) ConstantOf(cache attach.Address) (uint64, error) {
 	if d.target.Release.AtLeast(3, 0) {
 		word, err := d.Objects.View.Word(cache)

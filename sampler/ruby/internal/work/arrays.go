@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxArrays bounds the Arrays that are followed. arrayNS is for how long one is followed after it was last found, in
+	// maxArrays bounds the Arrays that are followed. arrayNS is how long one is followed after it was last found, in
 	// ns, unless it grows.
 	maxArrays, arrayNS = 16, int64(60e9)
 	// takersNS is how long code is known to take from no Array, in ns. maxTakers bounds how much code is known.
@@ -43,8 +43,8 @@ type arrays struct {
 	sinceNS int64
 }
 
-// noteArrays searches the frames of a thread for Arrays that are used as queues. The code of a frame takes elements from
-// such an Array, and the code of the same or another frame waits for the next.
+// noteArrays searches the frames of a thread for Arrays that are used as queues. The code of a frame takes elements
+// from such an Array, and the code of the same or another frame waits for the next.
 func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	l := &f.lists
 	a := &l.arrays
