@@ -172,6 +172,7 @@ func (g *generator) queues() {
 			l := sampler.List{Object: uint64(0x7f00 + 8*i), Name: "@jobs", Length: 100 * n}
 			if !g.noExceptions && i == 0 {
 				l.Putters, l.Takers = []sampler.ThreadID{sampler.ThreadID(1 + n%7)}, []sampler.ThreadID{2, 9}
+				l.Array = n%2 > 0
 			}
 			q.Lists = append(q.Lists, l)
 		}

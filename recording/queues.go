@@ -14,6 +14,7 @@ const (
 	queuesLists  // since version 12
 	queuesLeases // since version 12
 	queuesUsers  // since version 14
+	queuesArrays // since version 14
 )
 
 // checkQueues refuses what could not be read again.
@@ -28,6 +29,9 @@ func checkQueues(q *sampler.Queues) error {
 
 // used reports whether any threads are known to use a Queue.
 func used(l sampler.List) bool { return len(l.Putters)+len(l.Takers) > 0 }
+
+// isArray reports whether it is an Array.
+func isArray(l sampler.List) bool { return l.Array }
 
 // carryThreads writes or reads the IDs of threads, at most limit.
 func carryThreads(w *wire, ids []sampler.ThreadID, limit int) (list []sampler.ThreadID) {
@@ -51,7 +55,8 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 	a := &next.Accept
 	next.AtNS = w.time(next.AtNS)
 	flags := w.uint(bit(a.Known, queuesKnown) | bit(a.Cut, queuesCut) | bit(len(next.Lists) > 0, queuesLists) |
-		bit(len(next.Leases) > 0, queuesLeases) | bit(slices.ContainsFunc(next.Lists, used), queuesUsers))
+		bit(len(next.Leases) > 0, queuesLeases) | bit(slices.ContainsFunc(next.Lists, used), queuesUsers) |
+		bit(slices.ContainsFunc(next.Lists, isArray), queuesArrays))
 	a.Known, a.Cut = flags&queuesKnown != 0, flags&queuesCut != 0
 	a.Why = w.text(a.Why)
 	a.Overflows, a.Drops = w.count(a.Overflows), w.count(a.Drops)
@@ -77,8 +82,15 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 		for i := range w.length(len(next.Lists), sampler.MaxLists, 1) {
 			l := at(next.Lists, i)
 			l.Object, l.Name, l.Length = uint64(w.count(int64(l.Object))), w.text(l.Name), w.int(l.Length)
+			array := bit(l.Array, 1)
+			if w.reading { // l is what the sample before had there
+				l.Array, l.Putters, l.Takers = false, nil, nil
+			}
 			if flags&queuesUsers != 0 {
 				l.Putters, l.Takers = carryThreads(w, l.Putters, sampler.MaxUsers), carryThreads(w, l.Takers, sampler.MaxUsers)
+			}
+			if flags&queuesArrays != 0 {
+				l.Array = w.uint(array) != 0
 			}
 			lists = append(lists, l)
 		}

@@ -29,7 +29,8 @@ type Queues struct {
 	Accept Accept
 	// Pools are the pools of threads that serve requests or jobs. It is empty if there is none known.
 	Pools []Pool
-	// Lists are the Queues (Thread::Queue) that constants and variables have, in the order of Compare.
+	// Lists are the Queues (Thread::Queue) that constants and variables have, and Arrays that threads use in the same
+	// way, in the order of Compare.
 	Lists []List
 	// Leases are the pools of Active Record's connections in which threads were seen.
 	Leases []Lease
@@ -45,10 +46,11 @@ type Lease struct {
 	Owners []ThreadID
 }
 
-// List is a Queue of the program.
+// List is a Queue of the program, or an Array that is used as one.
 type List struct {
-	// Object is its address.
+	// Object is its address. Array reports whether it is an Array.
 	Object uint64
+	Array  bool
 	// Name is the constant or variable that has it, as "Worker::JOBS" or "@jobs". It is empty if not known.
 	Name   string
 	Length int64

@@ -25,13 +25,9 @@ func evalQueueGrows(w *window) hit {
 
 // queueText says how fast a Queue grows, and what the threads do that were seen to take from it.
 func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
-	name := "a Queue"
-	if q.Name != "" {
-		name = "the Queue " + q.Name
-	}
 	over := w.limits.queueTime
 	h.title = "Queue grows"
-	h.text = name + " " + tense("has grown", "grew") + " from " + units.Count(from) + " to " + units.Count(q.Length) + " items in " +
+	h.text = q.Text() + " " + tense("has grown", "grew") + " from " + units.Count(from) + " to " + units.Count(q.Length) + " items in " +
 		units.ProseDuration(int64(over)) + ", by " + number(float64(q.Length-from)*1e9/over) + " per second"
 	h.advise(tips.QueueGrows()...)
 	var ended []sampler.ThreadID

@@ -31,3 +31,16 @@ func TestQueueOfConstant(t *testing.T) {
 		}
 	})
 }
+
+// TestArrayAsQueue: an Array from which workers take grows, and is named by its variable, with the workers. The Array
+// that they only add to is not.
+func TestArrayAsQueue(t *testing.T) {
+	rubytest.OftenEnough(t)
+	t.Parallel()
+	want := raised{words: []string{"Queue grows: the Array @jobs has grown from ", "; 1 thread that took from it has ended (mailer-1, by Mailer::Refused)",
+		"; 1 thread takes from it: mailer-0 in ", "; 1 thread puts into it: orders in "}, rules: []string{"queue_grows.time=4s"}}
+	each(t, func(t *testing.T, r rubytest.Ruby) {
+		t.Parallel()
+		raise(t, load(t, r, "backlog/array"), "queue_grows", want)
+	})
+}

@@ -165,3 +165,85 @@ func TestQueueUsers(t *testing.T) {
 		}
 	})
 }
+
+// usedArrays has Arrays that grow. Threads take from those whose names are among wantedArrays, and have their names.
+// From the others no thread takes: code that takes from another has them too, or takes elements in a computation.
+const usedArrays = `
+def thread(name)
+  Thread.new { Thread.current.name = name; loop { yield; sleep 0.001 } }
+end
+JOBS = []
+LOG = []
+$mails = []
+class Shop
+  NOTES = []
+  @@orders = []
+  @late = []
+  class << self
+    def late
+      @late.shift
+      sleep 0.1
+    end
+
+    def fill
+      [JOBS, LOG, $mails, NOTES, @@orders, @late].each { |a| a << 1 }
+    end
+  end
+
+  def initialize
+    @lock, @filled, @lines, @log = Mutex.new, ConditionVariable.new, [], []
+    thread("fill") { @lines << 1; @log << 1; Shop.fill; sleep 0.01 }
+    thread("take @lines") { line = @lock.synchronize { @lines.shift }; @log << line; sleep 0.1 }
+    thread("take Shop::NOTES") { NOTES.pop; @log << Queue.new.length; sleep 0.1 }
+    thread("take Shop.@@orders") { @@orders.shift; sleep 0.1 }
+    thread("none") { @log.size; Queue.new.push(1).pop; sleep 0.01 }
+  end
+end
+Shop.new
+thread("take JOBS") { JOBS.shift; sleep 0.1 }
+thread("take $mails") { $mails.pop; sleep 0.1 }
+thread("take Shop.@late") { Shop.late }
+local, other = [], []
+thread("fill local") { local << 1; other << 1; sleep 0.01 }
+lock, filled = Mutex.new, ConditionVariable.new
+thread("take local") { lock.synchronize { filled.wait(lock, 0.1) if local.size < 0; local.shift }; other << 1; sleep 0.1 }
+puts "ready"; $stdout.flush; $stdin.gets`
+
+// TestArraysAsQueues: an Array that grows is known if code takes from it that waits, with the threads that run it.
+func TestArraysAsQueues(t *testing.T) {
+	rubytest.OftenEnough(t)
+	t.Parallel()
+	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
+		t.Parallel()
+		p := ruby.Start(t, usedArrays, rubytest.Options{})
+		p.Expect(t, "ready")
+		rd := openReader(t, p.PID)
+		var s sampler.Sample
+		want := map[string]bool{"JOBS": true, "$mails": true, "Shop::NOTES": true, "Shop.@@orders": true, "Shop.@late": true, "@lines": true, "": true}
+		got := make(map[string]bool)
+		next := time.Now()
+		for deadline := time.Now().Add(rubytest.Timeout); !maps.Equal(got, want); {
+			time.Sleep(time.Until(next))
+			next = next.Add(100 * time.Millisecond)
+			if rd.Read(sampler.StackTick, &s) == nil {
+				var q sampler.Queues
+				rd.Pools(&q)
+				for _, l := range q.Lists {
+					for _, id := range l.Takers {
+						info, _ := rd.dict.Thread(id)
+						name := strings.TrimPrefix(info.Name, "take ")
+						switch {
+						case name == l.Name && l.Array, name == "local" && l.Name == "":
+							got[l.Name] = true
+						case l.Name != "" && !strings.HasSuffix(name, l.Name): // the class's name comes later
+							t.Fatalf("%q is said to take from %+v", info.Name, l)
+						}
+					}
+				}
+			}
+			if time.Now().After(deadline) {
+				rubytest.TooSeldomNow(t, "said %v, want %v", got, want)
+			}
+		}
+	})
+}

@@ -29,6 +29,21 @@ type Queue struct {
 	readings []reading
 }
 
+// Text says which Queue or Array it is.
+func (q *Queue) Text() string {
+	kind := "Queue"
+	if q.Array {
+		kind = "Array"
+	}
+	switch {
+	case q.Name != "":
+		return "the " + kind + " " + q.Name
+	case q.Array:
+		return "an Array"
+	}
+	return "a Queue"
+}
+
 // waited notes a thread that takes from the Queue.
 func (q *Queue) waited(id sampler.ThreadID) {
 	if len(q.Waited) < maxTakers && !slices.Contains(q.Waited, id) {

@@ -29,16 +29,22 @@ type Operands struct {
 	// Calls are the names of the methods that it calls. Constants are the objects of the constants that it has used.
 	Calls     []string
 	Constants []uint64
-	words     []uint64
+	// words are all words of the code. globals are the IDs of global variables that 2.7 has elsewhere. places are the
+	// indices among the words that belong to Calls. blocks are the indices of blocks.
+	words, globals []uint64
+	places, blocks []int
 }
 
 // Names reports whether the code has the ID of a variable.
-func (o *Operands) Names(id uint64) bool { return slices.Contains(o.words, id) }
+func (o *Operands) Names(id uint64) bool {
+	return slices.Contains(o.words, id) || slices.Contains(o.globals, id)
+}
 
 // Operands reads what the code of an iseq refers to, as a part of a question (Objects.Read). It takes each word of the
 // code for an operand. The address of an instruction leads to machine code, which has no ID of a method by chance.
 func (d *classifier) Operands(iseq attach.Address, into *Operands) error {
 	into.Calls, into.Constants, into.words = into.Calls[:0], into.Constants[:0], into.words[:0]
+	into.globals, into.places, into.blocks = into.globals[:0], into.places[:0], into.blocks[:0]
 	v := d.Objects.View
 	body, err := v.Word(iseq + iseqBody)
 	if err != nil {
@@ -82,24 +88,47 @@ func (d *classifier) operand(at uint64, into *Operands) error {
 		return err
 	case word&callTag != 0:
 		return d.call(word>>callShift, into)
-	case !d.Objects.IsObject(word):
+	case isBlock(word):
+		into.blocks = append(into.blocks, len(into.words)-1)
 		return nil
 	}
-	head, err := v.Bytes(attach.Address(word), 16)
-	if err == nil && view.U64(head)&(heap.TypeMask|imemoKind) == heap.TypeImemo|imemoConstant {
-		into.Constants = append(into.Constants, view.U64(head[8:]))
+	constant, err := d.constant(word)
+	if constant != 0 {
+		into.Constants = append(into.Constants, constant)
 	}
 	return err
 }
 
+// isBlock reports whether a word begins an iseq.
+func isBlock(word uint64) bool {
+	return word&(heap.TypeMask|imemoKind) == heap.TypeImemo|imemoISeq<<imemoShift
+}
+
+// constant returns the constant that an inline cache of 3.0 or later has, from the cache's first word. It is zero if
+// there is none.
+func (d *classifier) constant(word uint64) (uint64, error) {
+	if !d.Objects.IsObject(word) {
+		return 0, nil
+	}
+	head, err := d.Objects.View.Bytes(attach.Address(word), 16)
+	if err != nil || view.U64(head)&(heap.TypeMask|imemoKind) != heap.TypeImemo|imemoConstant {
+		return 0, err
+	}
+	return view.U64(head[8:]), nil
+}
+
 func (d *classifier) operand27(at uint64, into *Operands) error {
 	v := d.Objects.View
+	if word, err := v.Word(attach.Address(at)); err == nil && isBlock(word) {
+		into.blocks = append(into.blocks, len(into.words)-1)
+		return nil
+	}
 	constant, err := v.Word(attach.Address(at) + constant27)
 	if err == nil && d.Objects.IsObject(constant) {
 		into.Constants = append(into.Constants, constant)
 	}
 	if name, err := v.Word(attach.Address(at) + global27); err == nil {
-		into.words = append(into.words, name)
+		into.globals = append(into.globals, name)
 	}
 	id, errID := v.Word(attach.Address(at) + call27)
 	if errID == nil {
@@ -111,7 +140,7 @@ func (d *classifier) operand27(at uint64, into *Operands) error {
 func (d *classifier) call(id uint64, into *Operands) error {
 	name, err := d.Objects.IDName(id)
 	if err == nil {
-		into.Calls = append(into.Calls, name)
+		into.Calls, into.places = append(into.Calls, name), append(into.places, len(into.words)-1)
 	}
 	return err
 }

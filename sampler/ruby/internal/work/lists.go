@@ -26,11 +26,12 @@ const (
 )
 
 // lists knows the Queues that variables of running code, constants, variables of classes and global variables have,
-// with the names.
+// with the names. It also knows Arrays that are used as queues.
 type lists struct {
 	objects *heap.Objects
 	names   map[uint64]string
 	named   named
+	arrays  arrays
 	// growths are what is known of the lengths of Queues. grown are the Queues that grow.
 	growths map[uint64]*growth
 	grown   []uint64
@@ -80,6 +81,7 @@ func (f *Finder) noteLists(s *State, fr *Frames) {
 			l.names[l.values[i]] = l.found[i]
 		}
 	}
+	f.noteArrays(fr.Thread, fr.NowNS)
 	f.noteUses(fr.Thread, fr.NowNS)
 }
 
@@ -126,24 +128,27 @@ func (f *Finder) variablesOfScopes() error {
 	return missing
 }
 
-// Lists reads the lengths of the known Queues. A Queue that was freed is removed.
+// Lists reads the lengths of the known Queues and Arrays. What was freed is removed.
 func (f *Finder) Lists() []sampler.List {
 	f.lists.findNamed(f.clock)
 	f.lists.grows = false
 	var out []sampler.List
+	now := f.clock()
 	for v, name := range f.lists.names {
+		_, array := f.lists.arrays.foundNS[v]
 		var n int64
 		err := f.objects.Read(func() (err error) {
 			n, err = f.objects.Length(v)
 			return err
 		})
-		if err != nil {
+		if err != nil || f.lists.forgetArray(v, now) {
 			delete(f.lists.names, v)
 			delete(f.lists.growths, v)
+			delete(f.lists.arrays.foundNS, v)
 			continue
 		}
-		l := sampler.List{Object: v, Name: name, Length: n}
-		l.Putters, l.Takers = f.lists.grow(v, n, f.clock())
+		l := sampler.List{Object: v, Name: name, Array: array, Length: n}
+		l.Putters, l.Takers = f.lists.grow(v, n, now)
 		out = append(out, l)
 	}
 	sorting.By(out, sampler.List.Compare)

@@ -41,8 +41,10 @@ type named struct {
 	words   []attach.Address
 	globals attach.Address
 	sought  bool
-	// tookNS is how long the search has taken, restNS when the next one may begin.
+	// tookNS is how long the search has taken, restNS when the next one may begin. If again is true, it need not rest,
+	// because an Array has no name yet.
 	tookNS, restNS int64
+	again          bool
 }
 
 // held is an object, with the class that holds it and the ID of its name there. class is zero for a global variable.
@@ -52,10 +54,11 @@ type held struct{ class, id, value uint64 }
 func (l *lists) findNamed(clock func() int64) {
 	n := &l.named
 	began := clock()
-	if n.object == 0 || began < n.restNS {
+	if n.object == 0 || began < n.restNS && !n.again {
 		return
 	}
 	if n.seen == nil {
+		n.again = false
 		n.todo, n.seen, n.tookNS = append(n.todo[:0], n.object), map[uint64]bool{n.object: true}, 0
 		if n.globals == 0 && !n.sought {
 			n.words = l.globalWords()
@@ -107,8 +110,8 @@ func (l *lists) meet(h held) error {
 		n.classes = append(n.classes, h.value)
 		return nil
 	}
-	is := false
-	if err == nil {
+	_, is := l.arrays.foundNS[h.value]
+	if err == nil && !is {
 		is, err = l.objects.IsQueue(h.value)
 	}
 	if is {

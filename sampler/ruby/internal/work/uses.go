@@ -1,6 +1,7 @@
 package work
 
 import (
+	"math"
 	"slices"
 
 	"github.com/ddtop/ddtop/attach"
@@ -39,14 +40,7 @@ type growth struct {
 
 // grow notes the length of a Queue, and returns the threads whose code puts into it or takes from it.
 func (l *lists) grow(v uint64, n, now int64) (putters, takers []sampler.ThreadID) {
-	g := l.growths[v]
-	if g == nil {
-		if l.growths == nil {
-			l.growths = make(map[uint64]*growth)
-		}
-		g = &growth{least: n, leastNS: now}
-		l.growths[v] = g
-	}
+	g := l.growthOf(v)
 	if n <= g.least {
 		g.least, g.leastNS = n, now
 	}
@@ -68,8 +62,22 @@ func (l *lists) grow(v uint64, n, now int64) (putters, takers []sampler.ThreadID
 	return putters, takers
 }
 
+// growthOf returns what is known of the length of a Queue.
+func (l *lists) growthOf(v uint64) *growth {
+	g := l.growths[v]
+	if g == nil {
+		if l.growths == nil {
+			l.growths = make(map[uint64]*growth)
+		}
+		g = &growth{least: math.MaxInt64}
+		l.growths[v] = g
+	}
+	return g
+}
+
 // noteUses searches the frames of a thread for code that puts into a Queue that grows, or takes from it. Such code has
-// the Queue in a variable or constant, and calls a method of such a name.
+// the Queue in a variable or constant, and calls a method of such a name. What takes from an Array is known better
+// (noteArrays): the Array is the receiver of the call.
 func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
 	l := &f.lists
 	l.grown = l.grown[:0]
@@ -114,19 +122,27 @@ func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
 	for _, v := range l.grown {
 		g := l.growths[v]
 		u := g.users[id]
-		if slices.Contains(puts, v) {
+		_, array := l.arrays.foundNS[v]
+		if slices.Contains(puts, v) && !(array && u.tookNS == now) {
 			u.putNS = now
 		}
-		if slices.Contains(takes, v) {
+		if slices.Contains(takes, v) && !array {
 			u.tookNS = now
 		}
-		if u != (use{}) {
-			if g.users == nil {
-				g.users = make(map[sampler.ThreadID]use)
-			}
-			g.users[id] = u
-		}
+		g.use(id, u)
 	}
+}
+
+// use notes when a thread was last seen to use the Queue. Times of zero are left as they are.
+func (g *growth) use(id sampler.ThreadID, u use) {
+	if u == (use{}) {
+		return
+	}
+	if g.users == nil {
+		g.users = make(map[sampler.ThreadID]use)
+	}
+	was := g.users[id]
+	g.users[id] = use{max(u.putNS, was.putNS), max(u.tookNS, was.tookNS)}
 }
 
 // reached stores in reach which of the Queues that grow the code of a scope uses, whose operands were read. It is a

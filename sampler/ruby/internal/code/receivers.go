@@ -1,0 +1,129 @@
+package code
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// firstLocal is the least distance of a local variable from the environment's pointer, in words (VM_ENV_DATA_SIZE,
+	// vm_core.h). maxDistance bounds the distances that are known. All IDs of variables are larger.
+	firstLocal, maxDistance = 3, 1 << 8
+	// maxBlocks bounds how deep blocks within blocks are read.
+	maxBlocks = 2
+	// AnyLevel stands for a level of 0 or 1.
+	AnyLevel = -1
+)
+
+// runsBlock are methods that call their block at once, in the same thread.
+var runsBlock = []string{"loop", "synchronize", "mon_synchronize", "mu_synchronize", "timeout", "handle_interrupt", "catch", "tap"}
+
+// Receiver is a variable or constant of which code calls a method without arguments.
+type Receiver struct {
+	// Name and ID are of an instance variable, a variable of a class or a global variable. Name is empty for others.
+	Name string
+	ID   uint64
+	// Constant is the address of a constant's inline cache, or zero.
+	Constant attach.Address
+	// Local is the distance of a local variable from the environment's pointer, in words, or zero. Level is how many
+	// environments around the code it is. Around the code of a frame is the block's method.
+	Local uint64
+	Level int
+}
+
+// Receivers reads of which variables and constants the code of an iseq, and blocks in it, call a method of one of the
+// names. calls has the names of all methods that they call. ops is a buffer. It is a part of a question (Read).
+// Instructions push a receiver, and the call is the next one. So a receiver is known if there are no arguments.
+func (d *classifier) Receivers(iseq attach.Address, names []string, ops *Operands) (list []Receiver, calls []string, err error) {
+	type code struct {
+		iseq  attach.Address
+		depth int
+	}
+	var missing error
+	for todo := []code{{iseq, 0}}; len(todo) > 0; todo = todo[1:] {
+		c := todo[0]
+		if err := d.Operands(c.iseq, ops); err != nil {
+			if c.depth == 0 || err == view.ErrMissing {
+				missing = view.Worst(missing, err)
+			}
+			continue
+		}
+		calls = append(calls, ops.Calls...)
+		for i, at := range ops.places {
+			if !slices.Contains(names, ops.Calls[i]) || at < 3 {
+				continue
+			}
+			r, ok, err := d.receiver(ops.words[at-3], ops.words[at-2])
+			missing = view.Worst(missing, err)
+			if r.Local == 0 {
+				r.Level = 0
+			} else if r.Level != AnyLevel {
+				r.Level -= c.depth
+			} else if c.depth > 0 {
+				r.Level = 1 - c.depth
+			}
+			if ok && (r.Level >= 0 || r.Level == AnyLevel && c.depth == 0) {
+				list = append(list, r)
+			}
+		}
+		for _, at := range ops.blocks {
+			i := slices.Index(ops.places, at-1)
+			if i >= 0 && c.depth < maxBlocks && slices.Contains(runsBlock, ops.Calls[i]) {
+				todo = append(todo, code{attach.Address(ops.words[at]), c.depth + 1})
+			}
+		}
+	}
+	return list, calls, missing
+}
+
+// receiver reads an instruction that pushes a value. The words are its last two, or the address of the instruction and
+// its only operand.
+func (d *classifier) receiver(first, last uint64) (r Receiver, ok bool, err error) {
+	local := func(w uint64) bool { return w >= firstLocal && w < maxDistance }
+	switch {
+	case local(first) && last < maxDistance:
+		return Receiver{Local: first, Level: int(last)}, true, nil
+	case local(last):
+		return Receiver{Local: last, Level: AnyLevel}, true, nil
+	case last < maxDistance:
+		return Receiver{}, false, nil
+	}
+	ids := []uint64{first, last}
+	if !d.target.Release.AtLeast(3, 0) {
+		id, err := d.Objects.View.Word(attach.Address(last) + global27)
+		if err == view.ErrMissing {
+			return Receiver{}, false, err
+		}
+		if err == nil {
+			ids = append(ids, id)
+		}
+	}
+	for i, id := range ids {
+		if first < maxDistance && i == 0 {
+			continue
+		}
+		name, err := d.Objects.IDName(id)
+		switch {
+		case err == view.ErrMissing:
+			return Receiver{}, false, err
+		case err == nil && (strings.HasPrefix(name, "@") || strings.HasPrefix(name, "$")):
+			return Receiver{Name: name, ID: id}, true, nil
+		}
+	}
+	return Receiver{Constant: attach.Address(last)}, last&7 == 0, nil
+}
+
+// ConstantOf returns the constant that an inline cache has, or zero. It is a part of a question (Read).
+func (d *classifier) ConstantOf(cache attach.Address) (uint64, error) {
+	if d.target.Release.AtLeast(3, 0) {
+		word, err := d.Objects.View.Word(cache)
+		if err != nil {
+			return 0, err
+		}
+		return d.constant(word)
+	}
+	return d.Objects.View.Word(cache + constant27)
+}

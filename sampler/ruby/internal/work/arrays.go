@@ -1,0 +1,183 @@
+package work
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+const (
+	// maxArrays bounds the Arrays that are followed. arrayNS is how long one is followed after it was last found, in
+	// ns, unless it grows.
+	maxArrays, arrayNS = 16, int64(60e9)
+	// takersNS is how long code is known to take from no Array, in ns. maxTakers bounds how much code is known.
+	takersNS, maxTakers = int64(60e9), 1 << 12
+	// maxLevels bounds the environments around a block that are searched for a variable.
+	maxLevels = 4
+	// envLocal is set in the flags of the outermost environment of a method (VM_ENV_FLAG_LOCAL, vm_core.h).
+	envLocal = 2
+)
+
+// emptying are the methods that take an element from an Array. waiting are methods that a worker waits in for the next.
+var (
+	emptying = []string{"shift", "pop"}
+	waiting  = []string{"wait", "wait_while", "wait_until", "sleep", "stop", "pass"}
+)
+
+// taker is what is known of a piece of code: the receivers of which it takes elements, and whether it waits.
+type taker struct {
+	from  []code.Receiver
+	waits bool
+}
+
+// arrays are the Arrays that workers use as queues.
+type arrays struct {
+	// foundNS is when each was last found in the code of a thread.
+	foundNS map[uint64]int64
+	// takers is what is known of code, since sinceNS.
+	takers  map[attach.Address]taker
+	sinceNS int64
+}
+
+// noteArrays searches the frames of a thread for Arrays that are used as queues. The code of a frame takes elements
+// from such an Array, and the code of the same or another frame waits for the next.
+func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
+	l := &f.lists
+	a := &l.arrays
+	if now-a.sinceNS > takersNS || len(a.takers) > maxTakers {
+		a.takers, a.sinceNS = make(map[attach.Address]taker), now
+	}
+	waits, takes := false, false
+	scopes := l.scopes[:min(len(l.scopes), usedFrames)]
+	for i := range scopes {
+		t := f.takerOf(scopes[i].ISeq)
+		waits, takes = waits || t.waits, takes || len(t.from) > 0
+	}
+	if !waits || !takes {
+		return
+	}
+	for i := range scopes {
+		for _, r := range a.takers[scopes[i].ISeq].from {
+			var v uint64
+			if f.objects.Read(func() (err error) {
+				v, err = f.arrayOf(&scopes[i], r)
+				return err
+			}) == nil && v != 0 {
+				l.noteArray(v, r, id, now)
+			}
+		}
+	}
+}
+
+// takerOf returns what is known of code. Code that cannot be read takes nothing, and is read again.
+func (f *Finder) takerOf(iseq attach.Address) (t taker) {
+	a := &f.lists.arrays
+	t, ok := a.takers[iseq]
+	if ok {
+		return t
+	}
+	if f.objects.Read(func() error {
+		from, calls, err := f.code.Receivers(iseq, emptying, &f.lists.operands)
+		t = taker{from, slices.ContainsFunc(calls, func(name string) bool { return slices.Contains(waiting, name) })}
+		return err
+	}) != nil {
+		return taker{}
+	}
+	a.takers[iseq] = t
+	return t
+}
+
+// noteArray notes an Array from which the code of a thread takes.
+func (l *lists) noteArray(v uint64, r code.Receiver, id sampler.ThreadID, now int64) {
+	a := &l.arrays
+	if _, ok := a.foundNS[v]; !ok {
+		if len(a.foundNS) >= maxArrays || len(l.names) >= sampler.MaxLists {
+			return
+		}
+		if a.foundNS == nil {
+			a.foundNS = make(map[uint64]int64)
+		}
+		if l.names == nil {
+			l.names = make(map[uint64]string)
+		}
+		l.names[v] = r.Name
+		if i := slices.Index(l.values, v); i >= 0 && r.Name == "" {
+			l.names[v] = l.found[i]
+		}
+		l.named.again = l.named.again || r.Constant != 0
+	}
+	a.foundNS[v] = now
+	l.growthOf(v).use(id, use{tookNS: now})
+}
+
+// forgetArray reports whether v is an Array that was not found for long, and does not grow.
+func (l *lists) forgetArray(v uint64, now int64) bool {
+	found, ok := l.arrays.foundNS[v]
+	g := l.growths[v]
+	return ok && now-found > arrayNS && (g == nil || !g.grows)
+}
+
+// arrayOf returns the Array that a receiver in the code of a scope is, or zero. It is a part of a question (Read).
+func (f *Finder) arrayOf(scope *code.Scope, r code.Receiver) (found uint64, err error) {
+	var missing error
+	take := func(v uint64, err error) {
+		is := false
+		if err == nil && f.objects.IsObject(v) {
+			is, err = f.objects.Is(v, heap.TypeArray)
+		}
+		switch {
+		case err == view.ErrMissing:
+			missing = err
+		case is && found == 0:
+			found = v
+		}
+	}
+	held := func(id, v uint64) error {
+		if id == r.ID {
+			take(v, nil)
+		}
+		return nil
+	}
+	switch {
+	case r.Constant != 0:
+		take(f.code.ConstantOf(r.Constant))
+	case r.Local != 0:
+		ep := scope.EP
+		for level := range maxLevels {
+			if level == r.Level || r.Level == code.AnyLevel && level <= 1 {
+				take(f.objects.View.Word(ep - attach.Address(r.Local)*8))
+			}
+			flags, errFlags := f.objects.View.Word(ep)
+			around, err := f.objects.View.Word(ep - 8)
+			take(0, view.Worst(errFlags, err))
+			if errFlags != nil || err != nil || flags&envLocal != 0 || around&3 != 1 {
+				break
+			}
+			ep = attach.Address(around &^ 3)
+		}
+	case r.Name[0] == '$' && f.lists.named.globals != 0:
+		table, err := f.objects.View.Word(f.lists.named.globals)
+		if err != nil {
+			return 0, err
+		}
+		values, _, err := f.objects.Globals(attach.Address(table))
+		take(values[r.ID], err)
+	case r.Name[0] == '@':
+		take(0, f.objects.EachIvar(scope.Self, maxListVariables, held))
+		flags, err := f.objects.Flags(scope.Self)
+		if err == nil && heap.CarriesClasses(flags&heap.TypeMask) {
+			err = f.objects.EachHeld(scope.Self, held)
+		} else if err == nil {
+			var class uint64
+			if class, err = f.objects.View.Word(attach.Address(scope.Self) + 8); err == nil {
+				err = f.objects.EachHeld(class, held)
+			}
+		}
+		take(0, err)
+	}
+	return found, missing
+}
