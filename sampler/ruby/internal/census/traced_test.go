@@ -131,3 +131,37 @@ func TestTracedLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestTableIsRebuilt changes the head of the table between two pieces of entries, as Ruby does when it rebuilds a table
+// (rebuild_table, st.c). The piece before is dropped, and the walk is not whole. A real program in TestPlacesOfMoving
+// does the same, but not in every run.
+func TestTableIsRebuilt(t *testing.T) {
+	entry := make([]byte, heap.TracedEntrySize)
+	binary.LittleEndian.PutUint64(entry[8:], pagesAt)
+	binary.LittleEndian.PutUint64(entry[16:], recordAt)
+	const power, bound, count = 20, 2 * tracedAPiece, 4711
+	for name, rebuild := range map[string]func(words map[attach.Address]uint64){
+		"":                    func(map[attach.Address]uint64) {},
+		"grown":               func(w map[attach.Address]uint64) { w[tableAt+40]++ },
+		"moved":               func(w map[attach.Address]uint64) { w[tableAt+48] += heap.TracedEntrySize },
+		"in place":            func(w map[attach.Address]uint64) { w[tableAt] += 1 << 32 },
+		"in place, its bound": func(w map[attach.Address]uint64) { w[tableAt+40]-- },
+		"in place, full": func(w map[attach.Address]uint64) {
+			w[tableAt], w[tableAt+16] = 1, 0 // it begins with the count
+		},
+	} {
+		c, mem := newTraced(t, "3.3.8", bytes.Repeat(entry, 64), 40, bound)
+		mem.words[recordAt+32] = 1 // the line
+		mem.words[tableAt], mem.words[tableAt+16] = power, count
+		read, pieces := &traced{siteOf: make(map[heap.Site]int32)}, 0
+		whole, err := c.walkTraced(context.Background(), read, tableAt, func() {
+			if pieces++; pieces == 1 {
+				rebuild(mem.words)
+			}
+		})
+		want := name == "" || name == "grown"
+		if whole != want || err != nil || (len(read.list) > 0) != want {
+			t.Errorf("%q: whole %v with %d records, %v", name, whole, len(read.list), err)
+		}
+	}
+}
