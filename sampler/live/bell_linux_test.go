@@ -94,7 +94,7 @@ func TestIdleProcessRings(t *testing.T) {
 		}
 		return n
 	}
-	const calmAfterNS = 1_000_000_000 // the next readings of stacks are over
+	const calmAfterNS = pace.CalmNS + 1_000_000_000 // the next readings of stacks are over
 	for range tries {
 		until("idle", func() bool { return pace.Monotonic()-moved.Load() > calmAfterNS })
 		before, from := woken(), pace.Monotonic()

@@ -103,7 +103,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		due := c.Next
 		switch x := s.switches.now.Load(); {
 		case c.Slow && x != nil && len(s.beginning) == 0 && x.ring(sleep, &bells):
-			if told && c.Exact && x.still(seenStacks) { // ticks before then have nothing to read
+			if told && c.Exact && x.still(min(seenStacks, pace.Monotonic()-pace.CalmNS)) { // ticks before then have nothing to read
 				due = max(due, pace.Monotonic()+int64(pace.UntilTurn(besideEvery, besideEvery/4)))
 			}
 		case fetchesItself(s, sleep, c.Slow):
