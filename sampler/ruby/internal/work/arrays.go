@@ -48,7 +48,7 @@ type arrays struct {
 func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	l := &f.lists
 	a := &l.arrays
-	if now-a.sinceNS > takersNS || len(a.takers) > maxTakers {
+	if a.takers == nil || now-a.sinceNS > takersNS || len(a.takers) > maxTakers {
 		a.takers, a.sinceNS = make(map[attach.Address]taker), now
 	}
 	waits, takes := false, false
