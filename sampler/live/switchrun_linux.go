@@ -161,10 +161,7 @@ func (x *switchRun) run() {
 			if pace.Monotonic()-x.lookedNS.Load() >= int64(every)/2 {
 				x.look()
 			}
-			if every = time.Duration(x.everyNS.Load()); every == watchEvery { // wakes up when beside does
-				every = pace.UntilTurn(every, every/2)
-			}
-			timer.Reset(every)
+			timer.Reset(time.Duration(x.everyNS.Load()))
 		}
 	}
 	x.finish()
