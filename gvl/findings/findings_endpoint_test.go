@@ -70,7 +70,7 @@ func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 // it is not.
 func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 	const reports, all = 4, 8
-	// Of 20 ticks of the GVL, the requests on the first threads have so many.
+	// goOn plays samples in which requests on the first threads hold the GVL in ticks of every 20 samples.
 	goOn := func(s *scene, seconds int64, ticks int) {
 		long, short := s.stack("c:JSON.generate", "Reports#build"), s.stack("Server#handle")
 		s.play(seconds*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
