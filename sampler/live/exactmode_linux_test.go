@@ -168,8 +168,8 @@ func TestExactSamples(t *testing.T) {
 	}
 }
 
-// probesOpen is how many descriptors of BPF programs, their maps and what they hang on this process has open.
-func probesOpen(t *testing.T) (n int) {
+// probesOpen lists the descriptors of BPF programs, their maps and what they hang on that this process has open.
+func probesOpen(t *testing.T) (open []string) {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -178,10 +178,11 @@ func probesOpen(t *testing.T) (n int) {
 	for _, e := range list {
 		to, _ := os.Readlink("/proc/self/fd/" + e.Name()) // that of the folder itself is closed by now
 		if strings.HasPrefix(to, "anon_inode:bpf") || to == "anon_inode:[perf_event]" {
-			n++
+			info, _ := os.ReadFile("/proc/self/fdinfo/" + e.Name()) // names its kind
+			open = append(open, to+" "+string(info))
 		}
 	}
-	return n
+	return open
 }
 
 // TestExactOnAndOff switches exact mode on and off while samples are taken: each time there are changes in between, and
@@ -219,7 +220,7 @@ $stdin.gets`, rubytest.Options{})
 				t.Fatal(err)
 			}
 			longest = max(longest, time.Since(began))
-			if probesOpen(t) == 0 {
+			if len(probesOpen(t)) == 0 {
 				t.Fatal("no descriptor of a probe is open while it is on")
 			}
 			for n := 0; n <= i; {
@@ -235,8 +236,8 @@ $stdin.gets`, rubytest.Options{})
 			if rubytest.ChangedCode(t, p.PID) != 0 {
 				t.Fatalf("after %d times the process's code is not what it was", i+1)
 			}
-			if n := probesOpen(t); n != 0 {
-				t.Errorf("%d descriptors of probes are open after %d times", n, i+1)
+			if open := probesOpen(t); len(open) > 0 {
+				t.Errorf("after %d times there are open: %v", i+1, open)
 			}
 		}
 		cancel()

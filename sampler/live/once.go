@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +29,7 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	return nil, err
 }
 
-// stopWith makes the end of ctx end the current tick. The returned function undoes this.
+// stopWith makes the end of ctx end the current tick. The returned function undoes this. It may be called twice.
 func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	s.reader.Resume()
 	stopped := make(chan struct{})
@@ -36,11 +37,11 @@ func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 		s.reader.Stop()
 		close(stopped)
 	})
-	return func() {
+	return sync.OnceFunc(func() {
 		if !quit() {
 			<-stopped // or it would come in the midst of what is read next
 		}
-	}
+	})
 }
 
 // once stores the best sample so far in best. The error is for the case that there is none.
