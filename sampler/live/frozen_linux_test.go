@@ -58,7 +58,7 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 		var c *gvl.Classifier
 		var of *stream.Stream
 		var got waits
-		var fromNS, frozenNS, thawNS, thawedNS int64
+		var fromNS, frozenNS, nextNS, thawNS, thawedNS int64
 		stack := 0 // readings of stacks since it was frozen; the second says so, for the first may have begun before
 		sourceUntil(t, open(t, p.PID, live.Options{From: from}), func(s *live.Source, x *sampler.Sample) bool {
 			if c == nil {
@@ -81,6 +81,9 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 					thawedNS = x.TimeNS
 				}
 			case frozenNS != 0:
+				if nextNS == 0 {
+					nextNS = x.TimeNS
+				}
 				for _, ts := range states {
 					if ts.State == gvl.Waiting {
 						t.Errorf("v2 %v: thread %d of a frozen process waits", v2, ts.Thread)
@@ -117,8 +120,10 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 			}
 		}
 		for _, i := range got.ran {
-			// The freezer has a moment for each thread, and a sample sees it at its time.
-			if ns := min(i.ToNS, thawNS) - max(i.FromNS, frozenNS); ns > stretchNS/4 {
+			// The freezer has a moment for each thread, and a sample sees it at its time. What a thread did until the
+			// next sample is not known.
+			ns := min(i.ToNS, thawNS) - max(i.FromNS, frozenNS)
+			if ns > max(stretchNS/4, nextNS-frozenNS) {
 				t.Errorf("v2 %v: a thread ran for %d ms while the process was frozen", v2, ns/1e6)
 			}
 		}

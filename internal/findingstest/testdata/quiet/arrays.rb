@@ -24,7 +24,7 @@ class Shop
 
   def order
     loop do
-      200.times { |i| @jobs << i; sleep 0.003; @queue << i }
+      50.times { |i| @jobs << i; sleep 0.012; @queue << i }
       sleep 0.3
     end
   end
