@@ -42,9 +42,11 @@ func NewEndedCounts(dict *sampler.Dictionary) *EndedCounts {
 	}
 }
 
-// Feed adds the next sample. Only samples that read stacks show what threads work for.
+// Feed adds the next sample. Any sample can show that a request begins, because threads that begin something are read
+// at once. Only samples that read all stacks show that a request has ended.
 func (c *EndedCounts) Feed(s *sampler.Sample) {
 	if s.Depth != sampler.StackTick {
+		c.begun(s)
 		return
 	}
 	c.round++
@@ -79,6 +81,21 @@ func (c *EndedCounts) Feed(s *sampler.Sample) {
 		if q.readings++; hasLeft(q.fiber, q.readings, s.TimeNS-q.seenNS) {
 			delete(c.open, number)
 			c.count(q.work.Endpoint)
+		}
+	}
+}
+
+// begun adds the requests that a sample shows for the first time.
+func (c *EndedCounts) begun(s *sampler.Sample) {
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		if t.Serving.Work == 0 || t.Serving.Work == c.of[t.ID].work {
+			continue
+		}
+		q := c.find(t.Serving.Work)
+		c.of[t.ID] = servedBy{work: t.Serving.Work, q: q, round: c.round}
+		if q != nil {
+			q.seenNS, q.round, q.readings, q.fiber = s.TimeNS, c.round, 0, len(t.Resumers) > 0
 		}
 	}
 }

@@ -59,6 +59,13 @@ func TestEndedCounts(t *testing.T) {
 	y.ticks(2)
 	y.ticks(20, 1) // its thread has ended with it
 	takes(map[string]int64{"MailJob": 1})
+	y.lock = true
+	y.works[2] = y.work(7, "MailJob") // the thread was read at once, because it had begun something
+	y.ticks(1)
+	y.lock = false
+	delete(y.works, 2)
+	y.ticks(20)
+	takes(map[string]int64{"MailJob": 1})
 	for _, e := range y.endpoints() {
 		if e.Name != "" && int64(e.Ended) != all[e.Name] {
 			t.Errorf("%q: %d counted, %d by Requests", e.Name, all[e.Name], e.Ended)

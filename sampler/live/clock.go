@@ -91,7 +91,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var sample sampler.Sample
 	s.failing.Succeeded()
 	seen := pace.Monotonic()
-	seenStacks := int64(0) // the time of the last sample that read stacks
+	seenStacks := int64(0) // the last sample that read stacks knew of all moves before this time
 	var stackNS int64      // CPU time of the last reading of stacks
 	var sampleNS int64     // the same of the last sample beside looks that read none
 	var glances *switchRun
@@ -160,9 +160,12 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		depth, late := sampler.LockTick, uint64(0)
 		if !between {
 			depth, late = c.Tick(now)
-			if x := s.switches.now.Load(); c.Slow && now-seen < stillEveryNS && moves != nil && x.still(seenStacks) {
-				s.note(c, now, false)
-				continue // the last sample still holds
+			if x := s.switches.now.Load(); c.Slow && moves != nil && x.still(seenStacks) {
+				if now-seen < stillEveryNS {
+					s.note(c, now, false)
+					continue // the last sample still holds
+				}
+				depth = sampler.StackTick // a request ends by readings of stacks, and few such ticks come here
 			}
 		}
 		paid := depth // the depth that the budget is charged for
@@ -255,7 +258,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			}
 		}
 		if seen = sample.TimeNS; depth == sampler.StackTick {
-			seenStacks = seen
+			seenStacks = now - recordLateNS
 		}
 		s.slowCounters(&sample, false)
 		s.countClasses(&sample)

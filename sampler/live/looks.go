@@ -10,6 +10,8 @@ const (
 	// stillEveryNS is the interval between samples of an idle process in which no thread has had a CPU, in ns. These
 	// samples show what threads other than Ruby's change.
 	stillEveryNS = 1_000_000_000
+	// recordLateNS is how much later than its time a record may come, in ns.
+	recordLateNS = 1_000_000
 	// namesLateNS is how long copied stacks wait for the next tick to be named, in ns. Their records wait for a name
 	// for stacknames.WithinNS. If many processes are read, ticks are seconds apart.
 	namesLateNS = 100_000_000
