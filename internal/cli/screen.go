@@ -135,6 +135,7 @@ func (f *screenFlags) show(ctx context.Context, src sampler.Source, std run.Stre
 
 // showProcess attaches to a process, and runs the screen on it. what names what it waits for meanwhile.
 func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, std run.Streams) error {
+	boundGarbage()
 	src, err := ui.Load(ctx, f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
 		return t.openTelling(ctx, tellUnits(tell))
 	})
@@ -153,6 +154,7 @@ func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, s
 
 // showProcesses attaches to several processes, and runs the screen on them.
 func (f *screenFlags) showProcesses(ctx context.Context, t *target, std run.Streams) error {
+	boundGarbage()
 	later := new(saidLater)
 	defer later.say(std)
 	g, err := ui.Load(ctx, f.options(std, shown{}), "attaching to the processes "+t.pids.String(),
