@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	contract "github.com/ddtop/ddtop/report"
 )
 
@@ -234,22 +236,12 @@ func kernelTime(pid int) (sum time.Duration) {
 	return sum
 }
 
-// cpuTime is what the threads of a process have had of CPUs until now, without those that have ended; false when the process
-// has ended.
+// cpuTime is the CPU time of a process until now, also of its threads that have ended (clock_getcpuclockid(3)). ok is
+// false if the process has ended.
 func cpuTime(pid int) (sum time.Duration, ok bool) {
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil {
-		panic(err) // the pattern is right
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|2), &ts); err != nil {
+		return 0, false
 	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // the thread has ended
-		}
-		var ran int64
-		if _, err := fmt.Sscan(string(text), &ran); err == nil {
-			sum, ok = sum+time.Duration(ran), true
-		}
-	}
-	return sum, ok
+	return time.Duration(ts.Nano()), true
 }
