@@ -53,8 +53,8 @@ func (r *Resting) Rests(st gvl.State, d *gvl.Detail, stack sampler.StackID, work
 	return r.State(st, d, stack, work) == gvl.Parked
 }
 
-// State returns the state that a screen shows if it shows only work. Parked then includes all rest: threads of which
-// Idle says something, and sleep outside of a request or job. Lock includes waits for something that other threads give
+// State returns the state that a screen shows if it shows only work. Parked then includes all rest: threads for which
+// Idle has a text, and sleep outside of a request or job. Lock includes waits for something that other threads give
 // back (pool_wait). It also includes waits for another thread in the middle of a request or job (thread_wait).
 func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
 	if r.gates != nil && r.gates.Closed(st, d, stack) != nil {

@@ -185,7 +185,7 @@ func probesOpen(t *testing.T) (open []string) {
 		if !strings.HasPrefix(to, "anon_inode:bpf") && to != "anon_inode:[perf_event]" {
 			continue
 		}
-		info, _ := os.ReadFile("/proc/self/fdinfo/" + e.Name()) // says of which kind it is
+		info, _ := os.ReadFile("/proc/self/fdinfo/" + e.Name()) // names its kind
 		if strings.Contains(string(info), "\ttask\n") && strings.Contains(string(info), "\titer\n") {
 			iterator = program.FindString(string(info))
 		}

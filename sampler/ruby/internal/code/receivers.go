@@ -12,8 +12,9 @@ const (
 	// firstLocal is the least distance of a local variable from the environment's pointer, in words (VM_ENV_DATA_SIZE,
 	// vm_core.h). maxDistance bounds the distances that are known. All IDs of variables are larger.
 	firstLocal, maxDistance = 3, 1 << 8
-	// maxBlocks bounds how deep blocks within blocks are read.
-	maxBlocks = 2
+	// maxBlocks bounds how deep blocks within blocks are read. maxCodes bounds the pieces of code that one call of
+	// Receivers reads.
+	maxBlocks, maxCodes = 2, 64
 	// AnyLevel stands for a level of 0 or 1.
 	AnyLevel = -1
 )
@@ -21,7 +22,7 @@ const (
 // runsBlock are methods that call their block at once, in the same thread.
 var runsBlock = []string{"loop", "synchronize", "mon_synchronize", "mu_synchronize", "timeout", "handle_interrupt", "catch", "tap"}
 
-// Receiver is a variable or constant of which code calls a method without arguments.
+// Receiver is a variable or constant. Code calls a method on it, without arguments.
 type Receiver struct {
 	// Name and ID are of an instance variable, a variable of a class or a global variable. Name is empty for others.
 	Name string
@@ -34,17 +35,18 @@ type Receiver struct {
 	Level int
 }
 
-// Receivers reads of which variables and constants the code of an iseq, and blocks in it, call a method of one of the
-// names. calls has the names of all methods that they call. ops is a buffer. It is a part of a question (Read).
-// Instructions push a receiver, and the call is the next one. So a receiver is known if there are no arguments.
+// Receivers reads the code of an iseq, and of blocks in it. list has the variables and constants on which that code
+// calls a method with one of the names. calls has the names of all methods that it calls. ops is a buffer.
+// Receivers is a part of a question (Read). An instruction pushes the receiver, and the call is the next instruction.
+// So a receiver is known if there are no arguments.
 func (d *classifier) Receivers(iseq attach.Address, names []string, ops *Operands) (list []Receiver, calls []string, err error) {
 	type code struct {
 		iseq  attach.Address
 		depth int
 	}
 	var missing error
-	for todo := []code{{iseq, 0}}; len(todo) > 0; todo = todo[1:] {
-		c := todo[0]
+	for todo, n := []code{{iseq, 0}}, 0; n < min(len(todo), maxCodes); n++ {
+		c := todo[n]
 		if err := d.Operands(c.iseq, ops); err != nil {
 			if c.depth == 0 || err == view.ErrMissing {
 				missing = view.Worst(missing, err)

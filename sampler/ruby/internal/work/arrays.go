@@ -28,7 +28,7 @@ var (
 	waiting  = []string{"wait", "wait_while", "wait_until", "sleep", "stop", "pass"}
 )
 
-// taker is what is known of a piece of code: the receivers of which it takes elements, and whether it waits.
+// taker says from which receivers a piece of code takes elements, and whether it waits.
 type taker struct {
 	from  []code.Receiver
 	waits bool
@@ -38,7 +38,7 @@ type taker struct {
 type arrays struct {
 	// foundNS is when each was last found in the code of a thread.
 	foundNS map[uint64]int64
-	// takers is what is known of code, since sinceNS.
+	// takers has the pieces of code that were read since sinceNS.
 	takers  map[attach.Address]taker
 	sinceNS int64
 }
@@ -73,7 +73,7 @@ func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	}
 }
 
-// takerOf returns what is known of code. Code that cannot be read takes nothing, and is read again.
+// takerOf returns from what a piece of code takes elements. Code that cannot be read takes nothing, and is read again.
 func (f *Finder) takerOf(iseq attach.Address) (t taker) {
 	a := &f.lists.arrays
 	t, ok := a.takers[iseq]

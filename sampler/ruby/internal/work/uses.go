@@ -62,7 +62,7 @@ func (l *lists) grow(v uint64, n, now int64) (putters, takers []sampler.ThreadID
 	return putters, takers
 }
 
-// growthOf returns what is known of the length of a Queue.
+// growthOf returns the growth of a Queue. It makes a new one if there is none.
 func (l *lists) growthOf(v uint64) *growth {
 	g := l.growths[v]
 	if g == nil {
