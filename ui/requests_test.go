@@ -199,7 +199,7 @@ func TestRequestsAreSearched(t *testing.T) {
 	s.sees("GET orders#show")
 	s.search("no such route")
 	s.sees("none of what is in progress matches")
-	w, path := widget.RequestRow{Request: &account.Request{Work: sampler.Work{Values: "/carts/7?q=x"}}}, regexp.MustCompile("q=x")
+	w, path := widget.RequestRow{Request: &account.Request{PastRequest: account.PastRequest{Work: sampler.Work{Values: "/carts/7?q=x"}}}}, regexp.MustCompile("q=x")
 	if !w.Matches(path, &s.model.Scene) {
 		t.Error("not found by its path")
 	}

@@ -161,7 +161,7 @@ type endpointSum struct {
 	queued         gvl.Histogram
 }
 
-func (s *endpointSum) seen(q *Request) {
+func (s *endpointSum) seen(q *PastRequest) {
 	if ns := q.Work.QueuedNS; ns > 0 {
 		s.queued.Add(ns)
 	}
@@ -275,9 +275,9 @@ func (e *endpointSums) settle(q *openRequest) {
 	for i := range q.seconds {
 		e.add(k, &q.seconds[i])
 	}
-	e.run.sum(k, maxEndpoints).seen(&q.Request)
+	e.run.sum(k, maxEndpoints).seen(&q.PastRequest)
 	if t := e.recentOf(q.ToNS / 1e9); t != nil {
-		t.sum(k, maxSecondEndpoints).seen(&q.Request)
+		t.sum(k, maxSecondEndpoints).seen(&q.PastRequest)
 	}
 }
 
@@ -325,7 +325,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	}
 	r.addOpen(&all, first, last, toNS)
 	if !whole {
-		r.ended.visit(func(q *Request) {
+		r.ended.visit(func(q *PastRequest) {
 			if q.FromNS <= toNS && q.ToNS/1e9 > last {
 				x := *q
 				x.ToNS, x.InProgress = toNS, true
@@ -368,7 +368,7 @@ func (r *Requests) addOpen(all *endpointTable, first, last, toNS int64) {
 		x := q.Request
 		x.stands(q, toNS)
 		if x.FromNS <= toNS && (x.InProgress || x.ToNS/1e9 >= first) {
-			s.seen(&x)
+			s.seen(&x.PastRequest)
 		}
 		if c, ok := q.waits(toNS); ok {
 			c.bySecond(func(second int64, part *requestCharge) {

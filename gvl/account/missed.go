@@ -18,7 +18,7 @@ const (
 
 // brief reports whether a request has run all the time, and was about as short as the time between two ticks. Others
 // like it have no record.
-func (q *Request) brief() bool {
+func (q *PastRequest) brief() bool {
 	slept := q.FiberNS
 	for s, ns := range q.NS {
 		if s := gvl.State(s); s != gvl.Running && s != gvl.GC {

@@ -11,7 +11,23 @@ type PeerNS struct {
 	NS   int64
 }
 
+// A Request is a request or a job, in progress or ended.
 type Request struct {
+	PastRequest
+	// The fields below describe a request in progress at the last sample. If Suspended is set, its thread works for
+	// other requests at this moment. Otherwise Now is the thread's state, and Serving and Stack were read with it. If
+	// Waits is also set, one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). Then
+	// Serving and Stack belong to this fiber.
+	Suspended bool
+	Waits     bool
+	FiberAtNS int64
+	Now       gvl.ThreadState
+	Serving   sampler.Serving
+	Stack     sampler.StackID
+}
+
+// A PastRequest is what stays of a request after it has ended.
+type PastRequest struct {
 	// Work is the last known work.
 	Work   sampler.Work
 	Thread sampler.ThreadID
@@ -40,23 +56,15 @@ type Request struct {
 	Peers []PeerNS
 	// BlameNS is the waiting for the GVL, in thread·ns, while its thread held the GVL for it.
 	BlameNS int64
-	// The fields below describe a request in progress at the last sample. If Suspended is set, its thread works for
-	// other requests at this moment. Otherwise Now is the thread's state, and Serving and Stack were read with it. If
-	// Waits is also set, one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). Then
-	// Serving and Stack belong to this fiber.
-	Suspended bool
-	Waits     bool
-	FiberAtNS int64
-	Now       gvl.ThreadState
-	Serving   sampler.Serving
-	Stack     sampler.StackID
 }
 
+func (q *PastRequest) request() Request { return Request{PastRequest: *q} }
+
 // DurationNS is its age, or how long it took, in ns, to within SlackNS. If AtLeast is set, it is a lower bound.
-func (q *Request) DurationNS() int64 { return max(q.ToNS-q.FromNS, 0) }
+func (q *PastRequest) DurationNS() int64 { return max(q.ToNS-q.FromNS, 0) }
 
 // BeginSlackNS is how far the begin may lie before or after FromNS. It is zero if the begin was not seen.
-func (q *Request) BeginSlackNS() int64 { return beginSlack(&q.Work) }
+func (q *PastRequest) BeginSlackNS() int64 { return beginSlack(&q.Work) }
 
 func beginSlack(w *sampler.Work) int64 {
 	if w.BeforeNS > 0 && w.SinceNS > w.BeforeNS {

@@ -12,7 +12,7 @@ const (
 	// maxOpenRequests bounds the requests and jobs in progress that are followed separately. The time of all others is
 	// "other".
 	maxOpenRequests = 4096
-	// maxEndedRequests bounds the ended requests that are remembered, the last ones: 5 MB.
+	// maxEndedRequests bounds the ended requests that are remembered, the last ones: 4 MB, and 1 MB to find them.
 	maxEndedRequests = 1 << 14
 	// maxRequestPeers bounds the peers of one request or endpoint, maxSumPeers the peers among which they are found.
 	maxRequestPeers, maxSumPeers = 6, 16
@@ -196,7 +196,8 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	if len(r.open) >= maxOpenRequests {
 		return nil
 	}
-	q := &openRequest{Request: Request{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}, readNS: atNS}
+	past := PastRequest{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}
+	q := &openRequest{Request: past.request(), readNS: atNS}
 	q.FromNS = min(beginOf(&w, atNS), r.stream.LastNS()) // a recording can hold anything
 	if n := len(r.spare); n > 0 {
 		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
@@ -391,7 +392,7 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	r.endpoints.settle(q)
 	r.spare = append(r.spare, q.seconds[:0])
 	q.seconds = nil
-	r.ended.add(&q.Request)
+	r.ended.add(&q.PastRequest)
 	return true
 }
 
@@ -432,7 +433,7 @@ func (q *openRequest) add(c *requestCharge) {
 	q.peers.add(c.peer, c.toNS-c.fromNS)
 }
 
-func (q *Request) add(c *requestCharge) {
+func (q *PastRequest) add(c *requestCharge) {
 	if c.waiters > 0 {
 		q.BlameNS += c.waiters * (c.toNS - c.fromNS)
 		return

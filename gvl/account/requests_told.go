@@ -23,7 +23,7 @@ func (r *Requests) now(fn func(*openRequest) bool) []Request {
 	r.pending(func(q *openRequest, c *requestCharge) {
 		p := more[q]
 		if p == nil {
-			p = &openRequest{Request: Request{NS: q.NS}, peers: slices.Clone(q.peers)}
+			p = &openRequest{Request: Request{PastRequest: PastRequest{NS: q.NS}}, peers: slices.Clone(q.peers)}
 			more[q] = p
 		}
 		p.add(c)
@@ -91,9 +91,9 @@ func compareRequests(a, b Request) int {
 // it is now, or as it was at its end, so NS also holds time after atNS.
 func (r *Requests) At(atNS int64) []Request {
 	out := r.now(func(q *openRequest) bool { return q.FromNS <= atNS && (!q.hasEnded() || q.awayNS > atNS) })
-	r.ended.visit(func(q *Request) {
+	r.ended.visit(func(q *PastRequest) {
 		if q.FromNS <= atNS && q.ToNS > atNS {
-			out = append(out, q.named(r.dict.Routes()))
+			out = append(out, q.request().named(r.dict.Routes()))
 		}
 	})
 	sorting.By(out, compareRequests)
@@ -102,47 +102,49 @@ func (r *Requests) At(atNS int64) []Request {
 
 // Last returns the remembered request that ended last before a time, or nil.
 func (r *Requests) Last(atNS int64) *Request {
-	var last *Request
-	see := func(q *Request) {
-		if q.ToNS <= atNS && (last == nil || q.ToNS > last.ToNS) {
+	var last Request
+	later := func(q *PastRequest) bool {
+		return q.ToNS <= atNS && (last.Work.Number == 0 || q.ToNS > last.ToNS)
+	}
+	r.ended.visit(func(q *PastRequest) {
+		if later(q) {
+			last = q.request()
+		}
+	})
+	for _, q := range r.now((*openRequest).hasEnded) {
+		if later(&q.PastRequest) {
 			last = q
 		}
 	}
-	r.ended.visit(see)
-	for _, q := range r.now((*openRequest).hasEnded) {
-		see(&q)
-	}
-	if last == nil {
+	if last.Work.Number == 0 {
 		return nil
 	}
-	x := last.named(r.dict.Routes())
-	return &x
+	last = last.named(r.dict.Routes())
+	return &last
 }
 
 // Of returns the remembered requests that a thread worked for between two times, in the order of their begin.
 func (r *Requests) Of(thread sampler.ThreadID, fromNS, toNS int64) []Request {
-	var out []Request
-	in := func(q *Request) {
-		if q.Thread == thread && q.FromNS <= toNS && q.ToNS >= fromNS {
-			out = append(out, q.named(r.dict.Routes()))
+	in := func(q *PastRequest) bool { return q.Thread == thread && q.FromNS <= toNS && q.ToNS >= fromNS }
+	out := r.now(func(q *openRequest) bool { return q.Thread == thread })
+	out = slices.DeleteFunc(out, func(q Request) bool { return !in(&q.PastRequest) })
+	r.ended.visit(func(q *PastRequest) {
+		if in(q) {
+			out = append(out, q.request().named(r.dict.Routes()))
 		}
-	}
-	r.ended.visit(in)
-	for _, q := range r.now(func(q *openRequest) bool { return q.Thread == thread }) {
-		in(&q)
-	}
+	})
 	sorting.By(out, compareRequests)
 	return out
 }
 
 // endedRequests are the last requests that ended, in the order in which that was seen.
 type endedRequests struct {
-	ring []Request
+	ring []PastRequest
 	next int // the oldest, once it is full
 	at   map[sampler.WorkNumber]int
 }
 
-func (e *endedRequests) add(q *Request) {
+func (e *endedRequests) add(q *PastRequest) {
 	if len(e.ring) < maxEndedRequests {
 		e.at[q.Work.Number] = len(e.ring)
 		e.ring = append(e.ring, *q)
@@ -156,14 +158,14 @@ func (e *endedRequests) add(q *Request) {
 	e.next = (e.next + 1) % len(e.ring)
 }
 
-func (e *endedRequests) get(n sampler.WorkNumber) *Request {
+func (e *endedRequests) get(n sampler.WorkNumber) *PastRequest {
 	if i, ok := e.at[n]; ok {
 		return &e.ring[i]
 	}
 	return nil
 }
 
-func (e *endedRequests) visit(fn func(*Request)) {
+func (e *endedRequests) visit(fn func(*PastRequest)) {
 	for i := range e.ring {
 		fn(&e.ring[(e.next+i)%len(e.ring)])
 	}
@@ -172,7 +174,7 @@ func (e *endedRequests) visit(fn func(*Request)) {
 // Longest returns the n longest requests and jobs that are remembered, the longest first. The caller owns the slice.
 func (r *Requests) Longest(n int) []Request {
 	all := r.Running()
-	r.ended.visit(func(q *Request) { all = append(all, q.named(r.dict.Routes())) })
+	r.ended.visit(func(q *PastRequest) { all = append(all, q.request().named(r.dict.Routes())) })
 	sorting.By(all, func(x, y Request) int {
 		return cmp.Or(cmp.Compare(y.DurationNS(), x.DurationNS()), compareRequests(x, y))
 	})
