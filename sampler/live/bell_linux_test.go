@@ -2,6 +2,10 @@ package live
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,8 +15,22 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
+// samplingThread returns the TID of the one thread of this process that samples, which has exact timers.
+func samplingThread(t *testing.T) (tid int) {
+	t.Helper()
+	for _, line := range changedThreads(t) {
+		if _, err := fmt.Sscanf(line, "thread %d:", &tid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tid == 0 {
+		t.Fatal("no thread samples")
+	}
+	return tid
+}
+
 // TestIdleProcessRings: the clock of an idle process learns of most moves of a thread within 20 ms. Its ticks alone,
-// which are 125 ms apart and more, would learn of a sixth.
+// which are 125 ms apart and more, would learn of a sixth. While no thread moves it wakes up once a second.
 func TestIdleProcessRings(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -61,4 +79,48 @@ func TestIdleProcessRings(t *testing.T) {
 	if soon < enough {
 		t.Errorf("%d of %d moves were known within %v", soon, tries, time.Duration(soonNS))
 	}
+	// Two seconds show it, because ticks of an idle process without rests are 125 to 250 ms apart.
+	const restsForNS, mostWakes = 2_000_000_000, 4
+	woken := func() int64 {
+		t.Helper()
+		text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", samplingThread(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+		n, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const calmAfterNS = pace.CalmNS + 1_000_000_000 // the next readings of stacks are over
+	for range tries {
+		until("idle", func() bool { return pace.Monotonic()-moved.Load() > calmAfterNS })
+		before, from := woken(), pace.Monotonic()
+		until("rest", func() bool { return pace.Monotonic()-from > restsForNS })
+		switch n := woken() - before; {
+		case moved.Load() > from: // a thread of the process has moved
+		case n > mostWakes:
+			t.Fatalf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
+		default:
+			t.Logf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
+			// Family reads the role of the process again once a thread has moved.
+			asked := func() int64 {
+				t.Helper()
+				if _, err := s.Family(); err != nil {
+					t.Error(err)
+				}
+				return s.familyNS
+			}
+			one, two := asked(), asked()
+			p.Send(t, "x")
+			until("a move", func() bool { return moved.Load() > two })
+			if three := asked(); moved.Load() < two && one != two || three == two {
+				t.Errorf("the role was asked for at %d, at %d, and after a move at %d", one, two, three)
+			}
+			return
+		}
+	}
+	t.Error("threads of the idle process never rested")
 }

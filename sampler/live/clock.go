@@ -97,11 +97,15 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var glances *switchRun
 	var bells pace.Bells
 	var after int64 // CPU time of what came after the last reading: the next one does not pay for it
+	told := false   // all moves of threads until now are known
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
 		switch x := s.switches.now.Load(); {
 		case c.Slow && x != nil && len(s.beginning) == 0 && x.ring(sleep, &bells):
+			if told && c.Exact && x.still(min(seenStacks, pace.Monotonic()-pace.CalmNS)) { // ticks before then have nothing to read
+				due = max(due, pace.Monotonic()+int64(pace.UntilTurn(besideEvery, besideEvery/4)))
+			}
 		case fetchesItself(s, sleep, c.Slow):
 			every := int64(workEveryNS)
 			if c.Slow {
@@ -128,6 +132,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		now := pace.Monotonic()
 		s.tickBegan.Store(now)
+		c.Wait(min(now, due)) // a tick that was left out is not late
 		stackEvery, lockEvery := s.rates.Intervals()
 		if exact := s.exact.is() || s.switches.is(); exact != c.Exact {
 			c.Exact = exact
@@ -147,6 +152,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
 		moves := s.learnMoves(cost)
+		told = moves != nil
 		if x := s.switches.now.Load(); between && x != nil && c.Next-now > namesLateNS && x.unnamed() &&
 			s.looks.Allows(now, s.budget.InForce()) {
 			s.ticking.Lock()

@@ -7,9 +7,10 @@ const (
 	workEveryNS = 12_000_000
 	// slowWorkEveryNS is workEveryNS while nothing runs or waits.
 	slowWorkEveryNS = 50_000_000
-	// stillEveryNS is the interval between samples of an idle process in which no thread has had a CPU, in ns. These
-	// samples show what threads other than Ruby's change.
-	stillEveryNS = 1_000_000_000
+	// stillEveryNS is the shortest interval between samples of an idle process in which no thread has had a CPU, in
+	// ns. They show what threads other than Ruby's change. If records wake the clock, it takes them when the slow
+	// counters are read (besideEvery), because waking up costs as much as a sample.
+	stillEveryNS = 700_000_000
 	// recordLateNS is how much later than its time a record may come, in ns.
 	recordLateNS = 1_000_000
 	// namesLateNS is how long copied stacks wait for the next tick to be named, in ns. Their records wait for a name

@@ -161,7 +161,10 @@ func (x *switchRun) run() {
 			if pace.Monotonic()-x.lookedNS.Load() >= int64(every)/2 {
 				x.look()
 			}
-			timer.Reset(time.Duration(x.everyNS.Load()))
+			if every = time.Duration(x.everyNS.Load()); every == watchEvery { // wakes up when beside does
+				every = pace.UntilTurn(every, every/2)
+			}
+			timer.Reset(every)
 		}
 	}
 	x.finish()
