@@ -29,11 +29,13 @@
 //	BenchmarkRequests    the cost of reading threads' requests: without requests, with 500 a second, with Rails under
 //	                     load
 //	BenchmarkFirstFrame  the time from exec until the screen has a row of a thread
+//	BenchmarkIdle        the screen beside a process that is idle for half a minute and longer
 //	BenchmarkRails       its own CPU time, requests a second and latencies of a Rails application under load, beside
 //	                     rbspy's
+//	BenchmarkPerRequest  by how much ddtop raises the CPU time of a request of Rails, in pairs until that is known well
 //	BenchmarkTarget      what a process pays: CPU time of a fixed piece of its work, page faults, context switches
 //	BenchmarkQuality     its own CPU time at the defaults by each source, and the quality of states, waits, requests
-//	                     and stacks
+//	                     and stacks. It fails if the quality is below leastQuality
 //	BenchmarkExact       exact mode beside sampling at 1 kHz and beside none: its own CPU time, and what the process
 //	                     pays
 //	BenchmarkExactRails  the same for a Rails application under load: requests a second, latencies and CPU time a

@@ -57,18 +57,7 @@ func pushBeside(b *testing.B, path string, pid int) map[string]float64 {
 	began, before := time.Now(), ticksOf(b, cmd.Process.Pid)
 	time.Sleep(fleetLength)
 	share := (ticksOf(b, cmd.Process.Pid) - before) / clockTicks / time.Since(began).Seconds()
-	var size float64
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for line := range bytes.Lines(text) {
-		if value, ok := bytes.CutPrefix(line, []byte("RssAnon:")); ok {
-			if _, err := fmt.Sscan(string(value), &size); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
+	size := ownMemory(b, cmd.Process.Pid)
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", cmd.Process.Pid))
 	if err != nil {
 		b.Fatal(err)
@@ -82,7 +71,22 @@ func pushBeside(b *testing.B, path string, pid int) map[string]float64 {
 	if n := bytes.Count(said.Bytes(), []byte("msg=following")); n <= forkedWorkers {
 		b.Fatalf("push has followed %d processes:\n%s", n, said.Bytes())
 	}
-	return map[string]float64{"%": 100 * share, "MB": size / 1024, "files": float64(len(files))}
+	return map[string]float64{"%": 100 * share, "MB": size, "files": float64(len(files))}
+}
+
+// ownMemory is the memory that no file backs of a process (RssAnon), in MB.
+func ownMemory(b *testing.B, pid int) float64 {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, after, _ := bytes.Cut(text, []byte("\nRssAnon:"))
+	var size float64
+	if _, err := fmt.Sscan(string(after), &size); err != nil {
+		b.Fatal(err)
+	}
+	return size / 1024
 }
 
 // ticksOf is the CPU time of a process in clockTicks, user and system.

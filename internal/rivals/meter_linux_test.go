@@ -97,6 +97,8 @@ func (m meter) start(b *testing.B, pid int, length time.Duration) *started {
 	s := &started{meter: m, pid: pid, file: filepath.Join(b.TempDir(), "out"), ended: make(chan error, 1)}
 	s.cmd = m.command(pid, length, s.file)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.told
+	// As if from another terminal: the kernel shares CPUs out by session (sched_autogroup_enabled, proc(5)).
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.cmd.Start(); err != nil {
 		b.Fatalf("starting %s: %v", m.name, err)
 	}

@@ -26,7 +26,7 @@ import (
 
 const (
 	// qualityRounds is how often each source is measured on each load. DDTOP_BENCH_PAIRS is another number.
-	qualityRounds = 5
+	qualityRounds = 3
 	// qualityLength is how long: the time that the screen's figures and findings are of.
 	qualityLength = sampler.QualityWindow
 	// qualityThreads are those of Puma, and forkedWorkers the processes of the load that has many.
@@ -291,6 +291,7 @@ func BenchmarkQuality(b *testing.B) {
 				for _, source := range sources(b, path) {
 					measureQuality(b, path, source, pid, l)
 				}
+				measureRbspy(b, pid, l)
 				b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 			}
 		})
@@ -415,11 +416,56 @@ func measureQuality(b *testing.B, path, source string, pid int, l qualityLoad) {
 			v = slices.Max(values)
 		}
 		b.ReportMetric(v, source+name)
+		leastQuality[source].check(b, l.name+" by "+source, name, v)
+	}
+	if impossible > 0 {
+		b.Errorf("%s by %s: %d of %d stacks are impossible", l.name, source, impossible, stacks)
 	}
 	if l.judged {
 		b.ReportMetric(float64(impossible), source+"-impossible")
 		b.ReportMetric(float64(stacks), source+"-stacks")
 	}
+}
+
+// floors are the worst quality that a benchmark accepts. Waits and requests are shares in percent.
+type floors struct{ offPoints, waits, longRequests float64 }
+
+// leastQuality keeps a lower cost from being bought with quality: BenchmarkQuality fails below it.
+var leastQuality = map[string]floors{
+	"switches": {offPoints: 1, waits: 99, longRequests: 50},
+	"moved":    {offPoints: 6, waits: 50, longRequests: 10},
+	"polling":  {offPoints: 6, waits: 3, longRequests: 10},
+}
+
+// check fails the benchmark if a figure is below its floor.
+func (f floors) check(b *testing.B, what, name string, v float64) {
+	b.Helper()
+	switch {
+	case name == "-off-points" && v > f.offPoints:
+		b.Errorf("%s: shares are %.2f points off, at most %g are accepted", what, v, f.offPoints)
+	case name == "-waits-%" && v < f.waits:
+		b.Errorf("%s: %.0f %% of the waits were found, at least %g %% are accepted", what, v, f.waits)
+	case name == "-long-requests-%" && v < f.longRequests:
+		b.Errorf("%s: %.0f %% of the longer requests were seen, at least %g %% are accepted", what, v, f.longRequests)
+	}
+}
+
+// measureRbspy reports what rbspy costs on a load of one process. It reads one thread of the process.
+func measureRbspy(b *testing.B, pid int, l qualityLoad) {
+	b.Helper()
+	path, found := findRbspy()
+	if !found || l.args != nil {
+		return
+	}
+	attach := attachTime
+	var shares, rates []float64
+	for range pairsWanted(b, qualityRounds) {
+		_, c := beside(b, rbspyMeter(path), pid, &attach, func() bool { time.Sleep(qualityLength); return true })
+		shares = append(shares, c.share)
+		rates = append(rates, float64(c.said.samples)/(attach+qualityLength).Seconds())
+	}
+	b.ReportMetric(median(shares), "rbspy-%")
+	b.ReportMetric(median(rates), "rbspy-stack-Hz")
 }
 
 // keeping returns a ddtop that writes a recording. Its contents are in last afterwards.

@@ -16,7 +16,7 @@ import (
 
 const (
 	// railsPairs is how often the requests a second with a profiler are compared with those without.
-	railsPairs = 10
+	railsPairs = 6
 	// railsLength is how long each of the two is.
 	railsLength = 4 * time.Second
 	// attachTime is what a profiler has to begin to sample before it is measured. That it was enough is checked (started.end).
@@ -38,7 +38,7 @@ func BenchmarkRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	var all []meter
 	for _, v := range versions(b) {
-		all = append(all, stat(v.path, v.name), stat(v.path, v.name+"-stacks-alone", stacksAlone...), stat(v.path, v.name+"-polling", "--source", "polling"))
+		all = append(all, stat(v.path, v.name), stat(v.path, v.name+"-polling", "--source", "polling"))
 	}
 	if path, ok := findRbspy(); ok {
 		all = append(all, rbspyMeter(path))
@@ -55,6 +55,66 @@ func BenchmarkRails(b *testing.B) {
 				burden(b, all, pid, func() answered { return load(l.connections) })
 			}
 		})
+	}
+}
+
+const (
+	// leastRequestPairs is the smallest and mostRequestPairs the largest number of pairs of BenchmarkPerRequest. Between them it
+	// ends once the 95 % interval of the CPU time of a request lies within preciseTo percent of the median.
+	leastRequestPairs, mostRequestPairs = 20, 120
+	preciseTo                           = 2.
+	// requestLength is how long each half of a pair is.
+	requestLength = 3 * time.Second
+)
+
+// BenchmarkPerRequest measures by how much ddtop raises the CPU time of a request of Rails, and how many requests it
+// leaves out, with one connection: in pairs, until the interval is narrow.
+func BenchmarkPerRequest(b *testing.B) {
+	wrk := rubytest.Program(b, "wrk", "wrk")
+	app := servertest.StartRails(b, 1, 5)
+	pid := app.Workers[0]
+	load := func() answered { return answer(b, wrk, app, pid, 1, requestLength) }
+	for range 2 {
+		load() // everything is loaded and cached
+	}
+	own := buildOwn(b)
+	for _, source := range sources(b, own) {
+		b.Run(source, func(b *testing.B) {
+			for range b.N {
+				perRequest(b, stat(own, source, "--source", source), pid, load)
+			}
+		})
+	}
+}
+
+// perRequest measures one profiler, for BenchmarkPerRequest.
+func perRequest(b *testing.B, m meter, pid int, load func() answered) {
+	b.Helper()
+	attach := attachTime
+	var cpu, fewer []float64
+	for len(cpu) < mostRequestPairs {
+		var with, without answered
+		for k := range 2 {
+			if (len(cpu)+k)%2 == 0 { // what the machine does meanwhile is to hit both alike
+				time.Sleep(attach)
+				without = load()
+				continue
+			}
+			with, _ = beside(b, m, pid, &attach, load)
+		}
+		cpu = append(cpu, 100*(with.cpu/without.cpu-1))
+		fewer = append(fewer, 100*(1-with.rate/without.rate))
+		if low, high := medianInterval(cpu); len(cpu) >= leastRequestPairs && high-low <= 2*preciseTo {
+			break
+		}
+	}
+	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	b.ReportMetric(float64(len(cpu)), "pairs")
+	for name, values := range map[string][]float64{"more-cpu": cpu, "fewer-requests": fewer} {
+		low, high := medianInterval(values)
+		b.ReportMetric(median(values), name+"-%")
+		b.ReportMetric(low, name+"-low-%")
+		b.ReportMetric(high, name+"-high-%")
 	}
 }
 

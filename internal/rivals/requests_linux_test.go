@@ -41,7 +41,7 @@ $stdin.gets
 
 // requestPairs is how often ddtop's cost with requests is compared with that without, and budgetPairs how often what it reads of a budget
 // is.
-const requestPairs, budgetPairs = 15, 7
+const requestPairs, budgetPairs = 7, 7
 
 // BenchmarkRequests measures what reading for whom threads work adds to ddtop's cost: on ten threads that serve nothing, on ten that serve
 // 500 requests a second, and on Rails under load. With and without it are measured in turns.

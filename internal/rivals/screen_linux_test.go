@@ -16,6 +16,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/servertest"
 )
 
 const (
@@ -75,6 +76,9 @@ func openScreen(b *testing.B, path string, pid int, args ...string) *screen {
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`)
 
+// firstRow is in the first picture that has threads, of the programs here and of Puma.
+var firstRow = regexp.MustCompile(rowOf + "|puma srv")
+
 // read takes what is drawn until the terminal is closed.
 func (s *screen) read() {
 	buf := make([]byte, 1<<16)
@@ -86,7 +90,7 @@ func (s *screen) read() {
 			s.mu.Lock()
 			s.drawn.Write(buf[:n])
 			// Cells that differ alone are drawn later, but the first time a name is drawn in one piece.
-			if bytes.Contains(escapes.ReplaceAll(s.drawn.Bytes(), nil), []byte(rowOf)) {
+			if firstRow.Match(escapes.ReplaceAll(s.drawn.Bytes(), nil)) {
 				seen = true
 				s.first <- at
 			} else if s.drawn.Len() > maxDrawn {
@@ -173,16 +177,24 @@ func (s *screen) cost(b *testing.B, settle, length time.Duration) float64 {
 }
 
 // BenchmarkFirstFrame measures how long it takes from exec until the screen has a row of a thread, on the program of 10
-// threads.
+// threads and on a worker of Rails.
 func BenchmarkFirstFrame(b *testing.B) {
 	all := versions(b)
-	p := theRuby(b).Start(b, costPrograms[1].script, rubytest.Options{})
-	p.Expect(b, "up")
+	b.Run("10-threads", func(b *testing.B) {
+		p := theRuby(b).Start(b, costPrograms[1].script, rubytest.Options{})
+		p.Expect(b, "up")
+		firstFrame(b, all, p.PID)
+	})
+	b.Run("rails", func(b *testing.B) { firstFrame(b, all, servertest.StartRails(b, 1, 5).Workers[0]) })
+}
+
+func firstFrame(b *testing.B, all []version, pid int) {
+	b.Helper()
 	for range b.N {
 		took := make([][]float64, len(all))
 		for range firstFrames {
 			for i, v := range all {
-				s := openScreen(b, v.path, p.PID)
+				s := openScreen(b, v.path, pid)
 				took[i] = append(took[i], float64(s.row(b).Microseconds())/1e3)
 				s.leave(b)
 			}
@@ -192,5 +204,33 @@ func BenchmarkFirstFrame(b *testing.B) {
 			b.ReportMetric(median(took[i]), v.name+"-ms")
 			b.ReportMetric(slices.Max(took[i]), v.name+"-longest-ms")
 		}
+	}
+}
+
+const (
+	// idleRounds is how often BenchmarkIdle measures each source. idleSettle is the time before each measurement, in
+	// which the first readings end, and idleLength its length.
+	idleRounds             = 2
+	idleSettle, idleLength = 33 * time.Second, 30 * time.Second
+)
+
+// BenchmarkIdle measures the screen beside a process that is idle for long: CPU time, and memory of its own in MB.
+func BenchmarkIdle(b *testing.B) {
+	own := buildOwn(b)
+	p := theRuby(b).Start(b, "10.times { Thread.new { sleep } }; puts 'up'; $stdout.flush; sleep", rubytest.Options{})
+	p.Expect(b, "up")
+	for range b.N {
+		for _, source := range sources(b, own) {
+			var shares, sizes []float64
+			for range pairsWanted(b, idleRounds) {
+				s := openScreen(b, own, p.PID, "--source", source)
+				time.Sleep(idleSettle)
+				sizes = append(sizes, ownMemory(b, s.cmd.Process.Pid))
+				shares = append(shares, s.cost(b, 0, idleLength))
+			}
+			b.ReportMetric(median(shares), source+"-%")
+			b.ReportMetric(median(sizes), source+"-MB")
+		}
+		b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	}
 }

@@ -3,7 +3,8 @@
 //	go -C internal/rivals test -run '^$' -bench 'Cost|Rails|Rivals|FirstFrame' -timeout 0 . | go -C internal/rivals run ./costtable
 //
 // With the argument "exact" it writes the tables of what exact mode costs, from BenchmarkExact and BenchmarkExactRails.
-// With the argument "quality" it writes the table of cost and quality by source, from BenchmarkQuality.
+// With the argument "quality" it writes a table of cost and quality for each load, from BenchmarkQuality, BenchmarkRails
+// and BenchmarkPerRequest.
 //
 // It leaves out a row whose benchmarks did not run, and names the row on standard error.
 package main
@@ -46,10 +47,7 @@ func run(in io.Reader, out, missing io.Writer) error {
 			fmt.Fprintf(missing, "costtable: nothing measured of %q\n", r.what)
 			continue
 		}
-		before, ok := "", false
-		if !r.others {
-			before, ok = r.cell(m, "before")
-		}
+		before, ok := r.cell(m, "before")
 		if !ok {
 			before = "–"
 		}
@@ -93,27 +91,11 @@ func parse(in io.Reader) (metrics, error) {
 // row is a line of the table.
 type row struct {
 	what, aim string
-	// others: the row is of another program than ddtop.
-	others bool
 	// cell is what was measured of the version "ddtop" or "before"; false when it was not.
 	cell func(m metrics, version string) (string, bool)
 }
 
 var rows = []row{
-	{what: "Rails, full machine, default rates", aim: "≤ 5 %", cell: share("Rails/full", "")},
-	{what: "… `--lock-rate 100`", cell: share("Rails/full", "-stacks-alone")},
-	{what: "… rbspy at 100 Hz", others: true, cell: rbspy(share("Rails/full", ""))},
-	{what: "… requests/s, default rates", aim: "within 2 %", cell: requests("Rails/full", "")},
-	{what: "… requests/s, `--lock-rate 100`", cell: requests("Rails/full", "-stacks-alone")},
-	{what: "… requests/s, rbspy", others: true, cell: rbspy(requests("Rails/full", ""))},
-	{what: "… CPU time of a request, default rates", aim: "within 1 %", cell: requestCPU("Rails/full", "")},
-	{what: "… `--source polling`", cell: requestCPU("Rails/full", "-polling")},
-	{what: "… latency p50, p99", cell: latencies("Rails/full")},
-	{what: "Rails, a free CPU, default rates", aim: "≤ 5 %", cell: share("Rails/free-cpu", "")},
-	{what: "… rbspy at 100 Hz", others: true, cell: rbspy(share("Rails/free-cpu", ""))},
-	{what: "… requests/s, default rates", aim: "within 2 %", cell: requests("Rails/free-cpu", "")},
-	{what: "… requests/s, rbspy", others: true, cell: rbspy(requests("Rails/free-cpu", ""))},
-	{what: "… latency p50, p99", cell: latencies("Rails/free-cpu")},
 	{what: "10 threads", aim: "≤ 1.5 × a bare loop", cell: beside("10-threads", "", "10-threads", "bare-loop", "a bare loop's")},
 	{what: "… reading requests, where there are none", aim: "≤ 10 % more", cell: forRequests("Requests/none")},
 	{what: "… reading requests, 500 a second", cell: forRequests("Requests/500-a-second")},
@@ -121,11 +103,15 @@ var rows = []row{
 	{what: "100 threads", aim: "≤ 1.3 × that of 10", cell: beside("100-threads", "", "10-threads", "", "that of 10")},
 	{what: "500 threads, with the screen (200x50)", aim: "≤ 2 × that of 10", cell: beside("500-threads", "-screen", "10-threads", "-screen", "that of 10")},
 	{what: "10 threads, stacks alone at 100 Hz", aim: "≤ 1 %", cell: share("Cost/10-threads", "-stacks-alone")},
-	{what: "idle, with the screen", aim: "≤ 0.3 %", cell: share("Cost/idle", "-screen")},
+	{what: "idle for half a minute, with the screen", aim: "≤ 0.2 %", cell: idle("switches")},
+	{what: "… `--source moved`", cell: idle("moved")},
+	{what: "… `--source polling`", cell: idle("polling")},
+	{what: "50 workers, `push --children`", aim: "≤ 2 %, 2 MB for each", cell: fleet},
 	{what: "CPU a stack of one thread, beside rbspy's (Ruby 3.1)", aim: "1/50", cell: besideRbspy("", "cpu-µs/stack")},
 	{what: "… `--lock-rate 100`", cell: besideRbspy("-stacks-alone", "cpu-µs/stack")},
 	{what: "… CPU a look at all 11 threads, beside rbspy's at one", cell: besideRbspy("", "cpu-µs/look")},
-	{what: "first frame with a thread", aim: "what is known after 150 ms", cell: firstFrame},
+	{what: "first picture with a thread, 10 threads", aim: "≤ 74 ms", cell: firstFrame("10-threads")},
+	{what: "… a worker of Rails", aim: "≤ 74 ms", cell: firstFrame("rails")},
 }
 
 // share is a share of a CPU.
@@ -144,43 +130,6 @@ func rates(of map[string]float64, name string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (GVL %.0f Hz, stacks %.0f Hz)", locks, of[name+"-stack-Hz"])
-}
-
-// rbspy is a cell about rbspy in place of ddtop.
-func rbspy(cell func(metrics, string) (string, bool)) func(metrics, string) (string, bool) {
-	return func(m metrics, _ string) (string, bool) { return cell(m, "rbspy") }
-}
-
-// requests is the change of requests a second, with its interval.
-func requests(bench, variant string) func(metrics, string) (string, bool) {
-	return func(m metrics, version string) (string, bool) {
-		_, ok := m[bench][version+variant+"-fewer-requests-%"]
-		return fewer(m[bench], version+variant), ok
-	}
-}
-
-// requestCPU is the change of the application's CPU time for a request, with its interval.
-func requestCPU(bench, variant string) func(metrics, string) (string, bool) {
-	return func(m metrics, version string) (string, bool) {
-		name := version + variant + "-more-cpu-ms"
-		v, ok := m[bench][name+"-%"]
-		return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", v, m[bench][name+"-low-%"], m[bench][name+"-high-%"]), ok
-	}
-}
-
-// fewer is the change of requests a second, with its interval.
-func fewer(of map[string]float64, name string) string {
-	name += "-fewer-requests"
-	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", -of[name+"-%"], -of[name+"-high-%"], -of[name+"-low-%"])
-}
-
-func latencies(bench string) func(metrics, string) (string, bool) {
-	return func(m metrics, version string) (string, bool) {
-		of := m[bench]
-		_, ok := of[version+"-p50-ms"]
-		return fmt.Sprintf("%s and %s ms (without: %s and %s)", number(of[version+"-p50-ms"]), number(of[version+"-p99-ms"]),
-			number(of["none-p50-ms"]), number(of["none-p99-ms"])), ok
-	}
 }
 
 // beside is a share of a CPU as a multiple of another one, which is a variant of the same version or "bare-loop".
@@ -218,15 +167,32 @@ func besideRbspy(variant, unit string) func(metrics, string) (string, bool) {
 	}
 }
 
-func firstFrame(m metrics, version string) (string, bool) {
-	v, ok := m["FirstFrame"][version+"-ms"]
-	return fmt.Sprintf("%.0f ms, at most %.0f", v, m["FirstFrame"][version+"-longest-ms"]), ok
+func firstFrame(program string) func(metrics, string) (string, bool) {
+	return func(m metrics, version string) (string, bool) {
+		of := m["FirstFrame/"+program]
+		v, ok := of[version+"-ms"]
+		return fmt.Sprintf("%.0f ms, at most %.0f", v, of[version+"-longest-ms"]), ok
+	}
+}
+
+// idle is what the screen costs beside a process that is idle for long.
+func idle(source string) func(metrics, string) (string, bool) {
+	return func(m metrics, version string) (string, bool) {
+		v, ok := m["Idle"][source+"-%"]
+		return fmt.Sprintf("%s %%, %s MB", number(v), number(m["Idle"][source+"-MB"])), ok && version == "ddtop"
+	}
+}
+
+// fleet is what push costs beside fifty workers.
+func fleet(m metrics, version string) (string, bool) {
+	v, ok := m["Fleet"][version+"-%"]
+	return fmt.Sprintf("%s %%, %s MB", number(v), number(m["Fleet"][version+"-MB"])), ok
 }
 
 // number has two figures that count, or all before the point.
 func number(v float64) string {
 	switch {
-	case v >= 10:
+	case v >= 10 || v == 0:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case v >= 1:
 		return strconv.FormatFloat(v, 'f', 1, 64)

@@ -10,11 +10,12 @@ const output = `goos: linux
 BenchmarkCost/10-threads-2         	       1	         2.000 bare-loop-%	         3.0 ddtop-%	       913.0 ddtop-lock-Hz 99.6 ddtop-stack-Hz	         5.0 ddtop-screen-%	  0.75 ddtop-stacks-alone-%	 9.0 before-%
 BenchmarkCost/500-threads-2        	       1	         7.500 ddtop-screen-%
     bench_linux_test.go:1: a note
-BenchmarkRails/full-2  1  12.4 ddtop-%  1.04 ddtop-fewer-requests-%  -0.5 ddtop-fewer-requests-low-%  2.06 ddtop-fewer-requests-high-%  0.8 ddtop-more-cpu-ms-%  -0.4 ddtop-more-cpu-ms-low-%  1.9 ddtop-more-cpu-ms-high-%
 BenchmarkRivals/debian-3.1/rbspy-2 	       1	 0 ns/op	 500 cpu-µs/stack
 BenchmarkRivals/debian-3.1/ddtop-2 	       1	 0 ns/op	 10 cpu-µs/stack 1100 stacks/s
 BenchmarkRequests/none-2  1  2.7 budget-%  349 budget-lock-Hz  99.8 budget-stack-Hz  2.3 budget-without-%  295 budget-without-lock-Hz  97.8 budget-without-stack-Hz  5.884 more-%  7.654 more-high-%  3.071 more-low-%  5.222 with-%  4.889 without-%
-BenchmarkFirstFrame-2              	       1	       381.8 ddtop-longest-ms	       332.7 ddtop-ms
+BenchmarkFirstFrame/rails-2        	       1	       381.8 ddtop-longest-ms	       332.7 ddtop-ms
+BenchmarkIdle-2  1  0.18 switches-%  21.9 switches-MB
+BenchmarkFleet-2  1  2.3 ddtop-%  85.2 ddtop-MB  3.1 before-%  90 before-MB
 PASS
 `
 
@@ -27,12 +28,11 @@ func TestTable(t *testing.T) {
 		"| 10 threads | ≤ 1.5 × a bare loop | 3.0 % (GVL 913 Hz, stacks 100 Hz), 1.5 × a bare loop's (2.0 %) | 9.0 %, 4.5 × a bare loop's (2.0 %) |\n",
 		"| 500 threads, with the screen (200x50) | ≤ 2 × that of 10 | 7.5 %, 1.5 × that of 10 (5.0 %) | – |\n",
 		"| 10 threads, stacks alone at 100 Hz | ≤ 1 % | 0.75 % | – |\n",
-		"| Rails, full machine, default rates | ≤ 5 % | 12 % | – |\n",
-		"| … requests/s, default rates | within 2 % | -1.0 % (-2.1 to +0.5) | – |\n",
-		"| … CPU time of a request, default rates | within 1 % | +0.8 % (-0.4 to +1.9) | – |\n",
+		"| idle for half a minute, with the screen | ≤ 0.2 % | 0.18 %, 22 MB | – |\n",
+		"| 50 workers, `push --children` | ≤ 2 %, 2 MB for each | 2.3 %, 85 MB | 3.1 %, 90 MB |\n",
 		"| … reading requests, where there are none | ≤ 10 % more | +6 % (+3 to +8; 5.2 and 4.9 %); with a budget (GVL 349 Hz, stacks 100 Hz), without (GVL 295 Hz, stacks 98 Hz) | – |\n",
 		"| CPU a stack of one thread, beside rbspy's (Ruby 3.1) | 1/50 | 1/50 (10 µs, rbspy 500 µs; 1100 stacks/s) | – |\n",
-		"| first frame with a thread | what is known after 150 ms | 333 ms, at most 382 | – |\n",
+		"| … a worker of Rails | ≤ 74 ms | 333 ms, at most 382 | – |\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no row %s", want)
@@ -89,17 +89,27 @@ BenchmarkExactRails/full-2  1  5 1-kHz-%  713.1 1-kHz-lock-Hz  2 exact-%  91 non
 }
 
 func TestQualityTable(t *testing.T) {
-	const output = `BenchmarkQuality/rails-full-2 1 0 ns/op 1.9 switches-% 2.5 switches-screen-% 0.24 switches-kernel-% 100 switches-told-states-% 100 switches-told-waits-% 100 switches-told-stacks-% 50 switches-told-requests-% 0.12 switches-off-points 0.41 switches-worst-points 99.6 switches-waits-% 97 switches-long-requests-% 80 switches-short-requests-% 4 switches-length-off-% 9 switches-lock-Hz 9 switches-stack-Hz 3.1 polling-% 4 polling-screen-%
+	const output = `BenchmarkQuality/rails-half-2 1 0 ns/op 1.9 switches-% 2.5 switches-screen-% 0.24 switches-kernel-% 100 switches-told-states-% 100 switches-told-waits-% 100 switches-told-stacks-% 50 switches-told-requests-% 0.12 switches-off-points 0.41 switches-worst-points 99.6 switches-waits-% 97 switches-long-requests-% 80 switches-short-requests-% 4 switches-length-off-% 9 switches-lock-Hz 9 switches-stack-Hz 3.1 polling-% 4 polling-screen-% 6 rbspy-% 98 rbspy-stack-Hz
 BenchmarkQuality/known-calls-2 1 0 ns/op 0.3 polling-% 0.4 polling-screen-% 0 polling-impossible 5027 polling-stacks
+BenchmarkRails/free-cpu-2 1 0 ns/op 50.2 none-requests/s 11.1 none-cpu-ms 20.5 none-p50-ms 41 none-p99-ms 49 ddtop-requests/s 46 rbspy-requests/s
+BenchmarkPerRequest/switches-2 1 0 ns/op 34 pairs 0.6 more-cpu-% -0.7 more-cpu-low-% 1.8 more-cpu-high-% 0.3 fewer-requests-% -0.2 fewer-requests-low-% 0.9 fewer-requests-high-%
 `
 	var out, missing strings.Builder
 	if err := runQuality(strings.NewReader(output), &out, &missing); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| Rails, full machine | polling | 3.1 %, 4.0 %, – | – | – | – | – | – | – | – |\n",
-		"| … | switches | 1.9 %, 2.5 %, 0.24 % | 0.12, 0.41 | 100 % | 97 %, 80 % | 4.0 % | 100 %, 100 %, 100 %, 50 % | 9.0, 9.0 | – |\n",
-		"| a thread computes | polling | 0.30 %, 0.40 %, – | – | – | – | – | – | – | 0 of 5027 |\n",
+		"### Rails, half full\n\n| | none | rbspy | switches | moved | polling |\n| --- | --- | --- | --- | --- | --- |\n" +
+			"| CPU time while recording | – | 6.0 % | 1.9 % | – | 3.1 % |\n",
+		"| … in the kernel, for BPF programs | – | – | 0.24 % | – | – |\n",
+		"| requests ≥ 20 ms, shorter ones seen | – | – | 97 %, 80 % | – | – |\n",
+		"| samples, stacks per second | – | –, 98 | 9.0, 9.0 | – | – |\n",
+		"| requests per second | 50 | 46 | 49 | – | – |\n",
+		"| latency p50, p99 | 20 ms, 41 ms | – | – | – | – |\n",
+		"| … more than without, of pairs | – | – | +0.6 % (-0.7 to +1.8, 34 pairs) | – | – |\n",
+		"### One thread computes\n\n| | none | rbspy | switches | moved | polling |\n| --- | --- | --- | --- | --- | --- |\n" +
+			"| CPU time while recording | – | – | – | – | 0.30 % |\n",
+		"| impossible stacks, of how many | – | – | – | – | 0, 5027 |\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no row %s in\n%s", want, out.String())

@@ -3,77 +3,119 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
-// qualityLoads are the loads of BenchmarkQuality, in the order of the table.
-var qualityLoads = []struct{ name, what string }{
-	{"rails-full", "Rails, full machine"},
-	{"rails-half", "Rails, half full"},
-	{"idle", "idle"},
-	{"500-threads", "500 threads"},
-	{"50-workers", "50 workers"},
-	{"many-switches", "many thread switches"},
-	{"known-calls", "a thread computes"},
+// load is a load of BenchmarkQuality. rails is the same load of BenchmarkRails, if there is one, and perRequest is set if
+// BenchmarkPerRequest has it.
+type load struct {
+	name, what, rails string
+	perRequest        bool
 }
 
-// runQuality writes the table of cost and quality by source, from what BenchmarkQuality reported. A figure that was not
-// measured is –.
+// loads are in the order of the tables.
+var loads = []load{
+	{name: "rails-full", what: "Rails, full machine", rails: "Rails/full"},
+	{name: "rails-half", what: "Rails, half full", rails: "Rails/free-cpu", perRequest: true},
+	{name: "idle", what: "An idle process of ten threads"},
+	{name: "500-threads", what: "500 threads"},
+	{name: "50-workers", what: "50 workers"},
+	{name: "many-switches", what: "Many thread switches"},
+	{name: "known-calls", what: "One thread computes"},
+}
+
+// profilers are the columns of the tables. rails are their names in BenchmarkRails.
+var profilers = []struct{ name, rails string }{
+	{"none", "none"}, {"rbspy", "rbspy"}, {"switches", "ddtop"}, {"moved", ""}, {"polling", "ddtop-polling"},
+}
+
+// figures are the lines of the tables, with what BenchmarkQuality reports.
+var figures = []struct {
+	what, unit string
+	names      []string
+}{
+	{"CPU time while recording", " %", []string{"-%"}},
+	{"… with the screen", " %", []string{"-screen-%"}},
+	{"… in the kernel, for BPF programs", " %", []string{"-kernel-%"}},
+	{"points off: mean, worst thread", "", []string{"-off-points", "-worst-points"}},
+	{"waits ≥ 1 ms found", " %", []string{"-waits-%"}},
+	{"requests ≥ 20 ms, shorter ones seen", " %", []string{"-long-requests-%", "-short-requests-%"}},
+	{"lengths of requests off", " %", []string{"-length-off-%"}},
+	{"figures shown: states, waits, stacks, requests", " %", []string{"-told-states-%", "-told-waits-%", "-told-stacks-%", "-told-requests-%"}},
+	{"samples, stacks per second", "", []string{"-lock-Hz", "-stack-Hz"}},
+	{"impossible stacks, of how many", "", []string{"-impossible", "-stacks"}},
+}
+
+// runQuality writes a table of cost and quality for each load, from what BenchmarkQuality, BenchmarkRails and
+// BenchmarkPerRequest reported. A figure that was not measured is –.
 func runQuality(in io.Reader, out, missing io.Writer) error {
 	m, err := parse(in)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "| load | source | CPU: recording, with the screen, in the kernel | points off exact: mean, worst thread | waits ≥ 1 ms found "+
-		"| requests ≥ 20 ms, shorter ones seen | lengths off | told: states, waits, stacks, requests | samples, stacks a second | impossible stacks |")
-	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-	for _, l := range qualityLoads {
+	for _, l := range loads {
 		of := m["Quality/"+l.name]
-		load := l.what
-		for _, source := range qualitySources(of) {
-			// cell has the figures that were measured, and – for the others. It is – if none was.
-			cell := func(unit string, names ...string) string {
-				out, any := "", false
-				for i, name := range names {
-					text := "–"
-					if v, ok := of[source+name]; ok {
-						text, any = number(v)+unit, true
-					}
-					if i > 0 {
-						out += ", "
-					}
-					out += text
-				}
-				if !any {
-					return "–"
-				}
-				return out
-			}
-			impossible := "–"
-			if n, ok := of[source+"-stacks"]; ok {
-				impossible = fmt.Sprintf("%.0f of %.0f", of[source+"-impossible"], n)
-			}
-			fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", load, source, cell(" %", "-%", "-screen-%", "-kernel-%"),
-				cell("", "-off-points", "-worst-points"), cell(" %", "-waits-%"), cell(" %", "-long-requests-%", "-short-requests-%"),
-				cell(" %", "-length-off-%"), cell(" %", "-told-states-%", "-told-waits-%", "-told-stacks-%", "-told-requests-%"),
-				cell("", "-lock-Hz", "-stack-Hz"), impossible)
-			load = "…"
-		}
 		if len(of) == 0 {
 			fmt.Fprintf(missing, "costtable: nothing measured of %q\n", l.what)
+			continue
 		}
+		fmt.Fprintf(out, "### %s\n\n|", l.what)
+		for _, p := range profilers {
+			fmt.Fprintf(out, " | %s", p.name)
+		}
+		fmt.Fprintf(out, " |\n| ---%s |\n", strings.Repeat(" | ---", len(profilers)))
+		for _, f := range figures {
+			line(out, f.what, func(i int) string { return cell(of, profilers[i].name, f.unit, f.names) })
+		}
+		line(out, "requests per second", func(i int) string { return cell(m[l.rails], profilers[i].rails, "", []string{"-requests/s"}) })
+		line(out, "latency p50, p99", func(i int) string { return cell(m[l.rails], profilers[i].rails, " ms", []string{"-p50-ms", "-p99-ms"}) })
+		line(out, "CPU time of a request", func(i int) string { return cell(m[l.rails], profilers[i].rails, " ms", []string{"-cpu-ms"}) })
+		if l.perRequest {
+			line(out, "… more than without, of pairs", func(i int) string { return inPairs(m["PerRequest/"+profilers[i].name], "more-cpu") })
+			line(out, "fewer requests, of the same pairs", func(i int) string { return inPairs(m["PerRequest/"+profilers[i].name], "fewer-requests") })
+		}
+		fmt.Fprintln(out)
 	}
 	return nil
 }
 
-// qualitySources are the sources that a load was measured with, sorted.
-func qualitySources(of map[string]float64) (out []string) {
-	for unit := range of {
-		if source, ok := strings.CutSuffix(unit, "-screen-%"); ok {
-			out = append(out, source)
-		}
+// line writes a line of a table, unless all of its cells are –.
+func line(out io.Writer, what string, of func(profiler int) string) {
+	any, text := false, "| "+what
+	for i := range profilers {
+		c := of(i)
+		text += " | " + c
+		any = any || c != "–"
 	}
-	slices.Sort(out)
+	if any {
+		fmt.Fprintln(out, text+" |")
+	}
+}
+
+// cell has the figures that were measured, and – for the others. It is – if none was.
+func cell(of map[string]float64, profiler, unit string, names []string) string {
+	out, any := "", false
+	for i, name := range names {
+		text := "–"
+		if v, ok := of[profiler+name]; ok && profiler != "" {
+			text, any = number(v)+unit, true
+		}
+		if i > 0 {
+			out += ", "
+		}
+		out += text
+	}
+	if !any {
+		return "–"
+	}
 	return out
+}
+
+// inPairs returns a difference with its interval, and the number of pairs.
+func inPairs(of map[string]float64, name string) string {
+	v, ok := of[name+"-%"]
+	if !ok {
+		return "–"
+	}
+	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f, %.0f pairs)", v, of[name+"-low-%"], of[name+"-high-%"], of["pairs"])
 }
