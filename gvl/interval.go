@@ -2,7 +2,6 @@ package gvl
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -225,9 +224,17 @@ func (k *Tick) Quality() sampler.Quality {
 		return q
 	}
 	q.SpanNS = k.ToNS - k.FromNS
+	for i := range k.Changes.List {
+		switch d := &k.Changes.List[i].Doing; {
+		case d.Work != 0:
+			q.Found++
+		case d.Unfound:
+			q.Unfound++
+		}
+	}
 	switch {
 	case k.Exact:
-		if k.Depth != sampler.StackTick && (k.looked() || k.found()) {
+		if k.Depth != sampler.StackTick && (k.looked() || q.Found > 0) {
 			q.Looks = 1
 		}
 	case k.Slow:
@@ -247,11 +254,6 @@ func (k *Tick) looked() bool {
 		}
 	}
 	return false
-}
-
-// found reports whether a request is known by the changes. It is as if the stack of its thread had been read.
-func (k *Tick) found() bool {
-	return slices.ContainsFunc(k.Changes.List, func(c sampler.Change) bool { return c.Doing.Work != 0 })
 }
 
 // MaxTimeNS bounds the times of samples: 73 years. A damaged recording can hold any time.

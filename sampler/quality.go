@@ -100,17 +100,30 @@ type Quality struct {
 	// Samples is the number of samples, Stacks the number of samples with stacks. Looks is the number of
 	// other samples that read the stack of a thread that began something.
 	Samples, Stacks, Looks int64
+	// Found is the number of requests that are known by changes, without a sample. Unfound is the number of requests
+	// of which changes show only that they began.
+	Found, Unfound int64
 }
 
 // polledShare is the largest part of the time that may be known by samples alone if all of it counts as exact. Exact
 // changes begin a moment after the attach, so the part is never zero.
 const polledShare = .05
 
+// mostUnfound is the largest part of the requests that may be unfound if figures of requests need no samples. Figures
+// say that they are lower bounds from a smaller part on.
+const mostUnfound = .2
+
+// finds reports whether changes show nearly all requests, so that no sample has to.
+func (q *Quality) finds() bool {
+	return q.Found > 0 && float64(q.Unfound) <= mostUnfound*float64(q.Found+q.Unfound)
+}
+
 // Add adds another time.
 func (q *Quality) Add(x *Quality) {
 	q.SpanNS, q.IdleNS = q.SpanNS+x.SpanNS, q.IdleNS+x.IdleNS
 	q.PolledNS, q.PolledSteps = q.PolledNS+x.PolledNS, q.PolledSteps+x.PolledSteps
 	q.Samples, q.Stacks, q.Looks = q.Samples+x.Samples, q.Stacks+x.Stacks, q.Looks+x.Looks
+	q.Found, q.Unfound = q.Found+x.Found, q.Unfound+x.Unfound
 }
 
 // Since returns the additions since an earlier time.
@@ -118,6 +131,7 @@ func (q Quality) Since(x *Quality) Quality {
 	return Quality{
 		SpanNS: q.SpanNS - x.SpanNS, IdleNS: q.IdleNS - x.IdleNS, PolledNS: q.PolledNS - x.PolledNS, PolledSteps: q.PolledSteps - x.PolledSteps,
 		Samples: q.Samples - x.Samples, Stacks: q.Stacks - x.Stacks, Looks: q.Looks - x.Looks,
+		Found: q.Found - x.Found, Unfound: q.Unfound - x.Unfound,
 	}
 }
 
@@ -131,6 +145,7 @@ func (q Quality) Over(ns int64) Quality {
 	return Quality{
 		SpanNS: ns, IdleNS: scaled(q.IdleNS), PolledNS: scaled(q.PolledNS), PolledSteps: scaled(q.PolledSteps),
 		Samples: scaled(q.Samples), Stacks: scaled(q.Stacks), Looks: scaled(q.Looks),
+		Found: scaled(q.Found), Unfound: scaled(q.Unfound),
 	}
 }
 
@@ -172,6 +187,8 @@ func (q *Quality) Lacks(f Figure) string {
 	switch exact := q.Exact(); {
 	case q.SpanNS == 0:
 		return says(q.Samples, "samples")
+	case f == FigureRequests && q.finds():
+		return ""
 	case !exact && float64(q.PolledSteps) < float64(least.Samples)*q.polled()*q.polled():
 		return says(q.Samples, "samples")
 	case !exact && least.Apart > 0 && q.ApartNS() > int64(least.Apart):

@@ -36,6 +36,9 @@ func TestLacks(t *testing.T) {
 		{"by switches and stacks too far apart", Quality{SpanNS: 10 * second, Samples: 150, Stacks: 25}, "requests"},
 		{"by switches and looks", Quality{SpanNS: 10 * second, Samples: 150, Stacks: 25, Looks: 40}, ""},
 		{"by switches and looks alone", Quality{SpanNS: 10 * second, Samples: 150, Stacks: 9, Looks: 40}, "stacks"},
+		{"by switches that find requests", Quality{SpanNS: 10 * second, Samples: 40, Stacks: 20, Found: 80, Unfound: 20}, ""},
+		{"by switches that find too few", Quality{SpanNS: 10 * second, Samples: 40, Stacks: 20, Found: 79, Unfound: 21}, "requests"},
+		{"by switches that find none", Quality{SpanNS: 10 * second, Samples: 40, Stacks: 20, Unfound: 1}, "requests"},
 		{"idle", Quality{SpanNS: 10 * second, IdleNS: 10 * second, Samples: 27, Stacks: 13}, ""},
 	} {
 		var lacks []string

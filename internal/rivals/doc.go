@@ -32,7 +32,7 @@
 //	BenchmarkIdle        the screen beside a process that is idle for half a minute and longer
 //	BenchmarkRails       its own CPU time, requests a second and latencies of a Rails application under load, beside
 //	                     rbspy's
-//	BenchmarkPerRequest  by how much ddtop raises the CPU time of a request of Rails, in pairs until that is known well
+//	BenchmarkPerRequest  by how much ddtop raises the CPU time of a request of Rails, in as many pairs as that takes
 //	BenchmarkTarget      what a process pays: CPU time of a fixed piece of its work, page faults, context switches
 //	BenchmarkQuality     its own CPU time at the defaults by each source, and the quality of states, waits, requests
 //	                     and stacks. It fails if the quality is below leastQuality

@@ -31,9 +31,10 @@ var railsLoads = []struct {
 	connections int
 }{{"free-cpu", 1}, {"full", 10}}
 
-// BenchmarkRails measures what ddtop and rbspy cost a Rails application under load (internal/servertest): their own CPU time,
-// requests a second, latencies, and the application's CPU time for a request. One worker of two is profiled. Without and with each profiler one after the other is a round;
-// every other round goes the other way, so that what the machine does meanwhile hits all alike.
+// BenchmarkRails measures what ddtop and rbspy cost a Rails application under load (internal/servertest): their own CPU
+// time, requests per second, latencies, and the application's CPU time for a request. One worker of two is profiled. A
+// round has each profiler once, and once none. Every other round goes the other way, so that changes of the machine
+// hit all alike.
 func BenchmarkRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	var all []meter
@@ -59,8 +60,8 @@ func BenchmarkRails(b *testing.B) {
 }
 
 const (
-	// leastRequestPairs is the smallest and mostRequestPairs the largest number of pairs of BenchmarkPerRequest. Between them it
-	// ends once the 95 % interval of the CPU time of a request lies within preciseTo percent of the median.
+	// leastRequestPairs is the smallest and mostRequestPairs the largest number of pairs of BenchmarkPerRequest.
+	// Between them it ends once the 95 % interval of the CPU time of a request is narrow: preciseTo percent to each side.
 	leastRequestPairs, mostRequestPairs = 20, 120
 	preciseTo                           = 2.
 	// requestLength is how long each half of a pair is.

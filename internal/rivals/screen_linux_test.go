@@ -176,8 +176,8 @@ func (s *screen) cost(b *testing.B, settle, length time.Duration) float64 {
 	return 100 * float64(after-before) / float64(took)
 }
 
-// BenchmarkFirstFrame measures how long it takes from exec until the screen has a row of a thread, on the program of 10
-// threads and on a worker of Rails.
+// BenchmarkFirstFrame measures how long it takes from exec until the screen has a row of a thread. It does so on the
+// program of 10 threads and on a worker of Rails.
 func BenchmarkFirstFrame(b *testing.B) {
 	all := versions(b)
 	b.Run("10-threads", func(b *testing.B) {

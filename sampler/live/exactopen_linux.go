@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live/internal/apart"
@@ -38,6 +40,25 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 		return nil, err
 	}
 	return apart.Result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _ = x.stop() })
+}
+
+// checkClock refuses a process whose clock differs from the clock of the probes. Time namespaces shift CLOCK_MONOTONIC
+// (time_namespaces(7)).
+func checkClock(pid int) error {
+	const help = "run ddtop in the same time namespace as the process, where that is the machine's own"
+	if bpf.ClockMoved() {
+		return fmt.Errorf("process %d: %w: ddtop runs in a time namespace whose clock is not the machine's, so that times of probes would be wrong: %s",
+			pid, ErrExact, help)
+	}
+	own, err := os.Readlink("/proc/self/ns/time")
+	if err != nil {
+		return nil // a kernel before 5.6, without time namespaces
+	}
+	if its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/time", pid)); err == nil && its != own {
+		return fmt.Errorf("process %d: %w: it runs in another time namespace (%s) than ddtop (%s), so that times would be wrong: %s",
+			pid, ErrExact, its, own, help)
+	}
+	return nil
 }
 
 // exactPlaces finds the memory that probes read and the places of the probes. libc selects the C library.

@@ -177,7 +177,7 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 // openProgram opens the Ruby of a process, or closes the process. It returns ErrReplaced after an exec.
 func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Source, error) {
 	pid := proc.PID()
-	s := &Source{left: make(chan struct{})}
+	s := &Source{left: make(chan struct{}), looks: pace.Credit{Part: pace.LooksPart}, routes: pace.Credit{Part: pace.RoutesPart}}
 	s.proc, s.dict, s.names, s.debug = proc, opts.Dictionary, opts.Redactor, opts.Debug
 	s.values = opts.Values && opts.Redactor == nil
 	s.watch = new(sampler.NativeWatch)

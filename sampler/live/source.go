@@ -43,9 +43,10 @@ type Source struct {
 	switches switchMode
 	// Running switches C stacks of running threads on and off.
 	Running Running
-	// beginning are threads that have begun something, and must be read. It belongs to the clock, as looks does.
-	beginning []ruby.Entered
-	looks     pace.Credit
+	// beginning are threads that have begun something, and must be read. looks pays for that, and routes for reading
+	// what copied requests are. All belong to the clock.
+	beginning     []ruby.Entered
+	looks, routes pace.Credit
 	// sleeper is what the clock sleeps by. It is nil while there is no clock.
 	sleeper atomic.Pointer[pace.Sleeper]
 

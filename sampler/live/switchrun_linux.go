@@ -211,14 +211,15 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	return x.moves.last, x.works.Take()
 }
 
-// findRequests finds requests that threads have begun. The clock calls it between two readings. The share of the
-// budget for readings between ticks pays for it, and for taking the records before. So requests do not reduce the
-// number of ticks.
+// findRequests finds requests that threads have begun. The clock calls it between two readings. A part of the budget
+// of its own pays for it, and the part for readings between ticks pays for taking the records before. So requests do
+// not reduce the number of ticks.
 func (x *switchRun) findRequests(cost *pace.Meter) {
 	if s := x.source; x.requests.Waiting() {
 		s.ticking.Lock()
 		defer s.ticking.Unlock()
-		x.requests.Find(s.reader, s.dict, cost, func() bool { return s.looks.Allows(pace.Monotonic(), s.budget.InForce()) }, s.looks.Spend)
+		s.looks.Spend(cost.Since())
+		x.requests.Find(s.reader, s.dict, cost, func() bool { return s.routes.Allows(pace.Monotonic(), s.budget.InForce()) }, s.routes.Spend)
 	}
 }
 

@@ -2,6 +2,7 @@ package live_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
@@ -45,7 +46,8 @@ $stdin.gets
 `
 
 // TestSwitchesFindRequests: most requests that begin and end between two samples are found, each with the path that its
-// thread served then by the program's own log.
+// thread served then by the program's own log. Without time to read them they are found, too, but without a path. A
+// request is never found twice.
 func TestSwitchesFindRequests(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -54,26 +56,111 @@ func TestSwitchesFindRequests(t *testing.T) {
 	if !r.AtLeast(3, 1) {
 		rubytest.Skip(t, "the program is written for Ruby 3.1")
 	}
-	p := r.Start(t, serving, rubytest.Options{})
-	p.Line(t)
-	s, err := live.Open(t.Context(), p.PID, live.Options{From: live.FromSwitches, StackRate: 20, LockRate: 20, Values: true})
+	for _, c := range []struct {
+		name string
+		// overhead limits ddtop. mostRead is the largest part of the requests that it has time to read.
+		overhead, mostRead float64
+	}{{"read", 0, 1}, {"no time", 0.002, 0.9}} {
+		t.Run(c.name, func(t *testing.T) {
+			p := r.Start(t, serving, rubytest.Options{})
+			p.Line(t)
+			opts := live.Options{From: live.FromSwitches, StackRate: 20, LockRate: 20, Values: true, Overhead: c.overhead}
+			findRequests(t, p, opts, c.mostRead)
+		})
+	}
+}
+
+// servedRequest is a request by the program's log.
+type servedRequest struct {
+	Path     string
+	TID      int32
+	From, To int64
+}
+
+// foundRequest is a request that ddtop found.
+type foundRequest struct {
+	tid  int32
+	work sampler.Work
+}
+
+func findRequests(t *testing.T, p *rubytest.Process, opts live.Options, mostRead float64) {
+	const enough = 120
+	all := foundRequests(t, p.PID, opts, enough)
+	var log []servedRequest
+	p.Send(t, "")
+	p.JSON(t, &log)
+	found := make(map[string]bool) // by path
+	first, end, read := int64(0), int64(0), 0
+	for _, f := range all {
+		is := f.in(log)
+		if is < 0 {
+			continue // it was not logged yet
+		}
+		l, behind := log[is], int64(0)
+		for i := range log[:is] {
+			if log[i].TID == l.TID {
+				behind = max(behind, log[i].To)
+			}
+		}
+		switch w := &f.work; {
+		case l.TID != f.tid:
+			t.Errorf("thread %d served %s, and not %d", l.TID, l.Path, f.tid)
+		case w.BeforeNS > l.From || w.SinceNS > l.To || w.SinceNS < behind:
+			t.Errorf("%s began between %d and %d, and was served from %d to %d, behind one to %d", l.Path, w.BeforeNS, w.SinceNS, l.From, l.To, behind)
+		case found[l.Path]:
+			t.Errorf("%s was found twice", l.Path)
+		}
+		if found[l.Path] = true; f.work.Values != "" {
+			read++
+		}
+		if first == 0 || l.From < first {
+			first = l.From
+		}
+		end = max(end, l.To)
+	}
+	seen, served := 0, 0
+	for _, l := range log {
+		if l.From >= first && l.To <= end {
+			if served++; found[l.Path] {
+				seen++
+			}
+		}
+	}
+	t.Logf("%d of %d requests found, %d of them read", seen, served, read)
+	if seen == 0 || 2*seen < served {
+		t.Errorf("%d of %d requests were found", seen, served)
+	}
+	if float64(read) > mostRead*float64(seen) {
+		t.Errorf("%d of %d requests were read: the limit leaves time for too many", read, seen)
+	}
+}
+
+// in returns the index of the request in the log, by its path, or if there is none by its thread and its begin. It is
+// negative if there is none.
+func (f *foundRequest) in(log []servedRequest) int {
+	return slices.IndexFunc(log, func(l servedRequest) bool {
+		if w := &f.work; w.Values == "" {
+			return l.TID == f.tid && w.BeforeNS <= l.From && w.SinceNS > l.From && w.SinceNS <= l.To
+		}
+		return l.Path == f.work.Values
+	})
+}
+
+// foundRequests returns the first requests that the records of thread switches show.
+func foundRequests(t *testing.T, pid int, opts live.Options, enough int) map[sampler.WorkNumber]foundRequest {
+	s, err := live.Open(t.Context(), pid, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	type found struct {
-		tid  int32
-		work sampler.Work
-	}
-	all := make(map[sampler.WorkNumber]found)
+	all := make(map[sampler.WorkNumber]foundRequest)
 	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 	defer cancel()
-	const enough = 120
 	err = s.Run(ctx, func(x *sampler.Sample) {
 		for i := range x.Changes.List {
 			if c := &x.Changes.List[i]; c.Doing.Work != 0 {
 				w := s.Dictionary().OwnWork(c.Doing.Work)
-				all[w.Number] = found{c.TID, w}
+				all[w.Number] = foundRequest{c.TID, w}
 			}
 		}
 		if len(all) >= enough {
@@ -83,53 +170,5 @@ func TestSwitchesFindRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type logged struct {
-		Path     string
-		TID      int32
-		From, To int64
-	}
-	var log []logged
-	p.Send(t, "")
-	p.JSON(t, &log)
-	before := make(map[string]logged) // the thread's request before the one of a path
-	of, last := make(map[string]logged), make(map[int32]logged)
-	for _, l := range log {
-		before[l.Path], of[l.Path] = last[l.TID], l
-		last[l.TID] = l
-	}
-	first, end := int64(0), int64(0)
-	for _, f := range all {
-		l, is := of[f.work.Values]
-		switch w := &f.work; {
-		case !is:
-			continue // it was not logged yet
-		case l.TID != f.tid:
-			t.Errorf("thread %d served %s, and not %d", l.TID, l.Path, f.tid)
-		case w.BeforeNS > l.From || w.SinceNS > l.To || w.SinceNS < before[l.Path].To:
-			t.Errorf("%s began between %d and %d, and was served from %d to %d, behind one to %d", l.Path, w.BeforeNS, w.SinceNS, l.From, l.To, before[l.Path].To)
-		}
-		if first == 0 || l.From < first {
-			first = l.From
-		}
-		end = max(end, l.To)
-	}
-	seen, served := 0, 0
-	paths := make(map[string]bool)
-	for _, f := range all {
-		if paths[f.work.Values] {
-			t.Errorf("%s was found twice", f.work.Values)
-		}
-		paths[f.work.Values] = true
-	}
-	for _, l := range log {
-		if l.From >= first && l.To <= end {
-			if served++; paths[l.Path] {
-				seen++
-			}
-		}
-	}
-	t.Logf("%d of %d requests found", seen, served)
-	if seen == 0 || 2*seen < served {
-		t.Errorf("%d of %d requests were found", seen, served)
-	}
+	return all
 }

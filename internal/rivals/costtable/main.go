@@ -3,8 +3,8 @@
 //	go -C internal/rivals test -run '^$' -bench 'Cost|Rails|Rivals|FirstFrame' -timeout 0 . | go -C internal/rivals run ./costtable
 //
 // With the argument "exact" it writes the tables of what exact mode costs, from BenchmarkExact and BenchmarkExactRails.
-// With the argument "quality" it writes a table of cost and quality for each load, from BenchmarkQuality, BenchmarkRails
-// and BenchmarkPerRequest.
+// With the argument "quality" it writes a table of cost and quality for each load, from BenchmarkQuality,
+// BenchmarkRails and BenchmarkPerRequest.
 //
 // It leaves out a row whose benchmarks did not run, and names the row on standard error.
 package main

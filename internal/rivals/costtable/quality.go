@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// load is a load of BenchmarkQuality. rails is the same load of BenchmarkRails, if there is one, and perRequest is set if
+// load is a load of BenchmarkQuality. rails is the same load of BenchmarkRails, if there is one. perRequest is set if
 // BenchmarkPerRequest has it.
 type load struct {
 	name, what, rails string

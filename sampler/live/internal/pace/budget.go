@@ -166,11 +166,15 @@ func (b *Budget) CountExact(begins bool) {
 	}
 }
 
-// CountServing says that Sources were seen to serve requests or jobs (+), or have ended (-).
-func (b *Budget) CountServing(n int) {
+// CountServing says that a Source begins, or ends, to need samples to show requests or jobs.
+func (b *Budget) CountServing(begins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.serving += n
+	if begins {
+		b.serving++
+	} else {
+		b.serving--
+	}
 }
 
 // LockAnew reports that lock ticks read something else from now on, so that their earlier cost means nothing.

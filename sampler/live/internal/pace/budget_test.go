@@ -50,7 +50,7 @@ func newSpender(share float64, n int) *spender {
 		c := NewClock(100, 1000, int64(i))
 		s.sources, s.last = append(s.sources, c), append(s.last, 0)
 		s.b.Count(+1, 0)
-		s.b.CountServing(+1)
+		s.b.CountServing(true)
 	}
 	s.lock = func(int, int64) float64 { return 50e3 }
 	s.stack = func(int, int64) float64 { return 300e3 }
@@ -293,7 +293,9 @@ func TestBudgetOfWorkersWithoutRequests(t *testing.T) {
 		{serving: 50, stack: 100e3, perTick: 1.5, more: true, leastHz: 4, atMostOne: most},
 	} {
 		s := newSpender(share, 50)
-		s.b.CountServing(c.serving - 50)
+		for range 50 - c.serving {
+			s.b.CountServing(false)
+		}
 		s.b.Extend(most, time.Minute)
 		s.b.Ask(8, 80)
 		s.exact, s.perTick = true, c.perTick

@@ -1,11 +1,16 @@
 package pace
 
-// creditShare is the part of the budget for readings between two ticks. creditSaveNS limits how long unused credit is
-// kept, in ns.
-const creditShare, creditSaveNS = 0.4, 200_000_000
+// LooksPart is the part of the budget for readings of threads between two ticks, and RoutesPart the part for reading
+// what copied requests are. creditSaveNS limits how long unused credit is kept, in ns.
+const (
+	LooksPart, RoutesPart = 0.4, 0.3
+	creditSaveNS          = 200_000_000
+)
 
 // Credit bounds the CPU time of readings between two ticks.
 type Credit struct {
+	// Part is the part of the budget for them.
+	Part float64
 	ns   float64
 	atNS int64
 }
@@ -13,7 +18,7 @@ type Credit struct {
 // Allows reports whether there is time for a reading at now, CLOCK_MONOTONIC in ns. share is the share of a CPU that
 // ddtop may use. Zero means no limit.
 func (c *Credit) Allows(now int64, share float64) bool {
-	c.ns = min(c.ns+float64(now-c.atNS)*share*creditShare, creditSaveNS*share)
+	c.ns = min(c.ns+float64(now-c.atNS)*share*c.Part, creditSaveNS*share)
 	c.atNS = now
 	return share == 0 || c.ns > 0
 }
@@ -23,7 +28,7 @@ func (c *Credit) Rest(share float64) int64 {
 	if share == 0 || c.ns > 0 {
 		return 0
 	}
-	return int64(-c.ns / (share * creditShare))
+	return int64(-c.ns / (share * c.Part))
 }
 
 // Spend counts the CPU time of a reading, in ns.

@@ -114,20 +114,22 @@ func (q *Requests) Give() { q.finding, q.begun = append(q.finding, q.begun...), 
 // WithoutClock has records continue without their requests, until Find is called again.
 func (q *Requests) WithoutClock(is bool) { q.over.Store(is) }
 
-// Find finds requests, if allows reports that there is time for one more. cost measures what it takes. Requests
-// without time are left out. The clock calls it between two readings.
+// Find finds requests. It reads what they are if allows reports that there is time for one more. cost measures what
+// that takes. Requests that cannot be read, or have no time, have no name. The clock calls it between two readings.
 func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Meter, allows func() bool, spend func(ns int64)) {
 	// Requests that were found before, and only lack a route, come last.
 	slices.SortStableFunc(q.finding, func(a, b *begun) int { return a.tries - b.tries })
 	q.finding = slices.DeleteFunc(q.finding, func(b *begun) bool {
+		var id sampler.WorkID
 		early := false
 		if allows() {
-			var id sampler.WorkID
-			if id, early = r.Copies().Take(&b.copied); id != 0 {
-				b.id, b.generation, b.dict = id, dict.Generation(), dict
-			}
+			id, early = r.Copies().Take(&b.copied)
 			spend(cost.Since())
 		}
+		if id == 0 {
+			id = r.Copies().Unnamed(&b.copied)
+		}
+		b.id, b.generation, b.dict = id, dict.Generation(), dict
 		if b.tries++; early && b.tries < routeTries {
 			return false
 		}

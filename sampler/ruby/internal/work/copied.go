@@ -119,6 +119,24 @@ func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	return t.id, f.routed && t.guessed
 }
 
+// Unnamed returns the request to which a copied environment belongs, without reading the environment: there is no time
+// for that. The request has no name, until a sample reads it or Take does.
+func (f Copies) Unnamed(c *Copied) sampler.WorkID {
+	if c.task != nil {
+		return c.task.id
+	}
+	r := reading{key: taskKey{ec: attach.Address(c.Context), hash: c.Hash}, kind: sampler.WorkRequest}
+	t := f.tasks[r.key]
+	if t == nil || t.seenNS < c.FromNS {
+		f.begin(t, &r, c)
+		t = f.newTask(&r, c.ByNS, c.FromNS)
+		t.unread = true
+		f.seen(t, c.ByNS)
+	}
+	c.task = t
+	return t.id
+}
+
 // begin ends the tasks that a thread had before a copied one. now is the task with the key of the copied one.
 func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	if now != nil && now.seenNS < c.FromNS {

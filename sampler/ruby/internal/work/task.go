@@ -54,6 +54,8 @@ type task struct {
 	// id is the ID of work in the Dictionary's generation.
 	id         sampler.WorkID
 	generation sampler.Generation
+	// unread is true if only the begin of the request is known.
+	unread bool
 	// seenNS is when the task was seen last.
 	seenNS int64
 }
@@ -86,17 +88,12 @@ type reading struct {
 // have the new task yet. It is zero if there is none.
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
-	if t == nil || !t.same(r) {
-		if len(f.tasks) >= maxTasks {
-			f.forget(nowNS)
-		}
-		f.lastNumber++
-		t = &task{key: r.key, identity: r.identity, least: r.least, work: sampler.Work{Number: f.lastNumber, Kind: r.kind,
-			SinceNS: nowNS, BeforeNS: beforeNS, QueuedNS: r.queuedNS}}
-		f.tasks[r.key] = t
-		if r.path != "" {
-			f.paths.learn(r.path)
-		}
+	unread := t != nil && t.unread && t.seenNS >= beforeNS
+	if unread {
+		t.unread, t.least, t.work.QueuedNS = false, r.least, r.queuedNS
+	}
+	if t == nil || !unread && !t.same(r) {
+		t = f.newTask(r, nowNS, beforeNS)
 	}
 	t.nameOf(r)
 	if t.work.Endpoint != r.endpoint || t.work.Values != r.values || t.work.Path != r.pattern {
@@ -107,6 +104,21 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 		t.least.whole = 0
 	}
 	f.seen(t, nowNS)
+	return t
+}
+
+// newTask begins a task between two times.
+func (f *Finder) newTask(r *reading, nowNS, beforeNS int64) *task {
+	if len(f.tasks) >= maxTasks {
+		f.forget(nowNS)
+	}
+	f.lastNumber++
+	t := &task{key: r.key, identity: r.identity, least: r.least, work: sampler.Work{Number: f.lastNumber, Kind: r.kind,
+		SinceNS: nowNS, BeforeNS: beforeNS, QueuedNS: r.queuedNS}}
+	f.tasks[r.key] = t
+	if r.path != "" {
+		f.paths.learn(r.path)
+	}
 	return t
 }
 
