@@ -130,7 +130,7 @@ func boundMemory() {
 
 // screenGarbage is how much garbage may be beside ddtop's data while it shows a process, in percent of the data. Go's
 // own value is 100. The screen makes little garbage, and the machine of an incident is short of memory.
-const screenGarbage = 40
+const screenGarbage = 30
 
 // boundGarbage sets screenGarbage, unless the environment has another value.
 func boundGarbage() {
