@@ -62,7 +62,7 @@ func BenchmarkRails(b *testing.B) {
 const (
 	// leastRequestPairs is the smallest and mostRequestPairs the largest number of pairs of BenchmarkPerRequest.
 	// Between them it ends once the 95 % interval of the CPU time of a request is narrow: preciseTo percent to each side.
-	leastRequestPairs, mostRequestPairs = 20, 120
+	leastRequestPairs, mostRequestPairs = 20, 40
 	preciseTo                           = 2.
 	// requestLength is how long each half of a pair is.
 	requestLength = 3 * time.Second

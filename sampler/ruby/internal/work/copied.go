@@ -130,7 +130,7 @@ func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	if t == nil || t.seenNS < c.FromNS {
 		f.begin(t, &r, c)
 		t = f.newTask(&r, c.ByNS, c.FromNS)
-		t.unread = true
+		t.unread = c
 		f.seen(t, c.ByNS)
 	}
 	c.task = t

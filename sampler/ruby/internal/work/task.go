@@ -54,8 +54,8 @@ type task struct {
 	// id is the ID of work in the Dictionary's generation.
 	id         sampler.WorkID
 	generation sampler.Generation
-	// unread is true if only the begin of the request is known.
-	unread bool
+	// unread is the copied environment of a request of which only the begin is known. It is nil for all others.
+	unread *Copied
 	// seenNS is when the task was seen last.
 	seenNS int64
 }
@@ -88,9 +88,9 @@ type reading struct {
 // have the new task yet. It is zero if there is none.
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
-	unread := t != nil && t.unread && t.seenNS >= beforeNS
+	unread := t != nil && t.unread != nil && t.seenNS >= beforeNS && t.unread.isOf(r)
 	if unread {
-		t.unread, t.least, t.work.QueuedNS = false, r.least, r.queuedNS
+		t.unread, t.least, t.work.QueuedNS = nil, r.least, r.queuedNS
 	}
 	if t == nil || !unread && !t.same(r) {
 		t = f.newTask(r, nowNS, beforeNS)

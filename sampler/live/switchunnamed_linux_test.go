@@ -1,0 +1,63 @@
+package live_test
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// servingBadly serves requests in the ways that make their environments hard to tell apart. A thread uses one Hash for
+// all its requests, and serves some too fast for any record. Others end after a few requests, so that new threads get
+// their memory. One makes garbage all the time, so that environments get the memory of earlier ones.
+const servingBadly = `
+require "json"
+def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
+LOG = []
+NUMBERS = Queue.new
+def work(ms)
+  sleep ms / 2000.0
+  till = now + ms * 500_000
+  nil while now < till
+end
+def handle(env, ms)
+  from = now
+  work(ms) if ms > 0
+  LOG << {path: env["PATH_INFO"], tid: Thread.current.native_thread_id, from: from, to: now}
+end
+def fill(env, n)
+  env["REQUEST_METHOD"], env["PATH_INFO"], env["REQUEST_URI"] = "GET", +"/r/#{n}", +"/r/#{n}"
+  %w[HTTP_HOST HTTP_ACCEPT SERVER_NAME SERVER_PORT HTTP_ACCEPT_ENCODING A B C].each { |k| env[k] = +"x" }
+  env
+end
+def serve(requests, one = nil)
+  requests.times { NUMBERS.pop.then { |n| handle(fill(one ? one.clear : {}, n), n % 5) } }
+end
+Thread.new { serve(1 << 30, {}) }
+Thread.new { loop { Thread.new { serve(5) }.join } }
+Thread.new { serve(1 << 30) }
+Thread.new { loop { Array.new(2000) { "garbage" * 10 }; sleep 0.002 } }
+Thread.new { n = 0; loop { 3.times { NUMBERS << (n += 1) }; sleep 0.012 } }
+puts 1; $stdout.flush
+$stdin.gets
+puts LOG.to_json; $stdout.flush
+$stdin.gets
+`
+
+// TestSwitchesFindRequestsOfBadServers: a request without a name is one of the log, of its thread and time, and is found
+// once, whatever its environment was used for before.
+func TestSwitchesFindRequestsOfBadServers(t *testing.T) {
+	if err := live.CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		if !r.AtLeast(3, 1) {
+			rubytest.Skip(t, "the program is written for Ruby 3.1")
+		}
+		for _, overhead := range []float64{0, 0.005, 0.02} {
+			p := r.Start(t, servingBadly, rubytest.Options{})
+			p.Line(t)
+			findRequests(t, p, live.Options{From: live.FromSwitches, StackRate: 20, LockRate: 20, Values: true, Overhead: overhead}, 1)
+		}
+	})
+}
