@@ -20,10 +20,10 @@ def work(ms)
   till = now + ms * 500_000
   nil while now < till
 end
-def handle(env, ms)
-  from = now
+def handle(env, ms, from)
+  filled = now
   work(ms) if ms > 0
-  LOG << {path: env["PATH_INFO"], tid: Thread.current.native_thread_id, from: from, to: now}
+  LOG << {path: env["PATH_INFO"], tid: Thread.current.native_thread_id, from: from, filled: filled, to: now}
 end
 def fill(env, n)
   env["REQUEST_METHOD"], env["PATH_INFO"], env["REQUEST_URI"] = "GET", +"/r/#{n}", +"/r/#{n}"
@@ -31,7 +31,10 @@ def fill(env, n)
   env
 end
 def serve(requests, one = nil)
-  requests.times { NUMBERS.pop.then { |n| handle(fill(one ? one.clear : {}, n), n % 5) } }
+  requests.times do
+    n, from = NUMBERS.pop, now
+    handle(fill(one ? one.clear : {}, n), n % 5, from)
+  end
 end
 Thread.new { serve(1 << 30, {}) }
 Thread.new { loop { Thread.new { serve(5) }.join } }
@@ -44,7 +47,7 @@ puts LOG.to_json; $stdout.flush
 $stdin.gets
 `
 
-// TestSwitchesFindRequestsOfBadServers: a request without a name is one of the log, of its thread and time, and is found
+// TestSwitchesFindRequestsOfBadServers: a request without a name is one of the log, of its thread and time. It is found
 // once, whatever its environment was used for before.
 func TestSwitchesFindRequestsOfBadServers(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {

@@ -22,11 +22,11 @@ def work(ms)
   till = now + ms * 500_000
   nil while now < till
 end
-def handle(env, ms)
-  from = now
+def handle(env, ms, from)
+  filled = now
   work(ms)
   Array.new(100) { "garbage" * 10 }
-  LOG << {path: env["PATH_INFO"], tid: Thread.current.native_thread_id, from: from, to: now}
+  LOG << {path: env["PATH_INFO"], tid: Thread.current.native_thread_id, from: from, filled: filled, to: now}
 end
 def fill(env, n)
   env["REQUEST_METHOD"], env["PATH_INFO"], env["REQUEST_URI"] = "GET", +"/r/#{n}", +"/r/#{n}"
@@ -36,7 +36,7 @@ end
 n = 0
 queues = [true, false].map do |anew|
   queue, one = Queue.new, {}
-  Thread.new { loop { queue.pop.then { |k| handle(fill(anew ? {} : one.clear, k), 1 + k % 4) } } }
+  Thread.new { loop { k, from = queue.pop, now; handle(fill(anew ? {} : one.clear, k), 1 + k % 4, from) } }
   queue
 end
 Thread.new { loop { queues.each { |q| q << (n += 1) }; sleep 0.012 } }
@@ -71,11 +71,11 @@ func TestSwitchesFindRequests(t *testing.T) {
 	}
 }
 
-// servedRequest is a request by the program's log.
+// servedRequest is a request by the program's log. Its begin is between From and Filled, when its environment was full.
 type servedRequest struct {
-	Path     string
-	TID      int32
-	From, To int64
+	Path             string
+	TID              int32
+	From, Filled, To int64
 }
 
 // foundRequest is a request that ddtop found.
@@ -113,7 +113,7 @@ func findRequests(t *testing.T, p *rubytest.Process, opts live.Options, mostRead
 		switch w := &f.work; {
 		case l.TID != f.tid:
 			t.Errorf("thread %d served %s, and not %d", l.TID, l.Path, f.tid)
-		case w.BeforeNS > l.From || w.SinceNS > next || w.SinceNS < behind: // To is logged some time before the end
+		case w.BeforeNS > l.Filled || w.SinceNS > next || w.SinceNS < behind: // To is logged some time before the end
 			t.Errorf("%s began between %d and %d, and was served from %d to %d, behind one to %d", l.Path, w.BeforeNS, w.SinceNS, l.From, l.To, behind)
 		case found[l.Path]:
 			t.Errorf("%s was found twice", l.Path)
@@ -156,7 +156,7 @@ func (f *foundRequest) in(log []servedRequest) int {
 			last = i
 		}
 	}
-	if last >= 0 && log[last].From < w.BeforeNS {
+	if last >= 0 && log[last].Filled < w.BeforeNS {
 		return -1
 	}
 	return last

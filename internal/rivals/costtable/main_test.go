@@ -92,7 +92,7 @@ func TestQualityTable(t *testing.T) {
 	const output = `BenchmarkQuality/rails-half-2 1 0 ns/op 1.9 switches-% 2.5 switches-screen-% 0.24 switches-kernel-% 100 switches-told-states-% 100 switches-told-waits-% 100 switches-told-stacks-% 50 switches-told-requests-% 0.12 switches-off-points 0.41 switches-worst-points 99.6 switches-waits-% 97 switches-long-requests-% 80 switches-short-requests-% 4 switches-length-off-% 9 switches-lock-Hz 9 switches-stack-Hz 3.1 polling-% 4 polling-screen-% 6 rbspy-% 98 rbspy-stack-Hz
 BenchmarkQuality/known-calls-2 1 0 ns/op 0.3 polling-% 0.4 polling-screen-% 0 polling-impossible 5027 polling-stacks
 BenchmarkRails/free-cpu-2 1 0 ns/op 50.2 none-requests/s 11.1 none-cpu-ms 20.5 none-p50-ms 41 none-p99-ms 49 ddtop-requests/s 46 rbspy-requests/s
-BenchmarkPerRequest/switches-2 1 0 ns/op 34 pairs 0.6 more-cpu-% -0.7 more-cpu-low-% 1.8 more-cpu-high-% 0.3 fewer-requests-% -0.2 fewer-requests-low-% 0.9 fewer-requests-high-%
+BenchmarkPerRequest-2 1 0 ns/op 34 pairs 0.6 more-cpu-% -0.7 more-cpu-low-% 1.8 more-cpu-high-% 0.3 fewer-requests-% -0.2 fewer-requests-low-% 0.9 fewer-requests-high-%
 `
 	var out, missing strings.Builder
 	if err := runQuality(strings.NewReader(output), &out, &missing); err != nil {

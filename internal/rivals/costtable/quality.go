@@ -71,8 +71,8 @@ func runQuality(in io.Reader, out, missing io.Writer) error {
 		line(out, "latency p50, p99", func(i int) string { return cell(m[l.rails], profilers[i].rails, " ms", []string{"-p50-ms", "-p99-ms"}) })
 		line(out, "CPU time of a request", func(i int) string { return cell(m[l.rails], profilers[i].rails, " ms", []string{"-cpu-ms"}) })
 		if l.perRequest {
-			line(out, "… more than without, of pairs", func(i int) string { return inPairs(m["PerRequest/"+profilers[i].name], "more-cpu") })
-			line(out, "fewer requests, of the same pairs", func(i int) string { return inPairs(m["PerRequest/"+profilers[i].name], "fewer-requests") })
+			line(out, "… more than without, of pairs", func(i int) string { return inPairs(m["PerRequest"], i, "more-cpu") })
+			line(out, "fewer requests, of the same pairs", func(i int) string { return inPairs(m["PerRequest"], i, "fewer-requests") })
 		}
 		fmt.Fprintln(out)
 	}
@@ -111,10 +111,11 @@ func cell(of map[string]float64, profiler, unit string, names []string) string {
 	return out
 }
 
-// inPairs returns a difference with its interval, and the number of pairs.
-func inPairs(of map[string]float64, name string) string {
+// inPairs returns a difference with its interval, and the number of pairs. BenchmarkPerRequest measures ddtop at its
+// defaults.
+func inPairs(of map[string]float64, profiler int, name string) string {
 	v, ok := of[name+"-%"]
-	if !ok {
+	if !ok || profilers[profiler].rails != "ddtop" {
 		return "–"
 	}
 	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f, %.0f pairs)", v, of[name+"-low-%"], of[name+"-high-%"], of["pairs"])
