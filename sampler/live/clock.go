@@ -268,9 +268,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.slowCounters(&sample, false)
 		s.countClasses(&sample)
-		if serves := serves(s, &sample, c.Serves); serves != c.Serves {
-			c.Serves = serves
-			s.budget.CountServing(serves)
+		if !c.Serves && serves(s, &sample) {
+			c.Serves = true
+			s.budget.CountServing(true)
 		}
 		s.note(c, now, busy(&sample))
 		s.tickBegan.Store(0)
@@ -294,13 +294,9 @@ func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	}
 }
 
-// serves reports whether samples have to show requests or jobs: the process serves some, and most are not copied at
-// records of thread switches. did is true if it was so before.
-func serves(s *Source, sample *sampler.Sample, did bool) bool {
-	switch x := s.switches.now.Load(); {
-	case x != nil && x.copies():
-		return false
-	case did || x != nil && x.served():
+// serves reports whether a thread serves a request or a job in a sample, or was seen to by records of thread switches.
+func serves(s *Source, sample *sampler.Sample) bool {
+	if x := s.switches.now.Load(); x != nil && x.served() {
 		return true
 	}
 	for i := range sample.Threads {

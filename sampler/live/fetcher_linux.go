@@ -146,6 +146,3 @@ func (x *switchRun) fetch(now int64) (had, serves bool) {
 
 // served reports whether a thread of the process was seen to serve a request or a job. The clock calls it.
 func (x *switchRun) served() bool { return x.works.Served() }
-
-// copies reports whether most requests are copied. The clock calls it.
-func (x *switchRun) copies() bool { return x.on() && x.works.Copies() }

@@ -51,7 +51,6 @@ func (*Source) openSwitches(context.Context) (*switchRun, error) {
 }
 
 func (*switchRun) served() bool                            { return false }
-func (*switchRun) copies() bool                            { return false }
 func (*switchRun) glances() bool                           { return false }
 func (*switchRun) catchUp()                                {}
 func (*switchRun) glance() bool                            { return false }

@@ -166,7 +166,7 @@ func (b *Budget) CountExact(begins bool) {
 	}
 }
 
-// CountServing says that a Source begins, or ends, to need samples to show requests or jobs.
+// CountServing says that a Source was seen to serve requests or jobs, or has ended.
 func (b *Budget) CountServing(begins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

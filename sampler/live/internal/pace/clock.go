@@ -61,7 +61,7 @@ type Clock struct {
 	Slow     bool
 	// Exact: each change of the GVL is known.
 	Exact bool
-	// Serves is true while samples have to show requests or jobs.
+	// Serves is true from the first request or job that was seen.
 	Serves bool
 	// allStacks is set if all ticks read stacks, unless stacks are read less often than leastFleetHz.
 	allStacks bool

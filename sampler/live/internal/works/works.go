@@ -24,9 +24,6 @@ type Works struct {
 	threads map[int32]*working
 	entered []ruby.Entered
 	served  atomic.Bool
-	// copied and uncopied count the requests that threads have begun lately. copies is true if most are copied.
-	copied, uncopied int
-	copies           atomic.Bool
 	// placedNS is since when requests are copied from the present frame.
 	placedNS int64
 	// begins is the thread of the last record, if the thread has begun a request since its record before.
@@ -160,26 +157,8 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	t.deep, t.copied, t.looked, t.misses = true, true, false, 0
 	w.served.Store(true)
 	w.forget(r.TID)
-	w.count(true)
 	return t.fromNS, r.NS, t.woke
 }
-
-// count counts a request that a thread has begun.
-func (w *Works) count(copied bool) {
-	const lately = 64
-	if copied {
-		w.copied++
-	} else {
-		w.uncopied++
-	}
-	if w.copied+w.uncopied > lately {
-		w.copied, w.uncopied = w.copied/2, w.uncopied/2
-	}
-	w.copies.Store(w.copied > lately/8 && w.uncopied < lately/8)
-}
-
-// Copies reports whether most requests that threads have begun lately were copied. Any goroutine may call it.
-func (w *Works) Copies() bool { return w.copies.Load() }
 
 // Uncopied reports whether the thread has begun a request by its last record. It notes that the request was not copied.
 // A later record can have the copy.
@@ -188,7 +167,6 @@ func (w *Works) Uncopied(r *switches.Record) bool {
 		return false
 	}
 	w.begins.unfoundNS = r.NS
-	w.count(false)
 	return true
 }
 
@@ -203,8 +181,6 @@ func (w *Works) Unfound(tid int32) int64 {
 // Placed says that requests are copied from another frame from a time on, CLOCK_MONOTONIC in ns.
 func (w *Works) Placed(ns int64) {
 	w.placedNS = ns
-	w.copied, w.uncopied = 0, 0
-	w.copies.Store(false)
 	for _, t := range w.threads {
 		t.placed, t.copied, t.serves = false, false, 0
 	}

@@ -143,30 +143,6 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// TestMostAreCopied: samples need not show requests while seven of eight are copied, from the ninth one on. If another
-// frame has the requests, this begins anew.
-func TestMostAreCopied(t *testing.T) {
-	w := New()
-	count := func(n int, copied bool) bool {
-		for range n {
-			w.count(copied)
-		}
-		return w.Copies()
-	}
-	if count(8, true) || !count(1, true) {
-		t.Error("eight requests show it")
-	}
-	if !count(7, false) || count(1, false) {
-		t.Error("eight of 17 were not copied")
-	}
-	if !count(200, true) {
-		t.Error("the last 200 were copied")
-	}
-	if w.Placed(1); w.Copies() {
-		t.Error("nothing was copied from the new frame")
-	}
-}
-
 // TestRest: a thread that is read for nothing is read ever less often, down to once in mostMissNS. Once it has had
 // work, it is read once in missNS.
 func TestRest(t *testing.T) {
