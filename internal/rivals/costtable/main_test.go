@@ -26,11 +26,11 @@ func TestTable(t *testing.T) {
 	}
 	for _, want := range []string{
 		"| 10 threads | ≤ 1.5 × a bare loop | 3.0 % (GVL 913 Hz, stacks 100 Hz), 1.5 × a bare loop's (2.0 %) | 9.0 %, 4.5 × a bare loop's (2.0 %) |\n",
-		"| 500 threads, with the screen (200x50) | ≤ 2 × that of 10 | 7.5 %, 1.5 × that of 10 (5.0 %) | – |\n",
+		"| 500 threads, with the screen (200x50) | ≤ 2 × 10 threads | 7.5 %, 1.5 × 10 threads (5.0 %) | – |\n",
 		"| 10 threads, stacks alone at 100 Hz | ≤ 1 % | 0.75 % | – |\n",
 		"| idle for half a minute, with the screen | ≤ 0.2 % | 0.18 %, 22 MB | – |\n",
 		"| 50 workers, `push --children` | ≤ 2 %, 2 MB for each | 2.3 %, 85 MB | 3.1 %, 90 MB |\n",
-		"| … reading requests, where there are none | ≤ 10 % more | +6 % (+3 to +8; 5.2 and 4.9 %); with a budget (GVL 349 Hz, stacks 100 Hz), without (GVL 295 Hz, stacks 98 Hz) | – |\n",
+		"| … reading requests of a program without requests | ≤ 10 % more | +6 % (+3 to +8; 5.2 and 4.9 %); with a budget (GVL 349 Hz, stacks 100 Hz), without (GVL 295 Hz, stacks 98 Hz) | – |\n",
 		"| CPU a stack of one thread, beside rbspy's (Ruby 3.1) | 1/50 | 1/50 (10 µs, rbspy 500 µs; 1100 stacks/s) | – |\n",
 		"| … a worker of Rails | ≤ 74 ms | 333 ms, at most 382 | – |\n",
 	} {
