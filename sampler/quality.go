@@ -100,8 +100,8 @@ type Quality struct {
 	// Samples is the number of samples, Stacks the number of samples with stacks. Looks is the number of
 	// other samples that read the stack of a thread that began something.
 	Samples, Stacks, Looks int64
-	// Found is the number of requests that are known by changes, without a sample. Unfound is the number of requests
-	// of which changes show only that they began.
+	// Found is the number of requests that are known by changes, without a sample. Unfound is the number of other
+	// requests that changes show to begin.
 	Found, Unfound int64
 }
 

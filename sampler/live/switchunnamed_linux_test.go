@@ -10,26 +10,8 @@ import (
 // servingBadly serves requests in the ways that make their environments hard to tell apart. A thread uses one Hash for
 // all its requests, and serves some too fast for any record. Others end after a few requests, so that new threads get
 // their memory. One makes garbage all the time, so that environments get the memory of earlier ones.
-const servingBadly = `
-require "json"
-def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
-LOG = []
+const servingBadly = servingMethods + `
 NUMBERS = Queue.new
-def work(ms)
-  sleep ms / 2000.0
-  till = now + ms * 500_000
-  nil while now < till
-end
-def handle(env, ms, from)
-  filled = now
-  work(ms) if ms > 0
-  LOG << {path: env["PATH_INFO"], tid: Thread.current.native_thread_id, from: from, filled: filled, to: now}
-end
-def fill(env, n)
-  env["REQUEST_METHOD"], env["PATH_INFO"], env["REQUEST_URI"] = "GET", +"/r/#{n}", +"/r/#{n}"
-  %w[HTTP_HOST HTTP_ACCEPT SERVER_NAME SERVER_PORT HTTP_ACCEPT_ENCODING A B C].each { |k| env[k] = +"x" }
-  env
-end
 def serve(requests, one = nil)
   requests.times do
     n, from = NUMBERS.pop, now

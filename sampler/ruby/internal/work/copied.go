@@ -119,21 +119,20 @@ func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	return t.id, f.routed && t.guessed
 }
 
-// Unnamed returns the request to which a copied environment belongs, without reading the environment: there is no time
-// for that. The request has no name, until a sample reads it or Take does.
+// Unnamed returns the request to which a copied environment belongs, without reading the environment. It is for
+// requests that Take could not read, or had no time for. The request has no name until a sample reads it.
 func (f Copies) Unnamed(c *Copied) sampler.WorkID {
-	if c.task != nil {
-		return c.task.id
+	t := c.task
+	if t == nil {
+		r := reading{key: taskKey{ec: attach.Address(c.Context), hash: c.Hash}, kind: sampler.WorkRequest}
+		if t = f.tasks[r.key]; t == nil || t.seenNS < c.FromNS {
+			f.begin(t, &r, c)
+			t = f.newTask(&r, c.ByNS, c.FromNS)
+			t.unread = c
+		}
+		c.task = t
 	}
-	r := reading{key: taskKey{ec: attach.Address(c.Context), hash: c.Hash}, kind: sampler.WorkRequest}
-	t := f.tasks[r.key]
-	if t == nil || t.seenNS < c.FromNS {
-		f.begin(t, &r, c)
-		t = f.newTask(&r, c.ByNS, c.FromNS)
-		t.unread = c
-		f.seen(t, c.ByNS)
-	}
-	c.task = t
+	f.seen(t, max(t.seenNS, c.ByNS))
 	return t.id
 }
 

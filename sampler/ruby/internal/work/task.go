@@ -54,7 +54,7 @@ type task struct {
 	// id is the ID of work in the Dictionary's generation.
 	id         sampler.WorkID
 	generation sampler.Generation
-	// unread is the copied environment of a request of which only the begin is known. It is nil for all others.
+	// unread is the copied environment of a request that was not read yet. It is nil for all others.
 	unread *Copied
 	// seenNS is when the task was seen last.
 	seenNS int64
