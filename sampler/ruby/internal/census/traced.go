@@ -92,25 +92,29 @@ func (c *Counter) findTracer() (again bool) {
 }
 
 // tracedObject is the record of an object. seen is set if a pass met the object: then bytes is its size, and kind is
-// the index of its class's kind. fits means that the record is of an object of this class.
+// the index of its class's kind. fits means that the record is of an object of this class. stays is set if the tracer
+// still has the same record behind the pass.
 type tracedObject struct {
 	object, info      attach.Address
 	class, generation uint64
 	bytes             uint64
 	site, kind        int32
 	typ               uint8
-	seen, fits        bool
+	seen, fits, stays bool
 }
 
 // traced has the records that were read before a pass, by the addresses of objects.
 type traced struct {
-	list []tracedObject
+	table attach.Address
+	list  []tracedObject
 	// places is a hash table of 1 + the index in list, or zero. Its length is a power of two.
 	places []int32
 	shift  int
 	sites  []heap.Site
 	siteOf map[heap.Site]int32
 	cut    bool
+	// closed means that other sites than those so far are of no interest.
+	closed bool
 }
 
 const hashFactor = 0x9e3779b97f4a7c15
@@ -150,6 +154,9 @@ func (t *traced) index() {
 func (t *traced) site(s heap.Site) int32 {
 	i, known := t.siteOf[s]
 	if !known {
+		if t.closed {
+			return -1
+		}
 		if len(t.sites) == maxSites {
 			t.cut = true
 			return -1
@@ -174,106 +181,112 @@ func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 		}
 		return nil
 	}
-	var t *traced
-	for walk := range walks {
-		t = &traced{siteOf: make(map[heap.Site]int32)}
-		pause := rest
-		if walk >= walks-hurried {
-			pause = func() {}
-		}
-		whole, err := c.walkTraced(ctx, t, table, pause)
-		if err != nil {
-			return err
-		}
-		if whole {
-			break
-		}
-		t.cut = t.cut || walk == walks-1
+	t := &traced{table: table, siteOf: make(map[heap.Site]int32)}
+	whole, err := c.walkTraced(ctx, t, rest, func() {
+		t.list, t.sites, t.cut = t.list[:0], t.sites[:0], false
+		clear(t.siteOf)
+	}, func(piece []tracedObject) bool {
+		t.list = append(t.list, piece[:min(len(piece), maxTraced-len(t.list))]...)
+		return len(t.list) < maxTraced
+	})
+	if err != nil {
+		return err
 	}
+	t.cut = t.cut || !whole
 	t.index()
 	c.traced = t
 	return nil
 }
 
-// walkTraced reads the table of records once. It returns false if the target rebuilt the table meanwhile. Then the
-// records of the pieces before have been read, and count.
-func (c *Counter) walkTraced(ctx context.Context, t *traced, table attach.Address, rest func()) (bool, error) {
-	first, err := c.objects.TracedEntries(table)
-	if err != nil {
-		t.cut = true
-		return true, nil
-	}
-	for next, sure := first.Start, 0; ; {
-		if err := ctx.Err(); err != nil {
-			return false, err
+// walkTraced reads the table of records. It calls begin before it does so, and then take with the records of each piece
+// of the table. If the target rebuilds the table meanwhile, walkTraced begins again, up to the limit. It returns false if
+// the last walk met no end of the table. take returns false to end the walk.
+func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
+	take func([]tracedObject) bool) (whole bool, err error) {
+	for walk := range walks {
+		if walk == walks-hurried {
+			rest = func() {}
 		}
-		now, err := c.objects.TracedEntries(table)
+		begin()
+		if end, whole, err := c.walkOnce(ctx, t, rest, take); end || err != nil {
+			return whole, err
+		}
+	}
+	return false, nil
+}
+
+// walkOnce reads the table of records once. end is false if the target rebuilt the table meanwhile. Then take was
+// called with the pieces before.
+func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(), take func([]tracedObject) bool) (end, whole bool, err error) {
+	first, err := c.objects.TracedEntries(t.table)
+	if err != nil {
+		return true, false, nil
+	}
+	var piece []tracedObject
+	for next := first.Start; ; {
+		if err := ctx.Err(); err != nil {
+			return false, false, err
+		}
+		now, err := c.objects.TracedEntries(t.table)
 		if err != nil || !now.Stayed(first) {
-			t.list = t.list[:sure]
-			return false, nil
+			return false, false, nil
+		}
+		if !take(piece) {
+			return true, false, nil
 		}
 		n := min(now.Bound-min(next, now.Bound), tracedAPiece)
-		if n == 0 {
-			return true, nil
+		if n == 0 || next-first.Start >= maxWalked {
+			return true, n == 0, nil
 		}
-		if next-first.Start >= maxWalked || len(t.list) >= maxTraced {
-			t.cut = true
-			return true, nil
-		}
-		sure = len(t.list)
-		ok, err := c.readEntries(t, first.At+attach.Address(next*heap.TracedEntrySize), int(n))
+		piece, err = c.readEntries(t, first.At+attach.Address(next*heap.TracedEntrySize), int(n))
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
-		if !ok {
-			now, err := c.objects.TracedEntries(table)
-			t.cut = err != nil || now.Stayed(first)
-			return t.cut, nil
+		if piece == nil {
+			now, err := c.objects.TracedEntries(t.table)
+			return err != nil || now.Stayed(first), false, nil
 		}
 		next += n
 		rest()
 	}
 }
 
-// readEntries adds the records of n entries at an address. An entry counts if it was the same before and behind the
-// reading of its record: then the record was this object's. ok is false if the entries cannot be read.
-func (c *Counter) readEntries(t *traced, at attach.Address, n int) (ok bool, err error) {
+// readEntries returns the records of n entries at an address. An entry counts if it was the same before and behind the
+// reading of its record: then the record was this object's. The result is nil if the entries cannot be read.
+func (c *Counter) readEntries(t *traced, at attach.Address, n int) ([]tracedObject, error) {
 	size := n * heap.TracedEntrySize
 	buf := make([]byte, 2*size)
 	before, behind := []attach.Range{{Addr: at, Buf: buf[:size]}}, []attach.Range{{Addr: at, Buf: buf[size:]}}
 	if err := c.readRanges(before); err != nil || before[0].Failed {
-		return false, err
+		return nil, err
 	}
-	from, entryOf := len(t.list), make([]int, 0, n)
+	list, entryOf := make([]tracedObject, 0, n), make([]int, 0, n)
 	for i := range n {
 		object, info, ok := c.objects.ParseTracedEntry(buf[i*heap.TracedEntrySize:][:heap.TracedEntrySize])
-		if ok && len(t.list) < maxTraced {
-			t.list, entryOf = append(t.list, tracedObject{object: object, info: info, site: -1}), append(entryOf, i)
+		if ok {
+			list, entryOf = append(list, tracedObject{object: object, info: info, site: -1}), append(entryOf, i)
 		}
 	}
-	list := t.list[from:]
-	err = c.readRecords(list, func(i int, b []byte) {
+	err := c.readRecords(list, func(i int, b []byte) {
 		if a, ok := heap.ParseAllocation(b); ok {
 			o := &list[i]
 			o.typ, o.class, o.generation, o.site = uint8(a.Type), a.Class, a.Generation, t.site(a.Site)
 		}
 	})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := c.readRanges(behind); err != nil || behind[0].Failed {
-		t.list = t.list[:from]
-		return false, err
+		return nil, err
 	}
-	kept := t.list[:from]
+	kept := list[:0]
 	for i := range list {
 		e := entryOf[i] * heap.TracedEntrySize
 		if list[i].site >= 0 && string(buf[e:e+heap.TracedEntrySize]) == string(buf[size+e:][:heap.TracedEntrySize]) {
 			kept = append(kept, list[i])
 		}
 	}
-	t.list = kept
-	return true, nil
+	return kept, nil
 }
 
 // readRecords calls f with the record of each object of a list that can be read. i is the object's index. Neighbours
@@ -370,9 +383,29 @@ func (t *traced) meet(object attach.Address, typ uint64, kind int, class, bytes 
 	return i
 }
 
+// confirm notes which objects of the last pass the tracer still has with the same record. If the tracer has an object
+// before and behind the pass, the object was there meanwhile: another one at its address would have another record. It
+// is not enough that the record itself stays. The memory of a freed one can look the same for long.
+func (c *Counter) confirm(ctx context.Context, rest func()) error {
+	t := c.traced
+	t.closed = true
+	whole, err := c.walkTraced(ctx, t, rest, func() {}, func(piece []tracedObject) bool {
+		for i := range piece {
+			is := &piece[i]
+			if at := t.find(is.object); at >= 0 {
+				was := &t.list[at]
+				was.stays = was.stays || was.typ == is.typ && was.class == is.class && was.generation == is.generation &&
+					was.site == is.site
+			}
+		}
+		return true
+	})
+	t.cut = t.cut || !whole
+	return err
+}
+
 // placeObjects sums up the objects of the last pass by class and place. classOf returns the name of the class of
-// objects of a kind and type. A record that differs from what it was before the pass is of another object: an object
-// that takes the place of a freed one has a higher generation.
+// objects of a kind and type.
 func (c *Counter) placeObjects(ctx context.Context, rest func(), classOf func(kind int32, typ uint8) string) error {
 	t := c.traced
 	if t == nil {
@@ -392,49 +425,42 @@ func (c *Counter) placeObjects(ctx context.Context, rest func(), classOf func(ki
 			rest()
 		}
 	}
+	if err := c.confirm(ctx, rest); err != nil {
+		return err
+	}
+	if table, ok := c.objects.TracedTable(c.tracer.at); !ok || table != t.table {
+		c.traced = nil // the target has stopped tracing
+		return nil
+	}
 	out := &sampler.HeapTraced{Cut: t.cut}
 	type key struct {
 		class string
 		text
 	}
 	sums := make(map[key]*sampler.HeapPlace)
-	met := t.list[:0]
-	for _, o := range t.list {
-		if o.seen {
-			met = append(met, o)
+	for i := range t.list {
+		o := &t.list[i]
+		if !o.seen {
+			continue
 		}
-	}
-	for some := range slices.Chunk(met, tracedAPiece) {
-		if err := ctx.Err(); err != nil {
-			return err
+		if !o.stays || texts[o.site].path == "" || o.generation > c.collections {
+			out.Misfits++
+			continue
 		}
-		placed := out.Objects
-		err := c.readRecords(some, func(i int, b []byte) {
-			o := &some[i]
-			a, ok := heap.ParseAllocation(b)
-			if !ok || a.Generation != o.generation || a.Class != o.class || a.Type != uint64(o.typ) || a.Site != t.sites[o.site] ||
-				texts[o.site].path == "" || o.generation > c.collections {
-				return
-			}
-			class := classOf(o.kind, o.typ)
-			if !o.fits && (o.kind < 0 || class != c.objects.NameOrKind(o.class)) { // else it has a singleton class
-				return
-			}
-			k := key{class, texts[o.site]}
-			p := sums[k]
-			if p == nil {
-				p = &sampler.HeapPlace{Class: class, Path: k.path, Line: k.line, Method: k.method}
-				sums[k] = p
-			}
-			p.Objects++
-			p.Bytes += o.bytes
-			out.Objects++
-		})
-		if err != nil {
-			return err
+		class := classOf(o.kind, o.typ)
+		if !o.fits && (o.kind < 0 || class != c.objects.NameOrKind(o.class)) { // else it has a singleton class
+			out.Misfits++
+			continue
 		}
-		out.Misfits += uint64(len(some)) - (out.Objects - placed)
-		rest()
+		k := key{class, texts[o.site]}
+		p := sums[k]
+		if p == nil {
+			p = &sampler.HeapPlace{Class: class, Path: k.path, Line: k.line, Method: k.method}
+			sums[k] = p
+		}
+		p.Objects++
+		p.Bytes += o.bytes
+		out.Objects++
 	}
 	out.Places = make([]sampler.HeapPlace, 0, len(sums))
 	for _, p := range sums {
