@@ -217,7 +217,8 @@ func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 
 // walkOnce reads the table of records once. end is false if the target rebuilt the table meanwhile. Then take was
 // called with the pieces before.
-func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(), take func([]tracedObject) bool) (end, whole bool, err error) {
+func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
+	take func([]tracedObject) bool) (end, whole bool, err error) {
 	first, err := c.objects.TracedEntries(t.table)
 	if err != nil {
 		return true, false, nil
