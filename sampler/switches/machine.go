@@ -15,6 +15,9 @@ const (
 	backNS = 4_000
 	// leadNS is the time from when a thread gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
+	// sendNS is the time from when a thread gives the GVL away until it has sent something to a local server, and loses
+	// its CPU to it.
+	sendNS = 40_000
 	// againNS is the longest time of a system call that does not wait, in ns. The thread gave the GVL away and got it
 	// back on the same CPU without a sleep.
 	againNS = 50_000
@@ -73,7 +76,7 @@ type thread struct {
 	state   state
 	// atNS is the record's time, sinceNS the begin of the state.
 	atNS, sinceNS int64
-	// blocked: it waited in the kernel, and had not lost its CPU to another thread.
+	// blocked is Record.inCall of its last record, or true if that was the first.
 	blocked bool
 	// stack is the stack with which it waits for the GVL. It is nil if that was not copied.
 	stack Named
@@ -177,7 +180,7 @@ func (m *Machine) Feed(r *Record) {
 		m.pending = slices.Insert(m.pending, m.placeOf(x.NS), x)
 	}
 	t.delayNS = r.DelayNS
-	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.Asleep && r.Kind == Out || r.Kind == Began, r.CFP, r.PC, r.SP
+	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.inCall() || r.Kind == Began, r.CFP, r.PC, r.SP
 }
 
 // placeOf returns the place in pending of a change at a time. It is near the end.
@@ -235,16 +238,19 @@ func (m *Machine) interval(t *thread, r *Record) {
 			m.move(t, r, joined, waiting)
 		}
 	}
-	// ready is from when it could run Ruby, end until when it did, if it waits in the kernel now. In between is the
+	// ready is from when it could run Ruby, end until when it did, if it is in a system call now. In between is the
 	// best guess for a change that nothing dates.
 	ready := t.atNS
-	blocked := r.InNS > t.atNS && t.blocked // it came out of the kernel
+	blocked := r.InNS > t.atNS && t.blocked // it came out of a system call
 	if r.InNS > t.atNS {
 		ready = min(r.InNS+backNS, r.NS)
 	}
 	end := ready + (r.NS-ready)/2
-	asleep := r.Kind == Out && r.Asleep
-	if asleep {
+	called := r.inCall()
+	switch {
+	case called && !r.Asleep:
+		end = max(r.NS-sendNS, ready)
+	case called:
 		end = max(r.NS-leadNS, ready)
 	}
 	begin := ready
@@ -262,12 +268,15 @@ func (m *Machine) interval(t *thread, r *Record) {
 		}
 		m.move(t, r, gave, released)
 		switch {
-		case is == waiting && asleep:
+		case is == waiting && called:
 			m.move(t, r, max(gave, end), waiting)
 		case is == running:
 			m.move(t, r, gave+min((r.NS-gave)/2, againNS), is)
 		case is == waiting:
 			m.move(t, r, gave+(r.NS-gave)/2, is)
+		case called && r.Before33 && r.Owner == 0 && end-gave > againNS:
+			// The thread that it woke has not taken the GVL yet. This one had it once more before its next call.
+			m.turnOf(t, r, gave+againNS, end)
 		}
 		return
 	}
@@ -286,7 +295,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 		m.move(t, r, ready, running)
 		m.move(t, r, end, is)
 	default: // it had not got the GVL, and has not
-		if ran || blocked && asleep && is == released {
+		if ran || blocked && called && is == released {
 			m.turnOf(t, r, begin, end)
 		}
 		m.move(t, r, end, is)

@@ -106,6 +106,15 @@ type Worked interface {
 	ID() sampler.WorkID
 }
 
+// sends are the system calls that can wake another thread, and that take no longer for it.
+var sends = map[string]bool{"sendto": true, "sendmsg": true, "sendmmsg": true, "write": true, "writev": true, "futex": true}
+
+// inCall reports whether the thread lost its CPU in a system call that it entered just before. It waits in the call, or
+// has woken another thread and lost its CPU to that one.
+func (r *Record) inCall() bool {
+	return r.Kind == Out && (r.Asleep || r.state() == released && sends[r.Name])
+}
+
 // state says what the thread does with the GVL at the end of the record's interval.
 func (r *Record) state() state {
 	switch {
