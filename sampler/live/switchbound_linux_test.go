@@ -28,9 +28,9 @@ func TestSwitchBound(t *testing.T) {
 		{"much, and no limit", 0, func(x *switchRun) { x.busy = 0.5 }, ""},
 		{"little", 0.03, func(x *switchRun) { x.busy = 0.09 }, ""},
 		{"much", 0.03, func(x *switchRun) { x.busy, x.rate = 0.12, 81_000 }, "its threads switch 81000 times a second, and to record that took the kernel 12 % of a CPU"},
-		{"many records", 0.03, func(x *switchRun) { makes(x, 25_000, 25_000) },
-			"its threads switch 25000 times a second, and to follow that takes more than --overhead allows"},
-		{"many records for a moment", 0.03, func(x *switchRun) { makes(x, 10, 12_000) }, ""},
+		{"many records", 0.03, func(x *switchRun) { makes(x, 60_000, 60_000) },
+			"its threads switch 60000 times a second, and to follow that takes more than --overhead allows"},
+		{"many records for a moment", 0.03, func(x *switchRun) { makes(x, 10, 40_000) }, ""},
 		{"ractors", 0, func(x *switchRun) { x.ractors = true }, "ractors"},
 	} {
 		x := &switchRun{source: &Source{sampling: sampling{budget: pace.NewBudget(c.overhead)}}, to: exact.NewMachine(func(*exact.Change) {}), quit: make(chan struct{})}

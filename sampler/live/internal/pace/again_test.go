@@ -6,7 +6,7 @@ import "testing"
 // of again and again, however its load goes up and down. One that has become quiet is followed again within a minute or
 // two.
 func TestLoadAroundTheLimit(t *testing.T) {
-	const second, limit = int64(1e9), 6000 // 3 % of a CPU, at recordNS
+	const second, limit = int64(1e9), 20_000 // 3 % of a CPU, at recordNS
 	for _, c := range []struct {
 		name string
 		load func(s int64) float64 // of a second

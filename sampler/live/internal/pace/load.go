@@ -3,9 +3,9 @@ package pace
 import "sync"
 
 const (
-	// recordNS is the cost of a record from the ring to the figures, in ns. It was measured with 25,000 records per
-	// second on a full machine.
-	recordNS = 5_000
+	// recordNS is the cost of a record from the ring to the figures, in ns. It was measured with 30,000 records per
+	// second: 0.8 to 1.1 µs on free CPUs and on a full machine, and 1.35 µs with the screen.
+	recordNS = 1_500
 	// loadSaveNS limits how much unused time for records is kept for later, in ns. loadDebtNS is how much more time
 	// records may take than they had, in ns. Beyond that, Over is true for the processes with the most records.
 	loadSaveNS, loadDebtNS = 1e9, 2e9

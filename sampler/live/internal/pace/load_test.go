@@ -15,9 +15,9 @@ func TestLoadOfSeveralProcesses(t *testing.T) {
 			if gone[i] {
 				continue
 			}
-			n := 400
+			n := 1300
 			if i == 3 {
-				n = 4000 // less than one process may
+				n = 13_000 // less than one process may
 			}
 			rate += float64(n)
 			l.Add(&own[i], now, second, uint64(n), 0.03)
@@ -26,7 +26,7 @@ func TestLoadOfSeveralProcesses(t *testing.T) {
 				l.Leave(&own[i])
 			}
 		}
-		if now > 300*second && rate > 6000 {
+		if now > 300*second && rate > 20_000 {
 			t.Fatalf("%.0f records a second after %d s", rate, now/second)
 		}
 	}
