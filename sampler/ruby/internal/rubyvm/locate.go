@@ -139,6 +139,7 @@ func (l *locator) Locate(vm *VM) error {
 	}
 	l.objects.Symbols = vm.Symbols
 	vm.Description = l.description()
+	l.objects.View.Reset() // vm keeps l
 	// YJIT of 3.1 stores ec->cfp first. Later releases do not.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
 	vm.jits = code.JITs(l.Symbol, vm.Release, vm.Description, &vm.Places.Code)

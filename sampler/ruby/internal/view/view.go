@@ -18,8 +18,9 @@ const (
 	Block = 256
 	// maxBlocks bounds what one view holds: 16 MiB.
 	maxBlocks = 1 << 16
-	// minArena is the least that is made for blocks at once, and maxKept the most that is kept of that, in bytes.
-	minArena, maxKept = 1 << 14, 1 << 20
+	// minArena is the least that is made for blocks at once, and maxKept the most that is kept of that, in bytes. A
+	// reading of stacks seldom needs more. A search of all classes does, and each followed process has a few views.
+	minArena, maxKept = 1 << 14, 1 << 17
 	// maxRead bounds one piece read through a view, in bytes.
 	maxRead = 4 << 20
 	// maxWork bounds the work with one view, in ranges read plus blocks copied. It takes about a tenth of a second. A
@@ -72,13 +73,18 @@ func New(mem attach.Memory) *View {
 
 // Reset forgets everything.
 func (v *View) Reset() {
-	if len(v.blocks) > 0 {
+	switch n := len(v.blocks); {
+	case n > maxKept/Block:
+		v.blocks = make(map[attach.Address]block)
+	case n > 0:
 		clear(v.blocks)
 	}
-	v.wanted = v.wanted[:0]
+	if v.wanted = v.wanted[:0]; cap(v.wanted) > maxKept/Block {
+		v.wanted = nil
+	}
 	v.work = 0
 	if v.arena = v.arena[:0]; cap(v.arena) > maxKept {
-		v.arena = nil
+		v.arena, v.ranges = nil, nil // the ranges are of the arena
 	}
 }
 

@@ -71,6 +71,7 @@ func (l *lists) findNamed(clock func() int64) {
 	for ; now-began < namedNS && len(n.words) > 0; now = clock() {
 		l.findGlobals()
 	}
+	l.objects.View.Reset() // what it has read is large, and may be the last question for long
 	if n.tookNS += now - began; len(n.todo)+len(n.words) > 0 {
 		return
 	}
