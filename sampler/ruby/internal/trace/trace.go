@@ -16,7 +16,7 @@ import (
 const (
 	// presentEveryNS is the interval, in ns, at which ddtop checks which tracers a process has and which one is
 	// configured.
-	presentEveryNS = 2e9
+	presentEveryNS = 10e9
 	// readTries limits how often a value is read if it changes during the reading.
 	readTries = 2
 )
