@@ -239,6 +239,45 @@ func TestSaturatedAndHog(t *testing.T) {
 	s.want("calm again", nil)
 }
 
+// TestHandedOn: if threads lose most of their time to the GVL, it is saturated although no thread holds it while it is
+// handed on. If they lose less, it is not.
+func TestHandedOn(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		held, of   int // ticks
+		wait, read sampler.ThreadID
+		want       bool
+	}{
+		{"most of the time, held 80 %", 4, 5, 4, 1, true},
+		{"most of the time, held 60 %", 3, 5, 4, 1, false},
+		{"a third of the time, held 80 %", 4, 5, 2, 3, false},
+		{"a third of the time, held 90 %", 9, 10, 2, 3, true},
+	} {
+		s := newScene(t)
+		work := []sampler.StackID{s.stack("Work#a"), s.stack("Work#b"), s.stack("Work#c")}
+		s.play(14*gvltest.Sec, func(i int) (owner sampler.ThreadID, list []sampler.Thread) {
+			others := 1 + c.wait
+			if i%c.of < c.held {
+				owner = sampler.ThreadID(1 + i%int(others))
+			}
+			for id := sampler.ThreadID(1); id <= others+c.read; id++ {
+				switch at := work[(i+int(id))%len(work)]; {
+				case id == owner:
+					list = append(list, s.at(gvltest.Holder(id), at))
+				case id <= others:
+					list = append(list, s.at(gvltest.Queued(id), at))
+				default:
+					list = append(list, s.at(gvltest.Answered(gvltest.Released(id), s.now, "read", 4, 0), at))
+				}
+			}
+			return owner, list
+		})
+		if slices.Contains(s.ids(), "gvl_saturated") != c.want {
+			t.Errorf("%s: %v", c.name, s.f.Current())
+		}
+	}
+}
+
 // TestWordsWaitForAReader: who is to blame is found out for the worst of a run and for those who read, each time whole.
 func TestWordsWaitForAReader(t *testing.T) {
 	s := newScene(t)

@@ -12,43 +12,43 @@ import (
 // limits are the thresholds of all rules: shares from 0 to 1, times in ns, and numbers. docs/reference/findings.md
 // explains where their defaults come from.
 type limits struct {
-	frozenTime                                                float64
-	deadlockAge                                               float64
-	nobodyHoldsWaiters                                        float64
-	stuckHold, stuckAsleep, stuckSum                          float64
-	logWrite                                                  float64
-	endingWait                                                float64
-	unbootedFork, unbootedHook                                float64
-	memoryFaults, memoryAsleep, memoryPressure                float64
-	growsTime, growsBy, growsMiB, growsMajors                 float64
-	starvedDelay, starvedDelayCrit, starvedTurns              float64
-	throttled, throttledCrit                                  float64
-	regexMatch                                                float64
-	spinTime, spinWakes, spinCPU                              float64
-	lostTime                                                  float64
-	loopTime, loopFibers, loopShare                           float64
-	barrierTime                                               float64
-	queueTime, queueItems                                     float64
-	starveWait, starveShare, starveVain                       float64
-	loadWait                                                  float64
-	convoyWaiters, convoyShare, convoyMean                    float64
-	poolWait, poolShare, poolWaiting                          float64
-	gcPause, gcFull, gcMark                                   float64
-	gcOfHeld, gcOfWall                                        float64
-	gcMajors, gcMajorsWaiters                                 float64
-	hogBlame, hogLead, hogHeld, hogWait, hogLost              float64
-	dnsWait, dnsSum                                           float64
-	childWait, childThreads, childShare, childMean            float64
-	sleepShare, sleepThreads, sleepLength                     float64
-	parkShare, parkThreads                                    float64
-	redisShare, redisThreads, redisCall                       float64
-	dbShare, dbThreads, dbCall                                float64
-	httpShare, httpThreads, httpCall, httpWait, httpWaiting   float64
-	fullHeld, fullHeldCrit, fullWaiters, fullLost, fullLostCr float64
-	ioShare, ioThreads                                        float64
-	stuckThread, stuckThreadCrit                              float64
-	leakFactor, leakGrowth, leakSameRoot                      float64
-	poolBusy                                                  float64
+	frozenTime                                                              float64
+	deadlockAge                                                             float64
+	nobodyHoldsWaiters                                                      float64
+	stuckHold, stuckAsleep, stuckSum                                        float64
+	logWrite                                                                float64
+	endingWait                                                              float64
+	unbootedFork, unbootedHook                                              float64
+	memoryFaults, memoryAsleep, memoryPressure                              float64
+	growsTime, growsBy, growsMiB, growsMajors                               float64
+	starvedDelay, starvedDelayCrit, starvedTurns                            float64
+	throttled, throttledCrit                                                float64
+	regexMatch                                                              float64
+	spinTime, spinWakes, spinCPU                                            float64
+	lostTime                                                                float64
+	loopTime, loopFibers, loopShare                                         float64
+	barrierTime                                                             float64
+	queueTime, queueItems                                                   float64
+	starveWait, starveShare, starveVain                                     float64
+	loadWait                                                                float64
+	convoyWaiters, convoyShare, convoyMean                                  float64
+	poolWait, poolShare, poolWaiting                                        float64
+	gcPause, gcFull, gcMark                                                 float64
+	gcOfHeld, gcOfWall                                                      float64
+	gcMajors, gcMajorsWaiters                                               float64
+	hogBlame, hogLead, hogHeld, hogWait, hogLost                            float64
+	dnsWait, dnsSum                                                         float64
+	childWait, childThreads, childShare, childMean                          float64
+	sleepShare, sleepThreads, sleepLength                                   float64
+	parkShare, parkThreads                                                  float64
+	redisShare, redisThreads, redisCall                                     float64
+	dbShare, dbThreads, dbCall                                              float64
+	httpShare, httpThreads, httpCall, httpWait, httpWaiting                 float64
+	fullHeld, fullHeldLost, fullHeldCrit, fullWaiters, fullLost, fullLostCr float64
+	ioShare, ioThreads                                                      float64
+	stuckThread, stuckThreadCrit                                            float64
+	leakFactor, leakGrowth, leakSameRoot                                    float64
+	poolBusy                                                                float64
 }
 
 // The ways in which thresholds are written.
@@ -145,6 +145,7 @@ var limitSpecs = [...]limitSpec{
 	{"http_slow", "wait", unitTime, 5e9, func(l *limits) *float64 { return &l.httpWait }},
 	{"http_slow", "waiting", unitNumber, 2, func(l *limits) *float64 { return &l.httpWaiting }},
 	{"gvl_saturated", "held", unitShare, .85, func(l *limits) *float64 { return &l.fullHeld }},
+	{"gvl_saturated", "held_lost", unitShare, .70, func(l *limits) *float64 { return &l.fullHeldLost }},
 	{"gvl_saturated", "held_crit", unitShare, .95, func(l *limits) *float64 { return &l.fullHeldCrit }},
 	{"gvl_saturated", "waiters", unitNumber, 1, func(l *limits) *float64 { return &l.fullWaiters }},
 	{"gvl_saturated", "lost", unitShare, .30, func(l *limits) *float64 { return &l.fullLost }},

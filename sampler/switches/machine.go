@@ -15,8 +15,8 @@ const (
 	backNS = 4_000
 	// leadNS is the time from when a thread gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
-	// sendNS is the time from when a thread gives the GVL away until it has sent something to a local server, and loses
-	// its CPU to it.
+	// sendNS is the time from when a thread gives the GVL away to send something, until it loses its CPU. It loses the
+	// CPU to the server on the same machine.
 	sendNS = 40_000
 	// againNS is the longest time of a system call that does not wait, in ns. The thread gave the GVL away and got it
 	// back on the same CPU without a sleep.

@@ -106,7 +106,7 @@ type Worked interface {
 	ID() sampler.WorkID
 }
 
-// sends are the system calls that can wake another thread, and that take no longer for it.
+// sends are the system calls that can wake another thread. They do not wait for what it does.
 var sends = map[string]bool{"sendto": true, "sendmsg": true, "sendmmsg": true, "write": true, "writev": true, "futex": true}
 
 // inCall reports whether the thread lost its CPU in a system call that it entered just before. It waits in the call, or

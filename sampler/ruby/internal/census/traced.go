@@ -199,8 +199,8 @@ func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 }
 
 // walkTraced reads the table of records. It calls begin before it does so, and then take with the records of each piece
-// of the table. If the target rebuilds the table meanwhile, walkTraced begins again, up to the limit. It returns false if
-// the last walk met no end of the table. take returns false to end the walk.
+// of the table. If the target rebuilds the table meanwhile, walkTraced begins again, up to the limit. The result is
+// false if the last walk met no end of the table. take returns false to end the walk.
 func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	take func([]tracedObject) bool) (whole bool, err error) {
 	for walk := range walks {
