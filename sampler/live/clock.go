@@ -112,7 +112,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 				every = slowWorkEveryNS
 			}
 			if len(s.beginning) > 0 {
-				every = max(every, s.looks.Rest(s.budget.InForce()))
+				every = max(every, s.looks.Rest(s.budget.BesideRecords()))
 			}
 			due = min(due, pace.Monotonic()+every)
 		}
@@ -154,13 +154,13 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		moves := s.learnMoves(cost)
 		told = moves != nil
 		if x := s.switches.now.Load(); between && x != nil && c.Next-now > namesLateNS && x.unnamed() &&
-			s.looks.Allows(now, s.budget.InForce()) {
+			s.looks.Allows(now, s.budget.BesideRecords()) {
 			s.ticking.Lock()
 			x.nameStacks()
 			s.ticking.Unlock()
 			s.looks.Spend(cost.Since())
 		}
-		if between && (len(s.beginning) == 0 || !s.looks.Allows(now, s.budget.InForce())) {
+		if between && (len(s.beginning) == 0 || !s.looks.Allows(now, s.budget.BesideRecords())) {
 			continue
 		}
 		depth, late := sampler.LockTick, uint64(0)

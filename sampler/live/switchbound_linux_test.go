@@ -12,7 +12,7 @@ import (
 func makes(x *switchRun, records ...uint64) {
 	b := x.source.budget
 	for i, n := range records {
-		b.Records.Add(&x.load, int64(i+1)*1e9, 1e9, n, b.InForce())
+		b.Records.Add(&x.load, int64(i+1)*1e9, 1e9, n, b.ForRecords())
 	}
 }
 
@@ -30,7 +30,7 @@ func TestSwitchBound(t *testing.T) {
 		{"much", 0.03, func(x *switchRun) { x.busy, x.rate = 0.12, 81_000 }, "its threads switch 81000 times a second, and to record that took the kernel 12 % of a CPU"},
 		{"many records", 0.03, func(x *switchRun) { makes(x, 60_000, 60_000) },
 			"its threads switch 60000 times a second, and to follow that takes more than --overhead allows"},
-		{"many records for a moment", 0.03, func(x *switchRun) { makes(x, 10, 40_000) }, ""},
+		{"many records for a moment", 0.03, func(x *switchRun) { makes(x, 10, 20_000) }, ""},
 		{"ractors", 0, func(x *switchRun) { x.ractors = true }, "ractors"},
 	} {
 		x := &switchRun{source: &Source{sampling: sampling{budget: pace.NewBudget(c.overhead)}}, to: exact.NewMachine(func(*exact.Change) {}), quit: make(chan struct{})}

@@ -110,7 +110,7 @@ func (x *switchRun) again(f *followAgain) bool {
 	if slow := x.source.slowNow.Load(); slow != nil {
 		switches = slow.Switches
 	}
-	return f.Is(pace.Monotonic(), switches, budget.Records.Room(budget.InForce()))
+	return f.Is(pace.Monotonic(), switches, budget.Records.Room(budget.ForRecords()))
 }
 
 // on reports whether what happens now is followed.
@@ -219,7 +219,7 @@ func (x *switchRun) findRequests(cost *pace.Meter) {
 		s.ticking.Lock()
 		defer s.ticking.Unlock()
 		s.looks.Spend(cost.Since())
-		x.requests.Find(s.reader, s.dict, cost, func() bool { return s.routes.Allows(pace.Monotonic(), s.budget.InForce()) }, s.routes.Spend)
+		x.requests.Find(s.reader, s.dict, cost, func() bool { return s.routes.Allows(pace.Monotonic(), s.budget.BesideRecords()) }, s.routes.Spend)
 	}
 }
 
@@ -290,7 +290,7 @@ func (x *switchRun) take(now int64) error {
 func (x *switchRun) count(now int64, counts tracer.Counts) {
 	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
 		if x.moved == nil && x.on() {
-			x.source.budget.Records.Add(&x.load, now, span, counts.Records-x.counts.Records, x.source.budget.InForce())
+			x.source.budget.Records.Add(&x.load, now, span, counts.Records-x.counts.Records, x.source.budget.ForRecords())
 		}
 		rate := float64(counts.Records-x.counts.Records) / float64(span)
 		x.everyNS.Store(int64(min(max(float64(counts.Room)/4/max(rate, 1e-9), leastFetch), float64(watchEvery))))
@@ -402,7 +402,7 @@ func (x *switchRun) judge() {
 	case x.busy > mostBusy && x.source.budget.Share != 0:
 		x.tooMany.Store(true)
 		x.endAt(pace.Monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to record that took the kernel %.0f %% of a CPU", x.rate, 100*x.busy))
-	case x.source.budget.Records.Over(&x.load, x.source.budget.InForce()):
+	case x.source.budget.Records.Over(&x.load, x.source.budget.ForRecords()):
 		x.tooMany.Store(true)
 		x.endAt(pace.Monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to follow that takes more than --overhead allows", x.load.Rate()))
 	case seen >= checkFrom && float64(c.Disagreed) > wrongFrom*float64(seen):

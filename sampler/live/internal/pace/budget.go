@@ -52,6 +52,9 @@ const (
 	// enoughShare decides when an extended budget ends. What the least quality needs must have fallen below this part
 	// of the limit.
 	enoughShare = 0.8
+	// recordsPart is the part of what ddtop may use that records of thread switches may cost. leastBeside is the part
+	// that is left for all else.
+	recordsPart, leastBeside = 0.5, 0.25
 )
 
 // Budget keeps ddtop's CPU time below a share of one CPU by lowering rates. The Sources of a Group share one, because
@@ -259,6 +262,25 @@ func (b *Budget) InForce() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return max(b.Share, b.limit())
+}
+
+// ForRecords returns the share of a CPU that records of thread switches may cost. It is recordsPart of what ddtop may
+// ever use. Zero means no limit.
+func (b *Budget) ForRecords() float64 {
+	if b.Share == 0 {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return recordsPart * max(b.Share, b.limit(), b.mostShare)
+}
+
+// BesideRecords returns the share of a CPU that is in force for all but records, at least leastBeside of InForce. Zero
+// means no limit.
+func (b *Budget) BesideRecords() float64 {
+	share := b.InForce()
+	_, rate := b.Records.Now()
+	return max(share-rate*recordNS/1e9, leastBeside*share)
 }
 
 // Says reports whether half of the budget is in force, and whether rates are lower than asked for.
