@@ -19,8 +19,8 @@ const (
 
 // spinners are the threads that spin in the methods of one outermost method.
 type spinners struct {
-	ids        []sampler.ThreadID
-	wakes, cpu float64
+	ids               []sampler.ThreadID
+	wakes, cpu, ready float64
 	// mostReady is the greatest part of its time that one of them is ready for a CPU or has one.
 	mostReady float64
 	ageNS     int64
@@ -31,7 +31,7 @@ type spinners struct {
 func (g *spinners) add(dict *sampler.Dictionary, id sampler.ThreadID, s *spin.Stay, spanNS int64) {
 	wakes, cpu, ready := s.Rates()
 	g.ids = append(g.ids, id)
-	g.wakes, g.cpu = g.wakes+wakes, g.cpu+cpu
+	g.wakes, g.cpu, g.ready = g.wakes+wakes, g.cpu+cpu, g.ready+ready
 	g.ageNS = max(g.ageNS, spanNS)
 	g.looked.Add(dict, s)
 	if ready > g.mostReady {
@@ -64,7 +64,7 @@ func evalSpins(w *window) hit {
 		// Threads that sleep are late on a full machine: each is ready for a part of its time, all together for a CPU.
 		busy := max(g.wakes/w.limits.spinWakes, max(g.cpu, g.mostReady)/w.limits.spinCPU)
 		score := least(float64(g.ageNS)/w.limits.spinTime, busy)
-		if score <= h.score || !g.looked.Only() {
+		if score <= h.score || !g.looked.Only(g.cpu < g.ready/4) {
 			continue
 		}
 		h = hit{score: score, severity: SeverityWarn, threads: g.ids}
