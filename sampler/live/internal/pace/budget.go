@@ -275,12 +275,12 @@ func (b *Budget) ForRecords() float64 {
 	return recordsPart * max(b.Share, b.limit(), b.mostShare)
 }
 
-// BesideRecords returns the share of a CPU that is in force for all but records, at least leastBeside of InForce. Zero
-// means no limit.
+// BesideRecords returns the share of a CPU for readings between ticks. It is what is in force, or what records leave of
+// the most that ddtop may use, if that is less. It is at least leastBeside of what is in force. Zero means no limit.
 func (b *Budget) BesideRecords() float64 {
-	share := b.InForce()
+	share, most := b.InForce(), b.ForRecords()/recordsPart
 	_, rate := b.Records.Now()
-	return max(share-rate*recordNS/1e9, leastBeside*share)
+	return max(min(share, most-rate*recordNS/1e9), leastBeside*share)
 }
 
 // Says reports whether half of the budget is in force, and whether rates are lower than asked for.

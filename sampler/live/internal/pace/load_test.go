@@ -1,6 +1,9 @@
 package pace
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // TestLoadOfSeveralProcesses: what records of all processes cost is kept within the limit, by letting go of the process
 // that makes the most.
@@ -53,5 +56,30 @@ func TestMoreThanTheUsualShare(t *testing.T) {
 	}
 	if got := NewBudget(0).InForce(); got != 0 {
 		t.Errorf("without a limit: %v", got)
+	}
+}
+
+// TestBesideRecords: other readings have what is in force, if records leave so much. They never have next to nothing.
+func TestBesideRecords(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		share, most float64
+		records     uint64 // of a second
+		want        float64
+	}{
+		{"no limit", 0, 0, 10_000, 0},
+		{"no records", .03, 0, 0, .03},
+		{"a limit that was asked for", .03, 0, 10_000, .015},
+		{"more than all of it", .03, 0, 30_000, .0075},
+		{"the usual limit, and room above it", .03, .06, 10_000, .03},
+		{"less room", .03, .06, 30_000, .015},
+	} {
+		b := NewBudget(c.share)
+		b.Extend(c.most, 0)
+		var own OwnLoad
+		b.Records.Add(&own, 1e9, 1e9, c.records, b.ForRecords())
+		if got := b.BesideRecords(); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v, not %v", c.name, got, c.want)
+		}
 	}
 }
