@@ -219,7 +219,8 @@ func (x *switchRun) findRequests(cost *pace.Meter) {
 		s.ticking.Lock()
 		defer s.ticking.Unlock()
 		s.looks.Spend(cost.Since())
-		x.requests.Find(s.reader, s.dict, cost, func() bool { return s.routes.Allows(pace.Monotonic(), s.budget.BesideRecords()) }, s.routes.Spend)
+		mayRead := func() bool { return s.routes.Allows(pace.Monotonic(), s.budget.BesideRecords()) }
+		x.requests.Find(s.reader, s.dict, cost, mayRead, s.routes.Spend)
 	}
 }
 

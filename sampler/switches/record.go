@@ -107,7 +107,8 @@ type Worked interface {
 }
 
 // sends are the system calls that can wake another thread. They do not wait for what it does.
-var sends = map[string]bool{"sendto": true, "sendmsg": true, "sendmmsg": true, "write": true, "writev": true, "futex": true}
+var sends = map[string]bool{"sendto": true, "sendmsg": true, "sendmmsg": true, "write": true, "writev": true,
+	"futex": true}
 
 // inCall reports whether the thread lost its CPU in a system call that it entered just before. It waits in the call, or
 // has woken another thread and lost its CPU to that one.
