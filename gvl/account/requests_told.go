@@ -172,8 +172,9 @@ func (e *endedRequests) visit(fn func(*PastRequest)) {
 }
 
 // Longest returns the n longest requests and jobs that are remembered, the longest first. The caller owns the slice.
+// Requests that have just ended are among them, although they may come back.
 func (r *Requests) Longest(n int) []Request {
-	all := r.Running()
+	all := r.now(func(*openRequest) bool { return true })
 	r.ended.visit(func(q *PastRequest) { all = append(all, q.request().named(r.dict.Routes())) })
 	sorting.By(all, func(x, y Request) int {
 		return cmp.Or(cmp.Compare(y.DurationNS(), x.DurationNS()), compareRequests(x, y))
