@@ -79,7 +79,7 @@ func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []by
 	o.View.Want(table, object)
 	o.View.Want(at, len(entries))
 	EachEntry(entries, func(key, value uint64) {
-		if s := o.keys.slots.At(keyPlace(key)); s.value == key && o.IsObject(value) && slices.Contains(names, s.text) {
+		if s := o.keys.slotOf(key); s != nil && o.IsObject(value) && slices.Contains(names, s.text) {
 			o.View.Want(attach.Address(value), object)
 		}
 	})

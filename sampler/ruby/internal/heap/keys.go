@@ -48,12 +48,41 @@ type hashSlot struct {
 	text  string
 }
 
-func keyPlace(key uint64) uint64 { return key>>3 ^ key>>13 }
+// keyPlaces returns the two places that a key can have. With one place, a few keys of a table of 70 would always share it
+// with others, and be read again for each request. The factor is 2^64 divided by the golden ratio, which is used because
+// addresses of objects differ by multiples of 40.
+func keyPlaces(key uint64) (first, second uint64) {
+	h := key * 0x9e3779b97f4a7c15
+	return h >> 48, h >> 32
+}
+
+// slotOf returns the slot that keeps a key, or nil.
+func (c *keyCache) slotOf(key uint64) *keySlot {
+	first, second := keyPlaces(key)
+	for _, place := range [...]uint64{first, second} {
+		if s := c.slots.At(place); s.value == key {
+			return s
+		}
+	}
+	return nil
+}
+
+// slotFor returns the slot for a key that is not kept.
+func (c *keyCache) slotFor(key uint64) *keySlot {
+	first, second := keyPlaces(key)
+	if s := c.slots.At(first); s.value == 0 {
+		return s
+	}
+	if s := c.slots.At(second); s.value == 0 {
+		return s
+	}
+	return c.slots.Lose(first, keyCacheSize)
+}
 
 func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol bool) {
-	s := c.slots.At(keyPlace(key))
-	if s.value != 0 && s.value != key {
-		s = c.slots.Lose(keyPlace(key), keyCacheSize)
+	s := c.slotOf(key)
+	if s == nil {
+		s = c.slotFor(key)
 	}
 	if h.typ != 0 && !symbol {
 		place := h.hash ^ h.hash>>13
@@ -72,8 +101,8 @@ func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol
 
 // knownKey is keyAmong for a key that is kept. known is false if it is not kept. Then i and symbol mean nothing.
 func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol, known bool) {
-	s := o.keys.slots.At(keyPlace(key))
-	if s.value != key || len(names) == 0 {
+	s := o.keys.slotOf(key)
+	if s == nil || len(names) == 0 {
 		return 0, false, false
 	}
 	inCycle := s.cycle != 0 && s.cycle == typeCycle(&o.gc)

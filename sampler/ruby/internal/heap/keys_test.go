@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -67,4 +68,36 @@ func TestKnownKeys(t *testing.T) {
 	check("read within a collection", key, h, -2)
 	keep(key, keyHash{78, text}, "HTTP_HOST") // its place is another's
 	check("no address has two hashes by identity", key, keyHash{78, text}, -1)
+}
+
+// TestKeysStayKnown: the keys of a table that is looked up again and again are all kept after some lookups. Keys that
+// share a place with others would be read again for each request.
+func TestKeysStayKnown(t *testing.T) {
+	const tables, keysOf, lookups = 50, 72, 1000
+	names := []string{"PATH_INFO"}
+	rng := rand.New(rand.NewPCG(7, 9))
+	missing := 0
+	for range tables {
+		o := &Objects{}
+		o.SetGC(sampler.GC{Valid: true, Count: 1})
+		page := 0x7f64_3600_0000 + rng.Uint64N(1<<20)<<12
+		keys := make([]uint64, keysOf)
+		for i := range keys {
+			keys[i] = page + rng.Uint64N(1<<22)*40
+		}
+		for n := range lookups {
+			for i, key := range keys {
+				h := keyHash{uint64(i), 0x500}
+				if _, _, known := o.knownKey(key, h, names); known {
+					continue
+				}
+				if o.keys.keep(key, h, typeCycle(&o.gc), "rack.errors", false); n == lookups-1 {
+					missing++
+				}
+			}
+		}
+	}
+	if most := tables * keysOf / 1000; missing > most {
+		t.Errorf("%d keys of %d tables were missing in the last lookup, more than %d", missing, tables, most)
+	}
 }
