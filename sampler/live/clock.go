@@ -218,17 +218,14 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 				x.NameStacks()
 				x.Fill(&sample, s.listing.list)
 			}
-			if x := s.exact.now.Load(); x != nil && c.Exact {
-				x.nameStacks()
-			}
-			if x := s.switches.now.Load(); x != nil && c.Exact {
-				x.nameStacks()
-				x.sampled(&sample)
-			}
 		}
-		s.ticking.Unlock()
 		spent := cost.Since() + after
 		after = 0
+		if err == nil && c.Exact {
+			s.nameStacks(&sample)
+			s.looks.Spend(cost.Since()) // the number of stacks to name does not depend on the number of ticks
+		}
+		s.ticking.Unlock()
 		if paid == sampler.StackTick {
 			stackNS = spent
 		}
@@ -278,6 +275,17 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		if glances != nil {
 			after = cost.Since()
 		}
+	}
+}
+
+// nameStacks names the stacks of changes until a sample, and applies the sample's work.
+func (s *Source) nameStacks(sample *sampler.Sample) {
+	if x := s.exact.now.Load(); x != nil {
+		x.nameStacks()
+	}
+	if x := s.switches.now.Load(); x != nil {
+		x.nameStacks()
+		x.sampled(sample)
 	}
 }
 

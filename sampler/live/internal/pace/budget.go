@@ -27,10 +27,11 @@ const (
 	startNS = 10_000_000_000
 	// leastGive is the part of its income that is spent while the budget is overdrawn.
 	leastGive = 0.25
-	// rise is the largest rise of a rate at each decision. 5 % every 0.1 s doubles a rate in 1.4 s. steady is the
-	// smallest change of a rate, as a ratio, that is applied.
-	rise   = 1.05
-	steady = 1.1
+	// rise is the largest rise of a rate in tuneNS. 5 % every 0.1 s doubles a rate in 1.4 s. mostRise limits the rise
+	// of a rate if its decisions are further apart. steady is the smallest change of a rate, as a ratio, that is
+	// applied.
+	rise, mostRise = 1.05, 2
+	steady         = 1.07
 	// mostStretch is the largest factor by which intervals get longer. With it, the highest rate of stacks falls below
 	// leastStackHz. It is finite, because an infinite factor could never shrink again.
 	mostStretch = 1000
@@ -449,9 +450,10 @@ func (b *Budget) tune(now, own int64) {
 	}
 	lockWant, stackWant = awake*lockWant, awake*stackWant
 	lockGets, stackGets := divideFrom(awakeGets, lockWant, stackWant, leastLock, leastStack)
-	b.stretch.lock = step(b.stretch.lock, lockWant, lockGets)
-	b.stretch.stack = step(b.stretch.stack, stackWant, stackGets)
-	b.stretch.idle = step(b.stretch.idle, idleWant, idleGets)
+	rise := min(math.Pow(rise, max(d/tuneNS, 1)), mostRise)
+	b.stretch.lock = step(b.stretch.lock, lockWant, lockGets, rise)
+	b.stretch.stack = step(b.stretch.stack, stackWant, stackGets, rise)
+	b.stretch.idle = step(b.stretch.idle, idleWant, idleGets, rise)
 }
 
 // divide gives a and b what they want if there is enough. Otherwise each gets half, and also what the other does not
@@ -479,9 +481,9 @@ func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	return leastA + forA, leastB + forB
 }
 
-// step adjusts a factor to the wanted and the available cost. It raises the factor at once, lowers it slowly, and
-// ignores a small change.
-func step(now, want, have float64) float64 {
+// step adjusts a factor to the wanted and the available cost. It raises the factor at once, divides it by at most rise,
+// and ignores a small change.
+func step(now, want, have, rise float64) float64 {
 	to := 1.0
 	if want > have {
 		to = min(want/have, mostStretch)
@@ -490,7 +492,7 @@ func step(now, want, have float64) float64 {
 	case to == 1 && now < steady*rise:
 		return max(1, now/rise)
 	case to < now/steady:
-		return now / rise
+		return max(now/rise, to)
 	case to > now*steady:
 		return to
 	}

@@ -723,3 +723,31 @@ func TestBudgetForQuality(t *testing.T) {
 		})
 	}
 }
+
+// TestBudgetAfterExpensiveTicks: rates recover although they had to fall far. While few ticks come, few decisions do, so
+// each must raise the rates by more.
+func TestBudgetAfterExpensiveTicks(t *testing.T) {
+	const expensiveNS = 2e9
+	stacks := func(lock, stack float64) int {
+		s := newSpender(0.03, 1)
+		s.b.Extend(0.06, sampler.QualityWindow)
+		s.exact = true
+		s.b.CountExact(true)
+		costs := func(first, later float64) func(int, int64) float64 {
+			return func(_ int, now int64) float64 {
+				if now < expensiveNS {
+					return first
+				}
+				return later
+			}
+		}
+		s.lock, s.stack = costs(lock, 300e3), costs(stack, 2e6)
+		s.run(3 * expensiveNS)
+		before := s.stk
+		s.run(5 * expensiveNS)
+		return s.stk - before
+	}
+	if got, of := stacks(6e6, 20e6), stacks(300e3, 2e6); 3*got < 2*of {
+		t.Errorf("%d stacks from the sixth to the tenth second, %d if the first ticks cost the same", got, of)
+	}
+}

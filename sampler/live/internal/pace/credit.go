@@ -3,7 +3,7 @@ package pace
 // LooksPart is the part of the budget for readings of threads between two ticks, and RoutesPart the part for reading
 // what copied requests are. creditSaveNS limits how long unused credit is kept, in ns.
 const (
-	LooksPart, RoutesPart = 0.4, 0.3
+	LooksPart, RoutesPart = 0.4, 0.4
 	creditSaveNS          = 200_000_000
 )
 
