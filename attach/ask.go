@@ -36,7 +36,7 @@ func Ask[T any](pid int, doing string, fn func() (T, error)) (T, error) {
 	return ask(pid, patience, doing, fn)
 }
 
-// ask is Ask that waits for another length of time.
+// ask is like Ask, but the caller sets the patience.
 func ask[T any](pid int, patience time.Duration, doing string, fn func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -44,7 +44,7 @@ func ask[T any](pid int, patience time.Duration, doing string, fn func() (T, err
 	}
 	done := make(chan answer, 1)
 	var tid atomic.Int32
-	OnOwnThread(func() { // not the first one, which would keep signals from the others
+	OnOwnThread(func() { // never the first thread: ddtop's signals would wait while it is blocked
 		tid.Store(ownTID())
 		var a answer
 		defer func() { done <- a }()

@@ -25,10 +25,10 @@ var (
 	errFileUnusable = errors.New("the mapped file can't be used")
 )
 
-// maxSegments bounds the segments of a core file, one a mapping.
+// maxSegments limits the segments of a core file. There is at most one for each mapping.
 const maxSegments = mapped.MaxMappings
 
-// segment is memory that a core file describes: size bytes from addr on, of which the first kept are in the file.
+// segment is a range of memory in a core file: size bytes from addr on. The file holds the first kept bytes of it.
 type segment struct {
 	addr       Address
 	size, kept uint64
@@ -44,35 +44,34 @@ type Core struct {
 	file    io.ReaderAt
 	closer  io.Closer
 	written time.Time
-	// length is the file's, in bytes; missing are the bytes that its headers promise beyond it.
+	// length is the size of the file in bytes. missing is how many more bytes its headers promise.
 	length, missing int64
 	machine         string
 	segments        []segment
 	notes           coreNotes
 	// mappings are what Maps returns. notes has only the mapped files.
 	mappings []Mapping
-	// given are the files to use instead of mapped files, by the name of the mapped file. root is the root folder of
-	// the dumped process.
+	// given maps the path of a mapped file to the file to use instead. root is the root folder of the dumped process.
 	given map[string]string
 	root  string
 
 	mu    sync.Mutex
 	files map[string]*mappedFile
-	// gate bounds how long these files can hold us.
+	// gate limits how long calls on these files can block ddtop.
 	gate safefile.Gate
 }
 
 // CoreFiles says where to find the files that the dumped process had mapped. It is needed if the files are not at
 // their own paths: the process ran in a container or on another machine, or the files were moved.
 type CoreFiles struct {
-	// Root is the folder that was the process's root; "" is ours.
+	// Root is the folder that was the process's root. If it is empty, ddtop's own root is used.
 	Root string
 	// Files replace the mapped files with the same base names. A file whose name matches no mapped file replaces the
 	// program.
 	Files []string
 }
 
-// OpenCore opens a core file. The error is errNotCore if it is none.
+// OpenCore opens a core file. The error is errNotCore if the file is not a core file.
 func OpenCore(path string, files CoreFiles) (*Core, error) {
 	f, err := safefile.Open(path, math.MaxInt64)
 	if err != nil {
@@ -169,7 +168,7 @@ func (c *Core) programHeaders(head []byte) ([]byte, error) {
 	return table, nil
 }
 
-// segment checks a PT_LOAD against the file: what lies beyond its end was never written.
+// segment checks a PT_LOAD header against the file's length. Bytes beyond the end of the file count as missing.
 func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	kept = min(kept, size)
 	if addr+size < addr || offset > 1<<62 {
@@ -197,7 +196,7 @@ func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 		length := noteSize(head[:])
 		left := in.Size() - at
 		if wantedNote(head[:]) {
-			n := min(length, left) // parseCoreNotes says that it is cut off
+			n := min(length, left) // parseCoreNotes reports a note that is cut off
 			if int64(len(to))+n > maxCoreNotes {
 				return nil, fmt.Errorf("its notes of threads and mapped files have more than %d bytes", maxCoreNotes)
 			}
@@ -212,7 +211,7 @@ func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	return to, nil
 }
 
-// packedAs names the format of a file that is not ELF.
+// packedAs says what a file that is not ELF is. If it is compressed, it names the command to unpack it.
 func packedAs(head []byte) string {
 	for magic, how := range map[string]string{
 		"\x28\xb5\x2f\xfd": "zstd -d", "\x04\x22\x4d\x18": "lz4 -d", "\xfd7zX": "xz -d", "\x1f\x8b": "gunzip",
@@ -224,7 +223,7 @@ func packedAs(head []byte) string {
 	return "it is not an ELF file"
 }
 
-// Read fills buf from the core and the mapped files; ErrUnmapped or errFileUnusable in a *ReadError.
+// Read fills buf from the core and the mapped files. An error is a *ReadError with ErrUnmapped or errFileUnusable.
 func (c *Core) Read(addr Address, buf []byte) error {
 	if err := c.read(addr, buf); err != nil {
 		return &ReadError{PID: c.notes.pid, Addr: addr, Want: len(buf), Err: err}
@@ -232,7 +231,7 @@ func (c *Core) Read(addr Address, buf []byte) error {
 	return nil
 }
 
-// ReadBatch fills the ranges one by one and counts the calls that a live process would have needed.
+// ReadBatch fills the ranges one by one. It returns the number of calls that a live process would need.
 func (c *Core) ReadBatch(ranges []Range) (calls int, err error) {
 	for i := range ranges {
 		ranges[i].Failed = c.read(ranges[i].Addr, ranges[i].Buf) != nil
@@ -252,7 +251,7 @@ func (c *Core) read(addr Address, buf []byte) error {
 				return fmt.Errorf("%s: %w", c.path, err)
 			}
 		} else {
-			// The kernel writes a segment without content for what it leaves out, gcore none at all.
+			// For memory that it leaves out, the kernel writes an empty segment. gcore writes no segment.
 			n = int(min(uint64(n), uint64(next-addr)))
 			if err := c.readMapped(addr, buf[:n]); err != nil {
 				return err
@@ -281,10 +280,10 @@ func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
 	return s, true, min(next, s.addr+Address(s.size))
 }
 
-// PID is the process's number, in the PID namespace of the core's writer.
+// PID returns the PID of the dumped process, in the PID namespace of the program that wrote the core.
 func (c *Core) PID() int { return c.notes.pid }
 
-// TIDs lists the native threads that the core has registers of, ascending.
+// TIDs returns the IDs of the native threads in the core, in ascending order.
 func (c *Core) TIDs() []int32 { return slices.Clone(c.notes.tids) }
 
 // UserRegisters returns the registers of a thread of an x86_64 process, in the order of struct user_regs_struct
@@ -297,16 +296,16 @@ func (c *Core) UserRegisters(tid int32) (regs [NumUserRegisters]uint64, ok bool)
 // Title is the program's name without its arguments, from the 80 bytes of arguments that the core keeps.
 func (c *Core) Title() string { return titleOf(c.notes.args, c.notes.comm) }
 
-// uid is the user that the process ran as.
+// UID returns the ID of the user that the process ran as.
 func (c *Core) UID() int { return c.notes.uid }
 
-// WrittenAt is when the file was last changed, which is about when the process was dumped.
+// WrittenAt returns when the file was last changed, which is about when the process was dumped.
 func (c *Core) WrittenAt() time.Time { return c.written }
 
-// Machine is "x86_64", "aarch64", or another one's name.
+// Machine returns the name of the CPU architecture, such as "x86_64" or "aarch64".
 func (c *Core) Machine() string { return c.machine }
 
-// Missing is the number of bytes that the core was to hold and does not: it was cut short (ulimit -c, a full disk).
+// Missing returns the number of bytes that the core lacks because it was cut short (ulimit -c, a full disk).
 func (c *Core) Missing() int64 { return c.missing }
 
 // Close closes the core and the mapped files.

@@ -24,7 +24,7 @@ type mappedFile struct {
 	err      error
 }
 
-// give sets the files to use instead of mapped ones.
+// give sets the files to use instead of mapped files: see CoreFiles.Files.
 func (c *Core) give(files []string) error {
 	c.given = make(map[string]string)
 	for _, f := range files {
@@ -46,7 +46,7 @@ func (c *Core) give(files []string) error {
 }
 
 // Maps lists the memory of the process: mapped files, as the process knew them, and other memory that the core
-// describes. Device and inode only tell files apart.
+// describes. Device and inode are made up, to tell files apart.
 func (c *Core) Maps() ([]Mapping, error) { return c.mappings, nil }
 
 // allMappings joins the list of mapped files with the segments.
@@ -55,7 +55,7 @@ func (c *Core) allMappings() []Mapping {
 	out := make([]Mapping, 0, len(files)+len(c.segments))
 	for _, m := range files {
 		s, ok, _ := c.find(m.Start)
-		// gcore leaves out a file's code, and what else cannot have changed. The file says which part of it is code.
+		// gcore leaves out code and other constant memory, so assume code. The file says which part of it is code.
 		m.Exec = !ok || s.rights&elf.PF_X != 0
 		m.Write = ok && s.rights&elf.PF_W != 0
 		out = append(out, m)
@@ -81,7 +81,7 @@ func (c *Core) allMappings() []Mapping {
 	return out
 }
 
-// withoutFile is a part of a segment that is no file's memory.
+// withoutFile returns a mapping for the part of a segment that belongs to no mapped file.
 func (c *Core) withoutFile(s segment, from, until Address) Mapping {
 	m := Mapping{Start: from, End: until, Device: "core",
 		Read: s.rights&elf.PF_R != 0, Write: s.rights&elf.PF_W != 0, Exec: s.rights&elf.PF_X != 0}
@@ -91,7 +91,7 @@ func (c *Core) withoutFile(s segment, from, until Address) Mapping {
 	return m
 }
 
-// Exe is the program's path, "" when the core doesn't say it.
+// Exe returns the program's path. It is empty if the core does not have it.
 func (c *Core) Exe() string { return c.exe() }
 
 func (c *Core) exe() string {
@@ -110,7 +110,7 @@ func (c *Core) mappingOf(addr Address) (Mapping, bool) {
 	return c.notes.mappings[i-1], true
 }
 
-// readMapped reads memory that the core leaves to a mapped file.
+// readMapped reads memory that the core leaves out because a mapped file holds it.
 func (c *Core) readMapped(addr Address, buf []byte) error {
 	for len(buf) > 0 {
 		m, ok := c.mappingOf(addr)
@@ -236,7 +236,7 @@ func (c *Core) Module(path string, mappings []Mapping) (*Module, error) {
 	return m, nil
 }
 
-// moduleOf opens the ELF file of an image.
+// moduleOf opens the ELF file of an image. If the file cannot be used, it reads the ELF file from the core's memory.
 func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
 	path, own := of.Path, of.Mappings
 	f, err := c.open(path)

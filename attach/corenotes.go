@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// maxCoreNotes bounds the notes of a core that are read, in bytes: about 360 a thread, and the list of mapped files.
+// maxCoreNotes limits the notes that are read, in bytes: about 360 for each thread, and the list of mapped files.
 const maxCoreNotes = 32 << 20
 
 // A note is a header of three words, its owner's name and its content, each padded to four bytes. All notes that are
@@ -42,10 +42,10 @@ func wantedNote(head []byte) bool {
 	return false
 }
 
-// maxCoreThreads bounds the threads taken of a core.
+// maxCoreThreads limits the number of threads that are read from a core.
 const maxCoreThreads = 1 << 20
 
-// The notes of a core that are used (elf.h, linux/elfcore.h).
+// Types of the notes that are read (elf.h, linux/elfcore.h).
 const (
 	ntPRStatus = 1
 	ntPRPSInfo = 3
@@ -62,11 +62,11 @@ type coreNotes struct {
 	// programAt is an address within the program: its headers, or its entry. vdsoAt is the start of the vDSO. Either is
 	// zero if the core does not say it.
 	programAt, vdsoAt Address
-	// registers are the threads' on x86_64, by TID.
+	// registers holds the registers of each thread by TID. They are valid on x86_64 only.
 	registers map[int32][NumUserRegisters]uint64
 }
 
-// parseCoreNotes reads a core's notes. An error says what every core has and this one lacks.
+// parseCoreNotes reads a core's notes. The error says what the core lacks or which note is damaged.
 func parseCoreNotes(b []byte) (coreNotes, error) {
 	n := coreNotes{uid: -1, registers: make(map[int32][NumUserRegisters]uint64)}
 	for len(b) >= 12 {
@@ -108,7 +108,7 @@ func parseCoreNotes(b []byte) (coreNotes, error) {
 const NumUserRegisters = 27
 
 // addThread reads elf_prstatus: signal information of 16 bytes, two masks, the thread's id with three others, four
-// times of 16 bytes, then the registers (linux/elfcore.h). Of two notes with one id, the first one counts.
+// times of 16 bytes, then the registers (linux/elfcore.h). If two notes have one id, the first one's registers count.
 func (n *coreNotes) addThread(b []byte) {
 	const at, registersAt = 32, 112
 	if len(b) < at+4 || len(n.tids) >= maxCoreThreads {
@@ -126,7 +126,7 @@ func (n *coreNotes) addThread(b []byte) {
 	n.registers[tid] = regs
 }
 
-// describe reads elf_prpsinfo of a 64-bit machine.
+// describe reads the user, PID, name and arguments of the process from elf_prpsinfo of a 64-bit machine.
 func (n *coreNotes) describe(b []byte) {
 	const uidAt, pidAt, nameAt, argsAt, length = 16, 24, 40, 56, 136
 	if len(b) < length {
@@ -137,7 +137,7 @@ func (n *coreNotes) describe(b []byte) {
 	n.comm, n.args = text(b[nameAt:argsAt]), strings.Fields(text(b[argsAt:length]))
 }
 
-// findProgram reads the auxiliary vector (getauxval(3)).
+// findProgram reads the addresses of the program and the vDSO from the auxiliary vector (getauxval(3)).
 func (n *coreNotes) findProgram(b []byte) {
 	const atPhdr, atEntry, atVDSO = 3, 9, 33
 	for ; len(b) >= 16; b = b[16:] {

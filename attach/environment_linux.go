@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxVariables bounds the number of variables that are read. maxVariable bounds the length of each in bytes. A
+	// maxVariables limits the number of variables that are read. maxVariable limits the length of each in bytes. A
 	// longer variable is left out.
 	maxVariables = 4096
 	maxVariable  = 8192
@@ -75,7 +75,7 @@ func (p *Process) variablesNow(wanted func(name string) bool) (map[string]string
 	return nil, errNoEnviron
 }
 
-// variablesAt reads the list of variables that a pointer leads to.
+// variablesAt reads the environment variables. environ is the address of the pointer to their list.
 func (p *Process) variablesAt(environ Address, wanted func(name string) bool) (map[string]string, error) {
 	pointer := func(at Address) (Address, error) {
 		var b [8]byte

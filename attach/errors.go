@@ -32,7 +32,7 @@ var (
 	// ErrNoAnswer means that the kernel did not answer about the process in time. Its memory is locked, or a disk
 	// hangs.
 	ErrNoAnswer = errors.New("it did not answer")
-	// ErrFault means that ddtop itself has panicked. The process's files or memory may be made to cause this.
+	// ErrFault means that ddtop itself has panicked. Prepared files or memory of the process can cause this.
 	ErrFault = errors.New("ddtop has failed at this process, by a fault of its own")
 	// ErrExhausted means that ddtop or the machine has no descriptors or no memory left. It proves nothing about the
 	// process.
@@ -48,7 +48,7 @@ type TargetError struct {
 	PID int
 	// Kind is one of the errors above.
 	Kind error
-	// Cause says why, in a clause without a full stop; "" when Kind says it all.
+	// Cause says why, in a clause without a full stop. It is empty if Kind says enough.
 	Cause string
 	// Help is a sentence with the command that helps. It is empty if there is none.
 	Help string
@@ -56,11 +56,11 @@ type TargetError struct {
 	Root bool
 	// Users are the users that Cause, Help and Err name. Programs are the programs that they name, by name or path.
 	Users, Programs []string
-	// Err is the kernel's answer, nil when there was none.
+	// Err is the kernel's error. It is nil if there was none.
 	Err error
 }
 
-// Error reads: "process 17: KIND: CAUSE (KERNEL). HELP".
+// Error returns a text of the form "process 17: KIND: CAUSE (KERNEL). HELP".
 func (e *TargetError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "process %d: %v", e.PID, e.Kind)
@@ -79,7 +79,7 @@ func (e *TargetError) Error() string {
 // Named returns Users and Programs.
 func (e *TargetError) Named() (users, programs []string) { return e.Users, e.Programs }
 
-// Unwrap returns Kind and the kernel's answer.
+// Unwrap returns Kind and the kernel's error.
 func (e *TargetError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Kind}

@@ -22,7 +22,7 @@ type facts struct {
 	opened time.Time
 }
 
-// PID is the process's number in our own PID namespace.
+// PID returns the process's PID in ddtop's PID namespace.
 func (p *facts) PID() int { return p.pid }
 
 // StartTicks returns the process's start in clock ticks since boot (/proc/PID/stat field 22). Together with the PID it
@@ -32,7 +32,7 @@ func (p *facts) StartTicks() uint64 { return p.stat.StartTicks }
 // clockTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on x86_64 and aarch64.
 const clockTick = time.Second / 100
 
-// StartedAt is the process's start as wall-clock time, as exact as a clock tick (10 ms).
+// StartedAt returns the process's start as wall-clock time, exact to a clock tick (10 ms).
 func (p *facts) StartedAt() (time.Time, error) {
 	var boot unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
@@ -43,7 +43,7 @@ func (p *facts) StartedAt() (time.Time, error) {
 	return time.Now().Add(started - up), nil
 }
 
-// Parent is the PID of the process that was the parent when this one was opened.
+// Parent returns the PID of the parent process at the time when this process was opened.
 func (p *facts) Parent() int { return p.stat.PPID }
 
 // CPUs returns how many CPUs the process's main thread may use by its affinity (taskset, cpusets). It is zero if that
@@ -105,7 +105,7 @@ func (p *facts) Part() (part, now string, err error) {
 	return part, now, nil
 }
 
-// Maps reads the mappings.
+// Maps returns the memory mappings of the process (/proc/PID/maps).
 func (p *facts) Maps() ([]Mapping, error) {
 	text, err := p.askProc("maps")
 	if err != nil {
@@ -135,7 +135,7 @@ func (p *facts) TIDs(buf []int32) ([]int32, error) {
 	return buf, nil
 }
 
-// NamespacePID is the process's own idea of its PID: the number in its innermost PID namespace.
+// NamespacePID returns the PID that the process itself sees: its number in its innermost PID namespace.
 func (p *facts) NamespacePID() int {
 	if n := len(p.status.NSPID); n > 0 {
 		return p.status.NSPID[n-1]

@@ -29,7 +29,7 @@ func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 	if len(own) == 0 {
 		return nil, fmt.Errorf("process %d has not mapped %s", p.pid, path)
 	}
-	// After an upgrade under a running process two files of one name can be mapped: keep to the first.
+	// If a file is upgraded while the process runs, two files with the same path can be mapped. Take the first.
 	return p.moduleOf(mapped.MappedImages(own)[0])
 }
 
@@ -76,7 +76,7 @@ func (p *Process) openRoot() (*safefile.Root, error) {
 	return safefile.OpenRootAt(dir, "root", rights, &p.gate)
 }
 
-// openOurRoot is the same for our own root folder.
+// openOurRoot opens ddtop's root folder. Files below it are opened with the process's rights.
 func (p *Process) openOurRoot() (*safefile.Root, error) {
 	rights, err := p.rights()
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Process) rights() (*safefile.Rights, error) {
 		return nil, p.lost(err)
 	}
 	s := parseStatus(text)
-	const files = 3 // of real, effective, saved, for files
+	const files = 3 // the index of the ID for files, after the real, effective and saved IDs
 	if s.UID[files] < 0 || s.GID[files] < 0 {
 		return nil, fmt.Errorf("/proc/%d/status does not say whose the process is", p.pid)
 	}
@@ -105,8 +105,8 @@ func (p *Process) rights() (*safefile.Rights, error) {
 }
 
 // ReadFile reads a file at a path as the process sees it: below its root and with its rights. It reads at most limit
-// bytes. The errors are package safefile's, ErrGone, ErrReplaced and the kernel's. It can take several times
-// safefile.Patience.
+// bytes. The errors are package safefile's, ErrGone, ErrReplaced and the kernel's. It can take several times the
+// patience of package safefile.
 func (p *Process) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	before, err := p.rights()
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 		return nil, modified, err
 	}
 	defer f.Close()
-	// By exec, of su for one, it can have got rights that the path's author had not.
+	// The process can have gained rights by an exec, such as of su. The author of the path did not have them.
 	if err := p.Check(); err != nil {
 		return nil, modified, err
 	}
@@ -134,9 +134,9 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 }
 
 // openMapped opens the file behind a mapping. The kernel shows the file's path as seen from ddtop's root. For a
-// process in a container's mount namespace, this path is right below /proc/PID/root. For a process in a chroot, it is
-// right after its root folder was removed from the front. For a process that has changed its root since, it is right
-// as it is. The inode number decides which path to use. If file systems hide this number (overlays), the file's first
+// process in a container's mount namespace, this path is valid below /proc/PID/root. For a process in a chroot, it is
+// valid there once its root folder is cut off the front. For a process that has changed its root since, it is valid
+// unchanged. The inode number decides which path to use. If file systems hide this number (overlays), the file's first
 // bytes are compared with memory. If a file is deleted, replaced or not readable for the process, root opens it
 // through /proc/PID/map_files.
 func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
@@ -217,8 +217,8 @@ func (p *Process) isMapped(f *safefile.File, m Mapping) error {
 	return nil
 }
 
-// exePath returns the path of the program. It is the path of the mapping with the inode of /proc/PID/exe. If there is
-// none, it is the link's text.
+// exePath returns the path of the program. It is the path of the mapping with the inode and path of /proc/PID/exe, or
+// else with its base name. If there is none, it is the link's text.
 func (p *facts) exePath(mappings []Mapping) string {
 	for _, m := range mappings {
 		if m.IsFile() && m.Inode == p.exeID.ino && m.Path == p.exe {

@@ -17,9 +17,9 @@ const (
 	// has grown by one part in titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
-	// maxFinding bounds the time of one Find. The next Find continues with the other processes.
+	// maxFinding limits the time of one Find. The next Find continues with the other processes.
 	maxFinding = time.Second
-	// maxAgain bounds the titles of known processes that one Find reads again. Each takes about 100 µs. The titles
+	// maxAgain limits the titles of known processes that one Find reads again. Each takes about 100 µs. The titles
 	// that have waited longest come first.
 	maxAgain = 64
 )
@@ -35,7 +35,7 @@ type Finder struct {
 	// left is set if the last Find ran out of time.
 	left bool
 	now  func() time.Time
-	// list returns the names in /proc, and read a process's title and age.
+	// list returns the names in /proc. read returns a process's title and age.
 	list func() ([]string, error)
 	read func(pid int) (title string, age time.Duration, err error)
 }
@@ -77,7 +77,7 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 		}
 		title, age, err := f.read(pid)
 		if err == nil && f.match(title) {
-			delete(f.seen, pid) // it is known from now on, or asked again
+			delete(f.seen, pid) // the caller knows it from now on, or Find reads its title again
 			found = append(found, pid)
 			return
 		}
@@ -116,7 +116,7 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 // Whole reports whether the last Find had time for all processes.
 func (f *Finder) Whole() bool { return !f.left }
 
-// processNames lists /proc.
+// processNames returns the names in /proc.
 func processNames() ([]string, error) {
 	d, err := os.Open("/proc")
 	if err != nil {

@@ -18,16 +18,16 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// maxProcesses bounds the processes that List reads. It is the kernel's limit of PIDs on 64-bit machines.
+// maxProcesses limits the processes that List reads. It is the kernel's limit of PIDs on 64-bit machines.
 const maxProcesses = 1 << 22
 
 const (
 	// listWorkers is the number of processes that List asks at a time, so that silent ones do not delay the others.
 	listWorkers = 32
-	// maxSilent bounds the processes that may not answer in one List. Each costs a thread, and one of the workers for
-	// two or three seconds. After this number, List asks no further process, so it waits about six seconds at most. It
-	// does not limit the time itself. On a full machine each question is slow, and then processes would be listed
-	// without names.
+	// maxSilent limits how many processes may fail to answer in one List. Each costs a thread, and one of the workers
+	// for two or three seconds. After this number, List asks no further process, so it waits about six seconds at
+	// most. It does not limit the time itself. On a full machine each question is slow, and then processes would be
+	// listed without names.
 	maxSilent = 32
 )
 
@@ -41,7 +41,7 @@ func List(ctx context.Context) ([]Candidate, error) {
 	}
 	var l lister
 	var unseenMu sync.Mutex
-	var unseen []int // processes that there were no descriptors to look at
+	var unseen []int // processes that were skipped because ddtop had no descriptors left
 	pids, found := make(chan int), make(chan Candidate)
 	var wg sync.WaitGroup
 	for range listWorkers {
@@ -92,7 +92,7 @@ func List(ctx context.Context) ([]Candidate, error) {
 			if ctx.Err() != nil {
 				continue
 			}
-			// One at a time needs few descriptors.
+			// Try the skipped processes one at a time, which needs few descriptors.
 			for _, pid := range unseen {
 				c, ok, err := l.lookAt(pid)
 				if err != nil {
@@ -114,7 +114,7 @@ type lister struct {
 	silent atomic.Int32
 }
 
-// lookAt reports whether a process is, or may be, a CRuby process. The error is ErrExhausted: that was not found out.
+// lookAt reports whether a process is, or may be, a CRuby process. The error is ErrExhausted if ddtop could not check.
 func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 	p, err := openProcess(pid)
 	if errors.Is(err, ErrExhausted) {
@@ -127,12 +127,12 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 		Candidate
 		ok bool
 	}
-	// Neither the name nor the link to the program takes a lock.
+	// Reading the name and the link to the program takes no lock, so it cannot block.
 	comm, exe := p.stat.Comm, p.exeOrNothing()
 	n := l.silent.Load()
 	if n < maxSilent {
 		var v verdict
-		// Each question that often blocks has a deadline of its own and says which it was; this one is for all others.
+		// Calls that often block have a deadline of their own, and their error names the call. This is for all others.
 		v, err = ask(pid, 2*patience, "looking at its files", func() (v verdict, _ error) {
 			v.Candidate, v.ok = lookInto(p, &l.known)
 			p.letGo(v.Err)
@@ -176,7 +176,7 @@ func (p *facts) candidate() Candidate {
 	return c
 }
 
-// CPUShare is the CPU time that the process has used since it was listed, in CPUs. ok is false if it has ended.
+// CPUShare returns how many CPUs the process has used on average since it was listed. ok is false if it has ended.
 func (c *Candidate) CPUShare() (share float64, ok bool) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.PID), "stat"))
 	if err != nil {
@@ -191,20 +191,20 @@ func (c *Candidate) CPUShare() (share float64, ok bool) {
 	return max(took, 0).Seconds() / now.Sub(c.ReadAt).Seconds(), true
 }
 
-// versions remembers the release of each file with a Ruby in it: the many workers of a server share one.
+// versions caches the Ruby release of each file, because the many workers of a server share a file.
 type versions struct {
 	m sync.Map // from versionKey to versionOf
-	// asked has a channel for each file that is looked into, from versionKey. It is closed when that has ended.
+	// asked maps a versionKey to a channel. It is closed when the first reader of the file has finished.
 	asked sync.Map
 }
 
-// versionKey names a mapped file. The path is as in the process's mount namespace, in which numbers repeat.
+// versionKey identifies a mapped file. It has the path that the process sees, because device and inode can repeat.
 type versionKey struct {
 	device, path string
 	inode        uint64
 }
 
-// versionOf is the release of a file, and how far behind its first mapping a word is that is not 0 while its VM runs.
+// versionOf is the release of a file. runs is the offset in its first mapping of a word that is not 0 if its VM runs.
 type versionOf struct {
 	version string
 	runs    Address
@@ -254,7 +254,7 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 	return version, err
 }
 
-// known returns the release of a file that is known, if the VM in it runs in this process. start is where it is mapped.
+// known returns the cached release of a file that is mapped at start. It returns false if its VM does not run.
 func (v *versions) known(p *Process, key versionKey, start Address) (string, bool) {
 	of, ok := v.m.Load(key)
 	if !ok {
@@ -289,7 +289,7 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 		}
 		return Candidate{}, false
 	}
-	// Cheap test first: most processes have nothing of that name mapped.
+	// This cheap test comes first: most processes have no libruby mapped.
 	if !bytes.Contains(maps, []byte("libruby")) && !mapped.IsRubyName(filepath.Base(p.exeOrNothing())) {
 		return Candidate{}, false
 	}
@@ -301,7 +301,7 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 	return c, !errors.Is(c.Err, ErrNotRuby) && !errors.Is(c.Err, ErrGone)
 }
 
-// exeOrNothing is the link to the program; "" when it may not be read.
+// exeOrNothing returns the path of the program, or "" if ddtop may not read the link.
 func (p *facts) exeOrNothing() string {
 	exe, err := p.readlink("exe")
 	if err != nil {
@@ -313,7 +313,7 @@ func (p *facts) exeOrNothing() string {
 // rubyPrograms are names under which Ruby servers and tools show themselves.
 var rubyPrograms = []string{"puma", "unicorn", "sidekiq", "resque", "rails", "rackup", "rake", "bundle", "irb", "pitchfork", "falcon", "passenger", "solid_queue", "good_job", "delayed_job", "spring", "clockwork", "thin", "webrick"}
 
-// looksLikeRuby guesses by the names of a process that may not be read.
+// looksLikeRuby guesses by its names whether a process that ddtop may not read is a Ruby process.
 func looksLikeRuby(args []string, comm string) bool {
 	first, _, _ := strings.Cut(args[0], " ")
 	for _, name := range []string{filepath.Base(strings.TrimSuffix(first, ":")), comm} {

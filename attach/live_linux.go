@@ -25,7 +25,7 @@ type liveMemory struct {
 	pid int
 
 	mu sync.Mutex
-	// local and remote are the ranges of the call. They have room for the most ranges that a call had so far.
+	// local and remote are the ranges of a call. They are reused by the next call, to save allocations.
 	local  []unix.Iovec
 	remote []unix.RemoteIovec
 	// index[i] is the place in the caller's slice of the i-th range of the call.
@@ -37,7 +37,7 @@ type liveMemory struct {
 	triedAt time.Time
 }
 
-// reopenRest is the least time between two attempts to open the memory of another task: while a process ends all fail.
+// reopenRest is the least time between two calls of another. While a process ends, all of them fail.
 const reopenRest = 20 * time.Millisecond
 
 // reopen switches to the memory of a task that lives. The caller holds mu.
@@ -120,7 +120,7 @@ func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	return calls, nil
 }
 
-// transfer reads the first n ranges that were put. On an error it marks the unread ones as Failed.
+// transfer reads the first n ranges that put has added. On an error it marks the unread ones as Failed.
 func (m *liveMemory) transfer(ranges []Range, n int) (calls int, err error) {
 	for i := 0; i < n; {
 		calls++
@@ -151,7 +151,7 @@ func (m *liveMemory) put(i int, addr Address, buf []byte) {
 	m.remote = append(m.remote[:i], unix.RemoteIovec{Base: uintptr(addr), Len: len(buf)})
 }
 
-// call reads the ranges [from, to) that were put. It allocates nothing: x/sys's wrapper would box the error.
+// call reads the ranges [from, to) that put has added. It allocates nothing, unlike the wrapper in x/sys.
 func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
 	for {
 		r, errno := m.readv(from, to)
@@ -175,7 +175,7 @@ func (m *liveMemory) readv(from, to int) (uintptr, syscall.Errno) {
 	return r, errno
 }
 
-// meaning turns the kernel's answer into an error of ours that keeps it.
+// meaning turns an error number of the kernel into an error of this package.
 func meaning(errno syscall.Errno) error {
 	switch errno {
 	case unix.EFAULT, unix.EIO:
@@ -188,7 +188,7 @@ func meaning(errno syscall.Errno) error {
 	return errno
 }
 
-// probe reads for the first time and settles how: by process_vm_readv or, if that is filtered, by /proc/PID/mem.
+// probe makes the first read. It chooses process_vm_readv or, if this call is filtered, /proc/PID/mem for all reads.
 func (m *liveMemory) probe(addr Address, buf []byte) error {
 	first := m.Read(addr, buf)
 	if first == nil || errors.Is(first, ErrGone) || errors.Is(first, ErrUnmapped) {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxEndedTasks bounds the tasks that are skipped in the search for a living one. Ended tasks that are still listed
+// maxEndedTasks limits the tasks that are skipped in the search for a living one. Ended tasks that are still listed
 // are the first thread, and threads whose tracer has not collected them.
 const maxEndedTasks = 256
 
@@ -72,7 +72,7 @@ func openTaskOf(dir, pid, tid int) (int, error) {
 		err = unix.ESRCH
 	}
 	if err == nil {
-		_, err = statIn(dir, "stat") // while dir answers, no other process has the PID
+		_, err = statIn(dir, "stat") // while dir can be read, no other process has the PID
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -101,7 +101,7 @@ func openAt(dir int, name string, flags int) (int, error) {
 	}
 }
 
-// readAt reads a file below a folder, and limit bytes at most.
+// readAt reads at most limit bytes of a file below a folder.
 func readAt(dir int, name string, limit int) ([]byte, error) {
 	fd, err := openAt(dir, name, 0)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *procFolder) folder() (dir *os.File, done func()) {
 	return dir, func() { dir.Close() }
 }
 
-// FirstEnded reports whether the first thread has ended while others go on.
+// FirstEnded reports whether the first thread has ended while other threads continue.
 func (p *procFolder) FirstEnded() bool {
 	fd, tid, err := OpenLiving(int(p.dir.Fd()), p.pid)
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *procFolder) LivingPath(elem ...string) string {
 // process, or about a task that their path names.
 var ofFirst = []string{"stat", "status", "task", "comm"}
 
-// folderOf returns the folder that has a file: see folder.
+// folderOf returns the folder in which to open a file: the first thread's, or the result of folder.
 func (p *procFolder) folderOf(name string) (dir *os.File, done func()) {
 	first, _, _ := strings.Cut(name, "/")
 	if slices.Contains(ofFirst, first) {
@@ -193,7 +193,7 @@ func isExhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// exhausted explains such an error.
+// exhausted explains an error for which isExhausted is true. doing says what ddtop did when it failed.
 func exhausted(pid int, doing string, err error) error {
 	help := "Raise ddtop's limit of open files: `ulimit -n 4096`."
 	switch {

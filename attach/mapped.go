@@ -4,7 +4,7 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// These are package mapped's, under the names that callers of this package use.
+// Types of package mapped, so that callers of this package need not import it.
 type (
 	// Address is an address in a target's memory.
 	Address = mapped.Address
@@ -30,8 +30,8 @@ type (
 	CodeSection = mapped.CodeSection
 )
 
-// ErrNotRuby is mapped.ErrNotRuby.
+// ErrNotRuby means that a process has no CRuby. It is mapped.ErrNotRuby.
 var ErrNotRuby = mapped.ErrNotRuby
 
-// OpenFile is mapped.OpenFile.
+// OpenFile opens an ELF file that no process has mapped. It calls mapped.OpenFile.
 func OpenFile(path string) (*Module, error) { return mapped.OpenFile(path) }

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// maxDescriptors bounds the descriptors of a process that are read.
+	// maxDescriptors limits the descriptors of a process that are read.
 	maxDescriptors = 1 << 16
-	// maxMemoryFiles bounds the memfds of one kind that are read.
+	// maxMemoryFiles limits the memfds of one kind that are read.
 	maxMemoryFiles = 16
 )
 
@@ -28,7 +28,7 @@ const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).
 type MemoryFile struct {
-	// FD is its descriptor in the process, Name its name, Content all of its content.
+	// FD is the descriptor in the process. Name is the name of the memfd, and Content all its content.
 	FD      int
 	Name    string
 	Content []byte
@@ -107,7 +107,7 @@ func (p *Process) memoryFile(fd int, device uint64, limit int64) (out MemoryFile
 	return out, err
 }
 
-// memoryDevice is the number of the device that memfds are files of.
+// memoryDevice returns the number of the device to which all memfds belong.
 func memoryDevice() (uint64, error) {
 	fd, err := unix.MemfdCreate("ddtop", unix.MFD_CLOEXEC)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Process is a live process that may be read: on Linux only. Elsewhere there is none, because Open fails.
+// Process is a live process. Only Linux has one: on this system, Open fails.
 type Process struct{ pid int }
 
 func linuxOnly(pid int) error { return &TargetError{PID: pid, Kind: ErrLinuxOnly} }
@@ -28,9 +28,9 @@ func List(context.Context) ([]Candidate, error) { return nil, ErrLinuxOnly }
 // CPUShare returns false on this system.
 func (c *Candidate) CPUShare() (share float64, ok bool) { return 0, false }
 
-// Finder finds processes by their titles: on Linux only.
+// Finder finds processes by their titles, but on Linux only.
 type Finder struct {
-	// Only says which processes may be found at all.
+	// Only reports whether a process may be found. This system ignores it.
 	Only func(pid int) bool
 }
 
@@ -51,10 +51,10 @@ func (p *Process) Read(addr Address, buf []byte) error {
 // ReadBatch fails with ErrLinuxOnly.
 func (p *Process) ReadBatch([]Range) (calls int, err error) { return 0, linuxOnly(p.pid) }
 
-// Method is "none".
+// Method returns "none" on this system.
 func (p *Process) Method() string { return "none" }
 
-// PID is the process's number.
+// PID returns the process's PID.
 func (p *Process) PID() int { return p.pid }
 
 // Forked returns false on this system.
@@ -95,7 +95,7 @@ func (p *Process) Environment(func(name string) bool) (map[string]string, error)
 // Cgroups fails with ErrLinuxOnly.
 func (p *Process) Cgroups() (string, error) { return "", linuxOnly(p.pid) }
 
-// Path is "": there is no /proc.
+// Path returns "", because this system has no /proc.
 func (p *Process) Path(...string) string { return "" }
 
 // OpenLiving fails with ErrLinuxOnly.
@@ -112,7 +112,7 @@ func (p *Process) ReadFile(string, int64) ([]byte, time.Time, error) {
 	return nil, time.Time{}, linuxOnly(p.pid)
 }
 
-// NamespacePID is the process's number.
+// NamespacePID returns the process's PID.
 func (p *Process) NamespacePID() int { return p.pid }
 
 // Check fails with ErrLinuxOnly.
@@ -127,7 +127,7 @@ func (p *Process) Exited() <-chan struct{} { return nil }
 // Close does nothing.
 func (p *Process) Close() error { return nil }
 
-// MemoryFile is a memfd that a process has open: on Linux only.
+// MemoryFile is a memfd that a process has open. Only Linux has memfds.
 type MemoryFile struct {
 	FD        int
 	Name      string
@@ -143,7 +143,7 @@ func (p *Process) ThreadLocal(string, []Mapping) (ThreadLocal, error) {
 	return ThreadLocal{}, linuxOnly(p.pid)
 }
 
-// Pauser stops all threads of a process for a moment: on Linux only.
+// Pauser stops all threads of a process for a moment, but on Linux only.
 type Pauser struct{ pid int }
 
 // NewPauser fails with ErrLinuxOnly.
@@ -161,7 +161,7 @@ func (z *Pauser) Close() {}
 // Limit does nothing.
 func (z *Pauser) Limit(time.Duration) {}
 
-// Still shows a process at one instant: on Linux only.
+// Still shows a process at one instant, but on Linux only.
 type Still struct{ *Process }
 
 // NewStill returns a Still that copies nothing.

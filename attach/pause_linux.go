@@ -54,8 +54,8 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 // Limit sets the limit of the pauses to come.
 func (z *Pauser) Limit(limit time.Duration) { z.limit = limit }
 
-// try tries a pause. It looks for a thread with another tracer before it stops anything. If the time of the trial was
-// up it looks again, because the trial may not have reached a thread that got a tracer meanwhile.
+// try tries a pause. It looks for a thread with another tracer before it stops anything. If the trial ran out of time
+// it looks again, because the trial may have missed a thread with a new tracer.
 func (z *Pauser) try() error {
 	if err := z.traced(); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (z *Pauser) Pause(read func()) (Pause, error) {
 		return Pause{}, err
 	}
 	read()
-	t.done <- struct{}{} // never waits: the tracer may have ended long ago
+	t.done <- struct{}{} // never blocks, because done has a buffer: the tracer may have ended already
 	result := <-t.released
 	if t.unclean {
 		z.end()
@@ -96,7 +96,7 @@ func (z *Pauser) Pause(read func()) (Pause, error) {
 	return result, nil
 }
 
-// slowSeize is the time after the order to stop before the tracer is checked. Most answers come sooner.
+// slowSeize is how long to wait for the tracer's answer before each reap. Most answers come sooner.
 const slowSeize = time.Millisecond
 
 // awaitStopped waits for the tracer's answer, at most for twice the limit. If late is true it does not wait. lagging
@@ -141,7 +141,7 @@ func (t *tracer) reapUntilStopped() {
 	}
 }
 
-// reap asks for the ends of the threads that the tracer has seized. It belongs to no thread.
+// reap collects the seized threads that have ended (waitid). Any thread of ddtop may call it.
 func (t *tracer) reap() {
 	t.seizedMu.Lock()
 	defer t.seizedMu.Unlock()
@@ -150,9 +150,9 @@ func (t *tracer) reap() {
 		if t.ownChild && int(tid) == t.z.p.pid {
 			continue // the code that started the process collects its end
 		}
-		// A stop is reported in any case (wait_task_stopped in kernel/exit.c), and only once: it is for the tracer.
+		// waitid also reports stops, once each (wait_task_stopped, kernel/exit.c). WNOWAIT leaves them to the tracer.
 		switch code, _, err := waitID(tid, unix.WEXITED|unix.WNOWAIT); {
-		case err != nil: // the tracer has asked already
+		case err != nil: // the tracer has collected it already
 		case code == cldExited || code == cldKilled || code == cldDumped:
 			_, _, _ = waitID(tid, unix.WEXITED) // the result is known
 		default:
@@ -162,7 +162,7 @@ func (t *tracer) reap() {
 	t.seized = left
 }
 
-// Thread returns the tid of the OS thread that traces, 0 when none runs. It changes when a pause has ended badly.
+// Thread returns the tid of the OS thread that traces, or 0 if none runs. It changes after a pause that failed.
 func (z *Pauser) Thread() int {
 	if z.tracer == nil {
 		return 0

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The system calls of a pause. All but seizeThread are made without telling Go's scheduler: they don't block, and
-// handing the processor over in the middle of a pause would make it longer.
+// The system calls of a pause. All but seizeThread bypass Go's scheduler, because they don't block. The scheduler
+// could give the processor to another goroutine, which would make the pause longer.
 
 // seizeThread makes the calling thread the tracer of another one, without stopping it. It waits while a thread of that
 // process is within execve, which holds the process's cred_guard_mutex (ptrace_attach in kernel/ptrace.c, Linux 6.18).
@@ -19,7 +19,7 @@ func seizeThread(tid int32) error {
 	return nil
 }
 
-// ptrace makes a request about a thread; data is the signal to deliver, for PTRACE_DETACH.
+// ptrace makes a request about a thread. For PTRACE_DETACH, data is the signal to deliver.
 func ptrace(request int, tid int32, data uintptr) error {
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), 0, data, 0, 0); errno != 0 {
 		return errno
@@ -36,7 +36,7 @@ const (
 	cldStopped = 5
 )
 
-// siginfo of waitid, as on all 64-bit machines (siginfo_t of the kernel's headers).
+// siginfo is the result of waitid, as on all 64-bit machines (siginfo_t of the kernel's headers).
 type siginfo struct {
 	signo, errno, code, _ int32
 	pid                   int32
@@ -65,7 +65,7 @@ func waitID(tid int32, options int) (code, status int32, err error) {
 	}
 }
 
-// monotonicNS is CLOCK_MONOTONIC in ns.
+// monotonicNS returns the time of CLOCK_MONOTONIC in ns.
 func monotonicNS() int64 {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {

@@ -24,15 +24,15 @@ const (
 // permissionFacts decide whether one process may read another (ptrace(2), "Ptrace access mode checking").
 type permissionFacts struct {
 	pid int
-	// euid and capable are ours: the effective user, and whether we have CAP_SYS_PTRACE.
+	// euid is ddtop's effective user. capable is true if ddtop has CAP_SYS_PTRACE.
 	euid    int
 	capable bool
-	// container is true if we seem to run inside one.
+	// container is true if ddtop seems to run in a container.
 	container bool
 	// targetUID are the real, effective and saved users of the target, targetUser the name of the effective one.
 	targetUID  [3]int
 	targetUser string
-	// egid is our effective group, targetGID the real, effective and saved group of the target.
+	// egid is ddtop's effective group. targetGID are the real, effective and saved groups of the target.
 	egid      int
 	targetGID [3]int
 	// moreCapable is true if the target has capabilities that we don't have.
@@ -40,9 +40,9 @@ type permissionFacts struct {
 	// dumpable is false if the kernel makes root the owner of the target's files in /proc. It does so for programs
 	// that are setuid, not readable, or that asked for it (prctl PR_SET_DUMPABLE).
 	dumpable bool
-	// yama is kernel.yama.ptrace_scope, -1 without Yama.
+	// yama is kernel.yama.ptrace_scope, or -1 without Yama.
 	yama int
-	// tracer is the PID of the process that traces the target, zero if none does; tracerName is its program.
+	// tracer is the PID of the process that traces the target, or zero. tracerName is the name of its program.
 	tracer     int
 	tracerName string
 	// opensFiles is true if ddtop has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE. With these it may open the files of
@@ -61,7 +61,7 @@ type permissionFacts struct {
 	canBecomeRoot bool
 }
 
-// rootMay reports whether we are not root, and root may read the process.
+// rootMay reports whether ddtop is not root, and root may read the process.
 func (f permissionFacts) rootMay() bool {
 	forbidden := f.capable && (f.otherUserNamespace || f.inner || f.opensFiles)
 	return f.euid != 0 && f.canBecomeRoot && !f.inner && f.yama < 3 && !forbidden
@@ -71,7 +71,7 @@ func (f permissionFacts) rootMay() bool {
 func (f permissionFacts) explain() (cause, help string) {
 	sudo := f.asAdministrator()
 	otherUser := f.targetUID != [3]int{f.euid, f.euid, f.euid}
-	// Its own user may read it without the capability, if Yama permits: often the shorter way inside a container.
+	// The process's own user may read it without CAP_SYS_PTRACE if Yama permits. In a container this is often easier.
 	asUser := ""
 	uid := f.targetUID[0]
 	if f.container && otherUser && f.targetUID == [3]int{uid, uid, uid} && f.targetUser != "" && f.yama <= 0 && f.dumpable && !f.otherUserNamespace {
@@ -129,12 +129,12 @@ func (f permissionFacts) explain() (cause, help string) {
 	return "the kernel doesn't say why: it may be a security module (AppArmor, SELinux, Landlock)", sudo
 }
 
-// setcap returns the command that gives ddtop's file CAP_SYS_PTRACE and more.
+// setcap returns the command that gives ddtop's file CAP_SYS_PTRACE and the capabilities in more.
 func (f permissionFacts) setcap(more ...int) string {
 	return Setcap("$(command -v ddtop)", f.granted, append(more, capSysPtrace)...)
 }
 
-// asAdministrator is the help that always helps: to be root of the machine, or to have the capability.
+// asAdministrator returns advice that always works: to run ddtop as root, or with CAP_SYS_PTRACE.
 func (f permissionFacts) asAdministrator() string {
 	if f.container {
 		return "Start the container with `docker run --cap-add=SYS_PTRACE` (Kubernetes: securityContext.capabilities.add: [\"SYS_PTRACE\"]), or run ddtop on the host."
@@ -142,7 +142,7 @@ func (f permissionFacts) asAdministrator() string {
 	return fmt.Sprintf("Run `sudo ddtop -p %d`.", f.pid)
 }
 
-// targetName is the target's user in words.
+// targetName returns the name of the target's user, or its number if it has no name.
 func (f permissionFacts) targetName() string {
 	if f.targetUser != "" {
 		return f.targetUser
@@ -185,7 +185,7 @@ func (p *procFolder) gatherFacts() permissionFacts {
 			f.tracerName = strings.TrimSpace(string(text))
 		}
 	}
-	// The link of a process that we may not read can't be read either: then nothing is known.
+	// If ddtop may not read the process, it cannot read this link either. Then the namespace stays unknown.
 	own, err1 := os.Readlink("/proc/self/ns/user")
 	theirs, err2 := p.readlink("ns/user")
 	f.otherUserNamespace = err1 == nil && err2 == nil && own != theirs

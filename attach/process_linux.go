@@ -22,7 +22,7 @@ import (
 // allows, 65,530 by default, each with a path of 4 KB. Its command line can have 2 MB.
 const (
 	maxMapsFile = 16 << 20
-	maxProcFile = 1 << 20 // any other, except the command line (maxArguments)
+	maxProcFile = 1 << 20 // any other file, except the command line (maxArguments)
 	maxThreads  = 1 << 20
 )
 
@@ -33,11 +33,11 @@ const (
 // another process that got the same PID.
 type Process struct {
 	facts
-	// gate bounds how long the process's files can hold us.
+	// gate limits how long calls on the process's files can block ddtop.
 	gate safefile.Gate
 }
 
-// procFolder is a process's memory and its folder in /proc, and says whether the process still is there.
+// procFolder gives access to a process's memory and its folder in /proc. It knows whether the process still exists.
 type procFolder struct {
 	liveMemory
 	stat   processStat
@@ -54,7 +54,7 @@ type procFolder struct {
 	once   sync.Once
 }
 
-// fileID names a file as the kernel does.
+// fileID identifies a file by its device and inode number.
 type fileID struct{ dev, ino uint64 }
 
 // Open prepares a process for reading. The process must exist and have memory, and ddtop must be allowed to read it.
@@ -73,7 +73,7 @@ func Open(pid int) (*Process, error) {
 	return p, nil
 }
 
-// letGo closes a process that could not be opened because of err, which is nil if nothing failed.
+// letGo closes a process. If err says that it did not answer, Close could block, so it runs in the background.
 func (p *Process) letGo(err error) {
 	if errors.Is(err, ErrNoAnswer) {
 		go p.Close() // Close waits for calls that have not returned
@@ -82,7 +82,7 @@ func (p *Process) letGo(err error) {
 	p.Close()
 }
 
-// openProcess does what needs no permission.
+// openProcess does the part of Open that needs no permission.
 func openProcess(pid int) (*Process, error) {
 	fail := func(kind error, cause, help string, err error) (*Process, error) {
 		return nil, &TargetError{PID: pid, Kind: kind, Cause: cause, Help: help, Err: err}
@@ -154,7 +154,7 @@ func (p *procFolder) describe() error {
 	return nil
 }
 
-// tryReading reads what needs the right to read the memory, and remembers it.
+// tryReading reads, and remembers, what can be read only with the right to read the memory.
 func (p *Process) tryReading() error {
 	exe, err := p.readlink("exe")
 	if err != nil {
@@ -168,8 +168,8 @@ func (p *Process) tryReading() error {
 	if p.randomAt, err = Ask(p.pid, vector, p.findRandom); err != nil {
 		return p.refused(vector, err)
 	}
-	// Whether its memory is locked is asked here, because a thread that waits in this call can be killed.
-	// process_vm_readv(2) waits without regard of signals (mm/process_vm_access.c, process_vm_rw_single_vec): ddtop
+	// This call shows whether the process's memory is locked. A thread that waits in it can be killed. But
+	// process_vm_readv(2) ignores signals while it waits (mm/process_vm_access.c, process_vm_rw_single_vec): ddtop
 	// could not even exit.
 	if _, err := p.CommandLine(); errors.Is(err, ErrNoAnswer) {
 		return err
@@ -242,14 +242,14 @@ func (p *procFolder) findRandom() (Address, error) {
 	if len(text) > pair {
 		return 0, &TargetError{PID: p.pid, Kind: ErrNotRuby, Cause: "it is a 32-bit program, which ddtop can't read"}
 	}
-	// A process that has ended has no vector, one within exec none yet.
+	// A process that has ended has no vector. A process within exec has none yet.
 	if gone := p.stillThere(); gone != nil {
 		return 0, gone
 	}
 	return 0, &TargetError{PID: p.pid, Kind: ErrNotLoaded, Cause: "it is just starting or ending", Help: "Try again in a moment."}
 }
 
-// Path is the path of a file of the process in /proc: Path("task") is /proc/PID/task.
+// Path returns the path of a file of the process in /proc: Path("task") is /proc/PID/task.
 func (p *procFolder) Path(elem ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.pid)}, elem...)...)
 }
@@ -270,7 +270,7 @@ func (p *procFolder) exitFD() int {
 	return out
 }
 
-// Close closes the process's descriptors. A watch that Exited started ends without a notice.
+// Close closes the process's descriptors. A watch that Exited started ends, and its channel stays open.
 func (p *Process) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	p.liveMemory.close()
@@ -298,7 +298,7 @@ func (p *procFolder) openProc(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// errTooLong says that a file in /proc has more than its limit.
+// errTooLong means that a file in /proc is longer than the limit for it.
 var errTooLong = errors.New("it is too long")
 
 // readProc reads a file of the process's folder. If the file is longer than its limit, readProc returns the first
@@ -323,7 +323,7 @@ func (p *procFolder) readProc(name string) ([]byte, error) {
 	return text, err
 }
 
-// askProc is readProc of a file that can block.
+// askProc calls readProc within Ask. It is for files whose reading can block.
 func (p *procFolder) askProc(name string) ([]byte, error) {
 	return Ask(p.pid, "reading "+p.Path(name), func() ([]byte, error) { return p.readProc(name) })
 }

@@ -10,7 +10,7 @@ type Rights struct {
 	Ptrace, OpensFiles, Nice bool
 	// CanBecomeRoot is true if ddtop is not root, and sudo could give it CAP_SYS_PTRACE.
 	CanBecomeRoot bool
-	// Yama is kernel.yama.ptrace_scope; -1 without Yama.
+	// Yama is kernel.yama.ptrace_scope, or -1 without Yama.
 	Yama int
 	// Container is true if ddtop seems to run in a container. InnerUsers is true if it is in a user namespace that is
 	// not the machine's first. Filtered is true if a seccomp filter applies to it. HidesProcesses is true if /proc is

@@ -6,16 +6,16 @@ import (
 	"strconv"
 )
 
-// processStat has the used fields of /proc/PID/stat (proc_pid_stat(5)).
+// processStat has the fields of /proc/PID/stat that ddtop uses (proc_pid_stat(5)).
 type processStat struct {
-	// Comm is the program's name, cut to 15 bytes; it may hold spaces and parentheses.
+	// Comm is the program's name, cut to 15 bytes. It may contain spaces and parentheses.
 	Comm  string
 	State byte
-	// PPID is the parent's PID, Flags the kernel's PF_ bits, Threads their number.
+	// PPID is the parent's PID. Flags are the kernel's PF_ bits. Threads is the number of threads.
 	PPID    int
 	Flags   uint64
 	Threads int
-	// CPUTicks is the CPU time in user and kernel mode, StartTicks the start since boot; both in clock ticks.
+	// CPUTicks is the CPU time in user and kernel mode. StartTicks is the start time since boot. Both are clock ticks.
 	CPUTicks, StartTicks uint64
 	// RSSPages is the resident memory in pages. Zero means that the text has no such field.
 	RSSPages int64
@@ -75,7 +75,7 @@ func parseStat(text []byte) (processStat, error) {
 	return s, nil
 }
 
-// processStatus has the used fields of /proc/PID/status (proc_pid_status(5)).
+// processStatus has the fields of /proc/PID/status that ddtop uses (proc_pid_status(5)).
 type processStatus struct {
 	// Name is the program's name. State is a letter, Z or X if the task has ended.
 	Name  string
@@ -86,9 +86,9 @@ type processStatus struct {
 	UID, GID [4]int
 	// Groups are the supplementary groups.
 	Groups []int
-	// NSPID is the PID in each PID namespace, from ours inward; empty before Linux 4.1.
+	// NSPID is the PID in each PID namespace, from ddtop's inward. It is empty before Linux 4.1.
 	NSPID []int
-	// CapPermitted, CapEffective and CapBounding are bit sets of capabilities; exec grants none beyond the last.
+	// CapPermitted, CapEffective and CapBounding are bit sets. exec grants no capability outside of CapBounding.
 	CapPermitted, CapEffective, CapBounding uint64
 	// NoNewPrivs is true if exec gives no privilege, so that sudo cannot help.
 	NoNewPrivs bool

@@ -14,22 +14,22 @@ import (
 
 // Limits of a copy of memory.
 const (
-	// stillRange is the most bytes of one range of a call, and stillBatch the ranges of one call. Between two calls
-	// Copy asks whether its time is up: a call copies 32 MB in about 15 ms.
+	// stillRange limits the bytes of one range, and stillBatch the ranges of one call. Copy checks its time limit
+	// between calls. A call copies 32 MB in about 15 ms.
 	stillRange, stillBatch = 1 << 20, 32
-	// maxStillSpace bounds the address space whose pages are searched for resident ones, in bytes. The kernel says
-	// eight bytes of each page, so 64 GiB cost 128 MB of reading within the stop.
+	// maxStillSpace limits the address space that is searched for resident pages, in bytes. pagemap has eight bytes
+	// for each page, so for 64 GiB Copy reads 128 MB while the process is stopped.
 	maxStillSpace = 64 << 30
-	// stillWords is how many pages are asked for at once.
+	// stillWords is the number of pages whose pagemap entries one call reads.
 	stillWords = 1 << 16
 )
 
-// errStillLate is an error of Still.Copy.
+// errStillLate means that Still.Copy has reached its time limit.
 var errStillLate = errors.New("the copy took longer than the process may stand still")
 
-// Still is a Memory that shows a process at one instant. Copy takes all private memory that is writable. Reads answer
-// from this copy, and read all other memory from the process: it is not writable, or other processes write to it, too.
-// Before Copy all reads go to the process. One goroutine uses a Still at a time.
+// Still is a Memory that shows a process at one instant. Copy takes all private memory that is writable. Reads of this
+// memory use the copy. All other memory is read from the process, because it is not writable, or because other
+// processes write to it, too. Before Copy all reads go to the process. One goroutine uses a Still at a time.
 type Still struct {
 	p    *Process
 	page uint64
@@ -68,7 +68,7 @@ func (s *Still) Reserve(n uint64) error {
 // Release forgets the copy. Reads go to the process again.
 func (s *Still) Release() {
 	if s.buf != nil {
-		_ = unix.Munmap(s.buf) // it is a mapping of Reserve's
+		_ = unix.Munmap(s.buf) // cannot fail: the mapping is Reserve's
 	}
 	s.buf, s.taken, s.areas, s.runs = nil, false, nil, nil
 }
@@ -100,7 +100,7 @@ func (s *Still) Copy(limit time.Duration) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// find fills areas and runs with what is resident now. The Bufs have no room of their own: they only have the lengths.
+// find fills areas and runs with what is resident now. The Bufs have only their lengths, until Copy gives them room.
 func (s *Still) find() (bytes uint64, err error) {
 	maps, err := s.p.Maps()
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Still) find() (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// lengths lends Bufs of the wanted length to runs that have no room yet. It is never written.
+// lengths provides the Bufs of runs until Copy gives them room. Only their lengths count: it is never written.
 var lengths = make([]byte, stillRange)
 
 // residentIn appends the pages of a mapping that are resident or swapped out (Documentation/admin-guide/mm/pagemap.rst:
@@ -173,7 +173,7 @@ func (s *Still) Read(addr Address, buf []byte) error {
 	return nil
 }
 
-// piece fills the first bytes of buf, and returns how many.
+// piece fills the first bytes of buf, from one source, and returns their number.
 func (s *Still) piece(addr Address, buf []byte) (n int, err error) {
 	i, _ := slices.BinarySearchFunc(s.runs, addr, func(r Range, at Address) int { return cmp.Compare(r.Addr+Address(len(r.Buf)), at+1) })
 	n = len(buf)
@@ -194,7 +194,7 @@ func (s *Still) piece(addr Address, buf []byte) (n int, err error) {
 		switch {
 		case m.Start > addr:
 			n = min(n, int(m.Start-addr))
-		case !m.IsFile(): // a page that nothing has written to yet
+		case !m.IsFile(): // a page that was never written reads as zeros
 			n = min(n, int(m.End-addr))
 			clear(buf[:n])
 			return n, nil
@@ -205,8 +205,8 @@ func (s *Still) piece(addr Address, buf []byte) (n int, err error) {
 	return n, s.p.Read(addr, buf[:n])
 }
 
-// ReadBatch fills the ranges. After Copy it fails for no reason but a Failed range: what was copied can be read after
-// the end of the process.
+// ReadBatch fills the ranges. After Copy, only Failed ranges show what could not be read. The copy can be read even
+// after the process has ended.
 func (s *Still) ReadBatch(ranges []Range) (calls int, err error) {
 	if !s.taken {
 		return s.p.ReadBatch(ranges)

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnOwnThread calls work on an OS thread of its own, and returns at once. The thread ends when work returns. If work
-// changed the thread's priority, or traced with it, this ends too.
+// OnOwnThread calls work on an OS thread of its own, and returns at once. The thread ends when work returns. The
+// thread's priority and its tracing end with it.
 func OnOwnThread(work func()) {
 	go func() {
-		runtime.LockOSThread() // never unlocked, but on the process's first thread, which Go never ends
+		runtime.LockOSThread() // stays locked, so the thread ends. Go never ends the process's first thread.
 		if unix.Gettid() != os.Getpid() {
 			work()
 			return
 		}
 		taken := make(chan struct{})
-		go func() { // on another one, while this one is taken
+		go func() { // runs on another thread, because this goroutine occupies the first
 			runtime.LockOSThread()
 			close(taken)
 			work()
@@ -32,8 +32,8 @@ func OnOwnThread(work func()) {
 // ownTID returns the number of the OS thread that calls it, which a goroutine keeps only if it is locked to the thread.
 func ownTID() int32 { return int32(unix.Gettid()) }
 
-// lacksCPU reports whether a thread of ddtop is busy outside of the kernel's waits. Then it computes, or waits for a
-// CPU, for Go's scheduler or for another goroutine. tid 0 is a thread that has not begun (proc_pid_stat(5),
+// lacksCPU reports whether a thread of ddtop is not blocked in a system call. Then it computes, or waits for a CPU,
+// for Go's scheduler or for another goroutine. tid is 0 if the thread has not started (proc_pid_stat(5),
 // proc_pid_syscall(5)).
 func lacksCPU(tid int32) bool {
 	if tid == 0 {

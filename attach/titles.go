@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// maxArguments bounds the part of a command line that is read, in bytes.
+// maxArguments limits the part of a command line that is read, in bytes.
 const maxArguments = 64 << 10
 
 // splitCommandLine splits the text of /proc/PID/cmdline at its zero bytes.
@@ -130,7 +130,7 @@ func partOf(args []string) (part, now string) {
 			now += " quiet"
 		}
 	}
-	// The text in brackets behind a blank is the name of an application.
+	// Cut off the text in brackets after a space. It is the name of an application.
 	text, _, _ = strings.Cut(text, " [")
 	if m := workerTitle.FindStringSubmatch(text); m != nil {
 		return "w" + m[1], now
@@ -141,7 +141,7 @@ func partOf(args []string) (part, now string) {
 	return part, now
 }
 
-// WorkerNumber is the number of the worker that has a part. ok is false for all other parts.
+// WorkerNumber returns the number of the worker whose part is "w" and this number. ok is false for all other parts.
 func WorkerNumber(part string) (n int, ok bool) {
 	digits, ok := strings.CutPrefix(part, "w")
 	n, err := strconv.Atoi(digits)

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	// errStillHeld means that the thread that traced before has not quite ended yet.
+	// errStillHeld means that ddtop's previous tracer thread has not ended yet.
 	errStillHeld = errors.New("still traced by ourselves")
 	// errLate means that the time was up before all threads were seized.
 	errLate = errors.New("not all threads were seized in time")
@@ -24,7 +24,7 @@ var (
 type tracer struct {
 	z   *Pauser
 	tid int
-	// ownChild is true if the target is our own child, so its main thread's end is not ours to ask for.
+	// ownChild is true if the target is a child of ddtop. Its main thread's end is left to the code that started it.
 	ownChild bool
 
 	order, done chan struct{}
@@ -33,18 +33,18 @@ type tracer struct {
 	timer       *time.Timer
 	// patience is the timer of the goroutine that waits for the answer.
 	patience *time.Timer
-	// stopping is true if an order to stop is being obeyed.
+	// stopping is true while the tracer stops threads (stopAll).
 	stopping atomic.Bool
 	seizedMu sync.Mutex // guards the following fields
-	// seized are the numbers in list, for reap.
+	// seized are the tids in list whose end reap may have to collect.
 	seized []int32
 
-	// list are the threads of the current pause. seen has the same threads by their tid.
+	// list are the threads of the current pause. seen has the tids that were tried.
 	list    []tracee
 	seen    map[int32]struct{}
 	entries []byte
 	result  Pause
-	// startNS is the first order to stop, endNS when the time is up; CLOCK_MONOTONIC.
+	// startNS is the time of the first order to stop. endNS is the time limit. Both are CLOCK_MONOTONIC in ns.
 	startNS, endNS int64
 	// unclean is true if some thread of the target can be released only by the end of this tracer thread. It is
 	// written before a send to released.
@@ -61,7 +61,7 @@ func (t *tracer) run() {
 			t.stopped <- err
 			continue
 		}
-		within := all // the reading is over before anything goes on
+		within := all // true if the reading ends before any thread continues
 		if all {
 			t.timer.Reset(time.Duration(t.endNS - monotonicNS()))
 			t.stopped <- nil
@@ -79,8 +79,8 @@ func (t *tracer) run() {
 			t.stopped <- nil
 		}
 		if t.unclean {
-			// The end of this thread is what lets go, so it must not wait for the reading: a thread that was told to
-			// stop and has not does so when it comes back from the kernel, perhaps with the GVL.
+			// Only the end of this thread releases the rest, so it must not wait for the reading. A thread that has
+			// not stopped yet stops when it returns from the kernel, perhaps while it holds the GVL.
 			return
 		}
 		if !within {
@@ -95,7 +95,7 @@ type traceState uint8
 const (
 	traceSeized traceState = iota
 	traceStopped
-	traceEnded // and its end was asked for, as its tracer has to
+	traceEnded // the thread has ended, and the tracer has collected it
 )
 
 type tracee struct {
@@ -106,7 +106,7 @@ type tracee struct {
 }
 
 const (
-	// maxPauseRounds bounds how often the list of threads is read to find new threads. After each round fewer running
+	// maxPauseRounds limits how often the list of threads is read to find new threads. After each round fewer running
 	// threads are left that can start one.
 	maxPauseRounds = 64
 	// pollNS is the interval at which the tracer checks whether threads have stopped, in ns. It polls because the
@@ -137,7 +137,7 @@ func (t *tracer) stopAll() (all bool, err error) {
 			t.startNS = monotonicNS()
 		}
 		for i := known; i < len(t.list); i++ {
-			// A failure means that it is dying, which await notices.
+			// An error means that the thread is dying. await notices this.
 			_ = ptrace(unix.PTRACE_INTERRUPT, t.list[i].tid, 0)
 		}
 		if !t.await(known) {
@@ -225,7 +225,7 @@ func (t *tracer) seize(tid int32) error {
 	}
 	refusal := t.refused(tid, err)
 	if errors.Is(refusal, ErrPermission) && seizeThread(tid) == nil {
-		// It had a tracer, which was gone when its status was read: the thread that traced before us, on its way out.
+		// The thread had a tracer that has ended since. It was ddtop's previous tracer thread.
 		t.add(tid)
 		return nil
 	}
@@ -244,7 +244,7 @@ func (t *tracer) refused(tid int32, err error) error {
 	}
 	status := parseStatus(text)
 	if status.State == 'Z' || status.State == 'X' {
-		return nil // ended, its number is still there: a main thread that others have outlived
+		return nil // a main thread that has ended is listed until all others have ended
 	}
 	if held := t.z.heldBy(tid, status.TracerPID, err); held != nil {
 		return held
@@ -263,7 +263,7 @@ func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 	if tracer == 0 {
 		return nil
 	}
-	// The number is the tracer's thread's.
+	// tracer is the ID of a thread. Find its process.
 	name, of := "", tracer
 	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tracer)); err == nil {
 		status := parseStatus(text)
@@ -323,8 +323,8 @@ func (t *tracer) await(first int) bool {
 
 // look asks whether a thread has stopped or ended, and records the answer.
 func (t *tracer) look(x *tracee) bool {
-	// The end of a thread that we trace is reported to us first, and to its process's parent only once we have asked
-	// for it. But the end of our own child is for the caller that started it.
+	// The kernel reports the end of a traced thread first to the tracer, and to the parent once the tracer has asked.
+	// The end of ddtop's own child is left to the code that started it.
 	options := unix.WSTOPPED | unix.WEXITED
 	if t.ownChild && int(x.tid) == t.z.p.pid {
 		options = unix.WSTOPPED

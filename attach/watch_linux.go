@@ -26,17 +26,17 @@ func (p *procFolder) Check() error {
 	case err == nil && now == p.random:
 		return nil
 	case errors.Is(err, ErrGone):
-		// No task has memory: the process ends, or a thread calls exec and is about to take its place: a later look
-		// tells.
+		// No task has memory: the process is ending, or a thread calls exec and is about to take the first thread's
+		// place. A later Check shows which.
 		return p.stillThere()
 	}
 	if gone := p.stillThere(); gone != nil {
 		return gone
 	}
 	if err != nil && !errors.Is(err, ErrUnmapped) {
-		return err // refused, or no memory for the call: nothing is known
+		return err // refused, or ddtop lacks memory: this proves nothing
 	}
-	// The kernel draws 16 new random bytes at each exec: other bytes, or none at their place, mean another program.
+	// Each exec makes 16 new random bytes. Other bytes, or no memory at their address, mean another program.
 	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
 }
 
@@ -55,7 +55,7 @@ func (p *procFolder) Alive() bool {
 	err = raw.Control(func(fd uintptr) {
 		fds := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 		var now unix.Timespec
-		// It never waits, so Go's scheduler need not know of it: see liveMemory.readv.
+		// This call never waits, so Go's scheduler need not know of it. See liveMemory.readv.
 		n, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 1,
 			uintptr(unsafe.Pointer(&now)), 0, 0, 0)
 		alive = errno == 0 && n == 0
@@ -79,8 +79,8 @@ func (p *procFolder) stillThere() error {
 	case err == nil && !first.ended():
 		return nil
 	}
-	// When another thread than the first one calls exec, the first one is a zombie until that thread takes its place.
-	// The two reads of /proc may be before and after that; a pidfd tells at once.
+	// If a thread other than the first calls exec, the first is a zombie until the caller takes its place. Two reads
+	// of /proc may be before and after this moment. A pidfd shows the truth at once.
 	if fd := p.exitFD(); fd >= 0 && readable(fd) || errors.Is(unix.Kill(p.pid, 0), unix.ESRCH) {
 		return gone
 	} else if fd >= 0 {

@@ -9,16 +9,15 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// Limits of the text about allocations by class.
+// Limits of the text about the classes of new objects.
 const (
-	// maxAllocText bounds the named classes.
+	// maxAllocText limits how many classes are named.
 	maxAllocText = 8
-	// minAllocInstants is the number of instants below which nothing is printed, because the shares would mean
-	// little.
+	// minAllocInstants is the least number of instants for which shares are printed. Fewer would mean little.
 	minAllocInstants = 20
 )
 
-// statAlloc names the classes that most objects were made of.
+// statAlloc writes which classes have most of the new objects.
 func statAlloc(b *strings.Builder, a *report.StatAlloc) {
 	if a.Instants < minAllocInstants {
 		return

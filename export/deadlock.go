@@ -52,7 +52,7 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 	}
 }
 
-// Address writes an object's address as Detail.JSON does; null for 0.
+// Address returns an object's address in the form of Detail.JSON. It returns nil, which is null in JSON, for zero.
 func Address(object uint64) *string {
 	if object == 0 {
 		return nil
@@ -60,8 +60,8 @@ func Address(object uint64) *string {
 	return report.TextOrNil(fmt.Sprintf("0x%x", object))
 }
 
-// deadlock writes a cycle as a JVM thread dump does: each thread with its lock and the lock's holder, then the
-// stacks.
+// deadlock writes a cycle of waits as a JVM thread dump does. First comes each thread with its lock and the lock's
+// holder, then the stacks.
 func (t *dumpText) deadlock(c report.DumpDeadlock) {
 	t.printf("\nFound one deadlock: these %d threads wait for each other and can never go on.\n", len(c.Threads))
 	t.printf("%s\n", strings.Repeat("=", 79))
@@ -86,10 +86,10 @@ func (t *dumpText) deadlock(c report.DumpDeadlock) {
 	}
 }
 
-// maxNamedWaiters bounds the named waiting threads in a line of the locks' table.
+// maxNamedWaiters limits how many waiting threads a line of the locks' table names.
 const maxNamedWaiters = 6
 
-// locks writes what threads wait for, a line each.
+// locks writes a line for each thing that threads wait for.
 func (t *dumpText) locks() {
 	if len(t.d.Locks) == 0 {
 		return

@@ -1,3 +1,3 @@
-// Package export has the packages that turn measurements into what other tools and people read. It writes thread dumps
-// and stat as text and as JSON. No package below it touches a process or the clock.
+// Package export writes thread dumps, heaps and the results of stat as text and as JSON. Its subpackages write the
+// formats of other tools. No package below it touches a process or the clock.
 package export

@@ -24,14 +24,14 @@ type Dump struct {
 	fullNames map[sampler.ThreadID]string
 
 	texts []string // the states in words, parallel to Threads
-	// sinceNS is when the states began, if this was seen. lasted are their lengths in words. Both are parallel to
-	// Threads. leastNS is how long they are known to have lasted.
+	// sinceNS is when each state began, if this was seen. lasted is how long it has lasted, in words. leastNS is how
+	// long it has lasted at least. All three are parallel to Threads.
 	sinceNS, leastNS []int64
 	lasted           []string
 	ownOnly          bool
 	// leftOut are the threads that the dump leaves out, parallel to Threads, or nil.
 	leftOut []bool
-	// nativeLocks is what NativeLocks is made from.
+	// nativeLocks has the locks for the text. The field NativeLocks has them for JSON.
 	nativeLocks *sampler.NativeLocks
 	dict        *sampler.Dictionary
 }
@@ -77,7 +77,7 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 	return d
 }
 
-// Verdicts gives the verdict on each thread of a sample: unknown if states has none.
+// Verdicts returns a function that returns the state of thread i of a sample. The state is unknown if states lacks it.
 func Verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.ThreadState {
 	return func(i int) gvl.ThreadState {
 		if i < len(states) {
@@ -87,8 +87,8 @@ func Verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.Threa
 	}
 }
 
-// SetMeasured adds the findings of the ns before the dump. A state that was there at the beginning may have begun at
-// any time before, so it has lasted at least as long.
+// SetMeasured adds the findings of a measurement that began ns before the dump. A state that was there at that time
+// began even earlier, so its known length is only a lower bound.
 func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 	d.MeasuredNS = ns
 	for i, text := range d.texts {
@@ -97,10 +97,10 @@ func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 			continue
 		}
 		if t.StateBound == gvl.AtMost {
-			t.StateNS = d.leastNS[i] // it may have left the state meanwhile
+			t.StateNS = d.leastNS[i] // the thread may have left the state in the meantime
 		}
 		t.StateBound = gvl.AtLeast
-		if t.StateNS == 0 { // nothing is known
+		if t.StateNS == 0 { // no duration is known
 			text = strings.Replace(text, " ("+d.lasted[i]+")", "", 1)
 			d.texts[i] = strings.Replace(text, " "+d.lasted[i], "", 1)
 			continue
@@ -122,7 +122,7 @@ func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.T
 		}
 		listed = listed || t.ID == r.OwnerEnd
 		switch {
-		// A read that spans a switch can show two holders; the later one counts.
+		// A read during a switch can show two holders. The later one counts.
 		case v.State.Held() && (g.Owner == nil || t.ID == r.OwnerEnd):
 			g.Owner = &t.ID
 		case v.State == gvl.Waiting && v.Detail.Wait == gvl.WaitHandover && (g.Handover == nil || t.ID == r.OwnerEnd):
@@ -133,7 +133,7 @@ func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.T
 		}
 	}
 	if g.Owner == nil && r.OwnerEnd != 0 && !listed {
-		g.Owner = &r.OwnerEnd // a thread that the list did not hold at that time
+		g.Owner = &r.OwnerEnd // a thread that was not in the list at that time
 	}
 	g.Owner, g.Handover = copied(g.Owner), copied(g.Handover)
 	g.WaitingCount = max(g.WaitingCount, len(g.Waiting))
@@ -190,7 +190,7 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []report.DumpFr
 	return out
 }
 
-// FoldLibraries makes the text fold frames that are not the program's own, if on (flamegraph.FoldStack). JSON has all.
+// FoldLibraries sets whether WriteText folds frames of libraries (flamegraph.FoldStack). JSON has all frames.
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
 // OnlyEndpoints removes the threads whose route or class of jobs does not match, unless one of their suspended fibers
@@ -216,7 +216,7 @@ func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	}
 }
 
-// isFor reports whether the work is for an endpoint that match accepts.
+// isFor reports whether work q belongs to an endpoint that match accepts.
 func isFor(q *report.StatServing, match func(name string) bool) bool {
 	return q != nil && q.Endpoint != nil && match(*q.Endpoint)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// SetNative adds the native threads that Ruby does not know, and the native stacks of Ruby's threads and of others, by
-// TID. missing says why there are no stacks at all. It is empty if there are some.
+// SetNative adds the native threads that Ruby does not know. It also adds native stacks: of Ruby's threads, and of
+// others by TID. missing is the reason why there are no stacks at all. It is empty if there are some.
 func (d *Dump) SetNative(threads []report.StatNative, ruby map[sampler.ThreadID]sampler.NativeStack,
 	others map[int32]sampler.NativeStack,
 	missing string) {
@@ -60,7 +60,7 @@ func (t *dumpText) writeNativeLocks() {
 	}
 }
 
-// native writes a native stack in front of the Ruby frames that it is below of.
+// native writes a native stack. The caller then writes the Ruby frames, which called these C functions.
 func (t *dumpText) native(n *report.DumpNative) {
 	if n == nil || t.d.ownOnly {
 		return
@@ -70,7 +70,7 @@ func (t *dumpText) native(n *report.DumpNative) {
 	}
 }
 
-// nativeNote says what is missing of a native stack.
+// nativeNote writes the kernel's part of a native stack, and which frames are missing.
 func (t *dumpText) nativeNote(n *report.DumpNative) {
 	if n != nil && n.Kernel != nil {
 		t.printf("  (kernel: %s)\n", flamegraph.Printable(*n.Kernel))

@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// WriteText writes the dump for people, like a JVM thread dump: the holder of the GVL and its queue, deadlocks, then
-// each thread with its stack, innermost frame first. Control characters in names are replaced, so the text may go to
-// a terminal.
+// WriteText writes the dump for people, like a JVM thread dump. First come the holder of the GVL and its queue,
+// deadlocks and locks. Then comes each thread with its stack, innermost frame first. Control characters in names are
+// replaced, so that the text cannot control a terminal.
 func (d *Dump) WriteText(w io.Writer) error {
 	t := dumpText{d: d, threads: make(map[sampler.ThreadID]int, len(d.Threads))}
 	for i := range d.Threads {
@@ -109,8 +109,8 @@ func (t *dumpText) ractor(r report.DumpRactor) {
 	t.printf("\n")
 }
 
-// stateText describes a thread's state, and how long it has lasted. The first sample after an attach cannot show how
-// long. The text then leaves this out, where gvl.Describe would write "0 µs".
+// stateText describes a thread's state and how long it has lasted. The first sample after an attach cannot show how
+// long. Then the text leaves out the "0 µs" that gvl.Describe writes.
 func stateText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	text, lasted := gvl.Describe(v, dict), v.Lasted().Prose()
 	switch {
@@ -218,7 +218,7 @@ func (t *dumpText) frames(fs []report.DumpFrame) {
 	}
 }
 
-// frameText is a frame's name in a sentence.
+// frameText returns a frame's name for a sentence.
 func frameText(f *report.DumpFrame) string {
 	if f.Uncertain {
 		return flamegraph.Printable(f.Label) + sampler.UncertainMark
@@ -253,7 +253,7 @@ func (t *dumpText) tail() {
 	if list := t.d.NativeThreads; len(list) > 0 {
 		t.printf("native threads that Ruby doesn't know:\n")
 		for _, n := range list {
-			if n.Name == "" && n.CPUNS == 0 { // a core file does not say it
+			if n.Name == "" && n.CPUNS == 0 { // a core file has neither name nor CPU time
 				t.printf("  tid=%d\n", n.TID)
 			} else {
 				t.printf("  %s tid=%d cpu=%.2fs\n", flamegraph.Printable(n.Name), n.TID, float64(n.CPUNS)/1e9)

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxGCPlaces bounds the places that the text of `ddtop stat` names for collections. The JSON has more.
+// maxGCPlaces limits how many places the text of `ddtop stat` names for collections. The JSON has more.
 const maxGCPlaces = 3
 
 func dumpGC(s *sampler.Sample) report.DumpGC {
@@ -61,7 +61,7 @@ func (t *dumpText) gc() {
 	t.printf("\n")
 }
 
-// HeapText says how full the heap is and how close the next collection.
+// HeapText describes how full the heap is and how close the next collection is.
 func HeapText(f *report.GCFigures) string {
 	var b strings.Builder
 	known := func(n ...*int64) bool {
@@ -90,8 +90,8 @@ func HeapText(f *report.GCFigures) string {
 	return b.String()
 }
 
-// CountText writes a number of objects: 950, 41.2 k, 3.4 M, 1.2 G. It takes a float, because a rate in a damaged
-// recording can exceed an integer, and the result of that conversion differs between processors.
+// CountText returns a number of objects as text: 950, 41.2 k, 3.4 M, 1.2 G. It takes a float, because a rate in a
+// damaged recording can exceed an integer. Converting such a float gives different results on different processors.
 func CountText(v float64) string {
 	switch {
 	case v >= 1e9:
@@ -165,7 +165,7 @@ func GCPlaceText(p *report.StatCode) string {
 	return flamegraph.Printable(text)
 }
 
-// ReasonsText says how many collections began for which reason.
+// ReasonsText lists the reasons for collections, with the number of collections for each.
 func ReasonsText(g *report.StatGC) string {
 	var parts []string
 	for _, r := range []struct {

@@ -21,17 +21,17 @@ const (
 	maxHeapGrowing = 10
 )
 
-// Heap is the objects of a process that can be written as text and as JSON.
+// Heap describes the objects in a process's heap. It can be written as text and as JSON.
 type Heap struct {
 	report.Heap
 	program string
-	// askRows are who asked the kernel for memory.
+	// askRows are the rows of code that asked the kernel for memory.
 	askRows []code.Ask
-	// asked is a sentence about it.
+	// asked is a sentence about askRows.
 	asked string
 }
 
-// NewHeap makes a Heap of the last count. watch has all counts. It is nil if growth was not asked for.
+// NewHeap makes a Heap from the last count. watch has all counts. It is nil if growth was not measured.
 func NewHeap(p sampler.Process, c *sampler.HeapCount, watch *growth.Watch) *Heap {
 	h := &Heap{program: ProgramName(p), Heap: report.Heap{
 		PID: p.PID, Title: p.Title,
@@ -97,7 +97,7 @@ func (h *Heap) kinds(list []sampler.HeapKind, survived bool) []report.HeapKind {
 	return out
 }
 
-// WriteJSON writes the contract (docs/reference/json.md).
+// WriteJSON writes the heap in the documented form (docs/reference/json.md).
 func (h *Heap) WriteJSON(w io.Writer) error { return WriteJSON(w, &h.Heap) }
 
 // WriteHeapsJSON writes the JSON of `ddtop heap` with several processes.
@@ -141,7 +141,7 @@ func (h *Heap) WriteText(w io.Writer) error {
 	return err
 }
 
-// Read says in lines how the heap was read, and why the figures may be wrong.
+// Read describes how the heap was read, and returns lines about why the figures may be wrong.
 func (h *Heap) Read() (how string, doubts []string) {
 	var b strings.Builder
 	h.doubts(&b)
@@ -149,7 +149,7 @@ func (h *Heap) Read() (how string, doubts []string) {
 	return fmt.Sprintf("%s objects, %s. %s", objects, bytes, h.how()), linesOf(&b)
 }
 
-// MemoryLines says what the memory consists of. There are no lines if that was not read.
+// MemoryLines returns lines about what the memory consists of. It returns none if the memory was not read.
 func (h *Heap) MemoryLines() []string {
 	var b strings.Builder
 	h.memory(&b)
@@ -160,12 +160,12 @@ func linesOf(b *strings.Builder) []string {
 	return strings.FieldsFunc(b.String(), func(r rune) bool { return r == '\n' })
 }
 
-// how says how the heap was read.
+// how describes how the heap was read.
 func (h *Heap) how() string {
 	return readIn(units.Plural(h.Pages, "page", "pages"), h.ReadNS, h.CPUNS, h.PauseNS, h.CopiedBytes)
 }
 
-// readIn says in how much time and how something was read.
+// readIn describes how, and in how much time, something was read.
 func readIn(what string, ns int64, cpu, pause *int64, copied *uint64) string {
 	text := fmt.Sprintf("%s read in %s", what, units.ProseDuration(ns))
 	if cpu != nil {
@@ -177,7 +177,7 @@ func readIn(what string, ns int64, cpu, pause *int64, copied *uint64) string {
 	return text + ", while the program ran."
 }
 
-// doubts says why the figures may be wrong.
+// doubts writes why the figures may be wrong.
 func (h *Heap) doubts(b *strings.Builder) {
 	if h.PagesSkipped > 0 {
 		fmt.Fprintf(b, "%s changed meanwhile and are left out.\n", units.Plural(h.PagesSkipped, "page", "pages"))
@@ -193,7 +193,7 @@ func (h *Heap) doubts(b *strings.Builder) {
 	}
 }
 
-// table writes kinds. A plus behind bytes says that some objects have more memory, which is not known.
+// table writes types or classes. A plus after the bytes means that some objects have more memory of unknown size.
 func (h *Heap) table(b *strings.Builder, what string, list []report.HeapKind) {
 	rows := [][]string{{what, "objects", "old", "survived", "new", "bytes ", "share"}}
 	if h.Heap.Memory != nil {
@@ -222,14 +222,14 @@ func (h *Heap) table(b *strings.Builder, what string, list []report.HeapKind) {
 	writeTable(b, rows)
 }
 
-// SlotLines are a table of the slots by size, with how full their pages are.
+// SlotLines returns a table of the slots by size. It shows how full their pages are.
 func (h *Heap) SlotLines() []string {
 	var b strings.Builder
 	h.slots(&b)
 	return linesOf(&b)
 }
 
-// sparseShare is the least part of the pages that are filled by less than a tenth, if a sentence is to say so.
+// sparseShare is the least share of pages filled by less than a tenth that a sentence mentions.
 const sparseShare = 0.1
 
 func (h *Heap) slots(b *strings.Builder) {
@@ -256,7 +256,7 @@ func (h *Heap) slots(b *strings.Builder) {
 	}
 }
 
-// growth says which classes grow, and how sure that is.
+// growth writes which classes grow, and how sure this is.
 func (h *Heap) growth(b *strings.Builder) {
 	g := h.Growth
 	fmt.Fprintf(b, "Growth, by %s in %s with %s:\n", units.Plural(g.Counts, "count", "counts"), units.ProseDuration(g.SpanNS),
@@ -292,7 +292,7 @@ func (h *Heap) growth(b *strings.Builder) {
 	}
 }
 
-// GrowingText says by how much a class grows.
+// GrowingText describes how fast a class grows.
 func GrowingText(k *report.HeapGrowing) string {
 	verb := "fills"
 	switch {
@@ -309,13 +309,13 @@ func GrowingText(k *report.HeapGrowing) string {
 	return text
 }
 
-// coreClasses are classes of which objects of the program's own classes mostly consist.
+// coreClasses are Ruby's own classes. An object of a program's class mostly consists of objects of these.
 var coreClasses = []string{"String", "Array", "Hash", "Symbol", "Integer", "Float", "Object", "Struct", "Proc", "Time", "Set",
 	sampler.AllocInternal, sampler.AllocHidden, sampler.AllocOthers, sampler.AllocUnknown, "(anonymous)"}
 
-// Suspect returns the growing class to examine. It is the program's own class with the most bytes per second, because
-// the objects that its objects consist of grow with it. If no such class grows, it is Ruby's own class with the most
-// bytes per second. others names the other classes that grow.
+// Suspect returns the growing class to examine. It is the program's class with the most bytes per second, because the
+// objects inside its objects grow with it. If no such class grows, it is Ruby's own class with the most bytes per
+// second. others names the other classes that grow.
 func (h *Heap) Suspect() (k *report.HeapGrowing, others string) {
 	if h.Growth == nil || len(h.Growth.Classes) == 0 {
 		return nil, ""
@@ -341,10 +341,10 @@ func (h *Heap) Suspect() (k *report.HeapGrowing, others string) {
 	return &list[i], others
 }
 
-// maxOthers is how many other classes that grow are named.
+// maxOthers limits how many other growing classes are named.
 const maxOthers = 2
 
-// StoppedText says how a class grew before it stopped.
+// StoppedText describes how a class grew before it stopped growing.
 func StoppedText(k *report.HeapStopped) string {
 	return fmt.Sprintf("%s was filled, %s/s, from %s to %s old objects, and stopped %s ago", flamegraph.Printable(k.Name),
 		units.Number(k.ObjectsPerSecond, 1), units.Count(int64(k.From)), units.Count(int64(k.To)), units.ProseDuration(k.StoppedNS))

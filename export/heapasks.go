@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// maxAskStacks bounds the stacks in JSON, maxAskRows the rows of text.
+	// maxAskStacks limits the stacks in JSON, maxAskRows the rows of text.
 	maxAskStacks, maxAskRows = 200, 10
 )
 
-// Asks adds who asked the kernel for memory. dict has the stacks. missing says why nothing is known. Call it after
-// Memory.
+// Asks adds the code that asked the kernel for memory. dict has the stacks. missing is the reason if nothing is known.
+// Call it after Memory.
 func (h *Heap) Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing string) {
 	m := h.Heap.Memory
 	if m == nil || a == nil && missing == "" {
@@ -34,11 +34,11 @@ func (h *Heap) Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing str
 	h.askRows, h.asked = code.Asks(dict, a), AskedText(dict, a, "")
 }
 
-// askedPart is the least part of the memory that stays for which code is named in a sentence.
+// askedPart is the least share of the memory that stays, for which a sentence names the code that asked for it.
 const askedPart = 0.5
 
-// AskedText is a sentence about the code that asked the kernel for most of the memory that stays. It is empty if no
-// code asked for half of it. missing says why nothing is known.
+// AskedText returns a sentence about the code that asked the kernel for most of the memory that stays. It is empty if
+// no code asked for half of it. missing is the reason if nothing is known.
 func AskedText(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing string) string {
 	switch {
 	case a == nil && missing == "":
@@ -57,7 +57,7 @@ func AskedText(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing string) 
 		units.RoundPercent(float64(list[0].Held)/float64(all)), units.ProseDuration(a.UntilNS-a.SinceNS))
 }
 
-// asks writes who asked the kernel for memory.
+// asks writes which code asked the kernel for memory.
 func (h *Heap) asks(b *strings.Builder) {
 	a := h.Heap.Memory.Asks
 	switch {

@@ -19,13 +19,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 )
 
-// Named limits of a file of the heap.
+// Named limits of reading a heap dump file.
 const (
-	// maxDumpLine bounds a line, in bytes. A reference has 22, so it is an Array of three million elements.
+	// maxDumpLine limits a line, in bytes. A reference takes 22, so an Array can have three million elements.
 	maxDumpLine = 64 << 20
-	// maxSuperclasses bounds the singleton classes between an object and the class with its name.
+	// maxSuperclasses limits how many singleton classes may lie between an object and a class with a name.
 	maxSuperclasses = 64
-	// dumpNodeBytes is what an object takes in ddtop, and dumpReferenceBytes a reference, in bytes.
+	// dumpNodeBytes and dumpReferenceBytes are the bytes that an object and a reference take in ddtop's memory.
 	dumpNodeBytes, dumpReferenceBytes = 200, 32
 )
 
@@ -57,7 +57,7 @@ func addressOf(text string) (addr uint64, ok bool) {
 	return addr, ok && err == nil && addr != 0
 }
 
-// lengthOf returns where a line has the length of an object of a type. It is nil for others.
+// lengthOf returns the field with the length of an object of type typ. It returns nil for types without a length.
 func (l *dumpLine) lengthOf(typ string) **uint64 {
 	switch typ {
 	case heapgraph.TypeString:
@@ -130,7 +130,7 @@ func WriteHeapDump(w io.Writer, g *heapgraph.Graph) error {
 	return out.Flush()
 }
 
-// superclasses returns the classes of objects with a singleton class, by the address of that.
+// superclasses maps the address of each singleton class to the address of its object's real class.
 func superclasses(g *heapgraph.Graph) map[uint64]uint64 {
 	named, names := make(map[uint32]uint64), make(map[uint64]uint32)
 	for i := range g.Nodes {
@@ -153,7 +153,7 @@ func superclasses(g *heapgraph.Graph) map[uint64]uint64 {
 	return out
 }
 
-// dumpReader reads a file of the heap.
+// dumpReader reads a heap dump file.
 type dumpReader struct {
 	g          *heapgraph.Graph
 	byAddress  map[uint64]uint32
@@ -170,8 +170,8 @@ type dumpRoot struct {
 	to   uint64
 }
 
-// ReadHeapDump reads a file that WriteHeapDump or ObjectSpace.dump_all wrote. name names it in errors, which also say
-// the line. The limits are o.MaxObjects, and o.MaxBytes for what ddtop keeps.
+// ReadHeapDump reads a file that WriteHeapDump or ObjectSpace.dump_all wrote. name names the file in errors, which
+// also give the line. o.MaxObjects limits the objects, and o.MaxBytes the memory that ddtop uses for them.
 func ReadHeapDump(r io.Reader, name string, o sampler.HolderOptions) (*heapgraph.Graph, error) {
 	d := &dumpReader{g: heapgraph.New(), byAddress: make(map[uint64]uint32), superclass: make(map[uint64]uint64),
 		names: make(map[uint64]string), left: o.MaxBytes}
@@ -267,7 +267,7 @@ func (d *dumpReader) line(text []byte, most uint64) error {
 	return nil
 }
 
-// finish names the classes, and makes references of addresses.
+// finish names the classes of all objects, and turns addresses into references.
 func (d *dumpReader) finish() {
 	g := d.g
 	known := make(map[uint64]uint32)
@@ -304,7 +304,7 @@ func (d *dumpReader) finish() {
 	g.Finish()
 }
 
-// className follows singleton classes to a class with a name.
+// className returns the name of the class at addr. It follows singleton classes to the first class with a name.
 func (d *dumpReader) className(addr uint64) string {
 	for range maxSuperclasses {
 		if name := d.names[addr]; name != "" {
@@ -364,14 +364,14 @@ func CountGraph(g *heapgraph.Graph) *sampler.HeapCount {
 	return c
 }
 
-// NewHeapOfFile makes a Heap of a file that was read.
+// NewHeapOfFile makes a Heap from a heap dump file that ReadHeapDump has read.
 func NewHeapOfFile(file string, g *heapgraph.Graph) *Heap {
 	h := NewHeap(sampler.Process{}, CountGraph(g), nil)
 	h.File, h.Time = &file, ""
 	return h
 }
 
-// NewHeapGraphOfFile makes a HeapGraph of a file that was read.
+// NewHeapGraphOfFile makes a HeapGraph from a heap dump file that ReadHeapDump has read.
 func NewHeapGraphOfFile(file string, g *heapgraph.Graph) *HeapGraph {
 	info := &sampler.HolderInfo{Objects: uint64(len(g.Nodes)), References: uint64(g.EdgeCount())}
 	h := NewHeapGraph(sampler.Process{}, g, info)
@@ -379,7 +379,7 @@ func NewHeapGraphOfFile(file string, g *heapgraph.Graph) *HeapGraph {
 	return h
 }
 
-// HeapDiff is what differs between two files of a heap. It can be written as text and as JSON.
+// HeapDiff is the difference between two heap dump files. It can be written as text and as JSON.
 type HeapDiff struct{ report.HeapDiff }
 
 // NewHeapDiff compares two heaps by class. The class that grew most comes first.
@@ -409,10 +409,10 @@ func NewHeapDiff(from, to string, a, b *heapgraph.Graph) *HeapDiff {
 	return h
 }
 
-// WriteJSON writes the contract (docs/reference/json.md).
+// WriteJSON writes the difference in the documented form (docs/reference/json.md).
 func (h *HeapDiff) WriteJSON(w io.Writer) error { return WriteJSON(w, &h.HeapDiff) }
 
-// WriteText writes what grew for people. Control characters in names are replaced, so the text may go to a terminal.
+// WriteText writes which classes grew, for people. Control characters in names are replaced.
 func (h *HeapDiff) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "What grew from %s to %s:\n", flamegraph.Printable(h.From), flamegraph.Printable(h.To))

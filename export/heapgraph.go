@@ -19,15 +19,15 @@ const (
 	maxBiggest     = heapgraph.ShownBig
 )
 
-// HeapGraph is who holds objects of a process. It can be written as text and as JSON.
+// HeapGraph describes what holds the objects of a process. It can be written as text and as JSON.
 type HeapGraph struct {
 	report.HeapGraph
 	program string
 	graph   *heapgraph.Graph
-	values  map[string]string // of Strings, by their addresses; empty unless they were asked for
+	values  map[string]string // the text of Strings, by address. It is nil unless the user asked for values
 }
 
-// NewHeapGraph makes a HeapGraph without answers. Ask for them with Holders and Biggest.
+// NewHeapGraph makes a HeapGraph without results. Holders and Biggest add them.
 func NewHeapGraph(p sampler.Process, g *heapgraph.Graph, i *sampler.HolderInfo) *HeapGraph {
 	h := &HeapGraph{program: ProgramName(p), graph: g, HeapGraph: report.HeapGraph{
 		PID: p.PID, Title: p.Title,
@@ -44,7 +44,7 @@ func NewHeapGraph(p sampler.Process, g *heapgraph.Graph, i *sampler.HolderInfo) 
 	return h
 }
 
-// Holders adds who holds the objects of a set. of names the set.
+// Holders adds what holds the objects in set. of is the name of the set.
 func (h *HeapGraph) Holders(of string, set []uint32) {
 	found := h.graph.HoldersOf(set, maxHolderPaths)
 	out := &report.HeapHolders{Of: of, Objects: found.Objects, Bytes: found.Size, RetainedBytes: found.Retained,
@@ -97,10 +97,10 @@ func (h *HeapGraph) bigs(list []heapgraph.Big, equal bool) []report.HeapBig {
 	return out
 }
 
-// WriteJSON writes the contract (docs/reference/json.md).
+// WriteJSON writes the results in the documented form (docs/reference/json.md).
 func (h *HeapGraph) WriteJSON(w io.Writer) error { return WriteJSON(w, &h.HeapGraph) }
 
-// WriteText writes the answers for people. Control characters in names are replaced, so the text may go to a terminal.
+// WriteText writes the results for people. Control characters in names are replaced.
 func (h *HeapGraph) WriteText(w io.Writer) error {
 	var b strings.Builder
 	found := fmt.Sprintf("%s objects and %s references", units.Count(int64(h.Objects)), units.Count(int64(h.References)))
@@ -180,10 +180,10 @@ func writeBiggest(b *strings.Builder, list []report.HeapBig, equal bool, values 
 	writePaths(b, rows, below...)
 }
 
-// ValueMark begins the lines of WriteText that have bytes of a String. No other line begins with it.
+// ValueMark begins the lines of WriteText that show bytes of a String. No other line begins with it.
 const ValueMark = "    \""
 
-// valueText is a line with the first bytes of a String of the given length. No byte of it can control a terminal.
+// valueText returns a line with the first bytes of a String of the given length. No byte in it can control a terminal.
 func valueText(value string, length uint64) string {
 	text := strconv.Quote(value)
 	if uint64(len(value)) < length {
@@ -192,8 +192,8 @@ func valueText(value string, length uint64) string {
 	return ValueMark + flamegraph.Printable(text[1:])
 }
 
-// writePaths writes rows whose last column is as wide as it is. below has the lines below the rows behind the heading.
-// A line that is empty is left out.
+// writePaths writes rows whose last column is not padded. below has, for each row after the heading, a line to write
+// below it. Empty lines are left out.
 func writePaths(b *strings.Builder, rows [][]string, below ...string) {
 	rows[0][len(rows[0])-1] = "path"
 	var widths []int

@@ -11,25 +11,24 @@ import (
 
 // Thresholds of the advice about memory.
 const (
-	// adviceBytes is the least memory, in bytes, that is worth an advice, and adviceShare its least part of its kind.
+	// adviceBytes is the least memory that is worth advice, in bytes. adviceShare is its least share of its kind.
 	adviceBytes, adviceShare = 10_000_000, 0.3
 )
 
 const (
-	// grownBytes and grownShare are the least growth of the resident memory that is mentioned, in bytes and as a part
-	// of it.
+	// grownBytes and grownShare are the least growth of resident memory that is mentioned, in bytes and as a share.
 	grownBytes, grownShare = 8_000_000, 0.02
-	// Ruby's objects are the reason if they have rubyShare of the growth, and fragmentation is if it has freeShare.
+	// Ruby's objects count as the reason if they have rubyShare of the growth, and fragmentation if it has freeShare.
 	rubyShare, freeShare = 0.25, 0.5
 )
 
-// Before is a process's heap at the beginning. Its zero value is not known.
+// Before is the state of a process's memory and heap at one time. It is zero if that is not known.
 type Before struct {
 	Memory *sampler.MemoryParts
 	Count  *sampler.HeapCount
 }
 
-// otherBytes is the memory that was counted outside the slots of objects.
+// otherBytes returns the memory that objects have outside their slots.
 func (b *Before) otherBytes() (n uint64) {
 	for i := range b.Count.Types {
 		n += b.Count.Types[i].OtherBytes
@@ -37,7 +36,7 @@ func (b *Before) otherBytes() (n uint64) {
 	return n
 }
 
-// part is the resident memory of a kind.
+// part returns the resident memory of a kind, in bytes.
 func (b *Before) part(kind string) int64 {
 	for _, p := range b.Memory.Parts {
 		if p.Kind == kind {
@@ -47,13 +46,13 @@ func (b *Before) part(kind string) int64 {
 	return 0
 }
 
-// rubyGrown is how much more memory Ruby's objects have later.
+// rubyGrown returns how much the memory of Ruby's objects grew from b to now, in bytes.
 func (b *Before) rubyGrown(now *Before) int64 {
 	return max(now.part(sampler.MemoryRuby)-b.part(sampler.MemoryRuby), 0) + max(int64(now.otherBytes())-int64(b.otherBytes()), 0)
 }
 
-// GrownElsewhere is the growth of the resident memory since b, in bytes. It is zero if Ruby's objects account for it,
-// or if it is not known.
+// GrownElsewhere returns the growth of the resident memory since b, in bytes. It returns zero if Ruby's objects
+// account for the growth, or if the growth is not known.
 func (b *Before) GrownElsewhere(now *Before) int64 {
 	if b.Memory == nil || b.Count == nil || now.Memory == nil {
 		return 0
@@ -65,7 +64,7 @@ func (b *Before) GrownElsewhere(now *Before) int64 {
 	return n
 }
 
-// grown divides the growth of the memory. It is nil for little growth.
+// grown returns what the growth of the memory consists of. It returns nil if the growth is small.
 func grown(b, now *Before) *report.HeapMemoryGrown {
 	if b.Memory == nil || b.Count == nil {
 		return nil
@@ -95,7 +94,7 @@ func grown(b, now *Before) *report.HeapMemoryGrown {
 	return g
 }
 
-// GrownText says what the growth of the memory is. It is empty for little growth.
+// GrownText describes what kind of memory has grown. It is empty if the growth is small.
 func (h *Heap) GrownText() string {
 	if h.Heap.Memory == nil || h.Heap.Memory.Grown == nil {
 		return ""
@@ -120,7 +119,7 @@ func (h *Heap) GrownText() string {
 	return text
 }
 
-// Memory adds what the memory consists of. c is the count that h was made of, before the same at the beginning.
+// Memory adds what the memory consists of. h was made from the count c. b is the state at the beginning.
 func (h *Heap) Memory(m *sampler.MemoryParts, c *sampler.HeapCount, b Before) {
 	before := b.Memory
 	out := &report.HeapMemory{RSSBytes: m.RSS, PSSBytes: m.PSS, PrivateBytes: m.Private, SwapBytes: m.Swap, Parts: []report.HeapMemoryPart{},
@@ -154,7 +153,7 @@ func (h *Heap) Memory(m *sampler.MemoryParts, c *sampler.HeapCount, b Before) {
 	h.Heap.Memory, h.asked = out, m.Asked
 }
 
-// memoryAdvice returns a sentence about the memory that can be saved most easily, or nothing.
+// memoryAdvice returns a sentence on how to save the most memory. It is empty if little can be saved.
 func memoryAdvice(m *sampler.MemoryParts) string {
 	worth := func(part, of uint64) bool { return part >= adviceBytes && float64(part) >= adviceShare*float64(of) }
 	if a := &m.Malloc; a.Free != nil && worth(*a.Free, a.Bytes) {

@@ -57,7 +57,7 @@ func (h *Heap) allocated(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// placeText is a place with its method, such as "app/cart.rb:12 (Class#new)".
+// placeText returns a place with its method, such as "app/cart.rb:12 (Class#new)".
 func placeText(p *report.HeapPlace) string {
 	text := fmt.Sprintf("%s:%d", flamegraph.Printable(p.Path), p.Line)
 	if p.Method != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// WriteJSON writes v as indented JSON that is safe for a terminal. What flamegraph.Printable would replace is in its
-// strings as \u escapes, so a reader gets every name exactly. encoding/json alone lets through DEL, the control
-// characters from U+0080 on, which some terminals take for escape sequences, and changes of direction.
+// WriteJSON writes v as indented JSON that cannot control a terminal. Characters that flamegraph.Printable would
+// replace become \u escapes, so a reader gets every name exactly. encoding/json alone does not escape DEL, changes of
+// direction, and control characters from U+0080 on, which some terminals take for escape sequences.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(asciiControls{w})
 	e.SetEscapeHTML(false)
@@ -19,17 +19,17 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// WriteCompactJSON is WriteJSON for files that programs read: in one line, with HTML escaped.
+// WriteCompactJSON is like WriteJSON, for files that programs read. It writes one line and escapes HTML.
 func WriteCompactJSON(w io.Writer, v any) error {
 	return json.NewEncoder(asciiControls{w}).Encode(v)
 }
 
-// ASCIIControls returns a writer that escapes unsafe characters for a terminal in JSON. A value must come in one
-// call, as json.Encoder writes it.
+// ASCIIControls returns a writer that escapes the characters of JSON that are unsafe for a terminal. Each call of
+// Write must have a whole value, as json.Encoder writes it.
 func ASCIIControls(w io.Writer) io.Writer { return asciiControls{w} }
 
-// asciiControls escapes unsafe characters for a terminal in JSON, and passes it on. A value must come in one call, as
-// json.Encoder writes it. Characters below U+0020 are JSON's own white space, because its strings have none.
+// asciiControls escapes the characters of JSON that are unsafe for a terminal. Each call of Write must have a whole
+// value. Characters below U+0020 pass, because strings in JSON have none.
 type asciiControls struct{ w io.Writer }
 
 func (a asciiControls) Write(p []byte) (int, error) {
@@ -59,7 +59,7 @@ func (a asciiControls) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// jsonEscape returns a character as \u escapes: two of them, surrogates, past U+FFFF.
+// jsonEscape returns a character as one \u escape, or as two (surrogates) if it is beyond U+FFFF.
 func jsonEscape(r rune) []byte {
 	const digits = "0123456789abcdef"
 	var out []byte

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// How many entries the lists of a summary in Markdown have. Together they have less than 200 lines. maxMarkdownCell
-// bounds a text in it, in bytes.
+// Limits of the lists of a summary in Markdown, in entries. Together they have less than 200 lines. maxMarkdownCell
+// limits the text of an entry, in bytes.
 const (
 	maxMarkdownFindings  = 20
 	maxMarkdownNotes     = 10
@@ -35,15 +35,15 @@ var markup = regexp.MustCompile(`[<&]([A-Za-z/!?#])`)
 var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "|", `\|`, "[", `\[`, "]", `\]`, "~", `\~`,
 	"@", "&#64;")
 
-// Markdown protects a printable text from being read as Markdown or HTML, from ending its line or its cell, and from
-// notifying users (@here). Text that cannot be a tag stays, because a chat shows "&lt;" unchanged.
+// Markdown escapes a printable text so that it cannot act as Markdown or HTML, end its cell, or notify users (@here).
+// A < or & that cannot begin a tag or an entity stays, because a chat shows "&lt;" unchanged.
 func Markdown(s string) string {
 	return markdownText.Replace(markup.ReplaceAllStringFunc(s, func(m string) string {
 		return map[byte]string{'<': "&lt;", '&': "&amp;"}[m[0]] + m[1:]
 	}))
 }
 
-// cell is a text of any characters in Markdown.
+// cell makes any text safe for a cell in Markdown.
 func cell(s string) string {
 	s = flamegraph.Printable(s)
 	if len(s) > maxMarkdownCell {
@@ -52,8 +52,8 @@ func cell(s string) string {
 	return Markdown(s)
 }
 
-// WriteStatMarkdown writes the summary of a measurement for a ticket or a chat. It has what the key Y copies of the
-// screen: findings, the notes of a recording, figures, the causes of waiting, threads, requests and jobs.
+// WriteStatMarkdown writes the summary of a measurement for a ticket or a chat. It has the same contents as the copy
+// by the key Y on the screen: findings, notes, figures, causes of waiting, threads, requests and jobs.
 func WriteStatMarkdown(w io.Writer, p sampler.Process, s *report.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", cell(ProgramName(p)), s.PID, cell(p.RubyVersion), units.ProseDuration(s.DurationNS),
@@ -141,7 +141,7 @@ func markdownMissed(atLeast bool) string {
 	return ""
 }
 
-// findingsOf adds up the findings of several processes by program, the worst first.
+// findingsOf counts the findings of several processes by program, the most severe first.
 func findingsOf(list []ProcessStat) []report.SharedFinding {
 	out := []report.SharedFinding{}
 	of := make(map[string]int)
@@ -152,7 +152,7 @@ func findingsOf(list []ProcessStat) []report.SharedFinding {
 		for j := range list[i].Stat.Findings {
 			f := &list[i].Stat.Findings[j]
 			if seen[f.ID] {
-				continue // the newest one of each
+				continue // the newest finding of each ID counts
 			}
 			seen[f.ID] = true
 			at := slices.IndexFunc(out, func(x report.SharedFinding) bool { return x.ID == f.ID && x.Program == program })
@@ -183,7 +183,7 @@ func severityRank(severity string) int {
 	return slices.Index([]string{findings.SeverityInfo.String(), findings.SeverityWarn.String(), findings.SeverityCrit.String()}, severity)
 }
 
-// sharedFinding is a finding of several processes, in a line. all is how many processes of any program there are.
+// sharedFinding describes a finding of several processes in one line. all is the number of processes of all programs.
 func sharedFinding(f *report.SharedFinding, all int) string {
 	program := ""
 	if f.Of < all {
@@ -192,14 +192,14 @@ func sharedFinding(f *report.SharedFinding, all int) string {
 	return fmt.Sprintf("%s in %d of %d processes%s, as in pid %d", f.Title, f.Processes, f.Of, program, f.PID)
 }
 
-// A SharedLine is a finding of several processes, in a line of printable text. PID is one in which it is most severe.
+// A SharedLine is a finding of several processes, as one printable line. PID is a process in which it is worst.
 type SharedLine struct {
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
 	PID      int    `json:"pid"`
 }
 
-// SharedLines returns the findings of several processes, the worst first.
+// SharedLines returns the findings of several processes, the most severe first.
 func SharedLines(list []ProcessStat) []SharedLine {
 	var out []SharedLine
 	for _, f := range findingsOf(list) {
@@ -220,8 +220,8 @@ func writeShared(b *strings.Builder, list []ProcessStat) {
 	}
 }
 
-// WriteStatsMarkdown writes the summary of several processes. It has the findings of all and a row each. Then comes the
-// process with the worst finding in full.
+// WriteStatsMarkdown writes the summary of several processes: the findings of all, and a row for each process. Then
+// comes the full summary of the process with the worst finding.
 func WriteStatsMarkdown(w io.Writer, list []ProcessStat) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s**\n\n", units.Plural(len(list), "process", "processes"))

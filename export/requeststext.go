@@ -31,7 +31,7 @@ func UnknownOf(kind string) string {
 	return "(route not known)"
 }
 
-// statRequests writes which requests and jobs the time went to.
+// statRequests writes how the time divides among requests and jobs.
 func statRequests(b *strings.Builder, s report.Stat) {
 	r := &s.Requests
 	if len(r.Endpoints) == 0 {
@@ -82,7 +82,7 @@ func statRequests(b *strings.Builder, s report.Stat) {
 	statRunning(b, s)
 }
 
-// queuedText says how long the requests of an endpoint waited before a thread took them.
+// queuedText describes how long the requests of an endpoint waited before a thread took them.
 func queuedText(q *report.StatQueued) string {
 	if q == nil {
 		return ""
@@ -91,7 +91,7 @@ func queuedText(q *report.StatQueued) string {
 		units.ProseDuration(q.MaxNS))
 }
 
-// EndpointName is what the requests of an endpoint are called.
+// EndpointName returns the displayed name of an endpoint.
 func EndpointName(e *report.StatEndpoint) string {
 	switch {
 	case e.Other:
@@ -111,7 +111,7 @@ func EndpointSpan(e *report.StatEndpoint, ns int64) string {
 	return units.ProseDuration(ns)
 }
 
-// seenText says which requests figures are of.
+// seenText describes which requests the figures cover.
 func seenText(atLeast bool) string {
 	if atLeast {
 		return ": some were missed, so lengths are of those seen, and ≥ is a lower bound"
@@ -170,10 +170,10 @@ func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime)
 	return strings.Join(words, ", ")
 }
 
-// oldLookNS is the age from which the text mentions how old a list of fibers is, in ns.
+// oldLookNS is the least age of a list of fibers that the text mentions, in ns.
 const oldLookNS = int64(2e9)
 
-// statRunning writes what is in progress at the end, the oldest first.
+// statRunning writes the requests and jobs in progress at the end, the oldest first.
 func statRunning(b *strings.Builder, s report.Stat) {
 	list := s.Requests.Running
 	if len(list) == 0 {
@@ -199,8 +199,8 @@ func statRunning(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// AgeText returns the age of a request. It is "≤20 ms" if the readings at its beginning were too far apart to know
-// more, and "new" if nothing is known yet.
+// AgeText returns the age of a request. It is "≤20 ms" if the samples around its beginning were too far apart to know
+// more. It is "new" if nothing is known yet.
 func AgeText(q *report.StatServing) string {
 	switch {
 	case q.AtLeast && q.AgeNS == 0:
@@ -227,7 +227,7 @@ func ServingName(q *report.StatServing) string {
 	return name
 }
 
-// Tellings returns what a thread asks and handles, in words.
+// Tellings returns lines about a thread's work: its SQL statement, and the exception that it handles.
 func Tellings(q *report.StatServing) []string {
 	var out []string
 	if q.Statement != nil {
@@ -239,7 +239,7 @@ func Tellings(q *report.StatServing) []string {
 	return out
 }
 
-// joined puts a separator before each text.
+// joined puts the separator before each text.
 func joined(sep string, texts []string) string {
 	out := ""
 	for _, t := range texts {

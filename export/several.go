@@ -50,14 +50,14 @@ func sumUp(list []ProcessStat) report.Sum {
 	return out
 }
 
-// sumRow is the line of the table of processes. Shares of a GVL and quantiles do not add up.
+// sumRow returns the row of the table that sums up all processes. Shares of a GVL and quantiles cannot be summed up.
 func sumRow(s report.Sum) []string {
 	return []string{"all " + units.Plural(s.Processes, "process", "processes"), "", "", strconv.Itoa(s.Threads), "",
 		fmt.Sprintf("%.2f", s.WaitingMean), "", units.Percent(s.CPUShare), "", units.FineBytes(s.RSSBytes),
 		units.Plural(s.Findings, "finding", "findings")}
 }
 
-// The kernel knows a process's start to 10 ms. ddtop sees its end when it next lists the processes.
+// The kernel gives a process's start to 10 ms. ddtop sees the end when it next lists the processes.
 const (
 	startFormat = "2006-01-02T15:04:05.00Z07:00"
 	endFormat   = "2006-01-02T15:04:05.000Z07:00"
@@ -79,8 +79,8 @@ func children(list []sampler.Relative) []report.Child {
 	return out
 }
 
-// WriteStatsJSON writes the JSON of `ddtop stat` with several processes: the object of each, and the processes found
-// below them.
+// WriteStatsJSON writes the JSON of `ddtop stat` with several processes: an object for each process, and the child
+// processes that were found.
 func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relative, forgotten int) error {
 	objects := []json.RawMessage{}
 	for _, p := range list {
@@ -104,7 +104,7 @@ func WriteDumpsJSON(w io.Writer, list []ProcessDump, relatives []sampler.Relativ
 	return WriteJSON(w, report.Several{Processes: dumps, Children: children(relatives), Forgotten: forgotten})
 }
 
-// WriteStats writes `ddtop stat` of several processes for people: a row each, then each in full.
+// WriteStats writes `ddtop stat` of several processes for people: a table with a row each, then each process in full.
 func WriteStats(w io.Writer, list []ProcessStat, relatives []sampler.Relative, forgotten int) error {
 	var b strings.Builder
 	rows := [][]string{{"program", "pid", "ruby", "threads", "GVL", "waiting", "p99", "CPU", "GC", "RSS", "worst finding"}}
@@ -156,7 +156,7 @@ func WriteDumps(w io.Writer, list []ProcessDump, relatives []sampler.Relative, f
 	return err
 }
 
-// ProgramName is the program's name, printable.
+// ProgramName returns the program's name as printable text.
 func ProgramName(p sampler.Process) string {
 	if name := p.Name(); name != "" {
 		return flamegraph.Printable(name)
@@ -164,12 +164,12 @@ func ProgramName(p sampler.Process) string {
 	return "ruby"
 }
 
-// ProcessName names a process among several.
+// ProcessName returns a name that tells a process from others: its program and PID.
 func ProcessName(p sampler.Process) string {
 	return fmt.Sprintf("%s  pid %d", ProgramName(p), p.PID)
 }
 
-// titleWidth is the widest a program's name gets in the table, in columns.
+// titleWidth limits the width of a program's name in the table, in columns.
 const titleWidth = 24
 
 func processRow(p *ProcessStat) []string {
@@ -181,7 +181,7 @@ func processRow(p *ProcessStat) []string {
 	row := []string{ansi.Truncate(ProgramName(p.Process), titleWidth, "…"), strconv.Itoa(p.Process.PID), ruby,
 		strconv.Itoa(len(s.Threads))}
 	held, waiting, p99 := 0.0, 0.0, "–"
-	for _, g := range s.GVL { // the busiest ractor's, and all ractors' waiting, as on the screen
+	for _, g := range s.GVL { // the busiest ractor's share, but the waiting threads of all ractors, as on the screen
 		if held <= g.HeldShare {
 			held = g.HeldShare
 			if g.Waits.Count > 0 {
@@ -222,7 +222,7 @@ func worstFinding(list []report.StatFinding) *report.StatFinding {
 	return nil
 }
 
-// writeProcessTable is writeTable with the last column, which is a sentence, to the left.
+// writeProcessTable is like writeTable, but aligns the last column, which is a sentence, to the left.
 func writeProcessTable(b *strings.Builder, rows [][]string) {
 	last := len(rows[0]) - 1
 	var left strings.Builder

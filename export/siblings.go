@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// siblings finds the processes that have requests queued behind busy threads while others of the same program have idle
-// threads.
+// siblings finds the processes whose requests queue because all threads are busy, while other processes of the same
+// program have idle threads.
 func siblings(list []ProcessStat) []report.Sibling {
 	var out []report.Sibling
 	for i := range list {
@@ -33,8 +33,8 @@ func siblings(list []ProcessStat) []report.Sibling {
 	return out
 }
 
-// serverPool is the pool of a process that serves requests from a list of its own. It is nil unless there is one such
-// pool, and all of its numbers are known.
+// serverPool returns the pool of threads in which a process serves requests from its own queue. It returns nil unless
+// there is exactly one such pool, with all numbers known.
 func serverPool(s *report.Stat) (found *report.StatPool) {
 	if s.Queues == nil {
 		return nil
@@ -56,7 +56,7 @@ func serverPool(s *report.Stat) (found *report.StatPool) {
 // oldest request. It is nil if none is known.
 func mostRunning(s *report.Stat) (most *string) {
 	counts := make(map[string]int)
-	for i := range s.Requests.Running { // the oldest first
+	for i := range s.Requests.Running { // Running has the oldest first
 		if e := s.Requests.Running[i].Endpoint; e != nil {
 			counts[*e]++
 		}
@@ -69,8 +69,8 @@ func mostRunning(s *report.Stat) (most *string) {
 	return most
 }
 
-// writeSiblings writes a line for each such process: "puma w3  pid 12 has 4 requests queued behind GET /slow while 11
-// other processes have idle threads".
+// writeSiblings writes a line for each process that siblings finds: "puma w3  pid 12 has 4 requests queued behind GET
+// /slow while 11 other processes have idle threads".
 func writeSiblings(b *strings.Builder, list []ProcessStat) {
 	for _, s := range siblings(list) {
 		name := fmt.Sprintf("pid %d", s.PID)

@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statNameWidth is the widest a thread's name gets in the table, in columns.
+// statNameWidth limits the width of a thread's name in the table, in columns.
 const statNameWidth = 28
 
 // WriteStatJSON writes the JSON of `ddtop stat`, with the notes of a recording.
@@ -29,11 +29,11 @@ func WriteStatJSON(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	return WriteJSON(w, d)
 }
 
-// WriteStat writes the table of `ddtop stat` for people. It begins with the GVL, waiting, garbage collection, findings,
-// and the notes of a recording. Then comes a row for each thread, the busiest first, with its time by state in percent
-// of the time in which it was listed. Then come requests and jobs by endpoint, the causes of waiting, and the longest
-// waits, and C code where blocked threads wait. The end has the probes of exact mode, threads unknown to Ruby, and what
-// another number of threads would give. The last lines have the quality and cost of sampling.
+// WriteStat writes the table of `ddtop stat` for people. It begins with the GVL, waiting, garbage collection,
+// findings, and the notes of a recording. Then comes a row for each thread, the busiest first, with the share of its
+// time in each state. Then come requests and jobs by endpoint, the causes of waiting, the longest waits, and the C
+// code in which blocked threads wait. Next are the probes of exact mode, threads unknown to Ruby, and what another
+// number of threads would change. The last lines show the quality and cost of sampling.
 func WriteStat(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	statHead(&b, s)
@@ -103,11 +103,11 @@ func statHead(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// tooShort replaces a share for which the window was too short.
+// tooShort replaces a share if the window was too short to measure it.
 const tooShort = "too short to tell"
 
-// cpuTickNS is the unit of a process's CPU time (USER_HZ, proc_pid_stat(5)). User and system time are rounded down
-// each.
+// cpuTickNS is the unit of a process's CPU time, in ns (USER_HZ, proc_pid_stat(5)). The kernel rounds user and system
+// time down separately.
 const cpuTickNS = 10e6
 
 // CPUText returns the process's share of a CPU, with its uncertainty if rounding is visible in the figure.
@@ -130,8 +130,8 @@ func SelfText(self *report.StatSelf) string {
 	return Share(*self.CPUNS, self.SpanNS) + " of a CPU"
 }
 
-// OverheadText describes how much of a CPU ddtop was to take at most, and the effect: "it may take 1.5 % (half of
-// --overhead 3%, since no CPU is free), for which it read less often".
+// OverheadText describes how much of a CPU ddtop may take, and the effect: "it may take 1.5 % (half of --overhead 3%,
+// since no CPU is free), for which it read less often".
 func OverheadText(self *report.StatSelf) string {
 	most, why := *self.Overhead, "--overhead"
 	if self.Halved {
@@ -147,13 +147,13 @@ func OverheadText(self *report.StatSelf) string {
 	return text
 }
 
-// stoppedText describes why nothing runs in a stopped process, frozenText in a frozen one.
+// stoppedText and frozenText explain why nothing runs in a stopped or frozen process.
 const (
 	stoppedText = "the process is stopped: a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads"
 	frozenText  = "the process is frozen by its cgroup (docker pause, systemctl freeze): nothing in it runs"
 )
 
-// statHalted writes whether something from outside stops the process, and for how long it did.
+// statHalted writes whether a signal, a debugger or the cgroup stops the process, and for how long it was stopped.
 func statHalted(b *strings.Builder, p *report.StatProcess) {
 	if p.Stopped {
 		fmt.Fprintln(b, stoppedText)
@@ -171,7 +171,7 @@ func statHalted(b *strings.Builder, p *report.StatProcess) {
 	}
 }
 
-// statPressure writes how long tasks stood still because they lacked something, if they did.
+// statPressure writes how long tasks waited for CPU, memory or I/O (pressure stall information), if any did.
 func statPressure(b *strings.Builder, s *report.Stat) {
 	p := &s.Process.Pressure
 	if p.CPUSomeNS+p.MemorySomeNS+p.IOSomeNS == 0 {
@@ -194,7 +194,7 @@ func stateColumn(s gvl.State) statColumn {
 		}
 		ns := t.NS.Array()[s]
 		if ns == 0 {
-			return "·" // a table full of "0 %" hides what there is
+			return "·" // a dot, because many "0 %" would hide the other figures
 		}
 		return Share(ns, t.NS.Sum())
 	}}
@@ -234,7 +234,7 @@ func statColumns() (columns []statColumn) {
 	}...)
 }
 
-// WaitSpan is a length of a thread's waits, "–" if too little is known of them.
+// WaitSpan returns the text of f, a length of a thread's waits. It returns "–" if too little is known.
 func WaitSpan(t *report.StatThread, f gvl.Bounded) string {
 	if t.Waits.Count == 0 || !t.Waits.Enough() {
 		return "–"
@@ -283,7 +283,7 @@ func statName(t *report.StatThread) string {
 	return name
 }
 
-// writeTable writes rows with the first column to the left and the others to the right.
+// writeTable writes rows. It aligns the first column to the left and the others to the right.
 func writeTable(b *strings.Builder, rows [][]string) {
 	var widths []int
 	for _, r := range rows {
@@ -308,7 +308,7 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// statSource writes how the threads' states were found, unless polling was the default.
+// statSource writes how the threads' states were found, unless it was by polling as the default.
 func statSource(b *strings.Builder, s *report.Stat) {
 	x := s.Source
 	if x == nil || x.Kind == "polling" && x.Why == "" {
@@ -390,7 +390,7 @@ func statFoot(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// LacksText returns a sentence for each kind of figure that is left out, with the reason.
+// LacksText returns a sentence with the reason for each kind of figure that is left out.
 func LacksText(l *report.StatLacks) []string {
 	var out []string
 	for _, x := range []struct {
@@ -415,7 +415,7 @@ func statLacks(b *strings.Builder, s *report.Stat) {
 	}
 }
 
-// moreQuality says how figures get their least quality.
+// moreQuality returns advice on how to get the figures that are left out.
 func moreQuality(self *report.StatSelf) string {
 	if self.Lowered {
 		return "they take more than ddtop may take: --overhead 10% or off"

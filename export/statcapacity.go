@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// statCapacity says what fewer and more threads would give: "threads  3 instead of 5: throughput −2 %, time lost to the
-// GVL 29 % → 9 %; 7: +1 %, 41 %".
+// statCapacity writes what fewer and more threads would change: "threads  3 instead of 5: throughput −2 %, time lost
+// to the GVL 29 % → 9 %; 7: +1 %, 41 %".
 func statCapacity(b *strings.Builder, c *report.StatCapacity) {
 	if c == nil {
 		return
@@ -42,7 +42,7 @@ func statCapacity(b *strings.Builder, c *report.StatCapacity) {
 		units.Plural(len(c.Curve), "thread", "threads"), c.Threads)
 }
 
-// otherNumbers returns a smaller and a larger number of threads than n. One thread has only larger ones.
+// otherNumbers returns a smaller and a larger number of threads than n. For one thread it returns two larger numbers.
 func otherNumbers(n int) []int {
 	step := max(1, int(math.Round(.4*float64(n))))
 	if n == 1 {
@@ -51,7 +51,7 @@ func otherNumbers(n int) []int {
 	return []int{n - step, n + step}
 }
 
-// change writes a share with its sign.
+// change returns the text of a share, with its sign.
 func change(share float64) string {
 	text := units.RoundPercent(math.Abs(share))
 	switch {
@@ -63,7 +63,7 @@ func change(share float64) string {
 	return "+" + text
 }
 
-// oneMoreWorker predicts what one process more would give, if several of the list serve and all that it needs is known.
+// oneMoreWorker predicts the effect of one more process. It is nil unless several serve and all figures are known.
 func oneMoreWorker(list []ProcessStat) *report.StatWorkers {
 	var out report.StatWorkers
 	for i := range list {
@@ -86,8 +86,8 @@ func oneMoreWorker(list []ProcessStat) *report.StatWorkers {
 	return &out
 }
 
-// writeWorkers says what one process more would give: "workers  3 instead of 2: throughput at most +12 %, for at full
-// load 2 take 1.8 of 2 CPUs".
+// writeWorkers writes what a further process would change: "workers  3 instead of 2: throughput at most +12 %; at full
+// load 2 use 1.8 of 2 CPUs".
 func writeWorkers(b *strings.Builder, w *report.StatWorkers) {
 	if w == nil {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statExact writes how often threads got the GVL, and how the probes of exact mode did.
+// statExact writes how often threads got the GVL in exact mode, and how the probes worked.
 func statExact(b *strings.Builder, s *report.Stat) {
 	x := s.Exact
 	if x == nil {
@@ -30,7 +30,7 @@ func statExact(b *strings.Builder, s *report.Stat) {
 	}
 	seconds := float64(max(x.DurationNS, 1)) / 1e9
 	cost := ""
-	if p.CPUNS > p.CostNS { // else it was not read: the process ended at once
+	if p.CPUNS > p.CostNS { // otherwise the CPU time was not read, because the process ended at once
 		cost = fmt.Sprintf("some %s of the process's CPU time; ", units.Percent(float64(p.CostNS)/float64(p.CPUNS)))
 	}
 	fmt.Fprintf(b, "probes: %.0f hits and %.0f records a second, %d lost; %ssampling agreed in %d of %d turns that it saw\n\n",

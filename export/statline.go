@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// StatLinesHead is the heading of lines of text, with the process if there are several.
+// StatLinesHead returns the heading for lines of WriteStatLine. several adds a column for the process.
 func StatLinesHead(several bool) string {
 	pid := ""
 	if several {
@@ -19,8 +19,8 @@ func StatLinesHead(several bool) string {
 		"native", "io", "lock", "rest", "?", "p99", "max", "GCs", "GC", "alloc/s", "CPU", "RSS")
 }
 
-// WriteStatLine writes a line for people: the use of the GVL and the mean number of threads in each state (rest: parked
-// or asleep), the waits for the GVL that ended, collections and their share of time, objects allocated, CPU and memory.
+// WriteStatLine writes a line for people: the use of the GVL, the mean number of threads in each state (rest: parked
+// or asleep), ended waits for the GVL, collections and their share of time, allocated objects, CPU and memory.
 func WriteStatLine(w io.Writer, l report.TimedLine, several bool) error {
 	mean := func(ns int64) string {
 		if l.DurationNS == 0 || !l.NS.Enough() {
@@ -63,8 +63,8 @@ func WriteStatLine(w io.Writer, l report.TimedLine, several bool) error {
 	return err
 }
 
-// column is a figure without blanks, so that scripts find the columns.
+// column removes the blanks from a figure, so that scripts find the columns.
 func column(s string) string { return strings.ReplaceAll(s, " ", "") }
 
-// WriteStatLineJSON writes a line as JSON.
+// WriteStatLineJSON writes a line of `ddtop stat` as JSON.
 func WriteStatLineJSON(w io.Writer, l report.TimedLine) error { return WriteCompactJSON(w, l) }

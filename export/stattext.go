@@ -13,17 +13,17 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// How many rows the lists of `ddtop stat` have; the JSON has more.
+// Limits of the lists of `ddtop stat`, in rows. The JSON has more.
 const (
 	maxBlamedPlaces = 5
 	maxListedWaits  = 5
 	maxNativeRows   = 8
 )
 
-// SmallShare is the share from which on a part of the waiting is named.
+// SmallShare is the least share of the whole that a part must have to be named.
 const SmallShare = .01
 
-// waitingText writes the parts of the waiting: the states before it, and the part that was not queueing.
+// waitingText writes what the waiting consists of: the states before it, and the parts that were not queueing.
 func waitingText(b *strings.Builder, w *report.StatWaits) {
 	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
 	if total == 0 {
@@ -65,7 +65,7 @@ func byTime(n *report.StatStates, more ...timePart) (list []timePart) {
 	return list
 }
 
-// afterText lists the states before waits, the longest waiting first.
+// afterText lists the states before the waits, in the order of the waiting that followed them.
 func afterText(n *report.StatStates, total int64) string {
 	before := *n
 	before.Waiting = 0
@@ -79,7 +79,7 @@ func afterText(n *report.StatStates, total int64) string {
 	return strings.Join(words, ", ")
 }
 
-// writeFindings writes two lines a finding. start is the beginning of the window, CLOCK_MONOTONIC in ns.
+// writeFindings writes two lines for each finding. start is the beginning of the window, CLOCK_MONOTONIC in ns.
 func writeFindings(b *strings.Builder, list []report.StatFinding, start int64) {
 	if len(list) == 0 {
 		return
@@ -97,7 +97,7 @@ func writeFindings(b *strings.Builder, list []report.StatFinding, start int64) {
 	fmt.Fprintln(b)
 }
 
-// statNotes writes what the user noted, a line a note. start is the beginning of the window, CLOCK_MONOTONIC in ns.
+// statNotes writes a line for each note of the user. start is the beginning of the window, CLOCK_MONOTONIC in ns.
 func statNotes(b *strings.Builder, notes []sampler.Note, start int64) {
 	for _, n := range notes {
 		fmt.Fprintf(b, "NOTE  %s after the start: %s\n", units.ProseDuration(max(n.AtNS-start, 0)), flamegraph.Printable(n.Text))
@@ -124,7 +124,7 @@ func threadNames(s *report.Stat) func(sampler.ThreadID) string {
 	}
 }
 
-// statBlame writes which places made the others wait.
+// statBlame writes which places in the code made other threads wait.
 func statBlame(b *strings.Builder, s report.Stat) {
 	if s.Blame.TotalNS == 0 || len(s.Blame.Frames) == 0 {
 		return
@@ -154,7 +154,7 @@ func statBlame(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// BlameParts says what holders of the GVL did while others waited, with shares of the waiting.
+// BlameParts describes what the holders of the GVL did while others waited, with shares of the waiting.
 func BlameParts(x *report.StatBlame) (parts []string) {
 	for _, k := range []struct {
 		ns   int64
@@ -168,7 +168,7 @@ func BlameParts(x *report.StatBlame) (parts []string) {
 	return parts
 }
 
-// PlaceText names a place that made threads wait.
+// PlaceText returns the text for a place in the code that made threads wait.
 func PlaceText(p report.StatPlace) string {
 	text := p.Text()
 	switch {
@@ -183,7 +183,7 @@ func PlaceText(p report.StatPlace) string {
 	return flamegraph.Printable(text)
 }
 
-// withPlace adds the place of code to its text.
+// withPlace adds a place in the code to a text, such as "app/cart.rb:12".
 func withPlace(text, path string, line int, uncertain bool) string {
 	text, place := gvl.AddLine(text, fmt.Sprintf("%s:%d", path, line))
 	if place != "" {
@@ -192,7 +192,7 @@ func withPlace(text, path string, line int, uncertain bool) string {
 	return text + doubt(uncertain)
 }
 
-// doubt returns the end of an uncertain line, as on the screen.
+// doubt returns "?" as the mark of an uncertain line, as on the screen.
 func doubt(uncertain bool) string {
 	if uncertain {
 		return "?"
@@ -223,12 +223,12 @@ func statLongest(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// beforeText returns the state before a wait without its length, which is beside it.
+// beforeText returns the state before a wait without its length, which the caller writes itself.
 func beforeText(w *report.StatBefore) string {
 	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))
 }
 
-// maxAloneRows bounds the C stacks that the text has of a thread that Ruby does not know.
+// maxAloneRows limits the C stacks that the text shows for a thread that Ruby does not know.
 const maxAloneRows = 3
 
 // statNative writes the threads that Ruby does not know, and where in C code they ran.

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxFiberServing bounds the listed requests and jobs of suspended fibers, maxFiberEndpoints the names for a group
-	// in the text.
+	// maxFiberServing limits the listed requests and jobs of suspended fibers. maxFiberEndpoints limits the names for
+	// a group in the text.
 	maxFiberServing   = 5000
 	maxFiberEndpoints = 6
 )
 
-// SetFibers adds the fibers that are suspended, to the threads they belong to.
+// SetFibers adds the suspended fibers to the threads that they belong to.
 func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
 	d.SuspendedFibers = &report.DumpSuspended{Cut: f.Cut, ReadNS: f.ReadNS}
 	type key struct {
@@ -52,7 +52,7 @@ func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
 	for _, k := range order {
 		i := slices.IndexFunc(d.Threads, func(t report.DumpThread) bool { return t.ID == k.thread })
 		if i < 0 {
-			continue // the thread ended, or began, between the two readings
+			continue // the thread ended or began between the reading of threads and of fibers
 		}
 		t := &d.Threads[i]
 		t.Suspended = append(t.Suspended, report.DumpSuspendedFibers{
@@ -102,7 +102,7 @@ func (t *dumpText) fibersServe(list []report.StatServing) {
 	}
 }
 
-// fibers writes how many are suspended in all.
+// fibers writes how many fibers are suspended in all threads.
 func (t *dumpText) fibers() {
 	f := t.d.SuspendedFibers
 	if f == nil || f.Count == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// WriteWatchEvent writes a line for people.
+// WriteWatchEvent writes an event of `ddtop watch` as a line for people.
 func WriteWatchEvent(w io.Writer, e report.WatchEvent) error {
 	who := e.Time.Format("15:04:05") + " "
 	if e.PID != 0 {
@@ -34,5 +34,5 @@ func WriteWatchEvent(w io.Writer, e report.WatchEvent) error {
 	return err
 }
 
-// WriteWatchEventJSON writes a line as JSON.
+// WriteWatchEventJSON writes an event of `ddtop watch` as JSON in one line.
 func WriteWatchEventJSON(w io.Writer, e report.WatchEvent) error { return WriteCompactJSON(w, e) }

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MinAllocTicks is the least number of instants with an allocation for which shares of allocations are shown. With
-// fewer, their relative error (one divided by the root of the number) is above a tenth.
+// MinAllocTicks is the least number of ticks that saw an allocation for shares of allocations to be shown. With fewer,
+// their relative error (one divided by the root of the number) is above a tenth.
 const MinAllocTicks = 100
 
 // AllocEstimate is the number of allocated objects, with the evidence for which code allocated them. Objects is exact.
@@ -20,11 +20,11 @@ type AllocEstimate struct {
 	Seen, Ticks int64
 }
 
-// Enough reports whether shares mean something.
+// Enough reports whether there is enough evidence to show shares.
 func (a AllocEstimate) Enough() bool { return a.Ticks >= MinAllocTicks }
 
-// Error returns the expected relative error of a share that is most of the allocations, 1/sqrt(Ticks): 0.05 for 400
-// ticks. The error of a smaller share is larger, by the square root of the share. Without data it is +Inf.
+// Error returns the expected relative error of a share near 100 %. It is 1/sqrt(Ticks): 0.05 for 400 ticks. The error
+// of a smaller share is larger: divide it by the square root of the share. Without data it is +Inf.
 func (a AllocEstimate) Error() float64 { return 1 / math.Sqrt(float64(max(0, a.Ticks))) }
 
 // Allocations returns the estimate for all entries together.
@@ -33,8 +33,8 @@ func (s *Snapshot) Allocations() AllocEstimate {
 	return AllocEstimate{Objects: max(0, t.AllocTotal), Seen: t.AllocSeen, Ticks: t.AllocTicks}
 }
 
-// Values returns a function that gives a metric's value of an entry's weights. It must be called once for each entry.
-// For Allocations the value is the estimated number of objects, rounded so that all values sum to
+// Values returns a function that returns a metric's value for an entry's weights. It must be called once for each
+// entry. For Allocations the value is the estimated number of objects, rounded so that all values sum to
 // AllocEstimate.Objects. For other metrics it is the weight itself.
 func (s *Snapshot) Values(m Metric) func(Weights) int64 {
 	if m != Allocations {
@@ -58,8 +58,8 @@ type allocState struct {
 	known       bool
 	movedKnown  bool
 	last, moved int64 // the counters of the last sample
-	held        int64 // objects counted that no key has yet
-	// key is the key of the last pair. found is true if the pair belongs to the current sample and there was one.
+	held        int64 // counted objects that are not charged to a key yet
+	// key is the last pair's key. found is true if the current sample has a pair. had is true if any sample had.
 	key        Key
 	found, had bool
 }
@@ -83,7 +83,7 @@ func (c *Collector) allocations(s *sampler.Sample) {
 		}
 	}
 	if a.known {
-		// The counter never goes back except by what several ractors lose (docs/internals/gc.md#counting-allocations).
+		// The counter only goes back if several ractors lose counts (docs/internals/gc.md#counting-allocations).
 		a.held += now - a.last - (moved - a.moved)
 	}
 	a.known, a.last, a.moved = true, now, moved
@@ -101,7 +101,7 @@ func (c *Collector) allocations(s *sampler.Sample) {
 	}
 }
 
-// flushAllocations gives the retained objects to the last key.
+// flushAllocations charges the objects in held to the last key.
 func (c *Collector) flushAllocations(at int64) {
 	if a := &c.alloc; a.had && a.held != 0 {
 		c.emit(at, a.key, Weights{AllocTotal: a.held})

@@ -17,13 +17,13 @@ const (
 	NoStack = "(no stack)"
 )
 
-// funcInfo is a Builder's data of a frame.
+// funcInfo is what a Builder knows of a frame.
 type funcInfo struct {
 	known      bool
 	hide, keep bool
 	f          sampler.Frame
 	own        bool
-	library    string // "" of own code
+	library    string // "" for own code
 	from       sampler.Origin
 	// function is the number of the frame's FuncKey, for trees that merge by function. line is its number for trees
 	// that merge by line. They are zero if not numbered yet.
@@ -35,7 +35,7 @@ type childKey struct {
 	parent, key int32
 }
 
-// trieStep is a stack and its innermost frame.
+// A trieStep is a stack and its innermost frame.
 type trieStep struct {
 	stack sampler.StackID
 	frame sampler.FrameID
@@ -50,12 +50,12 @@ type stackRoot struct {
 // Dictionary has no Keeper and so no generations.
 const maxInfos = 1 << 16
 
-// Builder builds Trees. It keeps its scratch memory, and the data that does not change between two builds (the frames
-// of a Dictionary, the numbers of functions). The Trees do not depend on it. One goroutine at a time may use it.
+// Builder builds Trees. It reuses memory and data that do not change between builds: the frames of a Dictionary and
+// the numbers of functions. The Trees do not depend on it. One goroutine at a time may use it.
 type Builder struct {
 	dict    *sampler.Dictionary
 	infos   map[sampler.FrameID]*funcInfo
-	seenIn  sampler.Generation // the Dictionary's generation that infos are of
+	seenIn  sampler.Generation // the Dictionary's generation to which infos belong
 	keys    []FuncKey          // by number; the first is unused
 	numbers map[FuncKey]int32
 
@@ -126,20 +126,20 @@ func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 
 func (b *Builder) forget(o Options) {
 	b.opt, b.full = o, false
-	clear(b.nodes) // past the end of a smaller tree a larger one's nodes would keep all of that one
+	clear(b.nodes) // otherwise nodes of an earlier, larger tree would keep all of it in memory
 	b.nodes, b.kids, b.slab = b.nodes[:0], b.kids[:0], nil
 	clear(b.children)
 	clear(b.memo)
 	clear(b.kept)
 	clear(b.roots)
-	// A program that redefines its methods has new frames all the time.
+	// infos must be bounded, because a program that redefines its methods has new frames all the time.
 	if g := b.dict.Generation(); g != b.seenIn || len(b.infos) > maxInfos {
 		b.seenIn = g
 		clear(b.infos)
 		clear(b.numbers)
 		b.keys = b.keys[:1]
 	}
-	for _, in := range b.infos { // Hide and Keep may differ from the last build's
+	for _, in := range b.infos { // the next build may have another Hide and Keep
 		in.known = in.known && o.Hide == nil && o.Keep == nil
 		in.hide, in.keep = false, false
 	}
@@ -199,7 +199,7 @@ func (b *Builder) leaf(e *Entry) int32 {
 	if b.opt.Inverted {
 		return b.inverted(root, e.Key.Stack)
 	}
-	// Callers that another stack has come by already need no second look.
+	// Stop at the first caller whose node is known from another stack.
 	b.way = b.way[:0]
 	n, at := root, e.Key.Stack
 	for at != 0 {
@@ -234,7 +234,7 @@ func (b *Builder) inverted(root int32, stack sampler.StackID) int32 {
 	return n
 }
 
-// step returns the child of a node for a frame. It returns nowhere for a hidden frame or below a CutNode.
+// step returns the child of a node for a frame. For a hidden frame, and below a CutNode, it returns the node itself.
 func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 	in := b.info(frame)
 	if in.hide || b.nodes[n].Kind == CutNode {
@@ -253,7 +253,7 @@ func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 	ck := childKey{n, *key}
 	c, ok := b.children[ck]
 	if !ok {
-		// Once MaxNodes are there, a frame that would need a new node becomes its parent's one CutNode.
+		// If the tree has MaxNodes nodes, a frame that needs a new one goes to its parent's CutNode.
 		if len(b.nodes) >= b.opt.MaxNodes {
 			b.full = true
 			return b.special(n, cutLabel, CutNode)
@@ -270,7 +270,7 @@ func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 	return c
 }
 
-// special returns parent's child that is not a frame.
+// special returns a child that is not a frame, and makes it if needed.
 func (b *Builder) special(parent int32, label string, kind NodeKind) int32 {
 	k := FuncKey{Label: label, Kind: kind}
 	ck := childKey{parent, b.number(k)}
@@ -282,7 +282,7 @@ func (b *Builder) special(parent int32, label string, kind NodeKind) int32 {
 	return n
 }
 
-// frameKey returns the identity of a frame. The path of a C function is its caller's, so it is not part of it.
+// frameKey returns the identity of a frame. C functions have no path in it: Ruby gives them their caller's.
 func frameKey(f *sampler.Frame, byLine bool) FuncKey {
 	k := FuncKey{Label: f.Label}
 	if f.C {
@@ -295,7 +295,7 @@ func frameKey(f *sampler.Frame, byLine bool) FuncKey {
 	return k
 }
 
-// newNode makes a node; slab is how many to allocate at once when there are none left.
+// newNode makes a node. If no allocated nodes are left, it allocates slab nodes at once.
 func (b *Builder) newNode(parent int32, key FuncKey, slab int) int32 {
 	if len(b.slab) == 0 {
 		b.slab = make([]Node, slab)
@@ -334,7 +334,7 @@ func frameMatches(re *regexp.Regexp, label, file string) bool {
 	return re.MatchString(label) || re.MatchString(file)
 }
 
-// finish sums totals, innermost first, and links and sorts the children.
+// finish adds up totals from the innermost nodes outward, and links and sorts the children.
 func (b *Builder) finish(t *Tree) {
 	links := make([]*Node, len(b.nodes)-1)
 	for i, n := range b.nodes {

@@ -5,9 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// share notes that a thread was seen under k for ns nanoseconds. The next reading of the thread's CPU time is divided
-// by these notes. The table is small. If it is full, a stack that is not in it gets no part of this CPU time, and the
-// other stacks get its part.
+// share notes that a thread was seen under k for ns nanoseconds. The next CPU time read for the thread is divided in
+// proportion to these notes. The table is small. If it is full, a stack that is not in it gets no part of this CPU
+// time, and the other stacks get its part.
 func (st *threadState) share(k Key, ns int64) {
 	for i := len(st.shares) - 1; i >= 0; i-- {
 		if st.shares[i].key == k {
@@ -20,8 +20,8 @@ func (st *threadState) share(k Key, ns int64) {
 	}
 }
 
-// cpu charges the CPU time since the last reading of schedstat. It begins anew if the native thread has changed (M:N)
-// or the counter went back, because the difference would be another thread's time.
+// cpu charges the CPU time since the last reading of schedstat. It charges nothing if the native thread has changed
+// (M:N threads) or the counter went back, because the difference would be another thread's time.
 func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == st.cpuAtNS {
@@ -39,7 +39,7 @@ func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState)
 	st.shares = st.shares[:0]
 }
 
-// shareCPU splits delta in proportion to the time seen, so that the parts sum to delta exactly.
+// shareCPU splits delta among the keys in proportion to the time seen. The parts sum to delta exactly.
 func (c *Collector) shareCPU(st *threadState, delta, atNS int64) {
 	able := onCPU
 	total := st.seenWith(able)

@@ -8,10 +8,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxCPUShares bounds the stacks among which the CPU time between two readings of schedstat is shared.
+// maxCPUShares limits the stacks among which the CPU time between two readings of schedstat is divided.
 const maxCPUShares = 64
 
-// onCPU are the states in which a thread can use a CPU: its CPU time is charged to the stacks seen with them, if any.
+// onCPU are the states in which a thread can use a CPU. If a stack was seen in them, it gets the CPU time.
 var onCPU = States(gvl.Running, gvl.GC, gvl.Native)
 
 type cpuShare struct {
@@ -19,9 +19,9 @@ type cpuShare struct {
 	ns  int64
 }
 
-// threadState is a Collector's memory of a thread's CPU time.
+// threadState is what a Collector remembers of a thread to divide its CPU time.
 type threadState struct {
-	last     Key // of the last interval
+	last     Key // the key of the last interval
 	tid      int32
 	cpuAtNS  int64
 	cpuNS    int64
@@ -37,12 +37,12 @@ type Sink interface {
 
 // Collector turns the intervals of a stream.Stream into weights, for one or more Sinks:
 //
-//   - WallNS is the length of the intervals. Time of a thread that stays in known C functions is theirs.
+//   - WallNS is the length of the intervals. While a thread stays in known C functions, these get its time.
 //   - A thread's CPU time is known from schedstat, at a lower rate. It is divided among the stacks seen since then, by
 //     their time in states that can use a CPU. If there was no such state, their time in any state counts.
-//   - BlameNS is the time that others of the same ractor wait, charged to the holder's stack.
-//   - Stacks of running threads with their C functions are counted by keys of their own (Key.Ran).
-//   - AllocSeen is what was allocated just before a stack was read (sampler.AllocPair).
+//   - BlameNS is the time that other threads of the ractor wait for the GVL, charged to the holder's stack.
+//   - Stacks of running threads with C functions are counted under separate keys (Key.Ran).
+//   - AllocSeen is the number of objects allocated just before a stack was read (sampler.AllocPair).
 //
 // It allocates nothing in the steady state. It is not safe for concurrent use. Rollings are.
 type Collector struct {
@@ -56,7 +56,7 @@ type Collector struct {
 	charges servedCharges
 	native  nativeWeights
 	byGC    bool
-	rests   func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool // or nil
+	rests   func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool // nil unless ByRest was called
 }
 
 // NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The state of a weight
@@ -96,7 +96,7 @@ func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 // ByGC keeps the time of collections apart by their reason (Key.GC). Call it before the first sample.
 func (c *Collector) ByGC() { c.byGC = true }
 
-// ByRest keeps the time of threads that have nothing to do apart (Key.Rests). It is for before the first sample.
+// ByRest keeps the time of threads that have nothing to do apart (Key.Rests). Call it before the first sample.
 func (c *Collector) ByRest(rests func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool) {
 	c.rests = rests
 }
@@ -111,7 +111,7 @@ func (c *Collector) Served() []Served {
 	return out
 }
 
-// Standing returns the EndpointID that stands for all with the same meaning.
+// Standing returns the EndpointID that represents all IDs with the same meaning.
 func (c *Collector) Standing(id EndpointID) EndpointID { return standing(c.served.as, id) }
 
 // Endpoint returns the ID of a route or a class of jobs. It is zero if it was not seen.
@@ -119,7 +119,7 @@ func (c *Collector) Endpoint(e Endpoint) EndpointID {
 	return c.Standing(c.served.ids[Served{Endpoint: e}])
 }
 
-// renamed tells the Rollings which IDs stand for others since names have changed.
+// renamed passes the Rollings the new table of representing IDs, if names have changed.
 func (c *Collector) renamed() {
 	if !c.served.rename() {
 		return
@@ -155,7 +155,7 @@ func (c *Collector) key(id sampler.ThreadID, stack sampler.StackID, st gvl.State
 	return k
 }
 
-// Lock charges waiting to the holder.
+// Lock charges the time of waiting threads to the holder of the GVL.
 func (c *Collector) Lock(i *gvl.LockInterval) {
 	if i.Waiters > 0 && i.Blamed() {
 		k := Key{Thread: i.Thread, Stack: i.Stack, State: i.State, Endpoint: c.request(&i.Serving)}
@@ -172,7 +172,7 @@ func (c *Collector) Ended(slot int, _ int64) {
 	*st = threadState{shares: st.shares[:0]}
 }
 
-// Tick charges the values that are counted by sample.
+// Tick charges what is counted per sample: samples, CPU time, allocations and stacks of running threads.
 func (c *Collector) Tick(t *gvl.Tick) {
 	c.nativeTick(t)
 	c.runs(t.Sample)
@@ -199,7 +199,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 	c.lastNS = t.ToNS
 }
 
-// Finish charges the retained weights after the stream has finished.
+// Finish charges the weights that were kept back. Call it after the stream has finished.
 func (c *Collector) Finish() {
 	c.releaseAll()
 	c.flushAllocations(c.lastNS)

@@ -8,16 +8,15 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// Diff says how two trees differ, each in shares of its whole, so that windows of different lengths compare.
+// Diff compares two trees. It uses shares of the whole tree, so that windows of different lengths can be compared.
 type Diff struct {
-	// BeforeWhole and AfterWhole are the wholes.
+	// BeforeWhole and AfterWhole are the weights that count as 100 % of each tree.
 	BeforeWhole, AfterWhole float64
-	// ByName compares nodes only by their labels, because files and lines can move between two recordings. Several
-	// nodes with the same label can have the same parent. Then the heaviest one of the later tree is compared with the
-	// sum of the earlier tree's.
+	// ByName compares nodes only by their labels, because files and lines can move between two recordings. If several
+	// nodes of a parent have the same label, the later tree's heaviest is compared with the sum of the earlier tree's.
 	ByName bool
-	// Visit is called for each node of the later tree, with the growth of its own weight and of its total. For parts
-	// that only the earlier tree has, the node is nil. The root's values are the values of the whole tree.
+	// Visit is called for each node of the later tree, with the growth of its own weight and of its total. after is
+	// nil for a node that only the earlier tree has. The root's values are the values of the whole tree.
 	Visit func(after *Node, label string, self, total float64)
 }
 
@@ -54,7 +53,7 @@ func (d *Diff) key(n *Node) FuncKey {
 	return n.FuncKey
 }
 
-// gone visits the parts that only the tree before has.
+// gone visits a node of the earlier tree that the later tree lacks, and all nodes below it.
 func (d *Diff) gone(n *Node) {
 	d.Visit(nil, n.Label, -float64(n.Self)/d.BeforeWhole, -float64(n.Total)/d.BeforeWhole)
 	for _, c := range n.Children {

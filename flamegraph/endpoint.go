@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// maxEndpoints bounds the routes and classes of jobs by which weights are separated. All others share the
+	// maxEndpoints limits the routes and classes of jobs by which weights are separated. All others share the
 	// EndpointID 0.
 	maxEndpoints = 1024
-	// maxSpans bounds the pairs of an endpoint and a span by which weights are separated. Beyond it only the endpoint
-	// counts. The same applies when half of the keys of a Rolling are used (Rolling.Crowded). Otherwise the stacks of
-	// later spans would be dropped in favour of earlier spans.
+	// maxSpans limits the pairs of an endpoint and a span by which weights are separated. Beyond it, weights are
+	// separated only by endpoint. The same applies when half of the keys of a Rolling are used (Rolling.Crowded).
+	// Otherwise the stacks of later spans would be dropped in favour of earlier spans.
 	maxSpans = 1 << 16
 	// worksRemembered is how many of the last requests and jobs are remembered with their endpoints. It is a power of
 	// two.
@@ -54,7 +54,7 @@ type endpoints struct {
 	// represent themselves. renames is the Dictionary's number of renames when as was made.
 	as      []EndpointID
 	renames uint64
-	// recent are the endpoints of requests and jobs, by their ID modulo the length.
+	// recent caches the last EndpointIDs. The index is the WorkID modulo the length.
 	recent [worksRemembered]struct {
 		work       sampler.WorkID
 		number     sampler.WorkNumber
@@ -64,12 +64,12 @@ type endpoints struct {
 	}
 }
 
-// begin makes it number endpoints, and spans.
+// begin prepares e to number endpoints, and spans if spans is true.
 func (e *endpoints) begin(dict *sampler.Dictionary, spans bool) {
 	e.dict, e.spans, e.ids, e.list = dict, spans, make(map[Served]EndpointID), []Served{{}}
 }
 
-// of returns the endpoint of a request or job, and of its span.
+// of returns the EndpointID of a request or job with its span.
 func (e *endpoints) of(s *sampler.Serving) EndpointID {
 	span, root, trace := s.Span, s.RootSpan, s.Trace
 	if !e.spans || span|root == 0 {
@@ -85,7 +85,7 @@ func (e *endpoints) of(s *sampler.Serving) EndpointID {
 	return e.anew(s)
 }
 
-// anew is of by the presently known name.
+// anew does the same as of, but looks up the name again.
 func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 	span, root, trace := s.Span, s.RootSpan, s.Trace
 	if !e.spans || span|root == 0 {
@@ -101,7 +101,7 @@ func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 	return id
 }
 
-// number returns the ID of a meaning. It is zero if there is no room.
+// number returns the ID of a meaning, and makes it if needed. It returns zero if there is no room.
 func (e *endpoints) number(k Served) EndpointID {
 	id, ok := e.ids[k]
 	if !ok && k.Span|k.RootSpan != 0 && (len(e.list)-e.named > maxSpans || e.crowded != nil && e.crowded()) {
@@ -119,7 +119,7 @@ func (e *endpoints) number(k Served) EndpointID {
 	return id
 }
 
-// rename decides which ID stands for each ID. It reports false if there is nothing new: neither names nor IDs.
+// rename updates as. It reports false if there are neither new names nor new IDs.
 func (e *endpoints) rename() bool {
 	if e.dict == nil || e.dict.Renames() == 0 {
 		return false
@@ -142,7 +142,7 @@ func (e *endpoints) rename() bool {
 	return true
 }
 
-// standing returns the ID that stands for an ID.
+// standing returns the ID that represents id.
 func standing(as []EndpointID, id EndpointID) EndpointID {
 	if int(id) < len(as) {
 		return as[id]

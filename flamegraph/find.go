@@ -8,7 +8,7 @@ import (
 // Path is the path from the root's child down to a node. A zoom keeps it, because nodes do not survive a rebuild.
 type Path []FuncKey
 
-// PathOf returns a node's path; empty for the root.
+// PathOf returns a node's path. It is empty for the root.
 func PathOf(n *Node) Path {
 	var p Path
 	for ; n != nil && n.Parent != nil; n = n.Parent {
@@ -18,7 +18,7 @@ func PathOf(n *Node) Path {
 	return p
 }
 
-// Find returns the deepest node of the tree on the path. found is true if it is the path's end.
+// Find returns the deepest node of the tree on the path. found is true if this node is the end of the path.
 func (t *Tree) Find(p Path) (n *Node, found bool) {
 	n = t.Root
 	for _, k := range p {
@@ -31,7 +31,7 @@ func (t *Tree) Find(p Path) (n *Node, found bool) {
 	return n, true
 }
 
-// Child returns the child with a key; nil when there is none.
+// Child returns the child with a key, or nil if there is none.
 func (n *Node) Child(k FuncKey) *Node {
 	i, ok := slices.BinarySearchFunc(n.Children, k, func(c *Node, k FuncKey) int { return compareKeys(c.FuncKey, k) })
 	if !ok {
@@ -52,7 +52,7 @@ type Matches struct {
 	Self int64
 }
 
-// Search matches the labels and files of n and all under it.
+// Search matches the labels and files of n and of all nodes below it.
 func (n *Node) Search(re *regexp.Regexp) Matches {
 	m := Matches{Nodes: make(map[*Node]bool)}
 	memo := make(map[FuncKey]bool)

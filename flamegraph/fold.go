@@ -16,8 +16,8 @@ const minRun = 3
 
 // Folded is a tree in which each run of frames that are not the program's own (Node.Own) is one row. A run begins at a
 // frame and includes all that it calls, in all branches, up to the program's own code. This own code is below the run,
-// with one node for each function, whichever branch calls it. Two kinds of C functions are not folded: those that own
-// code calls, and those in which the time of a run is spent, as one node each. No frame of the program's own is
+// with one node for each function, whichever branch calls it. Two kinds of C functions are not folded: functions
+// called by own code, and functions in which a run spends time, with one node each. No frame of the program's own is
 // folded, and no time is lost. As in the whole tree, a node's Total is its Self and the Totals of its children. The
 // Self of a run is the time spent in its frames.
 //
@@ -25,17 +25,17 @@ const minRun = 3
 // code below a run is then its callers.
 type Folded struct {
 	Tree *Tree
-	// Whole is the tree that it was made of.
+	// Whole is the tree that was folded.
 	Whole *Tree
 
-	of   map[*Node][]*Node // the nodes of the whole tree that a node represents; for a run its outermost ones
-	in   map[*Node]*Node   // the reverse; for a frame in a run the run
-	leaf map[*Node]*Node   // for a frame in which time of a run is spent, the node of that time
+	of   map[*Node][]*Node // by node, the nodes of Whole that it represents: for a run its outermost nodes
+	in   map[*Node]*Node   // the reverse: for a frame in a run, the run
+	leaf map[*Node]*Node   // for a frame in which a run spends time, the LeafNode
 }
 
 // run describes the frames of a RunNode.
 type run struct {
-	frames    int // on the heaviest path through it
+	frames    int // on the heaviest path through the run
 	libraries []string
 }
 
@@ -49,7 +49,7 @@ func Fold(t *Tree, open func(run *Node) bool) *Folded {
 	return b.Folded
 }
 
-// folder is a Folded that is being made. How deep it calls itself is bounded by the depth of the tree.
+// folder builds a Folded. Its recursion is bounded by the depth of the tree.
 type folder struct {
 	*Folded
 	open func(*Node) bool
@@ -61,7 +61,7 @@ func newFolder(t *Tree) *folder {
 	return &folder{Folded: &Folded{Tree: &tree, Whole: t, of: make(map[*Node][]*Node), in: make(map[*Node]*Node, t.Nodes), leaf: make(map[*Node]*Node)}}
 }
 
-// merge makes one node of equal ones, without children.
+// merge makes one node, without children, from nodes with equal keys.
 func (b *folder) merge(nodes []*Node, parent *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]
@@ -91,7 +91,7 @@ func (b *folder) place(c, parent *Node) {
 	b.Tree.MaxDepth = max(b.Tree.MaxDepth, c.Depth)
 }
 
-// fill gives a node its children: own code, and the runs of other code.
+// fill adds the children of a node: own code, and runs of other code.
 func (b *folder) fill(c *Node, nodes []*Node) {
 	for _, group := range childGroups(nodes) {
 		first := group[0]
@@ -109,7 +109,7 @@ func (b *folder) fill(c *Node, nodes []*Node) {
 	sortChildren(c)
 }
 
-// childGroups returns the children of nodes, equal ones together.
+// childGroups returns the children of nodes, grouped by equal keys.
 func childGroups(nodes []*Node) [][]*Node {
 	if len(nodes) == 1 {
 		kids := nodes[0].Children
@@ -160,8 +160,8 @@ func (n *Node) native() (out []*Node) {
 // coreLibrary is the Library of Ruby's core and of C functions.
 const coreLibrary = "ruby"
 
-// depthOfRun returns the number of frames on the longest path through a run that begins with the nodes. It counts at
-// most most frames.
+// depthOfRun returns the number of frames on the longest path through a run that begins with nodes. It stops counting
+// at most.
 func depthOfRun(nodes []*Node, most int) (depth int) {
 	if most == 0 {
 		return 0
@@ -176,7 +176,7 @@ func depthOfRun(nodes []*Node, most int) (depth int) {
 	return depth + 1
 }
 
-// addRun gives a node the run that begins with equal frames.
+// addRun adds to a node the run that begins with the given frames, which have equal keys.
 func (b *folder) addRun(c *Node, outermost []*Node) {
 	r := b.merge(outermost, c)
 	r.Kind, r.Frame, r.C, r.run = RunNode, 0, false, describeRun(outermost)
@@ -223,7 +223,7 @@ func (b *folder) addRun(c *Node, outermost []*Node) {
 	sortChildren(r)
 }
 
-// fillOpen gives a frame of an open run its children.
+// fillOpen adds the children of a frame in an open run.
 func (b *folder) fillOpen(c *Node, nodes []*Node) {
 	for _, group := range childGroups(nodes) {
 		k := b.merge(group, c)
@@ -318,7 +318,7 @@ func (n *Node) Code() (name, place string) {
 	return gvl.AddLine(n.Text(), place)
 }
 
-// Fit is Text in at most width columns: of a run, the names of its libraries survive their number.
+// Fit is Text in at most width columns. If a run's text is too long, the number of frames is dropped first.
 func (n *Node) Fit(width int) string {
 	if n.run == nil {
 		return LabelFit(n.Text(), width)
@@ -334,7 +334,7 @@ func (n *Node) Fit(width int) string {
 	return cut(text, width)
 }
 
-// PathIn is the path of a frame in an open run: the run's, and on to the frame, a node of the whole tree that is in it.
+// PathIn returns the path of a frame in an open run: the run's path, then the frames down to inside, a node of Whole.
 func (f *Folded) PathIn(run, inside *Node) Path {
 	var p Path
 	for n := inside; n != nil; n = n.Parent {
@@ -353,7 +353,7 @@ func (f *Folded) Shown(n *Node) *Node { return f.in[n] }
 // Of returns the nodes of the whole tree that a node represents. For a run these are the outermost ones.
 func (f *Folded) Of(n *Node) []*Node { return f.of[n] }
 
-// Search is Node.Search of a node and all under it, runs included: a run matches when one of its frames does.
+// Search is Node.Search for n and all below. A run matches if a frame of it does. inside has its heaviest match.
 func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node]*Node) {
 	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
 	whole := Matches{Nodes: make(map[*Node]bool)}

@@ -3,15 +3,15 @@ package flamegraph
 import "fmt"
 
 const (
-	// minStraight is the least length of a straight run of frames to be shortened. Its inner part becomes one row.
-	// Each frame of such a run has one callee and almost no time of its own.
+	// minStraight is the least length of a straight run that is shortened, in frames. Its inner part becomes one row.
+	// Each frame of such a run has one callee and almost no own time.
 	minStraight = 4
-	// straightShare is the part of a frame's time that its one callee must have for the frame to be folded away.
+	// straightShare is the least share of a frame's time that its only callee must have for the frame to be left out.
 	straightShare = 0.999
 )
 
 // FoldStraight shortens long runs without a branch. It keeps their first frame, a CutNode with the number of frames
-// left out, and their last frame. So the informative frames remain of the eighty frames of a web framework. It hides
+// left out, and their last frame. So of the eighty frames of a web framework the informative frames remain. It hides
 // no branch, and no frame with more than a thousandth of the time. It keeps the ancestors of keep, and the nodes for
 // which stay returns true. Of and Shown have one node for each row. For a CutNode it is the outermost hidden node.
 func FoldStraight(t *Tree, keep *Node, stay func(*Node) bool) *Folded {
@@ -38,7 +38,7 @@ func onlyChild(n *Node) *Node {
 func (b *folder) straight(n, parent *Node, foldable func(*Node) bool) *Node {
 	c := b.merge([]*Node{n}, parent)
 	if parent != nil && foldable(n) {
-		// The run: n, what is left out, and the last frame, which is copied like any other.
+		// The run is n, the frames to leave out, and the last frame, which is copied like any other.
 		last, length := n, 1
 		for foldable(last) {
 			last = onlyChild(last)

@@ -28,7 +28,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// isPlain reports whether s is printable ASCII, as nearly every label is.
+// isPlain reports whether s is printable ASCII. Nearly every label is.
 func isPlain(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < 0x20 || s[i] >= 0x7f {
@@ -45,7 +45,7 @@ func columns(s string) int {
 			return ansi.StringWidth(s)
 		}
 	}
-	return len(s) // Printable leaves no control characters
+	return len(s) // each byte is a column: Printable has replaced control characters
 }
 
 // Unprintable reports whether Printable replaces a character: control and format characters, line separators, private
@@ -55,9 +55,9 @@ func Unprintable(r rune) bool {
 }
 
 const (
-	// leastClass is the least number of characters of a class that are useful.
+	// leastClass is the least number of a class name's characters that still help the reader.
 	leastClass = 3
-	// leastBoth is the width from which on a long method's name leaves room for some of its class.
+	// leastBoth is the least width in which the beginnings of both a class and a long method name are shown.
 	leastBoth = 20
 )
 
@@ -73,9 +73,9 @@ func LabelFit(label string, width int) string {
 	if columns(s) <= width {
 		return s
 	}
-	// From the whole label to the bare method name, a piece less each time.
+	// Drop one piece at a time, from the whole label to the bare method name.
 	deco, rest := splitDecoration(s)
-	if deco != "" && separator(rest) < 0 { // without a class it would be taken for the method itself, or for the whole file
+	if deco != "" && separator(rest) < 0 { // without its prefix, such a block would look like the method or the file
 		if short := deco[:strings.IndexByte(deco, ' ')+1] + rest; columns(short) <= width {
 			return short
 		}
@@ -119,7 +119,7 @@ func cut(s string, width int) string {
 	return ansi.Truncate(s, width, ellipsis)
 }
 
-// splitDecoration splits what Ruby puts before a method's label: "block in ", "block (2 levels) in ", "rescue in ".
+// splitDecoration splits off the prefix that Ruby puts before a method's label: "block in ", "block (2 levels) in ".
 func splitDecoration(s string) (deco, rest string) {
 	for _, word := range []string{"block ", "rescue ", "ensure ", "eval "} {
 		if strings.HasPrefix(s, word) {
@@ -148,7 +148,7 @@ func separator(s string) int {
 	return -1
 }
 
-// moreText returns the text of a cellMore in w columns: how many nodes it represents.
+// moreText returns the text of a cellMore in w columns: the number of nodes that the cell represents.
 func moreText(count, w int) string {
 	n := strconv.Itoa(count)
 	for _, s := range []string{ellipsis + n + " more", ellipsis + n} {

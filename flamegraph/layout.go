@@ -6,20 +6,20 @@ import "github.com/ddtop/ddtop/internal/units"
 type cellKind uint8
 
 const (
-	// cellNode is a node under the zoomed one, or the zoomed one itself.
+	// cellNode is the zoomed node, or a node below it.
 	cellNode cellKind = iota
-	// CellAncestor is a node above the zoomed one, drawn over the whole width.
+	// CellAncestor is a node above the zoomed node, drawn over the whole width.
 	CellAncestor
 	// cellMore represents Count siblings that are too narrow to be drawn.
 	cellMore
-	// CellBlank is room without a node: own weight of the node above, or what ended above.
+	// CellBlank is room without a node: own weight of the node above, or room below a row's end.
 	CellBlank
 )
 
 // Cell is a part of a row of the picture.
 type Cell struct {
 	Kind cellKind
-	// Node is the node shown; nil for cellMore and CellBlank.
+	// Node is the node shown. It is nil for cellMore and CellBlank.
 	Node *Node
 	// Parent is the node whose children a cellMore represents. It is nil otherwise.
 	Parent *Node
@@ -28,7 +28,7 @@ type Cell struct {
 	// Count and Total are the number of nodes that a cellMore represents, and their weight.
 	Count int
 	Total int64
-	// Text is the label cut to W columns, not padded; "" for CellBlank.
+	// Text is the label cut to W columns, not padded. It is "" for CellBlank.
 	Text string
 }
 
@@ -75,7 +75,7 @@ func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 
 type layouter struct {
 	parts []part
-	// totals and widths are the children's, behind the node's own part.
+	// totals and widths have the node's own part first, then the children's.
 	totals []int64
 	widths []int
 }
@@ -87,7 +87,7 @@ type part struct {
 	w     int
 }
 
-// next lays out the row under a row; drawn is false when no node has a column in it.
+// next lays out the row below a row. drawn is false if no node has a column in it.
 func (l *layouter) next(above []Cell, width int) (row []Cell, drawn bool) {
 	row = make([]Cell, 0, len(above)+4)
 	x := 0
@@ -119,7 +119,7 @@ func (l *layouter) next(above []Cell, width int) (row []Cell, drawn bool) {
 	return row, drawn
 }
 
-// blank adds room. It extends the room before it if there is some.
+// blank adds a CellBlank, or extends the row's last cell if it is one.
 func blank(row []Cell, x, w int) []Cell {
 	if n := len(row); n > 0 && row[n-1].Kind == CellBlank {
 		row[n-1].W += w
@@ -128,7 +128,7 @@ func blank(row []Cell, x, w int) []Cell {
 	return append(row, Cell{Kind: CellBlank, X: x, W: w})
 }
 
-// share fills parts with n's children and their widths out of w columns.
+// share fills parts with n's children, and divides w columns among them.
 func (l *layouter) share(n *Node, w int) {
 	l.parts = l.parts[:0]
 	more := part{}

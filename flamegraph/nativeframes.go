@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxHeld bounds the keys of a thread whose weights wait for a proof.
+// maxHeld limits how many keys of a thread have weights that are kept back (nativeWeights).
 const maxHeld = 4
 
 // nativeWeights gives weights to the C functions below a Ruby stack, as children of its innermost frame. They do not
@@ -19,7 +19,7 @@ type nativeWeights struct {
 	held  map[sampler.ThreadID][]charge
 }
 
-// put emits weights that end at a time, or holds them. fromNS is when their time began.
+// put emits the weights of the time from fromNS to toNS, or holds them until their stack is proven.
 func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	x := &c.native
 	stay := x.stays.Of(k.Thread)
@@ -53,7 +53,7 @@ func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	}
 }
 
-// release emits the held weights of a thread. stack is the one with C functions. It is zero if they are not proven.
+// release emits the held weights of a thread. stack is the proven stack with C functions, or zero.
 func (c *Collector) release(id sampler.ThreadID, stack sampler.StackID) {
 	list := c.native.held[id]
 	if len(list) == 0 {
@@ -68,7 +68,7 @@ func (c *Collector) release(id sampler.ThreadID, stack sampler.StackID) {
 	delete(c.native.held, id)
 }
 
-// nativeTick emits the held weights about which the counters of a sample decide.
+// nativeTick emits the held weights whose C functions the counters of a sample prove or refute.
 func (c *Collector) nativeTick(t *gvl.Tick) {
 	x := &c.native
 	x.stays.Feed(t, func(id sampler.ThreadID, _ *gvl.NativeStay) { c.release(id, 0) })
@@ -91,5 +91,5 @@ func (c *Collector) releaseAll() {
 	}
 }
 
-// late reports whether a request is among the older half of those whose name can still change.
+// late reports whether a request is in the older half of the requests whose names can still change.
 func (x *servedCharges) late(id EndpointID) bool { return id != 0 && x.last-id >= maxServed/2 }

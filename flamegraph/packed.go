@@ -2,7 +2,7 @@ package flamegraph
 
 import "encoding/binary"
 
-// Bits of a packed delta's second byte: which of the weights follow.
+// Bits of the byte behind a packed delta's entry. They say which weights follow.
 const (
 	hasWall = 1 << iota
 	hasCPU
@@ -10,7 +10,7 @@ const (
 	hasBlame
 	hasSamples
 	waitIsWall
-	hasAllocSeen // and the ticks
+	hasAllocSeen // AllocSeen and AllocTicks
 	hasAllocTotal
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNativeFrames bounds the frames in a row that are not written in Ruby.
+// maxNativeFrames limits how many frames that are not written in Ruby PlaceOf skips.
 const maxNativeFrames = 64
 
 // Place is a stack's place in the code. Method is its innermost method written in Ruby. Native is the function of
@@ -19,7 +19,7 @@ type Place struct {
 	Method, Native, Path string
 }
 
-// PlaceOf returns the place of a stack, and the line of its Path that is executed.
+// PlaceOf returns the place of a stack, and the executed line in the place's Path.
 func PlaceOf(dict *sampler.Dictionary, stack sampler.StackID) (p Place, line int32) {
 	for range maxNativeFrames {
 		caller, id := dict.Stack(stack)
@@ -43,7 +43,7 @@ func PlaceOf(dict *sampler.Dictionary, stack sampler.StackID) (p Place, line int
 	return p, 0
 }
 
-// String is the place as people write it: "Reports#build → JSON.generate".
+// String returns the place as text: "Reports#build → JSON.generate".
 func (p Place) String() string {
 	switch {
 	case p == Place{}:
@@ -56,19 +56,19 @@ func (p Place) String() string {
 	return p.Method + " → " + p.Native
 }
 
-// PlaceSum is the sum that a place was charged with.
+// PlaceSum is the time charged to a place.
 type PlaceSum struct {
 	Place
 	NS int64
-	// Line, State and Thread have the largest part of NS. Threads is the number of threads.
+	// Line, State and Thread are the ones with the largest part of NS. Threads is the number of threads.
 	Line    int32
 	State   gvl.State
 	Thread  sampler.ThreadID
 	Threads int
 }
 
-// Places adds up by place what weight returns for each entry, in ns. Names are as Frame.Marked returns them. The
-// largest sum comes first.
+// Places adds up the weights of all entries by place. weight returns an entry's weight in ns. Names are as
+// Frame.Marked returns them. The largest sum comes first.
 func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) []PlaceSum {
 	type at struct {
 		Place
@@ -116,7 +116,7 @@ func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) [
 	return out
 }
 
-// largest returns the key with the largest sum, the smallest of them when equal.
+// largest returns the key with the largest sum. Of equal sums, the smallest key wins.
 func largest[K cmp.Ordered](sums map[K]int64) (best K) {
 	most := int64(-1)
 	for k, ns := range sums {
@@ -127,7 +127,7 @@ func largest[K cmp.Ordered](sums map[K]int64) (best K) {
 	return best
 }
 
-// topState returns the state with the largest sum, the first of them when equal.
+// topState returns the state with the largest sum. Of equal sums, the first state wins.
 func topState(sums *[gvl.NumStates]int64) gvl.State {
 	best := gvl.State(0)
 	for st := best + 1; st < gvl.NumStates; st++ {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ranIn returns the state in which a thread ran.
+// ranIn returns the state that a thread was in when its running stack was taken.
 func ranIn(r *sampler.NativeRun) gvl.State {
 	switch {
 	case r.Holds && r.Collects:
@@ -28,13 +28,13 @@ func (c *Collector) runs(s *sampler.Sample) {
 	}
 }
 
-// Ran knows in which C functions threads ran, by their Ruby stacks. It divides the time of a Ruby stack among the C
-// functions, in proportion to the stacks that were taken. If none was taken in a Ruby stack, it uses the stacks of the
-// same innermost method, of any thread and caller. A nil Ran divides nothing. One goroutine at a time may use it. This
-// applies to all Rans of a Rolling together.
+// A Ran has the C functions in which threads ran, by their Ruby stacks. It divides the time of a Ruby stack among the
+// C functions, in proportion to the stacks that were taken. If none was taken in a Ruby stack, it uses the stacks of
+// the same innermost method, of any thread and caller. A nil Ran divides nothing. All Rans of a Rolling together may
+// be used by one goroutine at a time.
 type Ran struct {
 	known *ranStacks
-	// places have whole stacks, and methods have only the C functions.
+	// The parts in places are whole stacks. The parts in methods are only C functions.
 	places  map[ranPlace][]ranPart
 	methods map[ranMethod]*ranPool
 }
@@ -60,14 +60,14 @@ type ranPart struct {
 	n     int64
 }
 
-// ranPool are the parts of a method, by their C functions. total counts also the stacks without any.
+// ranPool counts the stacks of a method by their C functions. total also counts stacks without C functions.
 type ranPool struct {
 	parts map[int32]int64
 	list  []ranPart
 	total int64
 }
 
-// maxRanParts bounds the C functions among which the time of a stack is divided if only its innermost method is known.
+// maxRanParts limits the C functions among which the time of a stack is divided if only its innermost method is known.
 // The remaining time belongs to the Ruby frame.
 const maxRanParts = 16
 
@@ -123,7 +123,7 @@ func (r *Ran) add(k *Key, n int64) {
 	}
 }
 
-// of returns the parts of a stack, and the sum of what was taken. It returns nil if nothing is known.
+// of returns the parts of a stack, and how many stacks were taken in all. list is nil if nothing is known.
 func (r *Ran) of(k *Key) (list []ranPart, total int64) {
 	list = r.places[ranPlace{k.Thread, k.Stack, k.State}]
 	for _, p := range list {
@@ -168,18 +168,18 @@ func (r *Ran) Divide(e Entry, emit func(Entry)) {
 	}
 }
 
-// maxRanStacks bounds the stacks that are remembered between two Snapshots.
+// maxRanStacks limits the stacks that are remembered between two Snapshots.
 const maxRanStacks = 1 << 16
 
-// ranStacks remembers what stacks consist of, because a screen makes a Snapshot several times a second.
+// ranStacks caches how stacks split into Ruby frames and C functions. A screen makes several Snapshots a second.
 type ranStacks struct {
 	dict *sampler.Dictionary
-	// in is the generation of the Dictionary that the IDs are of.
+	// in is the Dictionary's generation in which the IDs are valid.
 	in      sampler.Generation
 	stacks  map[sampler.StackID]ranStack
 	joined  map[ranJoin]sampler.StackID
 	methods map[FuncKey]int32
-	// chains are the C functions of stacks, innermost first. The first one has none.
+	// chains are the C functions of stacks, innermost first. The first chain is empty.
 	chains  [][]sampler.FrameID
 	numbers map[string]int32
 }
@@ -195,7 +195,7 @@ type ranJoin struct {
 	chain int32
 }
 
-// forget drops everything if the Dictionary may have evicted some of it, or if it is too much.
+// forget drops everything if the Dictionary may have evicted IDs, or if there are too many stacks.
 func (x *ranStacks) forget() {
 	if g := x.dict.Generation(); x.stacks == nil || g != x.in || len(x.stacks)+len(x.joined) > maxRanStacks {
 		*x = ranStacks{dict: x.dict, in: g, stacks: make(map[sampler.StackID]ranStack), joined: make(map[ranJoin]sampler.StackID),
@@ -203,7 +203,7 @@ func (x *ranStacks) forget() {
 	}
 }
 
-// of returns what a stack consists of.
+// of returns how a stack splits into Ruby frames and C functions.
 func (x *ranStacks) of(id sampler.StackID) ranStack {
 	if s, ok := x.stacks[id]; ok {
 		return s
@@ -249,15 +249,15 @@ func (x *ranStacks) join(ruby sampler.StackID, chain int32) sampler.StackID {
 	return id
 }
 
-// timesOf returns the part n of total of all times, rounded down. A time that is negative, because it went to another
-// request, is left out.
+// timesOf returns the part n of total of all times, rounded down. A negative time was moved to another request, and
+// counts as zero.
 func (w Weights) timesOf(n, total int64) Weights {
 	part := func(a int64) int64 { return mulDiv(max(a, 0), n, total) }
 	return Weights{WallNS: part(w.WallNS), CPUNS: part(w.CPUNS), WaitNS: part(w.WaitNS), BlameNS: part(w.BlameNS),
 		Samples: part(w.Samples)}
 }
 
-// divide divides the entries of a Snapshot, and removes the entries with Key.Ran.
+// divide divides the entries of a Snapshot among C functions, and removes the entries with Key.Ran.
 func (s *Snapshot) divide(known *ranStacks) {
 	if s.Ran = nil; !slices.ContainsFunc(s.Entries, func(e Entry) bool { return e.Key.Ran }) {
 		return

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// DefaultSlotNS is the granularity at which a Rolling forgets, in ns.
+	// DefaultSlotNS is the default length of a Rolling's slots, in ns. A Rolling drops old data slot by slot.
 	DefaultSlotNS = 250_000_000
-	// maxSlots bounds the slots of a Rolling.
+	// maxSlots limits the number of slots of a Rolling.
 	maxSlots = 1 << 14
-	// MaxKeys bounds the distinct keys of a Rolling. Beyond it, weights of new keys are added to the same thread and
+	// MaxKeys limits the distinct keys of a Rolling. Beyond it, weights of new keys are added to the same thread and
 	// state with the empty stack, and Snapshot.Overflow counts them. Sums remain correct, but detail is lost.
 	MaxKeys = 1 << 19
 	// maxStackless bounds the additional keys of threads without a stack, because a program may create threads without
-	// end. Beyond it their weights go to thread 0, which is no thread.
+	// end. Beyond it their weights go to the thread ID 0, which no thread has.
 	maxStackless = 1 << 16
-	// MaxHistoryBytes bounds the memory of a Rolling's slots. Beyond it, the oldest slots are dropped before the
+	// MaxHistoryBytes limits the memory of a Rolling's slots. Beyond it, the oldest slots are dropped before the
 	// window ends. Snapshot.FromNS is the beginning of the time that is complete.
 	MaxHistoryBytes = 64 << 20
 )
@@ -30,8 +30,8 @@ const noSlot = -1
 type entry struct {
 	key    Key
 	total  Weights
-	deltas int32 // number of deltas in all slots that point here
-	slot   int64 // number of the slot that pos is in, or noSlot
+	deltas int32 // number of deltas, in all slots, that belong to this entry
+	slot   int64 // number of the slot of pos, or noSlot
 	pos    int32
 }
 
@@ -48,7 +48,7 @@ type slot struct {
 }
 
 // Rolling keeps Weights per Key over a window that ends at the newest time it was given. One goroutine adds. Any
-// number may take snapshots. Add allocates nothing if there are no new keys, and no more keys in a slot than before.
+// number may take snapshots. Add allocates nothing if keys are known and a slot has no more keys than earlier slots.
 type Rolling struct {
 	mu       sync.Mutex
 	windowNS int64
@@ -67,8 +67,8 @@ type Rolling struct {
 	maxKeys  int
 	overflow uint64
 	dropped  Weights
-	as       []EndpointID // the endpoint that represents each; nil if none is renamed
-	stacks   *ranStacks   // they divide Snapshots; nil if nothing does
+	as       []EndpointID // the endpoint that represents each endpoint; nil if none is renamed
+	stacks   *ranStacks   // divides Snapshots among C functions; nil if they are not divided
 }
 
 // NewRolling returns a Rolling over the last windowNS ns. It drops data in steps of slotNS ns. If slotNS is 0, the
@@ -83,7 +83,7 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	}
 	n := int64(0)
 	if windowNS > 0 {
-		n = (windowNS-1)/slotNS + 2 // the window never begins at a slot's edge, so one more is touched
+		n = (windowNS-1)/slotNS + 2 // a window that begins within a slot touches one slot more
 		if n > maxSlots {
 			return nil, fmt.Errorf("a window of %d ns in slots of %d ns needs %d slots, more than %d: use larger slots", windowNS, slotNS, n, maxSlots)
 		}
@@ -100,7 +100,7 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 // stacks.
 func (r *Rolling) DivideBy(dict *sampler.Dictionary) { r.stacks = &ranStacks{dict: dict} }
 
-// rename gives the weights of each EndpointID to the one that stands for it.
+// rename gives the weights of each EndpointID to the ID that represents it.
 func (r *Rolling) rename(as []EndpointID) {
 	r.mu.Lock()
 	r.as = as
@@ -135,7 +135,7 @@ func (r *Rolling) add(atNS int64, k Key, w Weights) {
 	if len(r.slots) == 0 {
 		return
 	}
-	if n < r.newest { // late, which is rare: it need not be merged with what the slot has
+	if n < r.newest { // late additions are rare, so they are not merged with the slot's other deltas
 		s := &r.slots[n%int64(len(r.slots))]
 		s.number = n
 		r.pack(s, delta{i, w})
@@ -165,7 +165,7 @@ func (r *Rolling) Crowded() bool {
 	return len(r.index) >= r.maxKeys/2
 }
 
-// newEntry returns the index of k's entry, or of the entry that takes what exceeds MaxKeys.
+// newEntry makes an entry for k and returns its index. Beyond MaxKeys, it returns the entry of k without its stack.
 func (r *Rolling) newEntry(k Key) int32 {
 	if len(r.index) >= r.maxKeys {
 		whole := k
@@ -223,7 +223,7 @@ func (r *Rolling) advance(atNS int64) {
 // forget subtracts all slots before number from the totals. With release it also frees their memory.
 func (r *Rolling) forget(number int64, release bool) {
 	ring := int64(len(r.slots))
-	for n := max(r.oldest, 0); n < min(number, r.newest+1); n++ { // at most a ring of slots is kept
+	for n := max(r.oldest, 0); n < min(number, r.newest+1); n++ { // at most len(slots) rounds
 		s := &r.slots[n%ring]
 		if s.number == n {
 			r.unpack(s)
@@ -269,7 +269,7 @@ type Snapshot struct {
 	// Overflow counts additions whose stack was dropped at MaxKeys, Dropped the weights that came too late.
 	Overflow uint64
 	Dropped  Weights
-	// Ran has divided Entries among C functions. It is nil if no stacks of running threads were taken.
+	// Ran is what has divided Entries among C functions. It is nil if no stacks of running threads were taken.
 	Ran *Ran
 
 	merge []int32 // scratch of SnapshotRange: 1 + index in Entries, by index in Rolling.entries
@@ -322,7 +322,7 @@ func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	clear(s.merge)
 	r.describe(s)
 	first, last := r.each(fromNS, toNS, func(_ int64, d delta) { s.merged(r, d) })
-	// The request of an empty entry got another name.
+	// An entry is empty if its request got another name.
 	s.Entries = slices.DeleteFunc(s.Entries, func(e Entry) bool { return e.Weights == Weights{} })
 	s.divide(r.stacks)
 	s.FromNS = max(s.FromNS, first*r.slotNS)

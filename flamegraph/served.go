@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// firstServed is the number of requests and jobs that there is room for at first. It is a power of two.
+	// firstServed is the initial size of the ring of requests and jobs. It is a power of two.
 	firstServed = 1 << 4
-	// maxServed bounds the requests and jobs whose weights can still get another name. It is a power of two.
+	// maxServed limits the requests and jobs whose weights can still get another name. It is a power of two.
 	maxServed = 1 << 10
-	// maxCharges bounds the weights that wait for a name (7 MB). Beyond it, the oldest keep the name that is known
-	// then. maxNowCharges is the same for ByEndpointNow (1 MB), about four seconds of a busy server. Most requests get
+	// maxCharges limits the weights that wait for a name (7 MB). Beyond it, the oldest get the name that is known
+	// then. maxNowCharges is the same for ByEndpointNow (1 MB, about four seconds of a busy server). Most requests get
 	// their final name sooner.
 	maxCharges, maxNowCharges = 1 << 16, 1 << 13
-	// maxRequestCharges bounds the weights of one request.
+	// maxRequestCharges limits how many charges of one request are kept.
 	maxRequestCharges = 1 << 12
 )
 
-// charge is weights of a request, as they are given to the Sinks.
+// A charge holds the arguments of one Sink.Add, for weights of a request.
 type charge struct {
 	atNS int64
 	key  Key
@@ -39,7 +39,7 @@ type servedKey struct {
 type servedWork struct {
 	servedKey
 	id EndpointID // its ID inside the Collector
-	// serving says how it is named, as seen last. name is the EndpointID of its name then.
+	// serving is the request as last seen. name is the EndpointID of its name at that time.
 	serving sampler.Serving
 	name    EndpointID
 	list    []charge
@@ -49,7 +49,7 @@ type servedWork struct {
 // is the number of a request. When the weights go to the Sinks, it is replaced by the number of the request's name.
 type servedCharges struct {
 	now bool
-	// ring has the last requests by id. oldest is the next one to settle if kept exceeds limit.
+	// ring has the last requests by id. oldest is the next request to settle if the charges (kept) exceed limit.
 	ring         []servedWork
 	ids          map[servedKey]EndpointID
 	last, oldest EndpointID
@@ -68,7 +68,7 @@ func (x *servedCharges) get(id EndpointID) *servedWork {
 	return x.at(id)
 }
 
-// at returns the place of an id, which can have another request.
+// at returns the place of an id in the ring. Another request may be there.
 func (x *servedCharges) at(id EndpointID) *servedWork { return &x.ring[id%EndpointID(len(x.ring))] }
 
 // grow doubles the ring, up to maxServed requests.
@@ -85,7 +85,7 @@ func (x *servedCharges) grow() {
 	}
 }
 
-// request returns the id of a thread's work, and stores its name.
+// request returns the Collector's id for a thread's work, and stores the work's name.
 func (c *Collector) request(s *sampler.Serving) EndpointID {
 	name := c.served.of(s)
 	if name == 0 || c.charges.ring == nil {
@@ -159,7 +159,7 @@ func (c *Collector) emit(atNS int64, k Key, w Weights) {
 	}
 }
 
-// settle gives the weights of a request its presently known name.
+// settle gives the kept weights of a request to the Sinks, under the name that is known now.
 func (c *Collector) settle(r *servedWork) {
 	if c.charges.kept -= len(r.list); !c.charges.now && len(r.list) > 0 {
 		// A Dictionary that has evicted the request knows no name. A span without a name must not replace the known

@@ -15,12 +15,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// svgScript is the picture's behaviour. It holds no data: names reach the page as escaped attributes and text only.
+// svgScript makes the picture interactive. It has no names: these are escaped attributes and text of the page.
 //
 //go:embed svg.js
 var svgScript string
 
-// maxSVGNodes bounds the nodes that are drawn. Past it, narrow nodes are left out until the picture fits.
+// maxSVGNodes limits how many nodes are drawn. If there are more, narrow nodes are left out until the rest fits.
 const maxSVGNodes = 40_000
 
 // Sizes of the picture in SVG user units.
@@ -47,21 +47,21 @@ func (t *Tree) WriteSVG(w io.Writer, title string) error {
 type SVGColors struct {
 	// Fill returns a node's colour, #rrggbb. white is true if the text on it is white.
 	Fill func(*Node) (color string, white bool)
-	// Legend says what colours mean.
+	// Legend explains the colours.
 	Legend []SVGLegend
 }
 
 // SVGLegend is a colour, #rrggbb, with its meaning.
 type SVGLegend struct{ Color, Text string }
 
-// WriteSVGIn is WriteSVG in other colours. If colors is nil, it uses the usual ones.
+// WriteSVGIn is WriteSVG with other colours. If colors is nil, colours show the origin of the code.
 func (t *Tree) WriteSVGIn(w io.Writer, title string, colors *SVGColors) error {
 	return t.writeSVG(w, title, colors, svgMinWidth)
 }
 
 func (t *Tree) writeSVG(w io.Writer, title string, colors *SVGColors, minWidth float64) error {
 	s := svgWriter{t: t, colors: colors, title: title, out: bufio.NewWriter(w), scale: float64(svgWidth-2*svgPad) / float64(max(t.Root.Total, 1)), minWidth: minWidth}
-	for s.count(t.Root) > maxSVGNodes { // ends: a node is at most as wide as the picture
+	for s.count(t.Root) > maxSVGNodes { // this ends when minWidth exceeds the width of the picture
 		s.minWidth *= 2
 		s.coarse = true
 	}
@@ -74,10 +74,10 @@ type svgWriter struct {
 	title    string
 	colors   *SVGColors // nil for colours by origin
 	out      *bufio.Writer
-	scale    float64 // pixels a unit of weight
+	scale    float64 // pixels per unit of weight
 	minWidth float64
 	coarse   bool // minWidth was raised
-	depth    int  // deepest drawn
+	depth    int  // the largest depth that is drawn
 }
 
 func (s *svgWriter) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
@@ -97,7 +97,7 @@ func (s *svgWriter) count(n *Node) int {
 		if s.drawn(k) {
 			c += s.count(k)
 		} else {
-			s.depth = max(s.depth, k.Depth) // the cell that stands for what is left out
+			s.depth = max(s.depth, k.Depth) // the row of the cell that represents nodes left out
 		}
 	}
 	return c
@@ -157,7 +157,7 @@ func (s *svgWriter) summary() string {
 	return strings.Join(parts, " · ")
 }
 
-// node draws a node and the nodes under it. x is its begin, in units of weight.
+// node draws a node and the nodes under it. x is its left edge, in units of weight.
 func (s *svgWriter) node(n *Node, x int64) {
 	fill, white := s.fill(n)
 	s.cell(n, n.Text(), n.Depth, x, n.Total, fill, white, s.details(n))
@@ -191,7 +191,7 @@ func (s *svgWriter) cell(n *Node, label string, depth int, x, total int64, fill 
 		}
 	}
 	s.printf(`<g data-d="%d"`, depth)
-	if fit != label { // else the script takes it from the text
+	if fit != label { // the script reads an uncut label from the text
 		s.printf(` data-l="%s"`, svgText(label))
 	}
 	if n == nil {
@@ -294,7 +294,7 @@ func svgText(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
 		l = strings.Map(func(r rune) rune {
-			if r == 0xfffe || r == 0xffff { // no characters of XML 1.0
+			if r == 0xfffe || r == 0xffff { // not allowed in XML 1.0
 				return 0xfffd
 			}
 			return r

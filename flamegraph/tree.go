@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// defaultMaxDepth is the depth past which a Tree cuts stacks when Options.MaxDepth is 0.
+	// defaultMaxDepth is the depth beyond which a Tree cuts stacks if Options.MaxDepth is 0.
 	defaultMaxDepth = 1024
-	// defaultMaxNodes is the number of frame nodes past which a Tree cuts when Options.MaxNodes is 0.
+	// defaultMaxNodes is the number of nodes from which on a Tree adds only CutNodes if Options.MaxNodes is 0.
 	defaultMaxNodes = 200_000
 )
 
@@ -30,9 +30,9 @@ type FuncKey struct {
 type NodeKind uint8
 
 const (
-	// FrameNode is a frame of Ruby.
+	// FrameNode is a function, or a line of it if the tree merges by line.
 	FrameNode NodeKind = iota
-	// RootNode is the root of the Tree, or of a thread, group or ractor when Options.Root is set.
+	// RootNode is the root of the Tree. If Options.Root is set, a thread, group or ractor has such a node too.
 	RootNode
 	// CutNode represents frames left out by MaxDepth or MaxNodes.
 	CutNode
@@ -46,25 +46,25 @@ const (
 	LeafNode
 )
 
-// Node is a function (or line) in its calling context. Total = Self + the sum of the children's Totals.
+// Node is a function (or line) in its calling context. Total is Self plus the Totals of the children.
 type Node struct {
 	FuncKey
-	// Frame is one of the frames merged here; 0 for nodes that are not frames.
+	// Frame is one of the merged frames. It is zero for nodes that are not frames.
 	Frame sampler.FrameID
-	// Name is the base label; Path and ExecLine are the file as Ruby says it and the executed line of Frame.
+	// Name is the base label of Frame. Path is its file as Ruby names it, and ExecLine its executed line.
 	Name, Path string
 	ExecLine   int32
-	// severalLines is whether frames of other lines are merged here.
+	// severalLines is true if frames with different executed lines are merged.
 	severalLines bool
 	C            bool
 	// Own is true if it is the program's own code. Otherwise Library names its library (sampler.Frame.Library).
 	Own     bool
 	Library string
 	from    sampler.Origin
-	run     *run // of a RunNode
-	// Native is true of a C function on a native stack (sampler.Frame.Native).
+	run     *run // nil unless the node is a RunNode
+	// Native is true for a C function on a native stack (sampler.Frame.Native).
 	Native bool
-	// Uncertain is true if at least one of the frames merged here can't be trusted.
+	// Uncertain is true if at least one of the merged frames cannot be trusted.
 	Uncertain   bool
 	Self, Total int64
 	// StateTotal and StateSelf split Total and Self by state.
@@ -76,8 +76,8 @@ type Node struct {
 	Children []*Node
 }
 
-// Joined returns one tree made of several, with the children of all roots under one root. Their options may differ
-// only in Root. It uses the nodes of the trees, so callers must not use these trees afterwards.
+// Joined joins several trees to one, with the children of all roots under one root. Their options may differ only in
+// Root. It uses the nodes of the trees, so callers must not use these trees afterwards.
 func Joined(list []*Tree) *Tree {
 	t := list[0]
 	for _, x := range list[1:] {
@@ -100,7 +100,7 @@ func Joined(list []*Tree) *Tree {
 // IsFrame reports whether a node is a single function, and not a thread or several functions.
 func (n *Node) IsFrame() bool { return n.Kind == FrameNode || n.Kind == LeafNode }
 
-// TopState returns the state with the largest share of the node's total, the first of them when equal.
+// TopState returns the state with the largest share of the node's total. Of equal shares, the first state wins.
 func (n *Node) TopState() gvl.State { return topState(&n.StateTotal) }
 
 // Options select and shape the contents of a Tree. The zero value selects everything: wall time, merged by function.
@@ -114,7 +114,7 @@ type Options struct {
 	States StateSet
 	// Keep, if set, keeps only the stacks in which a frame's label or file matches.
 	Keep *regexp.Regexp
-	// ByLine keeps executed lines of one method apart.
+	// ByLine separates the executed lines of a method.
 	ByLine bool
 	// Root returns the label of the node that is the parent of a thread's stacks, such as the thread's name, its group
 	// or its ractor. It may be nil.
@@ -129,7 +129,7 @@ type Options struct {
 	MaxDepth, MaxNodes int
 }
 
-// wants reports whether the weight of a key is in the tree, apart from its stack.
+// wants reports whether the tree includes a key, by everything except its stack.
 func (o *Options) wants(k *Key) bool {
 	return (o.States == 0 || o.States.Has(k.State)) && (o.Threads == nil || o.Threads[k.Thread]) && (o.Endpoint == 0 || o.Endpoint == k.Endpoint)
 }
@@ -141,14 +141,14 @@ type Tree struct {
 	Options Options
 	// FromNS and ToNS are the time covered, CLOCK_MONOTONIC in ns.
 	FromNS, ToNS int64
-	// Nodes is the number of nodes, the root included; MaxDepth the largest Node.Depth.
+	// Nodes is the number of nodes with the root. MaxDepth is the largest Node.Depth.
 	Nodes, MaxDepth int
-	// Samples is the number of stack ticks behind the picture, after the filters.
+	// Samples is the number of samples with stacks that the tree includes, after the filters.
 	Samples int64
-	// Cut is the weight under CutNodes: 0 when the tree is whole.
+	// Cut is the weight of all CutNodes. It is zero if nothing was cut.
 	Cut int64
 	// Excluded is the weight that the filters left out (of the same metric).
 	Excluded int64
-	// Allocations describes the quality of the estimate for that metric. It is the zero value for others.
+	// Allocations is the evidence behind the metric Allocations. It is the zero value for other metrics.
 	Allocations AllocEstimate
 }

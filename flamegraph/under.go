@@ -16,7 +16,7 @@ func (t *Tree) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	return t.underAny(d, nil, false)
 }
 
-// Under returns a test of whether the weight of a key is a part of a node's Total, as Tree.Under does.
+// Under returns a function that reports whether the weight of a key is a part of a node's Total, as Tree.Under does.
 func (f *Folded) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	return f.Whole.underAny(d, f.of[n], n.Kind == LeafNode)
 }
@@ -32,7 +32,7 @@ func (t *Tree) underAny(d *sampler.Dictionary, nodes []*Node, selfOnly bool) fun
 	return u.has
 }
 
-// under is the state of a test made by Under. It goes down the tree with each stack.
+// under is the state of a test made by Under. The test follows each stack down the tree.
 type under struct {
 	dict     *sampler.Dictionary
 	opt      *Options
@@ -91,7 +91,7 @@ func (u *under) has(k Key) bool {
 
 // along follows a stack from its outermost frame. Results for the callers of earlier stacks are reused.
 func (u *under) along(from reached, stack sampler.StackID) reached {
-	var steps []trieStep // the stack's depth is the Dictionary's to bound
+	var steps []trieStep // the Dictionary bounds the depth of stacks
 	at := from
 	for stack != 0 {
 		if known, ok := u.reached[rootStack{from.n, stack}]; ok {
@@ -109,7 +109,7 @@ func (u *under) along(from reached, stack sampler.StackID) reached {
 	return at
 }
 
-// call continues by a frame. Past one of the nodes further frames do not matter, unless the test is about their Self.
+// call continues with one more frame. Once a wanted node was reached, further frames matter only with selfOnly.
 func (u *under) call(at reached, id sampler.FrameID) reached {
 	if at.n == nil || at.hit && !u.selfOnly {
 		return at

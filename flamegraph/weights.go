@@ -10,7 +10,7 @@ import (
 // StateSet is a set of states, a bit each.
 type StateSet uint16
 
-// AllStates holds every state.
+// AllStates is the set of all states.
 const AllStates StateSet = 1<<gvl.NumStates - 1
 
 // States returns the set of the given states.
@@ -22,7 +22,7 @@ func States(states ...gvl.State) StateSet {
 	return s
 }
 
-// Has reports whether the set holds a state.
+// Has reports whether the set contains a state.
 func (s StateSet) Has(st gvl.State) bool { return s&(1<<st) != 0 }
 
 // Key is the key of weights: a thread, its stack, and its state at the time. If a Collector separates weights by
@@ -31,10 +31,10 @@ type Key struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	State  gvl.State
-	// GC is the reason of the collection, gvl.Detail.GCReason. Only the state gvl.GC has it, if a Collector separates
-	// reasons (Collector.ByGC).
+	// GC is the reason of the collection, gvl.Detail.GCReason. It is set only in the state gvl.GC, and if the
+	// Collector separates reasons (Collector.ByGC).
 	GC uint16
-	// Rests is whether the thread had nothing to do, of a Collector that knows (Collector.ByRest).
+	// Rests is true if the thread had nothing to do. It is false unless Collector.ByRest was called.
 	Rests bool
 	// Ran marks a stack with C functions that was taken while the thread ran. Weights.Samples counts such stacks, and
 	// all other weights are zero. A Collector gives such keys to its Sinks, but no Snapshot has them.
@@ -59,13 +59,13 @@ func compareBools(x, y bool) int {
 	return 1
 }
 
-// Weights are the accounts of a Key. All only grow, except by a Rolling's expiry.
+// Weights are what a Key was charged with. They only grow, except when a Rolling drops old data.
 type Weights struct {
-	// WallNS is elapsed time in ns, CPUNS time on a CPU as the kernel counted it.
+	// WallNS is elapsed time in ns. CPUNS is CPU time in ns, as the kernel counted it.
 	WallNS, CPUNS int64
 	// WaitNS is the part of WallNS spent waiting for the GVL.
 	WaitNS int64
-	// BlameNS is the waiting that others did while this stack held the GVL, in ns times waiters.
+	// BlameNS is the waiting time of other threads while this stack held the GVL, in ns, summed over threads.
 	BlameNS int64
 	// Samples is the number of stack ticks.
 	Samples int64
@@ -84,7 +84,7 @@ func (w Weights) Plus(o Weights) Weights {
 	}
 }
 
-// ForgetAllocations makes the accounts of objects 0.
+// ForgetAllocations sets the counts of objects to zero.
 func (w *Weights) ForgetAllocations() { w.AllocSeen, w.AllocTicks, w.AllocTotal = 0, 0, 0 }
 
 // minus returns the difference of two Weights.
@@ -114,7 +114,7 @@ func (w Weights) Of(m Metric) int64 {
 	return w.WallNS
 }
 
-// Metric selects one account of Weights.
+// Metric selects one number of Weights.
 type Metric uint8
 
 // The metrics of a tree.

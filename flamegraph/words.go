@@ -17,8 +17,8 @@ func (m Metric) format(v int64) string {
 	return fmt.Sprintf("%d samples", v)
 }
 
-// formatShare returns part as a percentage of whole, with as many digits as a small share needs. It returns "–" if
-// whole is zero.
+// formatShare returns part as a percentage of whole, with more digits for a small share. It returns "–" if whole is
+// zero.
 func formatShare(part, whole int64) string {
 	if whole <= 0 {
 		return "–"

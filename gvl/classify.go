@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// heldAnswerTicks is the number of stack ticks for which the kernel's answer that a holder sleeps is believed.
-	// Stack ticks renew it while the thread holds the GVL.
+	// heldAnswerTicks is for how many stack ticks ddtop believes the kernel's answer that a holder sleeps. Each stack
+	// tick asks again while the thread holds the GVL.
 	heldAnswerTicks = 3
-	// minHeldAnswerNS and maxHeldAnswerNS bound that time.
+	// minHeldAnswerNS and maxHeldAnswerNS limit the same time, in ns.
 	minHeldAnswerNS = 30e6
 	maxHeldAnswerNS = 2e9
-	// releasedAnswerNS is how long the kernel's answer about a released thread is believed, in ns. It counts only
-	// while memory and stacks show the thread in the same place.
+	// releasedAnswerNS is how long ddtop believes the kernel's answer about a released thread, in ns. Memory and
+	// stacks must show the thread in the same place all that time.
 	releasedAnswerNS = 30e9
-	// wokeNS is the CPU time between two readings, in ns, that proves that a thread has left the call in which it
-	// slept. It is used if turns on a CPU are not known (recordings of version 1). To ask for a line and read it over
-	// a socket took 80 µs of CPU time (Ruby 3.1). To be stopped and continued by signals took 30 µs.
+	// wokeNS is the least CPU time between two readings, in ns, that proves that a thread has left the call in which
+	// it slept. It is used if turns on a CPU are not known (recordings of version 1). Asking for a line and reading it
+	// over a socket took 80 µs of CPU time (Ruby 3.1). Being stopped and continued by signals took 30 µs.
 	wokeNS = 50_000
 )
 
-// Place is a thread's place at the GVL, which begins and ends an episode.
+// Place is a thread's relation to the GVL: it holds it, wants it, or neither.
 type Place uint8
 
 const (
@@ -31,10 +31,10 @@ const (
 	PlaceReleased
 )
 
-// Classifier decides the state of every thread of one target from its samples. It remembers episodes, so samples must
-// come in order of time. It is not safe for concurrent use.
+// Classifier decides the state of every thread of one target from its samples. It remembers each thread's past
+// (episode), so samples must come in order of time. It is not safe for concurrent use.
 //
-// Its rules use sampler.ThreadBits, which mean the same on all releases. They were measured against Ruby's own thread
+// Its rules use sampler.ThreadBits, which mean the same on all releases. They were checked against Ruby's own thread
 // events. docs/reference/states.md explains the rules, and docs/internals/threads.md the facts behind them.
 type Classifier struct {
 	proc   sampler.Process
@@ -42,11 +42,11 @@ type Classifier struct {
 	hints  hintTable
 	table  listed.Table[episode]
 	owners []owner
-	// places has, for each ractor by its index, the index in Sample.Threads at which its holder was found last. It is
-	// -1 for a ractor without a holder.
+	// places has the index in Sample.Threads at which each ractor's holder was last found, by the ractor's index. It
+	// is -1 for a ractor without a holder.
 	places []int
 	out    []ThreadState
-	// twice is set if the last sample listed a thread twice, so that out may have another record's state.
+	// twice is set if the last sample listed a thread twice. Then out may have the state of another record.
 	twice  bool
 	lastNS int64
 	low    bool
@@ -54,20 +54,20 @@ type Classifier struct {
 	// it is not known which.
 	collector    int
 	heldAnswerNS int64
-	// halted is the reason why all threads of the process are stopped from outside, for example by a debugger, since
-	// haltedNS. It has the same values as Detail.Reason. It is empty if they are not stopped.
+	// halted is the reason why all threads of the process are stopped from outside, for example by a debugger. It is
+	// one of the values of Detail.Reason, or empty if they are not stopped. haltedNS is when this last changed.
 	halted   string
 	within   within
 	haltedNS int64
-	// queues are the last readings of the queues for the GVL. requeued are the threads that left a queue and came
-	// back since the last sample.
+	// queues has the last reading of each ractor's queue for the GVL. requeued are the threads that left a queue and
+	// came back since the last sample.
 	queues   []queueSeen
 	requeued []sampler.ThreadID
-	// unfair is set if a thread can come to the head of the queue (from Ruby 4.1 on).
+	// unfair is set if a thread that is not new can get to the head of the queue (from Ruby 4.1 on, see unfairQueue).
 	unfair bool
 }
 
-// NewClassifier returns a Classifier for the target p. If dict is nil, frames and peers do not count.
+// NewClassifier returns a Classifier for the target p. If dict is nil, it does not use frames and peers.
 func NewClassifier(p sampler.Process, dict *sampler.Dictionary) *Classifier {
 	c := &Classifier{proc: p, dict: dict, hints: hintTable{dict: dict}, table: listed.New[episode](), unfair: unfairQueue(p.RubyVersion)}
 	c.heldAnswerNS = minHeldAnswerNS
@@ -90,7 +90,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 		c.twice, last = false, 0
 	}
 	if last < len(c.out) {
-		clear(c.out[last:]) // older than the last sample
+		clear(c.out[last:]) // left over from a sample before the last
 	}
 	c.findOwners(s)
 	c.findCollector(s)
@@ -119,7 +119,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			c.flip(e, out, mid, now)
 			continue
 		}
-		// What is sure of a wait for a lock depends on whether rates are lowered.
+		// If ddtop's rates have changed, a wait for a lock is more or less certain (readNS): classify it again.
 		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == PlaceReleased && out.Thread == t.ID &&
 			c.unchanged(s, t, i, ri, e) {
 			out.AtNS, out.Unchanged = now, true
@@ -142,8 +142,8 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 }
 
 // haltedBy returns the reason why all threads of the process are stopped from outside in a sample, as in
-// Detail.Reason. It is empty if they are not. The process's counters are read four times per second. The frozen and
-// stopped states are read with each reading of the stacks.
+// Detail.Reason. It is empty if they are not. The process's counters show this four times per second. Holders' system
+// calls show it at each reading of the stacks.
 func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	switch {
 	case s.Proc.Frozen:
@@ -165,22 +165,22 @@ func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	return ""
 }
 
-// flip begins or ends the time in which the process is stopped from outside. At such a moment it ends a thread's wait
-// for the GVL, and begins a new wait if the thread still waits.
+// flip handles the moment at which the process is stopped from outside, or continues. It ends a thread's wait for the
+// GVL, and begins a new wait if the thread still waits.
 func (c *Classifier) flip(e *episode, out *ThreadState, mid, now int64) {
 	c.haltedNS = mid
 	if e.last.State == Waiting {
 		e.last.SinceNS = max(e.last.SinceNS, mid)
 		out.SinceNS = e.last.SinceNS
-		// The time in which the process was held is no part of a wait.
+		// The time in which the process was stopped is no part of a wait.
 		e.beginWait(c.lastNS, now)
 		out.Span = e.wait.WaitSpan
 	}
 	c.hold(e, out)
 }
 
-// hold turns a wait for the GVL into an unknown state if the process is stopped from outside. No thread could hand
-// over the GVL then.
+// hold makes a wait for the GVL Unknown while the process is stopped from outside, because no thread can release the
+// GVL.
 func (c *Classifier) hold(e *episode, out *ThreadState) {
 	if c.halted == "" || e.last.State != Waiting {
 		return
@@ -202,15 +202,15 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 }
 
 // unchanged reports whether a released thread is still released for the same reason. This is true of most threads in
-// most samples. Lock ticks check nothing else, so that the kernel's answers are replaced only at stack ticks.
+// most samples. It is used at lock ticks only, so the kernel's answers are replaced only at stack ticks.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
 }
 
-// stillQueued reports whether a thread is still in the queue for the GVL. With hundreds of threads most are, and then
-// only the stack can be new. It returns false for the head of the queue, which may have been woken (WaitHandover), so
-// it is classified again.
+// stillQueued reports whether a thread is still in the queue for the GVL, where most of hundreds of threads are. Then
+// only its stack can be new. It returns false for the head of the queue, because the head may have been woken
+// (WaitHandover), and must be classified again.
 func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	if ri < 0 || e.last.State != Waiting || e.last.Detail.Wait != WaitQueue || e.last.Ractor != t.Ractor ||
 		t.Bits&(sampler.BitQueued|sampler.BitNoStatus|sampler.BitInferred) != sampler.BitQueued || c.owners[ri].place == i {
@@ -220,10 +220,10 @@ func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int
 	return len(queue) == 0 || queue[0] != t.ID
 }
 
-// atBarrier reports whether a holder has stopped for a collection of another ractor, or waits for the others to stop
-// for its own. It sleeps in a futex while a thread requests a barrier or collects. Marking and compacting begin when
-// all others have stopped (docs/internals/threads.md#ractors), so they are enough if the kernel does not answer. While
-// a thread sweeps, the others run.
+// atBarrier reports whether a holder has stopped for a collection of another ractor, or waits for other ractors to
+// stop for its own. Such a holder sleeps in a futex. If the kernel does not answer, the collector's phase is enough:
+// marking and compacting begin when all others have stopped (docs/internals/threads.md#ractors). While a thread
+// sweeps, the others run.
 func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) bool {
 	collecting := s.GC.Valid && s.GC.During
 	if len(c.owners) < 2 || place == c.collector || !collecting && t.Bits&sampler.BitBarrier == 0 {
@@ -238,10 +238,10 @@ func (c *Classifier) inFutex(s *sampler.Sample, t *sampler.Thread) bool {
 	return t.Kernel.Syscall == "futex" && c.asleep(s, &t.Kernel)
 }
 
-// classify decides one thread's state and keeps its episode.
+// classify decides one thread's state and updates its episode.
 func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode, mid, now int64, out *ThreadState) {
 	if t.Bits&sampler.BitNoStatus != 0 && e.known && t.Bits&(sampler.BitLinked|sampler.BitQueued) == 0 && e.place == PlaceReleased {
-		// Nothing new is known of a thread that was off the scheduler: the last verdict stands.
+		// The status of a released thread could not be read: keep the last state.
 		*out = e.last
 		out.AtNS = now
 		return
@@ -269,8 +269,8 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	since, before := mid, e.cpuAtNS
 	parked := st == Parked && !InQueue(st, &d)
 	counted := st == IO || st == Sleeping || parked
-	// A parked thread may get a CPU for a signal or a time slice, and park again. Its wait goes on, and the length has
-	// a bound.
+	// A parked thread may get a CPU for a signal or a time slice, and park again. This does not end its wait. It only
+	// makes the wait's length less certain.
 	woke := counted && e.woke(s, &t.Kernel, st, &d, c.proc.Pauses) && !parked
 	switch prev := &e.last; {
 	case !e.known:
@@ -279,15 +279,15 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	case prev.State == st:
 		since = prev.SinceNS
 		if woke {
-			// It went on and came back between two readings of its counters. The kernel's answer is about its present
-			// wait.
+			// The thread left its call and came back between two readings of its counters. The kernel's answer is
+			// about its present wait.
 			e.sinceNS = min(max(since, before+(t.Kernel.CPUAtNS-before)/2)+1, now)
 		}
 		if p == PlaceReleased && e.sinceNS > since {
 			since = e.sinceNS
 		}
 	case p == PlaceReleased && prev.State == Unknown && prev.Detail.Reason == ReasonNotAsked && prev.SinceNS >= e.sinceNS:
-		// The answer holds for the whole episode: it was only asked for late.
+		// The answer came late, but it applies to the whole episode.
 		since = prev.SinceNS
 	}
 	if t.Bits&sampler.BitMain != 0 && t.Status != sampler.Killed {
@@ -305,7 +305,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	if forOthers(st, &d) || e.lock.fromNS != 0 {
 		turns := t.Kernel.Turns
 		if c.proc.Pauses {
-			turns = 0 // each stop for a sample gives every thread a turn
+			turns = 0 // each stop for a sample gives every thread a CPU once
 		}
 		e.lock.seen(t, out, turns)
 		if s.Self.Lowered && st == Lock && turns != 0 {
@@ -315,7 +315,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	e.known, e.last = true, *out
 }
 
-// placeAtGVL applies the rules that need only the scheduler.
+// placeAtGVL returns a thread's place at the GVL, and the state if Waiting, by Ruby's scheduler data alone.
 func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int) (State, Detail, Place) {
 	d := Detail{FD: -1}
 	if ri < 0 {
@@ -350,8 +350,8 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 	return Unknown, d, PlaceReleased
 }
 
-// stateBeforeWait returns the state of a thread before it wanted the GVL. Memory still names the descriptor of an
-// ended wait (docs/internals/threads.md#what-a-thread-waits-for).
+// stateBeforeWait returns the state of a thread before it wanted the GVL. If this was not sampled, memory may still
+// name the descriptor of a wait that has ended (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	if e.known && e.last.State != Unknown {
 		return e.last.State
@@ -362,7 +362,7 @@ func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	return Unknown
 }
 
-// held decides between Running, Stalled and GC.
+// held returns the state of a holder: Running, Stalled or GC.
 func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *episode) (State, Detail) {
 	d := Detail{FD: -1}
 	if place == c.collector {
@@ -380,8 +380,8 @@ func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *ep
 	return Stalled, d
 }
 
-// asleep reports whether the kernel has found a holder asleep. The answer must be recent, and the thread must still
-// have held the GVL when memory was read after it.
+// asleep reports whether the kernel found a holder asleep. The answer must be recent. Memory that was read after the
+// answer must show that the thread still held the GVL.
 func (c *Classifier) asleep(s *sampler.Sample, k *sampler.Kernel) bool {
 	limit := c.heldAnswerNS
 	if s.Slow {

@@ -2,18 +2,18 @@ package gvl
 
 import "github.com/ddtop/ddtop/sampler"
 
-// A lockWait is a wait for a lock, or for an object that other threads put into a Queue, or for a ConditionVariable.
-// It continues if the thread was woken and another thread was faster.
+// A lockWait is a wait for a lock, a Queue or a ConditionVariable. It continues if the thread was woken in vain,
+// because another thread was faster.
 type lockWait struct {
 	object uint64
 	stack  sampler.StackID
-	// fromNS is its begin. It is zero if there is no wait. movedNS is ThreadState.MovedNS.
+	// fromNS is when the wait began. It is zero if there is no wait. movedNS is ThreadState.MovedNS.
 	fromNS, movedNS int64
-	// turns are the thread's turns on a CPU when they were read last. It is zero if they were not.
+	// turns is how often the thread had got a CPU at the last reading. It is zero if not known.
 	turns int64
 }
 
-// forOthers reports whether a state is a wait that continues after the thread was woken in vain.
+// forOthers reports whether a state is a wait that continues if the thread is woken in vain.
 func forOthers(s State, d *Detail) bool {
 	return s == Lock || InQueue(s, d)
 }
@@ -23,9 +23,9 @@ func InQueue(s State, d *Detail) bool {
 	return (s == Parked || s == Sleeping) && (d.Kind == "Queue" || d.Kind == "SizedQueue" || d.Kind == "ConditionVariable")
 }
 
-// seen adds a thread's state, and sets since when the thread waits. A thread that holds or wants the GVL at the same
-// place is entering or leaving the lock, or going back to sleep. turns is how often the thread got a CPU, or zero if
-// not known.
+// seen adds a sample of the thread, and sets in ts since when it waits. A thread that holds or wants the GVL at the
+// same place is entering or leaving the lock, or going back to sleep. turns is how often the thread got a CPU, or zero
+// if not known.
 func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
 	waits := forOthers(ts.State, &ts.Detail)
 	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack

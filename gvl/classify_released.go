@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// callClass is the meaning of a system call for a thread that has released the GVL.
+// callClass is what a system call means for a thread that has released the GVL.
 type callClass uint8
 
 const (
@@ -25,8 +25,8 @@ const (
 	callSocket
 )
 
-// callsOf are the system calls of Linux in which threads sleep, by meaning. It leaves out calls that handle memory or
-// that read and set data in the kernel, because their name already says everything.
+// callsOf has the system calls of Linux in which threads sleep, by meaning. It leaves out calls that handle memory or
+// that read and set data in the kernel, because screens show these by name.
 var callsOf = map[callClass][]string{
 	callRead: {"read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "getrandom", "msgrcv", "mq_timedreceive",
 		"process_vm_readv", "syslog"},
@@ -57,7 +57,7 @@ var callsOf = map[callClass][]string{
 		"execve", "execveat"},
 }
 
-// callClasses is callsOf by name.
+// callClasses is the inverse of callsOf: the class of each system call, by its name.
 var callClasses = func() map[string]callClass {
 	m := make(map[string]callClass)
 	for class, names := range callsOf {
@@ -68,10 +68,10 @@ var callClasses = func() map[string]callClass {
 	return m
 }()
 
-// kindCLock is the Detail.Kind of a mutex of C code.
+// kindCLock is the Detail.Kind of a mutex in C code.
 const kindCLock = "C mutex"
 
-// blockWords are the words of Detail.Kind.
+// blockWords has the Detail.Kind of each sampler.BlockKind. It is empty if no object of Ruby is waited for.
 var blockWords = [...]string{
 	sampler.BlockNone: "", sampler.BlockMutex: "Mutex", sampler.BlockMonitor: "Monitor", sampler.BlockQueue: "Queue",
 	sampler.BlockSizedQueue: "SizedQueue", sampler.BlockConditionVariable: "ConditionVariable",
@@ -79,8 +79,8 @@ var blockWords = [...]string{
 	sampler.BlockRactor: "Ractor", sampler.BlockIO: "", sampler.BlockSelect: "",
 }
 
-// released returns why a thread that neither holds nor wants the GVL does not run. The evidence in memory comes first,
-// then the kernel's answer, then the innermost frames, and last Ruby's own status.
+// released returns the state of a thread that neither holds nor wants the GVL. Evidence in memory comes first, then
+// the kernel's answer, then the innermost frames, and last Ruby's own status.
 func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) (State, Detail) {
 	d := Detail{FD: -1}
 	switch {
@@ -120,12 +120,12 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	case sampler.BlockChild:
 		d.Op, d.Child = OpChild, b.Child
 		if d.Child == 0 {
-			d.Child = t.Kernel.Child // from 3.3 on only the call's arguments say it
+			d.Child = t.Kernel.Child // from 3.3 on, only the system call's arguments have it
 		}
 		return IO, d
 	}
 	k := &t.Kernel
-	// An answer that was rechecked found the thread holding the GVL, so it is of another episode.
+	// A rechecked answer was about the thread as holder of the GVL, so it belongs to another episode.
 	answered := k.StateAtNS > e.fromNS && k.Syscall != "" && !k.Rechecked
 	old := answered && s.TimeNS-k.StateAtNS > releasedAnswerNS
 	if b.Kind == sampler.BlockIO || b.Kind == sampler.BlockSelect {
@@ -153,8 +153,8 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	return Unknown, d
 }
 
-// waitsForFD returns the state of a thread whose descriptor memory names. The kernel adds the direction and the peer.
-// It may also report that the thread is on a CPU, for example in a large read from /dev/urandom.
+// waitsForFD returns the state of a thread that waits for a descriptor named in memory. The kernel adds the direction
+// and the peer. It may also report that the thread is on a CPU, for example in a large read from /dev/urandom.
 func (c *Classifier) waitsForFD(s *sampler.Sample, t *sampler.Thread, e *episode, answered bool, d Detail) (State, Detail) {
 	d.Op, d.FD = OpIO, t.Blocked.FD
 	if t.Blocked.Kind == sampler.BlockSelect {
@@ -173,20 +173,20 @@ func (c *Classifier) waitsForFD(s *sampler.Sample, t *sampler.Thread, e *episode
 			d.Op, d.Syscall = op, k.Syscall
 		}
 	} else if k := &t.Kernel; t.TID == 0 && k.StateAtNS > e.fromNS && k.FD == d.FD {
-		d.FDs, d.Peer = k.FDs, k.Peer // no native thread, no system call (M:N): the descriptor alone was looked up
+		d.FDs, d.Peer = k.FDs, k.Peer // without a native thread (M:N) only the descriptor can be looked up
 	}
 	c.refineOp(e, &d)
 	return IO, d
 }
 
-// ioOps are the words of Detail.Op for calls.
+// ioOps has the Detail.Op for each class of system calls that are I/O.
 var ioOps = [...]string{
 	callRead: OpRead, callWrite: OpWrite, callAccept: OpAccept, callConnect: OpConnect, callPoll: OpPoll, callSelect: OpSelect,
 	callFile: OpFile, callSemaphore: OpSemaphore, callSocket: OpIO,
 }
 
-// refineOp finds out for which operation a thread polls. Since 3.0 Ruby polls a descriptor before it reads, writes or
-// accepts.
+// refineOp replaces poll in d by the operation that the thread polls for. Since 3.0, Ruby polls a descriptor before it
+// reads, writes or accepts.
 func (c *Classifier) refineOp(e *episode, d *Detail) {
 	if (d.Op == OpPoll || d.Op == OpIO) && d.FDs <= 1 && e.hint.state == IO && e.hint.op != "" {
 		d.Op = e.hint.op
@@ -203,7 +203,7 @@ func (c *Classifier) refineOp(e *episode, d *Detail) {
 	}
 }
 
-// byKernel decides by the kernel's answer within the episode if memory names nothing.
+// byKernel returns the state that follows from the kernel's answer, if memory does not name what the thread waits for.
 func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, Detail) {
 	k := &t.Kernel
 	region := t.Bits&sampler.BitBlockingRegion != 0
@@ -212,7 +212,7 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	case sampler.SyscallRunning:
 		d.Syscall = ""
 		if !region && e.hint.state == Unknown && t.Status != sampler.Runnable {
-			// About to sleep or just woken: Ruby's own status says which.
+			// The thread is about to sleep, or was just woken. Ruby's own status decides.
 			return c.withoutRegion(t, e, d)
 		}
 		if !region && e.hint.state != Unknown {
@@ -240,13 +240,13 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 			return Lock, d
 		}
 		if resolves && (c.proc.Era != sampler.EraSched || k.Syscall == sampler.SyscallHelperLock) {
-			// Up to 3.2 the caller asks the name server itself, so it waits for a lock of the C library. Later its
-			// helper does, and waits for that lock.
+			// Up to 3.2, the caller itself asks the name server, so it waits for a lock of the C library. In later
+			// releases a helper thread asks, and waits for that lock.
 			d.Kind = kindCLock
 			return Lock, d
 		}
 		if e.hint.state == IO && e.hint.op == OpConnect {
-			// Since 3.4 a helper thread resolves the name and the caller waits for it.
+			// Since 3.4, a helper thread resolves the name, and the caller waits for this thread.
 			d.Op = OpResolve
 			return IO, d
 		}
@@ -278,11 +278,11 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	return Unknown, d
 }
 
-// sleepsWithout are the calls that wait only for time and signals if they name no descriptor.
+// sleepsWithout has the calls that wait only for time and signals if they name no descriptor.
 var sleepsWithout = map[string]bool{"poll": true, "ppoll": true, "select": true, "pselect6": true}
 
-// pollsEventFD reports whether the thread also waits for signals. Up to 3.2 such a thread sleeps in ppoll on one or
-// two eventfds (docs/internals/threads.md#what-a-thread-waits-for).
+// pollsEventFD reports whether the thread polls only Ruby's own eventfds, to be woken for signals. Up to 3.2, a
+// sleeping thread does so in ppoll on one or two eventfds (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) pollsEventFD(k *sampler.Kernel) bool {
 	if k.FDs > 2 {
 		return false
@@ -294,7 +294,7 @@ func (c *Classifier) pollsEventFD(k *sampler.Kernel) bool {
 }
 
 // withoutRegion returns the state of a thread that has released the GVL outside any blocking region, if no object in
-// memory explains why it waits. The status in Ruby's thread then decides: STOPPED_FOREVER means a wait for another
+// memory explains why it waits. Ruby's status of the thread then decides. STOPPED_FOREVER means a wait for another
 // thread, and STOPPED means a sleep.
 func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (State, Detail) {
 	if e.hint.state != Unknown {
@@ -310,13 +310,13 @@ func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (Sta
 	return Unknown, d
 }
 
-// byHint returns the verdict of the innermost frames.
+// byHint returns the state that follows from the innermost frames.
 func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	d.Op, d.Kind = e.hint.op, e.hint.kind
 	return e.hint.state, d
 }
 
-// Doing returns why a released thread does not run, by the kernel's record.
+// Doing returns the state of a released thread by a record of its switches, without a sample.
 func (c *Classifier) Doing(d *sampler.Doing, atNS int64) (State, Detail) {
 	t := sampler.Thread{TID: 1, Status: d.Status, Blocked: sampler.Blocked{FD: -1}}
 	t.Kernel = sampler.Kernel{StateAtNS: atNS, Syscall: d.Syscall, FD: d.FD, FDs: d.FDs}

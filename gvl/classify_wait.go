@@ -9,41 +9,41 @@ import (
 )
 
 const (
-	// timerNS is how often a waiting thread is woken to end the holder's time slice up to Ruby 3.2 (do_gvl_timer in
-	// thread_pthread.c), in ns. One of the waiting threads does that for all.
+	// timerNS is the interval at which a waiting thread is woken to end the holder's time slice, in ns. This is so up
+	// to Ruby 3.2 (do_gvl_timer in thread_pthread.c). One of the waiting threads does it for all.
 	timerNS = 100e6
-	// maxQueues bounds the ractors whose queues are remembered.
+	// maxQueues limits the ractors whose queues are remembered.
 	maxQueues = 256
 )
 
-// WaitSpan is the known part of a wait for the GVL in progress.
+// WaitSpan is what is known of a wait for the GVL in progress.
 type WaitSpan struct {
-	// afterNS and ByNS are bounds of the time at which the wait began, CLOCK_MONOTONIC in ns. afterNS is zero if the
-	// thread already waited in the first sample.
+	// The wait began between afterNS and ByNS, CLOCK_MONOTONIC in ns. afterNS is zero if the thread already waited in
+	// the first sample.
 	afterNS, ByNS int64
-	// The thread is known not to have run from SinceNS to ReadNS, which is the last reading of its counters. Both are
-	// zero if there was no reading.
+	// The thread is known not to have run between SinceNS and ReadNS, the last reading of its counters. Both are zero
+	// if there was no reading.
 	SinceNS, ReadNS int64
-	// uncounted is set if no counters of the thread were ever read: it has no native thread.
+	// uncounted is set if the thread's counters were never read, because it has no native thread.
 	uncounted bool
 }
 
-// stillNS is how long the thread is known not to have run, in ns.
+// stillNS returns how long the thread is known not to have run, in ns.
 func (w *WaitSpan) stillNS() int64 { return max(w.ReadNS-w.SinceNS, 0) }
 
-// waitEvidence is what the Classifier remembers of a wait. It shows whether the thread had the GVL between two samples
-// that both find it waiting.
+// waitEvidence is what the Classifier remembers of a wait for the GVL. It shows whether the thread had the GVL between
+// two samples in which it waits.
 type waitEvidence struct {
 	WaitSpan
-	// cpuAtNS is when the thread's counters were last read, and cpuNS and turns are their values. cpuAtNS is zero if
-	// they were not read in this wait or the one before it.
+	// cpuAtNS is when the thread's counters were last read. cpuNS and turns are their values. cpuAtNS is zero if they
+	// were read neither in this wait nor in the one before.
 	cpuAtNS, cpuNS, turns int64
 	tid                   int32
-	stack                 sampler.StackID // the last one read in this wait; zero if none was
-	// queued is true if the thread was seen in the queue. chosen is true if it was seen as the next holder. left is
-	// true if it was in neither place after that.
+	stack                 sampler.StackID // last stack read in this wait, or zero
+	// queued is set if the thread was seen in the queue, chosen if it was seen as the next holder. left is set if a
+	// later sample found it in neither place.
 	queued, chosen, left bool
-	// ranNS is when the queue last showed that it had run. It is zero if it never did in this wait.
+	// ranNS is when the queue last showed that the thread had run. It is zero if this did not happen in this wait.
 	ranNS  int64
 	pauses uint64
 }
@@ -55,7 +55,7 @@ type cpuReading struct {
 	held        bool // the thread held the GVL
 }
 
-// queueSeen is the last reading of a ractor's queue for the GVL.
+// queueSeen is the last reading of a ractor's queue for the GVL. rank has each thread's place in list.
 type queueSeen struct {
 	ractor sampler.RactorID
 	atNS   int64
@@ -64,8 +64,8 @@ type queueSeen struct {
 }
 
 // findRequeued finds the threads that left the queue for the GVL since its last reading and came back. Threads leave
-// at its head and come to its end (docs/internals/threads.md#the-gvl-and-its-queue). So such a thread is behind a
-// thread that was behind it, or was first and is not first now.
+// at the head and join at the end (docs/internals/threads.md#the-gvl-and-its-queue). So such a thread is now behind a
+// thread that was behind it before. Or it was first and is not first now.
 func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	c.requeued = c.requeued[:0]
 	for i := range s.Ractors {
@@ -87,7 +87,7 @@ func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	}
 }
 
-// queueOf returns the last reading of a ractor's queue, or nil if there are too many queues.
+// queueOf returns the last reading of a ractor's queue. It is nil if maxQueues queues are remembered already.
 func (c *Classifier) queueOf(id sampler.RactorID) *queueSeen {
 	for i := range c.queues {
 		if c.queues[i].ractor == id {
@@ -101,7 +101,7 @@ func (c *Classifier) queueOf(id sampler.RactorID) *queueSeen {
 	return &c.queues[len(c.queues)-1]
 }
 
-// compareQueues adds the threads that left the queue and came back to it.
+// compareQueues adds to c.requeued the threads that left the queue and came back to it.
 func (c *Classifier) compareQueues(q *queueSeen, list []sampler.ThreadID) {
 	clear(q.rank)
 	for i, id := range q.list {
@@ -120,7 +120,7 @@ func (c *Classifier) compareQueues(q *queueSeen, list []sampler.ThreadID) {
 	}
 }
 
-// waitsOn reports whether a wait for the GVL continues without news.
+// waitsOn reports whether a thread still waits for the GVL, and the sample has nothing new about it.
 func (c *Classifier) waitsOn(t *sampler.Thread, e *episode) bool {
 	w := &e.wait
 	return t.Kernel.CPUAtNS == w.cpuAtNS && (len(c.requeued) == 0 || !slices.Contains(c.requeued, t.ID)) &&
@@ -132,8 +132,8 @@ func (e *episode) beginWait(lastNS, now int64) {
 	e.wait = waitEvidence{WaitSpan: WaitSpan{afterNS: lastNS, ByNS: now}}
 }
 
-// seeWait adds a sample of a thread that waits for the GVL and also waited in the last sample. It reports whether the
-// thread is known to have had the GVL in between. If so, the wait is a new one.
+// seeWait adds a sample of a thread that waits for the GVL. It reports whether the thread is known to have had the GVL
+// since the last sample. If so, this is a new wait.
 func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d *Detail, now int64) (ran bool) {
 	w := &e.wait
 	read := t.Quality&^sampler.WorkUnknown == sampler.StackFresh
@@ -166,7 +166,7 @@ func (c *Classifier) leftQueue(t *sampler.Thread, w *waitEvidence, d *Detail) bo
 func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episode, now int64) (ran bool) {
 	w, k := &e.wait, &t.Kernel
 	if k.CPUAtNS == w.cpuAtNS || k.CPUAtNS == 0 || k.CPUAtNS < w.ByNS && w.cpuAtNS == 0 {
-		return false // there are no readings in this wait, or no new ones
+		return false // no reading in this wait, or no new one
 	}
 	first := w.cpuAtNS == 0 || t.TID != w.tid
 	moved, known := c.moved(s, k, w)
@@ -174,10 +174,10 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 	case first:
 		w.SinceNS = k.CPUAtNS
 		if b := &e.read; b.held && b.tid == t.TID && b.turns != 0 && b.turns == k.Turns {
-			// It was on a CPU when it held the GVL, and has been given none since: it fell asleep once.
+			// The thread had a CPU when it held the GVL, and has got none since. So it has slept since the wait began.
 			w.SinceNS = w.ByNS
 		}
-	case w.ranNS > w.cpuAtNS: // the queue said so
+	case w.ranNS > w.cpuAtNS: // the queue showed that it ran
 		w.SinceNS = k.CPUAtNS
 		if !moved {
 			w.SinceNS = w.ByNS
@@ -194,8 +194,8 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 	return ran
 }
 
-// moved reports whether a waiting thread had a CPU since its counters were last read. known is true if it is also
-// known whether the thread had the GVL. Two kinds of turns on a CPU prove nothing. Up to Ruby 3.2 waiting threads are
+// moved reports whether a waiting thread had a CPU since its counters were last read. known is set if it is also known
+// that the thread had the GVL then. Two kinds of turns on a CPU prove nothing. Up to Ruby 3.2, waiting threads are
 // woken to end the holder's time slice. And a target that is stopped for samples gives every thread a turn.
 func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence) (moved, known bool) {
 	turns, ranNS := k.Turns-w.turns, k.CPUNS-w.cpuNS
@@ -205,14 +205,14 @@ func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence
 	case k.Turns == 0 || w.turns == 0:
 		return ranNS > 0, ranNS >= wokeNS
 	case turns == 0:
-		return false, false // the kernel counts its last CPU time late
+		return false, false // the kernel adds CPU time of its last turn late
 	case c.proc.Era == sampler.EraSched:
 		return true, true
 	}
 	return true, turns >= 2+(k.CPUAtNS-w.cpuAtNS)/timerNS || ranNS >= wokeNS
 }
 
-// seeReading remembers the last reading of a thread's counters.
+// seeReading remembers the last reading of a thread's counters, and whether the thread held the GVL.
 func (e *episode) seeReading(t *sampler.Thread, p Place) {
 	if k := &t.Kernel; k.CPUAtNS != e.read.atNS {
 		e.read = cpuReading{k.CPUAtNS, k.Turns, t.TID, p == PlaceHeld}
@@ -220,11 +220,11 @@ func (e *episode) seeReading(t *sampler.Thread, p Place) {
 	e.wait.uncounted = e.read.atNS == 0
 }
 
-// middle is the likely begin of a wait that began unseen.
+// middle returns the likely beginning of a wait that began between two samples.
 func (w *WaitSpan) middle(now int64) int64 { return min(w.afterNS+(w.ByNS-w.afterNS)/2, now) }
 
 // unfairQueue reports whether a thread can return to the head of the queue. From Ruby 4.1 on, a thread that comes back
-// from a short call may take the GVL from the chosen thread. Then the chosen thread goes back to the head
+// from a short call may take the GVL from the thread that was chosen. The latter then returns to the head
 // (thread_pthread.c).
 func unfairQueue(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")

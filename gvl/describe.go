@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ThreadName returns what the screens call a thread: its name, "main", or "thread 12". ID 0 is a short-lived thread,
-// which no sample listed.
+// ThreadName returns a thread's name on screens: its own name, "main", or "thread 12". ID 0 stands for short-lived
+// threads that no sample listed.
 func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
 	var info sampler.ThreadInfo
 	if dict != nil {
@@ -17,7 +17,7 @@ func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
 	return NameOf(id, info)
 }
 
-// NameOf is ThreadName for a thread that was looked up.
+// NameOf is ThreadName for a thread whose ThreadInfo the caller has.
 func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	switch {
 	case info.Name != "":
@@ -30,8 +30,8 @@ func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	return fmt.Sprintf("thread %d", id)
 }
 
-// PeerName returns the name of a peer on screens: "10.0.0.5:5432 PostgreSQL", a path, "pipe". It is empty if nothing
-// is known.
+// PeerName returns the name of a peer on screens: "10.0.0.5:5432 PostgreSQL", a path, "pipe". It is "" if nothing is
+// known of the peer.
 func PeerName(p sampler.Peer) string {
 	name := p.Remote
 	switch {
@@ -114,10 +114,10 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 	return "unknown"
 }
 
-// LostLock reports whether a Detail says that a thread waits for a lock of C code that no thread can release.
+// LostLock reports whether a thread waits for a lock of C code that no thread can release.
 func LostLock(d *Detail) bool { return lostText(d) != "" }
 
-// lostText describes a wait for a mutex of C code that no thread can end. It is empty for other waits.
+// lostText describes a wait for a lock of C code that no thread can release. It returns "" for other waits.
 func lostText(d *Detail) string {
 	switch {
 	case d.Syscall == sampler.SyscallLostLock:

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// DescribeFit returns what a screen says of a thread's state, with how long it has lasted. The fullest form comes
-// first, each next one is shorter. Numbers of descriptors are left out. dict may be nil.
+// DescribeFit returns texts about a thread's state and its length, the longest first, so a screen can take the first
+// that fits. Numbers of descriptors are left out. dict may be nil.
 //
 //	waiting 706 ms for Mutex (web-0 has it)
 //	io 612 ms ← read 10.0.0.5:5432 PostgreSQL
@@ -76,7 +76,7 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 	return []string{Describe(ts, dict)}
 }
 
-// DescribeIdle is DescribeFit for a thread in io that has nothing to do. what says what it waits for. dict may be nil.
+// DescribeIdle is DescribeFit for an idle thread in IO. what is what it waits for (Resting.Idle). dict may be nil.
 //
 //	idle 2.3 s, accepts connections at 0.0.0.0:9292
 func DescribeIdle(ts ThreadState, what string, dict *sampler.Dictionary) []string {
@@ -100,13 +100,13 @@ func DescribeIdle(ts ThreadState, what string, dict *sampler.Dictionary) []strin
 // "anon_inode:[eventpoll]".
 var kernelName = regexp.MustCompile(`(?:anon_inode:\[([a-z]+)\]|(pipe|socket):\[\d+\])`)
 
-// plainPeer shortens the kernel's own names to "pipe" and "eventpoll".
+// plainPeer shortens such a name in s to "pipe", "socket" or "eventpoll".
 func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") }
 
-// lasted returns the text for the length of the state. It is an upper bound if the thread may have moved meanwhile.
+// lasted returns the length of the state as text, with "≤" or "≥" if it is only a bound.
 func (t ThreadState) lasted() string { return t.Lasted().Prose() }
 
-// Told returns how long a thread has waited. A list or a sentence can begin with it. If the thread may have had the
+// Told returns how long a thread has waited, as the beginning of a list or a sentence. If the thread may have had the
 // object meanwhile, the result is a lower bound, or zero if there is none. An upper bound would only show how long the
 // lock was busy.
 func (t *ThreadState) Told() Bounded {
@@ -116,7 +116,7 @@ func (t *ThreadState) Told() Bounded {
 	return t.Lasted()
 }
 
-// Lasted is the length of the state so far, or a bound of it.
+// Lasted returns the length of the state so far, or a bound.
 func (t ThreadState) Lasted() Bounded {
 	switch {
 	case t.State == Waiting:

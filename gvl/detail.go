@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Words of Detail.Op: what an IO state waits for.
+// The values of Detail.Op: what a thread in state IO waits for.
 const (
 	OpRead    = "read"
 	OpWrite   = "write"
@@ -25,7 +25,7 @@ const (
 	OpFile = "file"
 )
 
-// Reasons of Unknown.
+// The values of Detail.Reason: why a state is Unknown.
 const (
 	ReasonNotAsked   = "kernel not asked yet"
 	reasonFutex      = "futex in a blocking region"
@@ -35,25 +35,24 @@ const (
 	reasonNoStatus   = "status could not be read"
 	reasonStarting   = "its native thread has not run yet"
 	ReasonDead       = "finished, still listed"
-	// ReasonWaitsForEnd and ReasonEnding are for the main thread of a program that hangs at its end.
+	// ReasonWaitsForEnd and ReasonEnding are for the main thread of a program that does not end.
 	ReasonWaitsForEnd = "the program has ended and waits for its other threads to end"
 	ReasonEnding      = "the program has ended and runs what is left: finalizers, exit handlers of C code"
 	reasonOtherCall   = "a system call with no known meaning"
 	reasonNoSyscall   = "asleep outside a system call"
 	reasonEnded       = "its native thread has ended, and Ruby does not know"
 	reasonNoKernelRow = "the kernel did not answer"
-	// reasonStopped and reasonFrozen are of threads that would wait for the GVL in a process that is held from outside.
+	// reasonStopped and reasonFrozen are for threads that want the GVL of a process that is stopped from outside.
 	reasonStopped = "stopped by a signal or a debugger"
 	reasonFrozen  = "frozen by its cgroup"
 )
 
-// Halts reports whether a thread's Syscall says that it is held from outside.
+// Halts reports whether a thread's Syscall means that it is stopped from outside.
 func Halts(call string) bool { return call == sampler.SyscallStopped || call == sampler.SyscallFrozen }
 
-// Detail has more facts about a state. Which fields are set depends on the state. The others have their zero value,
-// but FD is -1.
+// Detail has more facts about a state. Which fields are set depends on the state. All others are zero, but FD is -1.
 type Detail struct {
-	// Op is what IO waits for, one of the Op words.
+	// Op is what a thread in state IO waits for, one of the Op constants.
 	Op string
 	// Kind is the kind of Object: "Mutex", "Monitor", "Queue", "SizedQueue", "ConditionVariable", "Thread" or "Ractor".
 	Kind string
@@ -61,18 +60,17 @@ type Detail struct {
 	Syscall string
 	// Reason says why the state is Unknown.
 	Reason string
-	// Within describes code that does not belong to the program's normal course, if the main thread is in it. It is a
-	// hook at the program's end, or a handler that has interrupted the thread. Within is empty otherwise, and if it is
-	// not known.
+	// Within describes code of the main thread outside the program's normal course: a hook at the program's end, or a
+	// handler that has interrupted the thread. It is empty if there is no such code, or if this is not known.
 	Within string
-	// Object is the address of what the thread waits for.
+	// Object is the address of the object that the thread waits for.
 	Object uint64
 	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns.
 	DeadlineNS int64
 	Peer       sampler.PeerID
-	// Holder is the thread that holds the Mutex or Monitor, Joined the one that Thread#join waits for.
+	// Holder is the thread that holds the Mutex or Monitor. Joined is the thread that Thread#join waits for.
 	Holder, Joined sampler.ThreadID
-	// FD is the descriptor. FDs is how many a poll or select waits for.
+	// FD is the descriptor that the thread waits for. FDs is the number of descriptors of a poll or select.
 	FD, FDs int32
 	// Child is the process that the thread waits for: a pid, -1 for any, 0 for none.
 	Child int32
@@ -83,17 +81,17 @@ type Detail struct {
 	// GCMode and GCMinor describe the collection of a thread in state GC.
 	GCMode  sampler.GCMode
 	GCMinor bool
-	// GCReason is set only for the state GC. It has the bits of sampler.GC.Reason, which say why the cycle began and
+	// GCReason is set only for the state GC. It has the bits of sampler.GC.Reason, which show why the cycle began and
 	// why it is a major one.
 	GCReason uint16
-	// Inferred is set if ddtop concluded from a count which thread waits (Ruby 2.5).
+	// Inferred is set if ddtop knows only from a count of waiting threads that this thread waits (Ruby 2.5).
 	Inferred bool
 }
 
 // Specific reports whether the detail names what the thread waits for.
 func (d *Detail) Specific() bool { return d.Op != "" || d.Kind != "" || d.Object != 0 || d.FD >= 0 }
 
-// ThreadState is the verdict on one thread in one sample.
+// ThreadState is the state of one thread in one sample, as the Classifier decided it.
 type ThreadState struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
@@ -107,29 +105,28 @@ type ThreadState struct {
 	Stack  sampler.StackID
 	Detail Detail
 	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable last had a CPU since SinceNS.
-	// Samples did not see it in another state. It is zero if the thread had no CPU. Either the thread was woken in
-	// vain and has waited since SinceNS. Or it got what it waited for, and the present wait began at MovedNS at the
-	// earliest.
+	// Samples saw it in no other state meanwhile. It is zero if the thread had no CPU. Either the thread was woken in
+	// vain and has waited since SinceNS. Or it got what it waited for, and its present wait began at MovedNS or later.
 	MovedNS int64
 	// readNS is when the thread's counters last proved that it still waits for the same lock. The wait is certain only
-	// until then. readNS is set only while ddtop reads less often than requested. Otherwise it is zero, and the wait
-	// counts as certain until AtNS, because the next reading soon corrects an error.
+	// until then. readNS is set only while ddtop reads less often than requested. At full rates it is zero, and the
+	// wait counts as certain until AtNS, because the next reading soon corrects an error.
 	readNS int64
-	// StillNS is a lower bound of a wait in IO or a sleep, in ns. SinceNS is the earliest begin.
+	// StillNS is a lower bound of the length of a wait in IO or a sleep, in ns. AtNS - SinceNS is an upper bound.
 	StillNS int64
 	Span    WaitSpan
 }
 
-// Stopped reports whether the thread is a holder that a signal or a debugger has stopped, or whose cgroup is frozen.
+// Stopped reports whether the thread holds the GVL and is stopped by a signal or a debugger, or frozen by its cgroup.
 func (t *ThreadState) Stopped() bool { return t.State == Stalled && Halts(t.Detail.Syscall) }
 
-// Open reports whether a thread is Unknown because the kernel has not answered yet.
+// Open reports whether a thread is Unknown only because the kernel has not been asked yet.
 func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == ReasonNotAsked }
 
 // DurationNS returns how long the state has lasted by samples, in ns.
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
 
-// SureNS returns for how long the thread is known not to have moved in its state, in ns.
+// SureNS returns how long the thread is known to have been in its state without a move, in ns.
 func (t ThreadState) SureNS() int64 {
 	until := t.AtNS
 	if t.readNS != 0 {
@@ -139,7 +136,7 @@ func (t ThreadState) SureNS() int64 {
 }
 
 // KnownNS returns how long a thread is known to have been in its present wait in IO, in ns. If its counters were not
-// read, the result follows from samples alone.
+// read, the length by samples counts.
 func (t *ThreadState) KnownNS() int64 {
 	if t.StillNS > 0 {
 		return t.StillNS
@@ -147,8 +144,8 @@ func (t *ThreadState) KnownNS() int64 {
 	return t.DurationNS()
 }
 
-// AtMost reports whether DurationNS is an upper bound. This is so if the thread has moved meanwhile, or if less than
-// half of that time is certain.
+// AtMost reports whether DurationNS is only an upper bound. This is so if the thread has moved meanwhile, or if less
+// than half of that time is certain.
 func (t ThreadState) AtMost() bool {
 	if t.State == Waiting {
 		return t.waited().Bound == AtMost
@@ -156,8 +153,8 @@ func (t ThreadState) AtMost() bool {
 	return t.MovedNS != 0 || t.LeastNS() < t.DurationNS()/2
 }
 
-// LeastNS returns a lower bound of the state's length, in ns. There is no evidence that the thread left the state in
-// this time.
+// LeastNS returns a lower bound of the state's length, in ns. In this time the thread has certainly not left the
+// state.
 func (t ThreadState) LeastNS() int64 {
 	switch {
 	case t.State == Waiting:
@@ -169,7 +166,7 @@ func (t ThreadState) LeastNS() int64 {
 	return t.SureNS()
 }
 
-// Wait returns the wait for the GVL that a thread is in, by samples.
+// Wait returns the wait for the GVL that the thread is in now, as samples show it.
 func (t *ThreadState) Wait() Wait {
 	w := Wait{Thread: t.Thread, FromNS: t.SinceNS, ToNS: t.AtNS, InProgress: true, After: t.Detail.After}
 	if w.SetBounds(&t.Span, t.AtNS, 0); t.Span.ByNS == 0 {
@@ -180,12 +177,12 @@ func (t *ThreadState) Wait() Wait {
 	return w
 }
 
-// WaitsExactly sets the begin of a wait for the GVL that is known exactly.
+// WaitsExactly sets the beginning of a wait for the GVL, which is known from a change of the GVL.
 func (t *ThreadState) WaitsExactly(fromNS, atNS int64) {
 	t.SinceNS, t.AtNS, t.Span = fromNS, max(atNS, t.AtNS), WaitSpan{}
 }
 
-// waited is how long a thread has waited for the GVL so far.
+// waited returns how long a thread has waited for the GVL so far, or a bound.
 func (t *ThreadState) waited() Bounded {
 	w := t.Wait()
 	if w.Cut && w.LeastNS > 0 {
@@ -254,7 +251,7 @@ func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 	return m
 }
 
-// PeerJSON returns the object that a dump has for a peer.
+// PeerJSON returns the JSON object for a peer, as in a dump.
 func PeerJSON(p sampler.Peer) map[string]any {
 	m := map[string]any{"kind": PeerKindWord(p.Kind)}
 	texts := map[string]string{"remote": p.Remote, "local": p.Local, "service": p.Service, "path": p.Path, "process": p.Process}
@@ -276,7 +273,7 @@ var peerKinds = map[sampler.PeerKind]string{
 // PeerKindWord returns the word for a kind of peer in JSON.
 func PeerKindWord(k sampler.PeerKind) string { return cmp.Or(peerKinds[k], "unknown") }
 
-// gcPhase returns the collector's phase. It is empty between two steps.
+// gcPhase returns the word for the collector's phase. It is "" between two steps.
 func gcPhase(m sampler.GCMode) string {
 	if m == sampler.GCIdle || m > sampler.GCCompacting {
 		return ""

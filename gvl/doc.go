@@ -1,16 +1,16 @@
-// Package gvl has the words for the state of a Ruby process: the state of a thread with its detail, the Interval, the
+// Package gvl has the types for the state of a Ruby process: the State of a thread with its Detail, the Interval, the
 // Wait, and the Classifier, which decides states from samples. The packages below it make intervals and add them up.
 //
-// All of them are pure: they read no memory, no /proc and no clock, so the same rules serve a live process, a core file
-// and a recording. All times are CLOCK_MONOTONIC in ns, as in sampler.Sample.
+// These packages read no memory, no /proc and no clock. So the same rules serve a live process, a core file and a
+// recording. All times are CLOCK_MONOTONIC in ns, as in sampler.Sample.
 //
 // # One stream of intervals
 //
-// A stream.Stream cuts the time between samples into Intervals: the state of a thread from one time to another, its
-// stack, and how that is known. Its rules were measured against Ruby's exact events (rb_internal_thread_add_event_hook,
-// 3.2 and later). A thread's Intervals follow each other without a gap and without overlap. The Stream also delivers
-// each Wait for a GVL, the holders of each GVL (LockInterval), and the collector's time (GCInterval). A Tick has the
-// sample itself, for data that is counted and not timed.
+// A stream.Stream cuts the time between samples into Intervals. An Interval has the state of a thread from one time to
+// another, its stack, and how that is known. Its rules were checked against Ruby's exact events
+// (rb_internal_thread_add_event_hook, 3.2 and later). A thread's Intervals follow each other without gap or overlap.
+// The Stream also delivers each Wait for a GVL, the holders of each GVL (LockInterval), and the collector's time
+// (GCInterval). A Tick has the sample itself, for data that is counted and not timed.
 //
 // A Consumer adds them up. It is attached to the Stream before its first sample. All consumers agree to the nanosecond
 // (TestIntervalsAddUp of gvl/findings):
@@ -24,10 +24,10 @@
 //   - trace.Trace (export/trace): events in the order of time. The Firefox Profiler and Chrome's traces use them.
 //   - the screen: waits by their length, a second at a time.
 //
-// An Interval comes when nothing can change it any longer: at the next reading of the stack, or when the kernel has
+// An Interval is delivered when nothing can change it: at the next reading of the stack, or when the kernel has
 // answered. A reader that cannot wait asks Stream.Pending and Stream.Waiting. If samples have all changes of the GVL
-// (sampler.Changes), edges are exact, which Interval.ResolutionNS and Wait.Exact say. A stream.Chain splits one wait by
-// holder.
+// (sampler.Changes), edges are exact, as Interval.ResolutionNS and Wait.Exact show. A stream.Chain divides one wait by
+// the holders during it.
 //
-// measure.Measure bundles a Stream and its consumers behind one Feed. measure.Fold adds the timeline, for a screen.
+// measure.Measure feeds a Stream and its consumers with samples. measure.Fold adds the timeline, for a screen.
 package gvl

@@ -4,28 +4,27 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// episode is what the Classifier remembers of a thread.
+// episode is what the Classifier remembers of a thread: its time in one Place and, if released, waiting for one thing.
 type episode struct {
-	// place, known and seen are read with each sample, so they come first, side by side.
+	// place, known and seen are used with each sample. They come first, side by side, so that they share lines of the CPU's cache.
 	place Place
 	known bool
 	seen  evidence
-	// last is the last verdict. Its AtNS is not kept up.
+	// last is the last result of the Classifier. Its AtNS is not updated.
 	last ThreadState
-	// fromNS is the last sample in which the thread was not in this place, or was released for another reason. An
-	// answer of the kernel must be newer to belong to the episode. sinceNS is the middle between that sample and the
-	// next.
+	// fromNS is the time of the last sample before the episode. An answer of the kernel belongs to the episode only if
+	// it is newer. sinceNS is the middle between that sample and the next.
 	fromNS, sinceNS int64
-	// after is the state before the wait.
+	// after is the thread's state before its wait for the GVL.
 	after State
-	// stack is the last fresh stack, and hint the hint that follows from it. hint is valid if hinted is true. Then the
-	// stack was read within the episode.
+	// stack is the last stack that was read. hint follows from it, and is valid if hinted is set. Then the stack was
+	// read within the episode.
 	stack  sampler.StackID
 	hint   hint
 	hinted bool
-	// cpuNS and turns are the thread's CPU time and how often it got a CPU. They were read at cpuAtNS, in this episode
-	// while the thread slept in a call. cpuAtNS is zero before the first such reading. stillNS is the first reading
-	// since which the thread has not moved. pauses is how often the target had been stopped by the last reading.
+	// cpuNS is the thread's CPU time, and turns how often it got a CPU. Both were read at cpuAtNS, in this episode
+	// while the thread slept in a call. cpuAtNS is zero before the first such reading. The thread has not moved from
+	// the reading at stillNS on. pauses is how often the target had been stopped by the last reading.
 	cpuNS, turns, cpuAtNS, stillNS int64
 	pauses                         uint64
 	lock                           lockWait
@@ -34,7 +33,7 @@ type episode struct {
 	read cpuReading
 }
 
-// evidence is the evidence for a released thread's state, apart from time and the scheduler.
+// evidence is what a released thread's state depends on, except time and the scheduler's data.
 type evidence struct {
 	blocked   sampler.Blocked
 	answerNS  int64
@@ -53,8 +52,8 @@ func evidenceOf(t *sampler.Thread) evidence {
 	}
 }
 
-// episodeFor begins a new episode if a thread has changed its place at the GVL. It also begins one if a released
-// thread waits for something else now.
+// episodeFor begins a new episode if a thread has changed its place at the GVL, or if a released thread now waits for
+// something else.
 func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int64) {
 	fresh := t.Quality&sampler.StackFresh != 0
 	moved := p != e.place
@@ -68,7 +67,7 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 			e.after = c.stateBeforeWait(t, e)
 		}
 		e.place, e.hinted, e.hint = p, false, hint{}
-		// In the first sample of all, lastNS is 0: any answer of the kernel can belong to the episode.
+		// In the very first sample, lastNS is 0, so any answer of the kernel can belong to the episode.
 		e.fromNS, e.sinceNS = c.lastNS, mid
 		e.cpuAtNS = 0
 	}
@@ -82,10 +81,10 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 	}
 }
 
-// woke reports whether a thread that waits for input or output, or sleeps, has left its call since its counters were
-// last read. It stores the new reading. Up to 3.2, a thread that waits for a child also gets a CPU to keep Ruby's time
-// slices, so its turns do not count. If the target is stopped for samples (pauses), each stop gives every thread a
-// turn. Then woke returns false, and the thread counts as still unless it took more CPU time than the stops take.
+// woke reports whether a waiting or sleeping thread has left its call since its counters were last read. It stores the
+// new reading. Waits for a child do not count: up to 3.2, such a thread also gets a CPU to keep Ruby's time slices. If
+// the target is stopped for samples (pauses), each stop gives every thread a CPU once. Then woke returns false. The
+// thread counts as still unless it took more CPU time than the stops take.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
@@ -97,8 +96,8 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 		moved = ranNS >= wokeNS*int64(max(s.Reads.Pauses-min(e.pauses, s.Reads.Pauses), 1))
 	}
 	first := e.cpuAtNS == 0
-	// ddtop does not ask for the call of a sleeping thread. Memory shows that it sleeps, and is read before its
-	// counters.
+	// ddtop does not ask for the call of a sleeping thread. Memory, which is read before the counters, shows that it
+	// sleeps.
 	inCall := k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning
 	if inCall || st == Sleeping || st == Parked {
 		e.cpuNS, e.turns, e.cpuAtNS, e.pauses = k.CPUNS, k.Turns, k.CPUAtNS, s.Reads.Pauses
@@ -112,8 +111,8 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 }
 
 // still returns a lower bound of the length of a wait in input or output, or of a sleep, in ns. It is the time between
-// readings of the counters between which the thread did not move. A thread without a native thread has no counters. It
-// counts as still while samples come at the requested rate.
+// the first and the last reading of counters that have not changed. A thread without a native thread has no counters.
+// It counts as still while samples come at the requested rate.
 func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) int64 {
 	switch {
 	case e.cpuAtNS != 0:

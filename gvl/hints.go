@@ -6,19 +6,19 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hint is what the innermost frames of a released thread show about its wait. It is used if memory and the kernel show
-// too little: all waits for other threads end in the same futex (docs/internals/threads.md#what-a-thread-waits-for).
+// hint is what the innermost frames of a released thread show about its wait, for when memory and the kernel show too
+// little. All waits for other threads, say, end in the same futex (docs/internals/threads.md#what-a-thread-waits-for).
 type hint struct {
 	state State
 	op    string
 	kind  string
 }
 
-// maxHintFrames is how many of the innermost frames count. A condition variable sleeps in its mutex and is two or three
-// frames further out. Any other wait is the innermost frame itself.
+// maxHintFrames limits how many of the innermost frames are searched. A wait for a condition variable is two or three
+// frames out, because it sleeps in its mutex. Any other wait is the innermost frame.
 const maxHintFrames = 4
 
-// frameHints are the methods of Ruby's own classes in which threads wait. The keys are Ruby 3.4's labels, and older
+// frameHints has the methods of Ruby's own classes in which threads wait. The keys are labels of Ruby 3.4, and older
 // labels of classes that had no Thread:: before 3.4.
 var frameHints = map[string]hint{
 	"Thread::Mutex#lock": {Lock, "", "Mutex"}, "Mutex#lock": {Lock, "", "Mutex"},
@@ -55,14 +55,14 @@ var frameHints = map[string]hint{
 	"Socket#__accept": {IO, OpAccept, ""}, "Socket#connect": {IO, OpConnect, ""}, "Socket#__connect": {IO, OpConnect, ""},
 }
 
-// mutexSleep are the methods in which a ConditionVariable sleeps. Their callers show whether a sleep belongs to a
+// mutexSleep has the methods in which a ConditionVariable sleeps. Their callers show whether a sleep belongs to a
 // ConditionVariable.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
-// FitsLock reports whether a thread with this stack can wait for a lock of a kind ("Mutex" or "Monitor"). A thread's
-// last known stack can be older than its wait. Ruby takes a Monitor only in Monitor's own methods, and after a wait
-// for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in these ways, and in other C
-// functions that have a Mutex of their own (io_binwrite in io.c, for example).
+// FitsLock reports whether a thread with this stack can wait for a lock of a kind ("Mutex" or "Monitor"). It can not
+// if the thread's last known stack is older than its wait. Ruby takes a Monitor only in Monitor's own methods, and
+// after a wait for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in these ways, and in
+// other C functions that have a Mutex of their own (io_binwrite in io.c, for example).
 func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool {
 	if stack == 0 {
 		return false
@@ -85,8 +85,8 @@ func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool
 	}
 }
 
-// OnlyWaits reports whether the innermost frames of a stack belong to a method that waits and makes no objects. A
-// method that reads, such as IO#gets, makes objects.
+// OnlyWaits reports whether a stack's innermost frames belong to a method that waits without making objects. A method
+// that reads, such as IO#gets, makes objects.
 func OnlyWaits(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	if dict == nil || stack == 0 {
 		return false
@@ -102,10 +102,10 @@ func OnlyWaits(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	return false
 }
 
-// hintTable finds the hint of a stack. It looks up each frame once.
+// hintTable finds the hints of stacks. It looks up each frame only once.
 type hintTable struct {
 	dict *sampler.Dictionary
-	// frames holds 0 for a frame that was not searched, or 1 + the index of its hint in said.
+	// frames has, by FrameID, 1 + the index of the frame's hint in said. It is 0 if the frame was not looked up yet.
 	frames []uint8
 	said   []frameHint
 }
@@ -115,7 +115,7 @@ type frameHint struct {
 	h     hint
 }
 
-// hintOf returns the hint of the innermost frame, or the zero hint if it says nothing.
+// hintOf returns the hint of a stack's innermost frames, or the zero hint if they show nothing.
 func (t *hintTable) hintOf(stack sampler.StackID) hint {
 	if t.dict == nil {
 		return hint{}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A Histogram has histSub buckets for each power of two, so a quantile is right to 1/histSub (3 %). The first bucket
-// has all durations under histMinNS, and the last one all that are beyond the last power of two.
+// A Histogram has histSub buckets for each power of two, so the error of a quantile is at most 1/histSub (3 %). The
+// first bucket has all durations under 1<<histMinBits ns, and the last one all from 1<<histMaxBits ns on.
 const (
 	histSub     = 32
 	histSubBits = 5
@@ -17,7 +17,7 @@ const (
 
 // Histogram counts durations. The zero value is empty. It takes eight bytes for each bucket in use.
 type Histogram struct {
-	cells    []histCell // in order
+	cells    []histCell // ascending by bucket
 	n, maxNS int64
 }
 
@@ -39,7 +39,7 @@ func Bucket(ns int64) int {
 	return 1 + (exp-histMinBits)*histSub + sub
 }
 
-// BucketUpper is the upper edge of a bucket, in ns.
+// BucketUpper returns the upper edge of a bucket, in ns.
 func BucketUpper(b int) int64 {
 	if b == 0 {
 		return 1 << histMinBits
@@ -49,7 +49,7 @@ func BucketUpper(b int) int64 {
 	return 1<<exp + int64(sub+1)<<(exp-histSubBits)
 }
 
-// BucketLower is the lower edge of a bucket, in ns.
+// BucketLower returns the lower edge of a bucket, in ns.
 func BucketLower(b int) int64 {
 	if b == 0 {
 		return 0
@@ -73,9 +73,9 @@ func (h *Histogram) AddBucket(bucket uint16, n int64) {
 
 func (h *Histogram) count(bucket uint16, n uint32) { h.countFrom(0, bucket, n) }
 
-// countFrom is count for a bucket whose cell is not before place i. It returns that cell's place.
+// countFrom is count for a bucket whose cell is not before index i. It returns the cell's index.
 func (h *Histogram) countFrom(i int, bucket uint16, n uint32) int {
-	for end := len(h.cells); i < end; { // without a function to call for each comparison, which took most of the time
+	for end := len(h.cells); i < end; { // slices.BinarySearchFunc took most of the time here
 		if middle := int(uint(i+end) >> 1); h.cells[middle].bucket < bucket {
 			i = middle + 1
 		} else {
@@ -93,7 +93,7 @@ func (h *Histogram) countFrom(i int, bucket uint16, n uint32) int {
 func (h *Histogram) Merge(o *Histogram) {
 	i := 0
 	for _, c := range o.cells {
-		for i < len(h.cells) && h.cells[i].bucket < c.bucket { // both are in order
+		for i < len(h.cells) && h.cells[i].bucket < c.bucket { // both are sorted
 			i++
 		}
 		if i == len(h.cells) || h.cells[i].bucket != c.bucket {
@@ -115,14 +115,14 @@ func (h *Histogram) clone() Histogram {
 // Count returns how many durations were counted, and the longest of them.
 func (h *Histogram) Count() (n, maxNS int64) { return h.n, h.maxNS }
 
-// Quantile returns the duration that a share q (0 to 1) of the durations did not exceed. It takes the nearest rank and
-// rounds up to the edge of its bucket, but not beyond the longest duration.
+// Quantile returns the duration that a share q (0 to 1) of the durations did not exceed. It uses the nearest rank, and
+// rounds up to the edge of the bucket, but not above the longest duration.
 func (h *Histogram) Quantile(q float64) int64 {
 	_, upper := h.quantile(q)
 	return upper
 }
 
-// quantile returns the edges of a quantile's bucket. For the last quantile, both are the longest duration.
+// quantile returns the edges of a quantile's bucket. For the highest rank, both are the longest duration.
 func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	if h.n == 0 {
 		return 0, 0
@@ -140,7 +140,7 @@ func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	return h.maxNS, h.maxNS
 }
 
-// Counts adds to out the numbers of durations between edges (in ns, ascending). out[0] counts the durations below
+// Counts adds to out how many durations lie between edges (in ns, ascending). out[0] counts the durations below
 // edges[0], out[i+1] those from edges[i] up to edges[i+1]. A duration counts as the middle of its bucket.
 func (h *Histogram) Counts(edges, out []int64) {
 	for _, c := range h.cells {

@@ -6,20 +6,20 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// PlainParts decides when text shows a length as a plain number. It does if the two bounds differ by less than the
-// upper one divided by PlainParts. The upper bound is then right to 6 %, about two buckets of a Histogram.
+// PlainParts decides when texts show a length as a plain number: if the two bounds differ by less than the upper one
+// divided by PlainParts. Then the upper bound is right to 6 %, about two buckets of a Histogram.
 const PlainParts = 16
 
-// Bound is the relation of a number to the length that it represents.
+// Bound is how a shown number relates to the true length: equal, upper bound or lower bound.
 type Bound uint8
 
 // The kinds of Bound.
 const (
 	// Exactly means that the length is exact.
 	Exactly Bound = iota
-	// AtMost is an upper bound. What looks like one wait may be several.
+	// AtMost means that the number is an upper bound. What looks like one wait may be several.
 	AtMost
-	// AtLeast is a lower bound. The wait is in progress, or samples did not see one of its ends.
+	// AtLeast means that the number is a lower bound. The wait is in progress, or samples did not see one of its ends.
 	AtLeast
 )
 
@@ -37,7 +37,7 @@ func (b Bound) String() string {
 // MarshalText writes the word for JSON.
 func (b Bound) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText reads it.
+// UnmarshalText parses the word in JSON.
 func (b *Bound) UnmarshalText(text []byte) error {
 	for _, x := range [...]Bound{Exactly, AtMost, AtLeast} {
 		if x.String() == string(text) {
@@ -59,19 +59,19 @@ func (b Bound) Sign() string {
 	return ""
 }
 
-// Bounded is a length as text shows it: a number, or a bound.
+// Bounded is a length as texts show it: an exact number, or a bound.
 type Bounded struct {
 	NS    int64
 	Bound Bound
 }
 
-// Duration writes the figure for a column.
+// Duration returns the length for a column of a table.
 func (f Bounded) Duration() string { return f.Bound.Sign() + units.Duration(f.NS) }
 
-// Prose writes the figure for a sentence: "≤376 ms".
+// Prose returns the length for a sentence: "≤376 ms".
 func (f Bounded) Prose() string { return f.Bound.Sign() + units.ProseDuration(f.NS) }
 
-// BoundedOf returns a length between two bounds. open is set if it can become longer, or was longer than seen.
+// BoundedOf returns a length between two bounds for texts. open is set if it may grow, or was longer than seen.
 func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 	vague := mostNS-leastNS > mostNS/PlainParts
 	switch {
@@ -85,9 +85,9 @@ func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 
 // Lengths counts waits by the two bounds of their lengths. The zero value is empty.
 type Lengths struct {
-	// least and most count each wait by its two bounds, likely by the middle between samples.
+	// least counts each wait by its lower bound, most by its upper bound, and likely by the estimate between samples.
 	least, likely, most Histogram
-	// sure counts each wait by its lower bound, on which an alarm may rest (Wait.SureNS).
+	// sure counts each wait by the length that is known to be a single wait (Wait.SureNS), for alarms.
 	sure Histogram
 	// open is the number of waits that can become longer.
 	open int64
@@ -102,15 +102,15 @@ func (l *Lengths) Add(w *Wait) {
 	}
 }
 
-// AddBounds counts a length between two bounds, in ns. likelyNS is the estimate.
+// AddBounds counts a length between two bounds. likelyNS is its estimate. All are in ns.
 func (l *Lengths) AddBounds(leastNS, likelyNS, mostNS int64) {
 	l.least.Add(leastNS)
 	l.likely.Add(likelyNS)
 	l.most.Add(mostNS)
 }
 
-// Least returns quantiles of the lengths, computed from the lower bound of each wait. The share 0.99 gives the length
-// that 99 % of the waits did not exceed. The result is a lower bound. It is zero if nothing is known.
+// Least returns quantiles of the waits' lower bounds. The share 0.99 gives the length that 99 % of the waits did not
+// exceed. A result is zero if nothing is known.
 func (l *Lengths) Least(shares ...float64) []Bounded {
 	out := make([]Bounded, len(shares))
 	for i, q := range shares {
@@ -121,7 +121,7 @@ func (l *Lengths) Least(shares ...float64) []Bounded {
 	return out
 }
 
-// Merge adds other lengths.
+// Merge adds the waits of o.
 func (l *Lengths) Merge(o *Lengths) {
 	l.least.Merge(&o.least)
 	l.likely.Merge(&o.likely)
@@ -130,7 +130,7 @@ func (l *Lengths) Merge(o *Lengths) {
 	l.open += o.open
 }
 
-// Reset empties the lengths and keeps the memory.
+// Reset removes all waits and keeps the memory.
 func (l *Lengths) Reset() {
 	l.least.Reset()
 	l.likely.Reset()
@@ -147,24 +147,24 @@ func (l *Lengths) Clone() Lengths {
 // Count returns how many waits were counted.
 func (l *Lengths) Count() int64 { return l.most.n }
 
-// Likely returns the middles between samples: an estimate, for comparing and for pictures.
+// Likely returns the waits by their estimated lengths, for comparisons and pictures.
 func (l *Lengths) Likely() *Histogram { return &l.likely }
 
-// Sure returns the known lengths. Alarms depend on them.
+// Sure returns the waits by the lengths that are proven, on which alarms are based.
 func (l *Lengths) Sure() *Histogram { return &l.sure }
 
-// Told returns the lengths that the given shares of the waits did not exceed. shares must be in ascending order. The
+// Told returns, for each share, the length that this share of the waits did not exceed. shares must be ascending. The
 // results ascend with them.
 func (l *Lengths) Told(shares ...float64) []Bounded {
 	out := make([]Bounded, 0, len(shares))
 	for _, q := range shares {
 		least, _ := l.least.quantile(q)
 		most := l.most.Quantile(q)
-		// While a wait can become longer, so can each length. A vague lower bound is shown only for the longest ones.
+		// If waits can become longer, so can quantiles. A vague lower bound is shown only for the longest quantiles.
 		open := l.open > 0 && (most-least <= most/PlainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
 		f := BoundedOf(least, most, open)
 		if n := len(out); n > 0 && f.NS < out[n-1].NS {
-			// A lower bound that is below the number before it says less than the upper bound.
+			// A lower bound below the result before says less than the upper bound does.
 			if before := out[n-1]; before.Bound == AtMost {
 				f = Bounded{max(l.most.Quantile(q), before.NS), AtMost}
 			} else {
@@ -176,16 +176,16 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 	return out
 }
 
-// Quantile returns the length that a share of the waits did not exceed.
+// Quantile returns the length that a share q (0 to 1) of the waits did not exceed.
 func (l *Lengths) Quantile(q float64) Bounded { return l.Told(q)[0] }
 
-// Limits returns what is known of the length that a share of the waits did not exceed, in ns. sureNS is the part that
-// an alarm may use. leastNS and mostNS are the bounds.
+// Limits returns bounds of the length that a share q of the waits did not exceed, in ns. sureNS is the proven length,
+// for alarms.
 func (l *Lengths) Limits(q float64) (sureNS, leastNS, mostNS int64) {
 	sureNS, _ = l.sure.quantile(q)
 	leastNS, _ = l.least.quantile(q)
 	return sureNS, leastNS, l.most.Quantile(q)
 }
 
-// Counts adds how many waits lie between edges to out, as Histogram.Counts.
+// Counts adds to out how many waits lie between edges, by their estimated lengths, as Histogram.Counts does.
 func (l *Lengths) Counts(edges, out []int64) { l.likely.Counts(edges, out) }

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxChain bounds the functions in a NativeChain. Of more it has the outermost and the innermost ones.
+// maxChain limits the functions in a NativeChain. If there are more, it has the outermost and the innermost ones.
 const maxChain = 6
 
 // NativeLines returns a line for each C function, innermost first. Consecutive functions of one library without a name
@@ -30,8 +30,8 @@ func NativeLines(frames []sampler.NativeFrame) (lines []string) {
 	return lines
 }
 
-// NativeChain returns the names of C functions, outermost first, as in "PQgetResult → poll". Functions without a name
-// are left out, unless none has one. It is empty if there are no functions.
+// NativeChain returns the names of C functions, outermost first, as in "PQgetResult → poll". It leaves out functions
+// without a name, unless none has a name. It is "" if there are no functions.
 func NativeChain(frames []sampler.NativeFrame) string {
 	var names []string
 	for _, f := range slices.Backward(frames) {
@@ -49,8 +49,8 @@ func NativeChain(frames []sampler.NativeFrame) string {
 	return strings.Join(names, " → ")
 }
 
-// NativePlace returns the NativeChain of a native stack, followed by what the kernel does for it: "fsync → waits for
-// the disk to flush".
+// NativePlace returns the NativeChain of a native stack, followed by what the kernel does: "fsync → waits for the disk
+// to flush".
 func NativePlace(s *sampler.NativeStack) string {
 	chain := NativeChain(s.Frames)
 	if chain != "" && s.Kernel != "" {

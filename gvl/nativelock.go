@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// NativeLockPlace names the code that waits for a lock of C code, as "getaddrinfo [libc]". It is empty if that is not
-// known.
+// NativeLockPlace returns the name of the function that waits for a lock of C code, as "getaddrinfo [libc]". It is ""
+// if it is not known.
 func NativeLockPlace(l *sampler.NativeLock) string {
 	switch {
 	case l.Library == "":
@@ -18,7 +18,7 @@ func NativeLockPlace(l *sampler.NativeLock) string {
 	return l.Function + " [" + l.Library + "]"
 }
 
-// NativeLockHolder says who holds a lock of C code, as the end of a sentence about it. dict may be nil.
+// NativeLockHolder describes the holder of a lock of C code, as the end of a sentence. dict may be nil.
 func NativeLockHolder(l *sampler.NativeLock, dict *sampler.Dictionary) string {
 	switch {
 	case l.State == sampler.LockInherited && l.Owner != 0:

@@ -7,11 +7,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// nativeAskNS is the interval at which the native stacks of blocked threads are asked for, in ns.
+// nativeAskNS is the interval at which ddtop requests the native stacks of blocked threads, in ns.
 const nativeAskNS = 250_000_000
 
-// InNative reports whether the C functions in which a thread stays can explain a state. They can if the thread waits,
-// or works, in code outside of Ruby.
+// InNative reports whether C functions on a thread's stack can explain the state. They can if the thread waits, or
+// works, in code outside Ruby.
 func (s State) InNative() bool {
 	switch s {
 	case IO, Lock, Native, Stalled:
@@ -20,26 +20,26 @@ func (s State) InNative() bool {
 	return false
 }
 
-// NativeStay is time in which a thread stays at one place in C code.
+// NativeStay is a period in which a thread stays at one place in C code.
 type NativeStay struct {
-	// Stack is its Ruby stack, and Native the same with the C functions.
+	// Stack is the thread's Ruby stack. Native is the same stack with the C functions.
 	Stack, Native sampler.StackID
-	// FromNS is the time of the first sample that has them. Until ToNS the thread has got no CPU, by its counters.
+	// FromNS is the time of the first sample with these stacks. Until ToNS, the thread has got no CPU by its counters.
 	FromNS, ToNS int64
 
 	turns int64
 	round uint64
 }
 
-// NativeStays follows the threads that stay at one place in C code, and asks for the C functions of blocked threads.
-// The zero value is ready for use.
+// NativeStays follows threads that stay at one place in C code, and requests the C functions of blocked threads. The
+// zero value is ready for use.
 type NativeStays struct {
 	at    map[sampler.ThreadID]*NativeStay
 	askNS int64
 	round uint64
 }
 
-// Of returns the stay that a thread is in. It is nil if there is none.
+// Of returns the present stay of a thread, or nil.
 func (n *NativeStays) Of(id sampler.ThreadID) *NativeStay {
 	if len(n.at) == 0 {
 		return nil

@@ -2,15 +2,15 @@ package gvl
 
 import "github.com/ddtop/ddtop/sampler"
 
-// owner is a ractor's holder in the sample being classified.
+// owner is the holder of a ractor's GVL in the sample being classified. place is its index in the sample, or -1.
 type owner struct {
 	thread sampler.ThreadID
 	place  int
 }
 
-// findOwners finds the holder of each ractor's GVL. The owner field must name the thread, and the thread itself must
-// be proven to run. If the owner changed during the read, this can be true of two threads. Then the later one is the
-// holder.
+// findOwners finds the holder of each ractor's GVL. The owner field must name the thread, and the thread's own data
+// must show that it holds the GVL. If the owner changed during the read, this can be true of two threads. Then the
+// later owner is the holder.
 func (c *Classifier) findOwners(s *sampler.Sample) {
 	c.owners = c.owners[:0]
 	for range s.Ractors {
@@ -44,7 +44,7 @@ func (c *Classifier) findOwners(s *sampler.Sample) {
 }
 
 // sameOwners fills in owners without a pass over all threads. This works if each owner field names no thread, or the
-// thread that held the GVL in the last sample, as in most samples. Otherwise it returns false.
+// holder of the last sample. This is so in most samples. Otherwise sameOwners returns false.
 func (c *Classifier) sameOwners(s *sampler.Sample) bool {
 	for i := range s.Ractors {
 		r := &s.Ractors[i]
@@ -70,7 +70,7 @@ func (c *Classifier) sameOwners(s *sampler.Sample) bool {
 }
 
 // findCollector finds the holder that collects garbage. It is the holder whose ractor has the VM's lock. If that is
-// not known, it is the only holder, or the only holder that is not at a barrier.
+// not known, it is the only holder that does not sleep in a futex, as at a barrier.
 func (c *Classifier) findCollector(s *sampler.Sample) {
 	c.collector = -1
 	if !s.GC.Valid || !s.GC.During {
@@ -96,18 +96,17 @@ func (c *Classifier) findCollector(s *sampler.Sample) {
 	}
 }
 
-// named reports whether the owner field names a thread that is about to run. From 3.3 on this is also true of a thread
-// that was the owner only at the start of the read. Its own words, read in between, were not linked yet. It cannot
-// have run already. For this it would have to take the lock, run, wake the next thread and unlink, all in the first
-// half of the read.
+// named reports whether the owner field names a thread that is about to run. From 3.3 on, the field may also name the
+// thread only at the start of the read. The thread's own words, read in between, were not linked yet. It cannot have
+// run already. It would have had to take the lock, run, wake the next thread and unlink in the first half of the read.
 func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
 	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
 }
 
-// letGo reports whether a thread gave the GVL up during the read. The owner field named it at the start and another
-// thread at the end. Its own words, read in between, show that it is in a blocking region. From 3.3 on its node stays
-// linked while it wakes the next thread, which takes longer than a short call runs. If this time counted as running,
-// loads with 100,000 hand-overs per second would show four times the running time that Ruby's events show
+// letGo reports whether a thread released the GVL during the read. The owner field named this thread at the start, and
+// another one at the end. The thread's own words, read in between, show that it is in a blocking region. From 3.3 on
+// its node stays linked while it wakes the next thread, which takes longer than a short call runs. If this counted as
+// running, loads with 100,000 hand-overs per second would show four times the running time that Ruby's events show
 // (internal/accuracy).
 func (c *Classifier) letGo(t *sampler.Thread, r *sampler.Ractor) bool {
 	return c.proc.Era == sampler.EraSched && t.ID == r.OwnerStart && t.ID != r.OwnerEnd &&

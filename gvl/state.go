@@ -1,42 +1,43 @@
 package gvl
 
-// State is what a thread does at an instant. A thread has exactly one.
+// State is what a thread does at one time. A thread is always in exactly one State.
 type State uint8
 
 // The states, in the order of the screens and of stat's columns.
 const (
 	// Unknown means that the evidence does not decide. Detail.Reason says why.
 	Unknown State = iota
-	// Running is a thread that holds the GVL and is not known to sleep in the kernel.
+	// Running means that the thread holds the GVL and is not known to sleep in the kernel.
 	Running
-	// Stalled is a thread that holds the GVL and sleeps in the kernel. To prove this, memory is read again after the
+	// Stalled means that the thread holds the GVL and sleeps in the kernel. As proof, memory is read again after the
 	// kernel's answer.
 	Stalled
-	// GC is a thread that holds the GVL and collects garbage.
+	// GC means that the thread holds the GVL and collects garbage.
 	GC
 	// Waiting means that the thread wants to run Ruby and cannot. Detail.Wait is the kind of wait.
 	Waiting
-	// Native is a thread that has released the GVL and is on a CPU, or waits for a CPU (StatNoCPU has that part).
+	// Native means that the thread has released the GVL and is on a CPU, or waits for a CPU (StatNoCPU has that part).
 	Native
-	// IO is a thread that has released the GVL and waits for something outside the process: a descriptor, a child
+	// IO means that the thread has released the GVL and waits for something outside the process: a descriptor, a child
 	// process, the resolution of a name.
 	IO
-	// Lock is a thread that is blocked on a Mutex or Monitor.
+	// Lock means that the thread is blocked on a Mutex or Monitor.
 	Lock
-	// Parked is a thread that waits for work or for another thread: Queue, ConditionVariable, Thread#join, Ractor.
+	// Parked means that the thread waits for work or for another thread: Queue, ConditionVariable, Thread#join,
+	// Ractor.
 	Parked
-	// Sleeping is a thread in sleep or stop.
+	// Sleeping means that the thread is in sleep or Thread.stop.
 	Sleeping
 	// NumStates is the number of states.
 	NumStates
 )
 
-// A stateRow is what the rest of ddtop says of a state.
+// A stateRow has the names, colours and places in orders of a state, as screens and exports show it.
 type stateRow struct {
 	name, short string
 	letter      byte
 	glyph       rune
-	// color is the state's colour of Okabe and Ito's palette. It is 0 if the colour depends on the ground.
+	// color is the state's colour in Okabe and Ito's palette. It is 0 if the colour depends on the background.
 	color uint32
 	// urgency, bar and page are the state's places in ByUrgency, InBars and OnPages.
 	urgency, bar, page uint8
@@ -46,7 +47,7 @@ type stateRow struct {
 	meaning string
 }
 
-// DatadogCPU is the word of Datadog's profiler for time on a CPU. All CPU time of a profile is under it.
+// DatadogCPU is the name for time on a CPU in Datadog's profiler. All CPU time of a profile has this name.
 const DatadogCPU = "had cpu"
 
 var states = [NumStates]stateRow{
@@ -63,17 +64,17 @@ var states = [NumStates]stateRow{
 }
 
 var (
-	// ByUrgency is the order in which the states of a group are counted.
+	// ByUrgency is the order in which a group's states are counted on the screen, the worst first.
 	ByUrgency = ordered(func(r *stateRow) uint8 { return r.urgency })
-	// InBars is the order of the states in a bar of the screen.
+	// InBars is the order of the states within a bar on the screen.
 	InBars = ordered(func(r *stateRow) uint8 { return r.bar })
 	// InColumns is the order of stat's columns.
 	InColumns = [...]State{Running, Stalled, GC, Waiting, Native, IO, Lock, Parked, Sleeping, Unknown}
-	// OnPages is the order in bars and legends of HTML pages: work and waits for it first, rest last.
+	// OnPages is the order in bars and legends of HTML pages: work first, then waits, then rest.
 	OnPages = ordered(func(r *stateRow) uint8 { return r.page })
 )
 
-// ordered returns the states by their places.
+// ordered returns the states, sorted by the place that the function returns.
 func ordered(place func(*stateRow) uint8) (list [NumStates]State) {
 	for s := range NumStates {
 		list[place(&states[s])] = s
@@ -94,16 +95,16 @@ func (s State) String() string { return s.row().name }
 // Short returns a short word for narrow places.
 func (s State) Short() string { return s.row().short }
 
-// Letter returns the state's ASCII letter, for output without Unicode.
+// Letter returns the state's ASCII letter, for output that has no Unicode.
 func (s State) Letter() byte { return s.row().letter }
 
 // Glyph returns the character that stands for the state in the timeline.
 func (s State) Glyph() rune { return s.row().glyph }
 
-// Color returns the state's colour as 0xRRGGBB. It is 0 if the colour depends on the ground.
+// Color returns the state's colour as 0xRRGGBB. It is 0 if the colour depends on the background.
 func (s State) Color() uint32 { return s.row().color }
 
-// Datadog returns the word of Datadog's profiler for the state.
+// Datadog returns the state's name in Datadog's profiler. It is "" for Stalled.
 func (s State) Datadog() string { return s.row().datadog }
 
 // Meaning returns the sentence that explains the state.
@@ -115,11 +116,11 @@ func (s State) Held() bool { return s == Running || s == Stalled || s == GC }
 // Released reports whether a thread in this state neither holds the GVL nor wants it.
 func (s State) Released() bool { return s >= Native && s < NumStates }
 
-// Idle reports whether the state is rest rather than trouble. The wall flamegraph leaves such threads out unless asked.
+// Idle reports whether the state counts as rest. The wall-time flamegraph leaves out such threads by default.
 func (s State) Idle() bool { return s == Parked || s == Sleeping }
 
-// Works reports whether a thread in this state works, or wants to work but cannot. IO counts as neither, because a
-// server that waits for a client looks the same.
+// Works reports whether a thread in this state works, or wants to work but cannot. IO does not count, because a server
+// that waits for a client is also in IO.
 func (s State) Works() bool { return !s.Idle() && s != IO && s != Unknown }
 
 // ParseState returns the state with the given word.
@@ -132,19 +133,18 @@ func ParseState(word string) (State, bool) {
 	return Unknown, false
 }
 
-// WaitKind is the way in which a thread waits to run Ruby.
+// WaitKind is why a Waiting thread cannot run Ruby yet.
 type WaitKind uint8
 
 // The kinds of waiting.
 const (
 	// WaitQueue means that the thread is in the ractor's queue for the GVL.
 	WaitQueue WaitKind = iota
-	// WaitHandover means that the thread is chosen as the next holder, until the operating system wakes it.
+	// WaitHandover means that the thread is the next holder, but the operating system has not woken it yet.
 	WaitHandover
-	// WaitYield means that the thread gave the GVL up after its time slice and is about to queue. For a new thread it
-	// means that it is about to queue for the first time.
+	// WaitYield means that the thread has released the GVL after its time slice, or is new, and is about to queue.
 	WaitYield
-	// WaitCPUSlot means that the thread may run but lacks a native thread (M:N), or waits at another ractor's GC
+	// WaitCPUSlot means that the thread may run but has no native thread (M:N), or waits at another ractor's GC
 	// barrier.
 	WaitCPUSlot
 	// NumWaitKinds is the number of kinds.

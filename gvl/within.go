@@ -6,27 +6,26 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Words of Detail.Within.
+// The values of Detail.Within.
 const (
 	WithinEnd       = "an at_exit hook or a finalizer, at the program's end"
 	WithinInterrupt = "a signal's handler or a finalizer, which has interrupted the program"
 )
 
-// maxWithinFrames bounds the frames that are searched for the main thread's place.
+// maxWithinFrames limits the frames that wordsOf searches, from the innermost one.
 const maxWithinFrames = 2000
 
-// within finds out whether the main thread is in code outside the program's course. It remembers the last stack.
+// within finds the value of Detail.Within. It remembers the result for the last stack.
 type within struct {
 	stack sampler.StackID
 	root  bool
 	text  string
 }
 
-// wordsOf returns the text of Within for the main thread's frames. Normally the outermost frame is the program's file,
-// <main>. If the outermost frame is a block, Ruby runs a hook at the program's end, unless a fiber runs. There is one
-// exception: in a process that a thread other than the main one forked, it is that thread's block, below a call of
-// fork. Some C functions never call blocks. If a block is directly above such a function, Ruby has interrupted it for
-// a signal or a finalizer.
+// wordsOf returns Detail.Within for the main thread. Normally the outermost frame is the program's file, <main>. If it
+// is a block, Ruby runs a hook at the program's end, unless a fiber runs. There is one exception: if a thread other
+// than the main one forked the process, it is that thread's block, outside a call of fork. Some C functions never call
+// blocks. If a block is directly above such a function, Ruby has interrupted it for a signal or a finalizer.
 func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 	root := t.Bits&sampler.BitRootFiber != 0
 	if t.Stack == 0 || dict == nil || t.Quality&(sampler.StackFailed|sampler.StackPartial) != 0 {
@@ -36,7 +35,7 @@ func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 		return w.text
 	}
 	w.stack, w.root, w.text = t.Stack, root, ""
-	block, interrupted := false, false // of the frame before, the inner one
+	block, interrupted := false, false // of the previous, inner frame
 	forked := false
 	at := t.Stack
 	for range maxWithinFrames {
@@ -59,10 +58,10 @@ func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 	return w.text
 }
 
-// forks are the C functions that fork and have the child run a block.
+// forks has the C functions that fork and run a block in the child.
 var forks = map[string]bool{"Kernel#fork": true, "Kernel.fork": true, "Process.fork": true, "IO.popen": true}
 
-// waitsAlone are the C functions that wait, or send a signal, and call no block.
+// waitsAlone has C functions that wait, or send a signal, and call no block.
 var waitsAlone = map[string]bool{
 	"Thread#join": true, "Thread#value": true, "Process.kill": true, "Kernel#sleep": true, "Thread.stop": true,
 	"Thread::Queue#pop": true, "Queue#pop": true, "Thread::SizedQueue#pop": true, "SizedQueue#pop": true, "Thread::SizedQueue#push": true,

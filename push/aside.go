@@ -10,63 +10,63 @@ import (
 )
 
 // These limits distinguish a payload that a destination refuses from a destination that accepts nothing. The oldest
-// payload is tried first. After it has failed a few times, others are tried right after it. If one of them is
-// accepted, the destination works. Then the oldest is set aside, and with it the payloads of its service. If none is
-// accepted, the destination cannot be reached. Then the next round begins with the oldest again, so that all arrive in
-// order when the destination is back.
+// payload is tried first. If it has failed headTries times, ddtop tries others right after it. If one of them is
+// accepted, the destination works. Then the oldest payload is set aside, together with all payloads of its service.
+// ddtop sends these payloads again later. If none is accepted, the destination cannot be reached. Then the next
+// round begins with the oldest again. So all payloads arrive in order when the destination is back.
 const (
-	// headTries is the number of failed tries of the oldest payload before others are tried, too. With the pauses
-	// between them, this takes three seconds.
+	// headTries is how often the oldest payload must fail before others are tried, too. With the pauses between tries,
+	// this takes three seconds.
 	headTries = 3
-	// maxProbes bounds the other payloads that are tried in one round. It limits the cost while a destination cannot
-	// be reached.
+	// maxProbes limits the other payloads that are tried in one round, and so the cost while a destination cannot be
+	// reached.
 	maxProbes = 3
-	// firstAside and longestAside bound the time for which a payload, or a service, is set aside. It doubles with
-	// each failure.
+	// firstAside is how long a payload, or a service, is set aside after its first failure. The time doubles with each
+	// further failure, up to longestAside.
 	firstAside   = 10 * time.Second
 	longestAside = 5 * time.Minute
-	// maxBlamed bounds the failed tries of a payload while others are accepted. That is about 40 minutes.
+	// maxBlamed is how often a payload may fail while others are accepted, before it is dropped: 40 minutes.
 	maxBlamed = 10
-	// maxAge bounds the age of a payload that has failed, because destinations refuse older ones.
+	// maxAge is the age at which a payload that has failed is dropped, because destinations refuse older ones.
 	maxAge = 7 * 24 * time.Hour
-	// maxApart bounds the services that are set aside as a whole.
+	// maxApart limits the services that are set aside as a whole.
 	maxApart = 1024
 )
 
 // round is a series of tries that begins with the oldest payload.
 type round struct {
-	// head is the oldest payload's name. It is empty if no round is going on, and the oldest is next.
+	// head is the name of the oldest payload. It is empty between two rounds. Then the oldest payload is next.
 	head   string
 	mark   spool.Mark
 	probes int
 	err    error // of the last try
-	// tried are the names that were tried since a payload was last accepted. groups are their groups. anyGroup is true
-	// if there is no payload of another group.
+	// tried has the names of the payloads that were tried since a payload was last accepted. groups has their groups.
+	// anyGroup is set if all groups were tried, so that payloads of these groups may be tried again.
 	tried, groups map[string]bool
 	anyGroup      bool
 }
 
-// apart is a service whose payloads fail while others are accepted.
+// apart is a service that is set aside, because its payloads fail while others are accepted.
 type apart struct {
 	failed int
 	until  time.Time
-	gaveUp bool // a log line has reported that one was given up
+	gaveUp bool // it was logged that a payload of the service was dropped
 }
 
 // try is the result of a try.
 type try struct {
-	// tried is false if there was nothing to try. Then wait is the time until there is, or zero.
+	// tried is false if there was nothing to try. Then wait is how long to wait, or zero to wait for a new payload.
 	tried bool
 	wait  time.Duration
-	// err is set if the payload must be tried again. If goOn is true, the next one is tried at once.
+	// err is set if the payload must be tried again. If goOn is set, the next payload is tried at once.
 	err  error
 	goOn bool
 }
 
-// group returns the common property of payloads that fail together: their service.
+// group returns what payloads that fail together have in common: their service.
 func (p *Payload) group() string { return cmp.Or(p.Service, p.Title, "unknown") }
 
-// tryNext tries the payload whose turn it is.
+// tryNext tries the next payload, and skips those that are set aside.
 func (l *lane) tryNext(now time.Time) try {
 	for {
 		var wake time.Time
@@ -80,7 +80,7 @@ func (l *lane) tryNext(now time.Time) try {
 		case name == "" && r.head != "" && !r.anyGroup:
 			r.anyGroup = true
 		case name == "" && r.head != "":
-			// There is nothing that was not tried.
+			// All payloads were tried.
 			err := r.err
 			l.round = round{}
 			return try{err: err}
@@ -105,7 +105,7 @@ func (l *lane) tryNext(now time.Time) try {
 	}
 }
 
-// tryLast tries, at the end, the payloads that were not tried since the end began.
+// tryLast tries, while the lane closes, a payload that is not in tried, and adds it if the try fails.
 func (l *lane) tryLast(tried map[string]bool) try {
 	name, payload, _, broken, err := l.read(func(name string, _ spool.Mark) bool { return !tried[name] })
 	if err != nil || name == "" {
@@ -120,7 +120,7 @@ func (l *lane) tryLast(tried map[string]bool) try {
 	return try{tried: true, err: err}
 }
 
-// read reads the oldest payload that may be tried, and notes its group. broken says why the data is not a payload.
+// read reads the oldest payload that may be tried, and notes its group. broken is set if the data is no payload.
 func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload, mark spool.Mark, broken, err error) {
 	for {
 		var data []byte
@@ -148,7 +148,7 @@ func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload,
 	}
 }
 
-// note stores a mark of a payload. It reports once that the disk does not keep it.
+// note stores a payload's mark in the spool. If the disk does not keep it, note logs this once.
 func (l *lane) note(name string, m spool.Mark) {
 	if err := l.Queue.Note(name, m); err != nil && !l.unkept {
 		l.unkept = true
@@ -156,8 +156,8 @@ func (l *lane) note(name string, m spool.Mark) {
 	}
 }
 
-// mayTry reports whether a payload may be tried now. If the payload is set aside, mayTry lowers wake to the end of
-// that time.
+// mayTry reports whether a payload may be tried now. If the payload is set aside, mayTry lowers wake to the time at
+// which it may be tried.
 func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time) bool {
 	until := m.Until
 	if a := l.apart[m.Group]; a != nil && a.until.After(until) {
@@ -176,10 +176,10 @@ func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time)
 	return !r.tried[name] && (r.anyGroup || m.Group == "" || !r.groups[m.Group])
 }
 
-// taken ends a round, because the destination works. If the payload was not the round's head, the head is set aside.
+// taken ends a round: a payload was accepted, so the destination works. Another payload at the head is set aside.
 func (l *lane) taken(name, group string, now time.Time, broken error) {
 	if broken != nil {
-		return // it says nothing of the destination
+		return // nothing was sent
 	}
 	r := l.round
 	l.round = round{}
@@ -201,7 +201,7 @@ func (l *lane) taken(name, group string, now time.Time, broken error) {
 		"service", r.mark.Group, "err", r.err)
 }
 
-// notTaken notes that a payload was not accepted, and decides how to continue.
+// notTaken notes that a payload was not accepted, and decides what to try next.
 func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now time.Time) try {
 	sent := l.figures().Sent
 	if m.Failed++; m.Failed > 1 && sent > m.SentBefore {
@@ -236,8 +236,8 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 	return l.round.next(name, m, err, asked)
 }
 
-// next decides how a round continues after a failure. asked is true if the destination has requested a pause. In this
-// case, after the pause only one other payload is tried.
+// next decides how a round continues after a failure. asked is set if the destination has requested a pause. Then only
+// one other payload is tried after the pause.
 func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	r.err = err
 	if r.head == "" {
@@ -253,14 +253,14 @@ func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	}
 	r.tried[name], r.groups[m.Group] = true, true
 	if r.probes >= maxProbes || asked && r.probes > 0 {
-		// The next round begins with the oldest, and tries others after it than this one.
+		// The next round begins with the oldest payload. After it, it tries others than this round did.
 		*r = round{tried: r.tried, groups: r.groups}
 		return try{tried: true, err: err}
 	}
 	return try{tried: true, err: err, goOn: true}
 }
 
-// giveUp drops a payload that is never accepted.
+// giveUp drops a payload that was never accepted.
 func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
 	l.count(func(s *Stats) { s.GivenUp++ })
 	l.remove(name)
@@ -278,7 +278,7 @@ func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
 		"service", m.Group, "pid", p.PID, "tries", m.Failed, "err", err)
 }
 
-// asideFor returns how long something is set aside after a number of failures.
+// asideFor returns how long to set something aside after a number of failures. Up to half of it is random.
 func (l *lane) asideFor(failed int) time.Duration {
 	d := longestAside
 	if failed < 6 { // 10 s << 5 is more than five minutes
@@ -287,7 +287,7 @@ func (l *lane) asideFor(failed int) time.Duration {
 	return d/2 + time.Duration(l.random()*float64(d/2))
 }
 
-// noteAside notes why profiles are set aside. An empty text is noted once none is.
+// noteAside sets Stats.AsideError. An empty text is ignored while payloads are still set aside.
 func (l *lane) noteAside(text string) {
 	if text == "" && (len(l.apart) > 0 || l.Queue.Stats().Aside > 0) {
 		return

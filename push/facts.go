@@ -8,33 +8,33 @@ import (
 	"unicode"
 )
 
-// Facts are the facts for tags. An unknown fact is "" or nil.
+// Facts are what is known of a process for its tags. An unknown fact is "" or nil.
 type Facts struct {
 	Process Process
-	// StartTicks is the process's start, as /proc has it, Host the machine's name.
+	// StartTicks is the process's start as in /proc/PID/stat. Host is the machine's name.
 	StartTicks uint64
 	Host       string
-	// Platform is "x86_64-linux", Version ddtop's.
+	// Platform is Ruby's platform, such as "x86_64-linux". Version is ddtop's version.
 	Platform, Version string
-	// Given are the tags of the command line: they come first.
+	// Given are the tags of the command line. They have priority.
 	Given Tags
-	// Environment are variables of the process's environment. Variables without a meaning here are ignored.
+	// Environment has variables of the process's environment. Tags ignores variables that it does not know.
 	Environment map[string]string
-	// Published is what the process publishes about itself, by the names of tags.
+	// Published is what the process publishes about itself, as tags.
 	Published Tags
 	// Cgroup is the text of /proc/PID/cgroup.
 	Cgroup string
 }
 
 // Tags returns the tags of a process's profiles, with the names of Datadog's profiler for Ruby. If several sources
-// have the same tag, the first of these sources counts: the command line, ddtop's own observation, the process's
-// environment, what the process publishes. A process cannot set a tag of seenKeys, and only the cgroup names the
-// container. A value that looks like a key or a password is left out.
+// have the same tag, the first of these counts: the command line, ddtop's own observation, the process's environment,
+// what the process publishes. A process cannot set a tag of seenKeys. Only the cgroup names the container. A value
+// that resembles a key or a password is left out.
 func (f *Facts) Tags() Tags {
 	var all Tags
 	add := func(key, value string) {
 		value = withoutPassword(strings.TrimSpace(value))
-		if LooksSecret(Tag{key, value}) { // asked before it is cut off
+		if LooksSecret(Tag{key, value}) { // checked before it is cut
 			return
 		}
 		if tag, err := ParseTag(key + ":" + clean(value)); err == nil {
@@ -67,13 +67,13 @@ func (f *Facts) Tags() Tags {
 	return all
 }
 
-// ContainerKey is the tag with the ID of a process's container. Datadog's agent adds the tags of the container that it
-// names.
+// ContainerKey is the tag with the ID of a process's container. Datadog's agent adds the tags of the container with
+// this ID.
 const ContainerKey = "container_id"
 
-// seenKeys are keys, as plainKey writes them, that identify the process and the machine of a profile. ddtop sees them
-// itself. A process that could set them could pass its profiles off as another's. The list has each name that a
-// destination gives to such a tag.
+// seenKeys are keys (see plainKey) that identify the process and the machine of a profile. ddtop observes their values
+// itself. A process that could set them could make its profiles appear as another process's. The list has every name
+// that a destination uses for such a tag.
 var seenKeys = setOf(
 	"host", "hostname", "host_name", "host_id", "dd_hostname",
 	"process_id", "process_pid", "pid", "process_executable_name",
@@ -86,10 +86,10 @@ var seenKeys = setOf(
 	"process_owner", "process_runtime_description",
 )
 
-// podKeys are keys of a pod's name, as plainKey writes them. ddtop does not see a pod's name.
+// podKeys are keys (see plainKey) for the name of a pod, which ddtop cannot observe.
 var podKeys = setOf("pod", "pod_name", "k8s_pod_name", "kube_pod_name", "kubernetes_pod_name")
 
-// mayClaim reports whether a process may name a tag. It may name its pod only if its cgroup is a pod's.
+// mayClaim reports whether a process may set a tag. It may set its pod's name only if its cgroup is a pod's.
 func mayClaim(key string, inPod bool) bool {
 	plain := plainKey(key)
 	for _, of := range []string{"datadog_", "dd_", "internal_"} { // dd.internal.entity_id names the container for Datadog
@@ -98,7 +98,7 @@ func mayClaim(key string, inPod bool) bool {
 	return !seenKeys[plain] && (inPod || !podKeys[plain])
 }
 
-// plainKey is a key as destinations compare keys: in small letters, with "_" for every sign.
+// plainKey returns a key as destinations compare keys: in lower case, with "_" for all other characters.
 func plainKey(key string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		switch {
@@ -134,18 +134,18 @@ func clean(value string) string {
 	return value
 }
 
-// userInfo matches the user in a URL.
+// userInfo matches the beginning of a URL with a user or password.
 var userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/]*@`)
 
 func withoutPassword(value string) string { return userInfo.ReplaceAllString(value, "$1") }
 
-// variables are the environment's names of tags, the more special first.
+// variables has the environment variables that set a tag. If two set the same tag, the first counts.
 var variables = []struct{ variable, tag string }{
 	{"DD_SERVICE", "service"}, {"DD_ENV", "env"}, {"DD_VERSION", "version"},
 	{"DD_GIT_REPOSITORY_URL", "git.repository_url"}, {"DD_GIT_COMMIT_SHA", "git.commit.sha"}, {"OTEL_SERVICE_NAME", "service"},
 }
 
-// ResourceTags maps keys to OpenTelemetry's names of them.
+// ResourceTags maps OpenTelemetry's attribute names to keys of tags.
 var ResourceTags = map[string]string{
 	"service.name": "service", "service.version": "version", "deployment.environment": "env", "deployment.environment.name": "env",
 	"host.name": "host", "service.instance.id": "runtime-id", "container.id": ContainerKey, "k8s.pod.uid": "pod_uid",
@@ -177,13 +177,12 @@ func (f *Facts) fromEnvironment(add func(key, value string)) {
 	}
 }
 
-// uuid matches a runtime-id, as tracers publish it.
+// uuid matches a runtime-id as tracers publish it.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// runtimeID returns an ID that distinguishes the process from all processes of all machines. It is the ID that the
-// process's tracer publishes, by which its traces are found. It does not come from the environment, because forked
-// processes share the environment. If nothing is published, it is an ID that every ddtop computes for the same
-// process.
+// runtimeID returns an ID that differs for all processes of all machines. It is the ID that the process's tracer
+// publishes, by which its traces are found. It does not come from the environment, because forked processes share the
+// environment. If no ID is published, it is one that every ddtop computes equally for the process.
 func (f *Facts) runtimeID() string {
 	if id := f.Published.Get("runtime-id"); uuid.MatchString(id) {
 		return id
@@ -196,7 +195,7 @@ var (
 	podUID      = regexp.MustCompile(`pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})`)
 )
 
-// containerOf finds the container's ID, and the pod's, in a /proc/PID/cgroup.
+// containerOf finds the IDs of the container and of the pod in the text of /proc/PID/cgroup.
 func containerOf(cgroup string) (container, pod string) {
 	for line := range strings.Lines(cgroup) {
 		line = strings.TrimSuffix(line, "\n")

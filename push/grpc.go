@@ -19,10 +19,10 @@ import (
 	"github.com/ddtop/ddtop/push/protobuf"
 )
 
-// GRPCCode is the status of a gRPC call.
+// GRPCCode is the status code of a gRPC call.
 type GRPCCode int
 
-// The codes that are spoken of here.
+// The status codes that the code uses.
 const (
 	GRPCDeadlineExceeded  GRPCCode = 4
 	GRPCPermissionDenied  GRPCCode = 7
@@ -38,7 +38,7 @@ const (
 var grpcCodes = [...]string{"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
 	"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"}
 
-// String is gRPC's word.
+// String returns gRPC's name of the code.
 func (c GRPCCode) String() string {
 	if c >= 0 && int(c) < len(grpcCodes) {
 		return grpcCodes[c]
@@ -46,8 +46,8 @@ func (c GRPCCode) String() string {
 	return "code " + strconv.Itoa(int(c))
 }
 
-// again reports whether another try could succeed, as OTLP defines it. For GRPCResourceExhausted it returns true only
-// if the answer has a time to wait.
+// again reports whether another try could succeed, by the rules of OTLP. after is the time that the answer asks to
+// wait. GRPCResourceExhausted allows another try only if after is set.
 func (c GRPCCode) again(after time.Duration) bool {
 	switch c {
 	case 1, GRPCDeadlineExceeded, GRPCAborted, GRPCOutOfRange, GRPCUnavailable, GRPCDataLoss:
@@ -56,14 +56,14 @@ func (c GRPCCode) again(after time.Duration) bool {
 	return c == GRPCResourceExhausted && after > 0
 }
 
-// GRPCError is an answer with another status than OK.
+// GRPCError is an answer with a status other than OK.
 type GRPCError struct {
 	Code GRPCCode
 	// Said is the server's message, without secrets of the request.
 	Said string
 }
 
-// Error says both.
+// Error returns the code and the message.
 func (e *GRPCError) Error() string {
 	if e.Said == "" {
 		return "gRPC status " + e.Code.String()
@@ -71,8 +71,8 @@ func (e *GRPCError) Error() string {
 	return fmt.Sprintf("gRPC status %v: %q", e.Code, e.Said)
 }
 
-// GRPC makes unary calls of gRPC over Go's own HTTP/2. With TLS it works like Web. Without TLS it uses the proxy that
-// HTTPS_PROXY names, as other clients of gRPC do.
+// GRPC makes unary gRPC calls over net/http's HTTP/2. With TLS it finds its proxy as Web does. Without TLS it uses the
+// proxy in HTTPS_PROXY, as other gRPC clients do.
 type GRPC struct {
 	client *http.Client
 	scheme string
@@ -96,10 +96,10 @@ func NewGRPC(tls bool) *GRPC {
 	return &GRPC{&http.Client{Transport: transport, CheckRedirect: noRedirect}, scheme}
 }
 
-// grpcHead is the size of the head of a message: a flag for compression, and the length.
+// grpcHead is the size in bytes of what precedes a message: a flag for compression, and the length.
 const grpcHead = 5
 
-// Call calls a procedure ("/package.Service/Method") of host:port with a message compressed by gzip, and returns the
+// Call calls a procedure ("/package.Service/Method") of host:port with a gzip-compressed message. It returns the
 // message of the answer. The error is a *RefusedError if another attempt would get the same answer, and a *LaterError
 // if the answer asks to wait. If the server answered by gRPC, the error wraps a *GRPCError.
 func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Header, gzipped []byte) ([]byte, error) {
@@ -123,7 +123,7 @@ func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Hea
 	}
 	resp, answer, readErr, err := ask(g.client, req, false)
 	if err != nil {
-		g.client.CloseIdleConnections() // not to be tried again on one that is dead
+		g.client.CloseIdleConnections() // so that the next try does not use a dead connection
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
@@ -139,8 +139,8 @@ func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Hea
 	return grpcMessage(answer)
 }
 
-// judgeGRPC turns the status of a gRPC answer into an error. The status is in the trailer, or in the header if the
-// answer has no message.
+// judgeGRPC returns the status of a gRPC answer as an error, or nil. The status is in the trailer. If the answer has
+// no message, the status is in the header.
 func judgeGRPC(resp *http.Response, asked http.Header) error {
 	from := resp.Trailer
 	if from.Get("Grpc-Status") == "" {
@@ -169,8 +169,7 @@ func judgeGRPC(resp *http.Response, asked http.Header) error {
 	return told
 }
 
-// retryInfo returns the time to wait from a google.rpc.RetryInfo in an encoded google.rpc.Status. It returns zero if
-// there is none.
+// retryInfo returns the time to wait that a google.rpc.RetryInfo in an encoded google.rpc.Status asks for, or zero.
 func retryInfo(details string) (after time.Duration) {
 	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
 	if err != nil {
@@ -215,7 +214,7 @@ func retryInfo(details string) (after time.Duration) {
 	return time.Duration(min(max(seconds, 0), longest))*time.Second + time.Duration(min(max(nanos, 0), int64(time.Second)))
 }
 
-// grpcMessage is the message of an answer.
+// grpcMessage returns the message in an answer, decompressed.
 func grpcMessage(answer []byte) ([]byte, error) {
 	if len(answer) < grpcHead || uint64(len(answer)-grpcHead) < uint64(binary.BigEndian.Uint32(answer[1:])) {
 		return nil, errors.New("the answer's message is cut off")

@@ -8,20 +8,20 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// maxIntake bounds what waits for the disk, in bytes.
+// maxIntake limits the payloads that wait for the disk, in bytes together.
 const maxIntake = 32 << 20
 
-// intake holds additions that are not in the queue yet, because a disk can take any time.
+// intake holds new payloads until the disk has taken them into the queue, which may take long.
 type intake struct {
 	mu     sync.Mutex
 	list   [][]byte
 	bytes  int
-	taken  bool // true while a profile is being written
+	taken  bool // a payload was taken from list, and may not be on disk yet
 	closed bool
 	more   chan struct{}
 }
 
-// add appends data and returns the number of older items that it dropped for it.
+// add appends data. If there is no room, it drops the oldest items, and returns how many.
 func (i *intake) add(data []byte) (dropped int) {
 	i.mu.Lock()
 	for len(i.list) > 0 && i.bytes+len(data) > maxIntake {
@@ -50,7 +50,7 @@ func (i *intake) close() {
 	i.wake()
 }
 
-// next waits for data; ok is false after the last.
+// next returns the oldest item, and waits for one if there is none. ok is false after the last one.
 func (i *intake) next() (data []byte, ok bool) {
 	for {
 		i.mu.Lock()
@@ -70,7 +70,7 @@ func (i *intake) next() (data []byte, ok bool) {
 	}
 }
 
-// left is the number of items that have not reached the queue.
+// left returns the number of items that have not reached the queue.
 func (i *intake) left() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -81,7 +81,7 @@ func (i *intake) left() int {
 	return n
 }
 
-// spool moves additions into the queue.
+// spool moves payloads from the intake into the queue, until the intake is closed and empty.
 func (l *lane) spool() {
 	for {
 		data, ok := l.intake.next()
@@ -111,7 +111,7 @@ func (l *lane) wakeSender() {
 	}
 }
 
-// tellOfDisk reports the begin and the end of a time in which the spool cannot be written.
+// tellOfDisk logs when the spool's disk starts to fail, and when it works again.
 func (l *lane) tellOfDisk(err error) {
 	switch {
 	case err == nil && l.disk:
@@ -124,8 +124,7 @@ func (l *lane) tellOfDisk(err error) {
 	}
 }
 
-// tellOfDrops logs that the spool is full, at first and then every hour. When the destination is back, tellOfDrops
-// logs how many profiles were dropped.
+// tellOfDrops logs that the spool is full, at most once per hour. n is the number of payloads that were just dropped.
 func (l *lane) tellOfDrops(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

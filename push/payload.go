@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// marshal is a payload as the spool keeps it: a line of JSON, then the body.
+// marshal returns a payload as the spool stores it: a line of JSON, then the body.
 func (p *Payload) marshal() ([]byte, error) {
 	head, err := json.Marshal(p)
 	if err != nil {

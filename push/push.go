@@ -1,8 +1,7 @@
-// Package push sends profiles to destinations, one for each process and period. A Destination encodes and sends a
-// profile. A Pusher has a queue and a sender for each destination, so that a dead one does not delay the others.
+// Package push sends profiles to destinations, one for each process and period. A Destination encodes and sends them.
+// A Pusher has a queue and a sender for each destination, so that a broken one does not delay the others.
 //
-// The packages below push are destinations, and push/spool, which keeps unsent profiles. They do not know how a profile
-// is measured.
+// The packages below push are destinations, and push/spool, which stores unsent profiles. They measure nothing.
 package push
 
 import (
@@ -13,13 +12,13 @@ import (
 	"time"
 )
 
-// Process is the process that a profile is of.
+// Process is the process that was profiled.
 type Process struct {
 	PID         int
 	Title       string // the program's name without its arguments
 	RubyVersion string // "3.4.11"
 	StartedAt   time.Time
-	// StartTicks is the start as the kernel counts it. It is the same also if the process runs another program.
+	// StartTicks is the start in the kernel's clock ticks. It stays the same if the process executes another program.
 	StartTicks uint64
 }
 
@@ -27,18 +26,18 @@ type Process struct {
 type Period struct {
 	Process  Process
 	From, To time.Time
-	// Seq numbers a process's periods, from 0 on.
+	// Seq is the number of the period among the process's periods, from 0 on.
 	Seq int
 	// Tags describe the process to the destination: service, env, host and others.
 	Tags Tags
 	// Pprof is the profile, compressed with gzip.
 	Pprof []byte
-	// Ended counts the requests and jobs that were seen to end, by the profile's label "trace endpoint". It is nil if
-	// there were none.
+	// Ended is how many requests and jobs were seen to end, by the profile's label "trace endpoint". It is nil if
+	// none.
 	Ended map[string]int64
 }
 
-// ID returns a UUID of the period. It is the same each time, so that a receiver can recognize a period that is sent
+// ID returns a UUID of the period. It is always the same for a period, so a receiver can recognize one that is sent
 // twice.
 func (p *Period) ID() string {
 	return uuidText(p.IDBytes())
@@ -50,7 +49,7 @@ func (p *Period) IDBytes() [16]byte {
 		p.Tags.Get("runtime-id"), p.Tags.Get("host"), p.Process.PID, p.From.UnixNano(), p.Seq)
 }
 
-// uuidOf returns a UUID of version 8 that is the same for the same text.
+// uuidOf returns a UUID of version 8 made from a text. The same text gives the same UUID.
 func uuidOf(format string, args ...any) [16]byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, format, args...))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
@@ -61,11 +60,11 @@ func uuidText(id [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// Payload is the data for one destination. The spool keeps it, so it holds no key and no password.
+// Payload is an encoded profile for one destination. The spool stores it on disk, so it has no keys or passwords.
 type Payload struct {
 	ContentType string            `json:"content_type,omitempty"`
 	Header      map[string]string `json:"header,omitempty"`
-	// PID, Title, From and To are the Period's, Service is the tag.
+	// PID, Title, From and To are the Period's values. Service is its tag "service".
 	PID     int       `json:"pid"`
 	Title   string    `json:"title"`
 	Service string    `json:"service,omitempty"`
@@ -80,9 +79,9 @@ type Destination interface {
 	String() string
 	// Encode makes a payload of a period. It sets ContentType, Header and Body. The caller sets the other fields.
 	Encode(*Period) (Payload, error)
-	// Send sends a payload once. The error is a *RefusedError if another attempt would fail too, and a *LaterError if
-	// the destination asked to wait. A *RemarkError means that it accepted the payload with a remark. After any other
-	// error the caller tries again.
+	// Send makes one attempt to send a payload. The error is a *RefusedError if another attempt would fail too, and a
+	// *LaterError if the destination asked to wait. A *RemarkError means that it accepted the payload with a remark.
+	// After any other error the caller tries again.
 	Send(context.Context, *Payload) error
 }
 
@@ -107,7 +106,7 @@ func (e *LaterError) Error() string { return fmt.Sprintf("%v (asked to wait for 
 // Unwrap returns the reason.
 func (e *LaterError) Unwrap() error { return e.Err }
 
-// A RemarkError is not a failure. The destination took the payload and made a remark that a person should read.
+// A RemarkError means that the destination took the payload, but made a remark that a person should read.
 type RemarkError struct{ Err error }
 
 // Error returns the remark.
@@ -116,5 +115,5 @@ func (e *RemarkError) Error() string { return e.Err.Error() }
 // Unwrap returns the remark.
 func (e *RemarkError) Unwrap() error { return e.Err }
 
-// errFormat: what the spool holds is no payload.
+// errFormat means that data in the spool is not a payload.
 var errFormat = errors.New("it is not a payload of this ddtop's")

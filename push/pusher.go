@@ -10,33 +10,33 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// A Route is a destination with the queue of unsent payloads.
+// A Route is a destination and the queue of its unsent payloads.
 type Route struct {
 	Destination
 	Queue *spool.Queue
 }
 
-// Stats are figures of one destination, since the start.
+// Stats are counts of one destination since the Pusher was started.
 type Stats struct {
-	// Destination is its String.
+	// Destination is the result of the destination's String method.
 	Destination string
 	// Sent counts payloads that the destination took, and SentBytes their size. Failures counts failed attempts.
 	Sent, SentBytes, Failures int64
 	// Refused counts payloads that the destination will never accept. Lost counts payloads that came faster than the
 	// disk could write, could not be encoded, or were in memory when ddtop ended.
 	Refused, Lost int64
-	// GivenUp counts payloads that were dropped after many attempts, or a long time, although others were taken.
+	// GivenUp counts payloads that were dropped after many attempts, or after a long time, although others were taken.
 	GivenUp int64
-	// LastSent is when the destination last took a payload. It is zero if it never did. LastError is empty if the last
-	// attempt succeeded.
+	// LastSent is when the destination last took a payload. It is zero if it took none yet. LastError is empty if the
+	// last attempt succeeded.
 	LastSent  time.Time
 	LastError string
-	// AsideError is why profiles are set aside. It is empty if none are.
+	// AsideError is why payloads are set aside for a later try. It is empty if none are.
 	AsideError string
 	Spool      spool.Stats
 }
 
-// Dropped is how many payloads were never sent, although the destination did not refuse them.
+// Dropped returns how many payloads were never sent, although the destination did not refuse them.
 func (s *Stats) Dropped() int64 { return s.Lost + s.Spool.Dropped + s.GivenUp }
 
 // A Pusher sends periods to destinations. Its methods may be called from any goroutine.
@@ -45,7 +45,7 @@ type Pusher struct {
 	wg    sync.WaitGroup
 }
 
-// Kind is what a Pusher sends, in words of the log.
+// Kind is what a Pusher sends. The log names it.
 type Kind uint8
 
 // The kinds.
@@ -55,7 +55,7 @@ const (
 	Captures
 )
 
-// words are a kind's in the log: of one, and of several.
+// words returns the log's words for one payload of the kind, and for several.
 func (k Kind) words() (one, many string) {
 	switch k {
 	case Alerts:
@@ -66,8 +66,8 @@ func (k Kind) words() (one, many string) {
 	return "a profile", "profiles"
 }
 
-// New starts to send the contents of the routes' queues, and the payloads that are added later. It logs payloads that
-// could not be sent or were lost, and when sending works again.
+// New returns a Pusher that sends the contents of the routes' queues, and payloads that are added later. It logs
+// payloads that could not be sent or were lost, and when sending works again.
 func New(routes []Route, log *slog.Logger) *Pusher { return NewOf(Profiles, routes, log) }
 
 // NewOf is New for payloads of any kind.
@@ -85,7 +85,7 @@ func NewOf(kind Kind, routes []Route, log *slog.Logger) *Pusher {
 	return p
 }
 
-// Add encodes a period and queues it for all destinations. It waits for neither disk nor network.
+// Add encodes a period and queues it for all destinations. It does not wait for the disk or the network.
 func (p *Pusher) Add(period *Period) {
 	p.Offer(period.Process.PID, func(d Destination) (Payload, error) {
 		payload, err := d.Encode(period)
@@ -95,8 +95,8 @@ func (p *Pusher) Add(period *Period) {
 	})
 }
 
-// Offer queues a payload for each destination. encode makes it. Offer waits for neither disk nor network. pid is the
-// process to which the payload belongs.
+// Offer queues the payload that encode returns for each destination. It does not wait for the disk or the network. pid
+// is the process to which the payload belongs.
 func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	for _, l := range p.lanes {
 		payload, err := encode(l.Destination)
@@ -112,8 +112,9 @@ func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	}
 }
 
-// Close sends each queued payload once and stops. It logs how many remain in the queues, and how many of these are
-// lost. It returns when ctx ends, even if the disk or the network hangs. Callers must not call Add after Close.
+// Close tries to send each queued payload once, and stops. It logs how many remain in the queues, and how many of
+// these are lost. It returns when ctx ends, even if the disk or the network hangs. Callers must not call Add after
+// Close.
 func (p *Pusher) Close(ctx context.Context) {
 	for _, l := range p.lanes {
 		l.intake.close()
@@ -134,7 +135,7 @@ func (p *Pusher) Close(ctx context.Context) {
 	}
 }
 
-// Stats returns the figures of all destinations.
+// Stats returns the Stats of all destinations.
 func (p *Pusher) Stats() []Stats {
 	out := make([]Stats, len(p.lanes))
 	for i, l := range p.lanes {
@@ -143,32 +144,31 @@ func (p *Pusher) Stats() []Stats {
 	return out
 }
 
-// lane is a route at work: one goroutine writes to the spool, one sends from it.
+// lane is a Route with two goroutines: spool writes payloads to the queue, and send sends them from it.
 type lane struct {
 	Route
 	log *slog.Logger
-	// one and many are the Kind's words.
+	// one and many are the log's words for a payload and for several (Kind).
 	one, many string
 	intake    intake
-	// changed signals that the queue has a new payload. closing is closed when the lane must end. ctx ends the current
-	// try.
+	// changed signals that the queue has a new payload. closing is closed to end the lane. ctx ends the current try.
 	changed chan struct{}
 	closing chan struct{}
 	ctx     context.Context
 	cancel  context.CancelFunc
-	random  func() float64 // 0 to 1
-	remark  string         // the last one; of the goroutine that sends
-	round   round          // of the goroutine that sends
-	unkept  bool           // it was reported that the disk does not keep marks
+	random  func() float64 // a number from 0 to 1
+	remark  string         // the last remark; used by send only
+	round   round          // used by send only
+	unkept  bool           // it was logged that the disk does not keep marks
 	apart   map[string]*apart
 
 	mu       sync.Mutex
 	stats    Stats
-	spooled  bool      // the goroutine that spools has ended
+	spooled  bool      // the goroutine of spool has ended
 	troubled time.Time // since when sending fails; zero if it does not
-	sayAt    time.Time // when it is said next that it still does
-	disk     bool      // it was reported that the disk fails
-	// sayFullAt is when it is next reported that the queue is full.
+	sayAt    time.Time // earliest next log line about the failure
+	disk     bool      // it was logged that the disk fails
+	// sayFullAt is the earliest time of the next log line that the queue is full.
 	sayFullAt time.Time
 }
 
@@ -181,7 +181,7 @@ func (l *lane) offer(data []byte) {
 
 func (l *lane) lost(n int) { l.count(func(s *Stats) { s.Lost += int64(n) }) }
 
-// count changes the figures.
+// count changes l.stats with the lock held.
 func (l *lane) count(change func(*Stats)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +196,7 @@ func (l *lane) figures() Stats {
 	return s
 }
 
-// tellWhatIsLeft reports, at the end, what was not sent.
+// tellWhatIsLeft logs how many payloads were not sent when the lane ended.
 func (l *lane) tellWhatIsLeft() {
 	waiting := l.intake.left()
 	l.lost(waiting)

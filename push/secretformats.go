@@ -7,11 +7,11 @@ import (
 
 type format struct {
 	service string
-	// like matches a key. It begins at the beginning of a word. The rest of the value does not matter.
+	// like matches a secret at the beginning of a word. What follows in the value does not matter.
 	like string
 }
 
-// formats are the formats of the keys of well-known services, by the beginning that each service gives them. They are
+// formats are the formats of the keys of well-known services. Services mark their keys by how they begin. Keys are
 // found anywhere in a value.
 var formats = []format{
 	{"Adafruit", `aio_[A-Za-z0-9]{20,}`},
@@ -148,10 +148,10 @@ var formats = []format{
 	{"an Authorization header", `AWS4-HMAC-SHA256\s`},
 }
 
-// passwordLike matches a word of letters and digits, as passwords are, and not a port, a path or a name.
+// passwordLike matches a word of letters with digits or signs, as passwords are, but no port, path or name.
 const passwordLike = `(?:[A-Za-z]+[0-9]|[A-Za-z]*[0-9]+[A-Za-z]|\w+[!$%&*#?@+~^]\w?)[\w!$%&*#?@+~^-]*`
 
-// others are secrets that do not begin at the beginning of a word.
+// others are formats of secrets that can be recognized in the middle of a word, or only with the words around them.
 var others = []format{
 	{"AWS", `(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}`},
 	{"a private key", `-----BEGIN`},
@@ -175,7 +175,7 @@ var others = []format{
 	{"a hash of a password", `\$(?:2[abxy]|[156y]|apr1|argon2(?:id|i|d)|scrypt|pbkdf2(?:-\w+)?)\$`},
 }
 
-// beginnings are formats, anywhere are others, compiled.
+// beginnings has the compiled formats, and anywhere the compiled others.
 var beginnings, anywhere = compiled(formats, "^(?:", ")"), compiled(others, "", "")
 
 func compiled(list []format, before, after string) []*regexp.Regexp {
@@ -190,7 +190,7 @@ func compiled(list []format, before, after string) []*regexp.Regexp {
 // (shop:1.2@sha256:…), an address, and a package (pkg:gem/rails@8.0.1).
 var harmless = regexp.MustCompile(`^(?:[\w./:-]+@sha\d+:[0-9a-f]+|mailto:[\w.+-]+@[\w.-]+|pkg:[\w./%-]+@[\w.+-]+)$`)
 
-// hasFormat reports whether a text has the key of a well-known service in it, or a password in a form of its own.
+// hasFormat reports whether a text contains the key of a well-known service, or a password in a typical form.
 func hasFormat(text string) bool {
 	if harmless.MatchString(text) {
 		return false

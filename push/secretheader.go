@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// BasicAuth is the Authorization header of a user and a password.
+// BasicAuth returns the value of the Authorization header for a user and a password.
 func BasicAuth(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// plainHeaders are headers of requests without secrets.
+// plainHeaders are headers of ddtop's requests that hold no secrets.
 var plainHeaders = []string{
 	"Accept", "Connect-Protocol-Version", "Content-Encoding", "Content-Type", "Datadog-Container-Id", "Dd-Evp-Origin", "Dd-Evp-Origin-Version", "Grpc-Accept-Encoding",
 	"Grpc-Encoding", "Grpc-Timeout", "Otlp-Profiles-Development-Version", "Te", "User-Agent", "X-Scope-Orgid",
 }
 
-// concealed replaces a secret.
+// concealed is the text that replaces a secret.
 const concealed = "[secret]"
 
-// Conceal replaces secrets of the request's headers in an answer, because a server may repeat the request.
+// Conceal replaces, in a server's answer, secrets of the request's headers. A server may repeat the request.
 func Conceal(answer string, header http.Header) string {
 	for key, values := range header {
 		if slices.Contains(plainHeaders, http.CanonicalHeaderKey(key)) {
@@ -37,7 +37,7 @@ func Conceal(answer string, header http.Header) string {
 	return answer
 }
 
-// conceal is Conceal that also replaces hidden parts of the request's URL.
+// conceal is like Conceal, and also replaces the hidden parts of the request's URL.
 func conceal(text string, header http.Header, hidden []string) string {
 	text = Conceal(text, header)
 	for _, s := range hidden {
@@ -46,7 +46,7 @@ func conceal(text string, header http.Header, hidden []string) string {
 	return text
 }
 
-// concealSecret replaces a secret, also as Go quotes it.
+// concealSecret replaces a secret in a text, also where strconv.Quote has escaped it.
 func concealSecret(text, secret string) string {
 	quoted := strconv.Quote(secret)
 	return strings.NewReplacer(secret, concealed, quoted[1:len(quoted)-1], concealed).Replace(text)
@@ -80,7 +80,7 @@ func ParseHeaders(text string) (http.Header, error) {
 		name = strings.TrimSpace(name)
 		plain, err := url.PathUnescape(strings.TrimSpace(value))
 		if !ok || err != nil || name == "" || strings.ContainsFunc(name, noHeaderName) || strings.ContainsFunc(plain, isControl) {
-			return nil, errors.New("it is not name=value,name=value") // without the text, which is secret
+			return nil, errors.New("it is not name=value,name=value") // does not quote the text, which is secret
 		}
 		out.Add(name, plain)
 	}
@@ -89,7 +89,7 @@ func ParseHeaders(text string) (http.Header, error) {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// noHeaderName reports whether a header's name cannot have a character.
+// noHeaderName reports whether a character is not allowed in a header's name.
 func noHeaderName(r rune) bool {
 	return r <= ' ' || r > '~' || strings.ContainsRune(`():<>@,;\"/[]?={}`, r)
 }

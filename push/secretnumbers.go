@@ -6,15 +6,15 @@ import (
 )
 
 var (
-	// card matches what may be the number of a payment card: each brand's first digits and length, whole or in groups.
-	// It matches no part of a longer number or of a UUID.
+	// card matches what may be the number of a payment card: the first digits and the length of each brand, whole or
+	// in groups. It matches no part of a longer number or of a UUID.
 	card = regexp.MustCompile(`(?:^|[^\w-])((?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|4[4-9]\d|5\d\d))[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}` +
 		`|3[47]\d\d[ -]?\d{6}[ -]?\d{5})(?:$|[^\w-])`)
 	// iban matches what may be the number of a bank account (ISO 13616), whole or in groups of four.
 	iban = regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b`)
 )
 
-// hasAccount reports whether a value holds the number of a payment card or of a bank account, by its check digits.
+// hasAccount reports whether a value contains the number of a payment card or of a bank account. Check digits decide.
 func hasAccount(value string) bool {
 	for _, text := range card.FindAllStringSubmatch(value, -1) {
 		if luhn(withoutSigns.Replace(text[1])) {
@@ -29,10 +29,10 @@ func hasAccount(value string) bool {
 	return false
 }
 
-// withoutSigns removes the separators of groups.
+// withoutSigns removes the separators between groups of digits.
 var withoutSigns = strings.NewReplacer(" ", "", "-", "")
 
-// luhn checks the last digit of a card's number (ISO 7812).
+// luhn reports whether a card's number has the right check digit, its last one (ISO 7812).
 func luhn(digits string) bool {
 	sum := 0
 	for i := range len(digits) {
@@ -47,11 +47,11 @@ func luhn(digits string) bool {
 	return sum%10 == 0
 }
 
-// minIBAN is the length of the shortest numbers of bank accounts, Norway's, in bytes.
+// minIBAN is the length of the shortest bank account numbers, Norway's, in characters.
 const minIBAN = 15
 
-// validIBAN checks the two check digits. Move the first four characters to the end and read letters as 10 to 35. The
-// resulting number must be 1 modulo 97.
+// validIBAN reports whether the two check digits are right. Move the first four characters to the end, and read
+// letters as 10 to 35. The resulting number must be 1 modulo 97.
 func validIBAN(text string) bool {
 	if len(text) < minIBAN {
 		return false

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// maxLooked bounds the examined part of a value, in bytes. It is far more than maxTag, which bounds the sent part.
+// maxLooked limits the examined part of a value, in bytes. It is far more than maxTag, which limits the sent part.
 const maxLooked = 4096
 
-// LooksSecret reports whether a tag's value looks like a key or a password, or the tag's key names one. If in doubt it
-// returns true, because a missed secret is worse than a missing tag.
+// LooksSecret reports whether a tag's value looks like a key or a password, or whether the tag's key names a secret.
+// If in doubt it returns true, because a missed secret is worse than a missing tag.
 func LooksSecret(t Tag) bool {
 	t.Key, t.Value = t.Key[:min(len(t.Key), maxLooked)], t.Value[:min(len(t.Value), maxLooked)]
 	if secretName(t.Key, t.Value) || hasFormat(t.Key) || secretValue(t.Value) {
@@ -33,10 +33,10 @@ func LooksSecret(t Tag) bool {
 	return inBase64(t.Value) || looksRandom(t.Key, t.Value)
 }
 
-// maxDecoded bounds how often a value is decoded: a URL in a URL in a URL.
+// maxDecoded limits how often a value is decoded, as for a URL in a URL in a URL.
 const maxDecoded = 3
 
-// escaped matches a character that JSON writes as its number.
+// escaped matches a character that JSON writes as its number, such as \u0026 for &.
 var escaped = regexp.MustCompile(`\\u00[2-7][0-9A-Fa-f]`)
 
 // decoded returns a value without the escapes of JSON, of HTML and of URLs.
@@ -52,10 +52,10 @@ func decoded(value string) string {
 	return value
 }
 
-// encoded matches what may be a secret in base64.
+// encoded matches text that may be a secret in base64.
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{16,}`)
 
-// inBase64 reports whether a part of a value is base64 of a secret, or of a text like user:password.
+// inBase64 reports whether a part of a value is the base64 of a secret, or of a text like user:password.
 func inBase64(value string) bool {
 	for _, part := range encoded.FindAllString(value, -1) {
 		text, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(part))
@@ -69,11 +69,11 @@ func inBase64(value string) bool {
 	return false
 }
 
-// secretValue reports whether a value holds a secret, independent of its key.
+// secretValue reports whether a value contains a secret, whatever its key is.
 func secretValue(value string) bool { return hasFormat(value) || hasPair(value) || hasAccount(value) }
 
-// Words of keys that name a secret. wordsOf splits a key into words: DB_Pass, dbPass and db.pass all have the words db
-// and pass.
+// Words by which a key names a secret. wordsOf splits a key into words: DB_Pass, dbPass and db.pass all have the words
+// db and pass.
 var (
 	// secretParts name a secret anywhere in a word: dbpassword, myapikeys.
 	secretParts = []string{
@@ -92,7 +92,7 @@ var (
 		"netrc", "cvv", "cvc", "pat", "pem", "pfx", "p12", "psk", "pincode", "pkey", "sas", "oauth", "csrf", "xsrf",
 		"pepper", "salt", "ssn", "dek", "kek", "jks", "parola", "heslo", "haslo", "sifre",
 	)
-	// harmlessKeys come before "key" as the last word of a name, and the key is none of cryptography's.
+	// harmlessKeys are words before a final "key" for which the name is no secret: primary_key, cache_key.
 	harmlessKeys = setOf(
 		"alias", "answer", "attribute", "blob", "bucket", "business", "cache", "column", "composite", "config",
 		"context", "correlation", "dedup", "dedupe", "deduplication", "dictionary", "distribution", "env", "event",
@@ -103,7 +103,7 @@ var (
 		"sorting", "space", "surrogate", "tag", "team", "tenant", "throttle", "tracking", "translation", "unique",
 		"user",
 	)
-	// keyKinds come before "key" in the name of a key that is a secret, in the same word too: licensekey.
+	// keyKinds are words before "key" for which the name is a secret: api_key, also as one word: licensekey.
 	keyKinds = setOf(
 		"access", "account", "activation", "admin", "aes", "algolia", "anthropic", "api", "apns", "app",
 		"application", "auth", "aws", "azure", "bot", "bugsnag", "cert", "certificate", "client", "cloudflare",
@@ -116,18 +116,18 @@ var (
 		"shared", "shopify", "sign", "signing", "slack", "square", "ssh", "ssl", "storage", "stripe",
 		"subscription", "tls", "twilio", "unlock", "vapid", "vault", "webhook", "write",
 	)
-	// codeKinds come before "code" or "phrase" in the name of a secret.
+	// codeKinds are words before "code" or "phrase" for which the name is a secret: recovery_code.
 	codeKinds = setOf(
 		"access", "activation", "auth", "backup", "confirm", "confirmation", "invitation", "invite", "login",
 		"magic", "mfa", "otp", "pass", "pin", "recovery", "reset", "security", "seed", "unlock", "unsubscribe",
 		"verification", "verify",
 	)
-	// harmlessParts are words that have a secretPart or a secretEnd, and name no secret.
+	// harmlessParts are words that contain a secretPart or end with a secretEnd, but name no secret.
 	harmlessParts = setOf(
 		"bypass", "compass", "encompass", "overpass", "passwordless", "secretariat", "secretary", "surpass",
 		"trespass", "underpass", "detoken",
 	)
-	// propertyWords are last words of keys that name a property of a secret: token_type, password_policy.
+	// propertyWords are last words of keys that name only a property of a secret: token_type, password_policy.
 	propertyWords = setOf(
 		"age", "alg", "algorithm", "arn", "audience", "backend", "bits", "bucket", "budget", "consent", "count",
 		"dir", "disabled", "domain", "enabled", "endpoint", "engine", "expiration", "expires", "expiry", "file",
@@ -136,11 +136,11 @@ var (
 		"samesite", "scheme", "secure", "server", "service", "size", "source", "state", "status", "store",
 		"strategy", "strength", "ttl", "type", "usage", "version",
 	)
-	// plainWords are values that are no secrets.
+	// plainWords are values that are never secrets.
 	plainWords = setOf("true", "false", "yes", "no", "on", "off", "enabled", "disabled", "none", "null", "nil")
 )
 
-// secretName reports whether a key says that its value is a secret.
+// secretName reports whether a key names a secret, and the value can be one.
 func secretName(key, value string) bool {
 	words := wordsOf(key)
 	if len(words) == 0 || value == "" || plainWords[strings.ToLower(value)] {
@@ -148,13 +148,13 @@ func secretName(key, value string) bool {
 	}
 	last := words[len(words)-1]
 	if last == "otp" && len(value) < 4 && strings.Trim(value, "0123456789") == "" {
-		return false // a release of Erlang
+		return false // a release of Erlang's OTP
 	}
 	if propertyWords[last] && len(words) > 1 || strings.HasSuffix(last, "pwd") && strings.HasPrefix(value, "/") {
 		return false // PWD is a folder
 	}
 	if last == "tokens" && strings.Trim(value, "0123456789.") == "" {
-		return false // a language model's
+		return false // a number of a language model's tokens
 	}
 	for i, w := range words {
 		if plain := strings.TrimRight(w, "0123456789"); plain != "" && plain != "p" && plain != "ed" {
@@ -201,7 +201,7 @@ func secretName(key, value string) bool {
 	return len(words) == 1 && last == "pin"
 }
 
-// digitsAsLetters replaces digits by similar letters, as in pa55word.
+// digitsAsLetters replaces digits by letters that look similar, as in pa55word.
 var digitsAsLetters = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t")
 
 // namesSecret reports whether a word of a key names a secret.
@@ -223,8 +223,8 @@ func namesSecret(word string, last bool) bool {
 	return last && secretWords[word]
 }
 
-// wordsOf splits a key into its words, in small letters. A word ends where the case changes, and at each character that
-// is neither a letter nor a digit.
+// wordsOf splits a key into its words, in lower case. A new word begins where the case changes, and after characters
+// that are neither letters nor digits.
 func wordsOf(key string) []string {
 	var b strings.Builder
 	for i := range len(key) {
@@ -242,7 +242,7 @@ func wordsOf(key string) []string {
 	return joined(strings.Fields(strings.ToLower(b.String())))
 }
 
-// joined makes one word of single letters: p_a_s_s.
+// joined makes one word of consecutive single letters: p_a_s_s.
 func joined(words []string) []string {
 	var all []string
 	single := false
@@ -267,14 +267,14 @@ var (
 	named = regexp.MustCompile(`(?:^|[\s{,;|"'])([A-Za-z][\w-]*)["'\\]{0,2}\s*:\s*["'\\]{0,2}([^\s"',}|\\]+)`)
 	// element matches <name>value in XML.
 	element = regexp.MustCompile(`<([A-Za-z][\w.-]*)[^<>]*>([^<]+)`)
-	// ofQuery matches a parameter of a URL that is a secret only there.
+	// ofQuery matches URL parameters whose names mean a secret only in a URL.
 	ofQuery = regexp.MustCompile(`(?i)[?&;](?:key|code|sig|signature|x-amz-\w*)=[^&\s]`)
 )
 
-// minSession is the least length of a session's cookie, in bytes.
+// minSession is the least length of a session cookie's value, in bytes.
 const minSession = 8
 
-// hasPair reports whether a value contains a name and a value, such as "Pwd=hunter2", and the name means a secret.
+// hasPair reports whether a value contains a pair such as "Pwd=hunter2", whose name means a secret.
 func hasPair(value string) bool {
 	for _, m := range assigned.FindAllStringSubmatch(value, -1) {
 		name, of := m[1]+m[3], m[2]+m[4]
@@ -296,22 +296,22 @@ func hasPair(value string) bool {
 }
 
 var (
-	// identifiers are keys of tags whose values look random but are no secrets.
+	// identifiers are keys of tags whose values look random, but are no secrets.
 	identifiers = setOf("git.commit.sha", "container_id", "pod_uid", "runtime-id", "version", "host", "traceparent")
-	// identifierWords are last words of keys whose values may be hexadecimal digits, as in image_digest or node_uid.
+	// identifierWords are last words of keys whose values may be hexadecimal digits, such as image_digest or node_uid.
 	identifierWords = setOf(
 		"alloc", "allocation", "build", "checksum", "commit", "container", "digest", "etag", "fingerprint", "guid", "hash", "id", "image", "md5",
 		"md5sum", "release", "rev", "revision", "sha", "sha1", "sha256", "tag", "uid", "uuid", "version",
 	)
-	// random matches a value that may be a key: letters and digits alone, with the signs of base64.
+	// random matches a value that may be a key: only letters, digits and the signs of base64.
 	random = regexp.MustCompile(`^[A-Za-z0-9+/=_-]{24,}$`)
-	// randomPart matches a part of a value with the length of a key of 24 bytes in base64, or more.
+	// randomPart matches a part of a value that has at least the length of a key of 24 bytes in base64.
 	randomPart = regexp.MustCompile(`[A-Za-z0-9+/_]{32,}`)
-	// path matches a path and a URL, whose parts make long runs of letters.
+	// path matches the beginning of a path or a URL, whose parts often have long runs of letters.
 	path = regexp.MustCompile(`^(?:[a-zA-Z][a-zA-Z0-9+.-]*:/)?/`)
 )
 
-// looksRandom reports whether a value is letters and digits as chance puts them, and its key does not explain that.
+// looksRandom reports whether a value looks like random letters and digits, and its key does not explain this.
 func looksRandom(key, value string) bool {
 	if identifiers[key] {
 		return false
@@ -332,12 +332,12 @@ func looksRandom(key, value string) bool {
 	return false
 }
 
-// isHex reports whether a value is hexadecimal digits, with "-" as in a UUID.
+// isHex reports whether a value has only hexadecimal digits and "-", as a UUID has.
 func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "0123456789abcdef-") == "" }
 
-// mixed reports whether a text looks like a random mix of letters and digits. It is true for hexadecimal digits alone.
-// It is also true if a part of 20 characters or more without "-" and "_" changes between letters and digits at every
-// third character.
+// mixed reports whether a text looks like a random mix of letters and digits. One kind has only hexadecimal digits, 24
+// or more. The other has a part of 20 or more characters without "-" and "_", which changes between kinds at every
+// third character on average.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && isHex(plain) {
@@ -351,7 +351,7 @@ func mixed(text string) bool {
 	return false
 }
 
-// changes counts the characters that are of another kind than the one before. It is zero if there are no digits.
+// changes counts changes between lower case, upper case and digits. It returns zero if there are no digits.
 func changes(text string) int {
 	kind := func(c byte) int {
 		switch {

@@ -9,28 +9,29 @@ import (
 const (
 	// sendPatience is how long one try may take.
 	sendPatience = 30 * time.Second
-	// firstRest and longestRest bound the pause between two tries, which doubles each time. A destination may request
-	// a longer pause, up to longestAsked.
+	// firstRest is the pause after the first failed try. It doubles with each further failure, up to longestRest. A
+	// destination may request a longer pause, up to longestAsked.
 	firstRest    = time.Second
 	longestRest  = 5 * time.Minute
 	longestAsked = time.Hour
-	// lateRest limits the pause between two tries for the time lately after a payload was accepted. The waiting
-	// payloads may be payloads that the destination refuses, and then new ones must not wait for minutes.
+	// lateRest limits the pause between two tries for the time lately after a payload was accepted. Perhaps the
+	// destination refuses only the waiting payloads, and then new ones must not wait for minutes.
 	lateRest = 10 * time.Second
 	lately   = 10 * time.Minute
-	// reminder is the interval between two reports that a destination is still out of reach.
+	// reminder is the interval between log lines about the same trouble: a destination out of reach, or a full spool.
 	reminder = time.Hour
 )
 
-// maxLastTries bounds the tries that fail when it is time to end.
+// maxLastTries limits the failed tries after the lane was told to end.
 const maxLastTries = 3
 
-// send sends the contents of the queue, oldest first, until the lane is closed and everything possible has been sent.
+// send sends the contents of the queue, the oldest first. It ends when the lane is closed and everything possible was
+// sent.
 func (l *lane) send() {
 	rest := time.Duration(0)
-	lastTried := make(map[string]bool) // entries that failed after the end began
+	lastTried := make(map[string]bool) // payloads that failed after the lane was closed
 	for l.ctx.Err() == nil {
-		all, closing := l.hasSpooled(), l.isClosing() // a try that began before the end is not the last one
+		all, closing := l.hasSpooled(), l.isClosing() // read before the try, to try once more if this changes
 		var t try
 		if closing {
 			t = l.tryLast(lastTried)
@@ -54,7 +55,7 @@ func (l *lane) send() {
 	}
 }
 
-// after notes a failure, and returns how long to wait now and what the rest before the next failure was.
+// after returns how long to wait after a failure. rest is the pause before its random part. last is the previous rest.
 func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	longest := longestRest
 	if last := l.figures().LastSent; !last.IsZero() && time.Since(last) < lately {
@@ -69,12 +70,11 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	return wait, rest
 }
 
-// pauseForNews waits until the queue has a new payload, or the lane must end. If wait is not zero, it waits at most
-// for wait.
+// pauseForNews waits until the queue has a new payload, or the lane must end. If wait is not zero, it limits the time.
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing
 	if l.isClosing() {
-		closing = nil // wait for entries that are still being spooled
+		closing = nil // closed already: wait for payloads that are still being spooled
 	}
 	var over <-chan time.Time
 	if wait > 0 {
@@ -88,7 +88,7 @@ func (l *lane) pauseForNews(wait time.Duration) {
 	}
 }
 
-// pause waits, or until it is time to end.
+// pause waits for a time, but ends at once when the lane must end.
 func (l *lane) pause(wait time.Duration) {
 	select {
 	case <-time.After(wait):
@@ -130,7 +130,7 @@ func (l *lane) deliver(name string, payload *Payload, broken error) error {
 	case errors.As(err, &refused):
 		l.refused(payload, err)
 	default:
-		l.Queue.Return() // it may be dropped while it waits
+		l.Queue.Return() // if the queue is full, it may drop it again
 		return err
 	}
 	l.remove(name)
@@ -139,7 +139,7 @@ func (l *lane) deliver(name string, payload *Payload, broken error) error {
 
 func (l *lane) remove(name string) {
 	if err := l.Queue.Remove(name); err != nil {
-		// It is out of the list; after a restart it would be sent once more.
+		// The queue's list has lost it. But after a restart it would be sent once more.
 		l.log.Error(l.one+" that was sent could not be removed from the spool", "err", err)
 	}
 }
@@ -159,7 +159,7 @@ func (l *lane) sent(bytes int) {
 	}
 }
 
-// remarked logs a remark about an accepted payload, once until it changes.
+// remarked logs a remark about an accepted payload, unless the last payload had the same remark.
 func (l *lane) remarked(remark *RemarkError) {
 	text := ""
 	if remark != nil {
@@ -171,7 +171,7 @@ func (l *lane) remarked(remark *RemarkError) {
 	l.remark = text
 }
 
-// failed notes that a try failed, and says so when that begins and every hour while it lasts.
+// failed notes that a try failed. It logs this at the first failure, and then every hour while sending fails.
 func (l *lane) failed(err error) {
 	l.mu.Lock()
 	l.stats.Failures++
@@ -190,7 +190,7 @@ func (l *lane) failed(err error) {
 	}
 }
 
-// refused records that a payload was refused for good. Equal reasons are logged once until a payload is accepted
+// refused notes that a payload was refused for good. It logs equal reasons only once until a payload is accepted
 // again.
 func (l *lane) refused(p *Payload, err error) {
 	l.mu.Lock()

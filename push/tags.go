@@ -9,10 +9,10 @@ import (
 // Tag is a name and a value.
 type Tag struct{ Key, Value string }
 
-// Tags are in the order in which they were added, each key once.
+// Tags are a process's tags in the order in which they were added. Each key occurs once.
 type Tags []Tag
 
-// Get returns the value of a key; "" when there is none.
+// Get returns the value of a key, or "" if there is none.
 func (t Tags) Get(key string) string {
 	for _, tag := range t {
 		if tag.Key == key {
@@ -22,7 +22,7 @@ func (t Tags) Get(key string) string {
 	return ""
 }
 
-// With returns the tags with another one; one of that key that is there stays, as does one without a value.
+// With returns the tags with one more. It changes nothing if the key exists already or the value is empty.
 func (t Tags) With(key, value string) Tags {
 	if value == "" || t.Get(key) != "" {
 		return t
@@ -30,11 +30,11 @@ func (t Tags) With(key, value string) Tags {
 	return append(slices.Clip(t), Tag{key, value})
 }
 
-// maxTag bounds a key, and a value, in bytes.
+// maxTag limits the length of a key, and of a value, in bytes.
 const maxTag = 200
 
-// ParseTag parses "key:value". A key is letters, digits, "_", "-", "." and "/"; a value is anything printable but a
-// comma, by which destinations separate tags.
+// ParseTag parses "key:value". A key has letters, digits, "_", "-", "." and "/". A value may have all characters
+// except control characters and commas, because destinations separate tags by commas.
 func ParseTag(text string) (Tag, error) {
 	key, value, ok := strings.Cut(text, ":")
 	switch {

@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// maxAnswer bounds the part of an answer that is read, in bytes, and maxAnswerSaid the part that is logged.
+	// maxAnswer limits the part of an answer that is read, in bytes. maxAnswerSaid limits the part that is logged.
 	maxAnswer     = 64 << 10
 	maxAnswerSaid = 200
-	// connectPatience is how long a connection, and the handshake of TLS, may take.
+	// connectPatience limits the time for a connection, and for the TLS handshake.
 	connectPatience = 10 * time.Second
-	// idleFor is how long an idle connection is kept. Servers keep connections longer, so ddtop never uses one that
-	// the server is about to close.
+	// idleFor is how long an idle connection is kept. Servers keep connections longer. So ddtop never uses a
+	// connection that the server is about to close.
 	idleFor = 30 * time.Second
 )
 
-// Web sends payloads by HTTP. It trusts the machine's certificates and takes proxies from the environment
+// Web sends payloads by HTTP. It trusts the machine's certificates, and uses the proxies of the environment
 // (HTTPS_PROXY, HTTP_PROXY, NO_PROXY). It follows no redirect to another host, and limits how much of an answer it
 // reads.
 type Web struct {
 	client *http.Client
-	// hidden are the parts of a URL that are secrets.
+	// hidden are the secret parts of the URL, which errors must not show.
 	hidden []string
-	// statusOnly is true if the body of a success is not read.
+	// statusOnly is set if the body of a successful answer is not read.
 	statusOnly bool
 }
 
-// NewWeb returns a Web. If socket is not empty, it is the path of a unix socket to connect to instead of the URL's
+// NewWeb returns a Web. If socket is not empty, it connects to the unix socket with this path instead of the URL's
 // host.
 func NewWeb(socket string) *Web {
 	dialer := &net.Dialer{Timeout: connectPatience}
@@ -56,10 +56,10 @@ func NewWeb(socket string) *Web {
 	return &Web{client: &http.Client{Transport: transport, CheckRedirect: sameHost}}
 }
 
-// maxRedirects bounds the redirects that are followed.
+// maxRedirects limits how many redirects are followed.
 const maxRedirects = 3
 
-// sameHost allows a redirect that leads to the same host and keeps the request unchanged.
+// sameHost is an http.Client.CheckRedirect. It allows only redirects to the same host that keep the request unchanged.
 func sameHost(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > maxRedirects || next.Method != first.Method || next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host {
@@ -68,10 +68,10 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// minHidden is the length from which a single part of a URL is hidden, in bytes. Shorter ones are words or numbers.
+// minHidden is the length in bytes from which a single part of a URL is hidden. Shorter ones are words or numbers.
 const minHidden = 6
 
-// Hide keeps the path and the query of a URL out of errors, because a server may repeat them, or a single part of them.
+// Hide keeps the URL's path and query out of errors, as a whole and in parts. A server may repeat them in its answer.
 func (w *Web) Hide(u *url.URL) *Web {
 	for _, s := range []string{u.RequestURI(), strings.Trim(u.EscapedPath(), "/"), strings.Trim(u.Path, "/"), u.RawQuery} {
 		if s != "" && s != "/" {
@@ -91,14 +91,14 @@ func (w *Web) Hide(u *url.URL) *Web {
 	return w
 }
 
-// NoRedirects makes the Web follow no redirect at all.
+// NoRedirects makes w follow no redirects, and returns w.
 func (w *Web) NoRedirects() *Web {
 	w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return w
 }
 
-// StatusOnly makes Post return after the status of a successful answer. It is for servers whose answers never end.
-// Such a server has accepted the body, which must not be sent again.
+// StatusOnly makes Post return after the status of a successful answer, for servers whose answers never end. Such a
+// server has accepted the body, which must not be sent again.
 func (w *Web) StatusOnly() *Web {
 	w.statusOnly = true
 	return w
@@ -139,11 +139,11 @@ func (e *CutError) Error() string { return fmt.Sprintf("reading the answer: %v",
 // Unwrap returns the reason.
 func (e *CutError) Unwrap() error { return e.Err }
 
-// maxErrorSaid bounds the text of an error about an answer that is no HTTP, in bytes.
+// maxErrorSaid limits the text of an error of net/http, in bytes. It may quote an answer that is no HTTP.
 const maxErrorSaid = 300
 
 // cleanError is an error of net/http without the secrets of the request. net/http quotes what it cannot parse, and a
-// server may repeat the request.
+// server may have repeated the request there.
 type cleanError struct {
 	text string
 	err  error
@@ -155,9 +155,9 @@ func (e *cleanError) Error() string { return e.text }
 // Unwrap returns the error of net/http.
 func (e *cleanError) Unwrap() error { return e.err }
 
-// ask sends a request and reads the answer. readErr is the reason why the answer is incomplete. With statusOnly, the
-// answer to a successful request is not read. The errors leave out secrets of the request's header, and hidden parts
-// of its URL.
+// ask sends a request and reads the answer. readErr is set if the answer is incomplete. If statusOnly is set, the body
+// of a successful answer is not read. The errors have no secrets of the request's header and no hidden parts of its
+// URL.
 func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...string) (resp *http.Response, answer []byte,
 	readErr, err error) {
 	resp, err = client.Do(req)
@@ -177,7 +177,7 @@ func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...stri
 	return resp, answer, readErr, nil
 }
 
-// asked returns the headers of a request with the one for the proxy, which net/http makes of the proxy's URL.
+// asked returns the headers of a request, with the Proxy-Authorization that net/http adds from the proxy's URL.
 func asked(client *http.Client, req *http.Request) http.Header {
 	transport, ok := client.Transport.(*http.Transport)
 	if !ok || transport.Proxy == nil {
@@ -194,14 +194,14 @@ func asked(client *http.Client, req *http.Request) http.Header {
 	return all
 }
 
-// StatusError is an answer that was no success.
+// StatusError is an answer with a status other than success.
 type StatusError struct {
-	// Status is HTTP's. Said is the beginning of the answer, without secrets of the request.
+	// Status is the HTTP status. Said is the beginning of the answer, without secrets of the request.
 	Status int
 	Said   string
 }
 
-// Error says both.
+// Error returns the status and the answer's text.
 func (e *StatusError) Error() string {
 	if e.Said == "" {
 		return fmt.Sprintf("HTTP status %d", e.Status)
@@ -210,7 +210,7 @@ func (e *StatusError) Error() string {
 }
 
 // said returns the text of an answer that reports a failure. If the answer is a google.rpc.Status in Protocol Buffers,
-// it returns the message in it.
+// this is its message.
 func said(resp *http.Response, answer []byte) string {
 	const statusMessage = 2
 	text := string(answer)
@@ -248,8 +248,8 @@ func judge(resp *http.Response, answer []byte, asked http.Header, hidden ...stri
 
 func cut(said string) string { return said[:min(len(said), maxAnswerSaid)] }
 
-// retryAfter returns the time that a Retry-After header requests, in seconds or as a date. It is zero if there is
-// none, or the time is past.
+// retryAfter returns the time that a Retry-After header asks to wait, in seconds or as a date. It is zero if there is
+// none, or if the date is in the past.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(min(max(seconds, 0), int(longestAsked/time.Second))) * time.Second

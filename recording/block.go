@@ -55,7 +55,7 @@ func appendBlock(b []byte, h header, data []byte) []byte {
 	return append(b, data...)
 }
 
-// parseHeader reads a block's header. ok is false for bytes that can't be one.
+// parseHeader reads a block's header. ok is false if b cannot be a header.
 func parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < blockHeader || string(b[:4]) != blockMagic {
 		return h, false
@@ -73,7 +73,7 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, h.stored <= maxBlockData && h.raw <= maxBlockData
 }
 
-// checksum returns the value of the crc field. b is the block's header, data its data as stored.
+// checksum returns the value of the header's crc field. b is the block's header, data is its data as stored.
 func checksum(b, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:blockHeader-4], castagnoli), castagnoli, data)
 }

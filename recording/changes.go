@@ -10,30 +10,30 @@ import (
 )
 
 const (
-	// maxRecent is the number of threads that a change can name by how recently they changed.
+	// maxRecent limits recent, the list by which a change can name its thread with a small index.
 	maxRecent = 128
 	// changesUnit is the unit of the times of changes, in ns. It is used if all times of a sample are whole multiples
 	// of it, as they are for a live process.
 	changesUnit = 100
 )
 
-// changesState is the state from which differences are written for changes of the GVL.
+// changesState is the state from which the next changes of the GVL are predicted. Files have only differences to it.
 type changesState struct {
-	// toNS is ToNS of the sample before. It is zero if that sample had no changes.
+	// toNS is the previous sample's ToNS. It is zero if that sample had no changes.
 	toNS int64
 	// begun is true if the block has had changes. complete is true if threads holds the state of each thread at toNS.
-	// It is false if threads holds only the threads that have changed since a gap.
+	// Otherwise threads holds only the threads that have changed since a gap.
 	begun, complete bool
-	// threads are the living threads by their native thread, which serves one of them at a time.
+	// threads are the living threads, by the id of their native thread. A native thread runs one of them at a time.
 	threads map[int32]*changing
 	// recent are the threads that changed last, the latest first.
 	recent []*changing
-	list   []sampler.Change // of a decoder: the memory of the sample's
+	list   []sampler.Change // used by a decoder for the sample's list of changes
 	// listed is the total number of changes in the samples of the block.
 	listed int
 }
 
-// changing is a thread as its last change left it.
+// changing is the state of a thread after its last change.
 type changing struct {
 	thread sampler.ThreadID
 	tid    int32
@@ -52,9 +52,9 @@ var usualNext = [sampler.GVLHeld + 1]sampler.GVLState{
 
 // Bits of the flags of a sample's changes.
 const (
-	changesFresh = 1 << iota // the value
+	changesFresh = 1 << iota // this bit is the value of Fresh
 	changesFine              // times are in ns, not in changesUnit
-	changesFrom              // FromNS is not ToNS of the sample before
+	changesFrom              // FromNS is not the previous sample's ToNS
 	changesTo                // ToNS is not TimeNS
 	// the states at FromNS follow, for readers of this block that have not read the one before
 	changesStates
@@ -69,7 +69,7 @@ const (
 	changeBits  = iota
 )
 
-// oddDoing is the bit of a change's state, twice, that says that Doing follows. It is there since version 7.
+// oddDoing is a bit in the number for an odd change's state. It means that Doing follows. It exists since version 7.
 const oddDoing = 1 << 4
 
 // checkChanges returns an error for changes that a reader would refuse.
@@ -87,8 +87,8 @@ func checkChanges(c *sampler.Changes) error {
 	return nil
 }
 
-// reset returns to the start of a block. An encoder keeps its knowledge of the threads, because it writes this at the
-// start of the next block.
+// reset returns to the start of a block. An encoder keeps what it knows of the threads, and writes it at the start of
+// the next block.
 func (st *changesState) reset() {
 	st.recent, st.begun, st.listed = st.recent[:0], false, 0
 }
@@ -102,8 +102,8 @@ func (st *changesState) forget() {
 	clear(st.threads)
 }
 
-// find returns a thread and its index in recent. The index is -1 if the thread is not there. If the thread was not
-// known, find adds it.
+// find returns a thread and its index in recent. The index is -1 if the thread is not there. If the thread is not
+// known, find returns a new one, which move adds.
 func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int) {
 	t := st.threads[tid]
 	if t == nil || t.thread != thread {
@@ -112,7 +112,7 @@ func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int
 	return t, slices.Index(st.recent, t)
 }
 
-// move notes a thread's change; at is its place in recent.
+// move notes that a thread changed to state. at is the thread's index in recent, or -1.
 func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	if at < 0 {
 		if len(st.recent) < maxRecent {
@@ -135,7 +135,7 @@ func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	}
 }
 
-// know adds a thread. It replaces the thread that the native thread served before.
+// know adds a thread. It replaces a thread that had the same native thread before.
 func (st *changesState) know(t *changing) {
 	if before := st.threads[t.tid]; before != nil {
 		before.known = false
@@ -143,8 +143,8 @@ func (st *changesState) know(t *changing) {
 	st.threads[t.tid], t.known = t, true
 }
 
-// changes writes or reads the changes of a sample that has some, or that is known to have had none. It has flags and
-// times, and then each change: its thread, its state unless it is the likely one, and its times.
+// changes writes or reads the changes of a sample that has some, or that is known to have had none. First come flags
+// and times, and then each change: its thread, its state if it is not the likely one, and its times.
 func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 	st := &w.changed
 	scale := int64(changesUnit)
@@ -172,7 +172,7 @@ func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 		c.ToNS += w.time(next.ToNS - w.sample.TimeNS)
 	}
 	states := flags&changesStates != 0
-	// What a writer knows of the threads is what it writes of them.
+	// Without states in the file, the writer forgets the threads as well, to predict as a reader does.
 	if (flags&changesFrom != 0 || c.Fresh) && (w.reading || !states) {
 		st.forget()
 	}
@@ -225,7 +225,7 @@ func (st *changesState) noChanges() {
 	}
 }
 
-// change carries a change without its time. A wire that writes leaves x unchanged, because others may read it.
+// change writes or reads a change without its time. When writing, it leaves x unchanged, because others may read x.
 func (w *wire) change(x *sampler.Change, scale int64) {
 	c, st := &w.c, &w.changed
 	var t *changing
@@ -318,7 +318,7 @@ func (w *wire) gvlState(v uint64) sampler.GVLState {
 	return sampler.GVLState(v)
 }
 
-// states carries the state of each thread, in the order of the native threads' ids.
+// states writes or reads the state of each thread, in the order of the native threads' ids.
 func (w *wire) states() {
 	var list []*changing
 	if !w.reading {
@@ -339,7 +339,7 @@ func (w *wire) states() {
 		if w.c.err != nil {
 			return
 		}
-		t.next = usualNext // a reader of this block knows no more
+		t.next = usualNext // a reader of this block knows no better prediction
 		w.name(sampler.ThreadID(thread))
 		if w.reading {
 			t.thread, t.tid, t.state = sampler.ThreadID(thread), int32(tid), state
@@ -358,7 +358,7 @@ func (st *changesState) sorted() []*changing {
 	return list
 }
 
-// joint is a receiver's knowledge of the changes of the GVL.
+// joint is what a receiver of samples knows of the changes of the GVL so far.
 type joint struct {
 	// toNS is ToNS of the last sample. begun is true if there was one, or if the recording begins with the next
 	// sample.

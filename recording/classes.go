@@ -7,17 +7,17 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Allocations by class are an estimate (sampler.AllocClasses), so their figures are rounded. Numbers of objects are
-// rounded to one part in objectParts, the sums of squares to a float32. The values are rounded, not the differences,
+// Allocations by class are an estimate (sampler.AllocClasses), so they are written rounded. Numbers of objects are
+// rounded to one part in objectParts, the sums of squares to a float32. The values are rounded, not their differences,
 // so errors do not add up.
 const objectParts = 1024
 
-// maxObjects bounds a number of objects, in parts: beyond it a sum in float64 would have lost them anyway.
+// maxObjects limits a number of objects, in parts. A float64 cannot add single objects to larger sums anyway.
 const maxObjects = 1 << 62
 
-// classFigures are the written figures of one class, or of all together.
+// classFigures are the written figures of one class, or of all classes together.
 type classFigures struct {
-	objects           int64  // in parts
+	objects           int64  // in parts of an object: see objectParts
 	squares, products uint32 // bits of a float32
 }
 
@@ -131,7 +131,7 @@ func (st *classState) index() {
 	}
 }
 
-// classRef says how far a class has moved in the list, and whether its figures have changed; 0 is a new one.
+// classRef encodes how far a class has moved in the list, and whether its figures have changed. A new class has 0.
 func classRef(moved int, changed bool) uint64 {
 	return (zigzag(int64(moved))<<1 | bit(changed, 1)) + 1
 }
@@ -145,7 +145,7 @@ func (w *wire) classFigures(f *classFigures, next classFigures) {
 	}
 }
 
-// float carries the bits of a float32 as the difference to the ones before: finite and not negative.
+// float writes or reads the bits of a float32, as the difference to *f. The number must be finite and not negative.
 func (w *wire) float(f *uint32, next uint32) {
 	n := int64(*f) + w.count(int64(next)-int64(*f))
 	if w.reading && (n < 0 || n >= int64(math.Float32bits(float32(math.Inf(1))))) {

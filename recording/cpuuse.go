@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// checkCPUUse refuses what could not be read again.
+// checkCPUUse returns an error for a list that a reader would refuse.
 func checkCPUUse(u *sampler.CPUUse) error {
 	if u != nil && len(u.Users) > sampler.MaxCPUUsers {
 		return fmt.Errorf("%w: %d processes that used the CPUs in a sample", errLimit, len(u.Users))
@@ -14,9 +14,9 @@ func checkCPUUse(u *sampler.CPUUse) error {
 	return nil
 }
 
-// carryCPUUse writes or reads which processes used the CPUs: a one if this is known, then all fields. It is read every
-// few seconds, so differences would save little. Reading makes a new object, because callers may have kept the last
-// one.
+// carryCPUUse writes or reads which processes used the CPUs: a one if this is known, then all fields. They change
+// every few seconds, so differences would save little. Reading makes a new object, because callers may have kept the
+// previous one.
 func carryCPUUse(w *wire, u *sampler.CPUUse) *sampler.CPUUse {
 	var next sampler.CPUUse
 	if u != nil {

@@ -2,7 +2,7 @@ package recording
 
 import "github.com/ddtop/ddtop/sampler"
 
-// decoder reads the samples of one block. It does not trust its input.
+// decoder reads the samples of one block. The block may be damaged or malicious, so everything in it is checked.
 type decoder struct {
 	wire
 	// threads are the threads in the block's table.
@@ -13,7 +13,7 @@ type decoder struct {
 
 func newDecoder() *decoder { return &decoder{wire: wire{state: newState(), reading: true}} }
 
-// peekTime returns the TimeNS of the sample that next would read; ok is false at the end of the block.
+// peekTime returns the TimeNS of the sample that the next call of next reads. ok is false at the end of the block.
 func (d *decoder) peekTime() (ns int64, ok bool) {
 	if !d.c.more() {
 		return 0, false
@@ -23,7 +23,7 @@ func (d *decoder) peekTime() (ns int64, ok bool) {
 	return ns, flags.err == nil && ahead.err == nil
 }
 
-// skipTo reads the samples up to the last one at or before t. ok is false when there is none.
+// skipTo reads the samples up to the last one at or before t. ok is false if there is none.
 func (d *decoder) skipTo(t int64) (ok bool) {
 	for {
 		ns, more := d.peekTime()
@@ -34,7 +34,7 @@ func (d *decoder) skipTo(t int64) (ok bool) {
 	}
 }
 
-// inRange calls fn with the samples in [t0, t1) and stops at the first one past it. They follow on what j says.
+// inRange calls fn with the samples in [t0, t1). It stops at the first later one. j is what the receiver knows so far.
 func (d *decoder) inRange(t0, t1 int64, j *joint, fn func(*sampler.Sample)) error {
 	for first := true; ; {
 		if ns, ok := d.peekTime(); ok && ns >= t1 || !d.next() {
@@ -51,7 +51,7 @@ func (d *decoder) inRange(t0, t1 int64, j *joint, fn func(*sampler.Sample)) erro
 	}
 }
 
-// next reads one sample into d.sample. ok is false at the end of the block and on an error, which is d.err().
+// next reads one sample into d.sample. ok is false at the end of the block, and after an error, which d.err returns.
 func (d *decoder) next() (ok bool) {
 	if !d.c.more() {
 		return false

@@ -8,7 +8,7 @@
 //
 //	 0  magic "ddtb"
 //	 4  kind: 1 process, 2 samples, 3 end, 4 note; a reader skips others
-//	 5  flags: bit 0: the data is compressed (zstd); bit 1: IDs are those of a Dictionary in memory (never in a file)
+//	 5  flags: bit 0: the data is compressed (zstd); bit 1: IDs belong to a Dictionary in memory (never in a file)
 //	 6  two reserved bytes, 0
 //	 8  length of the data as stored, 32 bits
 //	12  length of the data uncompressed, 32 bits
@@ -45,7 +45,7 @@ import (
 // and the threads that use a Queue.
 const Version = 14
 
-// unit is the unit of most times, in ns: of kernel reads, CPU times and ReadNS.
+// unit is the unit, in ns, of most times in a file: times of kernel reads, CPU times and ReadNS.
 const unit = 1000
 
 const (
@@ -53,37 +53,37 @@ const (
 	blockNS = 2e9
 	// maxRawBlock is the uncompressed size of a block's samples at which it is closed early.
 	maxRawBlock = 4 << 20
-	// maxBlockData bounds a block's data, compressed or not, that a reader accepts.
+	// maxBlockData limits the data of a block that a reader accepts, compressed and uncompressed, in bytes.
 	maxBlockData = 64 << 20
 	// maxThreads and maxRactors bound the lists of one sample, maxResumers the list of one thread.
 	maxThreads  = 1 << 17
 	maxRactors  = 1 << 14
 	maxResumers = 1 << 14
-	// maxAllResumers and maxQueued bound the entries of these lists, summed over all threads and all ractors.
+	// maxAllResumers limits the resuming fibers of all threads together, maxQueued the entries in all ractors' queues.
 	maxAllResumers = 1 << 21
 	maxQueued      = 2 * maxThreads
-	// maxSamples bounds the samples of a block: the clock makes 20,000 in its two seconds at most.
+	// maxSamples limits the samples of a block. The clock makes at most 20,000 in a block's two seconds.
 	maxSamples = 1 << 17
-	// maxListed bounds how many threads all samples of a block list together. It is needed because a sample with many
-	// threads can take only a few bytes. Each thread is read once for each sample, so this many take seconds of a CPU.
+	// maxListed limits how many threads all samples of a block list together. A sample with many threads can take only
+	// a few bytes, and each of its threads is handled once. This many threads take seconds of a CPU.
 	maxListed = 1 << 27
-	// maxStrings to maxBlockThreads bound the tables of a block, in elements; maxTexts the strings among its samples.
+	// maxStrings to maxBlockThreads limit the elements of a block's tables, maxTexts the strings among its samples.
 	maxStrings      = 1 << 20
 	maxFrames       = 1 << 18
 	maxNodes        = 1 << 22
 	maxStacks       = 1 << 20
 	maxPeers        = 1 << 17
 	maxWorks        = 1 << 18
-	maxTold         = 1 << 18 // statements, and exceptions
+	maxTold         = 1 << 18 // the limit of statements, and of exceptions
 	maxBlockThreads = 1 << 18
 	maxTexts        = 1 << 16
-	// maxListedFibers bounds the fibers that the samples of a block list in all.
+	// maxListedFibers limits the fibers that all samples of a block list together.
 	maxListedFibers = 1 << 23
-	// maxListedChanges bounds the changes of the GVL that the samples of a block list in all: a second of a CPU.
+	// maxListedChanges limits the changes of the GVL in all samples of a block. This many take a second of a CPU.
 	maxListedChanges = 1 << 21
-	// enough is the part of a table, one in enough, at which the writer closes a block early.
+	// enough is the part of a table's limit, one in enough, at which the writer closes a block early.
 	enough = 4
-	// maxDescription bounds the data of a block that holds no samples, in bytes: the process, a note, the end.
+	// maxDescription limits the data of a block that holds the process, a note or the end, in bytes.
 	maxDescription = 4 << 20
 )
 
@@ -106,7 +106,7 @@ var (
 	errLimit = errors.New("too much for a recording")
 )
 
-// Damage says which part of a recording can't be read. It is an error and still leaves all other blocks usable.
+// Damage is an error that describes which part of a recording cannot be read. All other blocks are still usable.
 type Damage struct {
 	Path string
 	// Offset is where the first damage begins. Bytes is the total number of lost bytes.
@@ -117,7 +117,7 @@ type Damage struct {
 	Truncated bool
 }
 
-// Error says how much is lost.
+// Error describes how much is lost.
 func (d *Damage) Error() string {
 	what := fmt.Sprintf("%d bytes in %d places, the first at offset %d, can't be read", d.Bytes, d.Places, d.Offset)
 	switch {

@@ -14,7 +14,7 @@ type encoder struct {
 	wire
 	samples uint32
 	firstNS int64
-	// local is true if each block has its own IDs, and false if blocks have the Dictionary's.
+	// local is true if each block has its own IDs. It is false if blocks use the Dictionary's IDs.
 	local bool
 }
 
@@ -28,7 +28,7 @@ type blockIDs struct {
 	threads                map[sampler.ThreadID]struct{}
 }
 
-// ids returns the IDs of the block that has been begun.
+// ids returns the Dictionary's IDs to which the current block refers.
 func (e *encoder) ids() blockIDs {
 	return blockIDs{e.stacks.list, e.peers.list, e.works.list, e.statements.list, e.exceptions.list, e.named}
 }
@@ -79,8 +79,7 @@ func (e *encoder) full(s *sampler.Sample) bool {
 	return ids.full()
 }
 
-// add appends a sample. It returns an error and leaves the sample out if the format cannot hold it (errLimit,
-// errChanges).
+// add appends a sample. If the format cannot hold the sample, add leaves it out and returns errLimit or errChanges.
 func (e *encoder) add(s *sampler.Sample) error {
 	if len(s.Threads) > maxThreads || len(s.Ractors) > maxRactors {
 		return fmt.Errorf("%w: %d threads and %d ractors", errLimit, len(s.Threads), len(s.Ractors))
@@ -116,7 +115,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	return bit(s.Depth == sampler.StackTick, sampleStackTick) | bit(s.Slow, sampleSlow) | bit((s.TimeNS-p.TimeNS)%unit != 0, sampleFineTime) |
 		bit(s.Self.Halved, sampleHalved) | bit(s.Self.Lowered, sampleLowered) | bit(s.Self.Extended, sampleExtended) | bit(s.PauseNS != 0, samplePause) |
 		bit(s.Reads != e.predictReads(s.Depth), sampleReads) |
-		// predictPair needs the new owners, which are not in the state yet: a GC that can have changed is written.
+		// predictPair needs the new owners, which the state lacks, so the GC is written whenever it may have changed.
 		bit(s.GC != p.GC || s.GC.Pair != (sampler.AllocPair{}) || e.pairs, sampleGC) |
 		bit(s.GCDetail.AtNS != p.GCDetail.AtNS || s.GCDetail != p.GCDetail, sampleGCDetail) |
 		bit(s.Proc != p.Proc, sampleProc) | bit(s.Self != p.Self, sampleSelf) |

@@ -7,20 +7,20 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// fibersState is the state of the fibers that wait, to which the next one is written as the difference.
+// fibersState has the previous list of waiting fibers. The next list is written as the difference to it.
 type fibersState struct {
 	list, spare  []sampler.Fiber
 	atNS, readNS int64
-	// listed is the number of fibers that the samples of the block list in all.
+	// listed is the number of fibers that all samples of the block list together.
 	listed int
 }
 
-// fibersCut is the flag for Fibers.Cut.
+// fibersCut is the flag that has the value of Fibers.Cut.
 const fibersCut = 1
 
-// Bits of a fiber's mask: what differs from the fiber of the same number before. A new fiber differs from an empty one.
+// Bits of a fiber's mask: which values differ from the fiber's previous ones. A new fiber's previous values are zero.
 const (
-	fiberCreated = 1 << iota // the value
+	fiberCreated = 1 << iota // this bit is the value of Created
 	fiberThread
 	fiberStack
 	fiberWork
@@ -52,9 +52,9 @@ func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber,
 	return sampler.Fiber{}, from
 }
 
-// waiting writes or reads the fibers that wait: their number plus one (zero if there are no Fibers), flags and times,
-// and each fiber. A fiber is the difference of its number to the previous one, what has changed of it, and its time.
-// Reading makes a new object, because callers may have kept the previous one.
+// waiting writes or reads the waiting fibers. First comes their number plus one (zero if there are no Fibers), then
+// flags, times and each fiber. A fiber is the difference of its number to the previous one, its changed values, and
+// its time. Reading makes a new object, because callers may have kept the previous one.
 func (w *wire) waiting(f *sampler.Fibers) *sampler.Fibers {
 	c, st := &w.c, &w.fibers
 	var next sampler.Fibers
@@ -101,7 +101,7 @@ func (w *wire) waiting(f *sampler.Fibers) *sampler.Fibers {
 	return f
 }
 
-// fiberServing pairs the bits of a fiber's mask with the bits of a thread's mask that mean the same.
+// fiberServing pairs each bit of a fiber's mask with the bit of a thread's mask that has the same meaning.
 var fiberServing = [...][2]uint64{{fiberWork, threadWork}, {fiberStatement, threadStatement}, {fiberException, threadException},
 	{fiberSpans, threadSpans}, {fiberTrace, threadTrace}}
 

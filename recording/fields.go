@@ -93,7 +93,7 @@ func (w *wire) fields(s *sampler.Sample, flags uint64) {
 	}
 }
 
-// timeScale is the unit in ns of the difference between the times of two samples.
+// timeScale returns the unit, in ns, in which the difference between the times of two samples is written.
 func timeScale(flags uint64) int64 {
 	if flags&sampleFineTime != 0 {
 		return 1
@@ -115,7 +115,7 @@ func (w *wire) ractorList(next []sampler.Ractor) {
 	}
 }
 
-// threadList carries the new list of threads: how many of the first and the last ones stay, and the IDs between.
+// threadList writes or reads the list of threads: how many of the first and last threads stay, and the IDs in between.
 func (w *wire) threadList(next []sampler.Thread) {
 	old := w.sample.Threads
 	prefix, suffix := 0, 0
@@ -160,8 +160,8 @@ func (w *wire) threadList(next []sampler.Thread) {
 	}
 }
 
-// writeThreads writes each thread that differs from its prediction: how many threads lie between it and the one
-// written before, and its values. A distance that reaches the end ends the list.
+// writeThreads writes each thread that differs from its prediction: how many unchanged threads come before it, and its
+// changed values. A number that reaches the end of the list ends it.
 func (w *wire) writeThreads(next []sampler.Thread) {
 	gap := uint64(0)
 	for i := range next {
@@ -255,7 +255,7 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	if mask&threadOmitted != 0 {
 		small(w, &p.Omitted, t.Omitted)
 	}
-	// These two have two values only: that one changed says all.
+	// These two are bools, so the bit alone means the other value.
 	if mask&threadRechecked != 0 {
 		pk.Rechecked = !pk.Rechecked
 	}
@@ -271,7 +271,7 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	w.serving(&p.Serving, &t.Serving, mask)
 }
 
-// serving carries the changed values, by the bits of a thread's mask.
+// serving writes or reads the changed values. mask is a thread's mask.
 func (w *wire) serving(p, s *sampler.Serving, mask uint64) {
 	if mask&threadWork != 0 {
 		p.Work = w.works.carry(w, s.Work)
@@ -299,7 +299,7 @@ func servingMask(p, s *sampler.Serving) uint64 {
 		bit(p.Trace != s.Trace, threadTrace)
 }
 
-// kernelTime carries when the kernel was asked.
+// kernelTime writes or reads the time at which the kernel was asked about a thread.
 func (w *wire) kernelTime(ns int64) int64 {
 	if w.reading {
 		w.atTime(w.at + w.times.int())
@@ -311,7 +311,7 @@ func (w *wire) kernelTime(ns int64) int64 {
 	return w.at * unit
 }
 
-// kernelSum carries a time that the kernel adds up.
+// kernelSum writes or reads a time that the kernel adds up.
 func (w *wire) kernelSum(field *int64, next int64) {
 	if w.reading {
 		*field += w.counts.int() * unit
@@ -321,7 +321,7 @@ func (w *wire) kernelSum(field *int64, next int64) {
 	}
 }
 
-// call carries a thread's call. back is the thread's call before the present one.
+// call writes or reads a thread's call. back is the call before the last one, to which threads often return.
 func (w *wire) call(c, back call) call {
 	if w.uint(bit(!w.reading && c != back, changeOther)) == changeBack {
 		return back
@@ -334,7 +334,7 @@ func (w *wire) call(c, back call) call {
 	return c
 }
 
-// blocked carries a thread's Blocked. back is the value before the present one.
+// blocked writes or reads a thread's Blocked. back is the value before the last one, to which threads often return.
 func (w *wire) blocked(b, back sampler.Blocked) sampler.Blocked {
 	if w.uint(bit(!w.reading && b != back, changeOther)) == changeBack {
 		return back
@@ -407,7 +407,7 @@ func overlap(old, list []sampler.ThreadID) int {
 	return len(kept)
 }
 
-// procStopped and procFrozen are the bits beside PressureSource that say Proc.Stopped and Proc.Frozen.
+// procStopped and procFrozen are the bits for Proc.Stopped and Proc.Frozen, in one number with the PressureSource.
 const (
 	procStopped = 1 << 4
 	procFrozen  = 1 << 5

@@ -4,7 +4,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// reads carries the counters that are not as predicted, as a mask and their differences to the prediction.
+// reads writes or reads the counters that differ from their prediction: a mask, and the differences to the prediction.
 func (w *wire) reads(next *sampler.Reads, flags uint64) {
 	before := w.sample.Reads.Calls
 	r := w.predictReads(w.sample.Depth)
@@ -65,8 +65,8 @@ func (w *wire) gc(p, g *sampler.GC) {
 	w.notePair(pair)
 }
 
-// gcDetail writes or reads what has changed. First comes a mask for the values that are no figures, then the mask of
-// the figures and their differences. The same follows for each heap.
+// gcDetail writes or reads what has changed. First comes a mask for the values that are not figures, and these values.
+// Then comes the mask of the figures, and their differences. This is repeated for each heap.
 func (w *wire) gcDetail(p, d *sampler.GCDetail) {
 	var flags uint64
 	a, b := p.Flags(), d.Flags()

@@ -12,8 +12,8 @@ import (
 )
 
 // History keeps the last samples in memory. It uses the same blocks as a file, but with the Dictionary's IDs. One
-// goroutine appends. Any number read meanwhile. A reader waits at most for the encoding of one sample. The appending
-// goroutine never waits for a reader.
+// goroutine appends, and any number of others may read. A reader waits at most for the encoding of one sample. The
+// appending goroutine never waits for a reader.
 type History struct {
 	limitNS, limitBytes int64
 	comp                *zstd.Encoder
@@ -22,12 +22,12 @@ type History struct {
 	mu     sync.Mutex
 	enc    *encoder
 	blocks []*memoryBlock // oldest first
-	bytes  int64          // of blocks
+	bytes  int64          // the size of blocks
 	// pending is the number of closed blocks that are not compressed yet.
 	pending int
 }
 
-// memoryBlock is a closed block: its streams, and a little later its data compressed instead.
+// memoryBlock is a closed block. It has its streams, and a little later its compressed data instead.
 type memoryBlock struct {
 	header  header
 	fresh   streams
@@ -80,7 +80,7 @@ func (h *History) seal() {
 	e.begin(bufs)
 	h.evict(b.header.lastNS)
 	if h.pending >= maxPending {
-		h.replace(b, h.packed(b.fresh)) // samples come faster than real time, from a file
+		h.replace(b, h.packed(b.fresh)) // samples from a file come faster than they are compressed
 		return
 	}
 	h.pending++
@@ -93,7 +93,7 @@ func (h *History) seal() {
 	}(b.fresh)
 }
 
-// maxPending bounds the closed blocks that wait for their compression.
+// maxPending limits the closed blocks that wait to be compressed.
 const maxPending = 4
 
 // evict drops the oldest blocks that are beyond a limit.
@@ -109,7 +109,7 @@ func (h *History) evict(now int64) {
 	}
 }
 
-// packed is a block's compressed data in memory of exactly its size.
+// packed is a block's compressed data, in a slice without spare capacity.
 type packed struct {
 	data []byte
 	raw  int
@@ -137,7 +137,7 @@ type blockCopy struct {
 	data   []byte
 }
 
-// copies returns the blocks that overlap [t0, t1], with the current one.
+// copies returns the blocks that overlap [t0, t1], including the block being filled.
 func (h *History) copies(t0, t1 int64) []blockCopy {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,15 +150,15 @@ func (h *History) copies(t0, t1 int64) []blockCopy {
 	for _, b := range h.blocks {
 		add(blockCopy{b.header, b.fresh, b.data})
 	}
-	// Later samples are appended after what this copy has.
+	// Later samples are appended behind this copy, so it does not change.
 	e := h.enc
 	add(blockCopy{header: header{firstNS: e.firstNS, lastNS: e.sample.TimeNS, samples: e.samples}, fresh: e.out})
 	return out
 }
 
-// Range calls fn with the samples whose TimeNS is in [t0, t1), in order, up to the last one appended when Range is
-// called. fn must not keep the Sample. In the first sample the changes of the GVL are Fresh. An error means that the
-// history's memory was damaged.
+// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. It ends with the last sample that was
+// appended before the call. fn must not keep the Sample. In the first sample the changes of the GVL are Fresh. An
+// error means that the history's memory was damaged.
 func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	return h.inRange(t0, t1, joint{}, fn)
 }
@@ -195,7 +195,7 @@ func (h *History) decode(d *decoder, v blockCopy) error {
 	return d.open(cursor{b: raw}, v.header.samples)
 }
 
-// At returns a copy of the last sample at or before t; nil when there is none.
+// At returns a copy of the last sample at or before t. It returns nil if there is none.
 func (h *History) At(t int64) (*sampler.Sample, error) {
 	copies := h.copies(math.MinInt64, t)
 	i := lastBlock(len(copies), t, func(i int) int64 { return copies[i].header.firstNS })
@@ -216,7 +216,7 @@ func (h *History) At(t int64) (*sampler.Sample, error) {
 	return nil, err
 }
 
-// Span is the TimeNS of the oldest and the newest sample; 0, 0 when there is none.
+// Span returns the TimeNS of the oldest and the newest sample. It returns 0, 0 if there is no sample.
 func (h *History) Span() (firstNS, lastNS int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,15 +232,15 @@ func (h *History) Span() (firstNS, lastNS int64) {
 	return firstNS, lastNS
 }
 
-// Bytes is the memory of the samples, without the Dictionary.
+// Bytes returns the memory of the samples, without the Dictionary.
 func (h *History) Bytes() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.bytes + int64(h.enc.out.size())
 }
 
-// SaveAs writes the samples of [t0, t1), and the notes, to w as a recording of p. end says how the target ended. It is
-// nil if that is not known. d is the Dictionary or another view of it, such as a redacted one.
+// SaveAs writes the samples of [t0, t1), and the notes, to w as a recording of process p. end describes how the target
+// ended. It is nil if that is not known. d is the Dictionary or a view of it, such as a redacted one.
 func (h *History) SaveAs(w io.Writer, p sampler.Process, d *sampler.Dictionary, t0, t1 int64, end *sampler.End, notes []sampler.Note) error {
 	rec, err := NewWriter(w, p, d)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// resyncFactor bounds the bytes that are checksummed in the search for the next whole block after a damage, as a
-// multiple of the file's size. Otherwise a malicious file could have the beginning of a block at every byte.
+// resyncFactor limits how many bytes are checksummed in the search for whole blocks after damage, as a multiple of the
+// file's size. A malicious file could have the beginning of a block at every byte.
 const resyncFactor = 4
 
 // resyncChunk is the number of bytes that are searched for a block at a time.
@@ -24,12 +24,12 @@ type scanner struct {
 	size   int64
 	budget int64
 	buf    []byte
-	// ctx ends the work; progress is called with how far it is.
+	// The scan stops when ctx ends. progress is called with the bytes done.
 	ctx      context.Context
 	progress func(done, size int64)
 }
 
-// at reports that everything before pos was scanned. Its error is ctx's.
+// at reports progress: everything before pos was scanned. It returns an error if ctx has ended.
 func (s *scanner) at(pos int64) error {
 	if s.progress != nil {
 		s.progress(pos, s.size)
@@ -37,7 +37,7 @@ func (s *scanner) at(pos int64) error {
 	return s.ctx.Err()
 }
 
-// index reads the file's header, the process and end blocks, and the place of all others, and checks the checksums.
+// index reads the header, the process, the end and the notes, finds the other blocks, and checks all checksums.
 func (r *Reader) index(ctx context.Context, size int64, progress func(done, size int64)) error {
 	s := &scanner{r: r, size: size, budget: resyncFactor*size + 1<<20, buf: make([]byte, 256<<10), ctx: ctx, progress: progress}
 	head, err := s.read(0, fileHeader)
@@ -148,7 +148,7 @@ func (s *scanner) read(pos int64, n int) ([]byte, error) {
 	return b[:got], err
 }
 
-// check reports whether a whole block begins at pos. The error is for a file that can't be read.
+// check reports whether a whole block begins at pos. err is not nil if the file cannot be read.
 func (s *scanner) check(pos int64) (h header, whole bool, err error) {
 	if pos+blockHeader > s.size {
 		return h, false, nil

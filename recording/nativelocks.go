@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// checkNativeLocks refuses what could not be read again.
+// checkNativeLocks returns an error for locks that a reader would refuse.
 func checkNativeLocks(n *sampler.NativeLocks) error {
 	if n == nil {
 		return nil
@@ -22,8 +22,8 @@ func checkNativeLocks(n *sampler.NativeLocks) error {
 	return nil
 }
 
-// carryNativeLocks writes or reads the locks of C code: a one if there are any, then all of their fields. They are
-// read once a second. Reading makes a new object, because callers may have kept the last one.
+// carryNativeLocks writes or reads the locks of C code: a one if there are any, then all of their fields. They change
+// once a second. Reading makes a new object, because callers may have kept the previous one.
 func carryNativeLocks(w *wire, n *sampler.NativeLocks) *sampler.NativeLocks {
 	var next sampler.NativeLocks
 	if n != nil {

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxNotes bounds the notes of a recording that a Reader keeps, the first ones of the file.
+	// maxNotes limits the notes that a Reader keeps of a recording. It keeps the first ones of the file.
 	maxNotes = 10_000
-	// maxNoteText bounds a note's text, in bytes.
+	// maxNoteText limits a note's text, in bytes.
 	maxNoteText = 4096
 )
 
 // Note writes a note into the recording, as a block of its own. The error is errLimit for a text of more than 4096
-// bytes. Errors of the disk are returned as by Write.
+// bytes. Errors of the disk are returned as Write returns them.
 func (w *Writer) Note(n sampler.Note) error {
 	if w.closed {
 		return errClosed

@@ -17,7 +17,7 @@ const (
 	queuesArrays // since version 14
 )
 
-// checkQueues refuses what could not be read again.
+// checkQueues returns an error for queues that a reader would refuse.
 func checkQueues(q *sampler.Queues) error {
 	if q != nil && (len(q.Accept.Listeners) > sampler.MaxListeners || len(q.Pools) > sampler.MaxPools || len(q.Lists) > sampler.MaxLists ||
 		len(q.Leases) > sampler.MaxLeases) {
@@ -30,7 +30,7 @@ func checkQueues(q *sampler.Queues) error {
 // used reports whether any threads are known to use a Queue.
 func used(l sampler.List) bool { return len(l.Putters)+len(l.Takers) > 0 }
 
-// isArray reports whether it is an Array.
+// isArray reports whether a List is an Array.
 func isArray(l sampler.List) bool { return l.Array }
 
 // carryThreads writes or reads the IDs of threads, at most limit.
@@ -41,9 +41,9 @@ func carryThreads(w *wire, ids []sampler.ThreadID, limit int) (list []sampler.Th
 	return list
 }
 
-// carryQueues writes or reads the queues before the process: a one if there are any, then all numbers in the order of
-// their fields. They change once a second, so differences would save little. Reading makes a new object, because
-// callers may have kept the last one.
+// carryQueues writes or reads the process's queues: a one if there are any, then all numbers in the order of their
+// fields. They change once a second, so differences would save little. Reading makes a new object, because callers may
+// have kept the previous one.
 func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 	var next sampler.Queues
 	if q != nil {
@@ -83,7 +83,7 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 			l := at(next.Lists, i)
 			l.Object, l.Name, l.Length = uint64(w.count(int64(l.Object))), w.text(l.Name), w.int(l.Length)
 			array := bit(l.Array, 1)
-			if w.reading { // l is what the sample before had there
+			if w.reading { // l is the entry at this index in the previous sample
 				l.Array, l.Putters, l.Takers = false, nil, nil
 			}
 			if flags&queuesUsers != 0 {

@@ -19,11 +19,11 @@ import (
 
 // Block describes a block of samples of a recording.
 type Block struct {
-	// FirstNS and LastNS are the TimeNS of its first and last sample.
+	// FirstNS and LastNS are the TimeNS of the block's first and last sample.
 	FirstNS, LastNS int64
-	// Samples is the number of its samples.
+	// Samples is the number of the block's samples.
 	Samples int
-	// Offset and Bytes are its place in the file, its header included.
+	// Offset and Bytes are the block's place in the file and its length, including the header.
 	Offset, Bytes int64
 
 	header header
@@ -108,23 +108,23 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Redact makes the Reader leave out, from now on, everything that can identify a person. Call it once, before any other
+// Redact makes the Reader leave out everything that can identify a person from now on. Call it once, before any other
 // use of the Reader.
 func (r *Reader) Redact(names *redact.Redactor) {
 	r.names, r.shown = names, names.View(r.shown)
 	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)
 }
 
-// Own changes which code is the program's own in all that the Reader hands out from now on, as Redact does.
+// Own changes which code counts as the program's own, in everything that the Reader returns from now on.
 func (r *Reader) Own(code *own.Code) { r.shown = code.View(r.shown) }
 
-// Process describes the target, as it was when it was recorded.
+// Process returns the description of the target when it was recorded.
 func (r *Reader) Process() sampler.Process { return r.process }
 
-// Dictionary returns the dictionary of the samples' IDs. It grows as blocks are read.
+// Dictionary returns the Dictionary of the samples' IDs. It grows while blocks are read.
 func (r *Reader) Dictionary() *sampler.Dictionary { return r.shown }
 
-// End says how the target ended; ok is false when the recording ended before.
+// End returns how the target ended. ok is false if the recording ended before the target.
 func (r *Reader) End() (end sampler.End, ok bool) {
 	if r.end == nil {
 		return sampler.End{}, false
@@ -143,7 +143,7 @@ func (r *Reader) Damage() error {
 // Blocks lists the blocks of samples in the order of the file.
 func (r *Reader) Blocks() []Block { return slices.Clone(r.blocks) }
 
-// Span is the TimeNS of the first and the last sample; 0, 0 when there is none.
+// Span returns the TimeNS of the first and the last sample. It returns 0, 0 if there is no sample.
 func (r *Reader) Span() (firstNS, lastNS int64) {
 	if len(r.blocks) == 0 {
 		return 0, 0
@@ -151,7 +151,7 @@ func (r *Reader) Span() (firstNS, lastNS int64) {
 	return r.blocks[0].FirstNS, r.blocks[len(r.blocks)-1].LastNS
 }
 
-// Duration is the time between the first and the last sample.
+// Duration returns the time between the first and the last sample.
 func (r *Reader) Duration() time.Duration {
 	first, last := r.Span()
 	return time.Duration(last - first)
@@ -180,8 +180,8 @@ func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	return sampler.ErrEnded
 }
 
-// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. fn may use the Sample only during the call.
-// At the first sample the changes of the GVL begin anew. The error is errDamaged or the file system's.
+// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. fn must not keep the Sample. In the first
+// sample the changes of the GVL are Fresh or unknown. The error is errDamaged or an error of the file system.
 func (r *Reader) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	var j joint
 	for i := range r.blocks {
@@ -199,7 +199,7 @@ func (r *Reader) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	return nil
 }
 
-// At returns a copy of the last sample at or before t; nil when there is none.
+// At returns a copy of the last sample at or before t. It returns nil if there is none.
 func (r *Reader) At(t int64) (*sampler.Sample, error) {
 	i := lastBlock(len(r.blocks), t, func(i int) int64 { return r.blocks[i].FirstNS })
 	if i < 0 {
@@ -215,7 +215,7 @@ func (r *Reader) At(t int64) (*sampler.Sample, error) {
 	return d.sample.Clone(), nil
 }
 
-// lastBlock finds the last of n blocks that begins at or before t; -1 for none.
+// lastBlock returns the index of the last of n blocks that begins at or before t. It returns -1 if there is none.
 func lastBlock(n int, t int64, first func(int) int64) int {
 	for i := n - 1; i >= 0; i-- {
 		if first(i) <= t {
@@ -274,11 +274,11 @@ func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	}
 }
 
-// zstdRatio bounds the growth of zstd data: a block yields at most 128 KiB and has at least four bytes (RFC 8878,
-// section 3.1.1.2).
+// zstdRatio limits how much zstd data can grow. A zstd block yields at most 128 KiB and takes at least four bytes (RFC
+// 8878, section 3.1.1.2).
 const zstdRatio = 128 << 10 / 4
 
-// unpack returns a block's data uncompressed, in as much memory as its header says.
+// unpack returns a block's data uncompressed. It refuses data that does not have the length in the header.
 func unpack(comp *zstd.Decoder, h header, data []byte) ([]byte, error) {
 	if h.flags&flagCompressed == 0 {
 		return data, nil
@@ -296,7 +296,7 @@ func unpack(comp *zstd.Decoder, h header, data []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// decodeJSON reads a process or end block.
+// decodeJSON decodes the data of a process block, an end block or a note.
 func decodeJSON[T any](data []byte) (v T, err error) {
 	if err = json.Unmarshal(data, &v); err != nil {
 		err = fmt.Errorf("%w: %w", errDamaged, err)

@@ -12,7 +12,7 @@ const (
 	runCollects
 )
 
-// checkRuns refuses what could not be read again.
+// checkRuns returns an error for a list that a reader would refuse.
 func checkRuns(list []sampler.NativeRun) error {
 	if len(list) > sampler.MaxNativeRuns {
 		return fmt.Errorf("%w: %d stacks of running threads in a sample", errLimit, len(list))
@@ -20,7 +20,7 @@ func checkRuns(list []sampler.NativeRun) error {
 	return nil
 }
 
-// carryRuns carries the stacks of running threads of a sample: their number, then all of their fields.
+// carryRuns writes or reads a sample's stacks of running threads: their number, then all of their fields.
 func carryRuns(w *wire, next []sampler.NativeRun) []sampler.NativeRun {
 	list := w.sample.Runs[:0]
 	atNS := w.sample.TimeNS

@@ -2,21 +2,21 @@ package recording
 
 import "github.com/ddtop/ddtop/sampler"
 
-// state is what the next sample is predicted from. It has the previous sample, to which a sample is written as a
-// difference, and predictions. Writer and reader keep the same state.
+// state is what the next sample is predicted from. It has the previous sample, because a sample is written as the
+// difference to it. Writer and reader keep the same state.
 type state struct {
 	sample sampler.Sample
-	// callsStep is the number of calls in the last tick. The next tick likely makes as many.
+	// callsStep is the number of calls in the last tick. The next tick probably makes as many.
 	callsStep uint64
 	// pairs is true if allocation pairs are read. Then the next pair likely belongs to the owner.
 	pairs bool
 	// at is the time of the last reading of the kernel in this sample, in units. The kernel is asked about one thread
-	// after the other. firstAfter is the time from the reading of memory to the first of these readings, which is
-	// about the same in each sample.
+	// after the other. firstAfter is the time from the reading of memory to the first of these readings, in units. It
+	// is about the same in each sample.
 	at, firstAfter int64
 	asked          bool
 
-	// memories belong to the threads with the same index.
+	// memories has the memory of each thread, at the thread's index in sample.Threads.
 	memories     []memory
 	classes      classState
 	fibers       fibersState
@@ -32,7 +32,7 @@ func newState() state {
 	return state{threadIndex: make(map[sampler.ThreadID]int), ractorIndex: make(map[sampler.RactorID]int)}
 }
 
-// reset returns to the empty sample, as at the start of a block. It keeps the memory.
+// reset returns to the empty sample, as at the start of a block. It keeps the allocated memory.
 func (st *state) reset() {
 	threads, ractors := st.sample.Threads[:0], st.sample.Ractors[:0]
 	st.sample = sampler.Sample{Threads: threads, Ractors: ractors}
@@ -58,7 +58,7 @@ const (
 	sampleGCDetail
 	sampleFineTime // TimeNS is written in ns, not in units
 	sampleClasses
-	sampleHalved // no CPU is free
+	sampleHalved // ddtop halved its budget, because no CPU is free
 	sampleLowered
 	sampleFibers  // since version 4
 	sampleChanges // since version 6
@@ -87,9 +87,9 @@ const (
 	threadResumers
 	threadOmitted
 	threadRechecked
-	threadTurns // this and the next since version 2
+	threadTurns // this bit and the next one since version 2
 	threadListens
-	threadWork // this and the following since version 3
+	threadWork // this bit and the following ones since version 3
 	threadStatement
 	threadException
 	threadSpans
@@ -97,14 +97,14 @@ const (
 	threadNative // since version 11
 )
 
-// How a thread's call or Blocked changed. Most alternate between two values, such as reading from the database and not
-// being in any call.
+// How a thread's call or Blocked changed. Most threads alternate between two values, for example between reading from
+// the database and no call.
 const (
 	changeBack  = 0 // back to the value before the present one
-	changeOther = 1 // to another one, which follows
+	changeOther = 1 // to another value, which follows
 )
 
-// call is the part of Kernel about what a thread waits for.
+// call is the part of sampler.Kernel that shows what a thread waits for.
 type call struct {
 	syscall string
 	fd, fds int32
@@ -125,7 +125,7 @@ func blockedOf(t *sampler.Thread) sampler.Blocked {
 	return b
 }
 
-// memory has a thread's earlier call and Blocked, before the present ones.
+// memory has the values of a thread's call and Blocked before the last change.
 type memory struct {
 	call    call
 	blocked sampler.Blocked
@@ -137,18 +137,18 @@ const (
 	ractorOwnerEnd
 	ractorQueue
 	ractorWaiting
-	ractorTorn // the value, not a change
+	ractorTorn // this bit is the value
 )
 
 // Bits of the mask of GC.
 const (
-	gcValid  = 1 << iota // the value
-	gcDuring             // the value
-	gcMinor              // the value
+	gcValid  = 1 << iota // this bit is the value
+	gcDuring             // this bit is the value
+	gcMinor              // this bit is the value
 	gcAllocated
 	gcMode
-	gcPairObjects // not none
-	gcPairThread  // differs from the predicted one
+	gcPairObjects // objects were allocated
+	gcPairThread  // the thread differs from the predicted one
 	gcCounts
 	gcReason
 	gcTime
@@ -163,7 +163,7 @@ func (st *state) predictPair() sampler.AllocPair {
 	return sampler.AllocPair{Thread: st.sample.Ractors[0].OwnerStart}
 }
 
-// notePair keeps the values for the next prediction. A sample without a holder of the GVL changes nothing.
+// notePair notes whether pairs are read. The next prediction needs it. A sample without a GVL holder changes nothing.
 func (st *state) notePair(p sampler.AllocPair) {
 	if p.Thread != 0 {
 		st.pairs = true
@@ -172,14 +172,14 @@ func (st *state) notePair(p sampler.AllocPair) {
 	}
 }
 
-// Bits of the mask of GCDetail. What changed of the rest is in masks of their own.
+// Bits of the mask of GCDetail. The other values have masks of their own.
 const (
 	detailFlags = 1 << iota
 	detailNextMajor
 	detailHeaps
 )
 
-// maxPredictRactors bounds the ractors whose owners are compared with each thread.
+// maxPredictRactors limits the ractors in a sample in which threads are compared with the owners of ractors.
 const maxPredictRactors = 4
 
 // predictQuality returns the most likely StackQuality of a thread. A stack tick reads all stacks, a lock tick only the
@@ -226,12 +226,12 @@ func (st *state) readEnd() int64 {
 	return units(st.sample.TimeNS + units(st.sample.ReadNS)*unit/2)
 }
 
-// startTimes says what the first time of a kernel read likely is.
+// startTimes predicts the time of this sample's first reading of the kernel.
 func (st *state) startTimes() {
 	st.at, st.asked = st.readEnd()+st.firstAfter, false
 }
 
-// atTime notes a time of a kernel read, in units.
+// atTime notes the time of a reading of the kernel, in units.
 func (st *state) atTime(at int64) {
 	if !st.asked {
 		st.firstAfter, st.asked = at-st.readEnd(), true
@@ -240,7 +240,7 @@ func (st *state) atTime(at int64) {
 }
 
 // editThreads replaces the middle of the list of threads by ids. It keeps the first prefix and the last suffix
-// threads. Threads that were in the list before keep their values.
+// threads. Threads that stay in the list keep their values.
 func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 	old := st.sample.Threads
 	clear(st.threadIndex)
@@ -262,7 +262,7 @@ func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 	st.sample.Threads, st.memories = list, memories
 }
 
-// editRactors makes the list of ractors the new one. Ractors that were there before keep their values.
+// editRactors makes ids the list of ractors. Ractors that stay in the list keep their values.
 func (st *state) editRactors(ids []sampler.RactorID) {
 	old := st.sample.Ractors
 	clear(st.ractorIndex)
@@ -281,7 +281,7 @@ func (st *state) editRactors(ids []sampler.RactorID) {
 	st.sample.Ractors, st.spareRactors = list, old[:0]
 }
 
-// setThread makes t what s is, keeping t's own memory for Resumers.
+// setThread copies s to t, but keeps t's own memory for Resumers.
 func setThread(t *sampler.Thread, s *sampler.Thread) {
 	resumers := append(t.Resumers[:0], s.Resumers...)
 	*t = *s

@@ -27,7 +27,7 @@ func (s streams) size() int {
 	return n
 }
 
-// empty returns the streams without content, with the same memory.
+// empty returns the streams without content. They keep their memory.
 func (s streams) empty() streams {
 	for i := range s {
 		s[i] = s[i][:0]
@@ -35,7 +35,7 @@ func (s streams) empty() streams {
 	return s
 }
 
-// appendLengths writes what splits the streams again.
+// appendLengths appends the lengths by which a reader finds the streams again.
 func (s streams) appendLengths(b []byte) []byte {
 	for _, stream := range s[:numStreams-1] {
 		b = binary.AppendUvarint(b, uint64(len(stream)))
@@ -54,7 +54,7 @@ func (s streams) pack(comp *zstd.Encoder, dst []byte, before ...[]byte) (data []
 	return dst, raw
 }
 
-// open points a decoder at the streams that c is before, of a block that holds a number of samples.
+// open makes d read the streams that follow c's position. samples is the number of samples in their block.
 func (d *decoder) open(c cursor, samples uint32) error {
 	var n [numStreams - 1]int
 	for i := range n {
@@ -71,7 +71,7 @@ func (d *decoder) open(c cursor, samples uint32) error {
 	return nil
 }
 
-// openStreams points a decoder at the streams of a block that holds a number of samples.
+// openStreams makes d read s. samples is the number of samples in the block.
 func (d *decoder) openStreams(s streams, samples uint32) {
 	d.reset()
 	d.strings = d.strings[:0]

@@ -37,12 +37,12 @@ const (
 	frameC         = 1
 	frameUncertain = 2
 	frameGem       = 4
-	frameOrigin    = 3 // the shift
-	frameOrigins   = 7 // the bits, behind the shift
+	frameOrigin    = 3 // the lowest bit of the origin
+	frameOrigins   = 7 // the mask of the origin, after the shift
 	frameLine      = 64
 	frameNative    = 128 // since version 11
 	workBefore     = 1
-	workKind       = 1 // the shift
+	workKind       = 1 // the lowest bit of the kind
 	threadHasName  = 1
 	threadMain     = 2
 	threadEndedBy  = 4 // since version 14
@@ -60,7 +60,7 @@ const (
 	leastWork   = 6
 )
 
-// tableBuilder writes the tables of one block after the other.
+// tableBuilder writes the tables of blocks, one block after the other.
 type tableBuilder struct {
 	dict    *sampler.Dictionary
 	strings map[string]uint64
@@ -83,7 +83,7 @@ func newTableBuilder(d *sampler.Dictionary) *tableBuilder {
 	}
 }
 
-// build makes a block's tables, in parts that are compressed one by one. They are valid until the next call.
+// build makes a block's tables, in parts that are compressed one by one. They are valid until the next call of build.
 func (b *tableBuilder) build(ids *blockIDs) [][]byte {
 	clear(b.strings)
 	clear(b.frames)
@@ -128,7 +128,7 @@ func (b *tableBuilder) build(ids *blockIDs) [][]byte {
 	}
 }
 
-// check returns an error for the last built tables if a reader would refuse them.
+// check returns an error if a reader would refuse the tables that were built last.
 func (b *tableBuilder) check(ids *blockIDs) error {
 	stacks, peers, threads, works := len(ids.stacks)-1, len(ids.peers)-1, len(ids.threads), len(ids.works)-1
 	texts := max(len(ids.statements), len(ids.exceptions)) - 1
@@ -140,7 +140,7 @@ func (b *tableBuilder) check(ids *blockIDs) error {
 	return nil
 }
 
-// withLength puts a table's length before it, in memory that is used again.
+// withLength puts a table's length before it. It reuses the memory of spare.
 func withLength(spare *[]byte, n int, table []byte) []byte {
 	*spare = append(binary.AppendUvarint((*spare)[:0], uint64(n)), table...)
 	return *spare
@@ -184,7 +184,7 @@ func (b *tableBuilder) frameIndex(id sampler.FrameID) uint64 {
 	return n
 }
 
-// frameText writes a string of a frame: how far back its number is.
+// frameText writes a string of a frame as the distance from the newest string. Zero means a new string.
 func (b *tableBuilder) frameText(s string) string {
 	newest := uint64(len(b.strings))
 	if i := b.str(s); i == newest {
@@ -195,7 +195,7 @@ func (b *tableBuilder) frameText(s string) string {
 	return s
 }
 
-// stackNode returns the number of a stack's node in the block, from 1, writing the nodes it is made of that are new.
+// stackNode returns the number of a stack's node in the block, from 1. It writes the new nodes of the stack.
 func (b *tableBuilder) stackNode(id sampler.StackID) uint64 {
 	b.path = b.path[:0]
 	for id != 0 {
@@ -228,7 +228,7 @@ func bit(on bool, v uint64) uint64 {
 	return 0
 }
 
-// The methods below carry an element of a table. str carries its strings. last is the element before.
+// The methods below write or read an element of a table. str does this for its strings. last is the previous element.
 
 func (w *wire) tablePeer(p *sampler.Peer, str func(string) string) {
 	small(w, &p.Kind, p.Kind)
@@ -373,7 +373,7 @@ func readTables(raw []byte, dict *sampler.Dictionary, version uint32) (*decoder,
 // servingVersion is the first version with tables of requests and texts, pathVersion with the patterns of paths.
 const servingVersion, pathVersion = 3, 10
 
-// readStrings reads the table of strings. At most one of them is empty, because each is there once.
+// readStrings reads the table of strings. Each string is there once, so at most one is empty.
 func readStrings(c *cursor) []string {
 	count := c.uint()
 	if c.err == nil && (count > maxStrings || 2*count > uint64(len(c.b)-c.pos)+1) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// appendInt appends a signed number in zigzag form: small ones of either sign are short.
+// appendInt appends a signed number in zigzag form, in which small numbers of either sign take few bytes.
 func appendInt(b []byte, v int64) []byte {
 	return binary.AppendUvarint(b, zigzag(v))
 }
@@ -56,8 +56,8 @@ func (c *cursor) uint32() uint32 {
 	return uint32(v)
 }
 
-// count reads the length of a list. It refuses more than limit elements. Each element takes at least least bytes, so
-// it also refuses a length that the remaining bytes cannot hold. So a list takes only a few times the memory of the
+// count reads the length of a list. It refuses more than limit elements. It also refuses a length for which too few
+// bytes remain, as each element takes at least least bytes. So a list takes at most a few times the memory of the
 // bytes that it is read from.
 func (c *cursor) count(limit, least int) int {
 	v := c.uint()

@@ -19,9 +19,9 @@ type wire struct {
 	reading bool
 	// out is the written data.
 	out streams
-	// c reads the structure, times and counts read the other streams.
+	// c reads the structure. times and counts read the other streams.
 	c, times, counts cursor
-	// texts has the numbers of the block's strings for writing, strings has the strings by their numbers for reading.
+	// texts has the numbers of a block's strings, for writing. strings has the strings by number, for reading.
 	texts   map[string]uint32
 	strings []string
 
@@ -35,16 +35,16 @@ type wire struct {
 	// resumers and queued are the numbers of elements in the lists of all threads and of all ractors together. They
 	// are checked against limits while reading.
 	resumers, queued int
-	// listed is the number of threads that the samples so far list in all.
+	// listed is the number of threads that all samples so far list together.
 	listed int
 	// named holds the threads that the samples name. It is nil if the block keeps the IDs of the Dictionary.
 	named map[sampler.ThreadID]struct{}
-	// names are the pseudonyms for what is read. It is nil if nothing is left out.
+	// names replaces names by pseudonyms in what is read. It is nil if nothing is redacted.
 	names *redact.Redactor
 }
 
-// ids are the numbers that a block gives to the IDs of one kind, in the order of their first use from 1. If list is
-// nil, the block keeps the IDs of the Dictionary.
+// ids are the numbers that a block gives to the IDs of one kind, from 1 in the order of their first use. If list is
+// nil, the block uses the IDs of the Dictionary.
 type ids[ID ~uint32] struct {
 	list    []ID // the ID of each number; the first element is none
 	numbers map[ID]uint32
@@ -89,12 +89,12 @@ func (w *wire) err() error {
 	return cmp.Or(w.c.err, w.times.err, w.counts.err)
 }
 
-// put writes a number to the stream that has the structure.
+// put writes a number to streamStructure.
 func (w *wire) put(v uint64) {
 	w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], v)
 }
 
-// uint reads or writes a number of the structure.
+// uint writes or reads a number in streamStructure.
 func (w *wire) uint(v uint64) uint64 {
 	if w.reading {
 		return w.c.uint()
@@ -103,7 +103,7 @@ func (w *wire) uint(v uint64) uint64 {
 	return v
 }
 
-// int carries a signed number of the structure.
+// int writes or reads a signed number in streamStructure.
 func (w *wire) int(v int64) int64 {
 	if w.reading {
 		return w.c.int()
@@ -112,7 +112,7 @@ func (w *wire) int(v int64) int64 {
 	return v
 }
 
-// time carries a difference between clock readings.
+// time writes or reads a difference between clock readings.
 func (w *wire) time(v int64) int64 {
 	if w.reading {
 		return w.times.int()
@@ -121,7 +121,7 @@ func (w *wire) time(v int64) int64 {
 	return v
 }
 
-// count carries a difference between counters, or an address.
+// count writes or reads a difference between counters, or an address.
 func (w *wire) count(v int64) int64 {
 	if w.reading {
 		return w.counts.int()
@@ -130,7 +130,7 @@ func (w *wire) count(v int64) int64 {
 	return v
 }
 
-// small carries a number into a field that has few bits.
+// small writes v or reads a number, and stores it in a field that has few bits.
 func small[T ~uint8 | ~uint16 | ~uint32](w *wire, field *T, v T) {
 	if !w.reading {
 		w.put(uint64(v))
@@ -145,7 +145,7 @@ func small[T ~uint8 | ~uint16 | ~uint32](w *wire, field *T, v T) {
 	*field = T(n)
 }
 
-// signed carries a signed number into a field.
+// signed writes v or reads a signed number, and stores it in a field.
 func (w *wire) signed(field *int32, v int32) {
 	n := w.int(int64(v))
 	if n != int64(int32(n)) {
@@ -155,7 +155,7 @@ func (w *wire) signed(field *int32, v int32) {
 	*field = int32(n)
 }
 
-// figures carries which of a list of figures have changed, and by how much.
+// figures writes or reads which figures have changed, and by how much.
 func (w *wire) figures(fields, next []*int64) {
 	var mask uint64
 	if !w.reading {
@@ -173,7 +173,7 @@ func (w *wire) figures(fields, next []*int64) {
 	}
 }
 
-// length carries the length of a list of at most limit elements, which take least bytes or more each.
+// length writes or reads the length of a list. It has at most limit elements, of at least least bytes each.
 func (w *wire) length(n, limit, least int) int {
 	if w.reading {
 		return w.c.count(limit, least)
@@ -181,7 +181,7 @@ func (w *wire) length(n, limit, least int) int {
 	return int(w.uint(uint64(n)))
 }
 
-// index carries an index of a list of n elements.
+// index writes or reads an index of a list of n elements.
 func (w *wire) index(i, n int) int {
 	if w.reading {
 		return w.c.below(n)
@@ -189,7 +189,7 @@ func (w *wire) index(i, n int) int {
 	return int(w.uint(uint64(i)))
 }
 
-// text carries a string as its number in the block, with the string itself the first time.
+// text writes or reads a string as its number in the block. At the first use the string itself follows.
 func (w *wire) text(s string) string {
 	if w.reading {
 		n := w.c.below(len(w.strings) + 1)
@@ -224,7 +224,7 @@ func (w *wire) name(id sampler.ThreadID) {
 	}
 }
 
-// at is an element of a list that is written. A wire that reads has none: it gets the zero value.
+// at returns element i of a list to write. While reading, the list has no such element, and at returns the zero value.
 func at[T any](list []T, i int) (v T) {
 	if i < len(list) {
 		return list[i]

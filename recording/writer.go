@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// queuedBlocks is the number of blocks of samples that may wait to be written, two seconds each. If the disk is
-	// slower for a longer time, Write waits for it. If Live was called, the writer drops blocks instead.
+	// queuedBlocks is how many blocks of samples may wait to be written. Each covers two seconds. If the disk is
+	// slower for longer, Write waits for it. If Live is on, the writer drops blocks instead.
 	queuedBlocks = 8
-	// queuedOthers is room for the blocks between them: the first, notes and the end.
+	// queuedOthers is how many other blocks may wait: the first block, notes and the end.
 	queuedOthers = 8
 )
 
@@ -24,7 +24,7 @@ const (
 // writes to the file.
 type Writer struct {
 	enc    *encoder
-	before map[sampler.ThreadID]struct{} // the threads of the last block: they may have ended since
+	before map[sampler.ThreadID]struct{} // the threads of the last block, which may have ended since
 	jobs   chan job
 	free   chan streams
 	closed bool
@@ -35,22 +35,22 @@ type Writer struct {
 	mu      sync.Mutex
 	err     error
 	bytes   int64
-	written uint64 // samples
-	// complete: Close has handed all to the io.Writer.
+	written uint64 // the number of written samples
+	// complete is true if Close has passed everything to the io.Writer.
 	complete bool
 }
 
-// job is a block to be written, or a request to say when all before it are.
+// job is a block to write. If ack is not nil, it is instead a request to close ack when all jobs before it are done.
 type job struct {
 	block   header
 	samples streams
 	ids     blockIDs
-	data    []byte // of a block other than samples
+	data    []byte // the data of a block that does not hold samples
 	ack     chan struct{}
 }
 
 // NewWriter returns a Writer, and writes the header and the process block. The samples' IDs must belong to d. The
-// caller closes w. An error means that p cannot be written. Errors of the disk are returned by later calls.
+// caller closes w. An error means that p cannot be encoded. Errors of the disk come from later calls.
 func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -72,8 +72,8 @@ func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, 
 	return rec, nil
 }
 
-// Write appends a sample. It only encodes, which takes a few microseconds. Every second it passes a block to the other
-// goroutine. After an error of the disk, the next call returns this error. From then on nothing is written.
+// Write appends a sample. It only encodes, which takes a few microseconds. Every two seconds it passes a block to the
+// other goroutine. After an error of the disk nothing more is written, and a later call returns it.
 func (w *Writer) Write(s *sampler.Sample) error {
 	if w.closed {
 		return errClosed
@@ -93,12 +93,12 @@ func (w *Writer) Write(s *sampler.Sample) error {
 	return nil
 }
 
-// If on is true, Live makes the Writer never wait for the disk. The Writer then drops each block that it cannot write
-// in time, and counts the block's samples as lost. Later samples hold this count, so a replay shows that nothing is
-// known of that time. Close still waits.
+// Live sets whether the Writer never waits for the disk. If on is true, the Writer drops each block that it cannot
+// write in time, and counts its samples as lost. Later samples hold this count, so a replay shows that data is
+// missing. Close still waits.
 func (w *Writer) Live(on bool) { w.live = on }
 
-// Lost is the number of samples that were dropped while Live was on.
+// Lost returns the number of samples that were dropped while Live was on.
 func (w *Writer) Lost() uint64 { return w.lost }
 
 // Unwritten returns ErrSlow with the number of samples that the file lacks. It is for a caller that stops waiting for
@@ -145,8 +145,8 @@ func (w *Writer) Flush() error {
 }
 
 // Close writes the remaining samples and, if end is not nil, how the target ended. It does not close the io.Writer.
-// Close can block forever, as everything that waits for a disk. A caller that cannot wait must call it in a goroutine
-// and abandon that goroutine.
+// Close can block forever if the disk does. A caller that cannot wait must call it in a goroutine and abandon that
+// goroutine.
 func (w *Writer) Close(end *sampler.End) error {
 	if w.closed {
 		return errClosed
@@ -172,14 +172,14 @@ func (w *Writer) Close(end *sampler.End) error {
 	return w.err
 }
 
-// Bytes is the number of written bytes.
+// Bytes returns the number of written bytes.
 func (w *Writer) Bytes() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.bytes
 }
 
-// Written is the number of written samples.
+// Written returns the number of written samples.
 func (w *Writer) Written() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,7 +198,7 @@ func (w *Writer) fail(err error) {
 	w.err = err
 }
 
-// seal passes the block to the other goroutine and begins the next one. If it would have to wait and Live is on, it
+// seal passes the block to the other goroutine and begins the next one. If Live is on and seal would have to wait, it
 // drops the block.
 func (w *Writer) seal() error {
 	if err := w.failed(); err != nil {

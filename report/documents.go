@@ -4,22 +4,22 @@ import (
 	"time"
 )
 
-// Child is a process that was found below the named ones. Times are RFC 3339.
+// Child is a process that was found below the processes that the user named. Times are in RFC 3339.
 type Child struct {
 	PID    int    `json:"pid"`
 	Parent int    `json:"parent"`
 	Title  string `json:"title"`
-	// Part is the process's part in its service, as in sampler.Process. It is null for most processes.
+	// Part is the role of the process in its service, as in sampler.Process. It is null for most processes.
 	Part  *string `json:"part"`
 	Start string  `json:"start"`
 	// Sampled is true if the process was measured.
 	Sampled bool `json:"sampled"`
-	// Ended is null while it lives. Why says how it ended or why it was not sampled.
+	// Ended is null while the process lives. Why is the reason why it ended or why it was not sampled.
 	Ended *string `json:"ended"`
 	Why   *string `json:"why"`
 }
 
-// Sum is the sum of several processes that were measured together.
+// Sum adds up several processes that were measured together.
 type Sum struct {
 	Processes int `json:"processes"`
 	Threads   int `json:"threads"`
@@ -27,24 +27,24 @@ type Sum struct {
 	// waited for a GVL. Both leave out processes with unknown values.
 	CPUShare    float64 `json:"cpu_share"`
 	WaitingMean float64 `json:"waiting_mean"`
-	// RSSBytes counts memory that processes share once for each of them.
+	// RSSBytes counts memory that processes share again for each of them.
 	RSSBytes int64 `json:"rss_bytes"`
 	Findings int   `json:"findings"`
 }
 
 // Several is the document of `stat --json` and `dump --json` with several processes.
 type Several struct {
-	// All is what the processes add up to, of `stat --json`.
+	// All is the sum of the processes. Only `stat --json` has it.
 	All       *Sum `json:"all,omitempty"`
 	Processes any  `json:"processes"`
-	// Siblings are the processes that have requests queued while others of their program are idle, of `stat --json`.
+	// Siblings are processes with queued requests while others of their program are idle. Only `stat --json` has them.
 	Siblings []Sibling `json:"siblings,omitempty"`
-	// Workers says what one process more would give, of `stat --json`. It is nil if that is not known.
+	// Workers predicts the effect of one more process. It is nil if this is not known. Only `stat --json` has it.
 	Workers *StatWorkers `json:"workers,omitempty"`
-	// Findings are the findings of all processes, the worst first, of `stat --json`.
+	// Findings are the findings of all processes, the worst first. Only `stat --json` has them.
 	Findings []SharedFinding `json:"findings,omitempty"`
 	Children []Child         `json:"children"`
-	// Forgotten is how many that have ended are missing in Children.
+	// Forgotten is the number of ended processes that are missing in Children.
 	Forgotten int `json:"children_forgotten"`
 }
 
@@ -52,19 +52,19 @@ type Several struct {
 type Sibling struct {
 	PID    int   `json:"pid"`
 	Queued int64 `json:"queued"`
-	// Behind is the route of most requests in progress. It is null if it is not known.
+	// Behind is the route of most requests in progress. It is null if the route is not known.
 	Behind *string `json:"behind"`
-	// Idle is how many of the others have idle threads.
+	// Idle is the number of these other processes.
 	Idle int `json:"idle"`
 }
 
-// SharedFinding is a finding that some of several processes have.
+// SharedFinding is a finding that at least one of several processes has.
 type SharedFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
 	Title    string `json:"title"`
-	// Program is the program of the processes. Processes is how many of them have the finding, and Of is how many
-	// there are. PID is the process in which the finding is most severe.
+	// Program is the program of the processes. Of is the number of processes, and Processes how many of them have the
+	// finding. PID is the process in which the finding is most severe.
 	Program   string `json:"program"`
 	Processes int    `json:"processes"`
 	Of        int    `json:"of"`
@@ -85,29 +85,29 @@ type StatNote struct {
 
 // TimedLine is a line of `ddtop stat --interval` as it is printed.
 type TimedLine struct {
-	// Time is the end, by the process's wall clock.
+	// Time is the end of the interval by the process's wall clock.
 	Time time.Time `json:"time"`
 	StatLine
 }
 
-// WatchEvent is a line of `ddtop record --when`.
+// WatchEvent is a line of output of `ddtop record --when`.
 type WatchEvent struct {
-	// Event is "began", "wrote", "failed" or "removed". The oldest recording is removed if a limit is exceeded.
+	// Event is "began", "wrote", "failed" or "removed". The oldest recording is removed if they exceed a limit.
 	Time  time.Time `json:"time"`
 	Event string    `json:"event"`
-	// PID and Program are the process. They are 0 and "" if a recording was removed.
+	// PID and Program name the process. They are 0 and "" if a recording was removed.
 	PID     int    `json:"pid"`
 	Program string `json:"program"`
-	// Condition is the condition that came true, as it was given. Text is its figure or the finding, or the reason of
-	// a failure. Both are "" if a recording was removed.
+	// Condition is the condition that came true, as the user gave it. Text is its figure, the finding, or the reason
+	// of a failure. Both are "" if a recording was removed.
 	Condition string `json:"condition"`
 	Text      string `json:"text"`
 	// Path is the recording. It is "" if there is none yet.
 	Path string `json:"path"`
-	// StartNS and EndNS are the begin and the end of the recording so far. Bytes is its size.
+	// StartNS and EndNS are the first and the last time of the recording so far. Bytes is its size.
 	StartNS int64 `json:"start_monotonic_ns"`
 	EndNS   int64 `json:"end_monotonic_ns"`
 	Bytes   int64 `json:"bytes"`
-	// MissingNS is the time between them that is missing because the disk was slow.
+	// MissingNS is the time between StartNS and EndNS that is missing because the disk was slow.
 	MissingNS int64 `json:"missing_ns"`
 }

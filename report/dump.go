@@ -10,42 +10,42 @@ type Dump struct {
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
 	Ruby  DumpRuby `json:"ruby"`
-	// Time is the sample's wall-clock time, RFC 3339 with nanoseconds, MonotonicNS the same as CLOCK_MONOTONIC.
+	// Time is the sample's wall-clock time, RFC 3339 with nanoseconds. MonotonicNS is the same in CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long the reading took. The dump's time is uncertain by that.
+	// ReadNS is how long the reading took. Time is uncertain by this much.
 	ReadNS int64 `json:"read_ns"`
-	// PauseNS is how long the target stood still for the dump. It is zero if the target was not stopped.
+	// PauseNS is how long ddtop stopped the target for the dump. It is zero if the target was not stopped.
 	PauseNS int64 `json:"pause_ns"`
-	// Stopped is set if a signal or a debugger had stopped the process, Frozen if its cgroup was frozen.
+	// Stopped is set if a signal or a debugger had stopped the process. Frozen is set if its cgroup was frozen.
 	Stopped bool         `json:"stopped"`
 	Frozen  bool         `json:"frozen"`
 	Ractors []DumpRactor `json:"ractors"`
 	// Deadlocks are cycles of threads that wait for each other.
 	Deadlocks []DumpDeadlock `json:"deadlocks"`
-	// Locks are what threads wait for in Mutexes, Monitors, Queues, ConditionVariables, joins and Ractors.
+	// Locks are the objects that threads wait for, such as Mutexes, Monitors, Queues and joined threads.
 	Locks   []DumpLock   `json:"locks"`
 	Threads []DumpThread `json:"threads"`
-	// NativeThreads are the threads that Ruby does not know, with their CPU time since they started. No sample has
-	// them, so the caller sets this field.
+	// NativeThreads are the threads that Ruby does not know, with their CPU time since they started. Samples do not
+	// contain them, so the caller sets this field.
 	NativeThreads []DumpNativeThread `json:"native_threads"`
 	// NativeLocks are locks of C code that threads wait for. It is null if ddtop did not look for them.
 	NativeLocks []DumpNativeLock `json:"native_locks"`
-	// NativeMissing says why no thread has a native stack. It is null if ddtop read them, or did not try to, as in a
-	// recording.
+	// NativeMissing says why no thread has a native stack. It is null if ddtop read native stacks, or did not try to,
+	// as in a recording.
 	NativeMissing *string `json:"native_missing"`
-	// SuspendedFibers counts those in Threads. It is null if ddtop did not look for them, as in a recording.
+	// SuspendedFibers counts the suspended fibers. It is null if ddtop did not look for them, as in a recording.
 	SuspendedFibers *DumpSuspended `json:"suspended_fibers"`
-	// Findings are what was wrong in the MeasuredNS before the dump. If that is zero, there was no measurement.
+	// Findings are what was wrong in the last MeasuredNS before the dump. MeasuredNS is zero if nothing was measured.
 	MeasuredNS int64         `json:"measured_ns"`
 	Findings   []StatFinding `json:"findings"`
 	GC         DumpGC        `json:"gc"`
-	// Alloc is what was allocated in the MeasuredNS before the dump, by class.
+	// Alloc is what was allocated in the last MeasuredNS before the dump, by class.
 	Alloc StatAlloc `json:"alloc"`
 	Reads DumpReads `json:"reads"`
 }
 
-// DumpRuby describes the target's Ruby. JIT is null without one.
+// DumpRuby describes the target's Ruby. JIT is null if there is no JIT.
 type DumpRuby struct {
 	Version     string  `json:"version"`
 	Description string  `json:"description"`
@@ -63,10 +63,9 @@ type DumpGVL struct {
 	Owner *sampler.ThreadID `json:"owner"`
 	// Handover is the thread chosen as the next holder, which does not run yet.
 	Handover *sampler.ThreadID `json:"handover"`
-	// Waiting are the threads that wait, the one with the longest wait first. LongestNS is the length of that wait, and
-	// LongestBound whether it is a bound. LongestNS is null if each thread may have had the lock meanwhile.
+	// Waiting are the waiting threads, the one with the longest wait first.
 	Waiting []sampler.ThreadID `json:"waiting"`
-	// WaitingCount is the number of waiters, which Ruby 2.5 has without the queue.
+	// WaitingCount is the number of waiting threads. Ruby 2.5 has only this number and not the threads.
 	WaitingCount int  `json:"waiting_count"`
 	Torn         bool `json:"torn"`
 }
@@ -78,27 +77,27 @@ type DumpThread struct {
 	Name   *string          `json:"name"`
 	Main   bool             `json:"main"`
 	Ractor sampler.RactorID `json:"ractor"`
-	// Status is Ruby's word, State ddtop's; Detail's keys depend on the state (docs/reference/states.md).
+	// Status is Ruby's word, and State is ddtop's. Detail's keys depend on State (docs/reference/states.md).
 	Status string         `json:"status"`
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`
 	// Serving is the request or job that the thread works for. It is null if there is none, or if it is not known.
 	Serving *StatServing `json:"serving"`
-	// StateNS is how long the state has lasted, in ns. StateBound is set if this is only a bound. The thread may have
-	// left the state and come back, or may have been in it before it was first seen.
+	// StateNS is how long the state has lasted, in ns. StateBound says whether this is only a bound. The thread may
+	// have left the state and come back, or may have been in it before it was first seen.
 	StateNS    int64     `json:"state_ns"`
 	StateBound gvl.Bound `json:"state_bound"`
-	// CPUNS is the native thread's CPU time since it started. It is null if the kernel was not asked.
+	// CPUNS is the native thread's CPU time since it started. It is null if it was not read.
 	CPUNS *int64 `json:"cpu_ns"`
 	// Native are the C functions below the innermost of Frames. It is null if the thread ran, or has no native thread.
 	Native *DumpNative `json:"native"`
-	// Frames are the running fiber's, innermost first; Fibers those that resumed it, outward.
+	// Frames belong to the running fiber, innermost first. Fibers are those that resumed it, from inner to outer.
 	Frames []DumpFrame `json:"frames"`
 	Fibers []DumpFiber `json:"fibers"`
 	// Suspended are the thread's other fibers, grouped by stack, the largest group first. It is empty if ddtop did not
 	// look for them.
 	Suspended []DumpSuspendedFibers `json:"suspended_fibers"`
-	// Truncated is set if the stack was deeper than the limit. Then Omitted frames are missing in its middle.
+	// Truncated is set if the stack was deeper than the limit. Then Omitted frames in its middle are missing.
 	Truncated bool   `json:"truncated"`
 	Omitted   uint32 `json:"omitted"`
 	// Partial is set if the stack changed while it was read and its inner end is missing. Failed is set if no stack
@@ -108,7 +107,7 @@ type DumpThread struct {
 	Stale   bool `json:"stale"`
 }
 
-// DumpFiber is the stack of a fiber that resumed the next inner one.
+// DumpFiber is the stack of a fiber that resumed the next inner fiber.
 type DumpFiber struct {
 	Frames []DumpFrame `json:"frames"`
 }
@@ -126,12 +125,12 @@ type DumpFrame struct {
 	Origin string  `json:"origin"`
 	Gem    *string `json:"gem"`
 
-	// Own is set for the program's own code. library is where other code comes from.
+	// Own is set for the program's own code. Library names where other code comes from.
 	Own     bool   `json:"-"`
 	Library string `json:"-"`
 }
 
-// DumpReads counts what happened to the reads since the attach.
+// DumpReads counts the faults and repetitions of reads since the attach.
 type DumpReads struct {
 	Torn    uint64 `json:"torn"`
 	Partial uint64 `json:"partial"`
@@ -157,7 +156,7 @@ type DumpWait struct {
 	// and null for a thread that is joined.
 	Kind   string  `json:"kind"`
 	Object *string `json:"object"`
-	// HeldBy is the thread that holds it, or that is joined.
+	// HeldBy is the thread that holds Object, or that is joined.
 	HeldBy sampler.ThreadID `json:"held_by"`
 }
 
@@ -165,15 +164,15 @@ type DumpWait struct {
 type DumpLock struct {
 	Kind   *string `json:"kind"`
 	Object *string `json:"object"`
-	// Exclusive is set for a Mutex or Monitor, whose holder keeps the waiting threads from working.
+	// Exclusive is set for a Mutex or Monitor, whose holder keeps the waiting threads from continuing.
 	Exclusive bool `json:"exclusive"`
 	// Holder is the thread that holds the lock, or that is joined. HolderState and HolderFrame are its state and its
 	// innermost frame.
 	Holder      *sampler.ThreadID `json:"holder"`
 	HolderState *string           `json:"holder_state"`
 	HolderFrame *DumpFrame        `json:"holder_frame"`
-	// Waiting are the threads that wait, the one with the longest wait first. LongestNS is the length of that wait, and
-	// LongestBound whether it is a bound. LongestNS is null if each thread may have had the lock meanwhile.
+	// Waiting are the waiting threads, the one with the longest wait first. LongestNS is the length of this wait.
+	// LongestBound says whether that is a bound. LongestNS is null if each thread may have had the lock meanwhile.
 	Waiting      []sampler.ThreadID `json:"waiting"`
 	LongestNS    *int64             `json:"longest_ns"`
 	LongestBound gvl.Bound          `json:"longest_bound"`
@@ -181,36 +180,36 @@ type DumpLock struct {
 	Timed int `json:"timed"`
 }
 
-// DumpSuspended counts the fibers of the process that neither run nor resumed a running one.
+// DumpSuspended counts the fibers of the process that neither run nor have resumed a running fiber.
 type DumpSuspended struct {
-	// Count is all of them, Created how many were never resumed.
+	// Count is the number of all these fibers. Created is how many were never resumed.
 	Count   int `json:"count"`
 	Created int `json:"created"`
 	// Requests is how many of them work for a request or a job.
 	Requests int `json:"requests"`
-	// Cut is set if there may be more. ReadNS is how long the search took: the fibers are not of one instant.
+	// Cut is set if there may be more. ReadNS is how long the search took. The fibers were read at different instants.
 	Cut    bool  `json:"cut"`
 	ReadNS int64 `json:"read_ns"`
 }
 
-// DumpSuspendedFibers are the fibers of a thread that are suspended at the same stack. With Created they were never
-// resumed. Frames is empty then, and also if the stack could not be read.
+// DumpSuspendedFibers are a thread's fibers that are suspended at the same stack. Created is set if they were never
+// resumed. Frames is empty in this case, and if the stack could not be read.
 type DumpSuspendedFibers struct {
 	Count   int         `json:"count"`
 	Created bool        `json:"created"`
 	Frames  []DumpFrame `json:"frames"`
-	// Serving is the work of these fibers. A limit bounds it for all groups together.
+	// Serving is the work of these fibers. It may be incomplete, because all groups together share a limit.
 	Serving []StatServing `json:"serving"`
 }
 
-// DumpGC is the collector in a dump. Valid is false if ddtop cannot read it (another collector than Ruby's own).
+// DumpGC is the collector's state. Valid is false if ddtop cannot read it, as with a collector that is not Ruby's.
 type DumpGC struct {
 	Valid bool `json:"valid"`
 	// During is set if a thread is inside the collector right now. Phase is idle, mark, sweep or compact. Between two
-	// steps of an incremental marking or a lazy sweeping it is still mark or sweep.
+	// steps of an incremental marking or a lazy sweep, Phase is still mark or sweep.
 	During bool   `json:"during"`
 	Phase  string `json:"phase"`
-	// Count, Minor and Major are cycles since the process started.
+	// Count, Minor and Major are numbers of cycles since the process started.
 	Count uint64 `json:"count"`
 	Minor uint64 `json:"minor"`
 	Major uint64 `json:"major"`
@@ -219,9 +218,9 @@ type DumpGC struct {
 	Kind    *string `json:"kind"`
 	By      *string `json:"by"`
 	MajorBy *string `json:"major_by"`
-	// RubyNS is Ruby's own total, in CPU time of the process. It is zero before 3.1.
+	// RubyNS is Ruby's own total of GC time, in CPU time of the process. It is zero before 3.1.
 	RubyNS uint64 `json:"ruby_ns"`
-	// Allocated is the objects allocated since the process started.
+	// Allocated is the number of objects allocated since the process started.
 	Allocated uint64 `json:"allocated"`
 	// Figures are the figures of GC.stat.
 	Figures *GCFigures `json:"figures"`

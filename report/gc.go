@@ -4,12 +4,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatGCPhases is the sampled time inside the collector by phase. The phases sum to StatGC.NS except for gaps.
+// StatGCPhases divides the sampled time inside the collector by phase. The phases sum to StatGC.NS except for gaps.
 type StatGCPhases struct {
 	Mark    int64 `json:"mark"`
 	Sweep   int64 `json:"sweep"`
 	Compact int64 `json:"compact"`
-	// Other is set-up and the updating of references after compaction.
+	// Other is the time of set-up, and of updating references after compaction.
 	Other int64 `json:"other"`
 }
 
@@ -20,7 +20,7 @@ type StatGCBy struct {
 	Method uint64 `json:"method"`
 	CAPI   uint64 `json:"capi"`
 	Stress uint64 `json:"stress"`
-	// Unknown cycles were followed by the next one before their reason was read.
+	// Unknown counts cycles whose reason was not read before the next cycle began.
 	Unknown uint64 `json:"unknown"`
 }
 
@@ -34,15 +34,15 @@ type StatGCMajorBy struct {
 }
 
 // StatGCTrigger is code in which collections began. Seen counts the collections that were still running when they were
-// first seen. Probable counts the collections that had already ended. They began in this code or shortly before it
-// ran.
+// first seen. Probable counts the collections that had already ended then. They began in this code or shortly before
+// it ran.
 type StatGCTrigger struct {
 	StatCode
 	Seen     uint64 `json:"seen"`
 	Probable uint64 `json:"probable"`
 }
 
-// StatGCPayer is code whose thread was inside the collector for NS, Share (0 to 1) of the time inside it.
+// StatGCPayer is code whose thread was inside the collector for NS. Share (0 to 1) is the part of all such time.
 type StatGCPayer struct {
 	StatCode
 	NS    int64   `json:"ns"`
@@ -59,8 +59,8 @@ type GCFigures struct {
 	Stress      bool `json:"stress"`
 	Incremental bool `json:"incremental_marking"`
 	Measuring   bool `json:"measure_total_time"`
-	// Uncounted is set if ZJIT makes objects that are in no counter. Allocations and slots are then wrong, as they are
-	// in GC.stat.
+	// Uncounted is set if ZJIT makes objects that are in no counter. Then allocations and slots are wrong here and in
+	// GC.stat.
 	Uncounted bool `json:"uncounted"`
 	// NeedMajorBy is why the next cycle will be a major one. It is null if nothing demands one.
 	NeedMajorBy *string `json:"need_major_by"`
@@ -96,7 +96,7 @@ type GCFigures struct {
 	Weak             *int64 `json:"weak_references_count"`
 	WeakRetained     *int64 `json:"retained_weak_references_count"`
 
-	// Heaps are the heaps by size of slot. There is one up to Ruby 3.1.
+	// Heaps are the heaps by size of slot. Up to Ruby 3.1 there is one heap.
 	Heaps []GCHeapFigures `json:"heaps"`
 }
 
@@ -117,7 +117,7 @@ type GCHeapFigures struct {
 	ForcedFinish     *int64 `json:"force_incremental_marking_finish_count"`
 }
 
-// FiguresOf returns the figures that were read, and nil if none were.
+// FiguresOf returns the figures of d. It returns nil if they were not read.
 func FiguresOf(d *sampler.GCDetail) *GCFigures {
 	if d.AtNS == 0 {
 		return nil

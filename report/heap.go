@@ -3,7 +3,7 @@ package report
 // Heap is the JSON of `ddtop heap`: the objects of a process by type and class. It has only names and sizes, never the
 // contents of objects.
 type Heap struct {
-	// File was read instead of a process. It is null for a process. Only a core file has a PID and a time.
+	// File is the file that was read, or null for a process. Of files, only a core file has a PID and a time.
 	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
@@ -12,37 +12,37 @@ type Heap struct {
 	// CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long the count took, CPUNS the CPU time that it cost ddtop. CPUNS is null if it was not measured.
+	// ReadNS is how long the count took. CPUNS is ddtop's CPU time for it. CPUNS is null if it was not measured.
 	ReadNS int64  `json:"read_ns"`
 	CPUNS  *int64 `json:"cpu_ns"`
-	// PauseNS is how long the process stood still while CopiedBytes of its memory were copied. Both are null if it ran
-	// on.
+	// PauseNS is how long ddtop stopped the process while it copied CopiedBytes of its memory. Both are null if it did
+	// not stop the process.
 	PauseNS     *int64  `json:"pause_ns"`
 	CopiedBytes *uint64 `json:"copied_bytes"`
-	// Pages were read, PagesSkipped were given back or changed their place meanwhile. Cut means that the heap has more.
+	// Pages counts the pages read, PagesSkipped those that Ruby freed or moved meanwhile. Cut means there are more.
 	Pages        int  `json:"pages"`
 	PagesSkipped int  `json:"pages_skipped"`
 	Cut          bool `json:"cut"`
-	// Compacted means that objects moved during the count, so that counts can be wrong. Repeated is how many counts
-	// were thrown away because objects moved.
+	// Compacted means that objects moved during the count, so that counts can be wrong. Repeated is the number of
+	// counts that were discarded because objects moved.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
-	// Marking means that a collection was marking: then much of Objects can be garbage.
+	// Marking means that the collector was marking. Then many of Objects can be garbage.
 	Marking bool `json:"marking"`
-	// Objects counts slots with objects, Unswept slots with dead objects that are not swept yet, Free the free slots.
+	// Free counts free slots, Objects those with objects, and Unswept those with dead objects not swept yet.
 	Objects uint64 `json:"objects"`
 	Unswept uint64 `json:"unswept"`
 	Free    uint64 `json:"free"`
-	// Bytes is the size of the slots of all objects and of the memory elsewhere that was counted.
+	// Bytes is the size of the slots of all objects and of the counted memory outside their slots.
 	Bytes   uint64     `json:"bytes"`
 	Classes []HeapKind `json:"classes"`
 	Types   []HeapKind `json:"types"`
 	Slots   []HeapSlot `json:"slots"`
-	// Allocated is where objects were allocated. It is null unless the process traces allocations.
+	// Allocated says where objects were allocated. It is null unless the process traces allocations.
 	Allocated *HeapAllocated `json:"allocated"`
-	// Memory is what the resident memory of the process consists of. It is null if that could not be read.
+	// Memory divides the resident memory of the process by kind. It is null if it could not be read.
 	Memory *HeapMemory `json:"memory"`
-	// Growth says which classes grow. It is null without -d.
+	// Growth says which classes grow. It is null without the flag -d.
 	Growth *HeapGrowth `json:"growth"`
 }
 
@@ -50,35 +50,35 @@ type Heap struct {
 type HeapKind struct {
 	Name    string `json:"name"`
 	Objects uint64 `json:"objects"`
-	// Old is how many have survived some collections.
+	// Old is the number of objects that the collector counts as old, because they survived some collections.
 	Old uint64 `json:"old"`
-	// Survived is how many others have survived one or two collections. It is null for a file.
+	// Survived is the number of other objects that survived one or two collections. It is null for a file.
 	Survived *uint64 `json:"survived"`
 	// Bytes is the sum of SlotBytes and OtherBytes. Share (0 to 1) is the part of all bytes. RSSShare is the part of
-	// the process's resident memory. It is null if the resident memory could not be read.
+	// the process's resident memory, or null if that could not be read.
 	Bytes     uint64   `json:"bytes"`
 	Share     float64  `json:"share"`
 	RSSShare  *float64 `json:"rss_share"`
 	SlotBytes uint64   `json:"slot_bytes"`
-	// OtherBytes is the memory that objects have outside their slots. It is null if that is known of none of them.
+	// OtherBytes is the memory that objects have outside their slots. It is null if it is known for none of them.
 	OtherBytes *uint64 `json:"other_bytes"`
-	// Unsized is how many objects may have more memory, which is not known.
+	// Unsized is the number of objects that may have more memory, of unknown size.
 	Unsized uint64 `json:"unsized"`
 }
 
 // HeapAllocated is where objects were allocated, as the process recorded it.
 type HeapAllocated struct {
-	// Objects is how many objects have a known place.
+	// Objects is the number of objects with a known place.
 	Objects uint64 `json:"objects"`
-	// Misfits is how many records were left out, because they changed meanwhile or do not fit their object. Cut means
-	// that the process has more records than ddtop reads, or replaced their table too often.
+	// Misfits is the number of records left out, because they changed meanwhile or do not match their object. Cut
+	// means that the process has more records than ddtop reads, or replaced their table too often.
 	Misfits uint64 `json:"misfits"`
 	Cut     bool   `json:"cut"`
-	// Places has no more than 4,096 entries. The one with most bytes comes first.
+	// Places has at most 4,096 entries. The place with the most bytes comes first.
 	Places []HeapPlace `json:"places"`
 }
 
-// HeapPlace is the objects of one class that a line of the program allocated.
+// HeapPlace is the objects of one class that were allocated on one line of the program.
 type HeapPlace struct {
 	Class string `json:"class"`
 	Path  string `json:"path"`
@@ -89,7 +89,7 @@ type HeapPlace struct {
 	Bytes   uint64  `json:"bytes"`
 }
 
-// New is how many objects have survived no collection. It is zero if that is not known.
+// New returns the number of objects that have survived no collection. It is zero if this is not known.
 func (k *HeapKind) New() uint64 {
 	if k.Survived == nil {
 		return 0
@@ -111,14 +111,14 @@ type HeapSlot struct {
 type HeapGrowth struct {
 	// SpanNS is the time from the first to the last count.
 	SpanNS int64 `json:"span_ns"`
-	// Counts were taken, Compared of them had a collection between them, MajorCollections were major ones.
+	// Compared is how many of the Counts have a collection between them. MajorCollections counts the major ones.
 	Counts           int    `json:"counts"`
 	Compared         int    `json:"compared"`
 	MajorCollections uint64 `json:"major_collections"`
-	// Enough is false if there were too few to name a class.
+	// Enough is false if there were too few counts to name a growing class.
 	Enough  bool          `json:"enough"`
 	Classes []HeapGrowing `json:"classes"`
-	// Stopped are classes that grew and have stopped: caches that are full.
+	// Stopped are classes that grew and have stopped growing, such as caches that are full.
 	Stopped []HeapStopped `json:"stopped"`
 }
 
@@ -129,16 +129,16 @@ type HeapGrowing struct {
 	To               uint64  `json:"to"`
 	ObjectsPerSecond float64 `json:"objects_per_second"`
 	BytesPerSecond   float64 `json:"bytes_per_second"`
-	// Confirmed means that several major collections left more objects each time. Else garbage can be among them.
+	// Confirmed means that each of several major collections left more objects. Otherwise some can be garbage.
 	Confirmed bool `json:"confirmed"`
 	// Leak means that the class has grown for five minutes or more and does not slow down. In a shorter time, a cache
 	// that fills would look the same.
 	Leak bool `json:"leak"`
-	// Place allocated most of its objects whose place is known. It is null if none is.
+	// Place is where most of its objects with a known place were allocated. It is null if there is none.
 	Place *HeapPlace `json:"place"`
 }
 
-// HeapStopped is a class that grew. StoppedNS is how long before the last count it stopped.
+// HeapStopped is a class that has stopped growing. StoppedNS is how long before the last count it stopped.
 type HeapStopped struct {
 	Name             string  `json:"name"`
 	From             uint64  `json:"from"`
@@ -147,21 +147,21 @@ type HeapStopped struct {
 	StoppedNS        int64   `json:"stopped_ns"`
 }
 
-// HeapMemory is what the resident memory of a process consists of, in bytes.
+// HeapMemory divides the resident memory of a process by kind, in bytes.
 type HeapMemory struct {
 	RSSBytes uint64 `json:"rss_bytes"`
-	// PSSBytes has only the process's part of what it shares with others, PrivateBytes only what it does not share.
+	// PSSBytes counts only a proportional part of shared memory. PrivateBytes counts only memory that is not shared.
 	PSSBytes     uint64 `json:"pss_bytes"`
 	PrivateBytes uint64 `json:"private_bytes"`
 	SwapBytes    uint64 `json:"swap_bytes"`
 	// Parts add up to RSSBytes.
 	Parts  []HeapMemoryPart `json:"parts"`
 	Malloc HeapMalloc       `json:"malloc"`
-	// Copied is null if the process was not forked, or if its parent cannot be read.
+	// Copied compares the process with its parent. It is null if it was not forked, or if the parent cannot be read.
 	Copied *HeapCopied `json:"copied"`
-	// Grown says what the growth since the beginning is. It is null without -d, and if less than 8 MB or 2 % grew.
+	// Grown explains the growth since the beginning. It is null without -d, and if less than 8 MB or 2 % grew.
 	Grown *HeapMemoryGrown `json:"grown"`
-	// Asks says who asked the kernel for memory, while memory outside Ruby's objects grew. It is null if none grew.
+	// Asks lists code that asked the kernel for memory. It is null unless memory outside Ruby's objects grew.
 	Asks *HeapAsks `json:"asks"`
 	// Advice is a sentence. It is null if nothing is remarkable.
 	Advice *string `json:"advice"`
@@ -171,27 +171,27 @@ type HeapMemory struct {
 type HeapMemoryGrown struct {
 	Bytes  int64 `json:"bytes"`
 	SpanNS int64 `json:"span_ns"`
-	// Part is the kind of memory that grew most, PartBytes by how much.
+	// Part is the kind of memory that grew most. PartBytes is how much it grew.
 	Part      string `json:"part"`
 	PartBytes int64  `json:"part_bytes"`
 	// RubyBytes is the growth of Ruby's heap pages, and of the memory that its objects have outside their slots.
-	// FreeBytes is the growth of free blocks in arenas of malloc. It is null if it is not known.
+	// FreeBytes is the growth of free blocks in malloc's arenas. FreeBytes is null if it is not known.
 	RubyBytes int64  `json:"ruby_bytes"`
 	FreeBytes *int64 `json:"free_bytes"`
-	// Is is "objects", "free" for fragmentation of malloc, or "c_code".
+	// Is says what grew: "objects", "free" (fragmentation of malloc) or "c_code".
 	Is string `json:"is"`
 }
 
-// HeapAsks are the calls of mmap, mremap and brk, and of mprotect by malloc's arenas.
+// HeapAsks counts the calls of mmap, mremap and brk, and of mprotect by malloc's arenas.
 type HeapAsks struct {
-	// Missing says why nothing is known. All else is then zero. It is null if the calls were followed.
+	// Missing says why nothing is known. Then all other fields are zero. It is null if the calls were followed.
 	Missing *string `json:"missing"`
-	// SpanNS is how long they were followed. Calls counts all of them, and Bytes is what they asked for.
+	// SpanNS is how long the calls were followed. Calls is their number, and Bytes what they asked for.
 	SpanNS int64  `json:"span_ns"`
 	Calls  uint64 `json:"calls"`
 	Bytes  uint64 `json:"bytes"`
 	// CopiedCalls counts the calls whose stacks are in Stacks. HeldKnown is false if memory may have been given back
-	// unseen, so that held_bytes are too high.
+	// unseen, so that HeldBytes is too high.
 	CopiedCalls uint64    `json:"copied_calls"`
 	HeldKnown   bool      `json:"held_known"`
 	Stacks      []HeapAsk `json:"stacks"`
@@ -209,17 +209,17 @@ type HeapAsk struct {
 type HeapMemoryPart struct {
 	Kind  string `json:"kind"`
 	Bytes uint64 `json:"bytes"`
-	// GrownBytes is how much more there is than at the beginning. It is null without -d.
+	// GrownBytes is the growth since the beginning. It is null without -d.
 	GrownBytes *int64 `json:"grown_bytes"`
 }
 
 // HeapMalloc is what malloc manages in arenas.
 type HeapMalloc struct {
-	// Allocator is null if it is not known.
+	// Allocator is the name of the malloc library. It is null if it is not known.
 	Allocator *string `json:"allocator"`
 	Arenas    int     `json:"arenas"`
 	Bytes     uint64  `json:"bytes"`
-	// FreeBytes of Bytes are in free blocks. It is null if that is not known of all arenas.
+	// FreeBytes is the part of Bytes in free blocks. It is null if it is not known for all arenas.
 	FreeBytes *uint64 `json:"free_bytes"`
 }
 
@@ -233,14 +233,14 @@ type HeapCopied struct {
 	CopiedBytes    uint64 `json:"copied_bytes"`
 }
 
-// HeapDiff is the JSON of `ddtop heap` with two files: how many objects each class has.
+// HeapDiff is the JSON of `ddtop heap` with two files. It compares the number of objects of each class.
 type HeapDiff struct {
 	From    string       `json:"from"`
 	To      string       `json:"to"`
 	Classes []HeapChange `json:"classes"`
 }
 
-// HeapChange is the objects of a class in two files.
+// HeapChange has the objects of a class in two files.
 type HeapChange struct {
 	Name          string `json:"name"`
 	ObjectsBefore uint64 `json:"objects_before"`
@@ -249,5 +249,5 @@ type HeapChange struct {
 	Bytes         uint64 `json:"bytes"`
 }
 
-// Grown is how many bytes there are more. It is negative if there are fewer.
+// Grown returns how many bytes were added. It is negative if there are fewer bytes.
 func (c *HeapChange) Grown() int64 { return int64(c.Bytes - c.BytesBefore) }

@@ -3,22 +3,22 @@ package report
 // HeapGraph is the JSON of `ddtop heap` with --holders or --biggest: the references between objects of a process. It
 // has only names and sizes, never the contents of objects.
 type HeapGraph struct {
-	// File was read instead of a process. It is null for a process. Only a core file has a PID and a time.
+	// File is the file that was read, or null for a process. Of files, only a core file has a PID and a time.
 	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
 	Ruby  DumpRuby `json:"ruby"`
-	// Time is the end of the copy by the process's wall clock, RFC 3339. MonotonicNS is the same by CLOCK_MONOTONIC.
+	// Time is the end of the copy by the process's wall clock, RFC 3339. MonotonicNS is the same in CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long the copy took, CPUNS the CPU time that it cost ddtop. CPUNS is null if it was not measured.
+	// ReadNS is how long the copy took. CPUNS is ddtop's CPU time for it. CPUNS is null if it was not measured.
 	ReadNS int64  `json:"read_ns"`
 	CPUNS  *int64 `json:"cpu_ns"`
-	// PauseNS is how long the process stood still while CopiedBytes of its memory were copied. Both are null if it ran
-	// on.
+	// PauseNS is how long ddtop stopped the process while it copied CopiedBytes of its memory. Both are null if it did
+	// not stop the process.
 	PauseNS     *int64  `json:"pause_ns"`
 	CopiedBytes *uint64 `json:"copied_bytes"`
-	// Objects and References were found.
+	// Objects and References are the numbers of objects and of references between them that were found.
 	Objects    uint64 `json:"objects"`
 	References uint64 `json:"references"`
 	// PagesSkipped counts pages that changed while they were read. Unread counts pieces of other memory that could not
@@ -26,52 +26,52 @@ type HeapGraph struct {
 	PagesSkipped int  `json:"pages_skipped"`
 	Unread       int  `json:"unread"`
 	Cut          bool `json:"cut"`
-	// Compacted means that objects moved during the copy, so that much can be wrong. Repeated is how many copies were
-	// thrown away because objects moved.
+	// Compacted means that objects moved during the copy, so that much can be wrong. Repeated is the number of copies
+	// that were discarded because objects moved.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
-	// Holders is null without --holders, Biggest without --biggest.
+	// Holders is null without --holders. Biggest is null without --biggest.
 	Holders *HeapHolders `json:"holders"`
 	Biggest *HeapBiggest `json:"biggest"`
 }
 
-// HeapHolders says who holds the objects of a class, or one object.
+// HeapHolders says what keeps the objects of a class, or one object, alive.
 type HeapHolders struct {
 	// Of is the class, or the address of the object.
 	Of      string `json:"of"`
 	Objects int    `json:"objects"`
 	Bytes   uint64 `json:"bytes"`
-	// RetainedBytes would be free without these objects.
+	// RetainedBytes is the memory that would be free without these objects.
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// Unreached objects are garbage, or held by something that was not read.
+	// Unreached is the number of objects that are garbage, or held by something that was not read.
 	Unreached      int        `json:"unreached"`
 	UnreachedBytes uint64     `json:"unreached_bytes"`
 	Paths          []HeapPath `json:"paths"`
-	// MorePaths hold the rest.
+	// MorePaths is the number of paths that are not in Paths.
 	MorePaths int `json:"more_paths"`
 }
 
-// HeapPath is how some objects are held.
+// HeapPath is one path of references from a root to some of the objects.
 type HeapPath struct {
-	// Path is the whole as one line.
+	// Path is the whole path as one line.
 	Path  string     `json:"path"`
 	Root  string     `json:"root"`
 	Steps []HeapStep `json:"steps"`
-	// Cut means that steps in the middle are left out.
+	// Cut means that steps in the middle of the path are left out.
 	Cut           bool   `json:"cut"`
 	Objects       int    `json:"objects"`
 	Bytes         uint64 `json:"bytes"`
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// HolderRetainedBytes would be free without the first object of the path.
+	// HolderRetainedBytes is the memory that would be free without the first object of the path.
 	HolderRetainedBytes uint64 `json:"holder_retained_bytes"`
 }
 
 // HeapStep is an object on a path.
 type HeapStep struct {
 	Class string `json:"class"`
-	// In is the constant or variable that it is in. It is null for an element.
+	// In is the constant or variable that refers to the object. It is null for an element.
 	In *string `json:"in"`
-	// Repeated means that more objects of this kind follow each other.
+	// Repeated means that several objects of this kind follow each other on the path.
 	Repeated bool `json:"repeated"`
 }
 
@@ -80,7 +80,7 @@ type HeapBiggest struct {
 	Strings []HeapBig `json:"strings"`
 	Arrays  []HeapBig `json:"arrays"`
 	Hashes  []HeapBig `json:"hashes"`
-	// Copies are Strings that equal others.
+	// Copies are Strings with the same bytes as other Strings.
 	Copies HeapCopies `json:"copies"`
 }
 
@@ -89,19 +89,19 @@ type HeapBig struct {
 	Class   string `json:"class"`
 	Address string `json:"address"`
 	Bytes   uint64 `json:"bytes"`
-	// Length is in bytes of a String, and in elements of others.
+	// Length is in bytes for a String, and in elements for other objects.
 	Length        uint64 `json:"length"`
 	RetainedBytes uint64 `json:"retained_bytes"`
 	// Path is null if no root reaches the object.
 	Path *string `json:"path"`
-	// Objects are equal, and all but the largest waste WastedBytes. Both are missing for other objects.
+	// Objects is the number of equal Strings. All but the largest waste WastedBytes. Both are missing otherwise.
 	Objects     int    `json:"objects,omitempty"`
 	WastedBytes uint64 `json:"wasted_bytes,omitempty"`
 }
 
-// HeapCopies says how many Strings have the same bytes as another one.
+// HeapCopies counts the Strings that have the same bytes as another String.
 type HeapCopies struct {
-	// Compared Strings have bytes of their own, at most 4 KiB. Different of them are different.
+	// Compared counts Strings with own bytes, at most 4 KiB each. Different counts how many different ones there are.
 	Compared    int       `json:"compared"`
 	Different   int       `json:"different"`
 	WastedBytes uint64    `json:"wasted_bytes"`

@@ -21,24 +21,24 @@ type StatLine struct {
 	WaitingMean OrNull     `json:"waiting_mean"`
 	Waits       LineWaits  `json:"waits"`
 	GC          LineGC     `json:"gc"`
-	// Allocated is the number of objects.
+	// Allocated is the number of objects allocated in the interval.
 	Allocated *uint64 `json:"allocated"`
 	// CPUShare is the CPU time of the process divided by the elapsed time. One means a whole CPU. It is null if the
 	// CPU time was not read twice.
 	CPUShare *float64 `json:"cpu_share"`
 	// RSSBytes is the process's memory. It is zero if it is not known.
 	RSSBytes int64 `json:"rss_bytes"`
-	// Backlog is how many connections and requests waited for a thread of the process at the end. It is null if that is
+	// Backlog is how many connections and requests waited for a thread of the process at the end. It is null if it is
 	// not known.
 	Backlog *int64 `json:"backlog"`
-	// ExactNS is for how much of the time every change of the GVL is known.
+	// ExactNS is the part of the interval in which every change of the GVL is known.
 	ExactNS int64 `json:"exact_ns"`
-	// Lacks holds the reason why figures of a kind are null. It covers states and waits, because a line has no figures
-	// about stacks or requests.
+	// Lacks holds the reasons why figures are null. It covers states and waits, because a line has no figures about
+	// stacks or requests.
 	Lacks LineLacks `json:"lacks"`
 }
 
-// LineLacks says what kinds of figures of a line lack (sampler.LeastQualities).
+// LineLacks gives, by kind of figure, why there were too few samples (sampler.LeastQualities). Null means enough.
 type LineLacks struct {
 	States *string `json:"states"`
 	Waits  *string `json:"waits"`
@@ -54,27 +54,27 @@ type LineWaits struct {
 	enough
 }
 
-// P99 is the length that 99 % of the waits did not exceed.
+// P99 returns the length that 99 % of the waits did not exceed.
 func (w *LineWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w.Bounds.P99} }
 
-// Longest is the length of the longest wait.
+// Longest returns the length of the longest wait.
 func (w *LineWaits) Longest() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
 
-// LineBounds says whether lengths of waits are bounds.
+// LineBounds says which lengths of waits are only bounds.
 type LineBounds struct {
 	P50 gvl.Bound `json:"p50"`
 	P99 gvl.Bound `json:"p99"`
 	Max gvl.Bound `json:"max"`
 }
 
-// LineGC are the collections that began in the time of a line, and the time inside the collector.
+// LineGC counts the collections that began in the interval of a line, and the time inside the collector.
 type LineGC struct {
 	Count uint64  `json:"count"`
 	Minor uint64  `json:"minor"`
 	Major uint64  `json:"major"`
 	NS    int64   `json:"ns"`
 	Share float64 `json:"share"`
-	// Unread is set if there were not two readings.
+	// Unread is set if the collector's counters were not read twice in the interval.
 	Unread bool `json:"-"`
 	enough
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatFinding is a finding of the window, as it was at its worst.
+// StatFinding is a finding of the window. It shows the moment at which it was worst.
 type StatFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
@@ -18,20 +18,20 @@ type StatFinding struct {
 	SinceNS int64  `json:"since_monotonic_ns"`
 	UntilNS *int64 `json:"until_monotonic_ns"`
 	// AgoNS is how long before the end of the window the finding ended, in ns. It is null while the finding is active.
-	// If the finding has ended, Title and Text are in the past tense.
+	// Title and Text of an ended finding are in the past tense.
 	AgoNS *int64 `json:"ago_ns"`
-	// Threads are the threads concerned, the culprit first.
+	// Threads are the threads concerned. The thread that causes the finding comes first.
 	Threads []sampler.ThreadID `json:"threads"`
-	// Endpoint is the route or job class with most of it. It is null if there is none.
+	// Endpoint is the route or job class with the largest part of it. It is null if there is none.
 	Endpoint *string `json:"endpoint"`
-	// Evidence is the basis of its figures.
+	// Evidence says how many samples the finding is based on.
 	Evidence StatEvidence `json:"evidence"`
-	// Stack is the culprit's. It is zero if none is known.
+	// Stack is the stack of the first of Threads. It is zero if none is known.
 	Stack sampler.StackID `json:"-"`
 }
 
-// When returns how long before the window's end the finding ended, as text to put before the title: "12 s ago: ". It
-// is empty while the finding is active.
+// When returns how long before the window's end the finding ended, to put before the title: "12 s ago: ". It is empty
+// while the finding is active.
 func (f *StatFinding) When() string {
 	if f.AgoNS == nil {
 		return ""
@@ -39,8 +39,8 @@ func (f *StatFinding) When() string {
 	return Ago(*f.AgoNS)
 }
 
-// StatEvidence is what a finding is based on in ten seconds. It has the number of samples, the number of samples with
-// stacks, and the mean time between two samples in whole µs. ApartNS is zero if changes are known without samples.
+// StatEvidence is what a finding of ten seconds is based on: the number of samples, the number of samples with stacks,
+// and the mean time between samples in ns. ApartNS is zero if changes are known without samples.
 type StatEvidence struct {
 	Samples int64 `json:"samples"`
 	Stacks  int64 `json:"stacks"`
@@ -50,19 +50,19 @@ type StatEvidence struct {
 	Native *string `json:"native"`
 }
 
-// StatBlame is the time that all threads waited for the GVL, divided by what held the GVL meanwhile. Times are in
+// StatBlame divides the time that all threads waited for the GVL by what held the GVL meanwhile. Times are in
 // thread·ns: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS + RunningNS + StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`
-	// NobodyNS is the time in which no thread held the GVL (hand-over). OtherNS is the time of all holders beyond the
-	// number that is listed.
+	// NobodyNS is the time in which no thread held the GVL (hand-over). OtherNS is the time of holders that exceed the
+	// number of listed ones.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
-	// RunningNS, StalledNS and GCNS are the rest, by what the holder did.
+	// RunningNS, StalledNS and GCNS are the rest, divided by what the holder did.
 	RunningNS int64 `json:"running_ns"`
 	StalledNS int64 `json:"stalled_ns"`
 	GCNS      int64 `json:"gc_ns"`
-	// Frames are the innermost frames and Threads the threads charged most, the largest first.
+	// Frames and Threads are the innermost frames and the threads that made others wait, the largest first.
 	Frames  []StatPlace  `json:"frames"`
 	Threads []StatCharge `json:"threads"`
 	enough
@@ -71,7 +71,7 @@ type StatBlame struct {
 // StatPlace is a place in the code that made others wait.
 type StatPlace struct {
 	StatCode
-	// Thread is the thread that was charged most for it.
+	// Thread is the thread that made others wait longest at this place.
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
 	Share  float64          `json:"share"`
@@ -86,14 +86,14 @@ type StatCode struct {
 	Caller string `json:"caller"`
 	// Uncertain is set if the frame or its line cannot be trusted.
 	Uncertain bool `json:"uncertain"`
-	// Mark ends the label of a frame that cannot be trusted.
+	// Mark is appended to the label of a frame that cannot be trusted.
 	Mark string `json:"-"`
 }
 
-// Text is the label as people read it, with Mark.
+// Text returns the label with Mark, as it is displayed.
 func (c *StatCode) Text() string { return c.Label + c.Mark }
 
-// StatCharge is a thread that made others wait, and its method behind most of the waiting.
+// StatCharge is a thread that made others wait, and the method in which it caused most of this waiting.
 type StatCharge struct {
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
@@ -112,12 +112,12 @@ type StatWait struct {
 	LeastNS    int64     `json:"least_ns"`
 	MostNS     *int64    `json:"most_ns"`
 	InProgress bool      `json:"in_progress"`
-	// Before is what the thread did before it waited. It is null if that was not seen.
+	// Before is the state of the thread before it waited. It is null if it was not seen.
 	Before *StatBefore `json:"before"`
 	// Method is the code in which the thread waited, as in "Report#build → JSON.generate". It comes from the stack at
 	// the end of the wait (Wait.Stack). It is "" if it is not known.
 	Method string `json:"method"`
-	// Exact and the rest are as in gvl.Wait.
+	// Exact and the following fields have the same meaning as in gvl.Wait.
 	Exact       bool             `json:"exact"`
 	HandoverNS  int64            `json:"handover_ns"`
 	NoCPUNS     int64            `json:"no_cpu_ns"`
@@ -125,11 +125,11 @@ type StatWait struct {
 	LastHolder  sampler.ThreadID `json:"last_holder"`
 }
 
-// Told returns the length as text shows it.
+// Told returns the length of the wait as it is displayed.
 func (w *StatWait) Told() gvl.Bounded { return gvl.Bounded{NS: w.NS, Bound: w.Bound} }
 
-// StatBefore is the state before a wait: its details under the keys of docs/reference/json.md, the same in words, and
-// its length.
+// StatBefore is the state before a wait and its length. Detail has the keys of docs/reference/json.md, and Words says
+// the same as text.
 type StatBefore struct {
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`
@@ -137,18 +137,18 @@ type StatBefore struct {
 	NS     int64          `json:"ns"`
 }
 
-// StatNative is a native thread that Ruby does not know: its name as the kernel has it and its CPU time in the window.
+// StatNative is a native thread that Ruby does not know, with the kernel's name for it and its CPU time in the window.
 type StatNative struct {
 	TID   int32  `json:"tid"`
 	Name  string `json:"name"`
 	CPUNS int64  `json:"cpu_ns"`
-	// Taken is how many C stacks of the thread were taken while it ran. Ran lists where they were taken, the most
-	// frequent place first. Ran is null if none were taken.
+	// Taken is the number of C stacks that were taken of the thread while it ran. Ran lists where they were taken, the
+	// most frequent place first. Ran is null if none were taken.
 	Taken int         `json:"taken"`
 	Ran   []StatAlone `json:"ran"`
 }
 
-// StatAlone is a C stack in which a thread ran, and how often it was taken. Chain and Frames are as in StatNativeWait.
+// StatAlone is a C stack of a running thread, taken Taken times. Chain and Frames are as in StatNativeWait.
 type StatAlone struct {
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`
@@ -161,7 +161,7 @@ func (s *Stat) FillNative(list []StatNative) {
 	sorting.StableBy(s.NativeThreads, func(a, b StatNative) int { return int(min(max(b.CPUNS-a.CPUNS, -1), 1)) })
 }
 
-// Sampled removes the exact marks of waits, because the changes behind them cannot be trusted.
+// Sampled removes exact data from waits, because the records of GVL changes behind them cannot be trusted.
 func (s *Stat) Sampled() {
 	for i := range s.LongestWaits {
 		w := &s.LongestWaits[i]
@@ -169,8 +169,8 @@ func (s *Stat) Sampled() {
 	}
 }
 
-// Ago returns how long ago something ended, as text to put before its title: "12 s ago: ". It is empty for an active
-// finding.
+// Ago returns how long ago a finding ended, as text to put before its title: "12 s ago: ". It is empty if agoNS is
+// zero.
 func Ago(agoNS int64) string {
 	if agoNS == 0 {
 		return ""

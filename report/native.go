@@ -2,15 +2,15 @@ package report
 
 import "github.com/ddtop/ddtop/sampler"
 
-// DumpNative is the native stack of a thread that did not run.
+// DumpNative is the native stack of a thread that was not running.
 type DumpNative struct {
-	// Frames are innermost first. For a thread of Ruby's they end where Ruby's own functions begin.
+	// Frames are innermost first. The frames of a Ruby thread end where Ruby's own functions begin.
 	Frames []DumpNativeFrame `json:"frames"`
-	// Missing says why frames are missing. It is null if none are.
+	// Missing says why frames are missing. It is null if no frames are missing.
 	Missing *string `json:"missing"`
-	// Kernel describes what the kernel does for the thread, if it cannot be interrupted or is in a call on files. It
-	// is null if the name of the system call is enough, or if it is not known. KernelMissing says why it is not known.
-	// It is null if nothing is missing.
+	// Kernel describes what the kernel does for the thread, if it is uninterruptible or in a call on files. It is null
+	// if the name of the system call is enough, or if it is not known. KernelMissing says why it is not known.
+	// KernelMissing is null if nothing is missing.
 	Kernel        *string `json:"kernel"`
 	KernelMissing *string `json:"kernel_missing"`
 }
@@ -22,7 +22,7 @@ type DumpNativeFrame struct {
 	Library string  `json:"library"`
 	Path    string  `json:"path"`
 	// BuildID is the linker's id of the file, or null. Offset is where in the file the function continues. Function is
-	// where it begins, or null if unknown. Another tool can find the function's name with these.
+	// where in the file it begins, or null if unknown. Another tool can find the function's name with these.
 	BuildID  *string `json:"build_id"`
 	Offset   uint64  `json:"offset"`
 	Function *uint64 `json:"function"`
@@ -31,7 +31,7 @@ type DumpNativeFrame struct {
 // DumpNativeThread is a native thread that Ruby does not know.
 type DumpNativeThread struct {
 	StatNative
-	// Native is its whole native stack. It is null if the thread ran.
+	// Native is the thread's whole native stack. It is null if the thread was running.
 	Native *DumpNative `json:"native"`
 }
 
@@ -41,7 +41,7 @@ func NewDumpNative(s sampler.NativeStack) *DumpNative {
 		KernelMissing: TextOrNil(s.KernelMissing)}
 }
 
-// NewNativeFrames returns C functions for JSON, never nil.
+// NewNativeFrames converts C functions for JSON. The result is never nil.
 func NewNativeFrames(frames []sampler.NativeFrame) []DumpNativeFrame {
 	out := make([]DumpNativeFrame, 0, len(frames))
 	for _, f := range frames {
@@ -74,8 +74,8 @@ type StatNativeWait struct {
 	Place  *string           `json:"place"`
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`
-	// NS is how long threads were seen there, in ns, a lower bound. Stays counts how often a thread stayed there, and
-	// Threads how many threads did.
+	// NS is how long threads were seen at this place, in ns. It is a lower bound. Stays counts how often a thread
+	// stayed there, and Threads how many threads did.
 	NS      int64 `json:"ns"`
 	Stays   int   `json:"stays"`
 	Threads int   `json:"threads"`
@@ -103,7 +103,7 @@ type StatRunningReads struct {
 	Refused uint64 `json:"refused"`
 	Short   uint64 `json:"short"`
 	Lost    uint64 `json:"lost"`
-	// BusyNS is how long taking them took the kernel.
+	// BusyNS is how long the kernel took to take these stacks.
 	BusyNS int64 `json:"busy_ns"`
 	// Missing says why no stack can be taken. It is null if stacks can be taken.
 	Missing *string `json:"missing"`

@@ -9,22 +9,22 @@ import (
 // DumpNativeLock is a lock of C code that threads wait for.
 type DumpNativeLock struct {
 	Address string `json:"address"`
-	// Function waits for the lock. Library is the short name of its file. Either is null if not known.
+	// Function waits for the lock. Library is the short name of the function's file. Each is null if not known.
 	Function *string `json:"function"`
 	Library  *string `json:"library"`
-	// State says who holds the lock: held, lost, inherited or unknown.
+	// State is the state of the lock's holder: held, lost, inherited or unknown.
 	State string `json:"state"`
-	// OwnerTID is the thread that the lock names, in the target's PID namespace. Holder is the same thread if Ruby
+	// OwnerTID is the holder according to the lock, in the target's PID namespace. Holder is the same thread if Ruby
 	// knows it. ForkedBy is the process from which the lock was inherited. Each is null if there is none.
 	OwnerTID *int32            `json:"owner_tid"`
 	Holder   *sampler.ThreadID `json:"holder"`
 	ForkedBy *int32            `json:"forked_by"`
-	// Waiters are Ruby's waiting threads. OtherWaiters counts the others.
+	// Waiters are the waiting threads that Ruby knows. OtherWaiters is the number of other waiting threads.
 	Waiters      []sampler.ThreadID `json:"waiters"`
 	OtherWaiters int32              `json:"other_waiters"`
 }
 
-// NewDumpNativeLocks returns the locks for a dump, never nil.
+// NewDumpNativeLocks converts native locks for a dump. The result is never nil.
 func NewDumpNativeLocks(n *sampler.NativeLocks) []DumpNativeLock {
 	out := []DumpNativeLock{}
 	if n == nil {

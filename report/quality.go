@@ -10,20 +10,20 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatQuality is the basis of the figures of a window.
+// StatQuality says how many samples the figures of a window are based on.
 type StatQuality struct {
 	// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if changes are known
 	// without samples. StacksApartNS is the same for readings of stacks. It is zero if stacks were never read.
 	ApartNS       int64 `json:"apart_ns"`
 	StacksApartNS int64 `json:"stacks_apart_ns"`
-	// Lacks gives, for each kind of figure, the reason why its figures are null. The reason is null if the figures
-	// have their least quality.
+	// Lacks gives, for each kind of figure, the reason why its figures are null. The reason is null if there were
+	// enough samples for this kind.
 	Lacks StatLacks `json:"lacks"`
-	// Of is all that it is made of.
+	// Of has all data about the quality of the samples.
 	Of sampler.Quality `json:"-"`
 }
 
-// StatLacks says what kinds of figures lack (sampler.LeastQualities).
+// StatLacks gives, by kind of figure, why there were too few samples (sampler.LeastQualities). Null means enough.
 type StatLacks struct {
 	States   *string `json:"states"`
 	Waits    *string `json:"waits"`
@@ -31,7 +31,7 @@ type StatLacks struct {
 	Requests *string `json:"requests"`
 }
 
-// Why returns the reason why a kind of figure is null. It is empty if the figure has its least quality.
+// Why returns the reason why a kind of figure is null. It is empty if there were enough samples.
 func (l *StatLacks) Why(f sampler.Figure) string {
 	if p := *l.figure(f); p != nil {
 		return *p
@@ -43,12 +43,12 @@ func (l *StatLacks) figure(f sampler.Figure) **string {
 	return [sampler.NumFigures]**string{&l.States, &l.Waits, &l.Stacks, &l.Requests}[f]
 }
 
-// QualityOf says what the figures of a time rest on.
+// QualityOf describes the quality of the figures that are based on q.
 func QualityOf(q *sampler.Quality) StatQuality {
 	return StatQuality{ApartNS: q.ApartNS(), StacksApartNS: q.StacksApartNS(), Lacks: LacksOf(q), Of: *q}
 }
 
-// LacksOf says what figures lack that rest on q.
+// LacksOf returns the reasons why q has too few samples for some kinds of figures.
 func LacksOf(q *sampler.Quality) (l StatLacks) {
 	for f := range sampler.NumFigures {
 		*l.figure(f) = TextOrNil(q.Lacks(f))
@@ -56,13 +56,13 @@ func LacksOf(q *sampler.Quality) (l StatLacks) {
 	return l
 }
 
-// enough says whether figures have their least quality. Figures that do not are null in JSON.
+// enough is embedded in figures. low is true if they are based on too few samples. Then they are null in JSON.
 type enough struct{ low bool }
 
-// Enough reports whether the figures have their least quality.
+// Enough reports whether the figures are based on enough samples.
 func (e enough) Enough() bool { return !e.low }
 
-// LeaveOut marks the figures that have less than their least quality.
+// LeaveOut marks the figures that are based on too few samples.
 func (s *Stat) LeaveOut() {
 	l := &s.Quality.Lacks
 	states, waits := l.States != nil, l.Waits != nil
@@ -79,31 +79,31 @@ func (s *Stat) LeaveOut() {
 	s.Requests.low = l.Requests != nil
 }
 
-// MarshalJSON writes null if there is not enough.
+// MarshalJSON writes null if the figures are based on too few samples.
 func (s StatStates) MarshalJSON() ([]byte, error) {
 	type plain StatStates
 	return orNull(s.low, plain(s))
 }
 
-// MarshalJSON writes null if there is not enough.
+// MarshalJSON writes null if the figures are based on too few samples.
 func (n StatNoCPU) MarshalJSON() ([]byte, error) {
 	type plain StatNoCPU
 	return orNull(n.low, plain(n))
 }
 
-// MarshalJSON writes null if there is not enough.
+// MarshalJSON writes null if the figures are based on too few samples.
 func (w StatWaits) MarshalJSON() ([]byte, error) {
 	type plain StatWaits
 	return orNull(w.low, plain(w))
 }
 
-// MarshalJSON writes null if there is not enough.
+// MarshalJSON writes null if the figures are based on too few samples.
 func (b StatBlame) MarshalJSON() ([]byte, error) {
 	type plain StatBlame
 	return orNull(b.low, plain(b))
 }
 
-// MarshalJSON writes null for sampled times if they have less than their least quality.
+// MarshalJSON writes null for times from samples if there were too few samples.
 func (g StatGVL) MarshalJSON() ([]byte, error) {
 	type plain StatGVL
 	if !g.low {
@@ -112,8 +112,8 @@ func (g StatGVL) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(g), nulls{"held_share", "waiting_mean", "unheld_ns"}, nil)
 }
 
-// MarshalJSON writes null for sampled times below their least quality, and for all figures that were not read. Counts
-// come from Ruby and are written whenever they were read.
+// MarshalJSON writes null for times from samples if there were too few samples, and for figures that were not read.
+// Counts come from Ruby and are written whenever they were read.
 func (g StatGC) MarshalJSON() ([]byte, error) {
 	type plain StatGC
 	sampled := nulls{"ns", "share", "phase_ns"}
@@ -143,8 +143,8 @@ func (p StatPressure) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(p), nulls{"cpu_some_ns", "memory_some_ns", "memory_full_ns", "io_some_ns", "io_full_ns"}, nil)
 }
 
-// MarshalJSON writes null for the endpoints if their figures are below their least quality. It writes requests in
-// progress in any case, because each of them was seen.
+// MarshalJSON writes null for the endpoints if there were too few samples for them. It writes requests in progress in
+// any case, because each of them was seen.
 func (r StatRequests) MarshalJSON() ([]byte, error) {
 	type plain StatRequests
 	if !r.low {
@@ -153,16 +153,16 @@ func (r StatRequests) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(r), nulls{"endpoints"}, nil)
 }
 
-// OrNull is a number that is NaN, and null in JSON, if it is not known.
+// OrNull is a number that may be unknown. An unknown number is NaN, and null in JSON.
 type OrNull float64
 
 // MarshalJSON writes null for NaN.
 func (n OrNull) MarshalJSON() ([]byte, error) { return orNull(math.IsNaN(float64(n)), float64(n)) }
 
-// Told reports whether there is a number.
+// Told reports whether the number is known.
 func (n OrNull) Told() bool { return !math.IsNaN(float64(n)) }
 
-// LeaveOut marks the figures of a line that have less than their least quality.
+// LeaveOut marks the figures of a line that are based on too few samples.
 func (l *StatLine) LeaveOut() {
 	states, waits := l.Lacks.States != nil, l.Lacks.Waits != nil
 	if states {
@@ -171,13 +171,13 @@ func (l *StatLine) LeaveOut() {
 	l.NS.low, l.Waits.low, l.GC.low = states, waits, states
 }
 
-// MarshalJSON writes null if there is not enough.
+// MarshalJSON writes null if the figures are based on too few samples.
 func (w LineWaits) MarshalJSON() ([]byte, error) {
 	type plain LineWaits
 	return orNull(w.low, plain(w))
 }
 
-// MarshalJSON writes null for unread values, and for sampled time without its least quality.
+// MarshalJSON writes null for values that were not read, and for times from samples if there were too few samples.
 func (g LineGC) MarshalJSON() ([]byte, error) {
 	type plain LineGC
 	return withNulls(plain(g), nulls{"count", "minor", "major", "ns", "share"}, func(key string) bool {
@@ -185,11 +185,11 @@ func (g LineGC) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// nulls are keys of figures that can be null.
+// nulls are the JSON keys of figures that can be null.
 type nulls []string
 
-// withNulls writes a struct as JSON, with the figures of some keys at its end. A figure is null unless told returns
-// true for its key. If told is nil, all of them are null.
+// withNulls writes a struct as JSON, with the figures under keys at its end. A figure is null unless told returns true
+// for its key. If told is nil, all of them are null.
 func withNulls(v any, keys nulls, told func(key string) bool) ([]byte, error) {
 	x := reflect.ValueOf(v)
 	fields := make(map[string]any)

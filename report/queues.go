@@ -2,18 +2,18 @@ package report
 
 import "github.com/ddtop/ddtop/sampler"
 
-// StatQueues is what waits to enter the process: connections that it has not accepted, and requests that no thread has
-// taken. A figure that is not known is null.
+// StatQueues counts what waits to enter the process: connections that it has not accepted, and requests that no thread
+// has taken. A figure that is not known is null.
 type StatQueues struct {
-	// Backlog is the sum of all, as it was read last. BacklogMax is the largest of the window.
+	// Backlog is the last known sum of all queues. BacklogMax is the largest sum in the window.
 	Backlog    *int64 `json:"backlog"`
 	BacklogMax *int64 `json:"backlog_max"`
 	// Why says why the backlog is not known.
 	Why       *string        `json:"why"`
 	Listeners []StatListener `json:"listeners"`
 	Cut       bool           `json:"listeners_cut"`
-	// Overflows and Drops count the connections that the kernel has refused in the window, for all sockets of the
-	// network namespace. Overflows counts connections refused because of a full queue. Drops counts all.
+	// Overflows and Drops count the connections that the kernel refused in the window, for all sockets of the network
+	// namespace. Overflows counts connections refused because of a full queue. Drops counts all refused connections.
 	Overflows *int64     `json:"listen_overflows"`
 	Drops     *int64     `json:"listen_drops"`
 	Pools     []StatPool `json:"pools"`
@@ -36,7 +36,7 @@ type StatPool struct {
 	Clients *int64 `json:"clients"`
 }
 
-// QueuesOf describes the queues from the first and the last reading in a window. most is the largest backlog of the
+// QueuesOf describes the queues from their first and last reading in a window. most is the largest backlog of the
 // window, or UnknownCount. It returns nil if the queues were never read.
 func QueuesOf(first, last *sampler.Queues, most int64) *StatQueues {
 	if last == nil {

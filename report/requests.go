@@ -20,14 +20,14 @@ type StatRequests struct {
 	// Other.
 	NotListed int    `json:"not_listed"`
 	LeftOut   uint64 `json:"left_out"`
-	// Fibers is the last reading of the fibers that wait. It is null if there was none.
+	// Fibers counts the waiting fibers at their last reading. It is null if they were not read.
 	Fibers *StatFibers `json:"fibers"`
 	enough
 }
 
 // StatFibers counts the fibers that wait.
 type StatFibers struct {
-	// Waiting is the number of known fibers, Requests how many of them waited for a request or a job.
+	// Waiting is the number of known fibers that wait. Requests is how many of them belong to a request or a job.
 	Waiting  int `json:"waiting"`
 	Requests int `json:"requests"`
 	// AgeNS is how long ago the first fiber was read, in ns. LookNS is how long it took to read all of them. Cut is
@@ -65,7 +65,7 @@ type StatEndpoint struct {
 	UncertaintyNS  int64 `json:"uncertainty_ns"`
 	LongestNS      int64 `json:"longest_ns"`
 	LongestAtLeast bool  `json:"longest_at_least"`
-	// Queued is how long the requests waited before a thread took them. It is null if no request says so.
+	// Queued is how long the requests waited before a thread took them. It is null if this is known for no request.
 	Queued *StatQueued `json:"queued"`
 	// NS is the time of the threads by state. Peers is the time of the state io by peer. BlameNS is how long other
 	// threads waited for the GVL while threads of this endpoint held it, in thread·ns. BlameShare is BlameNS divided
@@ -78,7 +78,7 @@ type StatEndpoint struct {
 	BlameShare float64        `json:"blame_share"`
 }
 
-// StatQueued describes how long requests waited before a thread took them: how many are known, and quantiles.
+// StatQueued describes how long requests waited before a thread took them. Count is the number of known waits.
 type StatQueued struct {
 	Count int64 `json:"count"`
 	P50NS int64 `json:"p50_ns"`
@@ -86,7 +86,7 @@ type StatQueued struct {
 	MaxNS int64 `json:"max_ns"`
 }
 
-// QueuedOf describes such times. It returns nil if there are none.
+// QueuedOf describes the waits in a histogram. It returns nil if the histogram is empty.
 func QueuedOf(h *gvl.Histogram) *StatQueued {
 	n, longest := h.Count()
 	if n == 0 {
@@ -95,14 +95,14 @@ func QueuedOf(h *gvl.Histogram) *StatQueued {
 	return &StatQueued{Count: n, P50NS: h.Quantile(.5), P95NS: h.Quantile(.95), MaxNS: longest}
 }
 
-// StatPeerTime is time in io that waited for a peer, with the keys of a dump.
+// StatPeerTime is time in the state io that was spent waiting for a peer. Peer has the keys of a dump.
 type StatPeerTime struct {
 	Peer map[string]any `json:"peer"`
 	Name string         `json:"name"`
 	NS   int64          `json:"ns"`
 }
 
-// StatServing is a request or job as a thread works for it.
+// StatServing is a request or job that a thread works for.
 type StatServing struct {
 	Kind     string  `json:"kind"`
 	Endpoint *string `json:"endpoint"`
@@ -115,12 +115,12 @@ type StatServing struct {
 	AtLeast       bool               `json:"at_least"`
 	UncertaintyNS int64              `json:"uncertainty_ns"`
 	QueuedNS      *int64             `json:"queued_ns"`
-	// Values is its path and query, or its arguments. It is null unless values were read (--values).
+	// Values is the request's path and query, or the job's arguments. It is null unless values were read (--values).
 	Values *string `json:"values"`
-	// Statement is what it asks a database or another service, Exception what it handles.
+	// Statement is what it asks a database or another service. Exception is the exception that it handles.
 	Statement *string `json:"statement"`
 	Exception *string `json:"exception"`
-	// Span and RootSpan are the tracer's, in decimal.
+	// Span and RootSpan are the IDs of the tracer's spans, in decimal.
 	Span     *string `json:"span"`
 	RootSpan *string `json:"root_span"`
 }
@@ -144,7 +144,7 @@ type StatRequest struct {
 	BlameNS   int64          `json:"blame_ns"`
 }
 
-// TextOrNil returns a text, or nil if it is empty, which stands for a text that is not known.
+// TextOrNil returns a pointer to a text. It returns nil if the text is empty, because empty means unknown here.
 func TextOrNil(s string) *string {
 	if s == "" {
 		return nil

@@ -13,7 +13,7 @@ type Stat struct {
 	EndNS      int64     `json:"end_monotonic_ns"`
 	DurationNS int64     `json:"duration_ns"`
 	Rate       StatRates `json:"rate"`
-	// Quality says on how many samples the figures are based, and which figures have too few.
+	// Quality says how many samples the figures are based on, and which figures have too few.
 	Quality StatQuality `json:"quality"`
 	Samples uint64      `json:"samples"`
 	Torn    uint64      `json:"torn"`
@@ -33,9 +33,9 @@ type Stat struct {
 	GC           StatGC       `json:"gc"`
 	Alloc        StatAlloc    `json:"alloc"`
 	Process      StatProcess  `json:"process"`
-	// Queues is nil if nothing of them was read.
+	// Queues is nil if no queue was read.
 	Queues *StatQueues `json:"queues"`
-	// Capacity predicts what another number of threads would give. It is nil without a pool of threads that serve
+	// Capacity predicts the throughput with other numbers of threads. It is nil without a pool of threads that serve
 	// requests. Account leaves it empty, and Measure sets it.
 	Capacity *StatCapacity `json:"capacity"`
 	Self     StatSelf      `json:"self"`
@@ -58,16 +58,16 @@ type Stat struct {
 	NativeReads *StatNativeReads `json:"native_reads"`
 	// Requests are the requests and jobs that threads worked for.
 	Requests StatRequests `json:"requests"`
-	// Exact says how exact mode went. It is null for a recording, and if exact mode was not on.
+	// Exact describes the run of exact mode. It is null for a recording, and if exact mode was not on.
 	Exact *StatExact `json:"exact"`
-	// Source says how ddtop learned what threads did. It is null for a recording.
+	// Source says how ddtop observed what threads did. It is null for a recording.
 	Source *StatSource `json:"source"`
 }
 
-// StatSource says how ddtop learned what threads did: by "switches" of threads, or by "polling".
+// StatSource says how ddtop observed threads: by following their "switches", or by "polling".
 type StatSource struct {
 	Kind string `json:"kind"`
-	// Why gives the reason if thread switches were asked for but were not followed, or not all the time. It is empty
+	// Why is the reason why thread switches were not followed all the time although the user asked for it. It is empty
 	// otherwise.
 	Why string `json:"why"`
 	// Records is how many intervals on a CPU were recorded. Lost is how many were dropped because a buffer was full.
@@ -79,7 +79,7 @@ type StatSource struct {
 	KernelNS    int64  `json:"kernel_ns"`
 }
 
-// StatExact says how exact mode went, which followed the process for about the same time.
+// StatExact describes a run of exact mode. It covers about the same time as the window.
 type StatExact struct {
 	StartNS    int64 `json:"start_monotonic_ns"`
 	EndNS      int64 `json:"end_monotonic_ns"`
@@ -117,7 +117,7 @@ type StatRates struct {
 	Lock  StatRate `json:"lock"`
 }
 
-// StatRate is a requested and an achieved rate, in Hz. Every sample counts for the lock rate.
+// StatRate is a requested and an achieved rate, in Hz. All samples count for the lock rate.
 type StatRate struct {
 	Asked    float64 `json:"asked"`
 	Achieved float64 `json:"achieved"`
@@ -129,7 +129,7 @@ type StatGVL struct {
 	Ractor      sampler.RactorID `json:"ractor"`
 	HeldShare   float64          `json:"held_share"`
 	WaitingMean float64          `json:"waiting_mean"`
-	// UnheldNS is for how long threads waited and no thread held the GVL: the next holder was not awake yet.
+	// UnheldNS is how long threads waited while no thread held the GVL, because the next holder was not awake yet.
 	UnheldNS int64     `json:"unheld_ns"`
 	Waits    StatWaits `json:"waits"`
 	enough
@@ -150,7 +150,7 @@ type StatStates struct {
 	enough
 }
 
-// StatesOf turns an array by State into the contract's form.
+// StatesOf converts an array by State to its form in JSON.
 func StatesOf(ns [gvl.NumStates]int64) StatStates {
 	return StatStates{
 		Running: ns[gvl.Running], Stalled: ns[gvl.Stalled], GC: ns[gvl.GC], Waiting: ns[gvl.Waiting], Native: ns[gvl.Native], IO: ns[gvl.IO],
@@ -174,7 +174,7 @@ func (n *StatStates) Sum() (ns int64) {
 	return ns
 }
 
-// StatThread is one thread's share of the window. Its times sum to the time it was listed.
+// StatThread is one thread in the window. Its times sum to the time in which it was listed.
 type StatThread struct {
 	ID   sampler.ThreadID `json:"id"`
 	TID  *int32           `json:"tid"`
@@ -220,7 +220,7 @@ type StatWaits struct {
 	AtMost       bool       `json:"at_most"`
 	InProgress   int64      `json:"in_progress"`
 	Bounds       StatBounds `json:"bounds"`
-	// The waiting time by kind: these sum to the waiting time.
+	// The waiting time by kind. These four sum to the waiting time.
 	QueueNS    int64 `json:"queue_ns"`
 	HandoverNS int64 `json:"handover_ns"`
 	YieldNS    int64 `json:"yield_ns"`
@@ -234,7 +234,7 @@ type StatWaits struct {
 	enough
 }
 
-// StatBounds says whether lengths of waits are bounds.
+// StatBounds says which lengths of waits are only bounds.
 type StatBounds struct {
 	P50 gvl.Bound `json:"p50"`
 	P90 gvl.Bound `json:"p90"`
@@ -242,16 +242,16 @@ type StatBounds struct {
 	Max gvl.Bound `json:"max"`
 }
 
-// P50 is the length that half of the waits did not exceed.
+// P50 returns the length that half of the waits did not exceed.
 func (w *StatWaits) P50() gvl.Bounded { return gvl.Bounded{NS: w.P50NS, Bound: w.Bounds.P50} }
 
-// P90 is the length that 90 % of the waits did not exceed.
+// P90 returns the length that 90 % of the waits did not exceed.
 func (w *StatWaits) P90() gvl.Bounded { return gvl.Bounded{NS: w.P90NS, Bound: w.Bounds.P90} }
 
-// P99 is the length that 99 % of the waits did not exceed.
+// P99 returns the length that 99 % of the waits did not exceed.
 func (w *StatWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w.Bounds.P99} }
 
-// Max is the length of the longest wait.
+// Max returns the length of the longest wait.
 func (w *StatWaits) Max() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
 
 // StatGC counts collections in the window. NS is sampled time inside the collector. RubyNS is Ruby's own figure, in
@@ -268,7 +268,7 @@ type StatGC struct {
 	Allocated          uint64  `json:"allocated"`
 	AllocatedPerSecond float64 `json:"allocated_per_second"`
 	Moved              uint64  `json:"moved"`
-	// Share is NS by the length of the window (0 to 1), PhaseNS the same time by what the collector did.
+	// Share is NS divided by the length of the window (0 to 1). PhaseNS divides NS by what the collector did.
 	Share   float64      `json:"share"`
 	PhaseNS StatGCPhases `json:"phase_ns"`
 	// By and MajorBy count the cycles of the window by their reasons.
@@ -303,13 +303,13 @@ type StatProcess struct {
 	ThrottledNS int64 `json:"throttled_ns"`
 	RSSBytes    int64 `json:"rss_bytes"`
 	MajorFaults int64 `json:"major_faults"`
-	// SwapBytes is the swapped memory at the end.
+	// SwapBytes is the amount of swapped memory at the end.
 	SwapBytes int64        `json:"swap_bytes"`
 	Pressure  StatPressure `json:"pressure"`
-	// Stopped is set if at the end a signal or a debugger had stopped the process, Frozen if its cgroup was frozen.
+	// Stopped is set if a signal or debugger had stopped the process at the end, Frozen if its cgroup was frozen.
 	Stopped bool `json:"stopped"`
 	Frozen  bool `json:"frozen"`
-	// StoppedNS and FrozenNS are for how much of the window that was so.
+	// StoppedNS and FrozenNS are the parts of the window in which the process was stopped or frozen.
 	StoppedNS int64 `json:"stopped_ns"`
 	FrozenNS  int64 `json:"frozen_ns"`
 }
@@ -324,7 +324,7 @@ type StatPressure struct {
 	MemoryFullNS int64  `json:"memory_full_ns"`
 	IOSomeNS     int64  `json:"io_some_ns"`
 	IOFullNS     int64  `json:"io_full_ns"`
-	// Unread is set if there were not two readings.
+	// Unread is set if the pressure was not read twice in the window.
 	Unread bool `json:"-"`
 }
 
@@ -345,14 +345,14 @@ type StatSelf struct {
 	Overhead *float64 `json:"overhead"`
 	Halved   bool     `json:"halved"`
 	Lowered  bool     `json:"lowered"`
-	// OverheadMost is the share that ddtop was allowed to take if Overhead was not enough for the least quality. It is
-	// nil if Overhead was a fixed limit, or if it is not known. Extended is set if ddtop was allowed more than
-	// Overhead at the end for this reason.
+	// OverheadMost is the share that ddtop was allowed to take if Overhead was not enough for the minimum number of
+	// samples. It is nil if Overhead was a fixed limit, or if it is not known. Extended is set if ddtop was allowed
+	// more than Overhead at the end for this reason.
 	OverheadMost *float64 `json:"overhead_most"`
 	Extended     bool     `json:"extended"`
 }
 
-// Known says in words how exactly the waits are known.
+// Known returns a sentence about how exactly the waits are known.
 func (w *StatWaits) Known() string {
 	if w.ResolutionNS == 0 {
 		return "every change of the GVL was seen: all waits are there, to the microsecond"

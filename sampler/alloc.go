@@ -2,21 +2,21 @@ package sampler
 
 import "math"
 
-// MaxAllocClasses bounds the classes of an AllocClasses. The classes that are seen first are kept, which usually have
-// most objects. Objects of all other classes are counted under AllocOthers.
+// MaxAllocClasses limits how many classes an AllocClasses lists. It lists the classes that are seen first, because
+// these usually have most objects. Objects of all other classes are counted as AllocOthers.
 const MaxAllocClasses = 400
 
-// Names in an AllocClasses that are no class.
+// Values of AllocClass.Name and HeapKind.Name that are not names of classes.
 const (
-	// AllocInternal: the interpreter's own objects (imemo, nodes).
+	// AllocInternal stands for the interpreter's own objects (imemo, nodes).
 	AllocInternal = "(internal)"
-	// AllocHidden: objects without a class that Ruby code can reach.
+	// AllocHidden stands for objects that have no class, so Ruby code cannot reach them.
 	AllocHidden = "(hidden)"
-	// AllocAnonymous: of classes without a name.
+	// AllocAnonymous stands for objects of classes without a name.
 	AllocAnonymous = "(anonymous)"
-	// AllocUnknown: the class could not be read.
+	// AllocUnknown stands for objects whose class could not be read.
 	AllocUnknown = "(unknown)"
-	// AllocOthers: of classes beyond MaxAllocClasses.
+	// AllocOthers stands for objects of classes beyond MaxAllocClasses.
 	AllocOthers = "(others)"
 )
 
@@ -28,13 +28,13 @@ const (
 type AllocClasses struct {
 	// Instants is the number of samples of new objects, Seen the number of objects in them.
 	Instants, Seen uint64
-	// Objects is the sum of all classes. Each instant stands for a number of objects. Squares is the sum of the
-	// squares of these numbers.
+	// Objects is the number of objects of all classes. Each instant stands for a part of them. Squares is the sum of
+	// the squares of these parts.
 	Objects, Squares float64
 	Classes          []AllocClass
 }
 
-// AllocClass is one class's part.
+// AllocClass is the part that one class has in an AllocClasses.
 type AllocClass struct {
 	Name    string
 	Objects float64
@@ -47,9 +47,9 @@ type AllocClass struct {
 // AllocShare is one class's estimated share of the allocations in an interval.
 type AllocShare struct {
 	Name string
-	// Objects is their number, Share (0 to 1) their part of all.
+	// Objects is the estimated number of new objects. Share is their part of all new objects, from 0 to 1.
 	Objects, Share float64
-	// Error is the half width of the share's 95 % confidence interval, from how much the instants differ; NaN under 2.
+	// Error is half the width of the share's 95 % confidence interval. It is NaN if there are fewer than two instants.
 	Error float64
 }
 

@@ -10,15 +10,15 @@ const (
 	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. Entries beyond it are left out
 	// and counted, until a Keeper has removed others. Frames and stacks that are left out get leftOutLabel.
 	MaxDictionaryBytes = 96 << 20
-	// mapSlack is the memory of a map, as a multiple of its entries. A map is between half and seven eighths full,
-	// and while it grows there are two.
+	// mapSlack is the memory of a map as a multiple of its entries. A map is between half and seven eighths full.
+	// While it grows, an old and a new table exist.
 	mapSlack = 3
 )
 
 // shares is the number of processes that can be read at once with full limits. More processes divide the limits.
 const shares = 2
 
-// Share is the part of a limit that each of n processes read at once has.
+// Share returns the part of a limit that each of n processes gets while they are read at once.
 func Share(limit, n int) int { return min(limit, shares*limit/max(n, 1)) }
 
 // Room is memory that the Dictionaries of several processes share. Each Dictionary has a part of its own that it can
@@ -29,8 +29,8 @@ type Room struct {
 	held        atomic.Int64
 }
 
-// NewRoom returns a Room for the Dictionaries of at most n processes at a time. Each Dictionary has an nth of bytes
-// for itself, and all share as much again. Together they take at most twice that size.
+// NewRoom returns a Room for the Dictionaries of at most n processes at a time. Each Dictionary has bytes/n for
+// itself. Beyond that, all together may take as much again.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
 // NewDictionary returns an empty Dictionary that takes its memory from the room. It gives the memory back when it is
@@ -42,18 +42,18 @@ func (r *Room) NewDictionary() *Dictionary {
 	return d
 }
 
-// takes notes that the entries need n more bytes, or fewer.
+// takes counts n more bytes for the entries, or fewer if n is negative.
 func (d *entries) takes(n int64) {
 	d.bytes += n
 	if d.room == nil {
 		return
 	}
-	// What is within its own part is not the room's.
+	// Only memory beyond the Dictionary's own part counts for the room.
 	beyond := max(d.bytes-d.room.part, 0)
 	d.room.held.Add(beyond - d.shared.Swap(beyond))
 }
 
-// leftOutLabel is the label of the frame for all frames and stacks for which a Dictionary has no room.
+// leftOutLabel is the label of the frame that stands for all frames and stacks for which a Dictionary has no room.
 const leftOutLabel = "(left out: too many names)"
 
 // Bytes returns the approximate memory of the entries, in bytes. It is at most MaxDictionaryBytes plus the memory of
@@ -65,7 +65,7 @@ func (d *Dictionary) Bytes() int64 {
 }
 
 // LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused because there was no room.
-// A repeated one counts again.
+// An entry that is refused twice counts twice.
 func (d *Dictionary) LeftOut() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -100,16 +100,16 @@ func (n stackNode) cost() int64 { return costOf(unsafe.Sizeof(n)) }
 func (p Peer) cost() int64 {
 	return costOf(unsafe.Sizeof(p), p.Remote, p.Local, p.Service, p.Path, p.Process)
 }
-func (w Work) cost() int64 { // it is in a second map, by its number
+func (w Work) cost() int64 { // a Work is also in a second map, by its Number
 	return costOf(unsafe.Sizeof(w)+unsafe.Sizeof(w.Number)+unsafe.Sizeof(WorkID(0)), w.Endpoint, w.Values, w.Path)
 }
 
 func (t text) cost() int64 { return costOf(unsafe.Sizeof(t), t.s) }
-func (t ThreadInfo) cost() int64 { // its name is counted in a map, too
+func (t ThreadInfo) cost() int64 { // its name is also a key of the map twins
 	return costOf(unsafe.Sizeof(t)+unsafe.Sizeof(t.Name)+unsafe.Sizeof(twins{}), t.Name, t.Exception)
 }
 
-// leftOutFrame returns the frame for the ones left out. There is always room for it.
+// leftOutFrame returns the frame that stands for all entries that are left out. There is always room for it.
 func (d *entries) leftOutFrame() FrameID {
 	return internIn(d, &d.frames, Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}, true)
 }

@@ -1,18 +1,18 @@
 package sampler
 
-// GVLState is a thread's relation to the GVL of its ractor, by the scheduler's own fields.
+// GVLState is a thread's relation to the GVL of its ractor, according to the fields of Ruby's scheduler.
 type GVLState uint8
 
 const (
-	// GVLGone: the thread has ended, or its native thread serves another one.
+	// GVLGone means that the thread has ended, or that its native thread runs another Ruby thread.
 	GVLGone GVLState = iota
-	// GVLReleased: it neither holds the GVL nor wants it.
+	// GVLReleased means that the thread neither holds the GVL nor wants it.
 	GVLReleased
-	// GVLQueued: it waits for the GVL in the queue.
+	// GVLQueued means that the thread waits for the GVL in the queue.
 	GVLQueued
-	// GVLChosen means that it is the next to hold the GVL, and does not run yet.
+	// GVLChosen means that the thread is the next to hold the GVL, but does not run yet.
 	GVLChosen
-	// GVLHeld: it holds the GVL.
+	// GVLHeld means that the thread holds the GVL.
 	GVLHeld
 )
 
@@ -41,10 +41,10 @@ type Change struct {
 	// Resumes is Stack without the C functions at its inner end: the Ruby code that continues. Zero means not known.
 	// Both are known only for GVLHeld, and for some waits.
 	Stack, Resumes StackID
-	// Doubtful: since the thread's change before, others may have been missed.
+	// Doubtful is true if changes of the thread between its last recorded Change and this one may be missing.
 	Doubtful bool
-	// Doing is what the thread does in State from AtNS on, if the kernel reported it. A Change may have only this, if
-	// the thread already was in State.
+	// Doing is what the thread does in State from AtNS on, if the kernel reported it. If the thread was already in
+	// State, the Change reports only Doing.
 	Doing Doing
 }
 
@@ -54,13 +54,13 @@ type DoingKind uint8
 const (
 	// DoingUnknown means that there was no report.
 	DoingUnknown DoingKind = iota
-	// DoingRuns: the thread is on a CPU, or lost it to another thread.
+	// DoingRuns means that the thread is on a CPU, or lost it to another thread.
 	DoingRuns
-	// DoingCollects: the thread holds the GVL and collects garbage on a CPU, or lost the CPU to another thread.
+	// DoingCollects is like DoingRuns, but the thread holds the GVL and collects garbage.
 	DoingCollects
-	// DoingSleeps: the thread waits in the kernel.
+	// DoingSleeps means that the thread waits in the kernel.
 	DoingSleeps
-	// DoingWorks: the thread has begun to work for a request, or has left one. What it does otherwise stays the same.
+	// DoingWorks means that the thread has begun or finished work for a request. Otherwise nothing changes.
 	DoingWorks
 )
 
@@ -68,8 +68,8 @@ const (
 // CPU's clock.
 type Doing struct {
 	Kind DoingKind
-	// Syscall, FD and FDs are as in Kernel, for a thread that sleeps. Which descriptors a select waits for is not
-	// known. Then FD is -1 and FDs is 1.
+	// Syscall, FD and FDs are as in Kernel, for a thread that sleeps. A select has FD -1 and FDs 1, because its
+	// descriptors are not known.
 	Syscall string
 	FD, FDs int32
 	// Status is Ruby's own word for the thread. Region is true if it is in code that gave the GVL away and will take
@@ -81,13 +81,13 @@ type Doing struct {
 	// Mutex is the address of the Mutex that the thread wants to lock. It is 0 if there is none.
 	Mutex uint64
 	// Work is the request that the thread works for from now on. Zero means none. Unfound is true if the thread has
-	// begun a request of which nothing else is known. A report has these only if Kind is DoingWorks, and then it has
-	// nothing else.
+	// begun a request of which nothing else is known. These fields are set only if Kind is DoingWorks. Then no other
+	// field is set.
 	Work    WorkID
 	Unfound bool
 }
 
-// MaxChanges bounds Changes.List. If a live process changes more often between two samples, that time has no Changes.
+// MaxChanges limits Changes.List. If there are more between two samples of a live process, the sample has none.
 const MaxChanges = 1 << 16
 
 // Changes are all changes of the main ractor's GVL in an interval.
@@ -104,5 +104,5 @@ type Changes struct {
 	List []Change
 }
 
-// Known reports whether the changes of the time are known.
+// Known reports whether the changes of this interval are known.
 func (c *Changes) Known() bool { return c.ToNS != 0 }

@@ -11,13 +11,13 @@ type CPUUse struct {
 	// CPUs is how many CPUs the machine has.
 	CPUs int64
 	// AllNS is the CPU time of all processes of the machine, in ns. UnseenNS is the part of it that belongs to no
-	// listed process. The process has ended, or ddtop may not read it or saw it only at the first reading.
+	// listed process. Such a process has ended, cannot be read by ddtop, or was seen only at the first reading.
 	AllNS, UnseenNS int64
-	// OthersNS is the CPU time of all processes that ddtop saw, but the target and ddtop.
+	// OthersNS is the CPU time of all processes that ddtop saw, without the target and ddtop itself.
 	OthersNS int64
 	// StolenNS is the time in which a CPU had work, and the hypervisor ran another machine on it.
 	StolenNS int64
-	// Contained is true if ddtop runs in a PID namespace of its own, as in a container. It sees no process outside it.
+	// Contained is true if ddtop runs in a PID namespace of its own, as in a container. It sees no process outside.
 	Contained bool
 	// LimitMilli is the tightest CPU limit of the target's cgroups, in thousandths of a CPU. It is zero if there is
 	// none, or if it cannot be read.
@@ -28,10 +28,10 @@ type CPUUse struct {
 
 // CPUUser is all processes of one name, with their CPU time between the two readings of a CPUUse.
 type CPUUser struct {
-	// PID is the process with most of the time, Processes how many there are.
+	// PID is the process that used most of this CPU time. Processes is how many processes have the name.
 	PID       int32
 	Processes int64
-	// Name is the kernel's name of them, 15 bytes at most (/proc/PID/stat).
+	// Name is the kernel's name for these processes, 15 bytes at most (/proc/PID/stat).
 	Name string
 	NS   int64
 }

@@ -33,23 +33,23 @@ type Frame struct {
 	FirstLine int32
 	// C marks functions in C, and functions in Ruby that the release reports as such (<internal:…>).
 	C bool
-	// Uncertain: the line or the frame itself can't be trusted (JIT code that had not written its pc, say).
+	// Uncertain is true if the line or the whole frame can't be trusted. One case is JIT code before it writes its pc.
 	Uncertain bool
-	// UncertainLine: of an Uncertain frame, only the line can't be trusted. The frame itself can.
+	// UncertainLine is true if only the line of an Uncertain frame cannot be trusted.
 	UncertainLine bool
-	// Origin is the origin of the code.
+	// Origin says where the code comes from.
 	Origin Origin
 	// Gem is the gem's name and version ("rack 2.2.7"), or the name alone if the path has no version. It is empty for
 	// code that is not OriginGem.
 	Gem string
-	// Native says which C functions the frame stands for, of a native stack. It is empty for Ruby's frames.
+	// Native says which C functions a frame of a native stack stands for. It is empty for Ruby's frames.
 	Native NativeCode
 }
 
 // ThreadInfo is the information about a thread that lasts longer than a tick.
 type ThreadInfo struct {
 	ID ThreadID
-	// Name is Thread#name as valid UTF-8; "" when the thread has none (HasName distinguishes nil from "").
+	// Name is Thread#name as valid UTF-8. It is "" if the thread has none. HasName distinguishes nil from "".
 	Name    string
 	HasName bool
 	// Twin is the number of the thread among the threads with the same name, from 1 on, in the order of their
@@ -127,8 +127,8 @@ type stackNode struct {
 type Dictionary struct {
 	*entries
 	names Filter                 // removes names for good; nil if nothing is removed
-	marks bool                   // Frame returns what Frame.Marked does
-	own   func(Frame) Frame      // nil if the interned entries already say what is own
+	marks bool                   // Frame returns the frame as Frame.Marked changes it
+	own   func(Frame) Frame      // decides a frame's Origin (see Judged), or nil
 	hide  atomic.Pointer[Filter] // hides names for now
 	// routesOf is what Routes returned last.
 	routesOf atomic.Pointer[routesOf]
@@ -141,16 +141,16 @@ type entries struct {
 	stacks intern.Table[stackNode, StackID]
 	peers  intern.Table[Peer, PeerID]
 	works  intern.Table[Work, WorkID]
-	// named is the newest Work of each number.
+	// named has the ID of the newest Work with each number.
 	named map[WorkNumber]WorkID
-	// routes has the only route of requests by Work.Path. It is empty if there are several. renames counts its changes.
+	// routes has the route of requests by Work.Path. A path with several routes has "". renames counts its changes.
 	routes   map[string]string
 	renames  atomic.Uint64
 	texts    intern.Table[text, TextID]
 	threads  map[ThreadID]ThreadInfo
 	twins    map[string]twins // by name
 	overflow uint64
-	// bytes is the memory of all entries, maxBytes its limit. leftOut represents the entries beyond it.
+	// bytes is the memory of all entries, and maxBytes its limit. leftOut stands for stacks beyond the limit.
 	bytes, maxBytes int64
 	// told is the memory of the requests and texts added since the last eviction of requests and texts.
 	told int64
@@ -197,7 +197,7 @@ func (d *Dictionary) Hide(f *Filter) { d.hide.Store(f) }
 // HidesDirectories reports whether at least the names of directories are hidden.
 func (d *Dictionary) HidesDirectories() bool { return d.filter() != nil }
 
-// filter is the filter in force. It is nil if there is none.
+// filter returns the filter in force. It is nil if there is none.
 func (d *Dictionary) filter() Filter {
 	if d.names != nil {
 		return d.names
@@ -229,8 +229,8 @@ func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
 	return v
 }
 
-// InternFrame returns f's ID. It gives f an ID at the first call. If there is no room it returns the ID of the frame
-// leftOutLabel.
+// InternFrame returns the ID of f. It gives f an ID at the first call. If there is no room, it returns the ID of the
+// frame that has the label leftOutLabel.
 func (d *Dictionary) InternFrame(f Frame) FrameID {
 	f.Label, f.Name = CutName(templateLabel(f.Label, f.Path)), CutName(f.Name)
 	f.Path, f.AbsolutePath, f.Gem = CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
@@ -282,7 +282,7 @@ func (d *entries) internStack(caller StackID, frame FrameID) StackID {
 	return d.leftOutStack()
 }
 
-// InternPeer returns p's ID, giving it one at its first sight; 0 when there is no room.
+// InternPeer returns the ID of p. It gives p an ID at the first call. It returns 0 if there is no room.
 func (d *Dictionary) InternPeer(p Peer) PeerID {
 	p.Remote, p.Local, p.Service, p.Path = CutName(p.Remote), CutName(p.Local), CutName(p.Service), CutName(p.Path)
 	p.Process = CutName(p.Process)
@@ -343,10 +343,10 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 	return true
 }
 
-// twins are the threads of one name: how many are held, and the number that the newest one got.
+// twins counts the threads of one name. held is how many are stored, and last is the number given to the newest one.
 type twins struct{ held, last uint32 }
 
-// joinTwins returns the number of one more thread of a name; 0 of one without a name.
+// joinTwins counts one more thread with a name, and returns its number. It returns 0 for an empty name.
 func (d *entries) joinTwins(name string) uint32 {
 	if name == "" {
 		return 0
@@ -367,7 +367,7 @@ func (d *entries) leaveTwins(name string) {
 	d.twins[name] = w
 }
 
-// Frame returns a frame; the zero Frame for 0 or an ID that is unknown or evicted.
+// Frame returns a frame. It returns the zero Frame for 0, and for an ID that is unknown or evicted.
 func (d *Dictionary) Frame(id FrameID) Frame {
 	f := held(d.entries, &d.frames, id)
 	if d.own != nil {
@@ -382,7 +382,7 @@ func (d *Dictionary) Frame(id FrameID) Frame {
 	return f
 }
 
-// Stack returns a stack's innermost frame and its caller; 0, 0 for the empty stack or an ID that is unknown or evicted.
+// Stack returns a stack's innermost frame and its caller. Both are 0 for the empty stack or an unknown or evicted ID.
 func (d *Dictionary) Stack(id StackID) (caller StackID, frame FrameID) {
 	n := held(d.entries, &d.stacks, id)
 	return n.parent, n.frame
@@ -406,7 +406,7 @@ func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
 	return buf
 }
 
-// Peer returns a peer; the zero Peer for 0 or an ID that is unknown or evicted.
+// Peer returns a peer. It returns the zero Peer for 0, and for an ID that is unknown or evicted.
 func (d *Dictionary) Peer(id PeerID) Peer {
 	p := held(d.entries, &d.peers, id)
 	if n := d.filter(); n != nil {

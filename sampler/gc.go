@@ -49,23 +49,23 @@ func firstWord(words []gcWord, bits uint32) string {
 	return ""
 }
 
-// GCIsMajor reports whether a reason is one of a major cycle.
+// GCIsMajor reports whether a cycle with this reason is a major one.
 func GCIsMajor(reason uint32) bool { return reason&gcMajorMask != 0 }
 
 // String returns the word for a phase: idle, mark, sweep, compact.
 func (m GCMode) String() string { return wordOf(m, "unknown", "idle", "mark", "sweep", "compact") }
 
-// GCUnknown is the value of a figure of GCDetail that the release does not keep.
+// GCUnknown is the value of a figure that the target's Ruby release does not keep.
 const GCUnknown = -1
 
-// MaxGCHeaps bounds the heaps of a GCDetail: 1 up to 3.1, 5 up to 4.0, 12 in Ruby's development branch.
+// MaxGCHeaps limits the heaps of a GCDetail. Ruby has 1 up to 3.1, 5 up to 4.0, and 12 in its development branch.
 const MaxGCHeaps = 16
 
 // GCDetail holds the figures of GC.stat, GC.stat_heap and GC.latest_gc_info. They are read ten times a second, and
 // soon after a cycle began. Counters only grow. Figures that are called levels can also fall. A figure that the
 // release does not keep is GCUnknown.
 type GCDetail struct {
-	// AtNS is when it was read, CLOCK_MONOTONIC in ns. It is zero if it never was.
+	// AtNS is when the figures were read, CLOCK_MONOTONIC in ns. It is zero if they never were.
 	AtNS int64
 	// NextMajor holds the bits that will make the next cycle a major one (need_major_by). It is zero if there is none.
 	NextMajor uint32
@@ -79,7 +79,7 @@ type GCDetail struct {
 	// MovesCounted means that each object that a compaction moves counts as freed and as allocated (3.4 and later:
 	// docs/internals/gc.md#counting-allocations).
 	MovesCounted bool
-	// Compactions is compact_count, Moved the objects moved by them.
+	// Compactions is compact_count of GC.stat. Moved counts the objects that compactions have moved.
 	Compactions, Moved int64
 	// MarkingNS and SweepingNS are Ruby's own times for these phases, in ns of the process's CPU time. Ruby has them
 	// from 3.3 on (docs/internals/gc.md#time).
@@ -90,7 +90,7 @@ type GCDetail struct {
 	// AvailableSlots, FreeSlots and FinalSlots are levels: the slots of all pages, the free ones, and the ones that
 	// wait for a finalizer.
 	AvailableSlots, FreeSlots, FinalSlots int64
-	// AllocatedPages, EdenPages, TombPages and EmptyPages are levels; PagesMade and PagesFreed count.
+	// AllocatedPages, EdenPages, TombPages and EmptyPages are levels. PagesMade and PagesFreed are counters.
 	AllocatedPages, EdenPages, TombPages, EmptyPages, PagesMade, PagesFreed int64
 	// AllocatablePages (up to 3.3), AllocatableSlots (3.4, 4.0) or AllocatableBytes (later) are levels. They are how
 	// much the heap may still grow before the next collection.
@@ -102,19 +102,19 @@ type GCDetail struct {
 	// OldObjects and Unprotected (remembered objects without a write barrier) are levels. If one reaches its limit,
 	// the next cycle is a major one.
 	OldObjects, OldObjectsLimit, Unprotected, UnprotectedLimit int64
-	// WeakReferences and RetainedWeakReferences are of the last cycle (3.3 and later).
+	// WeakReferences and RetainedWeakReferences count references in the last cycle (3.3 and later).
 	WeakReferences, RetainedWeakReferences int64
 	// HeapCount is the number of Heaps; the rest of the array is zero.
 	HeapCount int32
 	Heaps     [MaxGCHeaps]GCHeap
 }
 
-// GCHeap is one heap of slots of one size.
+// GCHeap is one of Ruby's heaps. All of its slots have the same size.
 type GCHeap struct {
 	// SlotSize is in bytes. The other fields are levels: slots and pages in use, and those that can be given back
 	// (Tomb, up to 3.3).
 	SlotSize, Slots, Pages, TombSlots, TombPages int64
-	// Allocated, Freed and Final are objects of this size, 3.3 (Final: 3.4) and later.
+	// Allocated, Freed and Final count objects of this size. Ruby has them from 3.3 on, and Final from 3.4 on.
 	Allocated, Freed, Final int64
 	// AllocatablePages is how many pages this size of slots may still add, up to 3.3. PagesMade and PagesFreed count
 	// pages (3.2 and later).
@@ -149,8 +149,8 @@ func (h *GCHeap) Fields() [13]*int64 {
 // reads the object counter twice, and then the frames. Over many samples the sums are in proportion to what each stack
 // allocates, whatever the rate of sampling (docs/internals/gc.md#who-allocates).
 type AllocPair struct {
-	// Thread held the GVL then. Charge its Stack in the same Sample. It is zero if no thread held it.
+	// Thread is the thread that held the GVL then. Charge its Stack in the same Sample. Zero means that none held it.
 	Thread ThreadID
-	// Objects is the difference of the counter; 0 in most samples.
+	// Objects is how much the counter grew. It is 0 in most samples.
 	Objects uint32
 }

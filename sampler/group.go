@@ -14,17 +14,17 @@ type Relative struct {
 	StartedAt   time.Time
 	// Title is the program's name without its arguments.
 	Title string
-	// Part is as in Process, of one that is sampled.
+	// Part is as in Process. It is empty if the process is not sampled.
 	Part string
-	// Root: it is one that was asked for; the others were found below those.
+	// Root is true if the user asked for this process. The other processes are descendants of such processes.
 	Root bool
-	// Source samples it. It is nil if the process is not sampled. Why says why not.
+	// Source samples the process. It is nil if the process is not sampled. Then Why says why.
 	Source Source
-	// NotRuby: it is not sampled because its program is none that runs Ruby.
+	// NotRuby is true if the process is not sampled because its program does not run Ruby.
 	NotRuby bool
-	// EndedAt is when it was seen to have ended (or to have been replaced by exec); zero while it lives.
+	// EndedAt is when the process was seen to have ended, or to have been replaced by exec. It is zero while it lives.
 	EndedAt time.Time
-	// Why is a sentence for the user: how it ended, or why it is not sampled; "" for one that is and lives.
+	// Why tells the user in a sentence how the process ended or why it is not sampled. Otherwise it is "".
 	Why string
 }
 
@@ -34,7 +34,7 @@ type Group interface {
 	// nil when ctx ends, and ErrEnded when no process is left. join must not wait for the Source to end. The Sources
 	// belong to the Group. The receiver runs a Source, and calls Done when it is finished with it.
 	Follow(ctx context.Context, join func(Source)) error
-	// Done closes a Source; what was sampled stays.
+	// Done closes a Source. What the Source has sampled is kept.
 	Done(Source)
 	// Relatives returns the processes met so far, in the order they were found. Of ended processes only the latest are
 	// kept. forgotten is the number of processes that were dropped.

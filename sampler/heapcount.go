@@ -11,9 +11,9 @@ const (
 	// MaxHeapWords bounds the different class pointers of objects that are counted. Each class has one, and so has
 	// each object with a singleton class. Objects with further class pointers count as AllocOthers.
 	MaxHeapWords = 1 << 16
-	// MaxHeapClasses bounds the classes of a HeapCount. The smallest ones beyond it are under AllocOthers.
+	// MaxHeapClasses limits the classes of a HeapCount. The smallest classes beyond it count as AllocOthers.
 	MaxHeapClasses = 4096
-	// MaxHeapPlaces bounds the places of allocation of a HeapCount. It leaves out the ones with fewest bytes.
+	// MaxHeapPlaces limits the places of allocation of a HeapCount. Places with fewer bytes are left out.
 	MaxHeapPlaces = 4096
 )
 
@@ -32,7 +32,7 @@ type HeapCount struct {
 	// during the last pass, whose figures can therefore be wrong.
 	Repeated  int
 	Compacted bool
-	// Collections and Majors count the collections before the pass. Marking means that one was in its marking phase.
+	// Collections and Majors count the collections before the pass. Marking is true if a collection was marking then.
 	Collections, Majors uint64
 	Marking             bool
 	// Objects, Dead and Free are the numbers of slots of three kinds: with an object, with an object that a collection
@@ -43,11 +43,11 @@ type HeapCount struct {
 	Types, Classes []HeapKind
 	// Sizes are the sizes of slots, from small to large.
 	Sizes []HeapSize
-	// SurvivedKnown means that HeapKind.Survived is known. It is not known of a file.
+	// SurvivedKnown means that HeapKind.Survived is known. A file of a heap dump does not have it.
 	SurvivedKnown bool
 	// Traced is where objects were allocated. It is nil unless the target traces allocations.
 	Traced *HeapTraced
-	// Pause is the stop in which the memory was copied that was counted. It is nil if the target ran on.
+	// Pause is the stop of the target in which the counted memory was copied. It is nil if the target ran on.
 	Pause *HeapPause
 }
 
@@ -71,7 +71,7 @@ type HeapPlace struct {
 	Line  int
 	// Method is the innermost method, which can be written in C, such as "Class#new". It is empty outside methods.
 	Method string
-	// Objects and Bytes are a part of the class's in HeapCount.Classes.
+	// Objects and Bytes are a part of the numbers that the class has in HeapCount.Classes.
 	Objects, Bytes uint64
 }
 
@@ -79,13 +79,13 @@ type HeapPlace struct {
 type HeapKind struct {
 	Name    string
 	Objects uint64
-	// Old is how many the collector takes for old: they have survived three or more collections.
+	// Old is how many objects the collector treats as old. They have survived three or more collections.
 	Old uint64
-	// Survived is how many others have survived one or two collections. All others are new.
+	// Survived is how many of the other objects have survived one or two collections. All others are new.
 	Survived uint64
-	// SlotBytes is the size of their slots, OtherBytes the memory elsewhere that is theirs alone.
+	// SlotBytes is the size of their slots. OtherBytes is the memory outside of slots that belongs to them alone.
 	SlotBytes, OtherBytes uint64
-	// Unsized is how many objects may have memory elsewhere that is not in OtherBytes.
+	// Unsized is how many objects may have memory outside of slots that is missing from OtherBytes.
 	Unsized uint64
 }
 
@@ -99,7 +99,7 @@ func (k *HeapKind) Add(o *HeapKind) {
 	k.Unsized += o.Unsized
 }
 
-// Bytes is the size of slots and memory elsewhere.
+// Bytes returns the size of the slots and of the other memory.
 func (k *HeapKind) Bytes() uint64 { return k.SlotBytes + k.OtherBytes }
 
 // SortHeapKinds puts the kind with most bytes first.
@@ -109,7 +109,7 @@ func SortHeapKinds(list []HeapKind) {
 	})
 }
 
-// HeapSize is the pages with slots of one size, in bytes.
+// HeapSize describes the pages whose slots have the same size, in bytes.
 type HeapSize struct {
 	SlotSize      int
 	Pages         int
@@ -118,7 +118,7 @@ type HeapSize struct {
 	Fullness [5]int
 }
 
-// Page adds a page.
+// Page adds a page. filled is how many of its slots have an object.
 func (s *HeapSize) Page(slots, filled uint64) {
 	s.Pages++
 	s.Slots += slots

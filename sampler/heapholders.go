@@ -1,21 +1,21 @@
 package sampler
 
-// Default limits of a copy of the heap with its references.
+// Default limits of a copy of the heap with its references: the number of objects, and their bytes.
 const (
 	DefaultHolderObjects = 2_000_000
 	DefaultHolderBytes   = 500_000_000
 )
 
-// HolderOptions bound a copy of the heap with its references.
+// HolderOptions say what a copy of the heap with its references contains.
 type HolderOptions struct {
 	// MaxObjects and MaxBytes bound what is copied. A larger heap is an error.
 	MaxObjects, MaxBytes uint64
-	// Contents has the bytes of Strings compared with each other. They are not kept.
+	// Contents asks for a comparison of the bytes of Strings. The bytes are not kept.
 	Contents bool
-	// Values has the first bytes of the largest Strings and of equal Strings read into Graph.Values. It needs
-	// Contents. Package live sets it from its Options.
+	// Values asks for the first bytes of the largest Strings and of equal Strings, in Graph.Values. It needs Contents.
+	// Package live sets it from its Options.
 	Values bool
-	// Facts has Graph.Facts filled.
+	// Facts asks for Graph.Facts.
 	Facts bool
 	// ThreadName returns what may be shown of a thread's name. Nil shows all.
 	ThreadName func(name string) string
@@ -28,11 +28,11 @@ type HolderOptions struct {
 // HolderInfo says how the heap was copied.
 type HolderInfo struct {
 	BeganNS, EndedNS, CPUNS int64
-	// Objects and References were found, by Bytes of memory.
+	// Objects and References are how many were found. Bytes is how much memory was read.
 	Objects, References, Bytes uint64
-	// Skipped pages changed meanwhile. Unread is how many other pieces of memory could not be read.
+	// Skipped is how many pages changed during the copy. Unread is how many other pieces of memory could not be read.
 	Skipped, Unread int
-	// Cut means that the heap has more pages than were copied. Compacted means that objects moved meanwhile, so that
+	// Cut is true if the heap has more pages than were copied. Compacted is true if objects moved during the copy, so
 	// much can be wrong. Repeated is how many copies were thrown away because objects moved.
 	Cut, Compacted bool
 	Repeated       int
@@ -44,6 +44,6 @@ type HolderInfo struct {
 type HeapPause struct {
 	// BeganNS and EndedNS are the times of the stop, CLOCK_MONOTONIC in ns. NS is how long threads stood still.
 	BeganNS, EndedNS, NS int64
-	// Bytes were copied.
+	// Bytes is how much memory was copied.
 	Bytes uint64
 }

@@ -2,7 +2,7 @@ package sampler
 
 import "github.com/ddtop/ddtop/sampler/intern"
 
-// Generation numbers the intervals of a Dictionary's use, from 1 on. A Keeper begins them, and many new requests do.
+// Generation numbers the periods of a Dictionary's use, from 1 on. A Keeper begins periods, as do many new requests.
 type Generation = intern.Generation
 
 // Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
@@ -67,7 +67,7 @@ func (d *Dictionary) useSample(s *Sample) {
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// A stack's caller has a lower ID, so it is reached later, with what its callees have said.
+	// Evict visits the newest stacks first. So it visits a caller after its callees, which marked it as used.
 	freed := d.stacks.Evict(before, func(n *stackNode, used Generation) {
 		d.stacks.Use(n.parent, used)
 		d.frames.Use(n.frame, used)
@@ -84,7 +84,7 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 }
 
 const (
-	// keeperTurnNS is the length of a generation.
+	// keeperTurnNS is the length of a generation, in ns.
 	keeperTurnNS = 30e9
 	// keeperSpare is the number of generations that are kept in addition to those that the history needs. One is for
 	// samples whose IDs were interned just before their generation began (a recording's block). One is for samples
@@ -100,7 +100,7 @@ const (
 type Keeper struct {
 	dict   *Dictionary
 	keepNS int64
-	// turns are when the generations began that may still be needed, oldest first.
+	// turns has the generations that may still be needed, and when they began, oldest first.
 	turns []keeperTurn
 }
 
@@ -131,7 +131,7 @@ func (k *Keeper) Feed(s *Sample, hold bool) {
 	if hold {
 		return
 	}
-	// The generation that the oldest sample kept belongs to is the last one that began before it.
+	// The oldest sample that is kept belongs to the last generation that began before this sample.
 	oldest := 0
 	for i, t := range k.turns {
 		if t.atNS <= s.TimeNS-k.keepNS {

@@ -8,9 +8,9 @@ type MemoryAsks struct {
 	Calls, Bytes uint64
 	// Copied counts the calls whose stacks are in Stacks. The others came too fast, or their stacks could not be read.
 	Copied uint64
-	// Sure is false if memory may have been given back unseen. Then Held of the Stacks is too high.
+	// Sure is false if memory may have been given back without being noticed. Then MemoryAsk.Held is too high.
 	Sure bool
-	// Stacks has the stack with the most memory that is still mapped first.
+	// Stacks begins with the stack that has the most memory that is still mapped.
 	Stacks []MemoryAsk
 }
 

@@ -21,8 +21,8 @@ type MemoryParts struct {
 	Malloc MallocMemory
 	// Copied is nil if the process was not forked by a process that still lives, or if that cannot be read.
 	Copied *CopiedMemory
-	// Asked is a sentence about the code that asked the kernel for most of the memory that stays, or about why that is
-	// not known. It is empty if that was not followed.
+	// Asked is a sentence about the code that asked the kernel for most of the memory that stays. If this code is not
+	// known, the sentence says why. It is empty if requests for memory were not followed.
 	Asked string
 }
 
@@ -36,7 +36,7 @@ type MemoryPart struct {
 type MallocMemory struct {
 	// Allocator is "glibc", or the name of another library for malloc. It is empty if none is known.
 	Allocator string
-	// Arenas counts [heap] and the areas of 64 MiB of glibc.
+	// Arenas counts glibc's arenas: [heap] and the areas of 64 MiB.
 	Arenas int
 	// Bytes is the resident memory of the arenas. Free is the part of it in free blocks. Blocks in malloc's caches for
 	// quick reuse count as used. Free is nil if it is not known of all arenas.

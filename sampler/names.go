@@ -23,7 +23,7 @@ func CutName(s string) string {
 	return s[:n] + CutMark
 }
 
-// wordOf returns the word of a number, by the words of the numbers from zero on, and other for a number without one.
+// wordOf returns words[n], or other if there is no such word.
 func wordOf[T ~uint8](n T, other string, words ...string) string {
 	if int(n) < len(words) {
 		return words[n]

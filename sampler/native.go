@@ -15,7 +15,7 @@ type NativeFrame struct {
 
 // NativeStack is the native stack of a thread that did not run while it was read.
 type NativeStack struct {
-	// Frames are innermost first. Of a thread of Ruby's they end where Ruby's own frames begin.
+	// Frames are innermost first. For a Ruby thread they end where Ruby's own frames begin.
 	Frames []NativeFrame
 	// Missing says in a few words why frames are missing. It is empty if none are.
 	Missing string

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxNativeRun bounds the functions that one Frame of C code stands for.
+	// maxNativeRun limits how many C functions one Frame stands for.
 	maxNativeRun = 32
 	// MissingNative is the label of the frame for C functions that could not be read. Functions further in were read.
 	MissingNative = "C functions that could not be read"
@@ -24,7 +24,7 @@ type NativeCode struct {
 	Places string
 }
 
-// IsNative reports whether the frame is of C functions on a native stack.
+// IsNative reports whether the frame stands for C functions on a native stack.
 func (f *Frame) IsNative() bool { return f.Native != NativeCode{} }
 
 // NativeFrames returns the C functions that a frame stands for, innermost first. It is nil for other frames.
@@ -32,7 +32,7 @@ func (f *Frame) NativeFrames() (out []NativeFrame) {
 	for place := range strings.FieldsSeq(f.Native.Places) {
 		offset, function, _ := strings.Cut(place, "-")
 		n := NativeFrame{Library: f.Native.Library, Path: f.Path, BuildID: f.Native.BuildID}
-		n.Offset, _ = strconv.ParseUint(offset, 16, 64) // of a damaged recording it is zero
+		n.Offset, _ = strconv.ParseUint(offset, 16, 64) // zero in a damaged recording
 		n.Function, _ = strconv.ParseUint(function, 16, 64)
 		if out = append(out, n); len(out) == maxNativeRun {
 			break
@@ -44,7 +44,7 @@ func (f *Frame) NativeFrames() (out []NativeFrame) {
 	return out
 }
 
-// nativeRunLabel is the label of a frame for functions without a name.
+// nativeRunLabel returns the label of a frame that stands for n functions without a name.
 func nativeRunLabel(library string, n int) string {
 	if n == 1 {
 		return library + " (1 function)"

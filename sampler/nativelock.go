@@ -59,7 +59,7 @@ type NativeLock struct {
 	Owner   int32
 	Holder  ThreadID
 	FromPID int32
-	// Waiters are the waiting threads of Ruby's, and Others how many other threads wait.
+	// Waiters are the Ruby threads that wait. Others is how many other threads wait.
 	Waiters []ThreadID
 	Others  int32
 }

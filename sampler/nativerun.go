@@ -23,17 +23,17 @@ type NativeRun struct {
 	Holds, Collects bool
 }
 
-// RunningCounts counts the stacks of running threads since they are taken.
+// RunningCounts counts the stacks of running threads since ddtop began to take them.
 type RunningCounts struct {
 	// Read counts the stacks whose C functions fit Ruby's frames. Refused counts the stacks that do not fit, mostly
 	// because a call or a return was half done. Short counts the stacks whose copy ends before it reaches the
 	// interpreter.
 	Read, Refused, Short uint64
-	// Lost counts the stacks that could not be copied, or that got no name of Ruby's in time.
+	// Lost counts the stacks that could not be copied, or that are in no sample because they were not named in time.
 	Lost uint64
 	// Alone counts the stacks of threads that Ruby does not know.
 	Alone uint64
-	// BusyNS is how long taking them took the kernel, in ns.
+	// BusyNS is how long the kernel worked to take the stacks, in ns.
 	BusyNS int64
 }
 

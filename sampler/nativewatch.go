@@ -41,7 +41,7 @@ type NativeWatch struct {
 	stays   map[ThreadID]NativeStay
 	counts  NativeCounts
 	failed  string
-	// running and runningFailed are of threads that run.
+	// running and runningFailed are what Running returns.
 	running       RunningCounts
 	runningFailed string
 	// alone are stacks of running threads that Ruby does not know, by TID.
@@ -80,10 +80,10 @@ func (w *NativeWatch) WantsAll(nowNS int64) bool {
 	return nowNS <= w.all
 }
 
-// Changes counts how often Stays has changed.
+// Changes returns how often the stacks that Stays passes have changed.
 func (w *NativeWatch) Changes() uint64 { return w.changes.Load() }
 
-// Stays calls fn with the stack of each thread that is known.
+// Stays calls fn with each thread whose stack is known, and the stack.
 func (w *NativeWatch) Stays(fn func(ThreadID, *NativeStay)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *NativeWatch) AppendWanted(ids []ThreadID, nowNS int64) []ThreadID {
 	return ids
 }
 
-// Keep makes the stack of a thread known. A nil stay says that the thread has moved.
+// Keep stores the stack of a thread. A nil stay means that the thread has moved.
 func (w *NativeWatch) Keep(id ThreadID, stay *NativeStay) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +140,7 @@ func (w *NativeWatch) Counts() (c NativeCounts, failed string) {
 	return w.counts, w.failed
 }
 
-// Of returns the native stack of a thread of a sample. ok is false if it is not known, or of an earlier stay.
+// Of returns the native stack of a thread of a sample. ok is false if it is not known, or belongs to an earlier stay.
 func (w *NativeWatch) Of(t *Thread) (stay NativeStay, ok bool) {
 	if w == nil {
 		return stay, false

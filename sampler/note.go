@@ -2,8 +2,8 @@ package sampler
 
 // Note is what the user wrote at a moment of the sampling: "deploy rolled back".
 type Note struct {
-	// AtNS is CLOCK_MONOTONIC in ns, as Sample.TimeNS.
+	// AtNS is this moment, CLOCK_MONOTONIC in ns like Sample.TimeNS.
 	AtNS int64
-	// Text is one line of any characters; what shows it has to make it printable.
+	// Text is one line of any characters. Code that shows the text must make it printable first.
 	Text string
 }

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Origin says where a frame's code comes from. Recordings keep its numbers: they never change.
+// Origin says where a frame's code comes from. Recordings store these numbers, so they never change.
 type Origin uint8
 
 const (
-	// OriginUnknown: not known. Frames of a recording made before origins were kept have it.
+	// OriginUnknown means that the origin is not known. Frames of recordings that are too old to have origins have it.
 	OriginUnknown Origin = iota
-	// OriginApp is the program itself: what is nothing of the others.
+	// OriginApp is the program itself: all code that has none of the other origins.
 	OriginApp
-	// OriginGem is code of a gem; Frame.Gem says of which.
+	// OriginGem is code of the gem that Frame.Gem names.
 	OriginGem
 	// OriginStdlib is Ruby's standard library, RubyGems and Bundler included.
 	OriginStdlib
 	// OriginCore is a C function, of Ruby or of an extension, or Ruby's own code in Ruby (<internal:…>).
 	OriginCore
-	// OriginEval is code that was made at run time, of which Ruby does not say which file evaluates it.
+	// OriginEval is code made at run time, if Ruby does not report which file evaluates it.
 	OriginEval
 	// NumOrigins is the number of origins.
 	NumOrigins
@@ -87,7 +87,7 @@ func (f *Frame) Own() bool {
 	return false
 }
 
-// File is the absolute path of the code, or the path as Ruby says it if there is none.
+// File returns the absolute path of the code, or Ruby's own path if there is no absolute one.
 func (f *Frame) File() string { return cmp.Or(f.AbsolutePath, f.Path) }
 
 // Library returns the library that a frame belongs to if it is not the program's own: a gem without its version, a

@@ -7,13 +7,13 @@ type Priority uint8
 
 // The priorities of the sampling thread.
 const (
-	// PriorityUnknown: not asked, or a recording of before it was kept.
+	// PriorityUnknown means that the priority was not read, or that the recording is too old to have it.
 	PriorityUnknown Priority = iota
-	// PriorityNormal: like any other program.
+	// PriorityNormal is the priority of any other program.
 	PriorityNormal
-	// PriorityRaised: a negative nice value.
+	// PriorityRaised is a negative nice value.
 	PriorityRaised
-	// PriorityRealTime: SCHED_FIFO, before all that is not real-time. ddtop does not ask for it.
+	// PriorityRealTime is SCHED_FIFO, which precedes all threads that are not real-time. ddtop does not ask for it.
 	PriorityRealTime
 	// PriorityDroppedBusy and PriorityDroppedSilent occur in recordings of earlier releases. The sampling thread was
 	// real-time at first. It got normal priority because it took too much of a CPU (Busy), or because no tick came for
@@ -30,7 +30,7 @@ func (p Priority) String() string {
 	return wordOf(p, "unknown", "unknown", "normal", "raised", "realtime", "dropped_busy", "dropped_silent", "short_slice")
 }
 
-// Words describes it to the user. It is empty for PriorityRaised, which is as it should be, and for PriorityUnknown.
+// Words describes the priority to the user. It is empty for PriorityUnknown, and for PriorityRaised.
 func (p Priority) Words() string {
 	return wordOf(p, "", "", "normal priority", "", "real-time", "real-time given up: too busy",
 		"real-time given up: a tick took too long", "normal priority, short time slice")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Figure is a kind of figure that needs evidence of its own.
+// Figure is a kind of figure that ddtop shows. Each kind needs its own number of samples.
 type Figure uint8
 
 // The kinds of figures, the ones that need less before the ones that need more.
@@ -25,8 +25,8 @@ const (
 // QualityWindow is the time that most figures cover: the window of the screen and of findings.
 const QualityWindow = 10 * time.Second
 
-// QualityMargin is the factor above the least quality that a budget aims at. Twice as much prevents a figure from
-// appearing and vanishing with each change of the rates.
+// QualityMargin is how many times the least quality ddtop aims at when it chooses rates. With twice the least quality,
+// a figure does not appear and vanish with each change of the rates.
 const QualityMargin = 2
 
 // LeastQuality is the quality that a kind of figure needs. A figure with less is not shown. A zero field means that
@@ -41,7 +41,7 @@ type LeastQuality struct {
 	// Apart is the longest mean time between two samples while the process works. StacksApart is the same for samples
 	// with stacks. Idle time, and changes that the kernel or a probe reports, need no samples.
 	Apart, StacksApart time.Duration
-	// Why says in a sentence what is missing below that.
+	// Why says in a sentence what is wrong with a figure below this quality.
 	Why string
 }
 
@@ -68,8 +68,8 @@ func (f Figure) String() string {
 }
 
 // LeastRates returns the rates, in Hz, at which the figures of a window have their least quality, with some margin.
-// Only the first kinds kinds of figures count. NumFigures means all. exact is set for a process whose changes are
-// known without samples. A window shorter than QualityWindow has no figures of stacks, so it does not raise stackHz.
+// kinds is how many of the figures count (NumFigures: all). exact is set for a process whose changes are known without
+// samples. A window shorter than QualityWindow has no figures of stacks, so it does not raise stackHz.
 func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz float64) {
 	per := func(n int64, of, apart time.Duration) float64 {
 		hz := float64(n) / of.Seconds()
@@ -85,11 +85,11 @@ func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz
 		}
 		stackHz = max(stackHz, per(q.Stacks, max(window, QualityWindow), q.StacksApart))
 	}
-	// Stacks are read in a tick that is due anyway: with as many ticks as stacks every other one would come too late.
+	// Stacks are read in the next tick that is due. With as many ticks as stacks, every other one would come too late.
 	return max(lockHz, 2*stackHz), stackHz
 }
 
-// Quality says what the figures of a time rest on.
+// Quality says how many samples and changes the figures of a period are based on.
 type Quality struct {
 	// SpanNS is the length of the period. IdleNS is the part of it in which no thread ran or waited and ddtop's clock
 	// had slowed down.
@@ -105,12 +105,12 @@ type Quality struct {
 	Found, Unfound int64
 }
 
-// polledShare is the largest part of the time that may be known by samples alone if all of it counts as exact. Exact
-// changes begin a moment after the attach, so the part is never zero.
+// polledShare limits the part of a period that is known only by samples. Below this limit the whole period counts as
+// exact. The part is never zero, because exact changes begin a moment after the attach.
 const polledShare = .05
 
-// mostUnfound is the largest part of the requests that may be unfound if figures of requests need no samples. Figures
-// say that they are lower bounds from a smaller part on.
+// mostUnfound limits the part of the requests that are unfound. Up to it, figures of requests need no samples. Figures
+// are marked as lower bounds from a smaller part on.
 const mostUnfound = .2
 
 // finds reports whether changes show nearly all requests, so that no sample has to.
@@ -118,7 +118,7 @@ func (q *Quality) finds() bool {
 	return q.Found > 0 && float64(q.Unfound) <= mostUnfound*float64(q.Found+q.Unfound)
 }
 
-// Add adds another time.
+// Add adds the numbers of another period.
 func (q *Quality) Add(x *Quality) {
 	q.SpanNS, q.IdleNS = q.SpanNS+x.SpanNS, q.IdleNS+x.IdleNS
 	q.PolledNS, q.PolledSteps = q.PolledNS+x.PolledNS, q.PolledSteps+x.PolledSteps
@@ -126,7 +126,7 @@ func (q *Quality) Add(x *Quality) {
 	q.Found, q.Unfound = q.Found+x.Found, q.Unfound+x.Unfound
 }
 
-// Since returns the additions since an earlier time.
+// Since returns what was added since x, which is an earlier state of q.
 func (q Quality) Since(x *Quality) Quality {
 	return Quality{
 		SpanNS: q.SpanNS - x.SpanNS, IdleNS: q.IdleNS - x.IdleNS, PolledNS: q.PolledNS - x.PolledNS, PolledSteps: q.PolledSteps - x.PolledSteps,
@@ -149,8 +149,8 @@ func (q Quality) Over(ns int64) Quality {
 	}
 }
 
-// polled is the part of the period that is known by samples alone, 0 to 1. An error there matters only to this part of
-// a share. So for the same error of the whole share, polled squared times the samples are enough.
+// polled returns the part of the period that is known only by samples, 0 to 1. An error of the samples affects only
+// this part of a share. So polled² times the samples give the same error of the whole share.
 func (q *Quality) polled() float64 { return float64(q.PolledNS) / float64(max(q.SpanNS, 1)) }
 
 // Exact reports whether nearly all of the time is known without samples.

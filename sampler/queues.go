@@ -42,21 +42,21 @@ type Lease struct {
 	Queue uint64
 	// Size is how many connections there may be.
 	Size int64
-	// Owners are the threads that have one. A connection that no living thread has is not among them.
+	// Owners are the threads that have a connection. A connection whose thread has ended has no owner.
 	Owners []ThreadID
 }
 
 // List is a Queue of the program, or an Array that is used as one.
 type List struct {
-	// Object is its address. Array reports whether it is an Array.
+	// Object is the address of the Queue or Array. Array is true if it is an Array.
 	Object uint64
 	Array  bool
 	// Name is the constant or variable that has it, as "Worker::JOBS" or "@jobs". It is empty if not known.
 	Name   string
 	Length int64
-	// Putters are threads that run code which puts into it. Takers are threads that run code which takes from it. Both
-	// are in the order of their IDs, and at most MaxUsers. They are searched only if the Queue grows. A thread whose
-	// code does both is in neither.
+	// Putters are threads that run code which puts into the Queue. Takers are threads that run code which takes from
+	// it. Both are in the order of their IDs, and at most MaxUsers. They are searched only if the Queue grows. A
+	// thread whose code does both is in neither.
 	Putters, Takers []ThreadID
 }
 
@@ -80,7 +80,7 @@ type Accept struct {
 
 // Listener is the accept queue of a listening socket.
 type Listener struct {
-	// Inode names the socket.
+	// Inode identifies the socket.
 	Inode uint64
 	// Address is address:port, or the path of a unix socket.
 	Address string

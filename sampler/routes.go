@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxRoutes bounds the patterns of paths with a remembered route.
+// maxRoutes limits the patterns of paths whose route is remembered.
 const maxRoutes = 1024
 
 // learn remembers the route of a request together with the pattern of its path. If a pattern has two routes, neither
@@ -31,7 +31,7 @@ func (d *entries) learn(path, route string) {
 		}
 	}
 	d.routes[path] = route
-	// A framework's own name can look like another path. It stands for itself.
+	// A route of a framework can look like the pattern of a path. Then it is also the route of this pattern.
 	if strings.Contains(route, " /") && !unserved(route) {
 		if own, known := d.routes[route]; !known {
 			d.routes[route] = route
@@ -54,9 +54,9 @@ func IsStatus(s string) bool { return len(s) == 3 && strings.Trim(s, "0123456789
 // Renames returns how often Routes has changed.
 func (d *Dictionary) Renames() uint64 { return d.renames.Load() }
 
-// Routes returns routes that were learned from other requests with the same path pattern. A key is the name that the
-// request had before, made of its path. Only patterns with a single route are included. Callers must not change the
-// map.
+// Routes returns routes that were learned from other requests with the same path pattern. A key is the name that such
+// a request has while its route is not known. Only patterns with a single route are included. Callers must not change
+// the map.
 func (d *Dictionary) Routes() map[string]string {
 	now := routesOf{renames: d.Renames(), hide: d.hide.Load()}
 	if now.renames == 0 {

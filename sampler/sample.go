@@ -14,7 +14,7 @@ type RactorID uint32
 type Depth uint8
 
 const (
-	// LockTick read the scheduler, the thread status words and the stack of each GVL owner only.
+	// LockTick reads only the scheduler, the status words of threads, and the stack of each GVL owner.
 	LockTick Depth = iota
 	// StackTick reads what a lock tick reads, and the stacks of all threads.
 	StackTick
@@ -42,7 +42,7 @@ func (s Status) String() string { return wordOf(s, "unknown", "run", "sleep", "s
 type ThreadBits uint16
 
 const (
-	// BitQueued: the thread's own node is linked into its ractor's queue for the GVL.
+	// BitQueued means that the thread's own node is linked into its ractor's queue for the GVL.
 	BitQueued ThreadBits = 1 << iota
 	// BitLinked means that the thread is proven to run. From 3.3 on its running_threads node is linked. Before 3.3
 	// there is no such node. There it means that the owner field named the thread at the start or at the end of the
@@ -51,15 +51,15 @@ const (
 	// BitBlockingRegion means that rb_thread_t.blocking_region_buffer is set. It is set from the start of a region
 	// without the GVL until the GVL is held again, so also during the queueing afterwards.
 	BitBlockingRegion
-	// BitUnmounted: an M:N thread without a native thread (rb_thread_t.nt is NULL).
+	// BitUnmounted means that an M:N thread has no native thread (rb_thread_t.nt is NULL).
 	BitUnmounted
-	// BitMain: the VM's main thread.
+	// BitMain marks the VM's main thread.
 	BitMain
-	// BitInferred means that the waiting was inferred, not read (2.5 has a count of waiters and no list).
+	// BitInferred means that ddtop inferred that the thread waits. Ruby 2.5 has a count of waiters, but no list.
 	BitInferred
-	// BitStarting: listed, but its native thread has not run yet, so it has no stack and no tid.
+	// BitStarting means that the thread is listed, but its native thread has not run yet. So it has no stack or TID.
 	BitStarting
-	// BitNoStatus: status and region could not be read in this tick; the other bits are carried from the last one.
+	// BitNoStatus means that status and region could not be read in this tick. The other bits are of the tick before.
 	BitNoStatus
 	// BitCollects means that the collector works (GC.During), there are several ractors, and this one's thread has the
 	// VM's lock (rb_vm_struct.ractor.sync.lock_owner). Ruby collects under this lock (gc_enter in gc.c), so if this
@@ -104,7 +104,7 @@ const (
 	BlockSelect
 )
 
-// Blocked is the reason in memory why a thread that has released the GVL does not run.
+// Blocked says what a thread that has released the GVL waits for, according to the target's memory.
 type Blocked struct {
 	Kind BlockKind
 	// Object is the address of the Mutex, Monitor, Queue, ConditionVariable, Thread or IO object. It is zero if none
@@ -127,9 +127,9 @@ type PeerID uint32
 // Kernel is what the kernel reports about a thread's native thread, and when it was read. /proc is read later and more
 // rarely than memory. The zero value means that the kernel was never asked.
 type Kernel struct {
-	// StateAtNS is when Syscall, FD and Peer were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
+	// StateAtNS is when Syscall, FD and Peer were read, CLOCK_MONOTONIC in ns. It is zero if they never were.
 	StateAtNS int64
-	// CPUAtNS is when CPUNS, RunDelayNS and Turns were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
+	// CPUAtNS is when CPUNS, RunDelayNS and Turns were read, CLOCK_MONOTONIC in ns. It is zero if they never were.
 	CPUAtNS int64
 	// CPUNS is the thread's time on a CPU since its start, in ns. RunDelayNS is the time during which it was runnable
 	// without a CPU. They are fields 1 and 2 of /proc/PID/task/TID/schedstat.
@@ -166,8 +166,8 @@ const (
 	SyscallStopped = "(stopped)"
 	// SyscallFrozen means that the thread's cgroup is frozen. It is used only for holders of the GVL.
 	SyscallFrozen = "(frozen)"
-	// SyscallEnded means that the native thread has ended, by pthread_exit, and Ruby does not know. Of ended threads
-	// the kernel keeps only the first thread of a process listed.
+	// SyscallEnded means that the native thread has ended, by pthread_exit, and Ruby does not know. The kernel lists
+	// an ended thread only if it is the first thread of its process.
 	SyscallEnded = "(ended)"
 	// SyscallLostLock means that the thread waits in a futex for a mutex of C code, and the mutex's owner is no thread
 	// of the process. The owner has ended, or it held the mutex at a fork that did not copy it. SyscallLostHelper
@@ -188,11 +188,11 @@ const (
 	// less than 50 ms ago. The stack ticks of a live process of more than 32 threads read such threads in turn.
 	// Without this bit Stack is the last known stack.
 	StackFresh StackQuality = 1 << iota
-	// StackPartial: the frames changed while they were read; only the outer part that two copies agree on is kept.
+	// StackPartial means that frames changed during the read. Stack has only the outer part on which two copies agree.
 	StackPartial
 	// StackFailed means that no stack could be read (memory gone, two copies of different fibers).
 	StackFailed
-	// StackTruncated: the stack is deeper than the limit and was cut in the middle; Omitted frames are missing.
+	// StackTruncated means that the stack is deeper than the limit. Omitted frames in its middle are missing.
 	StackTruncated
 	// StackUncertainTop means that the innermost frame cannot be trusted. The thread runs on a release where this
 	// frame may be incomplete, or the stack is partial.
@@ -223,20 +223,20 @@ type Thread struct {
 	Resumers []StackID
 	Blocked  Blocked
 	Kernel   Kernel
-	// Serving is as old as Stack.
+	// Serving is what the thread works for. It is as old as Stack.
 	Serving Serving
 }
 
 // Ractor is the evidence about one ractor's GVL.
 type Ractor struct {
 	ID RactorID
-	// OwnerStart and OwnerEnd are the owner field at the start and at the end of the read. It is zero if there is none.
+	// OwnerStart and OwnerEnd are the GVL's owner at the start and at the end of the read. Zero means no owner.
 	OwnerStart, OwnerEnd ThreadID
-	// Queue holds the threads waiting for the GVL, first in line first; nil when Torn.
+	// Queue holds the threads that wait for the GVL, the first in line first. It is nil if Torn is set.
 	Queue []ThreadID
-	// Waiting is the number of waiters; on 2.5 it is known without a Queue.
+	// Waiting is the number of threads that wait for the GVL. It is known even on Ruby 2.5, which has no Queue.
 	Waiting int32
-	// Torn: the queue changed while it was read and a retry did not help either; each thread's BitQueued still holds.
+	// Torn means that the queue changed during the read and during a retry. BitQueued of each thread is still valid.
 	Torn bool
 }
 
@@ -264,19 +264,19 @@ const (
 
 // GC is the evidence about the garbage collector.
 type GC struct {
-	// Valid: the rest was read. False on a modular GC other than the default one.
+	// Valid is true if the other fields were read. It is false if Ruby uses a modular GC other than the default one.
 	Valid bool
 	// During means that a thread is inside the collector at this instant (rb_objspace.flags.during_gc). Mode alone
 	// does not prove this, because it stays set between the steps of incremental marking.
 	During bool
 	Mode   GCMode
-	// Minor: the cycle is a minor one.
+	// Minor is true if the cycle is a minor one.
 	Minor bool
 	// Reason holds the bits of profile.latest_gc_info.
 	Reason uint32
-	// Count, MinorCount and MajorCount are cycles since the process started.
+	// Count counts the cycles since the process started. MinorCount and MajorCount count the two kinds of them.
 	Count, MinorCount, MajorCount uint64
-	// TimeNS is Ruby's own total, in process CPU time, 3.1 and later; 0 before.
+	// TimeNS is Ruby's own total time of GC, in CPU time of the process. It is 0 before Ruby 3.1.
 	TimeNS uint64
 	// Allocated is the number of objects allocated since the process started, exact at this instant on every release.
 	// From 3.4 on objects moved by compaction count too (GCDetail.Moved).
@@ -289,7 +289,7 @@ type GC struct {
 
 // Proc holds the process's own counters, read at a low rate.
 type Proc struct {
-	// AtNS is when they were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
+	// AtNS is when the counters were read, CLOCK_MONOTONIC in ns. It is zero if they never were.
 	AtNS int64
 	// UserNS and SystemNS are the CPU times of the whole process since its start.
 	UserNS, SystemNS int64
@@ -349,9 +349,9 @@ type Self struct {
 	// CPUNS is the CPU time of ddtop since it started, user and system, in ns. Reading it takes CPU time, so it
 	// changes with each reading.
 	CPUNS int64
-	// MaxRSSBytes is its largest resident set.
+	// MaxRSSBytes is ddtop's largest resident set.
 	MaxRSSBytes int64
-	// Priority is what the sampling thread runs at.
+	// Priority is the priority of the sampling thread.
 	Priority Priority
 	// Halved means that no CPU is free, so ddtop takes at most half of Process.Overhead. Lowered means that rates are
 	// lower than asked for, because of the limit. Extended means that ddtop takes more than this limit, because
@@ -361,21 +361,21 @@ type Self struct {
 
 // Reads counts what happened to reads since the attach. All fields only grow.
 type Reads struct {
-	// Ticks and StackTicks are the ticks that delivered a sample; StackTicks is part of Ticks.
+	// Ticks and StackTicks count the ticks that delivered a sample. Ticks includes StackTicks.
 	Ticks, StackTicks uint64
 	// Late counts the ticks skipped because the clock ran behind.
 	Late uint64
 	// Torn counts the reads whose two copies disagreed. Retried counts the retries, Partial the stacks of which only a
 	// part was kept, and Failed the reads without a result.
 	Torn, Retried, Partial, Failed uint64
-	// Uncertain counts stacks whose innermost frame can't be trusted; Truncated those cut at the depth limit.
+	// Uncertain counts the stacks whose innermost frame cannot be trusted. Truncated counts those cut at the limit.
 	Uncertain, Truncated uint64
 	// Calls is the number of process_vm_readv calls.
 	Calls uint64
 	// Pauses counts the stack ticks for which the target was stopped (ptrace). PausesCut counts the ticks that do not
 	// show one instant, because a thread could not be stopped or the time was up.
 	Pauses, PausesCut uint64
-	// PausedNS is the sum of their PauseNS.
+	// PausedNS is the sum of Sample.PauseNS over these ticks.
 	PausedNS uint64
 	// Lost counts samples that were taken but dropped, because the receiver or the disk was too slow. Ticks includes
 	// them. If Lost has grown, nothing is known of the time since the previous sample.
@@ -385,7 +385,7 @@ type Reads struct {
 // Sample is one tick: everything that was read at (almost) one instant. Its slices belong to the producer. They are
 // valid only during the call that delivers the sample. Use Clone to keep a sample.
 type Sample struct {
-	// TimeNS is CLOCK_MONOTONIC in ns at the middle of the read; of a live process in whole µs.
+	// TimeNS is CLOCK_MONOTONIC in ns at the middle of the read. For a live process it is in whole µs.
 	TimeNS int64
 	// ReadNS is how long the read took.
 	ReadNS int64
@@ -393,7 +393,7 @@ type Sample struct {
 	// last one's release. It is zero if the target was not stopped.
 	PauseNS int64
 	Depth   Depth
-	// Slow: the clock has slowed down because nothing runs or waits; intervals are longer than the rate asked for.
+	// Slow means that the clock is slower than the rate asked for, because no thread runs or waits.
 	Slow    bool
 	Ractors []Ractor
 	// Threads are all threads of all ractors, in the order of Ruby's own lists. A LockTick reads the stacks of GVL
@@ -401,7 +401,7 @@ type Sample struct {
 	// StackFresh.
 	Threads []Thread
 	GC      GC
-	// GCDetail is the last one read: its AtNS is not this sample's.
+	// GCDetail has the figures that were read last. This was at GCDetail.AtNS, which can be before this sample.
 	GCDetail GCDetail
 	Proc     Proc
 	Self     Self
@@ -457,7 +457,7 @@ func (s *Sample) CopyFrom(from *Sample) {
 	}
 }
 
-// copyInto returns a copy of list in the memory that a former one has; nil of nil.
+// copyInto returns a copy of list that reuses memory. It returns nil if list is nil.
 func copyInto[T any](memory, list []T) []T {
 	if list == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ErrEnded is returned by Source.Run when the target has exited or the recording is over; Process.End tells more.
+// ErrEnded is returned by Source.Run when the target has exited or the recording has ended. Source.End says how.
 var ErrEnded = errors.New("the target has ended")
 
 // ErrGaveWay is returned by Source.Run when the Group samples another process instead of this one. The caller must
@@ -34,7 +34,7 @@ type Process struct {
 	// StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22). Together with PID it
 	// identifies a process even if the PID is reused.
 	StartTicks uint64
-	// StartedAt is the same as wall-clock time.
+	// StartedAt is the process's start as wall-clock time.
 	StartedAt time.Time
 	// Title is the program's name without its arguments, which can hold secrets.
 	Title string
@@ -50,18 +50,18 @@ type Process struct {
 	Era                               Era
 	// Machine is the target's ELF machine: "x86_64" or "aarch64".
 	Machine string
-	// Layout names the table of struct offsets in use; LayoutNote says when it was not made for this very release.
+	// Layout names the table of struct offsets in use. LayoutNote says if the table is not for this exact release.
 	Layout, LayoutNote string
 	// CPUs is the number of CPUs the target may use.
 	CPUs int
 	// StackRate and LockRate are the rates asked for, in Hz.
 	StackRate, LockRate float64
-	// Overhead is the share of one CPU that ddtop may take, for which it lowers its rates. It is zero if no limit.
+	// Overhead is the share of one CPU that ddtop may take. It lowers its rates to stay below. Zero means no limit.
 	Overhead float64 `json:",omitempty"`
 	// OverheadMost is the share of a CPU that ddtop may take if Overhead is not enough for the least quality of
 	// figures (LeastQualities). Zero means that Overhead is the limit whatever the quality.
 	OverheadMost float64 `json:",omitempty"`
-	// Pauses: all threads are stopped while stacks are read.
+	// Pauses is true if all threads are stopped while stacks are read.
 	Pauses bool
 	// AttachedAt and AttachedNS are the time of the attach by the wall clock, and by CLOCK_MONOTONIC in ns. Together
 	// they convert a Sample's TimeNS into wall-clock time.
@@ -71,7 +71,7 @@ type Process struct {
 	PriorityNote string
 }
 
-// Name is what people call the process: its title with its part in the service, "puma w0".
+// Name returns what people call the process: its title with its part in the service, "puma w0".
 func (p Process) Name() string {
 	if p.Part == "" {
 		return p.Title
@@ -79,11 +79,11 @@ func (p Process) Name() string {
 	return p.Title + " " + p.Part
 }
 
-// Family is what a process and those below it say of its part in a service at some moment.
+// Family is the part that a process has in a service at one moment, as its title and the processes below it show.
 type Family struct {
-	// Part is as in Process. Now is what the process says of now: "[3 of 5 busy]".
+	// Part is as in Process. Now is what the title of the process says of its work at this moment: "[3 of 5 busy]".
 	Part, Now string
-	// Below is how many processes below it run the same program.
+	// Below is how many descendants of the process run the same program.
 	Below int
 }
 
@@ -94,7 +94,7 @@ func (p Process) WallTime(ns int64) time.Time {
 
 // End says how a target ended.
 type End struct {
-	// AtNS is CLOCK_MONOTONIC in ns.
+	// AtNS is when the target ended, CLOCK_MONOTONIC in ns.
 	AtNS int64
 	// Reason is a sentence for the user: "exited", "replaced itself by another program (exec)".
 	Reason string
@@ -105,16 +105,16 @@ type End struct {
 
 // Source produces Samples: a live process, or a recording.
 type Source interface {
-	// Process describes the target.
+	// Process returns the description of the target.
 	Process() Process
-	// Dictionary is what the IDs of the samples point into. It grows while Run runs.
+	// Dictionary returns the Dictionary of the IDs in the samples. It grows while Run runs.
 	Dictionary() *Dictionary
 	// Run delivers samples to emit, in order of time. It returns nil when ctx ends, and ErrEnded when the target or
 	// the recording ends. It returns ErrGaveWay when the Group samples another process instead, and another error when
 	// nothing can be read. emit must not keep the Sample (see Sample.Clone) and should return within a fraction of a
 	// tick.
 	Run(ctx context.Context, emit func(*Sample)) error
-	// End says how the target ended; ok is false while it lives.
+	// End says how the target ended. ok is false while it lives.
 	End() (end End, ok bool)
 }
 
@@ -122,9 +122,9 @@ const (
 	// MoreShare is the share of one CPU that a user may let ddtop take for a short time, instead of the usual limit.
 	// On most processes it is enough for the rates asked for.
 	MoreShare = 0.25
-	// MoreExactCost is the share of its own CPU time that exact mode may cost the target meanwhile.
+	// MoreExactCost is the share of the target's CPU time that exact mode may cost while ddtop takes MoreShare.
 	MoreExactCost = 0.15
-	// MoreTime is for how long.
+	// MoreTime is how long ddtop may take MoreShare.
 	MoreTime = 30 * time.Second
 )
 

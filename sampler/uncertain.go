@@ -1,6 +1,6 @@
 package sampler
 
-// UncertainMark ends the label of an uncertain frame wherever labels are added up.
+// UncertainMark ends the label of an uncertain frame in outputs that add up weights by label.
 const UncertainMark = " [uncertain]"
 
 // Doubtful reports whether the frame itself can't be trusted, not only its line.

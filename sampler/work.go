@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/intern"
 )
 
-// WorkID names a Work in a Dictionary; 0 means "none, or none that could be told".
+// WorkID names a Work in a Dictionary. Zero means that there is none, or that it is not known.
 type WorkID uint32
 
 // TextID names a text in a Dictionary; 0 means "none".
@@ -26,7 +26,7 @@ const (
 // String is the word used in JSON: none, request, job.
 func (k WorkKind) String() string { return wordOf(k, "none", "none", "request", "job") }
 
-// WorkNumber tells one request or job from another while the Dictionary lives. It is given once, from 1 on.
+// WorkNumber identifies a request or job while the Dictionary lives. Numbers begin with 1 and are not reused.
 type WorkNumber uint64
 
 // Work is what is known of one request or job at an instant. When more becomes known (such as its route, after the
@@ -48,7 +48,7 @@ type Work struct {
 	// QueuedNS is how long the request or job waited before the thread took it, in ns. It follows from a time that a
 	// load balancer (X-Request-Start) or the job's queue (enqueued_at) wrote into it. It is zero if not known.
 	QueuedNS int64
-	// Values are its path with ids and query, or its arguments: read only where values are asked for, else "".
+	// Values are a request's path with ids and query, or a job's arguments. They are read only if the user wants them.
 	Values string
 }
 
@@ -58,7 +58,7 @@ type Serving struct {
 	// Statement is what the thread asks a database or another service at this instant, without literals: "SELECT …
 	// WHERE id = ?", "GET", "POST api.example.com".
 	Statement TextID
-	// Exception is the class of the exception that it handles ($!), with its message where values are asked for.
+	// Exception is the class of the exception that the thread handles ($!), with its message if values are asked for.
 	Exception TextID
 	// Span is the id of the tracer's active span. RootSpan is the id of the local root of its trace. Both have 64
 	// bits, and are zero if there is none.
@@ -68,7 +68,7 @@ type Serving struct {
 	Trace [16]byte
 }
 
-// InternWork returns w's ID. It gives w an ID at first sight. It returns 0 if there is no room.
+// InternWork returns the ID of w. It gives w an ID at the first call. It returns 0 if there is no room.
 func (d *Dictionary) InternWork(w Work) WorkID {
 	w.Endpoint, w.Path, w.Values = CutName(w.Endpoint), CutName(w.Path), CutName(w.Values)
 	d.mu.Lock()
@@ -81,7 +81,7 @@ func (d *Dictionary) InternWork(w Work) WorkID {
 	return id
 }
 
-// InternText returns the ID of a text, giving it one at its first sight; 0 for "" and when there is no room.
+// InternText returns the ID of a text. It gives the text an ID at the first call. It returns 0 for "" or without room.
 func (d *Dictionary) InternText(s string) TextID {
 	if s == "" {
 		return 0
@@ -100,7 +100,7 @@ const (
 	toldShare = 8
 )
 
-// internTold is internIn for requests and texts.
+// internTold is internIn for requests and texts. It also evicts unused ones (see toldPart).
 func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T) ID {
 	before := d.bytes
 	id := internIn(d, t, v, false)
@@ -110,14 +110,14 @@ func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v 
 	}
 	if d.told += d.bytes - before; d.told >= limit/toldPart && d.bytes > limit/2 {
 		d.told = 0
-		// The generation that ends stays: its samples are still on their way to their receivers.
+		// The entries of the generation that ends are kept, because their samples may not have reached all receivers.
 		ends := Generation(d.generation.Add(1)) - 1
 		d.takes(-d.evictTold(ends))
 	}
 	return id
 }
 
-// evictTold takes away the requests and texts not used since a generation, and returns the memory that they took.
+// evictTold removes the requests and texts not used since a generation, and returns the memory that they took.
 func (d *entries) evictTold(before Generation) int64 {
 	freed := d.works.Evict(before, nil) + d.texts.Evict(before, nil)
 	maps.DeleteFunc(d.named, func(_ WorkNumber, id WorkID) bool { return d.works.At(id) == nil })
@@ -129,7 +129,7 @@ func (d *entries) evictTold(before Generation) int64 {
 // returns the zero Work for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Work(id WorkID) Work { return d.shown(d.work(id, true)) }
 
-// OwnWork is Work without what other requests say about the route. Recordings hold this.
+// OwnWork is like Work, but does not use the routes of other requests. Recordings hold this.
 func (d *Dictionary) OwnWork(id WorkID) Work { return d.shown(d.work(id, false)) }
 
 // shown returns a request or job with the names that may be shown.
@@ -157,7 +157,7 @@ func (d *entries) work(id WorkID, byOthers bool) Work {
 	return w
 }
 
-// Statement returns what a thread asks (Serving.Statement); "" for 0 or an ID that is unknown or evicted.
+// Statement returns what a thread asks (Serving.Statement). It returns "" for 0, and for an unknown or evicted ID.
 func (d *Dictionary) Statement(id TextID) string {
 	s := held(d.entries, &d.texts, id).s
 	if n := d.filter(); n != nil {
@@ -176,5 +176,5 @@ func (d *Dictionary) Exception(id TextID) string {
 	return s
 }
 
-// text is an entry of a Dictionary.
+// text is a text in a Dictionary, such as a statement.
 type text struct{ s string }

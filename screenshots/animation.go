@@ -16,13 +16,13 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// The animation is one SVG with a picture for each step, of which keyframes show one at a time. It has no script:
-// GitHub shows none.
+// The animation is one SVG with a picture for each step. CSS keyframes show one picture at a time. It has no script,
+// because GitHub blocks scripts.
 
-// animationSize is the size of its pictures in cells.
+// The size of the animation's pictures, in cells.
 const animationWidth, animationHeight = 110, 34
 
-// maxAnimation bounds the file in bytes: a README must load on a telephone, too.
+// maxAnimation limits the size of the file in bytes, because a README must load on a telephone, too.
 const maxAnimation = 600_000
 
 // captionHeight is the room for a step's caption below its picture, in pixels.
@@ -35,7 +35,7 @@ type step struct {
 	keys    []string // typed on the live screen; nil for the list of processes
 }
 
-// steps lead from the list to the code that makes the others wait, in 15 seconds.
+// steps lead from the list of processes to the code that makes other threads wait, in 15 seconds.
 var steps = []step{
 	{"$ sudo ddtop", 2 * time.Second, nil},
 	{"enter: the screen says what is wrong", 4 * time.Second, []string{}},
@@ -93,7 +93,7 @@ func (s step) take(ctx context.Context, r *recording.Reader) (ui.Picture, error)
 	return ui.TakeListPicture(ctx, ui.Options{}, ui.Choosing{First: first, Verb: "attach"}, later, animationWidth, animationHeight)
 }
 
-// outerSVG is the first line of a picture: its size.
+// outerSVG matches the first tag of a picture, and captures its width and height.
 var outerSVG = regexp.MustCompile(`^<svg [^>]*width="(\d+)" height="(\d+)"[^>]*>`)
 
 // animate puts pictures of one size into one SVG, which shows each for its step's length, again and again. A reader who
@@ -121,11 +121,11 @@ func animate(steps []step, pictures [][]byte) ([]byte, error) {
 		width, height = w, h
 		percent := func(d time.Duration) float64 { return 100 * float64(d) / float64(total) }
 		from, to := percent(at), percent(at+steps[i].length)
-		// A step that is hidden at 0 % and one that is shown until 100 % are what keyframes begin and end with.
+		// Keyframes begin at 0 % and end at 100 %. Only the first step is visible at 0 %, and only the last at 100 %.
 		fmt.Fprintf(&style, "@keyframes s%d{0%%{visibility:%s}%.2f%%{visibility:visible}%.2f%%{visibility:%s}}\n.s%d{animation-name:s%d}\n",
 			i, shown(i == 0), from, to, shown(i == len(pictures)-1), i, i)
 		inner := bytes.TrimSuffix(bytes.TrimSpace(picture[len(head[0]):]), []byte("</svg>"))
-		// The title of a picture would be a tooltip of each.
+		// A browser would show the title of each picture as a tooltip.
 		inner = regexp.MustCompile(`<title>[^<]*</title>\n?`).ReplaceAll(inner, nil)
 		fmt.Fprintf(&body, "<g class=\"s s%d\">\n%s<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-family=\"monospace\" font-size=\"15\" fill=\"#e6e9ef\">%s</text>\n</g>\n",
 			i, inner, width/2, height+captionHeight*2/3, escaped(steps[i].caption))
@@ -153,7 +153,7 @@ func shown(is bool) string {
 	return "hidden"
 }
 
-// escaped is text as it stands in XML.
+// escaped returns a text with XML's special characters escaped.
 func escaped(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

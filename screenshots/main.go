@@ -1,6 +1,6 @@
-// Screenshots makes the pictures of this folder (and of the README) from recordings. There is one of each phase of the
-// bundled program, and one of a Rails application. A picture is the screen at the recording's end. `make screenshots`
-// runs it. recordings/README.md describes how the recordings are made.
+// Screenshots makes the pictures of this folder (and of the README) from recordings. There is a picture of each phase
+// of the bundled program, and of a Rails application. A picture is the screen at the recording's end. `make
+// screenshots` runs it. recordings/README.md describes how the recordings are made.
 package main
 
 import (
@@ -123,7 +123,7 @@ func list(ctx context.Context, folder string) error {
 	return err
 }
 
-// take makes one picture and returns where it is.
+// take makes one picture and returns the path of its file.
 func (s *shot) take(ctx context.Context, folder string) (path string, err error) {
 	r, err := recording.Open(filepath.Join(folder, "recordings", s.recording+".ddtop"))
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *shot) take(ctx context.Context, folder string) (path string, err error)
 	return write(folder, s.name, p)
 }
 
-// write writes a picture and returns where it is.
+// write writes a picture and returns the path of its file.
 func write(folder, name string, p ui.Picture) (path string, err error) {
 	var svg bytes.Buffer
 	if err := snapshot.ScreenSVG(&svg, p.Screen, p.Options); err != nil {

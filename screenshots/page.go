@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
-// pagePicture makes a picture of the page of an incident, with a browser; without one the picture there is stays.
+// pagePicture makes a picture of an incident's page with a browser. Without a browser, the existing picture stays.
 func pagePicture(ctx context.Context, folder string) (err error) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// What commands need of the packages below.
+// Types of the packages below ui that commands use.
 type (
-	// Options are what Run needs.
+	// Options are the options of Run.
 	Options = scene.Options
 	// Against is another recording to compare with.
 	Against = scene.Against
@@ -20,7 +20,7 @@ type (
 	HeapReader = scene.HeapReader
 )
 
-// The defaults of Options and the bound of the history.
+// The defaults of Options, and the longest history.
 const (
 	DefaultWindow  = scene.DefaultWindow
 	DefaultHistory = store.DefaultHistory

@@ -24,14 +24,14 @@ type Candidate struct {
 	// CPU is the CPU time used so far. Started is when the process began. It is zero if it is not known.
 	CPU     time.Duration
 	Started time.Time
-	// Ruby is the release; "" when the process can't be read, and Why says why then.
+	// Ruby is the release. It is empty if the process cannot be read. Why then gives the reason.
 	Ruby, User, Why string
 	// Title is the program's name, Command its command line. Command is empty if it must not be shown.
 	Title, Command string
 }
 
-// Matches reports whether the typed text means a process: each word is in its PID, its name or its command line, in
-// upper or lower case.
+// Matches reports whether a process fits the typed text. Each word must be in its PID, its name or its command line,
+// in upper or lower case.
 func (c *Candidate) Matches(typed string) bool {
 	text := strings.ToLower(strconv.Itoa(c.PID) + " " + c.Title + " " + c.Command)
 	for _, word := range strings.Fields(strings.ToLower(typed)) {
@@ -42,7 +42,7 @@ func (c *Candidate) Matches(typed string) bool {
 	return true
 }
 
-// Choosing has the inputs of a list of processes to choose from.
+// Choosing is the input of Choose.
 type Choosing struct {
 	// List returns the processes in the order of their PIDs. It is called again and again while the list is shown.
 	List func(context.Context) ([]Candidate, error)
@@ -101,14 +101,13 @@ type chooser struct {
 	now func() time.Time
 
 	table  widget.List[*candidateRow, int]
-	cursor int // the PID of the row that has it
+	cursor int // the PID of the selected row
 	all    []Candidate
 	filter []rune
-	// before is the CPU time of each process in the previous list, by PID. share is the share of one CPU that the
-	// process has used since.
+	// before is the CPU time of each process in the last list, by PID.
 	before map[int]cpuTime
 	chosen Choice
-	failed error // what List failed with
+	failed error // the last error of List
 
 	grid      canvas.Grid
 	drawn     int
@@ -117,8 +116,8 @@ type chooser struct {
 	lastPress mousePress
 }
 
-// cpuTime is the CPU time of a process at the time at, and the share of one CPU that it used until then. The share is
-// -1 if it is not known.
+// cpuTime is the CPU time of a process at the time at, and the share of one CPU that it used since the list before.
+// The share is -1 if it is not known.
 type cpuTime struct {
 	started time.Time
 	at      time.Time
@@ -129,8 +128,8 @@ type cpuTime struct {
 // candidateRow is a row of the list.
 type candidateRow struct {
 	Candidate
-	depth int // how many processes of the list are above it
-	below int // how many are below it
+	depth int // how many of its ancestors are in the list
+	below int // how many of its descendants are in the list
 	share float64
 }
 
@@ -144,14 +143,14 @@ func newChooser(ctx context.Context, o scene.Options, c Choosing, theme style.Th
 	return m
 }
 
-// candidatesMsg is a new list; took is how long it took to make.
+// candidatesMsg is a new list. took is how long it took to make.
 type candidatesMsg struct {
 	list []Candidate
 	err  error
 	took time.Duration
 }
 
-// Init has the list made again.
+// Init requests the next list.
 func (m *chooser) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.listIn(listFirst)}
 	if m.opt.Theme == "" || m.opt.Theme == "auto" {
@@ -160,7 +159,7 @@ func (m *chooser) Init() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// listIn makes the list after a while.
+// listIn returns a command that waits and then makes the list.
 func (m *chooser) listIn(wait time.Duration) tea.Cmd {
 	return func() tea.Msg {
 		select {
@@ -174,13 +173,13 @@ func (m *chooser) listIn(wait time.Duration) tea.Cmd {
 	}
 }
 
-// setList replaces the list.
+// setList replaces the list, and sets the CPU shares since the last one.
 func (m *chooser) setList(l []Candidate) {
 	now := m.now()
 	next := make(map[int]cpuTime, len(l))
 	for _, c := range l {
 		t := cpuTime{started: c.Started, at: now, cpu: c.CPU, share: -1}
-		// A PID that is used again is another process, which began later; its start is known to a tick.
+		// If a PID is used again, its process began later. The start of a process is known to a tick.
 		if b, ok := m.before[c.PID]; ok && c.CPU >= b.cpu && c.Started.Sub(b.started).Abs() < time.Second && now.After(b.at) {
 			t.share = float64(c.CPU-b.cpu) / float64(now.Sub(b.at))
 		}
@@ -213,7 +212,7 @@ func (m *chooser) arrange() {
 	m.table.Rows = m.table.Rows[:0]
 	var add func(r *candidateRow, depth int)
 	add = func(r *candidateRow, depth int) {
-		if left[r.PID] == nil { // parents that name each other: the list was not made in one instant
+		if left[r.PID] == nil { // added before: processes can seem to be each other's parents
 			return
 		}
 		delete(left, r.PID)
@@ -234,7 +233,7 @@ func (m *chooser) arrange() {
 	m.table.Settle()
 }
 
-// Update takes sizes, keys, the mouse and new lists.
+// Update handles sizes, keys, the mouse and new lists.
 func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
@@ -336,7 +335,7 @@ func (m *chooser) choose(children bool) tea.Cmd {
 	return tea.Quit
 }
 
-// press moves the cursor to the row clicked; a second click there chooses it.
+// press moves the cursor to the clicked row. A double click chooses this row.
 func (m *chooser) press(at tea.Mouse) tea.Cmd {
 	i := m.table.Top + at.Y - m.rowsFrom
 	if at.Button != tea.MouseLeft || at.Y < m.rowsFrom || at.Y >= m.rowsFrom+m.table.Height || i >= len(m.table.Rows) {
@@ -351,7 +350,7 @@ func (m *chooser) press(at tea.Mouse) tea.Cmd {
 
 func (m *chooser) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn }
 
-// View says which modes the terminal is in.
+// View returns the modes of the terminal. The painter draws the picture.
 func (m *chooser) View() tea.View {
 	v := paintedView("ddtop")
 	if !m.opt.NoMouse {
@@ -360,7 +359,7 @@ func (m *chooser) View() tea.View {
 	return v
 }
 
-// Found says how many processes there are, and how many of them the filter leaves.
+// Found returns a text: how many processes there are, and how many of them match the filter.
 func (m *chooser) Found() string {
 	text := fmt.Sprintf("%d Ruby processes", len(m.all))
 	if len(m.all) == 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Columns of the list, with the two spaces behind them. Without room, the last ones are left out first.
+// Widths of the list's columns, each with two blanks after it. If there is no room, the last columns are left out.
 const (
 	pidColumn     = 9
 	cpuColumn     = 8
@@ -134,7 +134,7 @@ func releaseText(r *candidateRow) string {
 	return r.Ruby
 }
 
-// put draws a cell, with two columns free beside it.
+// put draws the text of a cell, and leaves the last two columns of the cell free.
 func put(a canvas.Area, text string, right bool, st canvas.Style) {
 	text = canvas.Cut(canvas.Clean(text), a.W-2)
 	if right {

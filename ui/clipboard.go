@@ -45,7 +45,7 @@ func copyPath(sc *scene.Scene, path string) tea.Cmd {
 // tmuxWithin is how long tmux may take to accept a text.
 const tmuxWithin = 5 * time.Second
 
-// loadBuffer puts a text into tmux's buffer and, from 3.2 on, by it into the clipboard of the terminal around it.
+// loadBuffer puts a text into tmux's buffer. tmux 3.2 and later also puts it into the outer terminal's clipboard.
 func loadBuffer(text string) tea.Cmd {
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(context.Background(), tmuxWithin)
@@ -57,7 +57,7 @@ func loadBuffer(text string) tea.Cmd {
 				break
 			}
 		}
-		return nil // without such a command, the two sequences must do
+		return nil // if tmux refuses both, only the escape sequences are left
 	}
 }
 
@@ -83,10 +83,10 @@ func yankSummary(m *Model) tea.Cmd {
 }
 
 const (
-	// maxBlamed and maxListed bound the places and threads of a summary, which should fit a chat without a click.
+	// maxBlamed and maxListed limit the places and threads of a summary, so that a chat shows all without a click.
 	maxBlamed = 5
 	maxListed = 20
-	// muchRun is the share of its time for which a member of a group has to have held the GVL to be listed by itself.
+	// muchRun is a share of time. A member of a group is listed by itself if it held the GVL for this share or more.
 	muchRun = 0.25
 )
 
@@ -159,15 +159,15 @@ func summary(m *Model) string {
 const (
 	// hotShare is the share of its caller's time that a callee needs for the hot path to go on into it.
 	hotShare = 0.5
-	// maxHot bounds the frames of the hot path: the innermost ones say most.
+	// maxHot limits the frames of the hot path. The innermost ones are kept, because they say most.
 	maxHot = 8
 )
 
 // hotPath returns the path with the most time, by the measure and the filters of the flamegraph. It begins with the
-// thread with the most time and follows each callee that has at least half of its caller's time. It is empty if there
-// is none.
+// thread with the most time and follows each callee that has at least half of its caller's time. It is empty if no
+// time was measured.
 func hotPath(m *Model) string {
-	if !hasFlame(m) { // the weights are as old as the last drawing of the flamegraph
+	if !hasFlame(m) { // the weights are from the last drawing of the flamegraph
 		buildFlame(m, true)
 	}
 	t := m.Flame.Tree
@@ -183,7 +183,7 @@ func hotPath(m *Model) string {
 				hot = c
 			}
 		}
-		// Below the root are the threads: the first step is to the one that has most.
+		// Below the root are the threads. The first step goes to the thread with the most time, whatever its share.
 		if hot == nil || n != t.Root && float64(hot.Total) < hotShare*float64(n.Total) {
 			break
 		}
@@ -222,12 +222,12 @@ func blamedPlaces(sc *scene.Scene) []string {
 	return out
 }
 
-// markdown makes any text printable, and protects it in Markdown.
+// markdown makes any text printable, and escapes the signs of Markdown.
 func markdown(s string) string {
 	return export.Markdown(canvas.Clean(s))
 }
 
-// maxSummaryEndpoints bounds the routes of a summary.
+// maxSummaryEndpoints limits how many routes a summary lists.
 const maxSummaryEndpoints = 8
 
 // servedSummary writes the routes of the shown time for a summary in Markdown, the route with the most time first. It

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// exactTimeout bounds how long switching exact mode on may take; it takes about 40 ms.
+// exactTimeout limits how long switching exact mode on may take. It usually takes about 40 ms.
 const exactTimeout = 30 * time.Second
 
 // exactKey is the key E. It switches exact mode on, after a question, and off.
@@ -24,13 +24,13 @@ type exactKey struct {
 	saidEnded string
 }
 
-// exactMsg says that exact mode was switched on or off.
+// exactMsg reports that exact mode was switched on or off, or why this failed.
 type exactMsg struct {
 	off bool
 	err error
 }
 
-// exactQuestion is asked before breakpoints are put into the process, the fullest form first.
+// exactQuestion is asked before breakpoints are put into the process, the longest form first.
 var exactQuestion = []string{
 	"exact mode: while it is on, the kernel keeps breakpoints in this process's code (libruby or libc). Put them in?",
 	"exact mode puts breakpoints into this process's code (libruby or libc) while it is on. Do it?",
@@ -38,7 +38,7 @@ var exactQuestion = []string{
 	"put breakpoints into the process's code?",
 }
 
-// update reads the state of exact mode and reports if it has ended itself. It returns true if the picture changes.
+// update reads the state of exact mode, and tells the user if it ended by itself. It returns true to draw again.
 func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
 	if sc.Opt.Exact == nil {
 		return false
@@ -56,7 +56,7 @@ func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
 	return s.On != before.On || s.Ended != before.Ended || s.Lost != before.Lost
 }
 
-// press switches exact mode on or off. It asks before it is switched on for the first time.
+// press switches exact mode on or off. It asks the user before it switches exact mode on for the first time.
 func (k *exactKey) press(m *Model) tea.Cmd {
 	say, s := &m.message, &m.Exact
 	switch {
@@ -93,7 +93,7 @@ func (k *exactKey) ask(m *Model) *prompt {
 		yes: func() tea.Cmd { k.agreed = true; return k.begin(m) }}
 }
 
-// begin puts the probes in.
+// begin switches exact mode on.
 func (k *exactKey) begin(m *Model) tea.Cmd {
 	k.busy = "on"
 	m.message.Say("switching exact mode on …")
@@ -105,7 +105,7 @@ func (k *exactKey) begin(m *Model) tea.Cmd {
 	}
 }
 
-// done shows the result.
+// done shows the result of switching exact mode on or off.
 func (k *exactKey) done(msg exactMsg, sc *scene.Scene, say *scene.Message) {
 	k.busy = ""
 	k.update(sc, say)

@@ -136,7 +136,7 @@ func openCode(m *Model, label string) tea.Cmd {
 	return cmd
 }
 
-// codeOf is the label of the innermost function of a stack that is written in Ruby; "" without one.
+// codeOf returns the label of the innermost Ruby function of a stack, or "" if there is none.
 func codeOf(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if stack == 0 {
 		return ""

@@ -21,14 +21,14 @@ import (
 // maxEndedShown is the number of ended processes that are kept with their history. The oldest are dropped first.
 const maxEndedShown = 16
 
-// fleet is the screen for several processes. Each has a Store and a Model of its own. The Model of the shown process
+// fleet is the screen for several processes. Each process has its own Store and Model. The Model of the shown process
 // gets the messages.
 type fleet struct {
 	opt   scene.Options
 	group sampler.Group
 	page  *processes.Page
 	shown *scene.Member
-	// opened is true if the person has opened a process.
+	// opened is true if the user has opened a process.
 	opened bool
 
 	mu      sync.Mutex // guards the following fields
@@ -38,7 +38,7 @@ type fleet struct {
 	// presenting is true if directories are hidden, also for processes that are not shown and for later ones.
 	presenting bool
 	joined     int
-	err        error // of a Source that could not be shown
+	err        error // the error of a Source that could not be shown
 }
 
 func newFleet(o scene.Options) *fleet {
@@ -59,7 +59,7 @@ func (f *fleet) join(src sampler.Source) *scene.Member {
 	redact.HideDirectories(store.Dict, f.presenting)
 	f.joined++
 	m := &scene.Member{Store: store, Number: f.joined, Parent: parentOf(f.group, src), Path: []int{f.joined}}
-	for i := len(f.members) - 1; i >= 0; i-- { // the latest one with that PID
+	for i := len(f.members) - 1; i >= 0; i-- { // the latest process with the parent's PID
 		if p := f.members[i]; p.Store.Process().PID == m.Parent {
 			m.Path = append(slices.Clone(p.Path), f.joined)
 			break
@@ -135,7 +135,7 @@ func (f *fleet) List() []*scene.Member {
 	return out
 }
 
-// open shows a process, with the same view of the same moment.
+// open shows a process, in the same view and at the same moment as the process before it.
 func (f *fleet) open(to *scene.Member) error {
 	from := f.shown
 	if to == from {
@@ -156,8 +156,8 @@ func (f *fleet) open(to *scene.Member) error {
 	if from != nil {
 		was := f.model(from)
 		takeOver(model, was)
-		// The frozen moment is not on the screen now. A Store that still held it would forget nothing until it is shown
-		// again.
+		// The frozen moment of the process before is off the screen now. If its Store still held that moment, the
+		// Store would drop no old data.
 		from.Store.Hold(was.Flame.Base != nil)
 	}
 	return nil
@@ -174,7 +174,7 @@ func attach(m *Model, f *fleet) {
 // takeOver copies the user's choices from another process's screen.
 func takeOver(m, from *Model) {
 	m.Width, m.Height, m.Colors = from.Width, from.Height, from.Colors.Copied()
-	if m.Page = from.Page; m.Page == scene.PageThread { // of the other process
+	if m.Page = from.Page; m.Page == scene.PageThread { // it shows a thread of the other process
 		m.Page = scene.PageThreads
 	}
 	m.Focus, m.Span = from.Focus, from.Span
@@ -211,13 +211,13 @@ func (f *fleet) openAndRefresh(to *scene.Member) tea.Cmd {
 	return m.fetch()
 }
 
-// which says which of the processes is shown: "process 3 of 8".
+// which returns the number of m's process, and of how many, for "process 3 of 8".
 func (f *fleet) which(m *Model) (number, of int) {
 	list := f.List()
 	return slices.IndexFunc(list, func(x *scene.Member) bool { return f.model(x) == m }) + 1, len(list)
 }
 
-// memberMsg brings the result of a command back to the process's screen that ran it, whichever is shown by then.
+// memberMsg is the result of a command for the process whose screen ran it. Another process may be shown by then.
 type memberMsg struct {
 	to  *scene.Member
 	msg tea.Msg
@@ -246,7 +246,7 @@ func address(to *scene.Member, cmd tea.Cmd) tea.Cmd {
 // Init starts the clock of the screen.
 func (f *fleet) Init() tea.Cmd { return f.screen().Init() }
 
-// Update hands a message to the process that is shown, or that it is for.
+// Update passes a message to the shown process, or to the process that a memberMsg names.
 func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	to := f.shown
 	if x, ok := msg.(memberMsg); ok {
@@ -260,13 +260,13 @@ func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return f, address(to, cmd)
 }
 
-// View says which modes the terminal is in.
+// View returns the modes of the terminal. The painter draws the picture.
 func (f *fleet) View() tea.View { return f.screen().View() }
 
-// picture hands over the picture of the process that is shown.
+// picture returns the picture of the process that is shown.
 func (f *fleet) picture() (g *canvas.Grid, number int) { return f.screen().picture() }
 
-// runGroup shows several processes until the person quits or ctx ends.
+// runGroup shows several processes until the user quits or ctx ends.
 func runGroup(ctx context.Context, o scene.Options) error {
 	f := newFleet(o)
 	sampling, stop := context.WithCancel(ctx)
@@ -330,7 +330,7 @@ func longestRecording(g sampler.Group) time.Duration {
 	return longest
 }
 
-// processKeys go from one process to another, in every view.
+// processKeys lead from one process to another, in every view.
 func processKeys() []scene.Binding {
 	return []scene.Binding{
 		{Keys: []string{")", "shift+0"}, Show: "( )", Short: "process", Help: "the previous and the next process, in every view",

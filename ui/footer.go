@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// maxMessageRows bounds the rows of a message, which covers the rows above the last ones.
+// maxMessageRows limits the rows of a message. A long message covers rows of the page.
 const maxMessageRows = 4
 
 // drawFooter draws the last rows: the selection or the message of the last key, and the keys.
@@ -39,7 +39,7 @@ func drawFooter(m *Model, a canvas.Area, t *style.Theme) {
 		}
 		text := m.Showable(m.message.Text, m.message.Paths...)
 		lines := []string{canvas.CutLeft(text, a.W-2)}
-		if m.message.Problem && len(m.message.Paths) == 0 { // why something can't be, and what to do, is read to its end
+		if m.message.Problem && len(m.message.Paths) == 0 { // a problem and its remedy are shown in full
 			lines, _ = style.Wrap(text, a.W-2, maxMessageRows)
 		}
 		for i, s := range lines {
@@ -102,7 +102,7 @@ func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	return w
 }
 
-// hintsApart stands between the hints of a row. If they have no room, the last ones are left out.
+// hintsApart separates the hints of a row. If there is no room, the last hints are left out.
 const hintsApart = "   "
 
 // drawNames draws the names of the other views at the right end of a row, and returns where they begin. The live view

@@ -10,7 +10,7 @@ import (
 // groundWithin is how long a terminal may take to report its background, also over a slow connection.
 const groundWithin = time.Second
 
-// noGroundMsg arrives when that time has passed.
+// noGroundMsg arrives after groundWithin.
 type noGroundMsg struct{}
 
 // askGround asks the terminal for its background.

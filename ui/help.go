@@ -16,7 +16,7 @@ import (
 // stateHelp are the states in the order of the legend.
 var stateHelp = [...]gvl.State{gvl.Running, gvl.Waiting, gvl.Stalled, gvl.GC, gvl.Native, gvl.IO, gvl.Lock, gvl.Parked, gvl.Sleeping, gvl.Unknown}
 
-// twoHelpColumns is the width of the help from which on it has two columns.
+// twoHelpColumns is the width from which on the help has two columns, in cells.
 const twoHelpColumns = 110
 
 // drawHelp draws the legend and all keys over the screen, in two columns if there is room. The key map last comes at

@@ -12,19 +12,19 @@ import (
 
 // The Model is the Host of its pages.
 
-// Showing returns what the picture is made from.
+// Showing returns the scene that the picture shows.
 func (m *Model) Showing() *scene.Scene { return &m.Scene }
 
-// Store returns what the scene is loaded from.
+// Store returns the Store from which the scene is loaded.
 func (m *Model) Store() *store.Store { return m.store }
 
 // Message returns the line at the bottom.
 func (m *Model) Message() *scene.Message { return &m.message }
 
-// Refresh reads the Store and draws.
+// Refresh loads the scene from the Store and draws the picture.
 func (m *Model) Refresh() { loadScene(m, true) }
 
-// Draw makes the picture from what the Model holds.
+// Draw draws the picture from the loaded scene.
 func (m *Model) Draw() { draw(m) }
 
 // Open shows a page.
@@ -41,14 +41,14 @@ func (m *Model) Open(id scene.PageID) tea.Cmd {
 			return m.fleet.openAndRefresh(to)
 		}
 	}
-	if id == scene.PageLive && m.Filter != (scene.RowKey{}) && m.Filter != m.Selected { // another was selected meanwhile
+	if id == scene.PageLive && m.Filter != (scene.RowKey{}) && m.Filter != m.Selected { // another row was selected
 		m.Filter, m.Flame.Zoom, m.Flame.Top = m.Selected, nil, 0
 	}
 	m.Refresh()
 	return m.fetch()
 }
 
-// Leave remembers the present screen, so that esc returns to it.
+// Leave remembers the present screen. Once arrived is called on another page, esc returns to the remembered screen.
 func (m *Model) Leave() (arrived func()) {
 	from := originOf(m)
 	return func() { from.to, m.came = m.Page, &from }
@@ -77,14 +77,14 @@ func (m *Model) OpenProcess(of *scene.Member) tea.Cmd {
 	return m.fleet.openAndRefresh(of)
 }
 
-// Act opens a process behind the view of all processes, which stays, and lets its screen act.
+// Act makes another process's screen do something, such as save. The view of all processes stays on the screen.
 func (m *Model) Act(of *scene.Member, a scene.Action) tea.Cmd {
 	if of != m.fleet.shown {
 		if err := m.fleet.open(of); err != nil {
 			m.message.Fail(err.Error())
 			return nil
 		}
-		m.fleet.screen().Refresh() // so that it saves or copies the present
+		m.fleet.screen().Refresh() // so that it saves or copies new data
 	}
 	to := m.fleet.screen()
 	to.message.Clear()

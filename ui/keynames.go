@@ -13,10 +13,10 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// modifiers are before a key's name in this order (uv.Key.Keystroke).
+// modifiers are the prefixes of a key's name, in the order in which they occur (uv.Key.Keystroke).
 var modifiers = [...]string{"ctrl", "alt", "shift", "meta", "hyper", "super"}
 
-// otherNames are common other names of keys and modifiers.
+// otherNames maps common other names of keys and modifiers to Bubble Tea's names.
 var otherNames = map[string]string{"escape": "esc", "return": "enter", "spacebar": "space", "pageup": "pgup", "pagedown": "pgdown", "pgdn": "pgdown",
 	"del": "delete", "ins": "insert", "control": "ctrl", "option": "alt", "command": "super", "cmd": "super"}
 
@@ -39,7 +39,7 @@ func specialNames() []string {
 	return names
 }
 
-// isSent reports whether there is a key that a terminal sends by this name.
+// isSent reports whether a terminal can send a key of this name.
 func isSent(key string) bool {
 	base, modified := key, false
 	for _, m := range modifiers {
@@ -55,7 +55,7 @@ func isSent(key string) bool {
 	if cluster != base || !unicode.IsGraphic(r) || r == utf8.RuneError || r == ' ' {
 		return false
 	}
-	return !modified || n == len(base) && unicode.ToLower(r) == r // with a modifier it is the key's own character: ctrl+shift+f
+	return !modified || n == len(base) && unicode.ToLower(r) == r // after a modifier only lower case: ctrl+shift+f
 }
 
 // checkName returns an error for the name of a key that no terminal sends.
@@ -69,10 +69,10 @@ func checkName(key string) error {
 	return fmt.Errorf("no terminal sends a key %q: it is a character such as \"f\", or a name such as \"f5\", \"pgup\" or \"enter\", with \"ctrl+\", \"alt+\" or \"shift+\" before it", key)
 }
 
-// maxNearest bounds the names that are proposed for a wrong one.
+// maxNearest limits how many names are suggested for a wrong name.
 const maxNearest = 3
 
-// nearestKeys returns the names of keys that a wrong one comes nearest to; none when it is like no name.
+// nearestKeys returns the names of keys that are most similar to a wrong name. It returns none if no name is similar.
 func nearestKeys(key string) []string {
 	parts := strings.FieldsFunc(strings.ToLower(key), func(r rune) bool { return strings.ContainsRune("+-_ ", r) })
 	for i, p := range parts {
@@ -116,7 +116,7 @@ func nearestKeys(key string) []string {
 	return near[:min(len(near), maxNearest)]
 }
 
-// maxName bounds the names that are compared with others, in bytes.
+// maxName limits the length of a name that is compared with others, in bytes.
 const maxName = 40
 
 func quotedList(names []string) string {

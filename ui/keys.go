@@ -20,7 +20,7 @@ func on(do func(m *Model) tea.Cmd) func(scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd { return do(h.(*Model)) }
 }
 
-// onlyIf is on for the condition of a key.
+// onlyIf turns a condition on a Model into a condition on a Host, for Binding.When.
 func onlyIf(when func(m *Model) bool) func(scene.Host) bool {
 	return func(h scene.Host) bool { return when(h.(*Model)) }
 }
@@ -114,7 +114,7 @@ func searchKeys() scene.KeyMap {
 	}}
 }
 
-// belowKeys lead to the processes below the shown one.
+// belowKeys lead to the descendants of the shown process.
 func belowKeys() scene.KeyMap {
 	return scene.KeyMap{Title: "processes below", Bindings: []scene.Binding{
 		{Keys: []string{"tab"}, Show: "tab", Short: "watch them", Always: true,
@@ -144,7 +144,7 @@ func shapeKeys() []scene.Binding {
 	}
 }
 
-// ofSelected runs do if a function is selected. A row of several frames is no function.
+// ofSelected runs do if a function is selected. A row that stands for several frames is not a function.
 func ofSelected(m *Model, do func(*widget.Flame)) {
 	if n := m.Flame.SelNode; n != nil && n.Kind == flamegraph.RunNode {
 		m.message.Say("these are many frames: enter opens the row")
@@ -193,7 +193,7 @@ func nextMatch(m *Model, d int) {
 		m.message.Tell("nothing is searched for: / searches")
 		return
 	}
-	if !hasFlame(m) { // lists hold what matches alone
+	if !hasFlame(m) { // lists have only matches, so the cursor moves
 		key := "down"
 		if d < 0 {
 			key = "up"
@@ -208,9 +208,9 @@ func nextMatch(m *Model, d int) {
 	m.Refresh()
 }
 
-// CheckKey returns an error if the key cannot get the meaning of the key does. key ("f", "ctrl+f", "f5", by Bubble
-// Tea's name) must be a key that a terminal can send. does ("space") must have a meaning in some view. ctrl+c always
-// quits.
+// CheckKey returns an error if key cannot be given the meaning that the key does has. key ("f", "ctrl+f", "f5", by
+// Bubble Tea's name) must be a key that a terminal can send. does ("space") must have a meaning in some view. ctrl+c
+// always quits.
 func CheckKey(key, does string) error {
 	if key == "" || key == "ctrl+c" {
 		return fmt.Errorf("the key %q can't be given another meaning", key)
@@ -237,7 +237,7 @@ func CheckKey(key, does string) error {
 	return fmt.Errorf("no key %q does anything that %q could do; ? on the screen lists them", does, key)
 }
 
-// aliasHelp lists the keys that the person's settings gave a meaning.
+// aliasHelp lists the keys to which the user's settings give another key's meaning.
 func aliasHelp(m *Model) scene.KeyMap {
 	k := scene.KeyMap{Title: "your keys (config.toml)"}
 	for _, key := range slices.Sorted(maps.Keys(m.Opt.Keys)) {
@@ -270,7 +270,7 @@ func compare(m *Model) {
 			m.message.Say("compared from now on with the " + v.BaseWhen + "; = takes the time shown now instead")
 			break
 		}
-		fallthrough // nothing is kept of that time
+		fallthrough // the history has nothing of that time
 	case was != widget.ShownBase:
 		s := &m.Weights
 		v.Base = &flamegraph.Snapshot{FromNS: s.FromNS, ToNS: s.ToNS, Entries: append([]flamegraph.Entry(nil), s.Entries...),

@@ -17,11 +17,11 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadingAfter is how long work before the screen may take before its progress is drawn. Most work is shorter, and
-// would only make the screen flicker.
+// loadingAfter is how long work before the first screen may take until its progress is drawn. Most work is shorter,
+// and would only make the screen flicker.
 const loadingAfter = 250 * time.Millisecond
 
-// ErrCancelled is returned by Load when the person did not want to wait.
+// ErrCancelled is returned by Load and Choose if the user cancels them.
 var ErrCancelled = errors.New("it was cancelled before there was anything to show")
 
 // Progress is the progress of some work.
@@ -72,7 +72,7 @@ func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work 
 	stop()
 	go func() {
 		if <-m.finished; failed == nil {
-			// Nothing is left to report an error to.
+			// No caller is left to report an error to.
 			_ = value.Close()
 		}
 	}()
@@ -82,7 +82,7 @@ func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work 
 	return none, errors.Join(context.Cause(ctx), err)
 }
 
-// loading is the picture of work in progress.
+// loading is the screen that shows the progress of work.
 type loading struct {
 	ctx       context.Context
 	opt       scene.Options
@@ -99,14 +99,14 @@ type loading struct {
 	now Progress
 }
 
-// tell keeps the newest progress.
+// tell stores the newest progress.
 func (m *loading) tell(p Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now = p
 }
 
-// Init waits for the end of the work.
+// Init starts the clock, and waits for the end of the work.
 func (m *loading) Init() tea.Cmd {
 	return tea.Batch(m.tick(), func() tea.Msg {
 		select {
@@ -121,7 +121,7 @@ func (m *loading) tick() tea.Cmd {
 	return tea.Tick(scene.MinRepaint, func(t time.Time) tea.Msg { return tickMsg(t) })
 }
 
-// Update takes sizes, and the keys that cancel.
+// Update handles sizes, and the keys that cancel.
 func (m *loading) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -142,7 +142,7 @@ func (m *loading) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// maxLoadingBar is the widest the bar becomes.
+// maxLoadingBar is the largest width of the bar, in columns.
 const maxLoadingBar = 60
 
 // picture draws the name of the work, the bar, and how to cancel it.
@@ -157,7 +157,7 @@ func (m *loading) picture() (g *canvas.Grid, number int) {
 	return &m.grid, m.drawn
 }
 
-// View says which modes the terminal is in.
+// View returns the modes of the terminal. The painter draws the picture.
 func (m *loading) View() tea.View { return paintedView(canvas.Clean("ddtop " + m.title)) }
 
 func (m *loading) draw(a canvas.Area, p Progress, passed time.Duration) {

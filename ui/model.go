@@ -25,10 +25,10 @@ type Model struct {
 	weightKeys scene.KeyMap
 	searchKeys scene.KeyMap
 	pages      map[scene.PageID]page.Page
-	// came is the screen before a finding led to the shown page. It is nil if none did. backKeys lead there.
+	// came is the screen from which a finding or a route led to the shown page, or nil. backKeys lead back there.
 	came     *origin
 	backKeys scene.KeyMap
-	// overKeys work while an overlay is open. front are the ones that work first then.
+	// overKeys are each overlay's own keys. front has the global keys that also work while an overlay is open.
 	overKeys [widget.NumOverlays]scene.KeyMap
 	front    scene.KeyMap
 
@@ -47,12 +47,12 @@ type Model struct {
 	message   scene.Message
 
 	grid canvas.Grid
-	// settled: the picture was made again after the last sample there was, in full.
+	// settled is true if the picture was made in full after the last sample.
 	settled bool
-	// drawn counts the pictures, drawing is how long the last one took to make at a tick.
+	// drawn counts the pictures. drawing is how long the last picture at a tick took.
 	drawn   int
 	drawing time.Duration
-	pace    time.Duration // the last tick's
+	pace    time.Duration // the last interval between ticks
 	idle    bool          // nothing ran or waited in the process at the last tick
 }
 
@@ -105,8 +105,8 @@ const (
 	// longestRest. The pause leaves the machine to other work.
 	restAfter   = 20
 	longestRest = 2 * time.Second
-	// idleTick is the time between two ticks while the process is idle, unless there is news. If samples come once a
-	// second, each is news.
+	// idleTick is the time between two ticks while the process is idle, unless the Store wakes the screen (Stir).
+	// Samples that come once a second wake it.
 	idleTick = 1100 * time.Millisecond
 )
 
@@ -208,7 +208,7 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		return p.cmd
 	}
 	if m.over.What != widget.NoOverlay && m.binding(key) == nil {
-		m.over = widget.Overlay{} // any other key closes it, and does what it does elsewhere
+		m.over = widget.Overlay{} // any other key closes the overlay, and does what it does elsewhere
 		if m.keys.Find(key) == nil {
 			m.Draw()
 			return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// idleEachNS is the largest age of the picture of an idle process, in ns. One tick in four is drawn.
+// idleEachNS is the age at which the picture of an idle process is drawn again, in ns. One tick in four does so.
 const idleEachNS = int64(900e6)
 
 // tickOn refreshes the scene at a tick. If nothing runs or waits, so that the clock has slowed down, it draws one
@@ -40,9 +40,9 @@ func tickOn(m *Model) {
 	}
 }
 
-// loadScene is Refresh. Without force, slowly changing parts may stay unchanged.
+// loadScene reads the Store and draws. Without force, slowly changing parts may stay unchanged.
 func loadScene(m *Model, force bool) {
-	if m.Frozen && !force { // only the newest sample moves on
+	if m.Frozen && !force { // only the time of the newest sample changes
 		m.Source = m.store.State()
 		m.store.Read(func(r *store.Reading) { m.LastNS = r.LastNS })
 		m.Draw()
@@ -195,7 +195,7 @@ func buildFlame(m *Model, force bool) {
 	m.Flame.Filter = ""
 	if m.Filter != (scene.RowKey{}) {
 		threads, m.Flame.Filter = m.Threads.Members(m.Filter)
-		if threads == nil { // all of them are gone
+		if threads == nil { // all its threads have ended
 			threads = map[sampler.ThreadID]bool{m.Filter.Thread: true}
 			m.Flame.Filter = "a thread that is gone"
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// draw makes the picture from what the Model holds.
+// draw makes the picture from the loaded scene.
 func draw(m *Model) {
 	paint(m)
 	fitTerminal(&m.grid, &m.Opt, &m.Colors)
@@ -49,7 +49,7 @@ func paint(m *Model) {
 		head.Draw(a.Row(r.Head), t)
 		widget.DrawFindings(&m.Findings, a.Sub(0, r.Findings, m.Width, r.FindingRows), &m.Scene)
 		requests := &m.Served
-		if m.Page == scene.PageRequests { // the rule above that view shows them
+		if m.Page == scene.PageRequests { // the rule above that view shows the requests
 			requests = new(scene.Served)
 		}
 		widget.DrawGauges(a.Row(r.Gauges), &m.Figures, requests, t)
@@ -94,7 +94,7 @@ func drawTooSmall(a canvas.Area, t *style.Theme) {
 
 func (m *Model) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn }
 
-// View says which modes the terminal is in; the picture is painted.
+// View returns the modes of the terminal. The painter draws the picture.
 func (m *Model) View() tea.View {
 	v := paintedView(canvas.Clean("ddtop " + m.Process.Name()))
 	if !m.Opt.NoMouse {

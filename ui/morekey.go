@@ -10,13 +10,13 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// moreKey is what the key B does: for a time ddtop may take more of a CPU and exact mode may cost more. B ends it, too.
+// moreKey is the key B. For a time, ddtop may take more of a CPU and exact mode may cost more. B also ends this time.
 type moreKey struct {
-	// until is when it ends. It is zero if the usual limit holds.
+	// until is the end of this time. It is zero if the usual limits apply.
 	until time.Time
 }
 
-// left is for how long more may still be taken.
+// left returns how long the higher limits still apply.
 func (k *moreKey) left(sc *scene.Scene) time.Duration {
 	if k.until.IsZero() {
 		return 0
@@ -24,11 +24,11 @@ func (k *moreKey) left(sc *scene.Scene) time.Duration {
 	return max(k.until.Sub(sc.Now()), 0)
 }
 
-// press begins or ends it.
+// press begins or ends the time with higher limits.
 func (k *moreKey) press(m *Model) tea.Cmd {
 	say, limit := &m.message, m.Process.Overhead
 	spender, ok := m.store.Src.(sampler.Spender)
-	var may []string // what it allows
+	var may []string // what the higher limits allow
 	if limit > 0 && limit < sampler.MoreShare {
 		may = append(may, "ddtop may take "+scene.MostText(sampler.MoreShare)+" of a CPU instead of "+scene.MostText(limit))
 	}

@@ -100,10 +100,10 @@ func onAxis(m *Model, x, y int) bool {
 	return ok && scene.Inside(p.AxisArea(pageArea(m), &m.Scene), x, y)
 }
 
-// click does the action of a click. Rows and frames are selected, and a double click on them is enter.
+// click does the action of a click, such as selecting a row. A double click on a row or a frame is the key enter.
 func click(m *Model, x, y int) tea.Cmd {
 	cmd, hit := pressAt(m, x, y)
-	// The rows with the views' names and the keys do what they name with the first click.
+	// Names of views and keys act on the first click, so double clicks count only on the page's body.
 	body := pageArea(m)
 	selects := scene.Inside(body, x, y) && y > body.Y
 	if m.Page == scene.PageLive {
@@ -147,7 +147,7 @@ func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	return nil
 }
 
-// showRange freezes the picture at the time span that was selected. Less than two columns are a click.
+// showRange freezes the picture at the time span that was selected. Less than two columns count as a click.
 func showRange(m *Model, d *scene.Drag) {
 	v := &m.Timeline
 	a, b := widget.CellAt(min(d.From, d.To), v.Cells, m.Regions.CellsW), widget.CellAt(max(d.From, d.To), v.Cells, m.Regions.CellsW)

@@ -16,7 +16,7 @@ type nativeKey struct {
 	saidFailed string
 }
 
-// nativeMsg says that C stacks of running threads were switched on or off.
+// nativeMsg reports that C stacks of running threads were switched on or off, or why this failed.
 type nativeMsg struct {
 	off bool
 	err error
@@ -37,7 +37,7 @@ func (k *nativeKey) update(sc *scene.Scene, say *scene.Message) bool {
 	return true
 }
 
-// press switches them on or off.
+// press switches C stacks of running threads on or off.
 func (k *nativeKey) press(m *Model) tea.Cmd {
 	with := m.Opt.Native
 	switch {
@@ -64,7 +64,7 @@ func (k *nativeKey) press(m *Model) tea.Cmd {
 	return nil
 }
 
-// done shows the result.
+// done shows the result of switching C stacks on or off.
 func (k *nativeKey) done(msg nativeMsg, sc *scene.Scene, say *scene.Message) {
 	k.busy = false
 	k.saidFailed = sc.Opt.Native.Failed()

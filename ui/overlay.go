@@ -28,7 +28,7 @@ func overlayKeys() (out [widget.NumOverlays]scene.KeyMap) {
 	return out
 }
 
-// overKeys are the other keys that do not close what lies over the screen at once.
+// overKeys are the global keys that keep their meaning while an overlay is open. Other keys first close the overlay.
 var overKeys = []string{"?", "!", "q", "ctrl+c", "ctrl+l", "ctrl+z"}
 
 // overArea returns the area of overlays: the rows between the first and the last.
@@ -40,7 +40,7 @@ func overArea(m *Model) canvas.Area {
 	return a.Sub(0, 1, m.Width, m.Height-2)
 }
 
-// drawOver draws the open overlay. Of the earlier zones, only the keys in the last row then answer clicks.
+// drawOver draws the open overlay. Of the screen around it, only the keys in the last row then react to clicks.
 func drawOver(m *Model) {
 	if m.over.What == widget.NoOverlay {
 		return

@@ -50,7 +50,7 @@ func tabKeys(o scene.Offers) []scene.Binding {
 	out := make([]scene.Binding, 0, len(tabs))
 	for i, t := range tabs {
 		b := scene.Binding{Keys: []string{t.Key}, Show: t.Key, Help: string(t.ID) + ": " + t.Help, Do: func(h scene.Host) tea.Cmd { return h.Open(t.ID) }}
-		if i == 0 { // the footer names them in one, where the line with their names is not on the screen
+		if i == 0 { // on the live view, which has no line of view names, the footer names all keys in one
 			b.Footer, b.Short, b.Always = "1-"+tabs[len(tabs)-1].Key, "views", true
 			b.When = func(h scene.Host) bool { return h.Showing().Page == scene.PageLive }
 		}
@@ -70,7 +70,7 @@ func newPages(c *widget.Parts) map[scene.PageID]page.Page {
 	return pages
 }
 
-// current is the page that fills the screen.
+// current returns the page that fills the screen.
 func (m *Model) current() page.Page { return m.pages[m.Page] }
 
 // fetch returns the command that reads the page's missing data. It is nil if none is missing. While the memory grows,
@@ -94,7 +94,7 @@ func (m *Model) fetchCurrent() tea.Cmd {
 // hasFlame reports whether the flamegraph is on the screen.
 func hasFlame(m *Model) bool { return m.Page == scene.PageLive || m.Page == scene.PageFlame }
 
-// maps returns the working keys, the view's first.
+// maps returns the keys that work now, the view's own first.
 func (m *Model) maps() []*scene.KeyMap {
 	if m.over.What != widget.NoOverlay {
 		return []*scene.KeyMap{&m.overKeys[m.over.What], &m.front}
@@ -110,7 +110,7 @@ func (m *Model) maps() []*scene.KeyMap {
 	return append(append(out, mapsBeside(m, m.Page)...), &m.keys)
 }
 
-// mapsBeside are the keys of a view that it has together with others.
+// mapsBeside returns the keys that a view shares with other views.
 func mapsBeside(m *Model, id scene.PageID) []*scene.KeyMap {
 	for i := range views {
 		if views[i].ID == id {
@@ -134,7 +134,7 @@ func setKeys(m *Model, o scene.Offers) {
 	m.front.Bindings = slices.DeleteFunc(slices.Clone(m.keys.Bindings), func(b scene.Binding) bool { return !slices.Contains(overKeys, b.Keys[0]) })
 }
 
-// helpMaps returns the keys that the help explains: the present screen's, without keys that another one replaces.
+// helpMaps returns the keys that the help explains: the present screen's keys, unless another key replaces them.
 func helpMaps(m *Model) []scene.KeyMap {
 	own := m.current().Keys(&m.Scene, true)
 	maps := own
@@ -145,7 +145,7 @@ func helpMaps(m *Model) []scene.KeyMap {
 		maps = append(slices.Clone(maps), &m.belowKeys)
 	}
 	out := scene.OfFirst(slices.Concat(maps, mapsBeside(m, m.Page), []*scene.KeyMap{&m.keys}))
-	if len(own) > 1 { // one of them has the keys at a time
+	if len(own) > 1 { // only one part of the page gets the keys at a time
 		for i := range own {
 			out[i] = *own[i]
 		}
@@ -157,7 +157,7 @@ func helpMaps(m *Model) []scene.KeyMap {
 	return out
 }
 
-// pageArea is the area of the page that is shown: the live view has the rows of the rule, too.
+// pageArea returns the area of the shown page. The live view has no rule with names, so it has all rows.
 func pageArea(m *Model) canvas.Area {
 	if m.Page == scene.PageLive {
 		return m.grid.Area()

@@ -21,7 +21,7 @@ import (
 // painted is a program of Bubble Tea whose picture is a grid.
 type painted interface {
 	tea.Model
-	// picture returns the picture, and a number that is another one for another picture of the same grid.
+	// picture returns the picture and its number. The number changes when the grid gets another picture.
 	picture() (g *canvas.Grid, number int)
 }
 
@@ -35,16 +35,16 @@ type painter struct {
 
 	mu     sync.Mutex // guards the following fields, and is never held during a write
 	next   *canvas.Grid
-	news   bool                           // next was not written
-	colors *func(color.Color) color.Color // for SetColors, once; nil if there is nothing new
+	news   bool                           // next is not written yet
+	colors *func(color.Color) color.Color // new colours for SetColors, or nil
 	// profiled is true if the terminal's colours are known. Bubble Tea reports them to every program.
 	profiled bool
-	// synchronized: the terminal can show a picture at once.
+	// synchronized is true if the terminal can show all changes of a picture at once.
 	synchronized bool
 	asked        string // further bytes to write, besides pictures
 	whole        bool   // the next picture overwrites the whole screen
 
-	writing  sync.Mutex // is held during a write; guards the following fields
+	writing  sync.Mutex // is held during a write, and guards the following fields
 	terminal canvas.Terminal
 	shown    *canvas.Grid
 	// entered is true if the terminal shows its alternate screen. left is true if Bubble Tea has given the terminal
@@ -86,21 +86,21 @@ func (p *painter) run(program *tea.Program) error {
 		if failed != nil {
 			err = failed
 		}
-	default: // it may hang in a write to a terminal that no program reads
+	default: // the painter may hang in a write to a terminal that no program reads
 	}
 	p.leave()
 	return err
 }
 
-// paintedView is the View of a program whose pictures are painted. With no content at all Bubble Tea (2.0.9) would take
-// the terminal for one without rows.
+// paintedView returns the View of a program whose pictures are painted. Its content is a blank, because Bubble Tea
+// (2.0.9) treats a terminal without content as one without rows.
 func paintedView(title string) tea.View {
 	v := tea.NewView(" ")
 	v.AltScreen, v.WindowTitle = true, title
 	return v
 }
 
-// output is what Bubble Tea writes to.
+// output returns the writer for Bubble Tea's output.
 func (p *painter) output() io.Writer {
 	if f, ok := p.out.(*os.File); ok {
 		return paintedFile{p, f}
@@ -108,7 +108,7 @@ func (p *painter) output() io.Writer {
 	return p
 }
 
-// paintedFile is a terminal: Bubble Tea asks it for its size.
+// paintedFile is a painter whose output is a file. Bubble Tea asks the file for the terminal's size.
 type paintedFile struct {
 	*painter
 	f *os.File
@@ -167,7 +167,7 @@ func (p *painter) again() {
 	}
 }
 
-// paintUntil paints until done is closed. Its error is a panic.
+// paintUntil paints until done is closed. It returns an error if painting panics.
 func (p *painter) paintUntil(done <-chan struct{}) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -221,7 +221,7 @@ func (p *painter) show() bool {
 	}
 	if !p.entered {
 		p.entered = true
-		_, _ = io.WriteString(p.out, enterScreen) // Bubble Tea finds out that the terminal is gone
+		_, _ = io.WriteString(p.out, enterScreen) // no error handling: Bubble Tea notices a lost terminal
 	}
 	b := p.terminal.Update(p.shown)
 	if len(b) == 0 {
@@ -234,7 +234,7 @@ func (p *painter) show() bool {
 	return true
 }
 
-// leave gives the terminal back if Bubble Tea ended before it had taken it.
+// leave gives the terminal back if it still shows the alternate screen.
 func (p *painter) leave() {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -249,10 +249,10 @@ func (p *painter) leave() {
 // taken for the terminal's answer: see tornAnswers.)
 type writeMsg struct{ text string }
 
-// overwriteMsg has the next picture overwrite the whole screen at once.
+// overwriteMsg makes the next picture overwrite the whole screen at once.
 type overwriteMsg struct{}
 
-// modeChanged takes over what Bubble Tea found out about the terminal, and what is to be written to it.
+// modeChanged handles messages about the terminal, and text that must be written to the terminal.
 func (p *painter) modeChanged(msg tea.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -300,7 +300,7 @@ func (m *painting) giveBack() {
 	}
 }
 
-// View has a new picture painted.
+// View passes a new picture to the painter.
 func (m *painting) View() tea.View {
 	defer m.giveBack()
 	g, n := m.picture()

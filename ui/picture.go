@@ -17,10 +17,10 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Picture is one screen.
+// Picture is a copy of the screen.
 type Picture struct {
 	snapshot.Screen
-	// Terminal is the same as text with SGR sequences.
+	// Terminal is the screen as text, with escape sequences (SGR) for colours.
 	Terminal string
 	Options  snapshot.ScreenOptions
 }
@@ -102,8 +102,8 @@ func screenStyle(s canvas.Style) snapshot.ScreenStyle {
 		Italic: has(canvas.Italic), Underline: has(canvas.Underline), Reverse: has(canvas.Reverse)}
 }
 
-// TakeListPicture returns the picture of the list of processes. It shows c.First, then the list later, a second after
-// it, and then presses the keys.
+// TakeListPicture returns the picture of the list of processes. It shows c.First, a second later the list later, and
+// then presses the keys.
 func TakeListPicture(ctx context.Context, o scene.Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
 	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {
@@ -135,7 +135,7 @@ func settle(m *Model, cmd tea.Cmd) {
 	}
 }
 
-// keyPress is the message of a key.
+// keyPress returns the message of a key press.
 func keyPress(k string) tea.KeyPressMsg {
 	if c, ok := pictureKeys[k]; ok {
 		text := ""
@@ -148,7 +148,7 @@ func keyPress(k string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: r[0], Text: k}
 }
 
-// screenOptions are the terminal's own colours in a picture.
+// screenOptions returns the terminal's default colours and the title for a picture.
 func screenOptions(t *style.Theme, program string) snapshot.ScreenOptions {
 	return snapshot.ScreenOptions{Foreground: t.Text.Hex(), Background: t.Background.Hex(), Title: "ddtop · " + program}
 }

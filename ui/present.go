@@ -22,7 +22,7 @@ func present(m *Model) {
 		m.fleet.present(m.Presenting)
 	}
 	m.recordKey.renamed(&m.message)
-	// What was built with the other names is built again.
+	// The flamegraph was built with the other names, so it is built again.
 	m.Flame.Builder, m.Flame.Zoom, m.Flame.Selected = nil, nil, nil
 	for _, p := range m.pages {
 		if p, ok := p.(page.Named); ok {
@@ -41,7 +41,7 @@ func (k *pressedKeys) add(key string) {
 	*k = (*k)[max(0, len(*k)-shownKeys):]
 }
 
-// draw writes them into the corner at a row.
+// draw writes the keys at the right end of row y.
 func (k pressedKeys) draw(a canvas.Area, y int, t *style.Theme) {
 	if len(k) > 0 {
 		text := "  " + strings.Join(k, "  ") + "  "

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// maxPrompt bounds what can be typed.
+// maxPrompt limits how many characters can be typed.
 const maxPrompt = 200
 
 // prompt is a line for typing text.
@@ -23,7 +23,7 @@ type prompt struct {
 	text  []rune
 	err   string        // why the text can't be used
 	hint  func() string // what the keys do, and the result of the text so far
-	typed func()        // called after every change of the text; nil if only the finished text counts
+	typed func()        // called after every change of the text, or nil
 	done  func(text string)
 	left  func()
 	// yes is set if the prompt is a question. forms are its texts, the longest first, and the first that fits is
@@ -79,7 +79,7 @@ func (p *prompt) answer(key string) bool {
 // put appends typed or pasted text.
 func (p *prompt) put(text string) {
 	if p.yes != nil {
-		return // what is pasted is no answer
+		return // pasted text is not an answer
 	}
 	for _, r := range text {
 		if unicode.IsPrint(r) && len(p.text) < maxPrompt {
@@ -156,7 +156,7 @@ func openSearch(m *Model) {
 			return
 		}
 		if m.Page == scene.PageLive && len(v.Matches.Nodes) == 0 {
-			m.Focus = scene.OnTimeline // names of threads match alone
+			m.Focus = scene.OnTimeline // only names of threads match
 			return
 		}
 		m.Focus = scene.OnFlame
@@ -180,7 +180,7 @@ func openNote(m *Model) {
 			if text = canvas.Clean(text); text == "" {
 				return
 			}
-			n := m.Opt.Redactor.Note(sampler.Note{AtNS: atNS, Text: text}) // a person can write anything
+			n := m.Opt.Redactor.Note(sampler.Note{AtNS: atNS, Text: text}) // a note can hold any text
 			m.Notes.Add(n)
 			m.store.Note(n)
 			m.message.Say("marked: " + n.Text)

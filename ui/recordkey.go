@@ -19,13 +19,13 @@ type recordKey struct {
 	on bool // a recording is in progress
 	// lost is the number of missing samples at the last picture.
 	lost uint64
-	// with describes the names in its file, which is decided at its begin.
+	// with says which names the file leaves out, which is decided when the recording begins.
 	with  string
 	busy  bool // its file is being opened or closed
 	again bool // the key was pressed again meanwhile
 }
 
-// failing reports why the current recording cannot be written.
+// failing tells the user if the current recording lacks samples, or why it failed.
 func (k *recordKey) failing(r *store.Reading, say *scene.Message) {
 	if r.RecLost > k.lost && k.on {
 		say.Fail(fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.RecLost))))
@@ -37,7 +37,7 @@ func (k *recordKey) failing(r *store.Reading, say *scene.Message) {
 	}
 }
 
-// renamed reports the effect on the current recording when names are hidden or shown again.
+// renamed tells the user which names the current recording has, when names are hidden or shown again.
 func (k *recordKey) renamed(say *scene.Message) {
 	if k.on {
 		say.Say("the recording goes on as it was begun" + cmp.Or(k.with, ", with all names"))
@@ -48,7 +48,7 @@ func (k *recordKey) renamed(say *scene.Message) {
 type recordingMsg struct {
 	path  string
 	bytes int64
-	// lost is the number of samples that the slow disk missed.
+	// lost is the number of samples missing because the disk was slow.
 	lost uint64
 	err  error
 }
@@ -77,7 +77,7 @@ func (k *recordKey) press(of *store.Store, sc *scene.Scene, say *scene.Message) 
 	k.with = sc.LeftOut()
 	k.on, k.busy = true, true
 	return func() tea.Msg {
-		// One that failed, as the screen has said, is closed first.
+		// A recording that failed is closed first. The screen has already shown its error.
 		_, _, _, _ = of.StopRecording(nil)
 		r, err := of.Record(base, process, dict, notes, fromNS)
 		if err != nil {
@@ -87,7 +87,7 @@ func (k *recordKey) press(of *store.Store, sc *scene.Scene, say *scene.Message) 
 	}
 }
 
-// done shows the path of the recording.
+// done shows the path of a recording that has begun or ended.
 func (k *recordKey) done(msg recordingMsg, of *store.Store, sc *scene.Scene, say *scene.Message) tea.Cmd {
 	again := k.again
 	k.busy, k.again = false, false

@@ -136,7 +136,7 @@ func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 // ErrNothingToCompare is returned for a recording without two samples.
 var ErrNothingToCompare = errors.New("there is nothing in it to compare with")
 
-// LoadAgainst reads a recording, the last MaxHistory of it, to compare with. name is what the screen calls it.
+// LoadAgainst reads a recording, or its last MaxHistory, to compare with. name is its name on the screen.
 func LoadAgainst(ctx context.Context, src sampler.Source, name string, o scene.Options) (*scene.Against, error) {
 	o.Source = src
 	if r, ok := src.(interface{ Duration() time.Duration }); ok {

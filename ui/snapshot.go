@@ -23,10 +23,10 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// savedMsg says how saving a snapshot went.
+// savedMsg is the result of saving a snapshot.
 type savedMsg struct {
 	path    string
-	without string // what it does not hold
+	without string // which names it leaves out
 	err     error
 }
 
@@ -45,7 +45,7 @@ func save(m *Model) tea.Cmd {
 		m.message.Fail("nothing to save yet: one sample alone has no duration")
 		return nil
 	}
-	if !hasFlame(m) { // the picture in it is as old as the last look at it
+	if !hasFlame(m) { // the flamegraph is as old as its last drawing
 		buildFlame(m, true)
 	}
 	at := m.Process.WallTime(m.AtNS)
@@ -75,7 +75,7 @@ func save(m *Model) tea.Cmd {
 		e := m.Source.End
 		end = &e
 	}
-	// All there is when it is written: up to the picture alone it could be one sample, right after the start.
+	// Save all samples until the file is written. Right after the start, there may be only one before the picture.
 	s.Recording = func(w io.Writer) error {
 		return history.SaveAs(w, process, dict, math.MinInt64, math.MaxInt64, end, notes)
 	}
@@ -102,9 +102,8 @@ func screenToSave(m *Model) snapshot.Screen {
 	return s
 }
 
-// profileOf makes a profile of a time span of the history, as `ddtop record` does, with a tracer's spans and the
-// reasons why collections began. The screen's own weights have neither. They also leave out as rest what its findings
-// know to be rest.
+// profileOf makes a profile of a time span of the history, as `ddtop record` does. It has a tracer's spans, the
+// reasons why collections began, and which threads were at rest. The screen's own weights have none of them.
 func profileOf(history *recording.History, process sampler.Process, dict *sampler.Dictionary, fromNS, toNS int64) (*profile.Measured, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {
@@ -143,7 +142,7 @@ func saveSnapshot(parent string, s snapshot.Snapshot) (string, error) {
 	return filepath.Join(parent, name), nil
 }
 
-// saved shows where the snapshot is and copies its path to the clipboard of the person's terminal (OSC 52).
+// saved shows where the snapshot is and copies its path to the clipboard of the user's terminal (OSC 52).
 func saved(m *Model, msg savedMsg) tea.Cmd {
 	if msg.err != nil {
 		m.message.Fail("not saved: " + msg.err.Error())

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// suspendedMsg says how ctrl-z went, or what kept it from working.
+// suspendedMsg is the result of ctrl-z. err is why it did not work, or nil.
 type suspendedMsg struct{ err error }
 
 // suspend gives the terminal back to the shell and stops ddtop until the shell continues it, as ctrl-z does elsewhere.
@@ -53,7 +53,7 @@ func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 	}
 }
 
-// park parks all Sources that can be.
+// park parks all Sources that have a method Park. resume undoes this.
 func park(o scene.Options) (resume func()) {
 	sources := []sampler.Source{o.Source}
 	if o.Group != nil {
@@ -75,14 +75,14 @@ func park(o scene.Options) (resume func()) {
 	}
 }
 
-// stopUntilContinued stops all processes of ddtop's group, for example sudo, until SIGCONT. It uses SIGSTOP. If Go's
-// runtime has once handled SIGTSTP, it never leaves this signal to the kernel again. Bubble Tea's own way (2.0.9,
+// stopUntilContinued stops all processes of ddtop's group, for example sudo, until SIGCONT. It sends SIGSTOP: after
+// Go's runtime has once handled SIGTSTP, it never leaves this signal to the kernel again. Bubble Tea's own way (2.0.9,
 // suspendProcess) would wait forever.
 func stopUntilContinued(p *tea.Program) error {
 	if err := p.ReleaseTerminal(); err != nil {
 		return fmt.Errorf("giving the terminal back before stopping: %w", err)
 	}
-	// Another thread may be the one that the signal finds, so that kill returns before all have stopped.
+	// The kernel may give SIGSTOP to another thread. Then kill returns before all threads have stopped.
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)

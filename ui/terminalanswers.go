@@ -11,17 +11,17 @@ import (
 
 const (
 	// tornWithin is how long the remaining bytes of a terminal's answer may take if a slow connection delays them.
-	// Bubble Tea waits for 50 ms and takes later bytes for key presses. The answer to the question for the background
-	// (ESC ] 11 ; rgb:ffff/ffff/ffff ESC \) would open views and the search.
+	// Bubble Tea waits for 50 ms and takes later bytes for key presses. As key presses, the answer about the
+	// background (ESC ] 11 ; rgb:ffff/ffff/ffff ESC \) would open views and the search.
 	tornWithin = 3 * time.Second
 	// answersWithin is how long after the start ESC and ] or [ are taken for the beginning of an answer. The terminal
 	// is asked at the start.
 	answersWithin = 10 * time.Second
-	// maxAnswer bounds an answer, in bytes.
+	// maxAnswer limits the length of an answer, in bytes.
 	maxAnswer = 64
 )
 
-// tornAnswers puts the pieces of terminals' answers together again that arrive as key presses.
+// tornAnswers joins the pieces of a terminal's answer that arrive as key presses.
 type tornAnswers struct {
 	now    func() time.Time
 	start  time.Time
@@ -37,8 +37,7 @@ func (t *tornAnswers) filter(msg tea.Msg) tea.Msg {
 	if key, ok := msg.(tea.KeyPressMsg); ok {
 		return t.key(key)
 	}
-	// What Bubble Tea does not understand it hands on as a string of a type that it does not export (2.0.9:
-	// uv.UnknownEvent).
+	// Bubble Tea passes on what it does not understand as a string of an unexported type (2.0.9: uv.UnknownEvent).
 	if v := reflect.ValueOf(msg); v.Kind() == reflect.String {
 		if s := v.String(); strings.HasPrefix(s, "\x1b]") || strings.HasPrefix(s, "\x1b[?") {
 			t.begin(s)
@@ -56,7 +55,7 @@ func (t *tornAnswers) key(msg tea.KeyPressMsg) tea.Msg {
 		t.last = now
 		ended, ok := t.add(key)
 		if !ok {
-			t.answer = nil // somebody presses keys
+			t.answer = nil // the user presses keys
 			return msg
 		}
 		if !ended {
@@ -84,14 +83,14 @@ func (t *tornAnswers) key(msg tea.KeyPressMsg) tea.Msg {
 	return msg
 }
 
-// add adds a key press; ok is false for one that can't be part of the answer, ended true for its last.
+// add adds a key press to the answer. ok is false if the key cannot be part of it. ended is true for its last key.
 func (t *tornAnswers) add(key string) (ended, ok bool) {
 	if t.answer[1] == ']' { // OSC: ended by ST or BEL
 		if key == `alt+\` || key == `\` || key == "ctrl+g" {
 			return true, true
 		}
 		ok = len(key) == 1 && strings.Contains("0123456789abcdefABCDEFrg:;/", key)
-	} else { // CSI: a private one begins with ? and ends with a letter
+	} else { // CSI: a private sequence begins with ? and ends with a letter
 		switch {
 		case len(key) != 1:
 		case len(t.answer) == 2:

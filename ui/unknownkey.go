@@ -43,7 +43,7 @@ func otherCase(key string) string {
 	return ""
 }
 
-// helpOf is what the help says of a binding: the second key of a pair stands under the first.
+// helpOf returns the help of a binding. The second key of a pair shares the help of the first.
 func helpOf(m *Model, b *scene.Binding) string {
 	if b.Help != "" {
 		return b.Help
@@ -60,7 +60,7 @@ func helpOf(m *Model, b *scene.Binding) string {
 	return ""
 }
 
-// firstWords is a help's text up to the first sign that ends a thought.
+// firstWords returns a help text up to its first colon, semicolon, parenthesis or comma.
 func firstWords(s string) string {
 	if i := strings.IndexAny(s, ":;(,"); i > 0 {
 		s = s[:i]
@@ -68,7 +68,7 @@ func firstWords(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// viewsOf are the digits of the views in which a key does something.
+// viewsOf returns the digits of the views in which a key does something.
 func viewsOf(m *Model, key string) []string {
 	var out []string
 	for _, t := range tabs(m.Offers) {

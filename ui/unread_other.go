@@ -2,5 +2,5 @@
 
 package ui
 
-// dropUnread does nothing: there is no target to look at either.
+// dropUnread does nothing, because ddtop reads processes only on Linux.
 func dropUnread(uintptr) error { return nil }

@@ -1,6 +1,6 @@
 // Package debuginfod gets separate debug files by build id from servers that the user has named. It keeps them in the
-// cache folder of elfutils' client, in the same way (https://sourceware.org/elfutils/Debuginfod.html). Servers, files
-// and build ids are strangers' data.
+// cache folder of elfutils' client, in the same form (https://sourceware.org/elfutils/Debuginfod.html). It does not
+// trust servers, files and build ids.
 package debuginfod
 
 import (
@@ -30,19 +30,19 @@ const (
 )
 
 const (
-	// maxAllBytes bounds the bytes that are fetched of all files together. One file has at most mapped.MaxDebugFile.
+	// maxAllBytes limits the bytes of all fetched files together. One file has at most mapped.MaxDebugFile bytes.
 	maxAllBytes = 2 << 30
 	// answerTime is how long a server may take to begin its answer. It may have to unpack a package first.
 	answerTime = 30 * time.Second
-	// fileTime is how long one server may take for one file, and allTime how long all fetching may take together.
+	// fileTime limits the time of one server for one file, and allTime the time of all fetching together.
 	fileTime, allTime = 2 * time.Minute, 20 * time.Minute
-	// maxAtOnce bounds the files that are fetched at once.
+	// maxAtOnce limits the files that are fetched at the same time.
 	maxAtOnce = 2
-	// maxFiles bounds the files that are asked for. A Rails application has some hundred libraries, most with names.
+	// maxFiles limits the files that servers are asked for. A Rails application has hundreds of them, most with names.
 	maxFiles = 256
-	// maxServers bounds the servers that are asked for one file.
+	// maxServers limits the servers that are asked for one file.
 	maxServers = 8
-	// minBuildID and maxBuildID bound the bytes of a build id. Linkers write 8 to 20, elfutils takes up to 64.
+	// minBuildID and maxBuildID limit the bytes of a build id. Linkers write 8 to 20, elfutils accepts up to 64.
 	minBuildID, maxBuildID = 4, 64
 	// cachedName is the name of a debug file in the folder of its build id.
 	cachedName = "debuginfo"
@@ -55,13 +55,13 @@ var (
 	errBudget  = errors.New("fetching has taken all of its time or bytes")
 )
 
-// limits are what the constants say. Tests make them smaller.
+// limits has the limits from the constants. Tests use smaller ones.
 type limits struct {
 	file, bytes               int64
 	answer, fileTime, allTime time.Duration
 }
 
-// Client gets debug files in the background. A nil Client has none. Any goroutine may use it.
+// Client gets debug files in the background. A nil Client has no files. Any goroutine may use a Client.
 type Client struct {
 	servers []*url.URL
 	folder  string
@@ -72,11 +72,11 @@ type Client struct {
 	slots   chan struct{}
 	gate    safefile.Gate
 	came    atomic.Int64
-	// free returns how many bytes are free in a folder's file system.
+	// free returns the number of free bytes in the file system of a folder.
 	free func(*os.Root) int64
 
 	mu sync.Mutex
-	// files are by build id, and order in the order of the calls. refused is how many were too many.
+	// files has the files by build id, order has them in the order of Want. refused counts the calls beyond maxFiles.
 	files   map[string]*file
 	order   []*file
 	refused int
@@ -91,8 +91,8 @@ type file struct {
 	err              error
 }
 
-// Open returns a Client for what the environment says: servers and, unless it is elfutils' usual one, the cache folder.
-// Its errors contain no part of a URL.
+// Open returns a Client with the servers that the environment names. The environment can also name another cache
+// folder than elfutils' usual one. Errors contain no part of a URL.
 func Open() (*Client, error) {
 	folder := os.Getenv(Cache)
 	if folder == "" {
@@ -109,7 +109,7 @@ func newClient(urls, folder string, l limits) (*Client, error) {
 	var servers []*url.URL
 	for i, word := range strings.Fields(urls) {
 		if strings.HasPrefix(word, "ima:") {
-			continue // elfutils' rule for signatures of the servers that follow
+			continue // a rule of elfutils for the signatures of the servers that follow
 		}
 		u, err := url.Parse(word)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -127,8 +127,8 @@ func newClient(urls, folder string, l limits) (*Client, error) {
 	return c, nil
 }
 
-// Want begins to get the debug file of a build id, unless it has begun before. library is what people call the file.
-// It never waits.
+// Want begins to get the debug file of a build id, unless an earlier call did. library is the name of the file for
+// people. Want never waits.
 func (c *Client) Want(buildID, library string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +157,8 @@ func (c *Client) Want(buildID, library string) {
 	}()
 }
 
-// File opens the debug file of a build id that was wanted. pending is true if the file may still come. The caller
-// closes the file, which is nil if there is none.
+// File opens a debug file after a call of Want. pending is true if the file may still come. f is nil if there is no
+// file. The caller closes f.
 func (c *Client) File(buildID string) (f *safefile.File, pending bool) {
 	c.mu.Lock()
 	x := c.files[buildID]
@@ -186,7 +186,7 @@ func (c *Client) File(buildID string) (f *safefile.File, pending bool) {
 	return f, false
 }
 
-// Came returns how many files have come so far.
+// Came returns how many files are in the cache so far because of Want.
 func (c *Client) Came() int64 {
 	if c == nil {
 		return 0
@@ -194,7 +194,7 @@ func (c *Client) Came() int64 {
 	return c.came.Load()
 }
 
-// Wait waits until no file is pending, at most for some time since the first call. Several processes share this time.
+// Wait waits until no file is pending, but at most for most after its first call. Several processes share this time.
 func (c *Client) Wait(ctx context.Context, most time.Duration) {
 	c.mu.Lock()
 	if c.waitEnd.IsZero() {
@@ -222,8 +222,8 @@ func (c *Client) wanted() []*file {
 	return append([]*file(nil), c.order...)
 }
 
-// Missing says in one line which files are missing, and why the first one is. name returns what is shown of a library.
-// It is empty if none is missing.
+// Missing returns one line with the number of missing files and the reason for the first one. name returns the
+// displayed name of a library. The line is empty if no file is missing.
 func (c *Client) Missing(name func(library string) string) string {
 	var first *file
 	var why error
@@ -255,10 +255,10 @@ func (c *Client) Missing(name func(library string) string) string {
 	return ""
 }
 
-// closeTime is how long Close waits for the files that are being fetched.
+// closeTime limits how long Close waits for the files that are being fetched.
 const closeTime = time.Second
 
-// Close gives up what has not come yet.
+// Close cancels all fetching.
 func (c *Client) Close() {
 	c.cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
@@ -267,7 +267,7 @@ func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 }
 
-// get makes sure that a file is in the cache: it is there already, or a server has it.
+// get makes sure that a file is in the cache. If it is not there, get asks the servers for it.
 func (c *Client) get(buildID string) error {
 	if id, err := hex.DecodeString(buildID); err != nil || len(id) < minBuildID || len(id) > maxBuildID {
 		return errBuildID
@@ -300,17 +300,17 @@ func (c *Client) get(buildID string) error {
 		}
 		why = err
 	}
-	_ = cache.Remove(buildID) // it stays if it has other files
+	_ = cache.Remove(buildID) // this fails if the folder has other files
 	return why
 }
 
-// partOf matches a file that is being fetched (safefile.Destination.Begin).
+// partOf matches the name of a file that is being fetched (safefile.Destination.Begin).
 var partOf = regexp.MustCompile(`^\.` + cachedName + `-[0-9a-f]{8}$`)
 
-// removeParts removes what a ddtop that was killed has fetched of a file, once no ddtop can still be fetching it.
+// removeParts removes parts of files that a killed ddtop left, once no ddtop can still be fetching them.
 func removeParts(folder *os.Root) {
 	const most = 64
-	// What cannot be removed now is removed next time.
+	// Parts that cannot be removed now are removed next time.
 	_ = safefile.Names(folder, most, partOf.MatchString, func(name string, info fs.FileInfo) {
 		if time.Since(info.ModTime()) > allTime {
 			_ = folder.Remove(name)
@@ -318,7 +318,7 @@ func removeParts(folder *os.Root) {
 	})
 }
 
-// check returns why a file of the cache is not the debug file of a build id.
+// check returns an error if a file of the cache is not the debug file of the build id.
 func (c *Client) check(folder *os.Root, name, buildID string) error {
 	f, err := safefile.ReadOwn(folder, name, c.limits.file, &c.gate)
 	if err != nil {

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// maxRedirects bounds the redirects that are followed for one file.
+	// maxRedirects limits the redirects that are followed for one file.
 	maxRedirects = 3
-	// maxHeader bounds the header of an answer, in bytes.
+	// maxHeader limits the header of an answer, in bytes.
 	maxHeader = 64 << 10
-	// connectTime is how long a connection, and the handshake of TLS, may take.
+	// connectTime limits the time for a connection, and the time for the TLS handshake.
 	connectTime = 10 * time.Second
 )
 
-// What a server does wrong.
+// Errors of a server.
 var (
 	errGarbage  = errors.New("what it sent is no ELF file that can be read")
 	errOther    = errors.New("what it sent has another build id")
@@ -54,7 +54,7 @@ func newHTTP(answer time.Duration, servers []*url.URL) *http.Client {
 }
 
 // named has the hosts that the user has named: servers and proxies. A server can redirect to any other host. ddtop can
-// reach hosts that the server cannot, such as the one that gives a cloud's machine its credentials. So it does not
+// reach hosts that the server cannot, such as the host that gives a cloud's machine its credentials. So ddtop does not
 // connect to addresses within its own network unless the user has named the host.
 type named struct {
 	mu    sync.Mutex
@@ -93,10 +93,10 @@ func (n *named) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return dialer.DialContext(ctx, network, addr)
 }
 
-// shared are addresses within the networks of providers (RFC 6598). Some clouds give credentials at one of them.
+// shared is the range of addresses within providers' networks (RFC 6598). Some clouds give credentials at one of them.
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
-// outside returns errInside for an address, with its port, that is not on the Internet.
+// outside returns errInside if an address, given with its port, is not on the public Internet.
 func outside(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if ip := at.Addr().Unmap(); err != nil || !ip.IsGlobalUnicast() || ip.IsPrivate() || shared.Contains(ip) {
@@ -105,8 +105,8 @@ func outside(address string) error {
 	return nil
 }
 
-// follow allows a redirect to https, or from http to http. The next server does not learn the URL of this one, which
-// can have a secret. A proxy connects by itself, so that dial does not see the next server's address.
+// follow allows a redirect to https, or from http to http. It hides this server's URL, which can have a secret, from
+// the next server. It checks addresses, too, because dial does not see them if there is a proxy.
 func (n *named) follow(next *http.Request, via []*http.Request) error {
 	next.Header.Del("Referer")
 	before := via[len(via)-1].URL.Scheme
@@ -120,8 +120,8 @@ func (n *named) follow(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// fetch gets a file from one server into the cache. The errors contain nothing that the server has sent, because it may
-// repeat secrets of the URL.
+// fetch gets a file from one server into the cache. Errors contain nothing that the server sent, because it may repeat
+// secrets of the URL.
 func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *safefile.Destination) error {
 	c.mu.Lock()
 	most, within := min(c.limits.file, c.limits.bytes), min(c.limits.fileTime, c.limits.allTime)
@@ -174,7 +174,7 @@ func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *saf
 		err = c.check(folder, name, buildID)
 	}
 	if err != nil {
-		_ = f.Abort() // err is what matters, and a line has room for one
+		_ = f.Abort() // err is reported, and a line has room for only one error
 		return err
 	}
 	if err = f.Commit(); err != nil {
@@ -183,7 +183,7 @@ func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *saf
 	return err
 }
 
-// reason turns an error of net/http, or of writing, into words that contain nothing of the request or the answer.
+// reason returns an error of net/http, or of writing, in words that contain nothing of the request or the answer.
 func reason(err error) error {
 	var written *fs.PathError
 	var name *net.DNSError

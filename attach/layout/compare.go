@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// newField is the end of the line about a field that only the first table has.
+// newField ends the line of Differences about a field that only the first table has.
 const newField = " is new"
 
 // Differences describes, a line each, the structs, fields and constants that have different values in the two tables.

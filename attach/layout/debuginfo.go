@@ -17,10 +17,10 @@ import (
 var errNoDebugInfo = errors.New("no debug information")
 
 // Limits on the debug information of a file. A hostile owner of the process may have written the file. A libruby with
-// all its units and a JIT in Rust has about 30 MB of debug information: 800 units, 3 million entries and 300 kB of
-// abbreviations. Reading it takes a second or two. Together the limits keep ddtop below 512 MiB.
+// all its units and a JIT in Rust has about 30 MB of debug information. It has 800 units, 3 million entries and 300 kB
+// of abbreviations. Reading it takes a second or two. Together the limits keep ddtop below 512 MiB.
 const (
-	maxDebugBytes   = 96 << 20 // of all sections that are read, decompressed
+	maxDebugBytes   = 96 << 20 // total size of the sections that are read, decompressed
 	maxDebugEntries = 1 << 24
 	maxDebugUnits   = 1 << 16
 	// maxAbbrevBytes bounds the abbreviation tables of all units together, in bytes. They can overlap, and debug/dwarf
@@ -216,7 +216,7 @@ func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder)
 // abbreviations checks the abbreviation tables of all units against the limits.
 type abbreviations struct {
 	data []byte
-	// seen are the offsets of the visited abbreviations, bytes the sum of their sizes.
+	// seen has the offsets of the tables that were checked. bytes is the sum of their sizes.
 	seen  map[uint64]bool
 	bytes int
 }
@@ -249,7 +249,7 @@ func (a *abbreviations) check(ctx context.Context, offset uint64) error {
 	for uint32(next()) != 0 {
 		next() // the tag
 		if len(rest) > 0 {
-			rest = rest[1:] // whether it has children
+			rest = rest[1:] // skip the flag "has children"
 		}
 		for n := 0; ; n++ {
 			attribute, form := next(), next()

@@ -141,11 +141,11 @@ type scan struct {
 	ctx    context.Context
 	known  *names
 	reader *dwarf.Reader
-	// entries counts the entries that were read, and lookedAt the members. Both are limited.
+	// entries counts the entries that were read (maxDebugEntries), and lookedAt the members (maxLookedAt).
 	entries, lookedAt int
 	types             map[dwarf.Offset]typeInfo
 	// structs has the offset of each definition that was found, by tag or typedef. aliases has the structs whose name
-	// here differs from the name in tables.
+	// here is not their name in tables (sameAs).
 	structs, aliases map[string]dwarf.Offset
 	constants        map[string]int64
 }
@@ -192,7 +192,7 @@ func (s *scan) skip(e *dwarf.Entry) error {
 	return nil
 }
 
-// units reads the names of the units.
+// units returns the units that begin at the given offsets, with their names.
 func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
 	out := make([]unit, 0, len(at))
 	for _, first := range at {

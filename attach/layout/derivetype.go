@@ -177,7 +177,7 @@ func readMember(e *dwarf.Entry) (member, bool) {
 	}
 	m.kind = kind
 	switch loc := e.Val(dwarf.AttrDataMemberLoc).(type) {
-	case nil: // a union's member, or a bit field's
+	case nil: // a member of a union, or a bit field
 	case int64:
 		if loc < 0 || loc > maxStruct {
 			return m, false

@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// tableFormat names the format of a table in JSON. The number in it changes when the meaning of a table changes.
+// tableFormat names the format of a table in JSON. Its number changes when the meaning of tables changes.
 const tableFormat = "ddtop layout 1"
 
-// Limits on a table. ddtop did not write a larger one.
+// Limits on a table. A larger one was not written by ddtop.
 const (
-	maxText   = 8 << 20 // bytes; a table has about 8 kB
+	maxText   = 8 << 20 // bytes; real tables have about 8 kB
 	maxFields = 1 << 16
 	maxStruct = 1 << 20 // bytes
 )
@@ -62,7 +62,7 @@ func (t *Table) WriteJSON(w io.Writer) error {
 	text := func(v any) string {
 		s, err := json.Marshal(v)
 		if err != nil {
-			panic(err) // names, lists of names and numbers are always JSON
+			panic(err) // cannot happen with strings and numbers
 		}
 		return string(s)
 	}

@@ -18,8 +18,8 @@ import (
 )
 
 // packed holds all tables of the folder tables. It starts with a line of JSON, a list of packedTable. The compressed
-// tables follow. The first table is compressed alone. It is the dictionary for the compression of the others, which
-// differ from it only a little. TestPacked makes the file.
+// tables follow. The first table is compressed alone, and is the dictionary for the others, which differ from it only
+// a little. TestPacked makes the file.
 //
 //go:embed tables.bin
 var packed []byte
@@ -153,7 +153,7 @@ func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, er
 	}
 	var best *entry
 	for i := range index {
-		// Oldest first.
+		// The index has the oldest release first.
 		if e := &index[i]; e.machine == machine && (best == nil || slices.Compare(e.version[:], want[:]) <= 0) {
 			best = e
 		}

@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// Limits of the search for calls in the code of a file. libruby has 4 MB of code and 3 MB of relocations.
+// Limits for the search for calls in a file's machine code. libruby has 4 MB of code and 3 MB of relocations.
 const (
-	// MaxCode bounds the code of all sections together, in bytes: sections can overlap.
+	// MaxCode limits the code of all sections together, in bytes, because sections can overlap.
 	MaxCode = 32 << 20
-	// maxSlotRelocations bounds the relocations of all sections together, in bytes.
+	// maxSlotRelocations limits the relocations of all sections together, in bytes.
 	maxSlotRelocations = 64 << 20
-	// MaxSlots bounds the words that hold the address of one of the wanted functions.
+	// MaxSlots limits the words that hold the address of one of the wanted functions.
 	MaxSlots = 1 << 10
 )
 
-// CodeSection is machine code of a file.
+// CodeSection is a section of a file with machine code.
 type CodeSection struct {
 	Bytes []byte
 	// Addr is the address of the code in the file, without the module's Bias.
@@ -29,8 +29,8 @@ type CodeSection struct {
 	Linkers bool
 }
 
-// Code reads the sections with machine code, 32 MB of them at most. A file that has more is an error, and so is a
-// module that was read from memory.
+// Code reads the sections with machine code. It returns an error if they have more than MaxCode bytes, or if the
+// module was read from memory.
 func (m *Module) Code() ([]CodeSection, error) {
 	if m.File == nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
@@ -55,14 +55,14 @@ func (m *Module) Code() ([]CodeSection, error) {
 	return out, nil
 }
 
-// Slots finds the words into which the dynamic linker puts the addresses of functions in other files. The keys of the
-// result are the words' addresses in this file. The values are the functions' indexes in names. kinds are the types of
-// relocation for such words.
+// Slots finds the words into which the dynamic linker puts the addresses of functions of other files. In the result,
+// each word's address in this file has the index of its function in names. kinds are the types of relocation for such
+// words.
 func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 	if m.File == nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
 	}
-	functions := make(map[uint32]int) // by the number of the symbol
+	functions := make(map[uint32]int) // index in names by symbol number
 	for i, name := range names {
 		numbers, err := m.dynamic.numbers(name)
 		if err != nil {
@@ -83,7 +83,7 @@ func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 			return nil, fmt.Errorf("%s: %w", m.Path, err)
 		}
 		left -= s.Size
-		const entry = 24 // of struct Elf64_Rela; searchPiece is a multiple of it
+		const entry = 24 // size of struct Elf64_Rela; divides searchPiece
 		err = pieces(in, searchPiece, 0, func(b []byte, _ int64) bool {
 			for ; len(b) >= entry; b = b[entry:] {
 				info := binary.LittleEndian.Uint64(b[8:])
@@ -103,11 +103,11 @@ func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 	return slots, nil
 }
 
-// errNoFile is returned for a module that was read from memory because its file cannot be opened.
+// errNoFile is returned if a module was read from memory, because its file cannot be opened.
 var errNoFile = errors.New("its file can't be opened")
 
-// plainSection is the content of a section of at most limit bytes that is part of the program in memory. Such a section
-// is never compressed (gABI, "Section Compression").
+// plainSection returns the content of a section that is part of the program in memory. It must have at most limit
+// bytes. Such a section is never compressed (gABI, "Section Compression").
 func plainSection(s *elf.Section, limit uint64) (*io.SectionReader, error) {
 	if s.Flags&elf.SHF_COMPRESSED != 0 {
 		return nil, fmt.Errorf("%w: section %q is compressed", errELFLimit, s.Name)
@@ -118,7 +118,7 @@ func plainSection(s *elf.Section, limit uint64) (*io.SectionReader, error) {
 	return io.NewSectionReader(s, 0, int64(s.Size)), nil
 }
 
-// numbers returns the numbers of the symbols with a name, defined or not. It returns at most maxSameName.
+// numbers returns the numbers of all symbols with a name, defined or not. More than maxSameName are an error.
 func (t *symbolTable) numbers(name string) ([]uint32, error) {
 	if t == nil {
 		return nil, nil
@@ -142,7 +142,7 @@ func (t *symbolTable) numbers(name string) ([]uint32, error) {
 	return out, err
 }
 
-// MappingAt finds the mapping of the module's file that an address of the process lies in.
+// MappingAt returns the mapping of the module's file that contains an address of the process.
 func (m *Module) MappingAt(at Address) (Mapping, bool) {
 	for _, own := range m.mapped {
 		if at >= own.Start && at < own.End {
@@ -152,7 +152,7 @@ func (m *Module) MappingAt(at Address) (Mapping, bool) {
 	return Mapping{}, false
 }
 
-// ReadFileAt fills buf from an offset of the module's file, all of it or an error.
+// ReadFileAt fills all of buf from an offset of the module's file, or returns an error.
 func (m *Module) ReadFileAt(buf []byte, offset uint64) error {
 	if m.content == nil {
 		return fmt.Errorf("%s: %w", m.Path, errNoFile)

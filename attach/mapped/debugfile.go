@@ -13,31 +13,31 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// DebugFolder is the folder of separate debug files (gdb's "Debugging Information in Separate Files").
+// DebugFolder is where systems install separate debug files (gdb's "Debugging Information in Separate Files").
 const DebugFolder = "/usr/lib/debug"
 
 // MaxMappedFile is the largest program or library that is opened, in bytes. Each part that is read has its own limit.
 const MaxMappedFile = 1 << 40
 
-// MaxDebugFile bounds a separate debug file, in bytes. It also bounds what is read of all candidates together to
-// compute their checksums. Ruby's debug files have up to 60 MB.
+// MaxDebugFile limits the size of a separate debug file, in bytes. It also limits what is read of all candidates
+// together to compute checksums. Ruby's debug files have up to 60 MB.
 const MaxDebugFile = 512 << 20
 
-// ErrNoDebugFile is returned for a module without debug information, in itself or in a file of its own.
+// ErrNoDebugFile is returned if neither a module nor a separate file has its debug information.
 var ErrNoDebugFile = errors.New("no debug information")
 
-// DebugFile is the ELF file that holds a module's debug information: the module's own, or a separate one.
+// DebugFile is the ELF file with a module's debug information: the module's own file, or a separate one.
 type DebugFile struct {
 	ELF *elf.File
-	// Path is the path of the file. Separate is true if it is not the module's own file.
+	// Path is the file's path. Separate is set if it is not the module's own file.
 	Path     string
 	Separate bool
 	symbols  *symbolTable
 }
 
-// DebugFile finds the file with the module's DWARF. It is the module's own file, or else the separate one that its
-// build id or .gnu_debuglink names, below the target's root or ddtop's. The first call reads it. It is closed with the
-// module. The error is errNoDebugFile if there is none.
+// DebugFile returns the file with the module's DWARF: its own, or a separate one that its build id or .gnu_debuglink
+// names. Separate files are below the target's root or ddtop's. The first call reads the file. Closing the module
+// closes it. If there is none, the error is ErrNoDebugFile.
 func (m *Module) DebugFile() (*DebugFile, error) {
 	if m.HasDWARF() {
 		return &DebugFile{ELF: m.File, Path: m.Path}, nil
@@ -54,7 +54,7 @@ func (m *Module) DebugFile() (*DebugFile, error) {
 	return f, nil
 }
 
-// separate finds the separate debug file, once. The caller holds m.mu.
+// separate returns the separate debug file. It searches only once. The caller holds m.mu.
 func (m *Module) separate() (*DebugFile, error) {
 	if m.debug != nil || m.debugErr != nil {
 		return m.debug, m.debugErr
@@ -63,8 +63,8 @@ func (m *Module) separate() (*DebugFile, error) {
 	return m.debug, m.debugErr
 }
 
-// LacksSymbols reports whether a separate debug file would help to name functions. The file has a build id but no
-// .symtab, and no debug file of it was found.
+// LacksSymbols reports whether a separate debug file would help to name functions. This is so if the module's file has
+// a build id but no .symtab, and no debug file for it was found.
 func LacksSymbols(m *Module) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,8 +75,8 @@ func LacksSymbols(m *Module) bool {
 	return err != nil
 }
 
-// UseDebugFile makes a file the module's separate debug file. It must have the module's build id. The module closes it,
-// also after an error.
+// UseDebugFile makes f the module's separate debug file. It must have the module's build id. The module closes f, also
+// after an error.
 func UseDebugFile(m *Module, f *safefile.File) error {
 	e, err := OpenELF(f)
 	if err == nil && (m.BuildID == "" || BuildIDOfSections(e) != m.BuildID || e.Machine != machineNumber(m.Machine)) {
@@ -95,13 +95,13 @@ func separateFile(e *elf.File, path string) *DebugFile {
 	return &DebugFile{ELF: e, Path: path, Separate: true, symbols: symbolsOf(e, elf.SHT_SYMTAB)}
 }
 
-// DebugRoot is a folder below which separate debug files are.
+// DebugRoot is a root folder below which separate debug files are searched.
 type DebugRoot struct {
 	Name string
 	Open func() (*safefile.Root, error)
 }
 
-// OwnRoot is a folder of ours, read with our own rights.
+// OwnRoot returns a folder of ddtop's own file system, read with ddtop's rights.
 func OwnRoot(name string) DebugRoot {
 	return DebugRoot{name, func() (*safefile.Root, error) { return safefile.OpenRoot(name, nil, new(safefile.Gate)) }}
 }
@@ -147,7 +147,7 @@ func (m *Module) rootsOr() []DebugRoot {
 	return m.Roots
 }
 
-// debugPaths lists the paths of a separate debug file below a root.
+// debugPaths returns the possible paths of a separate debug file below a root. link is the name in .gnu_debuglink.
 func (m *Module) debugPaths(link string) []string {
 	var out []string
 	if len(m.BuildID) > 2 {
@@ -166,7 +166,8 @@ func (m *Module) debugPaths(link string) []string {
 	return out
 }
 
-// DebugLink reads .gnu_debuglink: a name that a zero byte ends, padding to four bytes, and the file's CRC-32.
+// DebugLink returns the content of .gnu_debuglink, the name and the CRC-32 of the separate debug file. The section has
+// the name, a zero byte, padding to four bytes, and the CRC.
 func (m *Module) DebugLink() (name string, crc uint32, ok bool) {
 	const maxLink = 4096
 	if m.File == nil {
@@ -188,7 +189,7 @@ func (m *Module) DebugLink() (name string, crc uint32, ok bool) {
 	return name, binary.LittleEndian.Uint32(b[at:]), true
 }
 
-// sameChecksum reports whether a file has a checksum. It subtracts the bytes it reads from the budget.
+// sameChecksum reports whether a file has the wanted CRC-32. It subtracts the file's size from the budget.
 func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	size := f.Info().Size()
 	if *budget -= size; *budget < 0 {
@@ -201,8 +202,8 @@ func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	return sum.Sum32() == want
 }
 
-// BuildIDOfSections reads the build id by the sections of a file whose program headers are not usable, as in a debug
-// file.
+// BuildIDOfSections returns the build id found by a file's sections. It is for files whose program headers are not
+// usable, such as debug files.
 func BuildIDOfSections(f *elf.File) string {
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_NOTE {
@@ -227,8 +228,7 @@ func machineNumber(name string) elf.Machine {
 	return elf.EM_NONE
 }
 
-// OpenFile opens an ELF file that no process has mapped, as if at address 0. The file is a libruby, a ruby, or a
-// debug file.
+// OpenFile opens an ELF file that no process has mapped: a libruby, a ruby, or a debug file. Its Bias is 0.
 func OpenFile(path string) (*Module, error) {
 	f, err := safefile.Open(path, MaxMappedFile)
 	if err != nil {
@@ -245,7 +245,7 @@ func OpenFile(path string) (*Module, error) {
 	return m, nil
 }
 
-// ReadFile reads bytes of the file's content at a symbol's place, for a module that no process need have mapped.
+// ReadFile fills buf from the file's content at a symbol. The file need not be mapped by a process.
 func (m *Module) ReadFile(s Symbol, buf []byte) error {
 	if m.File == nil {
 		return fmt.Errorf("%s: %w", m.Path, ErrNoModule)

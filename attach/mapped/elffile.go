@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Limits of an ELF file's headers. Programs and libraries have some ten segments and forty sections.
+// Limits for an ELF file's headers. Programs and libraries have about ten segments and forty sections.
 const (
 	maxProgramHeaders = 512
 	maxSections       = 1024
@@ -17,15 +17,15 @@ const (
 	maxSectionName    = 256
 )
 
-// errELFLimit is returned for an ELF file that claims more than any program or library has.
+// errELFLimit is returned for an ELF file with sizes that no real program or library has.
 var errELFLimit = errors.New("it is not an ELF file of a usual size")
 
-// OpenELF reads an ELF file's headers, within limits that it checks before it reads anything else. debug/elf reads
-// what the headers claim, decompresses sections that they call compressed, and repeats a section's name for each
-// header that has it. The file may change meanwhile, so debug/elf gets the checked bytes.
+// OpenELF reads an ELF file's headers after it has checked their sizes. Without the check, debug/elf would read all
+// that the headers claim and decompress sections. It would also copy a section's name for each header that has it. The
+// file may change meanwhile, so debug/elf gets the checked bytes.
 func OpenELF(file io.ReaderAt) (*elf.File, error) {
 	var head elf.Header64
-	const size, segment, section = 64, 56, 64 // of the header, a program header, a section header
+	const size, segment, section = 64, 56, 64 // sizes of the header, a program header, a section header
 	b := make([]byte, size)
 	if _, err := file.ReadAt(b, 0); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func OpenELF(file io.ReaderAt) (*elf.File, error) {
 	switch {
 	case head.Phnum > maxProgramHeaders, head.Phnum > 0 && head.Phentsize != segment,
 		head.Shnum > maxSections, head.Shnum > 0 && head.Shentsize != section,
-		head.Shnum == 0 && head.Shoff != 0, // as many as another field says (gABI, "Extensions"): more than the limit
+		head.Shnum == 0 && head.Shoff != 0, // section 0 has their number (gABI, "Extensions"): above the limit
 		head.Shnum > 0 && head.Shstrndx >= head.Shnum:
 		return nil, fmt.Errorf("%w: %d program headers of %d bytes, %d sections of %d, their names in section %d",
 			errELFLimit, head.Phnum, head.Phentsize, head.Shnum, head.Shentsize, head.Shstrndx)
@@ -88,20 +88,20 @@ func OpenELF(file io.ReaderAt) (*elf.File, error) {
 	return elf.NewFile(&checked)
 }
 
-// checkedPart is part of a file that was read and checked.
+// checkedPart is a part of a file that was read and checked. at is its offset.
 type checkedPart struct {
 	at   int64
 	data []byte
 }
 
-// checkedFile is a file with copies of the parts that were checked. Reads of these parts return the copies, so that a
-// later change of the file cannot undo the check.
+// checkedFile is a file with copies of its checked parts. Reads of these parts return the copies, so a later change of
+// the file cannot undo the check.
 type checkedFile struct {
 	file  io.ReaderAt
 	parts []checkedPart
 }
 
-// ReadAt reads as io.ReaderAt says.
+// ReadAt implements io.ReaderAt.
 func (c *checkedFile) ReadAt(buf []byte, off int64) (int, error) {
 	n, err := c.file.ReadAt(buf, off)
 	for _, p := range c.parts {
@@ -113,10 +113,10 @@ func (c *checkedFile) ReadAt(buf []byte, off int64) (int, error) {
 	return n, err
 }
 
-// sectionData reads at most limit bytes of a section's content. It decompresses a compressed section.
+// sectionData returns a section's content, decompressed, or an error if it has more than limit bytes.
 func sectionData(s *elf.Section, limit uint64) ([]byte, error) {
 	if s.Size > limit || s.Type == elf.SHT_NOBITS {
 		return nil, fmt.Errorf("%w: section %s has %d bytes, and %d are the most", errELFLimit, s.Name, s.Size, limit)
 	}
-	return s.Data() // no more than s.Size
+	return s.Data() // never more than s.Size
 }

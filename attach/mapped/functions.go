@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// maxFunctionsAsked bounds the addresses of one search for functions.
+	// maxFunctionsAsked limits the addresses of one call of FunctionsAt.
 	maxFunctionsAsked = 4096
-	// maxNamesOfFunctions bounds the names that are read of one table for that. Few functions have more than two.
+	// maxNamesOfFunctions limits the names that one call reads from a table. Few functions have more than two names.
 	maxNamesOfFunctions = 4 * maxFunctionsAsked
 )
 
-// askedFunction is an address of a search for functions, and the best symbol so far.
+// askedFunction is an address whose function is searched, and the best symbol found so far.
 type askedFunction struct {
 	addr  uint64
-	place int // in the caller's list
+	place int // index in the caller's list
 	best  elf.Symbol
 	named bool
 }
 
-// FunctionsAt returns the functions that hold the addresses, parallel to at. A Symbol without a name means that no
-// table names the function: not .dynsym, not .symtab, and not a separate debug file of the same build id.
+// FunctionsAt returns the functions that contain the addresses, parallel to at. A Symbol without a name means that the
+// function is in no table: .dynsym, .symtab, or a separate debug file of the same build id.
 func (m *Module) FunctionsAt(at []Address) []Symbol {
 	out := make([]Symbol, len(at))
 	var asked []*askedFunction
@@ -56,7 +56,7 @@ func (m *Module) FunctionsAt(at []Address) []Symbol {
 	return out
 }
 
-// functionsAt finds the best symbol of this table for each address. asked is in the order of the addresses.
+// functionsAt finds the best symbol in this table for each address. asked is sorted by address.
 func (t *symbolTable) functionsAt(asked []*askedFunction) {
 	names := 0
 	// A table that can't be read has no symbols.
@@ -64,7 +64,7 @@ func (t *symbolTable) functionsAt(asked []*askedFunction) {
 		for ; len(b) >= elf.Sym64Size; b, off = b[elf.Sym64Size:], off+elf.Sym64Size {
 			s := elf.Symbol{Info: b[4], Section: elf.SectionIndex(binary.LittleEndian.Uint16(b[6:])),
 				Value: binary.LittleEndian.Uint64(b[8:]), Size: binary.LittleEndian.Uint64(b[16:])}
-			// The symbol of an indirect function (STT_GNU_IFUNC) is at its resolver, which is not what runs.
+			// The symbol of an indirect function (STT_GNU_IFUNC) is at its resolver, not at the code that runs later.
 			if s.Section == elf.SHN_UNDEF || s.Value == 0 || elf.ST_TYPE(s.Info) != elf.STT_FUNC {
 				continue
 			}
@@ -87,12 +87,12 @@ func (t *symbolTable) functionsAt(asked []*askedFunction) {
 	})
 }
 
-// nearer reports whether symbol a is a better name of a function than b. The C library has several names for most
+// nearer reports whether symbol a is a better name for a function than b. The C library has several names for most
 // functions. Of poll and __poll, people know the first.
 func nearer(a, b elf.Symbol) bool {
 	underscores := func(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
 	return cmp.Or(
-		cmp.Compare(b.Value, a.Value), // the one that begins later
+		cmp.Compare(b.Value, a.Value), // the symbol that begins later
 		cmp.Compare(underscores(a.Name), underscores(b.Name)),
 		cmp.Compare(len(a.Name), len(b.Name)),
 		strings.Compare(a.Name, b.Name),

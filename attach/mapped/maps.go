@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// MaxMappings bounds the mappings read of one process; the kernel's own default limit is 65,530 (vm.max_map_count).
+// MaxMappings limits the mappings read of one process. The kernel's default limit is 65,530 (vm.max_map_count).
 const MaxMappings = 1 << 18
 
 // Mapping is one line of /proc/PID/maps.
 type Mapping struct {
-	// Start is the first address, End is the address behind the last.
+	// Start is the first address. End is the address behind the last one.
 	Start, End Address
 	// Read, Write, Exec and Shared are the permissions.
 	Read, Write, Exec, Shared bool
-	// Offset is the place in the file at which the mapping begins, in bytes.
+	// Offset is the offset in the file at which the mapping begins, in bytes.
 	Offset uint64
-	// Device is "major:minor" in hexadecimal; Inode the file's number, 0 for memory without a file.
+	// Device is "major:minor" in hexadecimal. Inode is the file's number, or 0 for memory without a file.
 	Device string
 	Inode  uint64
 	// Path is the file's path as seen from the reader's root. It lacks the kernel's " (deleted)", and the kernel's
-	// escapes (\012 for a line feed) are decoded. Memory without a file has "[heap]" and the like, or "" if it is
+	// escapes (\012 for a line feed) are decoded. For memory without a file it is "[heap]" or similar, or "" if
 	// anonymous.
 	Path string
-	// Deleted is true if the file has been removed or replaced since it was mapped.
+	// Deleted is set if the file has been removed or replaced since it was mapped.
 	Deleted bool
 }
 
 // IsFile reports whether the mapping is one of a file.
 func (m Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
 
-// ParseMaps reads the text of /proc/PID/maps (proc_pid_maps(5)). A line that is no mapping is an error that quotes it.
+// ParseMaps parses the text of /proc/PID/maps (proc_pid_maps(5)). If a line is no mapping, the error quotes it.
 func ParseMaps(text []byte) ([]Mapping, error) {
 	var out []Mapping
 	for line := range bytes.Lines(text) {
@@ -93,6 +93,6 @@ func parseMapping(line []byte) (Mapping, error) {
 	return m, nil
 }
 
-// unescapeMapsPath undoes the kernel's octal escape of the line feed, the only one in maps (fs/proc/task_mmu.c,
+// unescapeMapsPath decodes the kernel's octal escape of a line feed, the only one in maps (fs/proc/task_mmu.c,
 // seq_file_path with "\n").
 func unescapeMapsPath(path string) string { return strings.ReplaceAll(path, `\012`, "\n") }

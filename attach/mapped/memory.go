@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// PageSize is the smallest page, in bytes, of the machines that can be read.
+// PageSize is the smallest size of a page on the machines that ddtop supports, in bytes.
 const PageSize = 4096
 
 // Address is an address in the target's memory.
@@ -16,23 +16,23 @@ func (a Address) String() string { return fmt.Sprintf("0x%x", uint64(a)) }
 // Range is one range of a batched read.
 type Range struct {
 	Addr Address
-	// Buf receives the bytes; its length is how many are wanted.
+	// Buf receives the bytes. Its length is the wanted number.
 	Buf []byte
-	// Failed is set by ReadBatch when the range could not be read in whole. Buf is undefined then.
+	// Failed is set by ReadBatch if not all of the range could be read. Then Buf is undefined.
 	Failed bool
 }
 
 // Memory reads the memory of a target: a live process, a core file, or a test.
 type Memory interface {
-	// Read fills buf from addr, all of it or an error (*ReadError).
+	// Read fills all of buf from addr, or returns a *ReadError.
 	Read(addr Address, buf []byte) error
-	// ReadBatch fills the ranges in order, with 1,024 ranges per system call. A range that cannot be read is marked
-	// as Failed. The ranges after it are still read. It returns an error if further reading is pointless, because the
-	// target is gone (ErrGone) or has become unreadable. calls is the number of system calls.
+	// ReadBatch fills the ranges in order, with up to 1,024 ranges per system call. It marks a range that cannot be
+	// read as Failed, and goes on. It returns an error if further reading is pointless, because the target is gone
+	// (ErrGone) or has become unreadable. calls is the number of system calls.
 	ReadBatch(ranges []Range) (calls int, err error)
 }
 
-// ReadError names the range that could not be read.
+// ReadError reports a range that could not be read, and why.
 type ReadError struct {
 	PID  int
 	Addr Address

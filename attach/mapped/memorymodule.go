@@ -8,20 +8,20 @@ import (
 	"io"
 )
 
-// Limits of reading an ELF file's image from memory.
+// Limits for reading an ELF file's image from a target's memory, which can be damaged.
 const (
 	maxDynamicEntries = 4096
 	maxHashBuckets    = 1 << 22
 	maxHashChain      = 1 << 12
 )
 
-// ErrNoModule is returned if a target's memory holds no readable ELF image.
+// ErrNoModule is returned if there is no readable ELF image at an address of the target.
 var ErrNoModule = errors.New("no ELF file in memory there")
 
-// NewModuleFromMemory makes a Module from the memory that the dynamic linker uses. It is for a file that cannot be
-// opened: an upgrade has replaced it, or it is in a mount namespace that ddtop cannot enter. start is the start of
-// the mapping with the file's first byte. Exported and undefined symbols are known, and the symbols of a separate
-// debug file.
+// NewModuleFromMemory makes a Module from what a process's memory has of a file for the dynamic linker. It is for a
+// file that cannot be opened: an upgrade has replaced it, or it is in a mount namespace that ddtop cannot enter. start
+// is the address of the file's first byte. The Module knows exported and undefined symbols, and the symbols of a
+// separate debug file.
 func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error) {
 	fail := func(what string, err error) (*Module, error) {
 		return nil, fmt.Errorf("%s at %v: %s: %w", path, start, what, err)
@@ -48,7 +48,7 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 		kind, flags := elf.ProgType(binary.LittleEndian.Uint32(h)), elf.ProgFlag(binary.LittleEndian.Uint32(h[4:]))
 		offset, vaddr, memsz := binary.LittleEndian.Uint64(h[8:]), binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[40:])
 		if kind == elf.PT_LOAD && !biased {
-			// The first segment holds the file's first byte, the header just read.
+			// The first segment contains the file's first byte, and so the header just read.
 			m.Bias, biased = start-Address(vaddr&^(PageSize-1))+Address(offset&^(PageSize-1)), true
 		}
 		span := Span{m.Bias + Address(vaddr), m.Bias + Address(vaddr+memsz)}
@@ -77,7 +77,7 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 	return m, nil
 }
 
-// dynamicTable has the used entries of a dynamic section. Its addresses are in the process.
+// dynamicTable has the entries of a dynamic section that ddtop uses. Its addresses are in the process.
 type dynamicTable struct {
 	symbols, strings, gnuHash, hash Address
 	stringsSize                     uint64
@@ -93,7 +93,7 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	var d dynamicTable
 	for ; len(entries) >= 16; entries = entries[16:] {
 		tag, value := elf.DynTag(binary.LittleEndian.Uint64(entries)), binary.LittleEndian.Uint64(entries[8:])
-		// glibc replaces the addresses by those in the process, musl leaves them as they are in the file.
+		// glibc replaces these addresses by addresses in the process. musl leaves the addresses in the file.
 		addr := Address(value)
 		if addr < m.Bias {
 			addr += m.Bias
@@ -124,7 +124,7 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	if m.dynamic == nil {
 		return ErrNoModule
 	}
-	// As before of a file: tables that can't be read are an error now, not at the first question.
+	// Read the tables now, so that unreadable ones are an error here and not at the first search.
 	for _, part := range []*io.SectionReader{m.dynamic.symbols, m.dynamic.names} {
 		if err := pieces(part, searchPiece, 0, func([]byte, int64) bool { return true }); err != nil {
 			return err
@@ -136,8 +136,8 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	return nil
 }
 
-// symbolCount finds the number of symbols, which only the hash tables show. The old table has it. In the GNU table it
-// is one more than the last symbol of the last chain.
+// symbolCount returns the number of symbols, which only the hash tables show. The old table (DT_HASH) has the number.
+// In the GNU table it is one more than the last symbol of the last chain.
 func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if d.hash != 0 {
 		var head [8]byte
@@ -174,7 +174,7 @@ func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if last < first {
 		return int(first), nil
 	}
-	// The chain words follow the buckets, one a symbol from `first` on; the lowest bit marks a chain's end.
+	// Behind the buckets are the chains, a word for each symbol from first on. The lowest bit marks a chain's end.
 	at += Address(buckets) * 4
 	for end := min(last+maxHashChain, MaxSymbols); last < end; last++ {
 		var word [4]byte

@@ -15,59 +15,59 @@ import (
 // Span is a range of a target's address space.
 type Span struct{ Start, End Address }
 
-// Len is the span's length in bytes.
+// Len returns the span's length in bytes.
 func (s Span) Len() int { return int(s.End - s.Start) }
 
-// Symbol is a named place in a target's memory.
+// Symbol is a function or variable with a name in a target's memory.
 type Symbol struct {
 	Name string
-	// Addr is the address in the running process. For a thread-local variable it is the offset in the module's block.
+	// Addr is the address in the process. For a thread-local variable it is the offset in the module's TLS block.
 	Addr Address
 	// Size is in bytes. It is zero if the file does not give it.
 	Size uint64
-	// TLS marks thread-local variables. Exported symbols are in .dynsym, which strip keeps.
+	// TLS is set for thread-local variables. Exported is set for symbols of .dynsym, which strip keeps.
 	TLS, Exported bool
 }
 
-// Module is an ELF file as it is mapped into a target. Symbols are read when they are first needed. Any goroutine may
+// Module is an ELF file as it is mapped into a target. It reads symbols when they are first needed. Any goroutine may
 // use it.
 type Module struct {
-	// Path is the file's path, as the mappings show it; Deleted says that it was removed or replaced since.
+	// Path is the file's path in the mappings. Deleted is set if the file was removed or replaced since it was mapped.
 	Path    string
 	Deleted bool
 	// Machine is "x86_64", "aarch64", or another machine's name in the ELF specification. It is the target's machine,
 	// which differs from ddtop's under an emulator.
 	Machine string
-	// Bias is added to an address in the file to get the one in the process. It is zero for a program that is not
-	// position-independent.
+	// Bias is what to add to an address in the file to get the address in the process. It is zero for a program that
+	// is not position-independent.
 	Bias Address
-	// BuildID is the linker's id in hexadecimal; "" when the file has none.
+	// BuildID is the linker's build id in hexadecimal, or "" if the file has none.
 	BuildID string
 
 	writable []Span
 	Loads    []Span
 	needed   []string
-	// unwind is where the file places .eh_frame_hdr (PT_GNU_EH_FRAME). It is empty if the file has none.
+	// unwind is where the file places .eh_frame_hdr (PT_GNU_EH_FRAME), or empty if the file has none.
 	unwind FileSpan
-	// File is nil for a module that was read from memory; content is what the file holds.
+	// File is nil for a module that was read from memory. content is the file's content.
 	File    *elf.File
 	content io.ReaderAt
 	closer  io.Closer
-	// mapped are the mappings of the file. It is nil if no process has mapped it.
+	// mapped has the mappings of the file. It is nil if no process has mapped it.
 	mapped []Mapping
-	// Roots are the folders with separate debug files. If nil, it is "/". Chroot is the target's root if this is a
-	// folder in ddtop's file system.
+	// Roots are the root folders for separate debug files. Nil means "/". Chroot is the target's root folder, if this
+	// is a folder in ddtop's file system.
 	Roots  []DebugRoot
 	Chroot string
 
-	// dynamic are the exported and undefined symbols, static the ones of .symtab. Either is nil if there are none.
+	// dynamic has the exported and undefined symbols, static the symbols of .symtab. Each is nil if there are none.
 	dynamic, static *symbolTable
 
 	mu          sync.Mutex
 	debug       *DebugFile
 	debugErr    error
 	debugCloser io.Closer
-	// asked are the answers of each table: as many as there are names in ddtop's code.
+	// asked has the results of all searches. They are few, because only names in ddtop's code are searched.
 	asked map[askedFor]found
 }
 
@@ -76,7 +76,7 @@ type askedFor struct {
 	name  string
 }
 
-// NewModule reads an ELF file that is mapped at bias. The Module takes over closer, which may be nil.
+// NewModule reads an ELF file that is mapped at bias. Closing the Module closes closer, which may be nil.
 func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*Module, error) {
 	f, err := OpenELF(file)
 	if err != nil {
@@ -109,7 +109,7 @@ func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*
 	return m, nil
 }
 
-// readNeeded reads the names of the libraries that the file wants. In a debug file the section has no content.
+// readNeeded reads the names of the libraries that the file needs. In a debug file the section has no content.
 func (m *Module) readNeeded() error {
 	d := m.File.Section(".dynamic")
 	if d == nil || d.Type == elf.SHT_NOBITS || m.dynamic == nil {
@@ -127,7 +127,7 @@ func (m *Module) readNeeded() error {
 	return nil
 }
 
-// MachineName returns Linux's name of a machine, as uname -m prints it.
+// MachineName returns a machine's name as uname -m prints it.
 func MachineName(m elf.Machine) string {
 	switch m {
 	case elf.EM_X86_64:
@@ -138,10 +138,10 @@ func MachineName(m elf.Machine) string {
 	return m.String()
 }
 
-// maxNeeded bounds the libraries that a file wants.
+// maxNeeded limits the libraries that a file can need.
 const maxNeeded = 256
 
-// maxNotes bounds the notes read of one segment or section, in bytes.
+// maxNotes limits the notes read of one segment or section, in bytes.
 const maxNotes = 1 << 16
 
 func buildID(p *elf.Prog) string {
@@ -152,7 +152,7 @@ func buildID(p *elf.Prog) string {
 	return buildIDOf(b)
 }
 
-// buildIDOf finds the note GNU with type 3, NT_GNU_BUILD_ID (elf.h).
+// buildIDOf returns the content of the note of GNU with type 3, NT_GNU_BUILD_ID (elf.h), in hexadecimal.
 func buildIDOf(b []byte) string {
 	for len(b) >= 12 {
 		order := binary.LittleEndian
@@ -170,7 +170,7 @@ func buildIDOf(b []byte) string {
 	return ""
 }
 
-// Close closes the file. Symbols that were read before stay known.
+// Close closes the module's files. The symbols found before stay known.
 func (m *Module) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,8 +185,8 @@ func (m *Module) Close() error {
 	return errors.Join(errs...)
 }
 
-// Symbol finds a defined symbol by name: among the exported ones first, then in .symtab, which strip removes, then in
-// a separate debug file. ok is false when none defines it, or the symbol tables can't be read.
+// Symbol finds a defined symbol by name. It searches the exported symbols, then .symtab, which strip removes, then a
+// separate debug file. ok is false if none defines the symbol, or if the tables cannot be read.
 func (m *Module) Symbol(name string) (s Symbol, ok bool) {
 	if s, ok = m.Exported(name); ok {
 		return s, true
@@ -205,12 +205,12 @@ func (m *Module) Symbol(name string) (s Symbol, ok bool) {
 	return Symbol{}, false
 }
 
-// find searches for a name in one of the module's tables. The caller holds m.mu.
+// find searches one of the module's tables for a name, and remembers the result. The caller holds m.mu.
 func (m *Module) find(t *symbolTable, name string) found {
 	key := askedFor{t, name}
 	out, ok := m.asked[key]
 	if !ok {
-		out, _ = t.find(name) // a table that can't be read has no symbols
+		out, _ = t.find(name) // an unreadable table has no symbols
 		if m.asked == nil {
 			m.asked = make(map[askedFor]found)
 		}
@@ -227,7 +227,7 @@ func (m *Module) symbolOf(s elf.Symbol, exported bool) Symbol {
 	return out
 }
 
-// Exported finds a defined symbol in .dynsym.
+// Exported finds a defined symbol in .dynsym by name.
 func (m *Module) Exported(name string) (s Symbol, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -256,20 +256,20 @@ func (m *Module) Undefined(name string) bool {
 // Stripped reports whether the file has no .symtab.
 func (m *Module) Stripped() bool { return !m.HasSection(".symtab") }
 
-// HasDWARF reports whether the file itself holds debug information.
+// HasDWARF reports whether the file itself has debug information.
 func (m *Module) HasDWARF() bool {
 	return m.HasSection(".debug_info") || m.HasSection(".zdebug_info")
 }
 
-// HasSection reports whether the file has a section of that name; never so for a module that was read from memory.
+// HasSection reports whether the file has a section with this name. It is false if the module was read from memory.
 func (m *Module) HasSection(name string) bool { return m.File != nil && m.File.Section(name) != nil }
 
-// Needs lists the libraries that the file asks the dynamic linker for (DT_NEEDED).
+// Needs returns the libraries that the file asks the dynamic linker for (DT_NEEDED).
 func (m *Module) Needs() []string { return slices.Clone(m.needed) }
 
-// JmpBuf says which of Ruby's two layouts of tags and fibers the file was compiled for: with the C library's jmp_buf
-// (true) or with __builtin_setjmp. The sign is an undefined _longjmp or, hardened, __longjmp_chk (checked on 13
-// libraries); a statically linked program has them defined instead.
+// JmpBuf reports which of two layouts Ruby's tags and fibers have in this file: with the C library's jmp_buf (true),
+// or with __builtin_setjmp. A file with jmp_buf needs _longjmp or, if hardened, __longjmp_chk (checked on 13
+// libraries). A statically linked program defines one of these instead.
 func (m *Module) JmpBuf() bool {
 	if m.Undefined("_longjmp") || m.Undefined("__longjmp_chk") {
 		return true
@@ -282,11 +282,11 @@ func (m *Module) JmpBuf() bool {
 	return plain || checked
 }
 
-// Writable lists the spans of the process that hold the file's variables (.data, .bss and neighbouring sections).
-// Their addresses are in the process.
+// Writable returns the parts of the process's memory with the file's variables (.data, .bss and neighbouring
+// sections).
 func (m *Module) Writable() []Span { return slices.Clone(m.writable) }
 
-// NewMappedModule reads an ELF file by its mappings. The Module takes over closer, which may be nil.
+// NewMappedModule reads an ELF file whose mappings are own. Closing the Module closes closer, which may be nil.
 func NewMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Closer) (*Module, error) {
 	m, err := NewModule(path, file, 0, closer)
 	if err != nil {
@@ -301,7 +301,7 @@ func NewMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Clo
 	return m, nil
 }
 
-// moveTo sets the bias of a module that was read as if at address 0.
+// moveTo sets the bias of a module that was read with bias 0.
 func (m *Module) moveTo(bias Address) {
 	m.Bias = bias
 	for _, spans := range [][]Span{m.Loads, m.writable} {
@@ -312,17 +312,17 @@ func (m *Module) moveTo(bias Address) {
 	}
 }
 
-// errNoBias is returned when none of the mappings is one of the file's segments.
+// errNoBias is returned if no mapping belongs to one of the file's segments.
 var errNoBias = errors.New("no mapping belongs to a segment of the file")
 
-// LoadBias computes where a file is mapped. It is the start of the mapping with a segment's offset, minus this
-// segment's address. Both are rounded down to a page.
+// LoadBias returns the difference between addresses in the process and in the file. It finds the mapping with a
+// segment's offset, and subtracts the segment's address from the mapping's start. Both are rounded down to a page.
 func LoadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
 	for _, p := range progs {
 		if p.Type != elf.PT_LOAD || p.Filesz == 0 {
 			continue
 		}
-		// The linker may align segments to 64 KiB (aarch64): the kernel still maps whole 4 KiB pages.
+		// The linker may align segments to 64 KiB (aarch64). The kernel still maps whole pages of 4 KiB.
 		offset, vaddr := p.Off&^(PageSize-1), p.Vaddr&^(PageSize-1)
 		for _, m := range mappings {
 			if m.Offset == offset {
@@ -333,12 +333,12 @@ func LoadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
 	return 0, errNoBias
 }
 
-// ReadCString reads text that a zero byte ends, at most limit bytes of it. It is an error when it does not end by then.
+// ReadCString reads a text that ends with a zero byte. It returns an error if there is none in the first limit bytes.
 func ReadCString(mem Memory, addr Address, limit int) (string, error) {
 	var out strings.Builder
 	buf := make([]byte, 64)
 	for out.Len() < limit {
-		// Never over the end of a page: the next one need not be there.
+		// Do not read beyond the end of a page, because the next page may not exist.
 		n := min(len(buf), limit-out.Len(), int(PageSize-uint64(addr)%PageSize))
 		if err := mem.Read(addr, buf[:n]); err != nil {
 			return "", err

@@ -8,27 +8,27 @@ import (
 	"strings"
 )
 
-// The exported variables that identify a CRuby. Version and description are in .dynsym of every release from 2.5 on,
+// Exported variables that identify a CRuby. Version and description are in .dynsym of every release from 2.5 on,
 // stripped or not (docs/internals/threads.md#finding-the-vm).
 const (
 	SymbolVersion     = "ruby_version"
 	symbolDescription = "ruby_description"
-	// symbolVM is the pointer to the VM, which releases up to 3.2 export (vm.c).
+	// symbolVM is the variable with the pointer to the VM. Releases up to 3.2 export it (vm.c).
 	symbolVM = "ruby_current_vm_ptr"
 )
 
-// MaxLibraries bounds the mapped files that are searched for a CRuby under another name.
+// MaxLibraries limits how many mapped files are searched for a CRuby under another name.
 const MaxLibraries = 512
 
-// maxVersionText bounds the texts of ruby_version and ruby_description.
+// maxVersionText limits the texts of ruby_version and ruby_description, in bytes.
 const maxVersionText = 256
 
 // ErrNotRuby means that the process is not a CRuby process.
 var ErrNotRuby = errors.New("not a CRuby process")
 
 // RubyVersion reads the release and the description from the memory of a process with this module. The release is
-// ruby_version, "3.4.11" ("4.1.0" on head). The description is ruby_description, the line that `ruby -v` prints, as
-// compiled: without +YJIT and other options of the start. The error is ErrNotRuby if the module has no such symbols.
+// ruby_version, such as "3.4.11" ("4.1.0" on head). The description is ruby_description, the line that `ruby -v`
+// prints, without +YJIT and other options. The error is ErrNotRuby if the module has no such symbols.
 func (m *Module) RubyVersion(mem Memory) (version, description string, err error) {
 	v, ok := m.Symbol(SymbolVersion)
 	if !ok {
@@ -49,7 +49,7 @@ func (m *Module) RubyVersion(mem Memory) (version, description string, err error
 }
 
 // FileVersion reads the release from the module's file, without a process. The error is ErrNotRuby if the file has no
-// ruby_version. It also fails if the file has no content, as a debug file.
+// ruby_version. It also fails for a debug file, which has no content.
 func (m *Module) FileVersion() (string, error) {
 	v, ok := m.Symbol(SymbolVersion)
 	if !ok {
@@ -67,13 +67,13 @@ func (m *Module) FileVersion() (string, error) {
 	return text, nil
 }
 
-// IsVersion reports whether a text looks like a release: digits and dots, starting with a digit.
+// IsVersion reports whether a text looks like a release: digits and dots, beginning with a digit.
 func IsVersion(s string) bool {
 	return s != "" && s[0] >= '0' && s[0] <= '9' && strings.Trim(s, "0123456789.") == ""
 }
 
-// IsLibRuby reports whether a file is named as the CRuby library: libruby.so.3.4, libruby-3.1.so.3.1.2,
-// libruby27.so.2.7; not librubygc.default.so (3.4's loadable collector) or librubyvm.so (TruffleRuby).
+// IsLibRuby reports whether a file has the name of the CRuby library: libruby.so.3.4, libruby-3.1.so.3.1.2,
+// libruby27.so.2.7. It is false for librubygc.default.so (3.4's loadable collector) and librubyvm.so (TruffleRuby).
 func IsLibRuby(path string) bool {
 	rest, ok := strings.CutPrefix(filepath.Base(path), "libruby")
 	if !ok {
@@ -83,16 +83,16 @@ func IsLibRuby(path string) bool {
 	return ok && strings.Trim(name, "-.0123456789") == ""
 }
 
-// ForeignProgram describes a program that is not CRuby.
+// ForeignProgram is what is known of a program that is not CRuby.
 type ForeignProgram struct {
 	Exe, Title string
 	// Libraries are the paths of the mapped files.
 	Libraries []string
-	// sections and symbols report whether the program file has a section, a symbol.
+	// Section and Symbol report whether the program's file has a section or a symbol with this name.
 	Section, Symbol func(name string) bool
 }
 
-// Describe says what the program is, in words that follow "it is", and what to do about it.
+// Describe returns what the program is, as "it is …", and advice to the user.
 func (f ForeignProgram) Describe() (what, help string) {
 	base := filepath.Base(f.Exe)
 	library := func(prefix string) bool {
@@ -118,26 +118,26 @@ func (f ForeignProgram) Describe() (what, help string) {
 	return fmt.Sprintf("it runs %s", f.Exe), "Give the PID of the Ruby process itself, not of the shell or supervisor that started it; `ddtop ps` lists them."
 }
 
-// maxRubies bounds the files with a Ruby that are examined in one process.
+// maxRubies limits the files with a Ruby that are examined in one process.
 const maxRubies = 16
 
-// Image is a file as it is mapped once. A path can have several images. A file may have been replaced and loaded
-// again, or loaded into two namespaces of the dynamic linker (dlmopen(3)).
+// Image is one mapping of a whole file. A path can have several images: a file that was replaced and loaded again, or
+// one that was loaded into two namespaces of the dynamic linker (dlmopen(3)).
 type Image struct {
 	Path     string
 	Mappings []Mapping
 }
 
-// MappedImages lists the files that are mapped, in the order of their addresses. An image begins with the mapping of
-// the file's beginning, if there is one. An image without code is left out if another image of the file has code: Ruby
-// maps its own libraries once more to read their debug information, when it reports a crash (addr2line.c, 2.5 to 4.0).
+// MappedImages returns the images of all mapped files, ordered by address. An image begins with the mapping of the
+// file's first byte, if there is one. An image without code is left out if another image of the file has code. When
+// Ruby reports a crash, it maps its own libraries once more to read their debug information (addr2line.c, 2.5 to 4.0).
 func MappedImages(mappings []Mapping) []Image {
 	type file struct {
 		path, device string
 		inode        uint64
 	}
 	var out []Image
-	last := make(map[file]int) // the image that further mappings belong to
+	last := make(map[file]int) // index of the image to which further mappings belong
 	code := make(map[file]bool)
 	for _, m := range mappings {
 		if !m.IsFile() {
@@ -159,11 +159,11 @@ func MappedImages(mappings []Mapping) []Image {
 	})
 }
 
-// FindRubyModules finds the images that define ruby_version: each libruby and the program. If none of them has a VM
-// that runs, it takes any other library. If an emulator is the program, it takes a file with the name of one of Ruby's
-// programs. Images whose VM runs come first, because a process can have a libruby that nothing has started: of an
-// extension that embeds Ruby, or of another release. If there is no image, it returns the program, if it could be
-// opened, and the most specific error.
+// FindRubyModules finds the images that define ruby_version. It tries each libruby and the program. If none has a
+// running VM, it tries other libraries, and files named like Ruby's programs, because the program can be an emulator.
+// Images with a running VM come first. A process can have a libruby that was never started: of an extension that
+// embeds Ruby, or of another release. If there is no image, it returns the program, if it could be opened, and the
+// most specific error.
 func FindRubyModules(images []Image, exe string, open func(Image) (*Module, error), runs func(*Module) bool) (rubies []*Module, program *Module, refused error) {
 	running := 0
 	try := func(of Image) error {
@@ -215,7 +215,7 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 			if looked++; looked > MaxLibraries {
 				break
 			}
-			_ = try(of) // most are no Ruby
+			_ = try(of) // most files are no Ruby
 		}
 	}
 	if len(rubies) > 0 {
@@ -227,12 +227,12 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 	return nil, program, refused
 }
 
-// classesOfRuby are exported variables that hold a class or module once Ruby has been initialized, on every release.
-// If a program refers to one, it has the variable in its own memory (a copy relocation), and the library's stays 0.
-// So several are tried.
+// classesOfRuby are exported variables that hold a class or module once Ruby is initialized, on every release. If a
+// program refers to one, it has the variable in its own memory (a copy relocation), and the library's stays 0. So
+// several are tried.
 var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
 
-// Runs reports whether the VM of a module has started and ruby_cleanup has not ended it. It is true if that is unknown.
+// Runs reports whether the VM of a module has started and not been ended by ruby_cleanup. If unknown, it is true.
 func (m *Module) Runs(mem Memory) bool {
 	for _, name := range append([]string{symbolVM}, classesOfRuby...) {
 		if s, ok := m.Exported(name); ok && !s.TLS {
@@ -243,8 +243,8 @@ func (m *Module) Runs(mem Memory) bool {
 	return true
 }
 
-// RunningWord returns the address of a word that is not 0 while the module's VM runs. It is the pointer to the VM if
-// that is exported (ruby_vm_destruct in vm.c sets it to 0), otherwise a class.
+// RunningWord returns the address of a word that is not 0 while the module's VM runs. This is the pointer to the VM,
+// if it is exported (ruby_vm_destruct in vm.c sets it to 0), or else a class.
 func (m *Module) RunningWord(mem Memory) (at Address, ok bool) {
 	isSet := func(s Symbol) bool {
 		var word [8]byte
@@ -261,7 +261,7 @@ func (m *Module) RunningWord(mem Memory) (at Address, ok bool) {
 	return 0, false
 }
 
-// MappedFiles lists the files that are mapped, in the order of their addresses, each once.
+// MappedFiles returns the paths of all mapped files, ordered by address, each once.
 func MappedFiles(mappings []Mapping) []string {
 	var out []string
 	seen := make(map[string]bool)
@@ -274,7 +274,7 @@ func MappedFiles(mappings []Mapping) []string {
 	return out
 }
 
-// keepWorse returns the more specific error. "This is not Ruby" is the least specific one.
+// keepWorse returns the more specific of two errors. ErrNotRuby is the least specific one.
 func keepWorse(old, err error) error {
 	if old == nil || errors.Is(old, ErrNotRuby) && !errors.Is(err, ErrNotRuby) {
 		return err
@@ -282,7 +282,7 @@ func keepWorse(old, err error) error {
 	return old
 }
 
-// IsRubyName reports whether a program's name is one under which CRuby is installed: ruby, ruby3.1, ruby27, ruby-3.4.
+// IsRubyName reports whether CRuby is installed under a program name like this: ruby, ruby3.1, ruby27, ruby-3.4.
 func IsRubyName(name string) bool {
 	rest, ok := strings.CutPrefix(name, "ruby")
 	return ok && strings.Trim(rest, "-.0123456789") == ""

@@ -8,27 +8,27 @@ import (
 	"io"
 )
 
-// Limits of a symbol table, in a file or in memory. libruby with all its static symbols has 20,000 with 1 MB of names.
+// Limits for a symbol table, in a file or in memory. libruby with all its symbols has 20,000 and 1 MB of names.
 const (
 	MaxSymbols     = 1 << 20
 	MaxSymbolNames = 64 << 20
-	// maxSymbolName bounds a symbol's name, in bytes.
+	// maxSymbolName limits a symbol's name, in bytes.
 	maxSymbolName = 4096
-	// maxSameName bounds the places of a name in the string table. Linkers let names share their ends.
+	// maxSameName limits how often a name may occur in the string table. Linkers let names share their ends.
 	maxSameName = 64
-	// searchPiece is the number of bytes of a table that are searched at once. It is a multiple of a symbol's size.
+	// searchPiece is how many bytes of a table are read and searched at a time. It is a multiple of a symbol's size.
 	searchPiece = elf.Sym64Size << 11
 )
 
-// symbolTable is a table of symbols with their names. It is searched in place, part by part. Only a few symbols are
-// needed, and an unknown file's table can have any size up to the limits.
+// symbolTable is a table of symbols with their names. It is not loaded, but searched in pieces. Only a few symbols are
+// needed, and the table of an unknown file can have any size up to the limits.
 type symbolTable struct {
 	symbols, names *io.SectionReader
-	// versions has two bytes a symbol (.gnu.version). It is nil if they have none.
+	// versions has two bytes for each symbol (.gnu.version). It is nil if symbols have no versions.
 	versions *io.SectionReader
 }
 
-// hiddenVersion marks a symbol that is found only by its version, because it is an old one (VERSYM_HIDDEN).
+// hiddenVersion is the bit of an old version of a symbol, which is found only by its version (VERSYM_HIDDEN).
 const hiddenVersion = 1 << 15
 
 // newSymbolTable returns a table in a file or in a target's memory. It returns nil if the table exceeds the limits.
@@ -39,7 +39,7 @@ func newSymbolTable(in io.ReaderAt, symbols, symbolsSize, names, namesSize uint6
 	return &symbolTable{symbols: io.NewSectionReader(in, int64(symbols), int64(symbolsSize)), names: io.NewSectionReader(in, int64(names), int64(namesSize))}
 }
 
-// symbolsOf finds the symbol table in a section of an ELF file, and its names in the section that it links to.
+// symbolsOf returns the symbol table in a section of an ELF file, with the names in the section that it links to.
 func symbolsOf(f *elf.File, kind elf.SectionType) *symbolTable {
 	s := f.SectionByType(kind)
 	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 || int(s.Link) >= len(f.Sections) {
@@ -57,7 +57,7 @@ func symbolsOf(f *elf.File, kind elf.SectionType) *symbolTable {
 	return t
 }
 
-// hidden reports whether the symbol of a number is found only by its version.
+// hidden reports whether the symbol with this number is found only by its version.
 func (t *symbolTable) hidden(number int64) bool {
 	var b [2]byte
 	if t.versions == nil {
@@ -67,13 +67,13 @@ func (t *symbolTable) hidden(number int64) bool {
 	return err == nil && binary.LittleEndian.Uint16(b[:])&hiddenVersion != 0
 }
 
-// found is a table's entry for a name.
+// found is the result of a search for a name: its definition, and whether an undefined symbol has the name.
 type found struct {
 	symbol             elf.Symbol
 	defined, undefined bool
 }
 
-// find searches for a name. Of several definitions it takes the one of the default version, else the first. A nil
+// find searches for a name. Of several definitions it takes the one with the default version, or else the first. A nil
 // table has no symbols.
 func (t *symbolTable) find(name string) (out found, err error) {
 	if t == nil || name == "" || len(name) > maxSymbolName {
@@ -107,8 +107,8 @@ func (t *symbolTable) find(name string) (out found, err error) {
 	return out, err
 }
 
-// nameOffsets finds the offsets of a name in the string table. The name can also be the end of a longer name, because
-// symbols may share it.
+// nameOffsets returns the offsets of a name in the string table. The name can be the end of a longer name there,
+// because symbols may share it.
 func (t *symbolTable) nameOffsets(name string) (map[uint32]bool, error) {
 	out := make(map[uint32]bool)
 	want := append([]byte(name), 0)
@@ -126,7 +126,7 @@ func (t *symbolTable) nameOffsets(name string) (map[uint32]bool, error) {
 	return out, err
 }
 
-// nameAt reads the name at a place among the names; "" if there is none that ends.
+// nameAt returns the name at an offset in the string table, or "" if no complete name is there.
 func (t *symbolTable) nameAt(at uint64) string {
 	if at >= uint64(t.names.Size()) {
 		return ""
@@ -142,8 +142,8 @@ func (t *symbolTable) nameAt(at uint64) string {
 	return string(name)
 }
 
-// pieces calls look with one part after the other until look returns false. Each part repeats the last overlap bytes
-// of the one before. off is the place of the part.
+// pieces reads in piece by piece and calls look with each, until look returns false. Each piece begins with the last
+// overlap bytes of the previous one. off is the offset of the piece.
 func pieces(in *io.SectionReader, size, overlap int, look func(b []byte, off int64) bool) error {
 	buf := make([]byte, min(int64(size+overlap), in.Size()))
 	for off := int64(0); off < in.Size(); off += int64(size) {
@@ -158,10 +158,10 @@ func pieces(in *io.SectionReader, size, overlap int, look func(b []byte, off int
 	return nil
 }
 
-// memoryReader reads a target's memory as io.ReaderAt wants it; offsets are addresses.
+// memoryReader is an io.ReaderAt of a target's memory. Offsets are addresses.
 type memoryReader struct{ mem Memory }
 
-// ReadAt reads all of buf or nothing.
+// ReadAt reads all of buf, or nothing.
 func (m memoryReader) ReadAt(buf []byte, off int64) (int, error) {
 	if err := m.mem.Read(Address(off), buf); err != nil {
 		return 0, err

@@ -9,38 +9,37 @@ import (
 )
 
 const (
-	// maxRelocations bounds the relocations of all sections of a module, which can overlap. maxTLSRelocations bounds
-	// the ones of thread-local variables, which take longer. Tracers have a dozen.
+	// maxRelocations limits the relocations of all sections of a module, which can overlap. maxTLSRelocations limits
+	// those for thread-local variables, which take longer to check. Tracers have a dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
 	// maxStaticTLS limits a variable's distance from the thread pointer, in bytes. maxTLSModules limits the number of
 	// modules with thread-local variables.
 	maxStaticTLS, maxTLSModules = 1 << 30, 1 << 16
 )
 
-// ErrNoThreadLocal is returned if no module has the thread-local variable, or if its place in threads is unknown.
+// ErrNoThreadLocal is returned if no module has the thread-local variable, or if its place in a thread is unknown.
 var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached")
 
-// ThreadLocal is the place of a thread-local variable in each thread
+// ThreadLocal describes where each thread has its copy of a thread-local variable
 // (docs/internals/context.md#thread-local-variables).
 type ThreadLocal struct {
-	// Module is zero if the variable is at offset from the thread pointer. Otherwise it is at offset in the block for
-	// this module, to which the thread's vector points once the thread has used it. The vector must have at least the
-	// given generation.
+	// Module is zero if the variable is at offset from the thread pointer. Otherwise it is at offset in the thread's
+	// block for this module. The thread's vector (dtv) points to the block once the thread has used it. The vector
+	// must have at least the given generation.
 	Module, generation uint64
 	offset             int64
 }
 
-// The ways in which a module's machine code finds a thread-local variable, by its relocations (x86-64 psABI,
-// "Relocation Types").
+// The relocations by which a module's machine code finds a thread-local variable (x86-64 psABI, "Relocation Types").
 const (
 	relocModule     = elf.R_X86_64_DTPMOD64
 	relocOffset     = elf.R_X86_64_TPOFF64
 	relocDescriptor = elf.R_X86_64_TLSDESC
 )
 
-// ThreadLocal finds the place of a thread-local variable that the module defines. The dynamic linker has prepared
-// words that lead the module's own code to the variable, and ThreadLocal reads these. program is true if the module is
-// the program itself. vectors is true if threads have glibc's vectors of blocks (dtv).
+// ThreadLocal finds the place of a thread-local variable that the module defines. It reads the words that the dynamic
+// linker has prepared for the module's own code. program is set if the module is the program itself. vectors is set if
+// threads have glibc's vectors of blocks (dtv).
 func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (ThreadLocal, error) {
 	fail := func(format string, args ...any) (ThreadLocal, error) {
 		return ThreadLocal{}, fmt.Errorf("%s: %w: %s", m.Path, ErrNoThreadLocal, fmt.Sprintf(format, args...))
@@ -97,8 +96,7 @@ func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (Th
 	return fail("its code does not use %s", name)
 }
 
-// relocated reads the dynamic linker's result for a relocation. is is true if the result gives the place of the
-// variable.
+// relocated reads what the dynamic linker stored for a relocation. is is true if this gives the place of the variable.
 func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Address, name string, value, addend uint64) (v ThreadLocal, is bool, err error) {
 	if symbol != 0 && !m.isSymbol(symbol, name) || symbol == 0 && kind != relocModule && addend != value {
 		return v, false, nil // another variable
@@ -118,15 +116,15 @@ func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Addr
 		return v, false, err
 	}
 	if kind == relocDescriptor {
-		words[0] = words[1] // behind the function that takes it
+		words[0] = words[1] // the argument behind the function's address
 	}
 	if near := int64(words[0]); kind != relocModule && near > -maxStaticTLS && near < 0 {
-		// Below the thread pointer, as the x86-64 psABI has it.
+		// The variable is below the thread pointer (x86-64 psABI).
 		return ThreadLocal{offset: near}, near%8 == 0, nil
 	}
 	generation := uint64(0)
 	if kind == relocDescriptor {
-		// The dynamic linker's: module, offset, generation (struct tlsdesc_dynamic_arg, glibc).
+		// The argument points to module, offset and generation (struct tlsdesc_dynamic_arg, glibc).
 		var b [24]byte
 		if err := mem.Read(Address(words[0]), b[:]); err != nil {
 			return v, false, err
@@ -142,7 +140,7 @@ func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Addr
 	return ThreadLocal{Module: words[0], offset: int64(words[1]), generation: generation}, true, nil
 }
 
-// isSymbol reports whether the symbol of a number has a name.
+// isSymbol reports whether the symbol with this number has this name.
 func (m *Module) isSymbol(number uint32, name string) bool {
 	var b [elf.Sym64Size]byte
 	if _, err := m.dynamic.symbols.ReadAt(b[:], int64(number)*elf.Sym64Size); err != nil {
@@ -151,8 +149,8 @@ func (m *Module) isSymbol(number uint32, name string) bool {
 	return m.dynamic.nameAt(uint64(binary.LittleEndian.Uint32(b[:]))) == name
 }
 
-// ownThreadLocal returns the place of a variable of the program itself, whose code contains the distance. The
-// program's block is the first one below the thread pointer (x86-64 psABI, "TLS", variant II).
+// ownThreadLocal returns the place of a variable of the program itself. The program's code contains the distance from
+// the thread pointer. The program's block is the first one below it (x86-64 psABI, "TLS", variant II).
 func (m *Module) ownThreadLocal(value uint64) (ThreadLocal, error) {
 	for _, p := range m.File.Progs {
 		if p.Type != elf.PT_TLS {
@@ -182,21 +180,21 @@ func (m *Module) HasThreadLocals() bool {
 	return false
 }
 
-// Word is a word of a target's memory with its expected value.
+// Word is the address of a word in a target's memory, and its expected value.
 type Word struct {
 	Addr  Address
 	Value uint64
 }
 
-// Locate returns the address of the variable in the thread with a thread pointer (x86-64: its fs base, which is its
-// pthread_t). It appends the words that lead to the variable to via, which needs room for two. The address is valid
-// while these words do not change. at is zero if the thread has no such variable yet. calls is the number of system
-// calls made.
+// Locate returns the address of the variable in a thread. thread is its thread pointer (on x86-64 the fs base, which
+// is its pthread_t). It appends the words that lead to the variable to via, which needs room for two. The address is
+// valid while these words do not change. at is zero if the thread has no such variable yet. calls is the number of
+// system calls made.
 func (v *ThreadLocal) Locate(mem Memory, thread Address, via []Word) (at Address, words []Word, calls int, err error) {
 	if v.Module == 0 {
 		return thread + Address(v.offset), via, 0, nil
 	}
-	// Of the thread's vector (dtv_t, glibc): how many there are, the generation, and a pointer for each module.
+	// The thread's vector (dtv_t, glibc) has its length, the generation, and a pointer for each module.
 	const vectorAt, entry, unused = 8, 16, ^uint64(0)
 	var b [8]byte
 	if err := mem.Read(thread+vectorAt, b[:]); err != nil {

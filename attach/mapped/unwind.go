@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// FileSpan is a piece of a module's address space as its file has it: the module's Bias is not in it.
+// FileSpan is a range of a module's addresses as its file has them, without the Bias.
 type FileSpan struct{ Addr, Size uint64 }
 
-// UnwindHeader returns where the file places .eh_frame_hdr. It is empty if the file has none.
+// UnwindHeader returns the place of .eh_frame_hdr, which finds unwind tables. It is empty if the file has none.
 func (m *Module) UnwindHeader() FileSpan { return m.unwind }
 
-// Content reads up to most bytes that the file places at addr. It returns fewer at the end of the segment. It takes
-// them from the file, or from the target's memory if the module has no file.
+// Content returns up to most bytes that the file places at addr, fewer at the end of the segment. It reads them from
+// the file, or from the target's memory if the module has no file.
 func (m *Module) Content(mem Memory, addr uint64, most int) ([]byte, error) {
 	if m.File == nil {
 		at := m.Bias + Address(addr)

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// tracerInfoKeys maps names in the file of Datadog's tracers to attributes. Read-only.
+// tracerInfoKeys maps keys in the file of Datadog's tracers to OpenTelemetry attributes. It is never changed.
 var tracerInfoKeys = map[string]string{
 	"service_name": keyService, "service_env": keyEnv, "service_version": keyVersion, "runtime_id": keyRuntimeID, "hostname": keyHost,
 	"container_id": keyContainer, "tracer_version": keyTracerVer, "tracer_language": keyTracerLang, "process_tags": keyTags,
 }
 
-// parseTracerInfo decodes the file of Datadog's tracers, a map of MessagePack. It skips unknown entries. An error
-// means that the bytes are no such map.
+// parseTracerInfo decodes the file of Datadog's tracers, which is a MessagePack map. It skips unknown entries. An
+// error means that the bytes are not such a map.
 func parseTracerInfo(b []byte) (Context, error) {
 	p := packed{b}
 	n, ok := p.mapSize()
@@ -34,12 +34,12 @@ func parseTracerInfo(b []byte) (Context, error) {
 		}
 	}
 	if !slices.ContainsFunc(c.Attributes, func(a Attribute) bool { return a.Key == keyTracerLang || a.Key == keyService || a.Key == keyRuntimeID }) {
-		return Context{}, errNot // another map
+		return Context{}, errNot // a map with other contents
 	}
 	return c, nil
 }
 
-// packed is the undecoded rest of MessagePack (msgpack.org, specification).
+// packed is MessagePack that is not decoded yet (msgpack.org, specification).
 type packed struct{ b []byte }
 
 func (p *packed) take(n uint64) (b []byte, ok bool) {
@@ -50,7 +50,7 @@ func (p *packed) take(n uint64) (b []byte, ok bool) {
 	return b, true
 }
 
-// number returns the next n bytes, 1, 2, 4 or 8, as a number.
+// number reads the next n bytes as a number. n is 1, 2, 4 or 8.
 func (p *packed) number(n uint64) (v uint64, ok bool) {
 	b, ok := p.take(n)
 	if !ok {
@@ -67,7 +67,7 @@ func (p *packed) number(n uint64) (v uint64, ok bool) {
 	return binary.BigEndian.Uint64(b), true
 }
 
-// mapSize returns how many pairs the map has that comes next; never more than there can be.
+// mapSize reads the head of a map and returns its number of pairs. It refuses more pairs than the rest can hold.
 func (p *packed) mapSize() (n uint64, ok bool) {
 	kind, ok := p.number(1)
 	switch {
@@ -85,7 +85,7 @@ func (p *packed) mapSize() (n uint64, ok bool) {
 	return n, ok && n <= uint64(len(p.b))/2
 }
 
-// text returns the next value if it is text. Otherwise it skips the value, with all that it holds.
+// text returns the next value if it is a text. Otherwise it skips the value with all its contents.
 func (p *packed) text() (text string, isText, ok bool) {
 	if len(p.b) > 0 {
 		size, is := uint64(0), true
@@ -111,14 +111,14 @@ func (p *packed) text() (text string, isText, ok bool) {
 	return "", false, p.skip()
 }
 
-// skip skips one value. The contents of a value follow it, so skip counts the values that are still to come.
+// skip skips one value. The contents of a value follow it, so skip counts the values that remain to be skipped.
 func (p *packed) skip() bool {
 	for left := uint64(1); left > 0; left-- {
 		kind, ok := p.number(1)
 		if !ok {
 			return false
 		}
-		more, size := uint64(0), uint64(0) // values in it, and bytes of it
+		more, size := uint64(0), uint64(0) // numbers of contained values, and of its own bytes
 		length := func(bytes uint64) (n uint64) { n, ok = p.number(bytes); return n }
 		switch {
 		case kind < 0x80, kind >= 0xe0, kind == 0xc0, kind == 0xc2, kind == 0xc3: // small numbers, nil, false, true
@@ -134,7 +134,7 @@ func (p *packed) skip() bool {
 			size = length(1<<(kind-0xc7)) + 1
 		case kind == 0xca, kind == 0xcb:
 			size = 4 << (kind - 0xca)
-		case kind >= 0xcc && kind <= 0xd3: // numbers, unsigned and signed
+		case kind >= 0xcc && kind <= 0xd3: // unsigned and signed numbers
 			size = 1 << (kind & 3)
 		case kind >= 0xd4 && kind <= 0xd8:
 			size = 1<<(kind-0xd4) + 1
@@ -145,7 +145,7 @@ func (p *packed) skip() bool {
 		case kind == 0xde, kind == 0xdf:
 			more = 2 * length(2<<(kind-0xde))
 		default:
-			return false // 0xc1 is none
+			return false // 0xc1 is not used
 		}
 		if _, whole := p.take(size); !ok || !whole || more > uint64(len(p.b)) {
 			return false

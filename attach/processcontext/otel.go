@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// headerSize is the size, in bytes, of what the mapping begins with; mappingVersion the version that is read.
+	// headerSize is the size of the mapping's header in bytes. mappingVersion is the supported version of the mapping.
 	headerSize, mappingVersion = 32, 2
-	// maxPayload bounds the payload of the header, in bytes. Datadog's gem writes no more.
+	// maxPayload bounds the payload of the mapping, in bytes. Datadog's gem writes at most this much.
 	maxPayload = 1 << 20
-	// readTries bounds the readings of a payload that changes meanwhile. maxMapped bounds the mappings of the name
-	// that are read.
+	// readTries bounds how often a payload is read that changes meanwhile. maxMapped bounds how many mappings with the
+	// name are read.
 	readTries, maxMapped = 5, 4
 )
 
-// signature begins the mapping.
+// signature is the first 8 bytes of the mapping, and part of its name.
 const signature = "OTEL_CTX"
 
 type header struct {
@@ -28,7 +28,7 @@ type header struct {
 	size        uint32
 }
 
-// isMapped reports whether a mapping is named as a process context: by memfd_create or, if that is refused, by prctl.
+// isMapped reports whether a mapping has the name of a process context. memfd_create gives the name, or else prctl.
 func isMapped(m *mapped.Mapping) bool {
 	switch strings.TrimSuffix(m.Path, " (deleted)") {
 	case "/memfd:" + signature, "[anon:" + signature + "]", "[anon_shmem:" + signature + "]":
@@ -37,8 +37,8 @@ func isMapped(m *mapped.Mapping) bool {
 	return false
 }
 
-// ReadMapped reads only OpenTelemetry's process context, among a process's mappings. It returns the zero Context if
-// there is none. The error is the process's, as Read's.
+// ReadMapped reads only OpenTelemetry's process context, which is in one of the process's mappings. It returns the
+// zero Context if there is none. Its errors are the same as for Read.
 func ReadMapped(mem mapped.Memory, mappings []mapped.Mapping) (Context, error) {
 	looked := 0
 	for i := range mappings {
@@ -56,8 +56,8 @@ func ReadMapped(mem mapped.Memory, mappings []mapped.Mapping) (Context, error) {
 	return Context{}, nil
 }
 
-// readAt reads the process context at an address. Its writer changes it without waiting for readers. So the result
-// counts only if the header is still the same afterwards.
+// readAt reads the process context at an address. Its writer does not wait for readers. So the result is valid only if
+// the header is the same before and after.
 func readAt(mem mapped.Memory, at mapped.Address) (Context, error) {
 	var before, after [headerSize]byte
 	for range readTries {
@@ -69,13 +69,13 @@ func readAt(mem mapped.Memory, at mapped.Address) (Context, error) {
 			return Context{}, err
 		}
 		if h.publishedNS == 0 {
-			continue // it is being written
+			continue // the context is being written
 		}
 		payload := make([]byte, h.size)
 		if err := mem.Read(h.payload, payload); err != nil && !errors.Is(err, attach.ErrUnmapped) {
 			return Context{}, err
 		} else if err != nil {
-			continue // the context was freed: another one has replaced it, or there is none
+			continue // the context was freed, and perhaps replaced
 		}
 		if err := mem.Read(at, after[:]); err != nil {
 			return Context{}, err
@@ -99,8 +99,8 @@ func parseHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// Field numbers of opentelemetry's protocol: ProcessContext, Resource, and in common.proto KeyValue, AnyValue,
-// ArrayValue.
+// Field numbers in OpenTelemetry's protocol buffers: ProcessContext, Resource, and KeyValue, AnyValue and ArrayValue
+// of common.proto.
 const (
 	contextResource, contextAttribute = 1, 2
 	resourceAttribute                 = 1
@@ -109,8 +109,8 @@ const (
 	arrayValue                        = 1
 )
 
-// parseProcessContext decodes the payload of a process context. It skips unknown fields. An error means that the
-// bytes are no message.
+// parseProcessContext decodes the payload of a process context. It skips unknown fields. An error means that the bytes
+// are not a valid message.
 func parseProcessContext(payload []byte) (Context, error) {
 	c := Context{Source: OpenTelemetry}
 	err := eachField(payload, func(number int, message []byte) error {
@@ -133,7 +133,7 @@ func parseProcessContext(payload []byte) (Context, error) {
 	return c, nil
 }
 
-// pair adds an attribute.
+// pair decodes a KeyValue and adds it as an attribute.
 func (c *Context) pair(message []byte) error {
 	var key string
 	var value []byte
@@ -162,7 +162,7 @@ func (c *Context) pair(message []byte) error {
 	})
 }
 
-// texts decodes an ArrayValue of names. A value that is no text becomes "", so that the others keep their numbers.
+// texts decodes an ArrayValue of names. A value that is not text becomes "", so that the others keep their indexes.
 func texts(array []byte) (out []string, err error) {
 	err = eachField(array, func(number int, value []byte) error {
 		if number != arrayValue || len(out) >= maxKeys {
@@ -181,9 +181,9 @@ func texts(array []byte) (out []string, err error) {
 	return out, err
 }
 
-// eachField calls f with the fields of a message whose values are bytes, and skips the others. An error of f ends it.
+// eachField calls f for each field of a message whose value is bytes, and skips other fields. An error of f ends it.
 func eachField(message []byte, f func(number int, value []byte) error) error {
-	const varint, eight, bytes, four = 0, 1, 2, 5 // kinds of values (protobuf.dev/programming-guides/encoding)
+	const varint, eight, bytes, four = 0, 1, 2, 5 // wire types (protobuf.dev/programming-guides/encoding)
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)
 		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29-1 {

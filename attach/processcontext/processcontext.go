@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxText bounds a name or value, in bytes. A longer one is left out.
+	// maxText bounds a name or value, in bytes. Longer texts are left out.
 	maxText = 512
-	// maxAttributes bounds the attributes. maxKeys bounds the names of threads' attributes, whose numbers have one
-	// byte.
+	// maxAttributes bounds the number of attributes. maxKeys bounds the names of threads' attributes. Their numbers
+	// have one byte.
 	maxAttributes, maxKeys = 128, 256
 	// maxTracerInfo bounds the file of Datadog's tracers, in bytes.
 	maxTracerInfo = 64 << 10
@@ -28,33 +28,32 @@ const (
 // Context is what a process publishes about itself. The zero value means that it publishes nothing. All texts are
 // UTF-8 without control characters, of at most 512 bytes. A missing text is "".
 type Context struct {
-	// Service is service.name, Env deployment.environment.name, Version service.version.
+	// Service is service.name, Env is deployment.environment.name, and Version is service.version.
 	Service, Env, Version string
-	// RuntimeID is service.instance.id: Datadog's runtime-id, another one for each process.
+	// RuntimeID is service.instance.id, Datadog's runtime-id. Each process has a different one.
 	RuntimeID string
-	// Host is host.name, ContainerID container.id: as the process sees them.
+	// Host is host.name and ContainerID is container.id, as the process knows them.
 	Host, ContainerID string
-	// Tracer is the library that has published it (telemetry.sdk.name), in TracerVersion, for TracerLanguage.
+	// Tracer is the library that published the context (telemetry.sdk.name), with its version and language.
 	Tracer, TracerVersion, TracerLanguage string
-	// Tags are Datadog's process tags, "name:value" each.
+	// Tags are Datadog's process tags. Each has the form "name:value".
 	Tags []string
-	// Attributes are all attributes with a text as their value, in the order of their names. They include the ones
-	// above.
+	// Attributes are all attributes with a text as their value, sorted by name. They include the fields above.
 	Attributes []Attribute
 	// Threads says how threads publish their spans. It is the zero value if they do not.
 	Threads ThreadSchema
-	// Source is the place where it was found.
+	// Source says where the context was found.
 	Source Source
-	// PublishedNS distinguishes one publication of a process from the next: CLOCK_BOOTTIME in ns. It is zero if
-	// unknown.
+	// PublishedNS is the time of the publication, CLOCK_BOOTTIME in ns. It differs between publications of a process.
+	// It is zero if unknown.
 	PublishedNS uint64
 }
 
 // Attribute is a name and its value.
 type Attribute struct{ Key, Value string }
 
-// ThreadSchema says how threads publish their spans: Version is threadlocal.schema_version, Keys the names of the
-// attributes by their numbers.
+// ThreadSchema says how threads publish their spans. Version is threadlocal.schema_version. Keys are the names of the
+// attributes, by number.
 type ThreadSchema struct {
 	Version string
 	Keys    []string
@@ -84,13 +83,13 @@ func (s Source) String() string {
 	return "none"
 }
 
-// errNot is returned for bytes that have another format than expected.
+// errNot means that bytes do not have the expected format.
 var errNot = errors.New("it can't be understood")
 
-// Read reads what a process publishes. It returns the zero Context if that is nothing, or has an unknown format. It
-// lists the process's mappings and descriptors, which takes a millisecond or more for large programs. Call it every
-// ten seconds at most, because a program publishes again only when it is configured, and after a fork. An error means
-// that the process cannot be read: attach.ErrGone, attach.ErrPermission or the kernel's.
+// Read reads what a process publishes. It returns the zero Context if the process publishes nothing, or in an unknown
+// format. It lists the process's mappings and descriptors, which takes a millisecond or more for large programs. Call
+// it at most every ten seconds. A program only publishes again when it is configured, and after a fork. An error means
+// that the process cannot be read: attach.ErrGone, attach.ErrPermission or the kernel's error.
 func Read(p *attach.Process) (Context, error) {
 	mappings, err := p.Maps()
 	if err != nil {
@@ -103,11 +102,11 @@ func Read(p *attach.Process) (Context, error) {
 	return readTracerInfo(p)
 }
 
-// tracerInfoFile begins the name of the file of Datadog's tracers.
+// tracerInfoFile is the beginning of the file name that Datadog's tracers use.
 const tracerInfoFile = "datadog-tracer-info-"
 
-// readTracerInfo reads the last file of Datadog's tracers that belongs to the process. A forked process that has not
-// configured its tracer again has its parent's file. All of it but the runtime-id is right for the child, too.
+// readTracerInfo reads the newest tracer file that belongs to the process. A forked process that has not configured
+// its tracer again has only its parent's file. All values except the runtime-id are right for the child, too.
 func readTracerInfo(p *attach.Process) (Context, error) {
 	files, err := p.MemoryFiles(tracerInfoFile, maxTracerInfo)
 	if err != nil {
@@ -136,7 +135,7 @@ func readTracerInfo(p *attach.Process) (Context, error) {
 	return Context{}, nil
 }
 
-// The names of attributes that have a field of their own.
+// The names of attributes that Context has fields for, and of two about threads.
 const (
 	keyService     = "service.name"
 	keyEnv         = "deployment.environment.name"
@@ -153,7 +152,7 @@ const (
 	keyThreadNames = "threadlocal.attribute_key_map"
 )
 
-// set adds an attribute whose value is text. The last of several attributes with one name counts.
+// set adds an attribute whose value is text. If a name occurs several times, the last value counts.
 func (c *Context) set(key, value string) {
 	if key = clean(key); key == "" || value == "" {
 		return
@@ -188,7 +187,7 @@ func (c *Context) set(key, value string) {
 		c.TracerLanguage = value
 	case keyThreads:
 		c.Threads.Version = value
-		return // the value says nothing about the program
+		return // this attribute does not describe the program
 	}
 	at, found := slices.BinarySearchFunc(c.Attributes, key, func(a Attribute, key string) int { return strings.Compare(a.Key, key) })
 	switch {
@@ -199,7 +198,7 @@ func (c *Context) set(key, value string) {
 	}
 }
 
-// setTags adds Datadog's process tags, "name:value,name:value".
+// setTags sets Datadog's process tags from a text like "name:value,name:value".
 func (c *Context) setTags(value string) {
 	c.Tags = nil
 	for tag := range strings.SplitSeq(value, ",") {
@@ -210,7 +209,7 @@ func (c *Context) setTags(value string) {
 	}
 }
 
-// clean returns a text that may be displayed. It returns "" if the text is too long, or no text.
+// clean returns a text that is safe to display. It returns "" if the text is too long or not valid.
 func clean(s string) string {
 	if len(s) > maxText || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) {
 		return ""

@@ -71,8 +71,8 @@ var sampleTypes = map[flamegraph.Metric][]string{
 	flamegraph.Samples: {"samples", "cpu-samples"}, flamegraph.Allocations: {"alloc-objects", "alloc-samples"},
 }
 
-// CompareProfile makes a pprof profile comparable. The profile may be from ddtop, Datadog, or any tool that records
-// the metric.
+// CompareProfile returns a pprof profile as a Comparable. The profile may be from ddtop, Datadog, or any tool that
+// records the metric.
 func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, error) {
 	at := -1
 	for _, name := range sampleTypes[metric] {
@@ -117,8 +117,8 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 	return c, c.check()
 }
 
-// chanceNative reports whether C functions are left out of the stacks of a state. ddtop reads them only in some of
-// the long waits. So they differ by chance, even if the code is the same.
+// chanceNative reports whether C functions are left out of the stacks of a state. ddtop reads them only in some of the
+// long waits. So they differ by chance between two measurements of the same code.
 func chanceNative(state string) bool {
 	s, ok := gvl.ParseState(state)
 	return ok && s.InNative()
@@ -140,7 +140,7 @@ func (c *Comparable) check() error {
 	return nil
 }
 
-// comparison sums up the values of both measurements by name. Values are per second of elapsed time.
+// comparison has the values of both measurements by name, summed up. Values are per second of elapsed time.
 type comparison map[string]*[2]float64
 
 func (c comparison) add(of int, name string, v float64) {
@@ -262,11 +262,11 @@ func (c *Comparable) ordered() []comparedKey {
 	})
 }
 
-// WriteCollapsedDifference writes the stacks of both with two numbers each, as difffolded.pl does, for flamegraph.pl:
+// WriteCollapsedDifference writes each stack of both with two numbers, as difffolded.pl does, for flamegraph.pl:
 //
 //	outer;inner;[state] A B
 //
-// A and B are for the length of the first measurement, in µs, or in samples or objects.
+// A and B are in µs, samples or objects. B is scaled to the length of the first measurement.
 func WriteCollapsedDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	both := make(map[comparedKey][2]int64)
 	scale := float64(a.DurationNS) / float64(b.DurationNS)

@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// Limits of a page of a difference. Its data then has a few MB. The page reports what the limits leave out.
+// Limits of the page of a difference. They keep its data at a few MB. The page reports what they leave out.
 const (
 	// maxDiffStacks limits the stacks of a page. It keeps the stacks that are heaviest in either measurement.
 	// maxDiffNodes limits the nodes of their tree.
@@ -31,7 +31,7 @@ const (
 	maxDiffNameBytes = 1 << 20
 )
 
-// otherFunctions represents all functions past maxDiffNames.
+// otherFunctions is the name that stands for all functions beyond maxDiffNames.
 const otherFunctions = "(other functions)"
 
 var differenceScripts = []string{"states.js", "base.js", "flame.js", "diff.js"}

@@ -24,12 +24,12 @@ const (
 	maxIncidentNames = 10_000
 	// MaxName is the length at which names are cut, in bytes.
 	MaxName = 400
-	// leastIncident is the smallest factor by which the limits of a page are multiplied so that its data fits into
+	// leastIncident is the smallest factor by which the limits of a page are multiplied to make its data fit into
 	// maxIncidentBytes. If the data is still too large at this factor, whole parts of the page are left out.
 	leastIncident = 1.0 / 64
 )
 
-// Parts of a page that can be left out to make it smaller, the least important first.
+// Parts of a page, the least important first. If a page is too large, parts are left out in this order.
 const (
 	partFigures = iota
 	partCycles
@@ -45,24 +45,24 @@ const (
 	partFindings
 )
 
-// partNames are the names under which the page lists the parts that are left out. tables.js and dump.js compare some
-// of these names.
+// partNames are the names of the parts. The page lists parts that are left out by these names. The scripts tables.js
+// and dump.js compare some of them.
 var partNames = [...]string{
 	partFigures: "all figures as text", partCycles: "collections by time", partDumps: "thread dumps", partHeap: "objects", partSingle: "single requests",
 	partWaits: "blame and single waits", partLocks: "locks", partWeights: "the flamegraph, threads by time",
 	partLanes: "the lanes of threads", partRoutes: "routes and jobs", partNotes: "notes", partFindings: "findings",
 }
 
-// Flags of a weight. Each marks a value that follows the weight's wall time.
+// Flags in a weight. Each means that a value of this kind follows the weight's wall time.
 const (
 	weightHasCPU = 16 << iota
 	weightHasBlame
 	weightHasServed
 )
 
-// data returns the page's data of one process, as JSON that is safe inside an HTML document. To stay within limit
-// bytes, it first makes all data coarser. Then it leaves out the least important parts. Without any part, the data
-// still has a few thousand bytes.
+// data returns the page's data of one process, as JSON that is safe inside an HTML document. If it exceeds limit
+// bytes, data first makes everything coarser. Then it leaves out the least important parts. Even without any part, the
+// data has a few thousand bytes.
 func (n *Incident) data(limit int) ([]byte, error) {
 	part, without := 1.0, 0
 	for {
@@ -90,7 +90,7 @@ func (n *Incident) data(limit int) ([]byte, error) {
 	}
 }
 
-// coarsen reduces the weights, columns and dumps to a share of their limits.
+// coarsen reduces weights, columns and dumps to the given share of their limits.
 func (n *Incident) coarsen(part float64) {
 	weights := max(int(maxIncidentWeights*part), 1)
 	n.weights.shrink(weights)
@@ -110,7 +110,7 @@ func (n *Incident) coarsen(part float64) {
 type incidentBuilder struct {
 	n                  *Incident
 	nodes, names, text int // limits
-	lanes              int // limits the threads with a lane
+	lanes              int // limit of threads with a lane
 	// without is the number of parts that are left out, the least important first.
 	without     int
 	out         incidentData
@@ -124,14 +124,14 @@ type incidentBuilder struct {
 	// another one.
 	route  []int64
 	frames []sampler.FrameID
-	// cutNS is the time of the stacks that a limit has cut.
+	// cutNS is the time of the stacks that lost inner frames to a limit.
 	cutNS int64
 	// noLane is the number of threads that have no lane because of the limit.
 	noLane int
 }
 
-// Tree is a tree of functions, or of functions and lines. Each node has the number of its caller's node (−1 for an
-// outermost one), the function and the line.
+// Tree is a tree of functions, or of functions and lines. Each node has the index of its caller's node (−1 if it is
+// outermost), the function and the line.
 type Tree struct {
 	at   map[[3]int]int
 	list [][3]int
@@ -158,8 +158,8 @@ func (t *Tree) Add(parent, function, line, limit int) int {
 // Len returns the number of nodes.
 func (t *Tree) Len() int { return len(t.list) }
 
-// Flat returns the tree as a list with two or three numbers per node: how many nodes back its caller is (0 if it has
-// none), its function, and with lines its line.
+// Flat returns the tree as a list of two or three numbers per node. These are the distance to its caller's node in the
+// list (0 if there is none), its function, and with lines its line.
 func (t *Tree) Flat(lines bool) []int {
 	out := make([]int, 0, 3*len(t.list))
 	for i, k := range t.list {
@@ -318,8 +318,7 @@ func (b *incidentBuilder) threadList(ids []sampler.ThreadID) []int {
 	return out
 }
 
-// otherFunction represents all functions past the limit. cutFunction represents the inner frames that a stack has
-// lost.
+// otherFunction stands for all functions beyond the limit. cutFunction stands for the inner frames that a stack lost.
 const (
 	otherFunction = "(more functions than are kept apart)"
 	cutFunction   = "(inner frames left out)"
@@ -327,7 +326,7 @@ const (
 
 func (b *incidentBuilder) function(f sampler.Frame) int {
 	k := flamegraph.FuncKey{Label: f.Label + f.Mark(), File: f.File(), Line: f.FirstLine}
-	if f.C { // the frame of a C function has the path of its caller
+	if f.C { // the path of a C frame is the path of its caller
 		k.File, k.Line = "", 0
 	}
 	i, ok := b.functions[k]

@@ -77,8 +77,8 @@ type incidentNote struct {
 	Text string `json:"text"`
 }
 
-// incidentColumns are figures of the whole process, one value per column: waiting threads, CPUs, or bytes. Values are
-// scaled so that 255 stands for Max.
+// incidentColumns has figures of the whole process in columns of time: waiting threads, CPUs, or bytes. Values are
+// scaled so that 255 stands for the curve's Max.
 type incidentColumns struct {
 	NS   int64         `json:"ns"`
 	N    int           `json:"n"`
@@ -109,7 +109,7 @@ func curve(n int, least float64, of func(int) float64) incidentCurve {
 	return c
 }
 
-// incidentThread is a thread. Its lane begins in column First.
+// incidentThread is a thread with its lane of states. The lane begins in column First.
 type incidentThread struct {
 	ID    int    `json:"id"`
 	Name  string `json:"name"`
@@ -155,7 +155,7 @@ type incidentWait struct {
 	Thread int    `json:"thread"`
 }
 
-// incidentRoute is a route or class of jobs. P50 and P95 each have a number in ns and its text.
+// incidentRoute describes a route or class of jobs. P50, P95 and Max each have a number in ns and its text.
 type incidentRoute struct {
 	Name    string               `json:"name"`
 	Served  int                  `json:"served"`

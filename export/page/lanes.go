@@ -17,15 +17,15 @@ const (
 	// minIncidentColumns is the number of columns below which columns are never merged, even if there are too many
 	// cells.
 	minIncidentColumns = 128
-	// maxIncidentLanes limits the threads with a lane. It is half of what fits into maxIncidentCells with
-	// minIncidentColumns.
+	// maxIncidentLanes limits the threads with a lane. Half of maxIncidentCells then suffices for minIncidentColumns
+	// columns.
 	maxIncidentLanes = maxIncidentCells / minIncidentColumns / 2
 	// incidentColumnNS is the length of a column at the start, in ns.
 	incidentColumnNS = int64(4e6)
 )
 
-// incidentLanes keeps the time of each thread by state, in columns. All columns have the same length, which doubles
-// when there are too many.
+// incidentLanes sums up the time of each thread by state, in columns of time. All columns have the same length, which
+// doubles when there are too many columns.
 type incidentLanes struct {
 	gvl.Ignore
 	startNS, lastNS int64
@@ -34,7 +34,7 @@ type incidentLanes struct {
 	cells           int
 	// columns are the figures of the whole process.
 	columns []incidentColumn
-	// left is the number of threads without a lane.
+	// left is the number of threads without a lane, because there were too many.
 	left    int
 	leftIDs map[sampler.ThreadID]bool
 	proc    sampler.Proc
@@ -222,7 +222,7 @@ func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64)
 			if s := gvl.State(st); s.Works() {
 				ns += v
 			} else if s == gvl.IO {
-				ns += v / 4 // waits for the outside count as a quarter of work
+				ns += v / 4 // io counts as a quarter of work
 			}
 		}
 		return ns
@@ -261,7 +261,7 @@ func (x *incidentLane) text() string {
 	return string(b)
 }
 
-// cellMixes are the characters for the second state of a cell and its share. The index is state·cellShares + share.
+// cellMixes are the codes for the second state of a cell and its share. The index is state·cellShares + share.
 const (
 	cellMixes  = "!#$%()*+,-/:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~"
 	cellShares = 6

@@ -34,7 +34,7 @@ const (
 	shownLocks          = 50
 )
 
-// incidentDumps keeps evenly spaced thread dumps, and the last one.
+// incidentDumps keeps thread dumps at even intervals, and a dump of the last sample.
 type incidentDumps struct {
 	dict    *sampler.Dictionary
 	resting *findings.Resting
@@ -46,7 +46,7 @@ type incidentDumps struct {
 	states  []gvl.ThreadState
 }
 
-// incidentDump is what the threads did at one instant.
+// incidentDump is a thread dump: what all threads did at one instant.
 type incidentDump struct {
 	atNS    int64
 	threads []dumpedThread
@@ -66,7 +66,7 @@ type dumpedThread struct {
 	serving string
 }
 
-// take keeps a dump of a sample with all stacks, if a dump is due.
+// take keeps a dump of a sample with all stacks, if eachNS has passed since the previous dump.
 func (d *incidentDumps) take(s *sampler.Sample, states []gvl.ThreadState) {
 	d.last.CopyFrom(s)
 	d.states = append(d.states[:0], states...)
@@ -133,8 +133,8 @@ func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
 	d.threads += len(out.threads)
 }
 
-// timelessText describes what a thread does, without the duration. So the text of a state is the same in many dumps,
-// and is stored once.
+// timelessText describes what a thread does, without the duration. So many dumps have the same text, and the page
+// stores it once.
 func timelessText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	v.SinceNS, v.AtNS, v.MovedNS, v.Detail.DeadlineNS = 0, 0, 0, 0
 	v.WaitsExactly(0, 0)
@@ -185,7 +185,7 @@ func (l *incidentLocks) Interval(i *gvl.Interval) {
 	addParty(x.stacks, i.Stack, i.NS())
 }
 
-// addParty adds time to a thread or stack. Beyond the limit, it adds the time to the ID 0.
+// addParty adds time to a thread or stack. If there are too many of them, it adds the time to the ID 0.
 func addParty[K sampler.ThreadID | sampler.StackID](m map[K]int64, id K, ns int64) {
 	if _, ok := m[id]; !ok && len(m) >= maxLockParties {
 		id = 0

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxLockNames limits the threads that are named as a lock's waiters, and as its holders.
+// maxLockNames limits how many waiters and how many holders of a lock are named.
 const maxLockNames = 6
 
 func (b *incidentBuilder) addFindings() {
@@ -39,7 +39,7 @@ func (b *incidentBuilder) addFindings() {
 	}
 }
 
-// served returns the index of a route in out.Served, or 0 if no weight has the route.
+// served returns the index of a route in out.Served. It returns 0 if no weight belongs to the route.
 func (b *incidentBuilder) served(name string) int {
 	name = b.words(name)
 	for i, s := range b.out.Served {
@@ -50,8 +50,8 @@ func (b *incidentBuilder) served(name string) int {
 	return 0
 }
 
-// innermost returns the function under which a reader finds a stack's time most easily. This is the innermost
-// function of the program's own code, or else the innermost function.
+// innermost returns the function under which a reader best finds the time of a stack. It is the innermost function of
+// the program's own code, or else the innermost function.
 func (b *incidentBuilder) innermost(id sampler.StackID) int {
 	if id == 0 {
 		return -1

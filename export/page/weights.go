@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// incidentSliceNS is the length of a slice of time at the start, in ns. Slices are merged if there are too many
-	// weights. With fewer than twice minIncidentSlices, the lightest weights lose inner frames instead.
+	// incidentSliceNS is the length of a slice of time at the start, in ns. If there are too many weights, slices are
+	// merged. With at most twice minIncidentSlices, the lightest weights lose inner frames instead.
 	incidentSliceNS   = int64(100e6)
 	minIncidentSlices = 60
 	maxIncidentSlices = 1024
@@ -24,7 +24,7 @@ const (
 // cutStack is the value of Key.GC for a stack that has lost its inner frames. Key.GC has no other use here.
 const cutStack = 1
 
-// incidentWeight is the weight of a key in one slice, in ns.
+// incidentWeight is the weight of one flamegraph.Key in one slice of time, in ns.
 type incidentWeight struct{ wallNS, cpuNS, blameNS int64 }
 
 func (w incidentWeight) plus(o incidentWeight) incidentWeight {
@@ -45,7 +45,7 @@ type incidentWeights struct {
 	allNS int64
 	// limit is the maximum number of entries in all slices together.
 	limit int
-	// ran counts how often the sampled stacks of running threads had these C functions. Its keys have Key.Ran set.
+	// ran counts sampled C stacks of running threads by their functions. Its keys have Key.Ran set.
 	ran map[flamegraph.Key]int64
 }
 
@@ -54,7 +54,7 @@ func (x *incidentWeights) init(d *sampler.Dictionary) {
 	x.ran = make(map[flamegraph.Key]int64)
 }
 
-// begin sets the time of the first sample. Later calls have no effect.
+// begin sets the start of the first slice to the time of the first sample. Later calls have no effect.
 func (x *incidentWeights) begin(atNS int64) {
 	if x.startNS == 0 {
 		x.startNS = atNS
@@ -142,8 +142,8 @@ func (x *incidentWeights) byThread() map[sampler.ThreadID]*[gvl.NumStates]int64 
 	return out
 }
 
-// shrink reduces the entries to less than limit. First it makes slices longer, then it shortens the stacks with the
-// least weight.
+// shrink reduces the entries to at most limit. First it merges slices, then it shortens the stacks with the least
+// weight.
 func (x *incidentWeights) shrink(limit int) {
 	for x.entries > limit && len(x.slices) > 2*minIncidentSlices {
 		x.double()
@@ -180,7 +180,7 @@ func joinWeights(a, b map[flamegraph.Key]incidentWeight) map[flamegraph.Key]inci
 	return a
 }
 
-// maxShed limits how often shed halves stacks. After so many times, no frame is left of a stack of any depth.
+// maxShed limits how often shed halves stacks. After 24 times, no frame is left of even the deepest stack.
 const maxShed = 24
 
 // shed drops the inner half of the stacks of the lightest entries, and merges entries that have become equal. It
@@ -245,7 +245,7 @@ func (x *incidentWeights) outerHalf(id sampler.StackID, known map[sampler.StackI
 	return out
 }
 
-// keptStack is a whole stack, or if cut is true the outer part of a stack.
+// keptStack is a stack. If cut is true, only its outer part was kept.
 type keptStack struct {
 	id  sampler.StackID
 	cut bool

@@ -24,7 +24,7 @@ var callgrindEvents = [...]struct {
 	{"Samples", flamegraph.Samples},
 }
 
-// callgrindSamples is the index of the last of callgrindEvents.
+// callgrindSamples is the index of Samples in callgrindEvents.
 const callgrindSamples = len(callgrindEvents) - 1
 
 // callgrindCost has a value for each of callgrindEvents.
@@ -47,7 +47,7 @@ func (c *callgrindCost) text() string {
 // callgrindPlace is a line of a function. function is an index in callgrindWriter.functions.
 type callgrindPlace struct{ function, line int32 }
 
-// callgrindCall is a call from one place to another.
+// callgrindCall is a call from a place to a function.
 type callgrindCall struct {
 	from   callgrindPlace
 	callee int32

@@ -12,12 +12,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// WriteCollapsed writes Brendan Gregg's collapsed stacks. A thread, stack and state is a line:
+// WriteCollapsed writes Brendan Gregg's collapsed stacks. Each thread, stack and state is a line:
 //
 //	thread;outer;inner;[state] N
 //
 // N is in µs of the metric, rounded, or in samples or objects. Lines that round to 0 are left out. Semicolons and line
-// breaks in names are replaced, because the format has no escapes. With m.Own, threads with the same name are one.
+// breaks in names are replaced, because the format has no escapes. With m.Own, it merges threads with the same name.
 func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	if err := m.Enough(metric); err != nil {
 		return err

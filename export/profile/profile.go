@@ -203,7 +203,7 @@ type lineKey struct {
 type profileBuilder struct {
 	m         Measured
 	p         *profile.Profile
-	mapping   *profile.Mapping // of the program's own code; it comes first, because readers take the first as the main program
+	mapping   *profile.Mapping // the program's own code. Readers expect the main program's mapping first
 	mappings  map[string]*profile.Mapping
 	functions map[flamegraph.FuncKey]*profile.Function
 	native    map[nativeKey]*profile.Function
@@ -212,7 +212,7 @@ type profileBuilder struct {
 	labels    map[sampler.ThreadID]threadLabels
 	frames    []sampler.FrameID
 	starts    map[sampler.ThreadID]string // where threads without a name were started
-	gc        *profile.Location           // the result of collecting; nil if there is none yet
+	gc        *profile.Location           // the location of GCFrame, or nil before its first use
 	// objects estimates the allocated objects of each entry. It is nil if too few allocations were sampled.
 	objects func(flamegraph.Weights) int64
 }

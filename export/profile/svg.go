@@ -59,7 +59,7 @@ func WriteFlamegraphOf(w io.Writer, list []Measured, metric flamegraph.Metric) e
 	return t.WriteSVG(w, title)
 }
 
-// hasOwn reports whether a tree has frames of the program's own code. Stacks bound its depth.
+// hasOwn reports whether a tree has frames of the program's own code. The recursion is as deep as the longest stack.
 func hasOwn(n *flamegraph.Node) bool {
 	return n.Own || slices.ContainsFunc(n.Children, hasOwn)
 }

@@ -19,7 +19,7 @@ type Screen struct {
 	// Rows are the cells of each row, Width of them.
 	Rows  [][]ScreenCell
 	Width int
-	// Text is the same as text without colours: one line a row, trailing blanks removed.
+	// Text is the screen without colours: one line for each row, without trailing blanks.
 	Text string
 }
 
@@ -27,21 +27,21 @@ type Screen struct {
 type ScreenCell struct {
 	// Text is the grapheme of the cell. "" and " " are a blank.
 	Text string
-	// Width is in cells. It is zero for the right half of a wide one.
+	// Width is the number of cells that Text covers. It is zero for the right half of a wide character.
 	Width int
 	Style ScreenStyle
 }
 
 // ScreenStyle is the style of a cell.
 type ScreenStyle struct {
-	// FG and BG are #rrggbb; "" for the terminal's own colour.
+	// FG and BG are colours as #rrggbb. "" is the terminal's own colour.
 	FG, BG                                  string
 	Bold, Faint, Italic, Underline, Reverse bool
 }
 
 // ScreenOptions shape a picture of the screen. The zero value means the defaults.
 type ScreenOptions struct {
-	// Foreground and Background are the terminal's own colours as #rrggbb. If they are empty, it is light on dark.
+	// Foreground and Background are the terminal's own colours as #rrggbb. If they are empty, text is light on dark.
 	Foreground, Background string
 	// Title is the picture's accessible title, and is in the frame's bar.
 	Title string
@@ -100,7 +100,7 @@ func (p *painter) screen(rows [][]ScreenCell, width int) {
 	p.printf("</g>\n</svg>\n")
 }
 
-// colors returns the two colours a cell is drawn in, after reverse.
+// colors returns the colours of a cell's text and background. Reverse swaps them.
 func (p *painter) colors(s ScreenStyle) (fg, bg string, bgSet bool) {
 	fg, bg, bgSet = cmp.Or(s.FG, p.o.Foreground), cmp.Or(s.BG, p.o.Background), s.BG != ""
 	if s.Reverse {
@@ -197,7 +197,7 @@ func ordinary(c ScreenCell) bool {
 	return true
 }
 
-// run draws text over cells cells.
+// run draws text with the width of so many cells.
 func (p *painter) run(run string, x, y, cells int, s ScreenStyle) {
 	fg, _, _ := p.colors(s)
 	p.printf(`<text x="%d" y="%g" textLength="%d" lengthAdjust="spacingAndGlyphs"`, x*cellWidth, float64(y*cellHeight)+baseline, cells*cellWidth)
@@ -258,7 +258,7 @@ func (p *painter) block(c ScreenCell, x, y int) bool {
 
 var xmlEscaper = strings.NewReplacer("<", "&lt;", ">", "&gt;", "&", "&amp;", `"`, "&quot;", "'", "&#39;")
 
-// xmlText escapes text for XML, in content and in attributes, and replaces what XML 1.0 can't hold.
+// xmlText escapes text for XML, in content and in attributes, and replaces characters that XML 1.0 cannot contain.
 func xmlText(s string) string {
 	return xmlEscaper.Replace(strings.Map(func(r rune) rune {
 		switch {

@@ -1,5 +1,5 @@
-// Package snapshot writes the folder of a snapshot, and a picture of the screen. It is the one package of exports that
-// touches the disk.
+// Package snapshot writes the folder of a snapshot, and a picture of the screen. No other package of exports writes to
+// the disk.
 package snapshot
 
 import (
@@ -30,7 +30,7 @@ const (
 	heapJSONFile   = "heap.json"
 )
 
-// maxSnapshotNames bounds the numbers tried when a snapshot of the same second exists.
+// maxSnapshotNames limits how many names with numbers are tried if a snapshot of the same second exists.
 const maxSnapshotNames = 100
 
 // Snapshot is the data that the snapshot key saves. A part that is nil (or a Screen without rows) is left out of the
@@ -46,7 +46,7 @@ type Snapshot struct {
 	Tree    *flamegraph.Tree
 	// SVGTitle is the flamegraph's heading.
 	SVGTitle string
-	// SVGColors are its colours, as on the screen. nil means the usual ones.
+	// SVGColors are the flamegraph's colours, as on the screen. If it is nil, the default colours are used.
 	SVGColors *flamegraph.SVGColors
 	// Summary is a text in Markdown: what is wrong, its cause and what the threads do.
 	Summary string
@@ -60,9 +60,9 @@ type Snapshot struct {
 	Made func(folder *os.Root, made *os.File)
 }
 
-// WriteSnapshot writes a folder <program>-<pid>-<time> into an open one, and returns its name. It is written under a
-// temporary name and renamed when it is complete, so a folder with the final name is whole. Stacks and names can be
-// private: the folder is 0700, its files 0600. After an error nothing is left behind.
+// WriteSnapshot writes a folder <program>-<pid>-<time> into an open folder, and returns its name. It writes the folder
+// under a temporary name, and renames it when all files are complete. Stacks and names can be private: the folder is
+// 0700, its files 0600. After an error nothing is left behind.
 func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
 	tmp := fmt.Sprintf(".ddtop-snapshot-%016x", rand.Uint64())
 	if err := folder.Mkdir(tmp, 0o700); err != nil {
@@ -81,7 +81,7 @@ func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
 	if s.Made != nil {
 		if dir, err := within.Open("."); err == nil {
 			s.Made(folder, dir)
-			_ = dir.Close() // it was read only
+			_ = dir.Close() // it was only read
 		}
 	}
 	for _, f := range s.files() {
@@ -110,7 +110,7 @@ func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
 	return "", fmt.Errorf("save snapshot of pid %d: %s and %d names like it exist: move some of them away", s.PID, base, maxSnapshotNames-1)
 }
 
-// writeNew writes a file that is not there yet, never through a link.
+// writeNew writes a new file. It never replaces a file or follows a link.
 func (s *Snapshot) writeNew(folder *os.Root, name string, write func(io.Writer) error) error {
 	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

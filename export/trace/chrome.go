@@ -204,7 +204,7 @@ type chromeProcess struct {
 	dict   *sampler.Dictionary // its names mark uncertain frames
 	base   int64
 	out    *chromeWriter
-	tids   map[int]bool // the numbers in use
+	tids   map[int]bool // the track numbers in use
 	stacks chromeStacks
 }
 

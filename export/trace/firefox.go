@@ -22,8 +22,8 @@ const firefoxVersion = 55
 // firefoxOrigins is the index of the first origin.
 const firefoxOrigins = int(gvl.NumStates)
 
-// firefoxColors are colours by the profiler's names. The profiler treats transparent as idle. Grey marks the category
-// of everything without a category. It must exist.
+// firefoxColors are colours by the profiler's names. The profiler treats transparent as idle. It needs one grey
+// category, for everything that has no category.
 var firefoxColors = [gvl.NumStates]string{
 	gvl.Unknown: "grey", gvl.Running: "green", gvl.Stalled: "magenta", gvl.GC: "purple", gvl.Waiting: "red", gvl.Native: "lightblue",
 	gvl.IO: "blue", gvl.Lock: "orange", gvl.Parked: "transparent", gvl.Sleeping: "transparent",
@@ -47,7 +47,7 @@ type firefoxMeta struct {
 	Categories  []firefoxCategory `json:"categories"`
 	Debug       bool              `json:"debug"`
 	Interval    float64           `json:"interval"` // ms
-	Version     int               `json:"version"`  // of the Gecko format that the processed one came from
+	Version     int               `json:"version"`  // of the Gecko format behind the processed one
 	Processed   int               `json:"preprocessedProfileVersion"`
 	ProcessType int               `json:"processType"`
 	Product     string            `json:"product"`

@@ -25,7 +25,7 @@ const maxListedThreads = 1 << 16
 // The types of lines, by the value of "type". The field names are a contract.
 type (
 	intervalsHeader struct {
-		Type    string `json:"type"` // header
+		Type    string `json:"type"` // always "header"
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 		Ddtop   string `json:"ddtop"`
@@ -42,7 +42,7 @@ type (
 		LockRate    float64   `json:"lock_rate"`
 	}
 	intervalsThread struct {
-		Type   string           `json:"type"` // thread
+		Type   string           `json:"type"` // always "thread"
 		ID     sampler.ThreadID `json:"id"`
 		TID    *int32           `json:"tid"`
 		Name   *string          `json:"name"`
@@ -50,7 +50,7 @@ type (
 		Ractor sampler.RactorID `json:"ractor"`
 	}
 	intervalsFrame struct {
-		Type  string          `json:"type"` // frame
+		Type  string          `json:"type"` // always "frame"
 		ID    sampler.FrameID `json:"id"`
 		Label string          `json:"label"`
 		Path  string          `json:"path"`
@@ -64,12 +64,12 @@ type (
 		Gem           *string `json:"gem"`
 	}
 	intervalsStack struct {
-		Type   string            `json:"type"` // stack
+		Type   string            `json:"type"` // always "stack"
 		ID     sampler.StackID   `json:"id"`
 		Frames []sampler.FrameID `json:"frames"` // innermost first
 	}
 	intervalsInterval struct {
-		Type   string           `json:"type"` // interval
+		Type   string           `json:"type"` // always "interval"
 		Thread sampler.ThreadID `json:"thread"`
 		State  string           `json:"state"`
 		From   int64            `json:"begin_ns"`
@@ -81,7 +81,7 @@ type (
 		Request    *report.StatServing `json:"request"`
 	}
 	intervalsWait struct {
-		Type string `json:"type"` // wait
+		Type string `json:"type"` // always "wait"
 		// Thread is null for a thread that no sample listed.
 		Thread *sampler.ThreadID `json:"thread"`
 		From   int64             `json:"begin_ns"`
@@ -102,7 +102,7 @@ type (
 		Stack *sampler.StackID `json:"stack"`
 	}
 	intervalsGVL struct {
-		Type    string            `json:"type"` // gvl
+		Type    string            `json:"type"` // always "gvl"
 		Ractor  sampler.RactorID  `json:"ractor"`
 		From    int64             `json:"begin_ns"`
 		To      int64             `json:"end_ns"`
@@ -115,14 +115,14 @@ type (
 		Unlisted bool `json:"unlisted"`
 	}
 	intervalsGC struct {
-		Type  string           `json:"type"` // gc
+		Type  string           `json:"type"` // always "gc"
 		From  int64            `json:"begin_ns"`
 		To    int64            `json:"end_ns"`
 		Phase string           `json:"phase"`
 		Stack *sampler.StackID `json:"stack"`
 	}
 	intervalsNative struct {
-		Type   string           `json:"type"` // native
+		Type   string           `json:"type"` // always "native"
 		Thread sampler.ThreadID `json:"thread"`
 		From   int64            `json:"begin_ns"`
 		To     int64            `json:"end_ns"`
@@ -133,12 +133,12 @@ type (
 		Kernel *string `json:"kernel"`
 	}
 	intervalsNote struct {
-		Type string `json:"type"` // note
+		Type string `json:"type"` // always "note"
 		At   int64  `json:"at_ns"`
 		Text string `json:"text"`
 	}
 	intervalsEnd struct {
-		Type    string `json:"type"` // end
+		Type    string `json:"type"` // always "end"
 		From    int64  `json:"begin_ns"`
 		To      int64  `json:"end_ns"`
 		Samples uint64 `json:"samples"`
@@ -289,7 +289,7 @@ func (x *Intervals) Collecting(i *gvl.GCInterval) {
 func (x *Intervals) collected() {
 	if x.gc.ToNS > x.gc.FromNS {
 		d := gvl.Detail{GCMode: x.gc.Mode}.JSON(gvl.GC, nil)
-		phase, _ := d["phase"].(string) // "" where it is not known
+		phase, _ := d["phase"].(string) // "" if it is not known
 		x.put(intervalsGC{Type: "gc", From: x.gc.FromNS, To: x.gc.ToNS, Phase: phase, Stack: x.stack(x.gc.Stack)})
 	}
 	x.gc = gvl.GCInterval{}
@@ -345,7 +345,7 @@ func (x *Intervals) thread(id sampler.ThreadID) {
 		return
 	}
 	if len(x.threads) >= maxListedThreads {
-		clear(x.threads) // write threads that still run once more
+		clear(x.threads) // threads that still run are then written again
 	}
 	x.threads[id] = info
 	line := intervalsThread{Type: "thread", ID: id, Main: info.Main, Ractor: info.Ractor}

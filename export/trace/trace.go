@@ -36,7 +36,7 @@ type Trace struct {
 	dict    *sampler.Dictionary
 	threads map[sampler.ThreadID]*traceThread
 	words   map[string]uint32
-	texts   []string // by number; 0 is ""
+	texts   []string // by number. Number 0 is ""
 	entries int
 	slots   map[int]*traceThread
 	// locks has the holds of each ractor's GVL in order of time.
@@ -44,8 +44,8 @@ type Trace struct {
 
 	waiting []tracePoint
 	memory  []tracePoint
-	cpu     []tracePoint // of the whole process, ns since its start
-	objects []tracePoint // allocated since its start
+	cpu     []tracePoint // CPU time of the whole process since its start, in ns
+	objects []tracePoint // objects allocated since the process's start
 	cycles  Cycles
 
 	// exactly are the intervals in which all changes of the GVL are known.
@@ -115,7 +115,7 @@ type traceThread struct {
 	spans []traceSpan
 	// earlyNS is CPU time that came before the thread's first span.
 	earlyNS int64
-	// detail and words are the last details of each state, and the number of their description.
+	// detail has the last Detail of each state. words has the number of its description.
 	detail [gvl.NumStates]gvl.Detail
 	words  [gvl.NumStates]uint32
 	waits  []traceWait
@@ -249,7 +249,7 @@ func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	d := i.Detail
 	d.DeadlineNS = 0
 	if i.State == gvl.Waiting && i.ResolutionNS == 0 {
-		d.Wait = gvl.WaitQueue // when the thread was chosen is shown by the wait
+		d.Wait = gvl.WaitQueue // the wait itself shows when the thread was chosen
 	}
 	if th.words[i.State] != 0 && th.detail[i.State] == d {
 		return th.words[i.State]
@@ -313,7 +313,7 @@ func onCPU(s gvl.State) bool {
 	return s == gvl.Running || s == gvl.GC || s == gvl.Native
 }
 
-// text returns the description with a number.
+// text returns the description with number n.
 func (t *Trace) text(n uint32) string { return t.texts[n] }
 
 // ordered returns the threads with spans, first the main thread, then the others by ID.

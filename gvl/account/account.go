@@ -12,7 +12,7 @@ import (
 // ractor's sum and counted in Stat.ThreadsOmitted.
 const maxGoneThreads = 10_000
 
-// threadTotals is the settled time of one thread, or of several together.
+// threadTotals adds up the settled time of one thread, or of several. Settled means that the state is final.
 type threadTotals struct {
 	id     sampler.ThreadID
 	ractor sampler.RactorID
@@ -20,12 +20,12 @@ type threadTotals struct {
 	main   bool
 	gone   bool
 
-	// Each sample reads these, so they come first, side by side.
+	// Each sample reads these fields, so they are stored next to each other.
 	waitedAtRead bool
-	inRead       bool      // stateRead holds
+	inRead       bool      // stateRead is valid
 	stateRead    gvl.State // at the last reading
 
-	cpuAtNS, cpuNS, delayNS          int64 // the last reading
+	cpuAtNS, cpuNS, delayNS          int64 // at the last reading
 	cpuSumNS, delaySumNS, waitDelayN int64
 	// cpuKnown is set if the counters were read twice.
 	cpuKnown bool
@@ -36,49 +36,49 @@ type threadTotals struct {
 	afterNS [gvl.NumStates]int64
 	hist    gvl.Lengths
 
-	// noCPUNS is the part of the delay between two readings that both found the thread in that state.
+	// noCPUNS is the time without a CPU, by state. Only time between two readings that both found this state counts.
 	noCPUNS [gvl.NumStates]int64
 }
 
-// Account totals a whole run: what `ddtop stat` prints. It is a Consumer and not safe for concurrent use.
+// Account adds up times and counts of a whole run, for `ddtop stat`. It is a Consumer, not safe for concurrent use.
 type Account struct {
 	gvl.Ignore
 	proc    sampler.Process
 	dict    *sampler.Dictionary
 	stream  *stream.Stream
-	threads []threadTotals // by Interval.Slot; those without a thread have no id
+	threads []threadTotals // by Interval.Slot; id is 0 if the slot has no thread
 	gone    []threadTotals
 	omitted int
 	longest waitList
-	// short has all threads that no sample listed.
+	// short adds up all threads that no sample listed, because they lived too short a time.
 	short   threadTotals
 	maxID   sampler.ThreadID
-	ractors []threadTotals // of threads that are not kept apart, by ractor
-	// unheldNS is for how long threads waited for a GVL that no thread held, by ractor.
+	ractors []threadTotals // sums of omitted threads, by ractor
+	// unheldNS is how long threads waited for a GVL that no thread held, by ractor.
 	unheldNS map[sampler.RactorID]int64
 
 	startNS, lastNS     int64
 	samples, stackTicks uint64
 	gcNS                int64
 	firstGC, lastGC     sampler.GC
-	// firstClasses and lastClasses estimate allocations at the begin and the end. They are nil if there is no estimate.
+	// firstClasses and lastClasses are the first and the last estimate of allocations. They are nil if there is none.
 	firstClasses, lastClasses *sampler.AllocClasses
 	gc                        gcAccount
 	firstHeap, lastHeap       sampler.GCDetail
 	firstProc, lastProc       sampler.Proc
-	// stoppedNS and frozenNS are for how long the process was held from outside.
+	// stoppedNS and frozenNS are how long the process was stopped (signal, debugger), and how long it was frozen.
 	stoppedNS, frozenNS int64
 	lastSelf            sampler.Self
-	lowered             bool // at any time, the rates
-	// sampledNS is the length of the sampledSteps steps between samples in which not every change of the GVL is known.
-	// exactNS is the time in which every change is known. Both are in ns.
+	lowered             bool // the rates were lowered at any time
+	// sampledNS is the time between samples during which changes of the GVL may be unknown, in ns. sampledSteps counts
+	// these intervals. exactNS is the time during which every change is known, in ns.
 	sampledNS, sampledSteps int64
 	quality                 sampler.Quality
-	exactNS                 int64 // the part with exact changes
+	exactNS                 int64
 	firstReads, lastRead    sampler.Reads
 	self, switches          Meter
 	pauses                  pauseTotals
-	// firstQueues and lastQueues are what waited in front of the process. They are nil if that was not read.
+	// firstQueues and lastQueues are the first and the last Queues of the samples. They are nil if there were none.
 	firstQueues, lastQueues *sampler.Queues
 	// mostBacklog is the largest backlog, or UnknownCount.
 	mostBacklog int64
@@ -243,7 +243,7 @@ func (a *Account) tickProcess(k *gvl.Tick) {
 	a.lastNS = k.ToNS
 }
 
-// held adds time in which the process was held from outside, if it was.
+// held adds time in which the process was stopped or frozen.
 func (a *Account) held(p *sampler.Proc, ns int64) {
 	if p.Stopped {
 		a.stoppedNS += ns

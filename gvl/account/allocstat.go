@@ -12,7 +12,7 @@ import (
 // MaxStatClasses limits the classes that a Stat names.
 const MaxStatClasses = 30
 
-// AllocOf is the estimate for the time between two samples' Classes. earlier is nil for the attach.
+// AllocOf returns what was allocated by class between two estimates. If earlier is nil, it counts from the attach.
 func AllocOf(earlier, later *sampler.AllocClasses) report.StatAlloc {
 	shares, instants := later.Since(earlier)
 	sorting.By(shares, func(a, b sampler.AllocShare) int {

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// maxBlameEntries bounds the holders (thread, stack, kind) kept apart over a whole run.
+	// maxBlameEntries limits how many holders (thread, stack, kind) a whole run counts separately.
 	maxBlameEntries = 1 << 16
 	// MaxBlameWindowNS is the longest window of Top, other than the whole run.
 	MaxBlameWindowNS = 120e9
 	blameBucketNS    = 1e9
-	// maxBlameRecent bounds the holders kept apart in each second of the recent past.
+	// maxBlameRecent limits how many holders each second of the recent past counts separately.
 	maxBlameRecent = 4096
 	blameBuckets   = MaxBlameWindowNS/blameBucketNS + 1
 )
@@ -50,11 +50,11 @@ const (
 	ByFrame
 )
 
-// BlameReport is the waiting of a period, in thread·ns, and its causes. Entries has only the largest causes. TotalNS =
-// NobodyNS + OtherNS + the NS of all entries.
+// BlameReport is the time that threads waited in a period, in thread·ns, and its causes. TotalNS = NobodyNS + OtherNS
+// + the NS of all causes. Entries has only the largest causes.
 type BlameReport struct {
 	TotalNS int64
-	// In NobodyNS no thread held the GVL (hand-over, mostly), or a signal or a debugger had stopped the holder.
+	// NobodyNS is the part in which no thread held the GVL (mostly hand-over), or the holder was stopped from outside.
 	NobodyNS int64
 	// OtherNS is charged to holders beyond the limit, and to threads that no sample listed.
 	OtherNS int64
@@ -72,7 +72,7 @@ var unlistedHolder = blameKey{kind: gvl.NumStates}
 
 type blameSum struct {
 	ns, heldNS int64
-	frame      sampler.FrameID // the stack's innermost
+	frame      sampler.FrameID // the innermost frame of the stack
 }
 
 // blameBucket sums one second, or the whole run. Thread 0 in a key means that no thread held the GVL.
@@ -110,7 +110,7 @@ type Blame struct {
 	stream *stream.Stream
 	run    blameBucket
 	recent []blameBucket
-	second int64 // the newest
+	second int64 // the newest second
 	// charges counts the charges. window caches a sum of recent seconds, because the findings ask for it repeatedly.
 	charges uint64
 	window  blameWindow
@@ -183,7 +183,7 @@ func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 			rep.Entries = append(rep.Entries, g.entry)
 			continue
 		}
-		// Of many only few are asked for.
+		// Keep only the n largest, because there can be thousands.
 		if at, _ := slices.BinarySearchFunc(rep.Entries, g.entry, compareCharges); at < n {
 			rep.Entries = slices.Insert(rep.Entries, at, g.entry)
 			rep.Entries = rep.Entries[:min(len(rep.Entries), n)]

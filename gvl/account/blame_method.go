@@ -8,26 +8,26 @@ import (
 )
 
 const (
-	// culpritShare is the part of a thread's charges under a method from which on the method is named.
+	// culpritShare is the least part of a thread's charges for which a method must be on the stack to be named.
 	culpritShare = .7
-	// innerShare is the same for one C function.
+	// innerShare is the least part of the charges that one C function must have to be named.
 	innerShare = .5
-	// maxCulpritStacks bounds the stacks that count, the most charged ones.
+	// maxCulpritStacks limits how many stacks are examined, the ones with the largest charges.
 	maxCulpritStacks = 256
 )
 
-// Method names the code for which a thread is charged within the last windowNS, or in the whole run if windowNS is 0:
-// "Reports#build → JSON.generate". It has the innermost method that is on the stack for most of the charge. It also
-// has the C function in which most of it is spent. This says more than one stack if a method does many things in turn.
-// The program's own methods are preferred to a library's. It is empty if no stack is known.
+// Method names the code for which a thread is charged, such as "Reports#build → JSON.generate". It covers the last
+// windowNS, or the whole run if windowNS is 0. The first part is the innermost method that is on the stack for most of
+// the charge, preferably one of the program's own. The last part is the C function in which most of the charge is
+// spent. Method returns "" if no stack is known.
 func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	if b.dict == nil {
 		return ""
 	}
 	type sum struct {
 		ns, depth int64 // depth is weighted with ns
-		in        int   // the stack it was last counted for
-		own       bool  // of the program itself
+		in        int   // the number of the stack that counted it last
+		own       bool  // the program's own method
 	}
 	methods := make(map[string]*sum)
 	inner := make(map[string]int64)

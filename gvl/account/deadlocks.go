@@ -23,7 +23,7 @@ func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 		}
 	}
 	var cycles [][]sampler.ThreadID
-	seen := make(map[sampler.ThreadID]int) // by which walk
+	seen := make(map[sampler.ThreadID]int) // the walk that visited the thread
 	for i := range states {
 		at, walk := states[i].Thread, i+1
 		for at != 0 && seen[at] == 0 {
@@ -58,7 +58,7 @@ func waitsFor(ts *gvl.ThreadState) sampler.ThreadID {
 	return 0
 }
 
-// StuckBehind lists the threads outside a cycle that wait for a thread in it, through others too.
+// StuckBehind returns the threads outside a cycle that wait for one of its threads, directly or through others.
 func StuckBehind(states []gvl.ThreadState, cycle []sampler.ThreadID) (behind []sampler.ThreadID) {
 	next := make(map[sampler.ThreadID]sampler.ThreadID)
 	for i := range states {

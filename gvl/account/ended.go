@@ -2,7 +2,7 @@ package account
 
 import "github.com/ddtop/ddtop/sampler"
 
-// OtherEndpoints represents the endpoints beyond those that EndedCounts keeps apart.
+// OtherEndpoints is the name under which EndedCounts counts all endpoints beyond its limit.
 const OtherEndpoints = "(other)"
 
 // EndedCounts counts the requests and jobs that end, by their last known endpoint. It counts the same as Requests but
@@ -11,7 +11,7 @@ const OtherEndpoints = "(other)"
 type EndedCounts struct {
 	dict *sampler.Dictionary
 	open map[sampler.WorkNumber]*countedRequest
-	// of are the requests that threads had last, so that most are found without the Dictionary.
+	// of has the last request of each thread, so that most requests are found without the Dictionary.
 	of     map[sampler.ThreadID]servedBy
 	round  uint64
 	counts map[string]int64

@@ -28,7 +28,7 @@ type endpointKey struct {
 	other bool
 }
 
-// named returns the key by the name that stands for its name (Dictionary.Routes).
+// named returns the key with the route that replaces its name (Dictionary.Routes), if there is one.
 func (k endpointKey) named(routes map[string]string) endpointKey {
 	if k.kind == sampler.WorkRequest {
 		k.name = cmp.Or(routes[k.name], k.name)
@@ -38,9 +38,9 @@ func (k endpointKey) named(routes map[string]string) endpointKey {
 
 func keyOf(w *sampler.Work) endpointKey { return endpointKey{kind: w.Kind, name: w.Endpoint} }
 
-// peerTime is time in io that waited for a group of peers, in ns.
+// peerTime is how long threads waited in state io for a group of peers, in ns.
 type peerTime struct {
-	group uint32 // of Requests.groups: the connections to one remote end are one
+	group uint32 // from Requests.groups: all connections to one remote end
 	ns    int64
 }
 
@@ -90,7 +90,7 @@ func (p peerSums) list() []peerTime {
 	return out[:min(len(out), maxRequestPeers)]
 }
 
-// endpointSecond is time of threads in one second.
+// endpointSecond is the time that threads spent for one endpoint, or one request, in one second.
 type endpointSecond struct {
 	at      int64
 	ns      [gvl.NumStates]int64
@@ -153,7 +153,7 @@ func (r *Requests) secondOf(q *openRequest, second int64) *endpointSecond {
 type endpointSum struct {
 	endpointSecond
 	ended, running int
-	brief          int // of ended, see Request.brief
+	brief          int // of ended, see PastRequest.brief
 	durations      gvl.Histogram
 	longestNS      int64
 	longestAtLeast bool
@@ -201,16 +201,16 @@ func (s *endpointSum) merge(o *endpointSum) {
 	s.longest(o.longestNS, o.longestAtLeast)
 }
 
-// endpointTable is the endpoints of one second, or of the whole run.
+// endpointTable has the sums of all endpoints in one second, or in the whole run.
 type endpointTable struct {
 	second int64
 	sums   map[endpointKey]*endpointSum
 	begun  begunCount
-	// routes are the names that stand for others (Dictionary.Routes). It is nil while time can still get another name.
+	// routes replaces names by routes (Dictionary.Routes). It is nil while time is added, because routes can change.
 	routes map[string]string
 }
 
-// sum returns the sum of an endpoint, or of "other" if there are limit of them.
+// sum returns the sum of an endpoint. A new endpoint beyond limit belongs to "other".
 func (t *endpointTable) sum(k endpointKey, limit int) *endpointSum {
 	k = k.named(t.routes)
 	s := t.sums[k]
@@ -227,7 +227,7 @@ func (t *endpointTable) sum(k endpointKey, limit int) *endpointSum {
 	return s
 }
 
-// endpointSums are the sums of endpoints that requests are charged to, over the run and by the second.
+// endpointSums has the sums of endpoints, over the whole run and for each recent second.
 type endpointSums struct {
 	run    endpointTable
 	recent []endpointTable
@@ -281,7 +281,7 @@ func (e *endpointSums) settle(q *openRequest) {
 	}
 }
 
-// ToldSince returns since when Endpoints knows a period. all is set if that is the period's begin, or the first sample.
+// ToldSince returns from when on Endpoints knows a period. all is set if Endpoints knows all of it, or all samples.
 func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	fromNS = max(fromNS, r.firstNS)
 	kept := (r.nowNS/1e9 - int64(len(r.endpoints.recent)) + 1) * 1e9

@@ -10,14 +10,13 @@ const (
 	// One is not enough, because the request's fiber may have run then. cutLooks is the number if readings are
 	// incomplete.
 	lackingLooks, cutLooks = 2, 4
-	// staleNS is how long a fiber counts as waiting after its last reading, in ns. Fibers are not read while they
-	// cannot be read.
+	// staleNS is how long a fiber counts as waiting after its last reading, in ns. Meanwhile readings may fail.
 	staleNS = int64(60e9)
-	// lookBehindNS is how long after its sample's time a reading may end, in ns. It ends with its tick.
+	// lookBehindNS limits how long after its sample's time a reading of fibers ends, in ns. It ends within its tick.
 	lookBehindNS = int64(10e6)
 )
 
-// fiberLooks is what Requests knows of the readings of waiting fibers.
+// fiberLooks is what Requests remembers of the readings of waiting fibers.
 type fiberLooks struct {
 	last   *sampler.Fibers
 	number int
@@ -28,13 +27,13 @@ type fiberLooks struct {
 
 // fiberWait is the state of the fiber that waits for a request while no thread works for the request.
 type fiberWait struct {
-	// freeNS is until when the request's time is charged. From then on its fiber waits, if it does.
+	// freeNS is the time up to which the request was charged. If its fiber waits, it has waited since then.
 	freeNS int64
-	// look is the number of the last reading with the fiber, lacking the number of readings without it since.
+	// look is the number of the last reading with the fiber. lacking counts the later readings, which lack it.
 	look, lacking int
 }
 
-// stale reports whether no reading had the fiber for too long. Time without samples does not count.
+// stale reports whether the last reading with the fiber is older than staleNS. Time without samples does not count.
 func (w *fiberWait) stale(atNS int64) bool { return atNS-w.freeNS > staleNS }
 
 // Fibers returns the last reading of the waiting fibers, and its age in ns. It returns nil if there was none. Callers
@@ -72,7 +71,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	if w.Number == 0 {
 		return
 	}
-	if _, listed := r.stream.SlotOf(x.Thread); listed { // Ended forgets it
+	if _, listed := r.stream.SlotOf(x.Thread); listed { // Ended deletes it again
 		if r.looks.switches == nil {
 			r.looks.switches = make(map[sampler.ThreadID]bool)
 		}
@@ -95,7 +94,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	}
 	q.wait.look, q.wait.lacking = r.looks.number, 0
 	if q.threads > 0 || at <= q.wait.freeNS && q.wait.freeNS > q.FromNS {
-		return // it works for it again, or has done so since
+		return // a thread works for the request again, or has done so since
 	}
 	r.chargeWait(q, at)
 	q.Work, q.Waits, q.fiber, q.FiberAtNS, q.Thread = w, true, false, at, x.Thread
@@ -107,7 +106,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	ns := min(max(look.AtNS, 0), r.nowNS)
 	if ns < max(q.wait.freeNS, q.awayNS) {
-		return // when it was looked for cannot be told from when it was there
+		return // the reading began before the request was left
 	}
 	if q.wait.lacking++; q.wait.lacking == 1 && q.Waits {
 		end := min(ns+min(max(look.ReadNS, 0), gvl.MaxTimeNS), r.nowNS+lookBehindNS)
@@ -133,7 +132,7 @@ func (r *Requests) chargeWait(q *openRequest, toNS int64) {
 	}
 }
 
-// resumes notes a thread's time for a request. If its fiber waited, it waited until then.
+// resumes notes that a thread has worked for a request. If the request's fiber waited, it waited until c began.
 func (r *Requests) resumes(q *openRequest, c *requestCharge) {
 	if q.Waits && q.threads == 0 {
 		r.chargeWait(q, c.fromNS)
@@ -141,7 +140,7 @@ func (r *Requests) resumes(q *openRequest, c *requestCharge) {
 	q.wait.freeNS = max(q.wait.freeNS, c.toNS)
 }
 
-// skipWaits leaves out time without samples.
+// skipWaits leaves time without samples out of the waits of fibers.
 func (r *Requests) skipWaits(toNS int64) {
 	for _, q := range r.open {
 		if q.Waits {
@@ -150,7 +149,7 @@ func (r *Requests) skipWaits(toNS int64) {
 	}
 }
 
-// waits is the part of a request's wait that is not charged yet. ok is false if there is none.
+// waits returns the part of a request's wait that is not charged yet. ok is false if there is none.
 func (q *openRequest) waits(toNS int64) (c requestCharge, ok bool) {
 	c = requestCharge{fromNS: q.wait.freeNS, toNS: min(toNS, q.wait.freeNS+staleNS), fiber: true}
 	return c, q.Waits && q.threads == 0 && q.wait.lacking == 0 && c.toNS > c.fromNS

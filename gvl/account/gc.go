@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxGCStacks bounds the stacks that start or pay collections and are kept apart.
+	// maxGCStacks limits how many stacks that start collections, or pay for them, are counted separately.
 	maxGCStacks = 4096
 	// maxStatGC bounds the places in each list of a Stat.
 	maxStatGC = 10
@@ -88,7 +88,7 @@ func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known
 	g.triggers[stack] = t
 }
 
-// wordIndex is the index of a word, or len(words).
+// wordIndex returns the index of a word, or len(words) if it is not there.
 func wordIndex(words []string, w string) int {
 	if i := slices.Index(words, w); i >= 0 {
 		return i

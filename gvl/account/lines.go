@@ -9,10 +9,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MaxLineLagNS is the longest time that a line waits for unsettled time. Later time counts in the next line.
+// MaxLineLagNS limits how long a line waits for time that is not settled, in ns. Later time counts in the next line.
 const MaxLineLagNS = 5_000_000_000
 
-// maxOpenLines bounds the unfinished lines. Past it the oldest are finished as they are.
+// maxOpenLines limits the unfinished lines. If there are more, the oldest line is reported as it is.
 const maxOpenLines = 1000
 
 const maxLineRactors = 256
@@ -31,7 +31,7 @@ type LineSums struct {
 	// exactNS is the time in which every change of the GVL is known.
 	exactNS int64
 	Quality sampler.Quality
-	last    *lineEnd // at the last sample in it; nil if there was none
+	last    *lineEnd // the counters at its last sample; nil if it has none
 }
 
 type RactorNS struct {
@@ -69,7 +69,7 @@ type Lines struct {
 	length int64
 	out    func(report.StatLine, *LineSums)
 	open   []LineSums // in the order of time, without a gap
-	// settled is until when the time of each slot is known. It is zero if the slot has no thread.
+	// settled is the time up to which each slot is known. It is zero if the slot has no thread.
 	settled []int64
 	before  *lineEnd   // at the end of the last line reported; nil if there was none
 	gc      sampler.GC // the last reading; some samples lack it
@@ -106,7 +106,7 @@ func (l *Lines) eachLine(fromNS, toNS int64, visit func(s *LineSums, ns int64)) 
 	}
 }
 
-// reach opens the lines up to a time.
+// reach opens new lines until the lines cover a time.
 func (l *Lines) reach(ns int64) {
 	for len(l.open) > 0 && l.open[len(l.open)-1].endNS < ns {
 		if len(l.open) >= maxOpenLines {
@@ -208,7 +208,7 @@ func (l *Lines) Tick(t *gvl.Tick) {
 	}
 }
 
-// settledNS is until when the time of all threads is known.
+// settledNS returns the time up to which all threads are known.
 func (l *Lines) settledNS() int64 {
 	least := l.lastNS
 	for _, ns := range l.settled {
@@ -227,7 +227,7 @@ func (l *Lines) Finish() {
 	l.open = nil
 }
 
-// tell reports the first open line. If the line is not over, it ends at nowNS.
+// tell reports the first open line. If the line's period has not passed, the line ends at nowNS.
 func (l *Lines) tell(nowNS int64) {
 	s := &l.open[0]
 	endNS := min(s.endNS, nowNS)
@@ -242,7 +242,7 @@ func (l *Lines) tell(nowNS int64) {
 		Count: s.Waits.Count(), P50NS: told[0].NS, P99NS: told[1].NS, MaxNS: told[2].NS, Bounds: report.LineBounds{P50: told[0].Bound, P99: told[1].Bound, Max: told[2].Bound},
 	}
 	line.GC.NS, line.GC.Share = s.GCNS, ratioOf(s.GCNS)
-	if s.last == nil { // nothing was read: what counts up stands where it stood
+	if s.last == nil { // without a sample, the counters have not changed
 		s.last = l.before
 	}
 	now, before := s.last, l.before

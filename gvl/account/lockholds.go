@@ -37,7 +37,7 @@ type LockHold struct {
 	LeastNS int64
 }
 
-// mostNS is an upper bound of a hold that was seen to begin, in ns.
+// mostNS returns an upper bound of the length of a hold that was seen to begin, in ns.
 func (h *LockHold) mostNS() int64 { return h.ToNS - h.FromNS + h.GapNS }
 
 // LockHolds finds the holders of the locks that threads wait for. It is a Consumer. The zero value is ready to use.
@@ -45,24 +45,24 @@ func (h *LockHold) mostNS() int64 { return h.ToNS - h.FromNS + h.GapNS }
 type LockHolds struct {
 	gvl.Ignore
 	open map[uint64]*openHold
-	// ring are the holds that ended, in the order of their ends; next is the place of the oldest once it is full.
+	// ring has the holds that ended, in the order of their ends. Once ring is full, next is the index of the oldest.
 	ring  []LockHold
 	next  int
-	seen  []lockSeen // scratch of Tick
+	seen  []lockSeen // memory that Tick reuses
 	ticks uint64
 	waits lockWaits
 }
 
-// openHold is the hold of a lock that is going on.
+// openHold is a hold in progress.
 type openHold struct {
 	LockHold
-	// lastNS is when it was last read. freeNS is the first later sample without it, or zero.
+	// lastNS is when the hold was last seen. freeNS is the time of the first later sample without it, or zero.
 	lastNS, freeNS int64
-	sureNS         int64              // the first sample since which it is known to be one hold
-	waiters        []sampler.ThreadID // at lastNS
-	left           bool               // a thread of it was seen elsewhere since
+	sureNS         int64              // it is known to be one hold since this sample
+	waiters        []sampler.ThreadID // the waiting threads at lastNS
+	left           bool               // one of the waiters has stopped waiting since lastNS
 	tick           uint64
-	// next is the thread that seems to hold it since nextNS, though that may have been read long before.
+	// next is another thread that seems to be the holder since nextNS. It counts after turnNS, as samples can be old.
 	next   sampler.ThreadID
 	nextNS int64
 }
@@ -161,13 +161,13 @@ func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64)
 		}
 	}
 	switch {
-	case holder == 0: // it changes hands, or that could not be read
+	case holder == 0: // it changes hands, or the holder could not be read
 		if h.freeNS == 0 {
 			h.freeNS = atNS
 		}
 		return
 	case holder != h.Thread:
-		// Who waited for it and was gone in the first sample without the old holder had it from then on.
+		// A new holder that waited for the lock has had it since the first sample without the old holder.
 		until := atNS
 		if h.freeNS != 0 && slices.Contains(h.waiters, holder) {
 			until = h.freeNS
@@ -203,9 +203,9 @@ func (l *LockHolds) add(h LockHold) {
 	l.next = (l.next + 1) % len(l.ring)
 }
 
-// LockUse is how a lock was used in a period, by samples.
+// LockUse describes how a lock was used in a period, as samples show it.
 type LockUse struct {
-	// Taken is how often another thread than before had it. The lock was taken at least as often.
+	// Taken is how often samples show a new holder. The lock was taken at least that often.
 	Taken int64
 	// Held are the lengths of the holds that were seen to begin and to end. A length that is not much longer than the
 	// time between two samples is an upper bound, because shorter holds are missed.
@@ -252,7 +252,7 @@ func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 	return u
 }
 
-// now sets the hold in progress at a time, known to be one hold for leastNS.
+// now sets Now and HeldNow to a hold in progress at atNS. It is known to be one hold for the last leastNS.
 func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	u.Now = h.Thread
 	switch {
@@ -265,7 +265,7 @@ func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	}
 }
 
-// FromNS is the time from which on all holds are remembered. It is zero if all holds are.
+// FromNS returns the time from which on all holds are remembered. It is zero if none was dropped.
 func (l *LockHolds) FromNS() int64 {
 	if len(l.ring) < maxHolds {
 		return 0

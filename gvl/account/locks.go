@@ -35,7 +35,7 @@ type Contended struct {
 	Timed int
 }
 
-// Longest is the longest wait.
+// Longest returns the length of the longest wait.
 func (c *Contended) Longest() gvl.Bounded { return gvl.Bounded{NS: c.LongestNS, Bound: c.LongestBound} }
 
 // Locks returns what the threads of one sample wait for: first locks, then objects that threads only wait on, last
@@ -74,7 +74,7 @@ func Locks(states []gvl.ThreadState) []Contended {
 		if d.DeadlineNS != 0 {
 			c.Timed++
 		}
-		// A lock that changes hands is seen with and without a holder.
+		// While a lock changes hands, only some of the waiting threads show a holder.
 		if h := max(d.Holder, d.Joined); h != 0 && c.Holder == 0 {
 			c.Holder = h
 		}
@@ -93,7 +93,7 @@ func Locks(states []gvl.ThreadState) []Contended {
 			c.SeenNS = max(c.SeenNS, byID[id].DurationNS())
 		}
 	}
-	last := func(c *Contended) int { // whether it stands below
+	last := func(c *Contended) int { // the group in the list, 0 comes first
 		switch {
 		case c.Exclusive:
 			return 0

@@ -17,7 +17,7 @@ type lockWait struct {
 	fromNS, toNS int64
 }
 
-// lockWaits remembers who waited for which lock.
+// lockWaits remembers which thread waited for which lock, and when.
 type lockWaits struct {
 	// ring has the waits in the order of their beginnings. Once it is full, next is the index of the oldest. all
 	// counts the waits since the start.
@@ -32,7 +32,7 @@ type LockCost struct {
 	Object   uint64
 	Kind     string // as in Detail.Kind
 	WaitedNS int64
-	// Stack is the waiting thread's in the longest of the waits whose stack fits. It is zero if there is none.
+	// Stack is the waiting thread's stack in the longest wait whose stack fits (see Costs). Zero means that none fits.
 	Stack     sampler.StackID
 	longestNS int64
 }

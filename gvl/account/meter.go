@@ -22,7 +22,7 @@ func (m *Meter) Feed(value, atNS int64) {
 	m.seen, m.value = true, value
 }
 
-// Known reports whether there is such a counter. A core file has none.
+// Known reports whether the counter exists. A core file has none.
 func (m *Meter) Known() bool { return m.value != 0 }
 
 // Since returns the growth between an earlier reading and the last one, and the time between the two in ns. The zero

@@ -8,16 +8,16 @@ import (
 const (
 	// mostMissed is the largest share of requests that may be missed before figures are lower bounds.
 	mostMissed = 1. / 20
-	// copiedShare is the share of the ended requests whose begins must be known from changes. The number of missed
-	// requests is known only then.
+	// copiedShare is the least share of the ended requests whose begins must be known from changes. Otherwise the
+	// number of missed requests is not known.
 	copiedShare = .9
 	// tickNS is the time between two records of a thread that keeps its CPU, in ns. They are made at ticks of the
 	// CPU's clock, at about 100 Hz. A request that begins and ends in between has no record.
 	tickNS = 10e6
 )
 
-// brief reports whether a request has run all the time, and was about as short as the time between two ticks. Others
-// like it have no record.
+// brief reports whether a request ran most of the time, and was hardly longer than the time between two ticks. Other
+// requests like it have no record.
 func (q *PastRequest) brief() bool {
 	slept := q.FiberNS
 	for s, ns := range q.NS {
@@ -88,9 +88,9 @@ func (b begunCount) atLeast(ended int, list []Endpoint) bool {
 	return lengths.Quantile(mostMissed) < 2*slackNS/n
 }
 
-// begunRequests are the requests that threads have begun by the last changes, and that nothing has shown yet.
+// begunRequests are the requests that threads have begun according to changes, but that no sample has shown yet.
 type begunRequests struct {
-	// unfound are the times at which they began, CLOCK_MONOTONIC in ns.
+	// unfound is when each thread began its request, CLOCK_MONOTONIC in ns.
 	unfound map[sampler.ThreadID]int64
 }
 
@@ -106,7 +106,7 @@ func (b *begunRequests) changes(list []sampler.Change, r *Requests) {
 				continue // it was counted at its first record, which did not find it
 			}
 		}
-		if at, ok := b.unfound[c.Thread]; ok { // the thread works for it no more
+		if at, ok := b.unfound[c.Thread]; ok { // the thread has left that request
 			delete(b.unfound, c.Thread)
 			r.endpoints.countBegun(at, begunCount{missed: 1})
 		}

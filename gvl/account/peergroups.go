@@ -50,7 +50,7 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 	}
 	n, ok := g.byName[name]
 	if !ok && len(g.list) > maxPeerGroups {
-		// The others of a kind are one group without a name.
+		// All further remote ends of a kind are one group without a name.
 		p, id, in, name = sampler.Peer{Kind: p.Kind}, 0, false, gvl.PeerKindWord(p.Kind)
 		n, ok = g.byName[name]
 	}

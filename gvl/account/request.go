@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// PeerNS is time in io that waited for a peer, in ns. Peer stands for all connections to the same remote end.
+// PeerNS is how long a request waited in state io for a peer. Peer stands for all connections to one remote end.
 type PeerNS struct {
 	Peer sampler.PeerID
 	NS   int64
@@ -26,7 +26,7 @@ type Request struct {
 	Stack     sampler.StackID
 }
 
-// A PastRequest is what stays of a request after it has ended.
+// A PastRequest is what is remembered of a request after its end.
 type PastRequest struct {
 	// Work is the last known work.
 	Work   sampler.Work
@@ -49,21 +49,21 @@ type PastRequest struct {
 	// NS is the time of the request's threads by state. It lacks time before the measurement, time without samples,
 	// and time in which the request was suspended. A fiber that does not run has no state.
 	NS [gvl.NumStates]int64
-	// FiberNS is the time in which a fiber waited for it and no thread worked for it, in ns.
+	// FiberNS is the time in which a fiber waited for the request and no thread worked for the request, in ns.
 	FiberNS int64
 	// Peers are the peers for which the request waited longest in state io, the longest first, at most
 	// maxRequestPeers. If there are more than maxSumPeers, their times can be too small.
 	Peers []PeerNS
-	// BlameNS is the waiting for the GVL, in thread·ns, while its thread held the GVL for it.
+	// BlameNS is how long threads waited for the GVL while the request's thread held it, in thread·ns.
 	BlameNS int64
 }
 
 func (q *PastRequest) request() Request { return Request{PastRequest: *q} }
 
-// DurationNS is its age, or how long it took, in ns, to within SlackNS. If AtLeast is set, it is a lower bound.
+// DurationNS returns how long the request lasted, in ns, to within SlackNS. If AtLeast is set, it is a lower bound.
 func (q *PastRequest) DurationNS() int64 { return max(q.ToNS-q.FromNS, 0) }
 
-// BeginSlackNS is how far the begin may lie before or after FromNS. It is zero if the begin was not seen.
+// BeginSlackNS returns how far the begin may lie before or after FromNS. It is zero if the begin was not seen.
 func (q *PastRequest) BeginSlackNS() int64 { return beginSlack(&q.Work) }
 
 func beginSlack(w *sampler.Work) int64 {
@@ -97,8 +97,8 @@ type Endpoint struct {
 	FiberNS int64
 	Peers   []PeerNS
 	BlameNS int64
-	// PerSecond is Ended by the length of the time. If AtLeast is set, too many requests were missed. Then Ended and
-	// PerSecond are lower bounds, and Durations are only of the requests that were seen.
+	// PerSecond is Ended divided by the length of the period. If AtLeast is set, too many requests were missed. Then
+	// Ended and PerSecond are lower bounds, and Durations are only of the requests that were seen.
 	PerSecond float64
 	AtLeast   bool
 	brief     int        // how many ended requests were brief

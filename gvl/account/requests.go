@@ -35,7 +35,7 @@ type Requests struct {
 	open    map[sampler.WorkNumber]*openRequest
 	slots   []requestSlot  // by Interval.Slot
 	leaving []*openRequest // no thread works for them, so they may have ended
-	holder  requestSlot    // of the last LockInterval
+	holder  requestSlot    // the holder in the last LockInterval
 	spare   [][]endpointSecond
 	looks   fiberLooks
 
@@ -70,14 +70,14 @@ type openRequest struct {
 	slackNS        int64 // by how much awayNS can be wrong
 	fiber          bool  // it was on a fiber that another one had resumed
 	cut            bool  // when it ended is not known
-	unread         bool  // whether its thread still works for it could not be read since readNS
+	unread         bool  // since readNS, samples cannot show if its thread still works for it
 	done           bool
 	leaving        bool // it is in Requests.leaving
 	unsampled      bool // no sample has shown it: changes say when it began and ended
 	going          bool // it is unsampled, and its thread still works for it
 	wait           fiberWait
 	peers          peerSums
-	// seconds are the sums that no endpoint has been charged with, in order.
+	// seconds are the sums by second that no endpoint was charged with yet, in order of time.
 	seconds []endpointSecond
 }
 
@@ -111,7 +111,7 @@ func (r *Requests) Interval(i *gvl.Interval) {
 	r.charge(s, i.Thread, i.Serving.Work, r.timeCharge(i))
 }
 
-// Lock charges waiting to the request of the holder.
+// Lock charges the time that threads wait for the GVL to the request of its holder.
 func (r *Requests) Lock(i *gvl.LockInterval) {
 	if i.Waiters == 0 || !i.Blamed() {
 		return
@@ -127,11 +127,11 @@ func (r *Requests) Lock(i *gvl.LockInterval) {
 	r.charge(s, i.Thread, id, requestCharge{fromNS: i.FromNS, toNS: i.ToNS, waiters: i.Waiters})
 }
 
-// requestCharge is time in one state, or time in which waiters waited for the GVL.
+// requestCharge is time of a request in one state, or time in which waiters waited for the GVL.
 type requestCharge struct {
 	fromNS, toNS int64
 	state        gvl.State
-	peer         uint32 // a group of peers
+	peer         uint32 // the group of peers that it waits for
 	waiters      int64
 	fiber        bool // a fiber waited
 }
@@ -144,7 +144,7 @@ func (r *Requests) timeCharge(i *gvl.Interval) requestCharge {
 	return c
 }
 
-// charge adds to a request. s is its thread's work by the last sample, or nil.
+// charge adds a charge to a request. s is what the thread worked for in the last sample, or nil.
 func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.WorkID, c requestCharge) {
 	if id == 0 {
 		r.none.add(&c, c.toNS-c.fromNS)
@@ -203,7 +203,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
 	}
 	r.open[w.Number] = q
-	r.away(q, atNS) // until a sample says whose it is
+	r.away(q, atNS) // until a sample shows its thread
 	return q
 }
 
@@ -227,13 +227,13 @@ func (r *Requests) away(q *openRequest, atNS int64) {
 	}
 }
 
-// Ended lets the thread of a slot leave its request.
+// Ended notes that the thread of a slot has ended. So the thread has left its request.
 func (r *Requests) Ended(slot int, atNS int64) {
 	if slot >= len(r.slots) {
 		return
 	}
 	if q := r.slots[slot].q; q != nil {
-		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0 // a thread that ended in a gap
+		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0 // cut is true if the thread ended in a gap
 		r.leave(q, atNS)
 	}
 	delete(r.looks.switches, r.slots[slot].thread)
@@ -287,7 +287,7 @@ func (r *Requests) Tick(k *gvl.Tick) {
 	}
 	if l := r.looks.last; k.Fibers != l {
 		if l != nil && k.Fibers != nil && l.AtNS == k.Fibers.AtNS && l.ReadNS == k.Fibers.ReadNS {
-			r.looks.last = k.Fibers // the same one, from another block of a recording
+			r.looks.last = k.Fibers // the same reading, from another block of a recording
 		} else {
 			r.lookAt(k.Fibers)
 		}
@@ -333,7 +333,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	if q == nil && w.Number != 0 {
 		q = r.begin(w, t.ID, k.ToNS)
 		switch {
-		case q == nil && s.left != w.Number: // it is the same one when more is known of it
+		case q == nil && s.left != w.Number: // not again when more is known of it
 			s.left = w.Number
 			r.leftOut++
 		case q == nil:
@@ -353,7 +353,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 		if last := s.readNS[0]; last > 0 {
 			at = last + (k.ToNS-last)/2
 		}
-		r.chargeWait(q, at) // where the thread's time since is known already, that is in there
+		r.chargeWait(q, at) // time that was charged since is not charged twice
 	}
 	q.Waits = false
 	q.Work, q.Thread, q.cut, q.unsampled, q.going = w, t.ID, false, false, false
@@ -361,7 +361,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	s.q = q
 }
 
-// gone reports whether the fate of a request that its thread left is known: it is back, or it has ended.
+// gone reports whether a request that its thread left has ended, or is back.
 func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	if q.threads > 0 {
 		q.leaving = false
@@ -405,7 +405,7 @@ func hasLeft(fiber bool, readings int, awayNS int64) bool {
 	return readings >= leftReadings && awayNS >= leftNS
 }
 
-// stands sets in x, a copy of q, the end and the slack as they are at a time.
+// stands sets the end and the slack of x, a copy of q, as they are at a time.
 func (x *Request) stands(q *openRequest, atNS int64) {
 	if q.hasEnded() && q.awayNS <= atNS {
 		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut
@@ -423,7 +423,7 @@ func (x *Request) stands(q *openRequest, atNS int64) {
 	}
 }
 
-// hasEnded reports whether it counts as ended, though it may come back.
+// hasEnded reports whether the request counts as ended, although it may come back.
 func (q *openRequest) hasEnded() bool {
 	return q.threads == 0 && !q.going && (!q.fiber && !q.Waits || q.wait.lacking > 0)
 }

@@ -45,7 +45,7 @@ func (r *Requests) now(fn func(*openRequest) bool) []Request {
 	return out
 }
 
-// named returns the request by the name that is known now.
+// named returns the request with the route that is known now.
 func (x Request) named(routes map[string]string) Request {
 	x.Work.Endpoint = keyOf(&x.Work).named(routes).name
 	return x
@@ -137,10 +137,10 @@ func (r *Requests) Of(thread sampler.ThreadID, fromNS, toNS int64) []Request {
 	return out
 }
 
-// endedRequests are the last requests that ended, in the order in which that was seen.
+// endedRequests are the last requests that ended, in the order in which their ends were seen.
 type endedRequests struct {
 	ring []PastRequest
-	next int // the oldest, once it is full
+	next int // the index of the oldest, once ring is full
 	at   map[sampler.WorkNumber]int
 }
 

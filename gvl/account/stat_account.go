@@ -14,7 +14,7 @@ import (
 type Totals struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
-	// NS is its time by state, all of the time in which it was listed.
+	// NS is the time by state. It adds up to the time in which the thread was listed.
 	NS         [gvl.NumStates]int64
 	CPUNS      int64
 	RunDelayNS int64
@@ -51,7 +51,7 @@ func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]i
 		QueueNS: ns[gvl.WaitQueue], HandoverNS: ns[gvl.WaitHandover], YieldNS: ns[gvl.WaitYield], CPUSlotNS: ns[gvl.WaitCPUSlot],
 		InProgress: open, AfterNS: report.StatesOf(*after),
 	}
-	// Waits begin and end between two samples here. The kernel's counters are not read at these instants.
+	// The kernel's counters are not read exactly when waits begin and end, so delay can be too large.
 	w.RunDelayNS = min(delay, w.QueueNS+w.HandoverNS+w.YieldNS+w.CPUSlotNS)
 	if a.sampledSteps > 0 {
 		w.ResolutionNS = a.sampledNS / a.sampledSteps

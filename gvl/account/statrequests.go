@@ -16,7 +16,7 @@ const (
 	maxStatRunning   = 500
 )
 
-// ServingOf returns what a thread works for at a time, CLOCK_MONOTONIC in ns. ok is false if that is nothing.
+// ServingOf returns what a thread works for at a time, CLOCK_MONOTONIC in ns. ok is false if it works for nothing.
 func ServingOf(s sampler.Serving, atNS int64, dict *sampler.Dictionary) (out report.StatServing, ok bool) {
 	if s == (sampler.Serving{}) || dict == nil {
 		return report.StatServing{}, false
@@ -101,7 +101,7 @@ func (r *Requests) statRequest(q *Request) report.StatRequest {
 	out := report.StatRequest{Thread: q.Thread, Suspended: q.Suspended, Waits: q.Suspended && q.Waits, NS: report.StatesOf(q.NS), FiberNS: q.FiberNS, Peers: r.peerTimes(q.Peers), BlameNS: q.BlameNS}
 	out.StatServing, _ = ServingOf(q.Serving, q.ToNS, r.dict)
 	if q.Suspended && !q.Waits {
-		out.Statement, out.Exception, out.Span, out.RootSpan = nil, nil, nil, nil // as they were when its fiber ran last
+		out.Statement, out.Exception, out.Span, out.RootSpan = nil, nil, nil, nil // from when its fiber ran last
 	} else if !q.Suspended {
 		out.State, out.Words = q.Now.State.String(), gvl.Describe(q.Now, r.dict)
 	}

@@ -15,7 +15,7 @@ const maxLongestWaits = 100
 
 // waitList keeps the longest single waits for the GVL of a run, by MostNS. A gap in the samples cuts a wait.
 type waitList struct {
-	// top is a heap, the shortest of them first.
+	// top is a heap with the shortest wait at its root.
 	top []gvl.Wait
 }
 

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// leastRequests is the number of ended requests from which on their mean says something.
+	// leastRequests is the least number of ended requests for a prediction. With fewer, a mean says little.
 	leastRequests = 20
-	// leastSeen is the least part of the requests, by their time with the GVL, that must have been seen.
+	// leastSeen is the least part of the pool's time with the GVL for which requests must have been seen.
 	leastSeen = .25
-	// oneThreadHeld bounds the share of a request's time with the GVL in the pool of one thread. Above it, several
-	// threads soon wait for each other, and each time that the GVL is handed over costs time.
+	// oneThreadHeld limits the share of a request's time with the GVL if the pool has one thread. Above it, more
+	// threads would soon wait for each other. What a hand-over of the GVL costs cannot be measured with one thread.
 	oneThreadHeld = .3
-	// maxForeign is the share of a request's time, or of the GVL's, that may belong to what the model does not know.
+	// maxForeign limits the share of a request's time, or of the GVL's time, that has causes outside the model.
 	maxForeign = .15
-	// slowRoute is the share of all time from which on a route with few requests is alone the load.
+	// There is no prediction if one route has slowRoute of all time or more in less than fewRequests of the requests.
 	slowRoute, fewRequests = .5, .1
-	// The curve goes to twice the number of threads, and at least to leastCurve. maxThreads bounds it. If the GVL is
-	// in use for saturated of the time, more threads change little, and the curve goes at least to saturatedCurve.
+	// The curve ends at twice the number of threads, at leastCurve or more and maxThreads or less. If the GVL is in
+	// use for more than saturated of the time, more threads change little, so it ends at saturatedCurve or more.
 	leastCurve, saturatedCurve, maxThreads = 8, 16, 64
 	saturated                              = .8
 )
 
-// Of returns the prediction for a measured process. It returns nil unless the process has one pool of threads of a
-// known size, and requests or jobs were followed.
+// Of returns the prediction for a measured process. It returns nil unless the process has exactly one pool of threads,
+// whose size is known, and requests or jobs were followed.
 func Of(s *report.Stat) *report.StatCapacity {
 	threads := poolSize(s)
 	if threads == 0 || s.Quality.Lacks.States != nil || s.DurationNS <= 0 || len(s.GVL) != 1 {
@@ -37,11 +37,11 @@ func Of(s *report.Stat) *report.StatCapacity {
 	}
 	sum := sumOf(s)
 	work, others := poolTimes(s)
-	if sum.ns.Sum() == 0 || work.held() == 0 { // the names of its threads are not known
+	if sum.ns.Sum() == 0 || work.held() == 0 { // the pool's threads were not found by their names
 		return nil
 	}
 	part := work.of(&sum, s.GVL[0].UnheldNS)
-	// The pool's name also fits threads that serve no request, as Puma's reactor, and their time bounded the parts.
+	// Names of other threads, as Puma's reactor, fit, too. So limit the time to what the pool's threads have.
 	rest := int64(threads)*s.DurationNS - part.held - part.waiting - part.contended
 	part.outside = min(part.outside, max(rest, 0))
 	total := part.held + part.outside + part.waiting
@@ -79,25 +79,24 @@ func Of(s *report.Stat) *report.StatCapacity {
 	return out
 }
 
-// serverThreads are words in the names of threads that serve, by the kind of their pool: "puma srv tp 001" and "puma
-// reactor" (Puma 4 to 8, lib/puma/thread_pool.rb and reactor.rb), "processor" (Sidekiq 5 to 8,
-// lib/sidekiq/processor.rb). GoodJob 2 to 4 has "GoodJob::Scheduler(queues=* max_threads=5)-thread-1"
-// (lib/good_job/scheduler.rb). The pool of Solid Queue has no name, and concurrent-ruby then names threads "worker-1".
-// The size of Que's pool is not known.
+// serverThreads has, for each kind of pool, a word in the names of its threads: "puma srv tp 001" and "puma reactor"
+// (Puma 4 to 8, lib/puma/thread_pool.rb and reactor.rb), "processor" (Sidekiq 5 to 8, lib/sidekiq/processor.rb).
+// GoodJob 2 to 4 has "GoodJob::Scheduler(queues=* max_threads=5)-thread-1" (lib/good_job/scheduler.rb). Solid Queue's
+// pool has no name, so concurrent-ruby names its threads "worker-1". The size of Que's pool is not known.
 var serverThreads = map[string]string{sampler.PoolPuma.String(): "puma", sampler.PoolSidekiq.String(): "processor",
 	sampler.PoolGoodJob.String(): "GoodJob::Scheduler", sampler.PoolSolidQueue.String(): "worker-"}
 
-// poolTime is the time of a server's threads by state, in ns, also without a request.
+// poolTime is the time of a server's threads by state, in ns, with and without a request.
 type poolTime struct {
 	ns report.StatStates
-	// delay is the time in which they were ready and had no CPU. noCPU is the part in which they held the GVL.
+	// delay is the time in which the threads were ready but had no CPU. noCPU is the part of it with the GVL.
 	delay, noCPU int64
 }
 
 func (p *poolTime) held() int64 { return p.ns.Running + p.ns.Stalled + p.ns.GC }
 
-// poolTimes returns the time of the server's threads, and the time in which all other threads had the GVL. It includes
-// the server's own work for a request, before and after the application's.
+// poolTimes returns the time of the server's threads, and the time in which all other threads had the GVL. The former
+// includes the server's own work before and after the application's part of a request.
 func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	word := serverThreads[s.Queues.Pools[0].Kind]
 	ns := pool.ns.Array()
@@ -119,27 +118,27 @@ func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	return pool, others
 }
 
-// parts is the time of all requests of a window, in ns.
+// parts is the time of all requests of the measurement by its use, in ns.
 type parts struct {
-	// held includes the server's own work for a request, before and after the application's.
+	// held is time with the GVL, including the server's own work for a request. waiting is time waiting for the GVL.
 	held, waiting int64
-	// outside is the time that a request takes without the GVL, whatever other requests do.
+	// outside is the time that requests need without the GVL, independent of other requests.
 	outside int64
-	// contended is the time in which requests waited for a lock, or were ready without the GVL and had no CPU. Other
-	// requests have the lock and the CPU, so with one thread there is nearly none.
+	// contended is the time in which requests waited for a lock, or were ready without the GVL and without a CPU.
+	// Other requests have the lock or the CPU, so with one thread there is almost none.
 	contended int64
 }
 
-// of returns the time of all requests, in ns. r has the time of the requests that were seen. unheld is the time in
-// which threads waited for the GVL and no thread held it, in ns.
+// of returns the time of all requests. r is the time of the requests that were seen. unheld is the time in which
+// threads waited for the GVL and no thread held it, in ns.
 func (p *poolTime) of(r *requests, unheld int64) parts {
-	// The time with the GVL says what part was seen, because a thread without a request has next to none. Other time
-	// of a thread is a request's, or it waits for one.
+	// Threads without a request almost never have the GVL. So the time with the GVL shows which part of the requests
+	// was seen. In other states, a thread of the pool may just be waiting for a request.
 	missed := max(gvl.Ratio(p.held(), r.held()), 1)
 	all, seen := p.ns.Array(), r.ns.Array()
 	ns := func(state gvl.State) int64 { return min(int64(float64(seen[state])*missed), all[state]) }
 	native := ns(gvl.Native)
-	// A thread that is woken for the GVL and gets no CPU keeps the GVL unheld.
+	// While a thread that was woken for the GVL gets no CPU, the GVL is unheld.
 	starved := min(native, max(p.delay-p.noCPU-unheld, 0))
 	return parts{
 		held: p.held(), waiting: p.ns.Waiting,
@@ -156,7 +155,7 @@ func workOf(s *report.Stat) string {
 	return "job"
 }
 
-// poolSize returns the number of threads of the only pool. It is 0 if it is not known.
+// poolSize returns the number of threads of the only pool, or 0 if it is not known or there are several pools.
 func poolSize(s *report.Stat) (threads int) {
 	if s.Queues == nil {
 		return 0
@@ -164,7 +163,7 @@ func poolSize(s *report.Stat) (threads int) {
 	for _, p := range s.Queues.Pools {
 		size := p.Max
 		if p.Kind == sampler.PoolSidekiq.String() {
-			// It starts all its threads at once, and another one for each that dies (Sidekiq 5 to 8,
+			// Sidekiq starts all its threads at once, and a new one for each that dies (Sidekiq 5 to 8,
 			// lib/sidekiq/manager.rb).
 			size = p.Threads
 		}
@@ -176,11 +175,11 @@ func poolSize(s *report.Stat) (threads int) {
 	return threads
 }
 
-// requests is the time of all requests and jobs of a window.
+// requests is the time of all requests and jobs that were seen, by state.
 type requests struct {
 	ns    report.StatStates
 	ended int
-	// work is what one of them is called.
+	// work is "request" or "job".
 	work string
 	// slowest is the endpoint with the most time.
 	slowest *report.StatEndpoint
@@ -203,14 +202,14 @@ func sumOf(s *report.Stat) (r requests) {
 	return r
 }
 
-// held is the time with the GVL, in ns.
+// held returns the time with the GVL, in ns.
 func (r *requests) held() int64 { return r.ns.Running + r.ns.Stalled + r.ns.GC }
 
-// blocked is the time in which other threads of the program are waited for, in ns.
+// blocked returns the time in which requests waited for other threads of the program, in ns.
 func (r *requests) blocked() int64 { return r.ns.Lock + r.ns.Parked }
 
-// obstacle describes an important fact that the model does not know. It is empty if there is none. others is the share
-// of the time in which a thread without a request has the GVL.
+// obstacle returns why the model does not fit the process, or "". others is the share of the time in which threads
+// without a request had the GVL.
 func obstacle(s *report.Stat, r *requests, part *parts, others float64) string {
 	total := r.ns.Sum()
 	short := shortOfCPU(s)
@@ -239,7 +238,7 @@ func obstacle(s *report.Stat, r *requests, part *parts, others float64) string {
 	return slowAlone(r)
 }
 
-// slowAlone says that one route takes most of the time, in few requests.
+// slowAlone returns a text if one route takes most of the time in few requests, or else "".
 func slowAlone(r *requests) string {
 	e, share := r.slowest, gvl.Ratio(r.slowest.NS.Sum(), r.ns.Sum())
 	if share < slowRoute || float64(e.Ended) >= fewRequests*float64(r.ended) {
@@ -261,14 +260,14 @@ func shortOfCPU(s *report.Stat) float64 {
 		without += t.NoCPU.Running + t.NoCPU.GC
 		held += t.NS.Running + t.NS.GC
 	}
-	if s.Process.SpanNS > 0 { // a holder that runs uses the CPU time of its process
+	if s.Process.SpanNS > 0 { // a holder of the GVL that runs uses CPU time of its process
 		used := gvl.Ratio(s.Process.CPUNS, s.Process.SpanNS) * float64(s.DurationNS)
 		without = max(without, held-int64(used))
 	}
 	return gvl.Ratio(without, held)
 }
 
-// majorFaultsPerSecond is the rate from which on a process waits for its memory.
+// majorFaultsPerSecond is the rate of major page faults from which on a process waits for its memory.
 const majorFaultsPerSecond = 50
 
 func swaps(s *report.Stat) bool {

@@ -8,16 +8,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Ask is the code that asked the kernel for memory: a C function, and the Ruby code that called it. Either can be
-// empty.
+// Ask is code that asked the kernel for memory: a C function, and the Ruby code that called it. Either can be empty.
 type Ask struct {
 	C, Ruby string
-	// Calls, Bytes and Held are the sums of the stacks. Stack is the one of them with the most memory.
+	// Calls, Bytes and Held are sums over all stacks of this code. Stack is the stack with the most memory.
 	Calls, Bytes, Held uint64
 	Stack              sampler.StackID
 }
 
-// String is the call as a person reads it: "Cache#fill → Image.load → decode (libjpeg)".
+// String returns the call as text: "Cache#fill → Image.load → decode (libjpeg)".
 func (a *Ask) String() string {
 	switch {
 	case a.C == "":
@@ -42,7 +41,7 @@ func isAllocator(library string) bool {
 
 func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
 
-// Asks adds up by code who asked for memory. The code whose memory is still mapped for the most part comes first.
+// Asks adds up requests for memory by the code that made them. Code with most memory still mapped comes first.
 func Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks) (out []Ask) {
 	type place struct{ c, ruby string }
 	rows := make(map[place]*Ask)
@@ -65,8 +64,8 @@ func Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks) (out []Ask) {
 	return out
 }
 
-// asker names the innermost C function of a stack that is not malloc's, and the Ruby code around it. A function without
-// a name counts only if no other has one.
+// asker names the innermost C function of a stack outside allocators, and the Ruby code that called it. A function
+// without a name counts only if no other has one.
 func asker(dict *sampler.Dictionary, stack sampler.StackID) (c, ruby string) {
 	nameless, malloc := "", ""
 	for at, f := range Frames(dict, stack, MaxFrames) {

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Attempt says what a call waits for or tries. It does no work itself.
+// Attempt is the kind of a call that only waits or tries something, and does no work itself.
 type Attempt uint8
 
 const (
@@ -14,12 +14,12 @@ const (
 	AttemptPause Attempt = 1 << iota
 	// AttemptAsk asks whether something has happened, or lets other threads run.
 	AttemptAsk
-	// AttemptRead and AttemptWrite read and write what is there, without waiting.
+	// AttemptRead and AttemptWrite read and write without waiting.
 	AttemptRead
 	AttemptWrite
 )
 
-// attempts are the calls in which threads wait or try, by Ruby 3.4's labels without Thread:: before a class.
+// attempts are the calls in which threads wait or try, by Ruby 3.4's labels without a leading Thread::.
 var attempts = func() map[string]Attempt {
 	m := make(map[string]Attempt)
 	for a, labels := range attemptLabels {
@@ -55,7 +55,7 @@ var attemptLabels = map[Attempt][]string{
 	},
 }
 
-// maxAttemptFrames bounds the methods of Ruby itself around a call (<internal:io> around IO#__write_nonblock).
+// maxAttemptFrames limits the methods of Ruby itself around a call, such as <internal:io> around IO#__write_nonblock.
 const maxAttemptFrames = 6
 
 // AttemptOf returns what the innermost call of a stack waits for or tries, or zero. Methods of Ruby itself that are

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Method is a label without a decoration: "block (2 levels) in Foo#bar" is Foo#bar.
+// Method returns a label without its prefix: Foo#bar for "block (2 levels) in Foo#bar".
 func Method(label string) string {
 	if strings.HasPrefix(label, "block ") || strings.HasPrefix(label, "rescue in ") || strings.HasPrefix(label, "ensure in ") {
 		if i := strings.LastIndex(label, " in "); i >= 0 {
@@ -22,9 +22,9 @@ func Method(label string) string {
 }
 
 const (
-	// MaxNear bounds the search outward for a method written in Ruby, in frames.
+	// MaxNear limits the frames, from the innermost on, that are searched for a method written in Ruby.
 	MaxNear = 32
-	// MaxFrames bounds the frames of a stack that count.
+	// MaxFrames limits the frames, from the innermost on, that other searches of a stack read.
 	MaxFrames = 200
 )
 
@@ -41,12 +41,12 @@ func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2
 	}
 }
 
-// at is the line of a frame in a file: "order.rb:39".
+// at returns a frame's place in a file: "order.rb:39".
 func at(file string, f *sampler.Frame) string { return file + ":" + strconv.Itoa(int(f.Line)) }
 
-// Where names the code of a stack for a sentence: "Reports#build → JSON.generate", the innermost method written in Ruby
-// and the C function it is in. If that method is a library's, the program's own method that called it is named instead
-// (ShopController#show → PG::Connection#exec), since a person can change that. It is empty for an unknown stack.
+// Where names the code of a stack for a sentence, such as "Reports#build → JSON.generate". It names the innermost Ruby
+// method and the C function that it called. If the method is a library's, it names the program's own caller, which the
+// user can change: "ShopController#show → PG::Connection#exec". It is empty for an unknown stack.
 func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	var c, ruby string
 	depth := 0
@@ -59,7 +59,7 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 			}
 		case IsOwn(&f, label):
 			if strings.HasPrefix(label, "<") {
-				label = f.Label // a block of a class body, such as a route of Sinatra's
+				label = f.Label // a block in a class body, such as a route of Sinatra
 			}
 			return Join(label, ruby, c)
 		case ruby == "" && depth < MaxNear:
@@ -70,9 +70,9 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return Join("", ruby, c)
 }
 
-// IsOwn reports whether a frame is a method of the program itself, or a block in the body of a class. label is what
-// Method makes of its label. The top of a file is not: a server's bin/puma is such a file, too. A recording without
-// origins has no own frames.
+// IsOwn reports whether a frame is a method of the program itself, or a block in the body of a class. label is
+// Method(f.Label). The top of a file is not own code, because a server's bin/puma is such a file, too. A recording
+// without origins has no own frames.
 func IsOwn(f *sampler.Frame, label string) bool {
 	body := strings.HasPrefix(label, "<")
 	if body && f.Label != label {
@@ -91,7 +91,7 @@ func OwnStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
 	return stack
 }
 
-// HasOwn reports whether an own method is on a stack, or whether origins are not known.
+// HasOwn reports whether a stack has an own method. It is also true if origins are not known.
 func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		if f.Origin == sampler.OriginUnknown || IsOwn(&f, Method(f.Label)) {
@@ -101,8 +101,8 @@ func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	return false
 }
 
-// Join joins the names of the program's own method, the library's that it called, and the C function. Each can be
-// empty. A sentence has two of them.
+// Join joins at most two of three names: the program's own method, the library's method that it called, and the C
+// function. Each can be empty.
 func Join(own, library, c string) string {
 	outer, inner := own, c
 	switch {
@@ -120,8 +120,8 @@ func Join(own, library, c string) string {
 	return outer + " → " + inner
 }
 
-// primitives are the beginnings of the names of C functions in which every library waits. They do not show the
-// purpose of the wait.
+// primitives begin the names of C functions in which all kinds of libraries wait. Such a name does not show what a
+// thread waits for.
 var primitives = []string{
 	"IO#", "IO.", "Kernel#", "Thread", "Monitor#", "Process.", "BasicSocket#", "Socket", "TCPSocket", "UNIXSocket",
 	"UDPSocket", "OpenSSL::SSL::SSLSocket#",
@@ -156,7 +156,7 @@ func OwnLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return ruby
 }
 
-// RootLine names the place of the outermost frame in its method: " (order.rb:39)".
+// RootLine returns the line that the outermost frame written in Ruby executes: " (order.rb:39)".
 func RootLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	line := ""
 	for _, f := range Frames(dict, stack, MaxFrames) {
@@ -167,7 +167,7 @@ func RootLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return line
 }
 
-// Root names the method a thread was started in.
+// Root names the outermost method of a stack, in which its thread was started.
 func Root(dict *sampler.Dictionary, stack sampler.StackID) (label string) {
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		label = f.Label
@@ -187,7 +187,7 @@ func RubyMethod(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return inner
 }
 
-// Innermost is the method of a stack's innermost frame. It is empty for an unknown stack.
+// Innermost returns the method of a stack's innermost frame. It is empty for an unknown stack.
 func Innermost(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if dict == nil || stack == 0 {
 		return ""
@@ -196,8 +196,8 @@ func Innermost(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return Method(dict.Frame(id).Label)
 }
 
-// Calls returns the innermost frame of a stack that is written in Ruby and not part of Ruby itself. It is the zero
-// Frame if there is none.
+// Calls returns the innermost frame of a stack that is written in Ruby, outside Ruby itself. It is the zero Frame if
+// there is none.
 func Calls(dict *sampler.Dictionary, stack sampler.StackID) sampler.Frame {
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {

@@ -1,3 +1,3 @@
-// Package code names the code of a stack for a sentence: the innermost method of the program itself, the C function
-// that it called, the line.
+// Package code names the code of a stack for a sentence: the program's innermost own method, the C function that it
+// called, and the line.
 package code

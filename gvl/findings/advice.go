@@ -7,26 +7,26 @@ import (
 	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
 )
 
-// advice is something to do about a finding.
+// advice is one suggestion of what to do about a finding.
 type advice = tips.Advice
 
-// leading are the rules whose advice comes first, because they are about a lack of the whole machine.
+// leading are the rules about a shortage on the whole machine. Their advice is chosen first, and limits all other
+// advice.
 var leading = []string{ruleStarved, "memory_stall"}
 
-// Told are the findings of one process among several. Processes with the same Program run the same code with the same
-// number of threads.
+// Told has the findings of one process. Processes with the same Program run the same code with the same number of
+// threads.
 type Told struct {
 	Program string
 	List    []Finding
 }
 
-// plan chooses the advice of the findings of one process.
+// plan chooses the advice for the findings of one process.
 func plan(list []Finding) { PlanTogether(Told{List: list}) }
 
-// PlanTogether chooses the advice of findings, in their order. No two pieces of advice contradict each other, neither
-// in one process nor among the processes of one program. If the whole machine lacks something, the advice about it
-// counts for all programs. A finding whose first advice does not fit gets its next one that does. Ended findings come
-// last.
+// PlanTogether sets Next of all findings. No two pieces of advice contradict each other, neither in one process nor
+// among the processes of one program. Advice about a shortage of the whole machine limits the advice for all programs.
+// If a finding's first advice does not fit, it gets the next one that does. Active findings choose before ended ones.
 func PlanTogether(all ...Told) {
 	var p planned
 	for _, t := range all {
@@ -37,24 +37,24 @@ func PlanTogether(all ...Told) {
 	p.each(func(*Finding) bool { return true })
 }
 
-// planned is a plan in the making.
+// planned is the advice chosen so far.
 type planned struct {
 	todo []planning
-	// of has the effects of the chosen advice by program. machine has what leading rules do, any has all effects.
+	// of has the effects of the chosen advice by program. machine has the effects for leading rules, any has all.
 	of           map[string]tips.Effect
 	machine, any tips.Effect
 }
 
-// planning is a process with what is chosen already.
+// planning is a process, with the findings whose advice has been chosen.
 type planning struct {
 	Told
 	chosen []bool
 }
 
-// leads reports whether the finding is about a lack of the whole machine.
+// leads reports whether the finding is about a shortage on the whole machine.
 func (f *Finding) leads() bool { return slices.Contains(leading, f.ID) }
 
-// each chooses the advice of the wanted findings.
+// each chooses the advice for the wanted findings that have none yet.
 func (p *planned) each(wanted func(f *Finding) bool) {
 	for _, t := range p.todo {
 		for i := range t.List {
@@ -89,7 +89,7 @@ func (p *planned) choose(t *planning, i int) {
 	}
 }
 
-// allows reports whether the conditions of an advice hold for a finding beside the others of its process.
+// allows reports whether the conditions of an advice hold for the i-th finding of the process.
 func (t *planning) allows(i int, a *advice) bool {
 	f, now := &t.List[i], 0 // now is the number of active findings
 	for k := range t.List {
@@ -97,7 +97,7 @@ func (t *planning) allows(i int, a *advice) bool {
 			now++
 		}
 	}
-	// A shortage of CPU that another finding explains is not where to begin.
+	// If another finding explains the shortage of CPU, the advice to begin with more CPU does not hold.
 	begins := func(x Finding) bool {
 		return x.ID != ruleStarved || !slices.ContainsFunc(t.List, func(y Finding) bool { return y.explains(&x) })
 	}
@@ -107,10 +107,10 @@ func (t *planning) allows(i int, a *advice) bool {
 		!(a.Alone && (over || now > 1))
 }
 
-// advise sets the advice, the first choice first. The last must always fit.
+// advise sets the alternatives for advice, best first. The last one must always fit.
 func (h *hit) advise(list ...advice) { h.advice = list }
 
-// advices are all advice of the hit.
+// advices returns the alternatives for advice. Without a list, next is the only one.
 func (h *hit) advices() []advice {
 	if len(h.advice) == 0 {
 		return []advice{{Text: h.next}}

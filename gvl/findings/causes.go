@@ -5,36 +5,36 @@ import "slices"
 // A cause is a rule whose finding explains another finding.
 type cause struct {
 	by string
-	// least is the part of the symptom's time that the cause must account for. Zero means that it always explains the
-	// symptom.
+	// least is the cause's share of busy time, divided by the symptom's share, from which on the cause explains the
+	// symptom. Zero means always.
 	least float64
-	// shared is set if the cause must name the symptom's first thread or its remote end.
+	// shared is set if the cause must name the symptom's first thread or its peer.
 	shared bool
-	// own is set if the process itself must take most of the CPU that it lacks, others if it must not.
+	// own is set if it is a cause only when the process itself uses most of the CPU time. others means the opposite.
 	own, others bool
 }
 
-// causes are the causes of each symptom.
+// causes has the possible causes of each symptom, by the names of their rules.
 var causes = map[string][]cause{
-	// Pages from the disk make a holder sleep with the GVL.
+	// The holder of the GVL sleeps while a page is read from the disk.
 	"gvl_stuck": {{by: "memory_stall", least: .5}},
-	// The process's own growth uses up the memory, and its collector marks more each time.
+	// A process that grows uses up the memory, and its collector marks more objects each time.
 	"memory_stall": {{by: "memory_grows"}},
 	"gc_pause":     {{by: "memory_grows", least: .5}},
 	"gc_pressure":  {{by: "memory_grows", least: .5}},
 	"gc_majors":    {{by: "memory_grows", least: .5}},
-	// Code that computes without an end needs a CPU all the time, however many there are.
+	// Code that computes endlessly takes a CPU all the time, however many CPUs there are.
 	ruleStarved: {
 		{by: "regex_runaway", least: .25}, {by: ruleSpins, least: .25}, {by: ruleLoopBlocked, least: .25},
 		{by: "gvl_hog", own: true}, {by: "gvl_saturated", own: true},
 	},
-	// Without a CPU each turn with the GVL takes longer.
+	// Without a CPU each hold of the GVL takes longer.
 	"gvl_hog": {{by: ruleStarved, others: true}},
 	"gvl_saturated": {
 		{by: ruleStarved, others: true}, {by: "memory_stall", least: .2}, {by: "gc_pause", least: .2}, {by: "gc_pressure", least: .2}, {by: "gc_majors", least: .2},
 		{by: "regex_runaway", least: .5}, {by: ruleSpins, least: .5}, {by: "gvl_hog", least: .5},
 	},
-	// A connection comes back late if the thread that has it waits for something else.
+	// A connection is given back late if the thread that has it waits for something else.
 	"pool_wait": {
 		{by: ruleStarved, least: .5}, {by: "lock_starved", least: .25}, {by: "lock_convoy", least: .25}, {by: "gvl_hog", least: .5}, {by: "dns_slow", least: .25},
 		{by: "child_wait", least: .25}, {by: "sleep_wait", least: .25}, {by: "thread_wait", least: .25}, {by: "redis_slow", least: .25}, {by: "db_slow", least: .25},
@@ -50,7 +50,7 @@ var causes = map[string][]cause{
 	"all_busy":     {{by: ruleStarved}},
 }
 
-// explains reports whether an active finding explains another one.
+// explains reports whether f, if active, is a cause of another active finding.
 func (f *Finding) explains(symptom *Finding) bool {
 	if f.UntilNS != 0 || symptom.UntilNS != 0 {
 		return false
@@ -62,13 +62,13 @@ func (f *Finding) explains(symptom *Finding) bool {
 	})
 }
 
-// shares reports whether a finding names the first thread of another one, or its remote end.
+// shares reports whether a finding names the symptom's first thread, or the same peer.
 func (f *Finding) shares(symptom *Finding) bool {
 	return f.Peer != 0 && f.Peer == symptom.Peer || len(symptom.Threads) > 0 && slices.Contains(f.Threads, symptom.Threads[0])
 }
 
 // causesFirst puts the causes of a finding before it, and otherwise keeps the order. A cause gets the severity of its
-// symptoms.
+// symptoms if theirs is higher.
 func causesFirst(list []Finding) []Finding {
 	out, placed := make([]Finding, 0, len(list)), make([]bool, len(list))
 	var place func(i int)

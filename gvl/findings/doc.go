@@ -1,4 +1,4 @@
-// Package findings reports what is wrong with a process, by the rules of docs/reference/findings.md. A stream delivers
-// the evidence of the last ten seconds. The rules are a table with a function each, and users can set their
+// Package findings reports what is wrong with a process, by the rules of docs/reference/findings.md. The rules judge
+// the last ten seconds of a stream of samples. Each rule is a row of a table, with a function, and users can set its
 // thresholds.
 package findings

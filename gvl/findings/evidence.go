@@ -21,51 +21,51 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hold is one hold of the GVL while others waited.
+// hold is one hold of the GVL while other threads waited for it.
 type hold struct {
 	thread sampler.ThreadID
 	stack  sampler.StackID
 	kind   gvl.State
-	// ns begins with the first waiter and leaves out time in the collector and without a CPU.
+	// ns counts from when another thread began to wait. It leaves out time in the collector and without a CPU.
 	ns      int64
 	waiters int64
 	// least is set if ns is a lower bound.
 	least bool
 }
 
-// second sums one second of the stream.
+// second has the sums of one second of the stream.
 type second struct {
 	at   int64
 	sums map[sumKey]int64
 	counts
-	// gc, proc and self are the last readings of the second.
+	// gc, proc and self are the last values of the second. self is ddtop's own CPU time.
 	gc   sampler.GC
 	proc sampler.Proc
 	self account.Meter
 }
 
-// counts are the sums of a second, or of a window.
+// counts are the totals of a second, or of a window.
 type counts struct {
 	sampledNS int64
 	quality   sampler.Quality
 	gcNS      int64
 	waits     gvl.Lengths
-	// longest is the longest hold in this time, stuckNS the time of all holds beyond the limit.
+	// longest is the longest hold, stuckNS the total time of holds above the threshold (stuckHold or stuckAsleep).
 	longest hold
 	stuckNS int64
-	// pause is the longest collection by its time on a CPU. full is the collection with the longest longFull. lackedNS
-	// is the time that long collections that ended in this second had no CPU.
+	// pause is the longest collection by its time on a CPU. full is the collection with the largest longFull. lackedNS
+	// is the time without a CPU of long collections that ended in this second.
 	pause, full pauses.Pause
 	lackedNS    int64
-	// poolNS is the longest wait for a pool's connection, poolStack its place, poolTold its length as text shows it.
+	// poolNS is the longest wait for a connection of a pool, poolStack its stack, poolTold its length for texts.
 	poolNS    int64
 	poolStack sampler.StackID
 	poolTold  gvl.Bounded
-	// The time that threads had a CPU, and had none, while they held the GVL and while they worked without it.
+	// The time with a CPU, and ready without one, of threads that held the GVL and of threads that worked without it.
 	holderCPU, holderWait, nativeCPU, nativeWait int64
 }
 
-// add adds a second.
+// add adds the totals of o, and keeps the longer of the longest times.
 func (c *counts) add(o *counts) {
 	c.sampledNS += o.sampledNS
 	c.quality.Add(&o.quality)
@@ -91,46 +91,46 @@ func (c *counts) add(o *counts) {
 	}
 }
 
-// watch is the collector's memory of a thread.
+// watch is what the collector remembers about a thread.
 type watch struct {
 	id      sampler.ThreadID
 	slot    int
 	state   gvl.State
 	idle    bool
-	group   uint32 // of its peer, or groupSleep
+	group   uint32 // its peer's group, or groupSleep
 	flags   stackkind.Flags
 	sinceNS int64 // when the state began
-	stillNS int64 // for how long it lasts at least (ThreadState.stillNS)
+	stillNS int64 // lower bound of its length (ThreadState.StillNS)
 	stack   sampler.StackID
-	stackNS int64 // since when the stack is the same
-	// moved is set if it was seen with another stack before, or came back to this one.
+	stackNS int64 // when the stack last changed
+	// moved is set if the thread had another stack before, or left this one and came back.
 	moved bool
-	// listens is true if it is at a connection on which it waits for no answer (sampler.Kernel.Listens).
+	// listens is true if it waits on a connection, but not for an answer (sampler.Kernel.Listens).
 	listens bool
-	// began is set if the begin of its state was seen, timed if its wait has a time limit.
+	// began is set if ddtop saw the state begin. timed is set if the wait has a time limit.
 	began, timed bool
-	// runCPU is its CPU time with this stack, once its counters were read.
+	// runCPU is its CPU time since stackNS, counted from the first read of its counters after stackNS.
 	runCPU int64
 	usual  usual.Stack
 	spin   spin.Stay
 	loop   loop.Stay
-	// barrier is how long it has kept other ractors waiting.
+	// barrier measures how long the thread has kept other ractors waiting.
 	barrier barrier.Stay
-	// poolNS is since when all samples have shown it in the code of a pool while it worked on poolFor. It is zero if it
-	// is elsewhere, or if its work is not known.
+	// poolNS is the time since which all samples have shown the thread in a pool's code with the same work (poolFor).
+	// It is zero if the thread is elsewhere, or if its work is not known.
 	poolNS  int64
 	poolFor sampler.WorkNumber
-	// vainNS is since when it waits for a Queue that has items. It is zero if it does not.
+	// vainNS is when it was first seen waiting for a Queue that has items. It is zero if it does not wait for one.
 	vainNS int64
-	// ending is how the thread shows that the program ends. endingNS is when ending last changed. courseNS is when the
-	// thread, after the program's start, last did not show an end. Both times are zero if never.
+	// ending is how the thread shows that the program ends. endingNS is when ending last changed. courseNS is the last
+	// time after the program's start when the thread did not show an end. Zero means never.
 	ending             ending
 	endingNS, courseNS int64
 	// gate is the gate at which it waits, or nil.
 	gate                 *gates.Gate
 	cpuAt, cpu, runDelay int64
 	stateAtRead          gvl.State
-	// cpuNS is its CPU time that is not added up yet.
+	// cpuNS is its CPU time that is not yet in a second's sums.
 	cpuNS int64
 }
 
@@ -138,7 +138,7 @@ type watch struct {
 type turn struct {
 	ractor sampler.RactorID
 	hold   hold
-	fromNS int64 // from the first waiter; zero if no thread waits
+	fromNS int64 // when another thread began to wait; zero if none waits
 	delay0 int64
 	// cpu0 is the holder's CPU time at fromNS, read at cpuAt0.
 	cpu0, cpuAt0 int64
@@ -147,17 +147,17 @@ type turn struct {
 	countNS      int64
 	waiters      int64
 	holderAt     int // index in the sample; -1 if there is none
-	// head is the first in the queue, or zero. moved is set if a waiting thread has another stack than before.
+	// head is the first thread in the GVL's queue, or zero. moved is set if a waiting thread's stack has changed.
 	head  sampler.ThreadID
 	moved bool
 	// Between doubtNS and untilNS another thread may have had the GVL, because samples were too far apart. Both are
-	// zero if there is no such time, or if counters have proven that none had.
+	// zero if there is no such time, or if counters have proven that no other thread had it.
 	doubtNS, untilNS int64
-	// turns are the holder's turns on a CPU since turnsNS.
+	// turns is how often the holder has got a CPU (sampler.Kernel.Turns). It has not changed since turnsNS.
 	turns, turnsNS int64
 }
 
-// collector adds up the last seconds for the rules. It is a Consumer. Times come from intervals. Single samples show
+// collector adds up the last seconds for the rules. It is a gvl.Consumer. Intervals give it the times. Samples show
 // where threads are, how often they move and which one holds the GVL.
 type collector struct {
 	gvl.Ignore
@@ -167,12 +167,12 @@ type collector struct {
 	limits   *limits
 	lastNS   int64 // time of the last sample that counts
 	stops    []stop
-	sinceNS  int64 // no wait is followed further back
+	sinceNS  int64 // beginning of the evidence: waits count from here on
 	classes  *stackkind.Classes
-	threads  []watch // by Interval.Slot; those without a thread have no id
-	tallies  []tally // the same
+	threads  []watch // by Interval.Slot; id is zero if no thread has the slot
+	tallies  []tally // by Interval.Slot
 	keys     []sumKey
-	slots    []int // of the sample being fed
+	slots    []int // slot of each thread of the newest sample
 	ring     [findingsWindowNS/1e9 + 1]second
 	cur      *second
 	turns    []turn
@@ -180,27 +180,27 @@ type collector struct {
 	gates    *gates.Gates
 	contests contests.Contests
 	queues   backlog.Queues
-	// takers are the threads that were last seen waiting to take from a SizedQueue, for at most maxTakers queues.
+	// takers has the thread last seen waiting to take from each SizedQueue, for at most maxTakers queues.
 	takers map[uint64]sampler.ThreadID
 	growth memory.Growth
 	gc     pauses.Watch
 	counts [threadCounts]threadCount
-	// toldGroup and toldCalls are the peer group and the calls in each request that text has named last.
+	// toldGroup is the peer group that a text last named, toldCalls its number of calls per request (steadyCalls).
 	toldGroup uint32
 	toldCalls float64
 	self      account.Meter
-	// startNS is when the program began. bootNS is when it stops counting as starting. Both are CLOCK_MONOTONIC in ns.
+	// startNS is when the program began. bootNS is when its start ends. Both are CLOCK_MONOTONIC in ns.
 	startNS, bootNS int64
 }
 
-// threadCount is the number of threads at a time, for leaks.
+// threadCount is the number of threads at one time. The rule thread_leak compares these.
 type threadCount struct {
 	atNS int64
 	n    int
 }
 
 const (
-	// threadCountNS is the interval between counts of threads. threadCounts is how many are kept: five minutes.
+	// threadCountNS is the interval between counts of threads. The last threadCounts are kept: five minutes.
 	threadCountNS = 10e9
 	threadCounts  = 31
 )
@@ -222,8 +222,8 @@ func newCollector(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary,
 	return c
 }
 
-// extendStartup extends the program's start while it loads code. If a young program loads code in the first seconds
-// that ddtop sees, it counts as having loaded since its start.
+// extendStartup extends the program's start while it loads code. ddtop may attach to a young program later. If the
+// first seconds it sees load code, the program counts as loading since its start.
 func (c *collector) extendStartup(b *second) {
 	end := (b.at + 1) * 1e9
 	if end > max(c.bootNS, c.proc.AttachedNS)+loadedNS {
@@ -240,7 +240,7 @@ func (c *collector) extendStartup(b *second) {
 	}
 }
 
-// Tick adds a sample. It leaves out samples of a stopped process, and the time until the next sample of a running one.
+// Tick adds a sample. It leaves out samples of a stopped process, and the time between such a sample and the next one.
 func (c *collector) Tick(k *gvl.Tick) {
 	wasStopped := c.stopped()
 	if !k.Gap && !wasStopped && c.cur != nil {
@@ -289,7 +289,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.allocated(s, k.States)
 	c.contests.Add(k.ToNS, s, k.States, c.proc.Pauses)
 	c.queues.Add(s, k.States)
-	// Between two readings of all stacks, samples by thread switches have read few stacks. Their counts do not fit together.
+	// In exact mode, samples between two stack ticks read only a few stacks. Gates cannot be counted from these.
 	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.Count(k.ToNS, k.States, c.threadAt(k.Slots)) {
 		for i, slot := range k.Slots {
 			if slot >= 0 {
@@ -330,7 +330,7 @@ func (c *collector) Ended(slot int, _ int64) {
 	}
 }
 
-// addAll adds up all that is settled.
+// addAll adds everything collected so far to the seconds' sums.
 func (c *collector) addAll() {
 	for i := range c.tallies {
 		c.add(&c.tallies[i])
@@ -340,7 +340,7 @@ func (c *collector) addAll() {
 	}
 }
 
-// addCPU adds up a thread's CPU time, in the current second.
+// addCPU adds a thread's CPU time to the current second.
 func (c *collector) addCPU(w *watch) {
 	if w.cpuNS != 0 && len(c.cur.sums) < maxSums {
 		c.cur.sums[sumKey{dim: dimCPU, id: uint64(w.id)}] += w.cpuNS
@@ -364,7 +364,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	} else if fresh {
 		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
 	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
-		// This is another wait at the same place. What the thread did in between fell between two samples.
+		// This is another wait at the same place. Samples missed what the thread did in between.
 		w.moved = w.moved || !w.idle
 		w.usual.Stayed(w.stack, at-w.stackNS)
 		w.stackNS = at
@@ -391,9 +391,9 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	w.vainly(t, ts, at)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens, w.timed = ts.State == gvl.IO && t.Kernel.Listens, t.Status == sampler.Stopped
-	// the program's own pools are judged by the number of waiting threads
+	// A wait at a gate is left out here: gateWait judges it by the number of waiting threads.
 	if w.waitsForPool(ts.State) && w.gate == nil {
-		// Its stack says since when it waits for this: it may have rested before without having been seen to run.
+		// Before it had this stack, the thread may have rested. Samples may have missed that it ran since.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
 			c.cur.poolNS, c.cur.poolStack = ns, ts.Stack
 			c.cur.poolTold = ts.Told()
@@ -406,13 +406,13 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	}
 }
 
-// rests finds out whether a thread waits at a gate, and whether it rests.
+// rests sets the gate at which a thread waits, and whether the thread is idle.
 func (c *collector) rests(w *watch, ts *gvl.ThreadState) {
 	w.gate = c.gates.Closed(ts.State, &ts.Detail, w.stack)
 	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
 }
 
-// threadAt returns what gates need of the threads of a sample, by index.
+// threadAt returns a function that gates call for the stack and flags of a sample's thread, by its index.
 func (c *collector) threadAt(slots []int) func(int) gates.Thread {
 	return func(i int) gates.Thread {
 		if slot := slots[i]; slot >= 0 {
@@ -422,7 +422,7 @@ func (c *collector) threadAt(slots []int) func(int) gates.Thread {
 	}
 }
 
-// maxTakers bounds the queues with known takers. Past it all are found again.
+// maxTakers limits the queues in takers. When it is reached, takers is cleared and filled again.
 const maxTakers = 256
 
 // takes records a thread that waits to take from a SizedQueue.
@@ -443,8 +443,8 @@ func (w *watch) waitsForPool(s gvl.State) bool {
 	return (w.flags&stackkind.Pool != 0 || w.gate != nil) && (s == gvl.Parked || s == gvl.Sleeping)
 }
 
-// idle reports whether a thread rests. It rests if it waits for work, a client or a clock. A thread that serves a
-// request or does a job never rests, whatever it waits for.
+// idle reports whether a thread rests: it waits for work, a client or a clock. A thread that serves a request or does
+// a job never rests, whatever it waits for.
 func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, group uint32) bool {
 	serves := serves(flags)
 	switch s {
@@ -457,7 +457,7 @@ func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, grou
 		case d.Op == gvl.OpAccept, d.Op == gvl.OpSelect, d.Op == gvl.OpPoll && d.FDs != 1, flags&stackkind.Idle != 0:
 			return true
 		case strings.HasPrefix(d.Syscall, "epoll_"):
-			return true // an event loop, which waits for all that its fibers or clients wait for
+			return true // an event loop, which waits for its fibers and clients
 		}
 		return group != 0 && c.peers.Group(group).Inbound
 	case gvl.Unknown:
@@ -466,17 +466,17 @@ func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, grou
 	return false
 }
 
-// Waited counts the part of a wait in which the process was followed.
+// Waited counts a wait for the GVL, from the beginning of the evidence on.
 func (c *collector) Waited(w *gvl.Wait) {
 	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.stopped() && w.ToNS > from {
 		x := *w
-		before := from - w.FromNS // it was followed in none of that
+		before := from - w.FromNS // this part of the wait was not observed
 		x.FromNS, x.LeastNS, x.MostNS = from, max(w.LeastNS-before, 0), w.MostNS-before
 		c.cur.waits.Add(&x)
 	}
 }
 
-// rotate moves on to a second.
+// rotate makes sec the current second.
 func (c *collector) rotate(sec int64) {
 	if c.cur == nil {
 		c.cur = c.secondAt(sec)
@@ -488,14 +488,14 @@ func (c *collector) rotate(sec int64) {
 		}
 		c.addAll()
 		c.extendStartup(c.cur)
-		// Past a gap, next may have the very place of the ring that cur has.
+		// After a gap, next can use the same place of the ring as cur, so copy before it is cleared.
 		gc, proc, self := c.cur.gc, c.cur.proc, c.cur.self
 		c.cur = c.secondAt(next)
 		c.cur.gc, c.cur.proc, c.cur.self = gc, proc, self
 	}
 }
 
-// counters adds the CPU time and run delay of threads that held the GVL, or worked without it, at both readings.
+// counters adds CPU time and run delay of threads that held the GVL, or worked without it, at both reads.
 func (c *collector) counters(t *sampler.Thread, w *watch) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == w.cpuAt || t.TID == 0 {

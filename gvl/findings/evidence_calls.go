@@ -8,31 +8,31 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// A call is one wait of a thread for a remote end, from when it began to wait until it went on: an answer that comes in two pieces
-// counts as two. What is shorter than the time between two looks at a thread's counters (10 ms, an eighth of longer waits; more
-// where rates have fallen) may be counted together with the next one, so lengths are at most too long and numbers at most too
-// small. What a call has lasted at least is known too, from readings between which the thread did not move: that decides whether
-// calls are slow.
+// A call is one wait of a thread for a peer. An answer that comes in two pieces counts as two calls. Calls shorter
+// than the time between two reads of a thread's counters may be counted as one. This time is 10 ms, or an eighth of a
+// longer wait. So lengths may be too long, and numbers too small. Counters that have not changed give a lower bound of
+// a length. This bound decides whether calls are slow.
 
-// dimCall's id is a peer group above two buckets of a Histogram: of the shortest length and of the longest.
+// callBucketBits is the width of a Histogram bucket in the id of dimCall. The id is a peer group, the bucket of the
+// shortest possible length, and the bucket of the longest.
 const callBucketBits = 16
 
-// callCell counts calls whose length is between two buckets of a Histogram.
+// callCell counts calls whose length is between two buckets of a gvl.Histogram.
 type callCell struct {
 	shortest, longest uint16
 	n                 int64
 }
 
-// calls are the ended calls to a remote end.
+// calls counts the ended calls to a peer group.
 type calls struct {
 	cells   []callCell
 	longest gvl.Histogram
 }
 
-// groupSleep is the peer group of sleep in the middle of work, whose length counts as calls do.
+// groupSleep is the peer group of sleep during a request or job. The lengths of such sleeps are counted like calls.
 const groupSleep = math.MaxUint32
 
-// called counts an ended wait in input or output, or an ended sleep in the middle of work. It counts neither if its
+// called counts an ended wait in input or output, or an ended sleep during a request or job. It leaves out waits whose
 // beginning was not seen.
 func (c *collector) called(w *watch, toNS int64) {
 	if w.group == 0 || w.idle || w.sinceNS <= c.sinceNS || !w.began || toNS <= w.sinceNS || len(c.cur.sums) >= maxSums {
@@ -54,9 +54,9 @@ func (w *past) addCalls(id uint64, n int64) {
 	of.longest.AddBucket(cell.longest, n)
 }
 
-// callLength returns the length of the calls to a remote end that take most of the time, in ns. Half of the time is in
-// calls that are known to be as long or longer. Calls in progress count with their length so far. It is zero if there
-// is no call.
+// callLength returns a typical length of the calls to a peer group, in ns. Calls that are known to be so long, or
+// longer, take half of all time in calls. Calls in progress count with their length so far. It is zero if there is no
+// call.
 func (w *window) callLength(group uint32) int64 {
 	var cells []callCell
 	if of := w.calls[group]; of != nil {

@@ -15,7 +15,7 @@ func (c *collector) Collecting(i *gvl.GCInterval) {
 	c.spread(i.FromNS, i.ToNS, func(b *second, ns int64) { b.gcNS += ns })
 }
 
-// gcTime follows the collection in progress.
+// gcTime notes the longest collections of the current second, including the one in progress.
 func (c *collector) gcTime(t *gvl.Tick) {
 	p, ended := c.gc.Tick(t)
 	if ended.WallNS >= pauses.LongNS {
@@ -32,7 +32,7 @@ func (c *collector) gcTime(t *gvl.Tick) {
 	}
 }
 
-// longFull returns the length of a full collection in units of its thresholds. It is zero for a collection that began
+// longFull returns the length of a full collection divided by the threshold. It is zero for a collection that began
 // during the program's start. It is also zero if the program called GC.start and no thread waited, because then the
 // program chose a good time.
 func (c *collector) longFull(p *pauses.Pause) float64 {

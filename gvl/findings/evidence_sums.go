@@ -13,19 +13,19 @@ import (
 type dim uint8
 
 const (
-	dimThread       dim = iota // id is a thread and its ractor; by state, with idle time apart
-	dimPeer                    // id: peer group; busy io
-	dimConnect                 // id: peer group; busy io of attempts to connect
-	dimLock                    // id: object
-	dimFlag                    // id: stack flag; busy time (pool waits count as busy)
-	dimOp                      // id: opResolves or opChildren; io
-	dimRest                    // id: state; asleep or parked in the middle of a request or a job
-	dimGC                      // id: stack that collected
-	dimLoad                    // time that threads load code, or wait for the GVL to do so
+	dimThread       dim = iota // id: thread; also keyed by ractor, state and idle
+	dimPeer                    // id: peer group; time in I/O, without rest
+	dimConnect                 // id: peer group; time of attempts to connect
+	dimLock                    // id: lock; time waiting for it
+	dimFlag                    // id: stack flags; busy time, including waits for a pool
+	dimOp                      // id: opResolves or opChildren; time in I/O
+	dimRest                    // id: state; time asleep or parked during a request or job
+	dimGC                      // id: stack in which the collector ran
+	dimLoad                    // time in which threads load code, or wait for the GVL to load code
 	dimCPU                     // id: thread; time on a CPU
-	dimCall                    // id: peer group, shortest and longest length; how many calls
-	dimAlloc                   // id: stack; objects made just before it was read
-	dimAllocSquares            // id: stack; the squares of these numbers
+	dimCall                    // id: peer group, shortest and longest length; number of calls
+	dimAlloc                   // id: stack; objects made just before the stack was read
+	dimAllocSquares            // id: stack; sum of the squares of dimAlloc's numbers
 )
 
 type sumKey struct {
@@ -36,21 +36,21 @@ type sumKey struct {
 	idle   bool
 }
 
-// dimOp counts threads that resolve names, and threads that wait for programs that they started (inChild).
+// The ids of dimOp: threads that resolve names, and threads that wait for child processes (inChild).
 const (
 	opResolves = iota
 	opChildren
 	numOps
 )
 
-// maxSums bounds the sums of a second: 20,000 threads need three each. Past it all are added up together.
+// maxSums limits the sums of a second: 20,000 threads need three each. Above it, only totals of all threads are kept.
 const maxSums = 1 << 16
 
-// tally are the sums of the intervals of a listed thread.
+// tally has the time of a thread that is not yet in the seconds' sums.
 type tally struct {
-	// last is not added up yet. Intervals that are alike extend it.
+	// last is the newest interval. It is extended by intervals that belong to the same sums.
 	last gvl.Interval
-	// heldNS is how long the GVL was held with stack.
+	// heldNS is how long the thread has held the GVL with this stack.
 	stack  sampler.StackID
 	heldNS int64
 }
@@ -75,7 +75,7 @@ func (c *collector) Interval(i *gvl.Interval) {
 	t.last = *i
 }
 
-// add adds up the last interval of a thread.
+// add moves a thread's last interval to the seconds' sums.
 func (c *collector) add(t *tally) {
 	i := &t.last
 	if i.FromNS == i.ToNS {
@@ -99,7 +99,7 @@ func (t *tally) hold(i *gvl.Interval, c *collector) {
 }
 
 func (b *second) add(keys []sumKey, ns int64) {
-	if len(b.sums) >= maxSums { // the sums of all threads stay right
+	if len(b.sums) >= maxSums { // only the total of all threads stays right
 		k := keys[0]
 		k.id, k.ractor = 0, 0
 		b.sums[k] += ns
@@ -110,8 +110,8 @@ func (b *second) add(keys []sumKey, ns int64) {
 	}
 }
 
-// keysOf returns the sums to which an interval's time is added, the thread's own first. It returns none if the
-// interval's state is not known. The result is valid until the next call.
+// keysOf returns the keys of the sums that an interval belongs to, the thread's own first. It returns none if the
+// interval was not sampled. The result is valid until the next call.
 func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	if !i.Sampled() {
 		return nil
@@ -130,7 +130,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	switch {
 	case idle:
 	case i.State == gvl.IO:
-		if group != 0 && d.Op != gvl.OpResolve { // a name server is dns_slow's, not another service
+		if group != 0 && d.Op != gvl.OpResolve { // a slow name server is dns_slow's subject
 			keys = append(keys, sumKey{dim: dimPeer, id: uint64(group)})
 			if d.Op == gvl.OpConnect || flags&stackkind.Connect != 0 {
 				keys = append(keys, sumKey{dim: dimConnect, id: uint64(group)})
@@ -156,7 +156,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	return keys
 }
 
-// pending calls fn with time that is not settled yet, as it stands now, by second.
+// pending calls fn, by second, with the time that the stream has not yet delivered as final intervals.
 func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
 	for k := range c.threads {
 		if id := c.threads[k].id; id != 0 {
@@ -169,7 +169,7 @@ func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
 	}
 }
 
-// heldNS is how long a thread has held the GVL with its present stack.
+// heldNS returns how long a thread has held the GVL with its present stack.
 func (c *collector) heldNS(x *watch) int64 {
 	t := tally{stack: x.stack}
 	if x.slot < len(c.tallies) {
@@ -189,10 +189,10 @@ type stop struct {
 	frozen       bool
 }
 
-// maxStops bounds these periods. Intervals are settled a second late at most, as a rule.
+// maxStops limits the remembered stops. Intervals usually arrive within a second, so few are needed.
 const maxStops = 16
 
-// stop begins a period that does not count.
+// stop begins a stop, whose time counts for no rule.
 func (c *collector) stop(atNS int64, frozen bool) {
 	if c.stopped() {
 		last := &c.stops[len(c.stops)-1]
@@ -211,7 +211,7 @@ func (c *collector) stopped() bool {
 	return n > 0 && c.stops[n-1].toNS == math.MaxInt64
 }
 
-// spread calls fn with the part of a period in each second, without stops and without what no window can hold.
+// spread calls fn with the part of a period in each second. It leaves out stops, and time older than the ring.
 func (c *collector) spread(fromNS, toNS int64, fn func(b *second, ns int64)) {
 	fromNS = max(fromNS, toNS-int64(len(c.ring))*1e9)
 	for _, s := range c.stops {

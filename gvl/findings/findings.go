@@ -52,38 +52,38 @@ type Finding struct {
 	Stack   sampler.StackID
 	Peer    sampler.PeerID
 	Object  uint64
-	// Endpoint is the route or job class with most of it, or "".
+	// Endpoint is the route or job class that contributes most to the problem, or "".
 	Endpoint string
-	// Native has the C functions in which the first of Threads stays, outermost first. The screen sets it.
+	// Native has the C functions at the end of the stack of Threads[0], outermost first. The screen sets it.
 	Native string
-	// Explains is the part of the threads' busy time in the last ten seconds that the finding accounts for, from 0 to
-	// 1. Busy time is all time but rest. It includes the waiting of threads that were kept waiting.
+	// Explains is the share of the threads' busy time in the last ten seconds that the finding accounts for, from 0 to
+	// 1. Busy time is all time except rest. It includes time that threads spent waiting.
 	Explains float64
-	// Evidence is the samples behind the figures, of ten seconds.
+	// Evidence is the quality of the samples of the ten seconds behind the figures.
 	Evidence sampler.Quality
-	// plan chooses Next from advice. steady is Explains in steps of explainsBand.
+	// advice has the alternatives for Next (plan). steady is Explains in steps of explainsBand.
 	advice []advice
 	steady float64
-	// ownCPU is set if the process itself takes most of the CPU that it lacks.
+	// ownCPU is set if the process lacks CPU, and uses most of the machine's CPU time itself.
 	ownCPU bool
 }
 
-// String returns the line of the screen: when it ended, title and text.
+// String returns the finding as one line of the screen: when it ended, its title and its text.
 func (f Finding) String() string { return f.When() + f.Title + ": " + f.Text }
 
-// When returns how long ago the condition ended, as text to put before the title: "12 s ago: ". It is empty while the
+// When returns how long ago the finding ended, as text to put before the title: "12 s ago: ". It is empty while the
 // finding is active.
 func (f Finding) When() string { return report.Ago(f.AgoNS) }
 
-// FindingsWindowNS is the past that figures of findings are of, in ns.
+// FindingsWindowNS is the length of the time that a finding's figures cover, in ns.
 const FindingsWindowNS = 10e9
 
-// How findings come and go, in ns of the stream's time.
+// When findings are raised and when they end. All times are in ns of the stream's time.
 const (
-	// findingsWindowNS is the past that the rules see, in whole seconds and the current one.
+	// findingsWindowNS is the length of the window that rules see: ten whole seconds and the current one.
 	findingsWindowNS = FindingsWindowNS
-	// trailNS is the length of the short window at the end, which shows whether a condition has ended, in ns. In this
-	// window it must be below endedShare of its thresholds.
+	// trailNS is the length of the short window that shows whether a condition has ended. It has ended if the rule's
+	// score in this window is below endedShare.
 	trailNS    = 4e9
 	endedShare = .2
 	// recentNS is how long an ended finding is shown, in ns.
@@ -94,50 +94,49 @@ const (
 	raiseNS = 3e9
 	// raiseSoonNS is raiseNS for rules whose condition is a mean over some time.
 	raiseSoonNS = 200e6
-	// clearNS is how long a condition must be well under its thresholds before the finding goes.
+	// clearNS is how long the score must be below ClearShare before a finding is dropped.
 	clearNS = 5e9
-	// ClearShare of a threshold is well under it.
+	// ClearShare is the score below which a raised finding starts to clear.
 	ClearShare = 0.8
-	// bootNS is the least time after its start in which a program's load says nothing about its work.
+	// bootNS is the shortest start of a program. Most rules ignore the start, because loading code differs from work.
 	bootNS = 5e9
-	// maxBootNS is the longest such time, for a program that loads code.
+	// maxBootNS is the longest start, for a program that is still loading code.
 	maxBootNS = 30e9
-	// loadingShare is the part of a second above which the program counts as loading. It is the time of loading code,
-	// or of waiting for the GVL to load code. The start ends when the program has not been loading for loadedNS, in
-	// ns.
+	// loadingShare is the share of a second from which the program counts as loading. This counts the time of loading
+	// code, and of waiting for the GVL to load code. The start ends when the program has not been loading for
+	// loadedNS.
 	loadingShare = .2
 	loadedNS     = 2e9
-	// minWindowNS is the least sampled time of a window for rules.
+	// minWindowNS is the shortest sampled time for which rules are evaluated.
 	minWindowNS = 500e6
 )
 
 // hit is the result of a rule for a window.
 type hit struct {
-	// score is the measured value divided by its threshold. Of several conditions it is the smallest. The rule is true
-	// from 1 on.
+	// score is the measured value divided by its threshold. With several conditions it is the smallest of their
+	// scores. The rule matches if score is at least 1.
 	score    float64
 	severity Severity
-	// The rest is filled if the score is at least 1. tense marks the words that differ between present and past.
+	// The rest is set if the score is at least 1. The words that depend on tense are marked.
 	title, text, next string
-	// advice is a list of alternatives. plan chooses the first that fits. It is empty if next always fits.
+	// advice is a list of alternatives. plan chooses the first that fits. If the list is empty, next is the advice.
 	advice  []advice
 	threads []sampler.ThreadID
 	stack   sampler.StackID
 	peer    sampler.PeerID
 	object  uint64
 	ownCPU  bool
-	// endpoint is the endpoint with the largest part of it, or "".
+	// endpoint is the endpoint that contributes most to the problem, or "".
 	endpoint string
 	// explains is the time that the finding costs the threads of the window, in ns: its own time, and the time that
 	// other threads waited for it.
 	explains int64
 	// tell adds the parts of text that are expensive to find, such as the culprit's code. It is called before a user
-	// sees the finding, and at the latest at the next evaluation. Until then the window still covers about the same
-	// time.
+	// sees the finding, or at the next evaluation. Until then the window covers about the same time.
 	tell func(*hit)
 }
 
-// inTense is the hit with all its words.
+// inTense returns the hit with its text completed by tell.
 func (h hit) inTense() hit {
 	if h.tell != nil {
 		h.tell(&h)
@@ -146,30 +145,30 @@ func (h hit) inTense() hit {
 	return h
 }
 
-// explainsBand is how much a finding's share must change before the finding moves in the list. So the top line does
-// not jump between two findings with about the same share.
+// explainsBand is the relative change of a finding's share from which on the finding may move in the list. It keeps
+// the top line from jumping between two findings with about the same share.
 const explainsBand = .25
 
-// ruleState is the state of a rule.
+// ruleState is what Findings remembers about a rule between evaluations.
 type ruleState struct {
 	raised bool
-	trueNS int64 // since when the condition is true; zero if it is not
-	lowNS  int64 // since when it is well under its thresholds
+	trueNS int64 // since when the rule has matched; zero if it does not match
+	lowNS  int64 // since when the score is below ClearShare; zero if it is not
 	// sureNS is the last time that the short window matched. endedNS is when it stopped matching, though the whole
 	// window may still match. endedNS is zero while the finding is active.
 	sureNS, endedNS int64
 	// last is the rule's last hit.
 	last hit
-	// worst is the finding at its highest score since it was raised. shown is set if it was not hidden all along.
+	// worst is the finding at its highest score since it was raised. shown is set if it was visible since.
 	worst      Finding
 	worstScore float64
 	shown      bool
-	// lastExplains is the finding's share, explains the same in steps of explainsBand.
+	// lastExplains is the finding's share of busy time. explains is the same in steps of explainsBand.
 	lastExplains, explains float64
 	lastEvidence           sampler.Quality
 }
 
-// maxPastFindings bounds the ended findings that Raised remembers.
+// maxPastFindings limits the ended findings that Raised remembers.
 const maxPastFindings = 256
 
 // Findings applies the rules of docs/reference/findings.md to a stream. It is a Consumer. It is not safe for
@@ -180,9 +179,9 @@ type Findings struct {
 	rules  *Rules
 	states [len(rules)]ruleState
 	nextNS int64
-	// win is the last seconds, late the part of them after the program's start, trail the last few.
+	// win is the last ten seconds, late its part after the program's start, trail its last trailNS.
 	win, late, trail window
-	past             []Finding // at their worst, before tell
+	past             []Finding // ended findings at their highest score, as passed to tell
 }
 
 // New returns Findings of a stream of the target p, whose IDs point into dict. b and q must be of the same stream. If r
@@ -199,7 +198,7 @@ func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, b *accou
 	return f
 }
 
-// Tick evaluates the rules at intervals, after the collector has taken the sample.
+// Tick evaluates the rules every evaluateNS. The collector has added the sample before.
 func (f *Findings) Tick(k *gvl.Tick) {
 	now := k.ToNS
 	if now < f.nextNS {
@@ -214,7 +213,7 @@ func (f *Findings) Tick(k *gvl.Tick) {
 	if f.win.sampledNS < minWindowNS {
 		return
 	}
-	// Where nothing of the start is left both windows are the same.
+	// If the window has no part of the start, late and win are the same.
 	late := &f.win
 	if boot := f.ev.bootNS; now-boot <= findingsWindowNS+1e9 {
 		late = &f.late
@@ -237,13 +236,13 @@ func (f *Findings) Tick(k *gvl.Tick) {
 	}
 }
 
-// Early reports whether the program was starting until shortly before the newest sample. Then a missing finding proves
-// nothing.
+// Early reports whether the program has started so recently that rules could not raise a finding yet. Then a missing
+// finding proves nothing.
 func (f *Findings) Early() bool {
 	return f.ev.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
 }
 
-// judge evaluates a rule and moves its state on. late is the window without the program's start.
+// judge evaluates a rule and updates its state. late is the window without the program's start.
 func (f *Findings) judge(i int, now int64, late *window) {
 	if f.rules.off[i] {
 		return
@@ -264,7 +263,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 		h.then(of.nameRoute)
 	}
 	if st.raised && h.score < 1 {
-		st.last = st.last.inTense() // later the window would be another one
+		st.last = st.last.inTense() // completes the text while the window still fits it
 	}
 	switch {
 	case h.score >= 1:
@@ -312,7 +311,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 	}
 }
 
-// trails reports whether a condition has ended although the whole window, with the given score, may still show it.
+// trails notes whether a condition has ended. score is the rule's score in the whole window, which may show it longer.
 func (f *Findings) trails(i int, now int64, score float64) {
 	st := &f.states[i]
 	if st.raised && !rules[i].sparse && f.trail.sampledNS >= minWindowNS {
@@ -333,7 +332,7 @@ func (st *ruleState) ended() Finding {
 	return w
 }
 
-// finding is a raised rule's finding, before tell.
+// finding returns the finding of a raised rule, for tell to complete.
 func (f *Findings) finding(i int) Finding {
 	st := &f.states[i]
 	st.last = st.last.inTense()
@@ -353,8 +352,8 @@ func (f *Findings) forget(r Finding) {
 	f.past = append(f.past, r)
 }
 
-// Raised returns all findings of the run: the active ones in the order of Current, then the ended ones, the last one
-// first. The caller owns the slice.
+// Raised returns all findings so far: the active ones in the order of Current, then the ended ones, the latest first.
+// The caller owns the slice.
 func (f *Findings) Raised() []Finding {
 	var out []Finding
 	for _, i := range f.ranked() {
@@ -370,7 +369,7 @@ func (f *Findings) Raised() []Finding {
 	return tell(out, f.ev.lastNS)
 }
 
-// tell completes findings for a reader at nowNS: causes come first, with one plan of advice.
+// tell completes findings for a reader at nowNS: it puts causes first, chooses advice, and sets the tense.
 func tell(list []Finding, nowNS int64) []Finding {
 	list = causesFirst(list)
 	plan(list)
@@ -385,7 +384,7 @@ func tell(list []Finding, nowNS int64) []Finding {
 // before others. A finding always comes before those that it explains. The caller owns the slice.
 func (f *Findings) Current() []Finding { return tell(f.current(), f.ev.lastNS) }
 
-// current is Current before tell.
+// current returns the findings of Current, for tell to complete.
 func (f *Findings) current() []Finding {
 	var out []Finding
 	for _, i := range f.ranked() {
@@ -401,12 +400,12 @@ func (f *Findings) current() []Finding {
 	return out
 }
 
-// Told returns what a screen shows: Current, and the last finding of each rule in the last 30 s. The severe ones come
-// first, then the latest. The caller owns the slice.
+// Told returns the findings that a screen shows: Current, and the last finding of each rule that ended in the last 30
+// s. Active findings come first, then the ended ones by severity, then the latest. The caller owns the slice.
 func (f *Findings) Told() []Finding { return f.toldAt(f.current(), f.ev.lastNS) }
 
 // ToldOfEnded is like Told for a process that ended at endNS and a reader at nowNS. Findings that were active at endNS
-// ended then. All disappear 30 s later.
+// count as ended then. All disappear 30 s later.
 func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
 	list := f.current()
 	for i := range list {
@@ -417,7 +416,7 @@ func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
 	return slices.DeleteFunc(f.toldAt(list, nowNS), func(x Finding) bool { return x.AgoNS > recentNS })
 }
 
-// toldAt adds ended findings, and orders all for a reader at nowNS.
+// toldAt adds the findings that ended in the last 30 s, and orders all for a reader at nowNS.
 func (f *Findings) toldAt(out []Finding, nowNS int64) []Finding {
 	for _, x := range slices.Backward(f.past) {
 		again := func(y Finding) bool { return y.ID == x.ID }

@@ -51,10 +51,10 @@ type limits struct {
 	poolBusy                                                                float64
 }
 
-// The ways in which thresholds are written.
+// The units of thresholds, which decide how users write them.
 const unitNumber, unitShare, unitTime = threshold.Number, threshold.Share, threshold.Time
 
-// limitSpec is one threshold as data.
+// limitSpec describes one threshold: its rule, name, unit, default value, and its field in limits.
 type limitSpec struct {
 	rule, name string
 	unit       threshold.Unit
@@ -62,10 +62,10 @@ type limitSpec struct {
 	at         func(*limits) *float64
 }
 
-// limitFor is the name of the time that a condition must hold, which every rule has.
+// limitFor is the name of the threshold that every rule has: how long its condition must hold.
 const limitFor = "for"
 
-// limitSpecs are all thresholds but limitFor, in the order of rules.
+// limitSpecs lists all thresholds except limitFor, in the order of rules.
 var limitSpecs = [...]limitSpec{
 	{"frozen", "time", unitTime, 1e9, func(l *limits) *float64 { return &l.frozenTime }},
 	{"deadlock", "age", unitTime, 700e6, func(l *limits) *float64 { return &l.deadlockAge }},
@@ -160,8 +160,8 @@ var limitSpecs = [...]limitSpec{
 	{"all_busy", "busy", unitShare, .85, func(l *limits) *float64 { return &l.poolBusy }},
 }
 
-// Rules are the rules of docs/reference/findings.md with their thresholds. Each threshold can be changed, and each rule
-// can be turned off. Rules must not be changed after it is given to Findings.
+// Rules has the thresholds of all rules (docs/reference/findings.md). Each threshold can be changed, and each rule can
+// be turned off. A Rules must not be changed after it was passed to New.
 type Rules struct {
 	limits limits
 	off    [len(rules)]bool
@@ -267,8 +267,8 @@ func limitNames(id string) []string {
 // MaxLimitTime is the longest time that a threshold can be, in ns: a day.
 const MaxLimitTime = threshold.MaxTime
 
-// CauseAgoNS returns how long before a rule's condition became true its cause can have occurred, in ns. It is the
-// length of the rule's window, or longer if the rule is about how long something takes.
+// CauseAgoNS returns how long before a rule's condition became true its cause may have occurred, in ns. It is the
+// length of the rule's window, or the rule's longest threshold in time if that is longer.
 func (r *Rules) CauseAgoNS(id string) int64 {
 	ago := float64(findingsWindowNS)
 	for i := range limitSpecs {

@@ -7,12 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Resting distinguishes work in input and output from a server's wait for the next client. It is not safe for
-// concurrent use.
+// Resting decides whether a waiting thread is at work or rests, such as a server's thread that waits for the next
+// client. It is not safe for concurrent use.
 type Resting struct {
 	dict    *sampler.Dictionary
 	classes *stackkind.Classes
-	// gates are the gates of the findings of the same stream, or nil.
+	// gates are the gates found in the same stream, or nil.
 	gates *gates.Gates
 }
 
@@ -21,17 +21,16 @@ func NewResting(dict *sampler.Dictionary) *Resting {
 	return &Resting{dict: dict, classes: stackkind.New(dict)}
 }
 
-// Resting returns a Resting that also knows the pools of these findings.
+// Resting returns a Resting that also knows the gates (pools) that these findings found.
 func (f *Findings) Resting() *Resting {
 	r := NewResting(f.ev.dict)
 	r.gates = f.ev.gates
 	return r
 }
 
-// Idle says what a thread in state IO waits for that has nothing to do: "accepts connections". It is empty for all
-// other threads. Such a thread accepts connections, waits at a listening socket, or is in a loop of a server or poller
-// that counts as rest (docs/reference/findings.md). Examples are Puma's reactor, and a Sidekiq processor that asks for
-// a job.
+// Idle returns what an idle thread in state IO waits for: "accepts connections". It returns "" for all other threads.
+// An idle thread accepts connections, waits at a listening socket, or is in a loop of a server or poller that counts
+// as rest (docs/reference/findings.md). Examples are Puma's reactor, and a Sidekiq processor that asks for a job.
 func (r *Resting) Idle(st gvl.State, d *gvl.Detail, stack sampler.StackID) string {
 	flags := r.classes.Of(stack)
 	switch {
@@ -48,14 +47,14 @@ func (r *Resting) Idle(st gvl.State, d *gvl.Detail, stack sampler.StackID) strin
 	return "waits for input"
 }
 
-// Rests reports whether a thread has nothing to do: State makes Parked of its state.
+// Rests reports whether a thread has nothing to do. These are the threads for which State returns Parked.
 func (r *Resting) Rests(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) bool {
 	return r.State(st, d, stack, work) == gvl.Parked
 }
 
-// State returns the state that a screen shows if it shows only work. Parked then includes all rest: threads for which
-// Idle has a text, and sleep outside of a request or job. Lock includes waits for something that other threads give
-// back (pool_wait). It also includes waits for another thread in the middle of a request or job (thread_wait).
+// State returns the state for a screen that shows only work. Parked then includes all rest: threads for which Idle has
+// a text, and sleep outside of a request or job. Lock includes waits for something that other threads give back
+// (pool_wait). It also includes waits for another thread during a request or job (thread_wait).
 func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
 	if r.gates != nil && r.gates.Closed(st, d, stack) != nil {
 		return gvl.Lock

@@ -7,33 +7,33 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// rank is the order of findings: a standstill first, and of equal severity causes before symptoms.
+// rank orders findings: standstills first, and among findings of the same severity causes before symptoms.
 type rank uint8
 
 const (
-	// rankStandstill is for findings that stop everything until they end.
+	// rankStandstill is for findings during which threads make no progress at all.
 	rankStandstill rank = iota
 	rankCause
-	// rankSymptom: usually there is a cause.
+	// rankSymptom is for findings that usually have another finding as their cause.
 	rankSymptom
 )
 
-// rule is one finding as data.
+// rule describes when one finding is raised and shown.
 type rule struct {
 	id string
-	// raise is how long the condition must hold.
+	// raise is how long the condition must hold before the finding is raised, in ns.
 	raise int64
-	// boot is set if the rule also holds while the program starts.
+	// boot is set if the rule also applies while the program starts.
 	boot bool
-	// settled is set if the start must have been over for the whole of the window.
+	// settled is set if the rule applies only after the start has left the window.
 	settled bool
-	// sparse is set if events are so rare that the last seconds do not show an end.
+	// sparse is set if the rule's events are so rare that the short window (trailNS) cannot show an end.
 	sparse bool
 	rank   rank
-	// hiddenBy names the rules that explain this one. While one of them is raised, it is not shown.
+	// hiddenBy names rules that explain this one. While one of them is raised, this finding is not shown.
 	hiddenBy []string
-	// needs are the kinds of figures that the rule compares with thresholds. The rule raises no finding if they are
-	// below their least quality. Rules without needs use single samples over a long time, or counters.
+	// needs are the kinds of figures that the rule compares with thresholds. If the quality of one is too low, the
+	// rule is not evaluated. Rules without needs use single samples over a long time, or counters.
 	needs []sampler.Figure
 	eval  func(*window) hit
 }
@@ -44,15 +44,15 @@ var (
 	needWaits  = []sampler.Figure{sampler.FigureStates, sampler.FigureWaits}
 )
 
-// lacks reports whether a figure that the rule needs is below its least quality.
+// lacks reports whether the quality of a figure that the rule needs is too low.
 func (r *rule) lacks(w *window) bool {
 	return slices.ContainsFunc(r.needs, func(f sampler.Figure) bool { return w.quality.Lacks(f) != "" })
 }
 
-// ruleStarved is the rule whose finding changes the advice of others.
+// ruleStarved is the rule for a process that lacks CPU. Its finding changes the advice of other findings.
 const ruleStarved = tips.RuleStarved
 
-// rules are listed causes before symptoms, which decides if rank, severity and share do not.
+// rules lists causes before symptoms. This order decides if rank, severity and share of two findings are equal.
 var rules = [...]rule{
 	{id: ruleFrozen, rank: rankStandstill, boot: true, eval: evalFrozen},
 	{id: "deadlock", rank: rankStandstill, boot: true, eval: evalDeadlock},

@@ -11,25 +11,25 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Waits that the program itself asks for: for programs that it starts, for a time to pass, for other threads.
+// The rules of this file are about waits that the program asks for: for child processes, in sleep, for other threads.
 
-// inChild reports whether a thread in input or output waits for a child process: for its end or for its output.
+// inChild reports whether a thread in I/O waits for a child process: for its end or its output.
 func inChild(s gvl.State, d *gvl.Detail, flags stackkind.Flags) bool {
 	return s == gvl.IO && (d.Op == gvl.OpChild || flags&stackkind.Child != 0)
 }
 
-// restsAtWork reports whether a thread sleeps, or waits for another thread, in the middle of a request or a job.
+// restsAtWork reports whether a thread sleeps, or waits for another thread, during a request or a job.
 func restsAtWork(s gvl.State, flags stackkind.Flags) bool {
 	return (s == gvl.Sleeping || s == gvl.Parked) && serves(flags) && flags&stackkind.Pool == 0
 }
 
-// serves reports whether a thread is in the middle of a request or a job. Either its request or job was read, or it is
+// serves reports whether a thread is in the middle of a request or a job. Either its request or job is known, or it is
 // a worker of a server's pool that is not idle.
 func serves(flags stackkind.Flags) bool {
 	return flags&(stackkind.Server|stackkind.Serving) != 0 && flags&stackkind.Idle == 0
 }
 
-// withServing adds to a stack's flags that its thread works for a request or a job.
+// withServing adds the flag Serving if the thread works on a request or a job.
 func withServing(flags stackkind.Flags, work sampler.WorkID) stackkind.Flags {
 	if work != 0 {
 		flags |= stackkind.Serving
@@ -37,7 +37,7 @@ func withServing(flags stackkind.Flags, work sampler.WorkID) stackkind.Flags {
 	return flags
 }
 
-// evalChild: threads wait for other programs.
+// evalChild matches if threads wait for child processes.
 func evalChild(w *window) hit {
 	workers, long, reading := 0, 0, 0
 	ns := w.ops[opChildren]
@@ -45,7 +45,7 @@ func evalChild(w *window) hit {
 		if !inChild(ts.State, &ts.Detail, x.flags) {
 			return false
 		}
-		// The thread of Process.detach has no frame: all that it is for is to wait.
+		// The thread of Process.detach has no frame. It does nothing but wait for the child.
 		if ts.Stack == 0 || w.isMain(ts.Thread) {
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[gvl.IO]
@@ -57,21 +57,21 @@ func evalChild(w *window) hit {
 			long++
 		}
 		switch t := w.threads[ts.Thread]; {
-		case x.flags&stackkind.Child != 0 || !consumer(x): // who reads what a program prints is no supervisor
+		case x.flags&stackkind.Child != 0 || !consumer(x): // a thread that reads a child's output is no supervisor
 			reading++
 			if is {
 				workers++
 			}
 			return true
 		case t != nil:
-			ns -= t.ns[gvl.IO] // a supervisor: its time in the window was all spent there
+			ns -= t.ns[gvl.IO] // a supervisor, which spent all its I/O time there
 		}
 		return is
 	})
 	share := w.ofBusy(ns) / w.limits.childShare
 	h := hit{
 		score: max(float64(long)/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[opChildren])/w.limits.childShare),
-			// A thread must wait now: the rest may be time of supervisors that have ended.
+			// A thread must be waiting now, because the time may belong to supervisors that have ended.
 			least(float64(reading), share, w.share(ns)/w.limits.childMean, float64(w.sampledNS)/raiseNS)),
 		severity: SeverityWarn, threads: ids,
 	}
@@ -85,7 +85,7 @@ func evalChild(w *window) hit {
 		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for child processes, the longest for "
 		ts := w.state(ids[0])
 		told := gvl.Bounded{NS: longest}
-		if x := w.watch(ids[0]); (x.flags&stackkind.Child != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS { // it may have begun another one since
+		if x := w.watch(ids[0]); (x.flags&stackkind.Child != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS { // the wait may be newer
 			if told = (gvl.Bounded{NS: ts.StillNS, Bound: gvl.AtLeast}); ts.StillNS == 0 {
 				told = gvl.Bounded{NS: longest, Bound: gvl.AtMost}
 			}
@@ -104,7 +104,7 @@ func evalChild(w *window) hit {
 	return h
 }
 
-// evalSleep: a server's workers sleep instead of working.
+// evalSleep matches if requests or jobs spend much of their time in sleep.
 func evalSleep(w *window) hit {
 	ns := w.resting[gvl.Sleeping]
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
@@ -131,7 +131,7 @@ func evalSleep(w *window) hit {
 	return h
 }
 
-// evalThreadWait: a server's workers wait for other threads instead of working.
+// evalThreadWait matches if requests or jobs spend much of their time waiting for other threads.
 func evalThreadWait(w *window) hit {
 	ns := w.resting[gvl.Parked]
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
@@ -176,8 +176,8 @@ func evalThreadWait(w *window) hit {
 	return h
 }
 
-// longPolls reports whether threads harmlessly wait for news from another thread. Each wait has a time limit, and a
-// worker of the server is free for the next request.
+// longPolls reports whether all these threads do long polling: they wait with a time limit for news from another
+// thread. This is harmless if a worker of the server is free for the next request.
 func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	for _, id := range ids {
 		if !w.watch(id).timed {
@@ -190,8 +190,8 @@ func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	})
 }
 
-// noTaker says that no thread can take from the full queue at which a thread of the program's own code waits. Then all
-// other threads serve requests, wait at the same queue, or run no code of the program. It returns "" if one could.
+// noTaker returns a text if no thread can take from the full queue at which a thread of the program's code waits. Then
+// all other threads serve requests, wait at this queue, or run no code of the program. Otherwise it returns "".
 func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	calls := code.Calls(w.dict, waits.Stack)
 	if !calls.Own() {
@@ -218,8 +218,8 @@ func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	return text
 }
 
-// taker describes the thread that takes from the queue at which another thread waits, and what it does now. It was
-// seen waiting at the same queue, or it runs code of the same class outside of requests and jobs.
+// taker describes the thread that takes from a queue, and what this thread does now. waits is the thread that waits at
+// the queue. The taker was seen waiting at the queue, or it runs code of the same class outside of requests and jobs.
 func (w *moment) taker(waits *gvl.ThreadState) string {
 	id, seen := w.ev.takers[waits.Detail.Object]
 	words := " takes from it and " + tenseIs + " "

@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleQueueGrows is the rule of a Queue that gets more items than threads take from it.
+// ruleQueueGrows is the rule for a Queue that gets more items than threads take from it.
 const ruleQueueGrows = "queue_grows"
 
-// evalQueueGrows: a Queue has only grown for a while.
+// evalQueueGrows matches if a Queue has grown for the time of the threshold, without becoming shorter.
 func evalQueueGrows(w *window) hit {
 	q, from := w.ev.queues.Growing(int64(w.limits.queueTime))
 	if q == nil {
@@ -23,7 +23,7 @@ func evalQueueGrows(w *window) hit {
 	return h
 }
 
-// queueText says how fast a Queue grows, and what the threads do that were seen to take from it.
+// queueText describes how fast a Queue grows, and what the threads do that were seen to take from it.
 func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 	over := w.limits.queueTime
 	h.title = "Queue grows"
@@ -59,7 +59,7 @@ func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 	}
 }
 
-// endedBy names one of some threads that have ended, with the exception that ended it if one is known to be ended so.
+// endedBy names one of the ended threads, with its exception. It prefers a thread that an exception ended.
 func (w *moment) endedBy(ids []sampler.ThreadID) string {
 	for _, id := range ids {
 		if info, _ := w.dict.Thread(id); info.Exception != "" {

@@ -6,10 +6,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleBarrier is the rule of ractors that stand still until one thread stops, too.
+// ruleBarrier is the rule for ractors that stand still because one thread does not stop.
 const ruleBarrier = "barrier_stuck"
 
-// evalBarrier: a ractor has asked all others to stop, as before a collection, and one thread goes on.
+// evalBarrier matches if a ractor has asked all others to stop, as before a collection, and one thread keeps running.
 func evalBarrier(w *window) hit {
 	var h hit
 	for i := range w.states {
@@ -30,7 +30,7 @@ func evalBarrier(w *window) hit {
 	return h
 }
 
-// barrierText says which thread does not stop, since when, and how many ractors wait for it.
+// barrierText describes which thread does not stop, for how long, and how many ractors wait for it.
 func barrierText(w *window, h *hit) {
 	id := h.threads[0]
 	ns := w.watch(id).barrier.NS()

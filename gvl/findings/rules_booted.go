@@ -9,19 +9,19 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleNeverBooted is the rule of a forked process that has not begun its work.
+// ruleNeverBooted is the rule for a forked process that has not begun its work.
 const ruleNeverBooted = "never_booted"
 
 const (
-	// forkedCPU is the most CPU time that a process has taken if it was only forked, in ns. A Ruby that starts takes
-	// more, so a parent that waits in its own fork has more. forkedSeenNS is how long such a process must have been
-	// seen, in ns.
+	// forkedCPU is the most CPU time that a process has used if it has only been forked, in ns. Starting Ruby takes
+	// more, so a parent that waits in its own fork has used more. forkedSeenNS is how long such a process must be
+	// observed, in ns.
 	forkedCPU, forkedSeenNS = 20e6, 1e9
-	// servesThread is in the name of a thread that a worker of Puma has from its start to its end.
+	// servesThread is part of the name of a thread that a worker of Puma has from the end of its start until it ends.
 	servesThread = "stat pld"
 )
 
-// evalNeverBooted: a forked process has run no Ruby code yet, or a worker waits in a hook at its start.
+// evalNeverBooted matches if a forked process has run no Ruby code yet, or if a worker waits in a hook at its start.
 func evalNeverBooted(w *window) hit {
 	var h hit
 	for i := range w.states {
@@ -47,7 +47,7 @@ func evalNeverBooted(w *window) hit {
 	return h
 }
 
-// starts reports whether the process is a worker in which no thread of Puma's work has begun.
+// starts reports whether the process is a worker of a server that does not have the threads of Puma's workers yet.
 func (w *moment) starts() bool {
 	for i := range w.states {
 		if strings.Contains(w.name(w.states[i].Thread), servesThread) {
@@ -57,7 +57,7 @@ func (w *moment) starts() bool {
 	return strings.HasPrefix(w.ev.proc.Part, "w")
 }
 
-// bootText says which process forked the worker, when, and where the worker is.
+// bootText describes which process forked the worker, how long ago, and where the worker waits.
 func bootText(w *window, h *hit, ts *gvl.ThreadState, x *watch, age string) {
 	h.explains = w.sampledNS
 	h.title = "Worker never booted"

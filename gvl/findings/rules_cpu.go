@@ -14,11 +14,10 @@ import (
 )
 
 // gcMinHeld is the least share of time with the GVL for which the collector's part is judged. gcMinWall is the least
-// share of time in the collector itself. In a quiet server, one full collection in ten seconds is a large part of all
-// work.
+// share of time in the collector. One full collection in ten seconds is a large part of a quiet server's work.
 const gcMinHeld, gcMinWall = .10, .05
 
-// evalCPUStarved: threads that hold the GVL, or work without it, lack a CPU, or the container has used up its share.
+// evalCPUStarved matches if threads that hold the GVL, or work without it, lack CPU, or the container is throttled.
 func evalCPUStarved(w *window) hit {
 	// Two readings of a thread's counters rarely fall into one short hold, unless the thread lost its CPU during the
 	// hold. So the counters see holds without a CPU more often than other holds. Therefore the time without a CPU is
@@ -31,10 +30,10 @@ func evalCPUStarved(w *window) hit {
 	throttled := gvl.Ratio(last.ThrottledPeriods-first.ThrottledPeriods, last.Periods-first.Periods)
 	stopped := w.share(last.ThrottledNS - first.ThrottledNS)
 	holders := least(delay/w.limits.starvedDelay, w.share(ran)/w.limits.starvedTurns)
-	// Nobody waits for that work but its own thread: a little of it beside much else is not trouble.
+	// Only the thread itself waits for work outside the GVL. A little of it beside much else is no problem.
 	outside := least(delayOutside/w.limits.starvedDelay, w.share(worked)/w.limits.starvedTurns, w.ofBusy(worked)/w.limits.starvedTurns)
 	container := least(throttled/w.limits.throttled, stopped/w.limits.starvedTurns)
-	// Counters of single threads are read too rarely at low rates. Those of the process are not.
+	// At low rates, each thread's counters are read too rarely. The process's counters are read often enough.
 	used, lacked := w.heldWithoutCPU()
 	process := least(lacked/w.limits.starvedDelay, w.share(w.total.ns[gvl.Running]+w.total.ns[gvl.GC])/w.limits.starvedTurns)
 	h := hit{severity: SeverityWarn, score: max(holders, outside, container, process)}
@@ -67,7 +66,7 @@ func evalCPUStarved(w *window) hit {
 		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods"+cpuuse.Limit(w.s.CPUUse))
 		next = tips.Throttled()
 	}
-	// It comes before the list of other processes, which a narrow screen cuts off.
+	// The affinity comes before the list of other processes, because a narrow screen cuts the end of the text.
 	if may := cpuuse.Affinity(w.s.CPUUse, w.ev.proc.CPUs); may != "" {
 		said = append(said, may)
 	}
@@ -100,9 +99,9 @@ const (
 )
 
 // heldWithoutCPU returns two shares. used is the CPU time of the whole process, in CPUs. lacked is the least share of
-// the time with the GVL in which Ruby code had no CPU. It assumes that no other thread used any. It is zero if the
-// kernel does not report that tasks waited for a CPU (PSI). At low rates, time asleep in the kernel can look like time
-// without a CPU.
+// the time with the GVL in which Ruby code had no CPU. It assumes that holders of the GVL had all of this CPU time. It
+// is zero if the kernel does not report that tasks waited for a CPU (PSI). At low rates, time asleep in the kernel can
+// look like time without a CPU.
 func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS
@@ -128,12 +127,12 @@ const (
 	ownSaid, ownMuch = .01, .05
 )
 
-// machineFaults is the part of the threshold on major faults above which the machine's memory pressure is blamed on
-// the process. With fewer faults, another process may be the one that lacks memory.
+// machineFaults is the part of the threshold on major faults from which on the machine's memory pressure counts for
+// this process. With fewer faults, another process may be the one that lacks memory.
 const machineFaults = .1
 
-// evalMemoryStall matches if pages come from the disk while the GVL is held, or if all tasks of the container stand
-// still for memory.
+// evalMemoryStall matches if the GVL's holder often sleeps for pages from the disk. It also matches if all tasks of
+// the cgroup or machine stand still for lack of memory.
 func evalMemoryStall(w *window) hit {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS
@@ -175,19 +174,19 @@ func evalMemoryStall(w *window) hit {
 	return h
 }
 
-// evalGCPressure: the collector takes a large part of the time.
+// evalGCPressure matches if the collector takes a large part of the time.
 func evalGCPressure(w *window) hit {
 	held := w.total.held()
-	// What collections lacked of a CPU made them long, and is the machine's doing.
+	// The time in which collections had no CPU is left out, because the machine causes it.
 	gc, wall := gvl.Ratio(max(w.total.ns[gvl.GC]-w.lackedNS, 0), max(held-w.lackedNS, 1)), w.share(max(w.gcNS-w.lackedNS, 0))
-	// A collector that lacks a CPU takes as many times longer as its share of one is small. That is the machine's doing, and
-	// cpu_starved says it: to allocate less would not help.
+	// A collector with half of a CPU takes twice as long. The rule cpu_starved reports this, and fewer allocations
+	// would not help. So the collector's time is multiplied by its share of a CPU.
 	ran := 1 - min(gvl.Ratio(w.holderWait, max(w.holderCPU+w.holderWait, held)), 1)
 	h := hit{severity: SeverityWarn}
 	h.score = max(least(gc/w.limits.gcOfHeld, ran*w.share(held)/gcMinHeld, ran*wall/gcMinWall), ran*wall/w.limits.gcOfWall)
 	stack, part := gvl.TopKey(w.gcStacks)
 	if stack != 0 && w.ev.classes.Of(stack)&stackkind.GCStart != 0 && w.total.ns[gvl.Waiting] == 0 {
-		return hit{} // collected out of band, and nobody waited for it
+		return hit{} // collected out of band, while no thread waited
 	}
 	if h.score < 1 {
 		return h
@@ -200,8 +199,8 @@ func evalGCPressure(w *window) hit {
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
-	// Where collections begin in a library's own threads, they name whose object was the last straw, not whose objects keep them busy.
-	// A method that only waits makes no objects. A stack with one is older than the collection.
+	// If collections begin in a library's own threads, their stacks do not show which code allocates most. A method
+	// that only waits makes no objects, so its stack is older than the collection.
 	waits := gvl.OnlyWaits(w.dict, stack)
 	h.next = "allocate less there; then tune the heap (the autotuner gem)"
 	if maker, made := w.maker(); maker != 0 && (waits || !code.HasOwn(w.dict, stack)) {
@@ -216,7 +215,7 @@ func evalGCPressure(w *window) hit {
 	return h
 }
 
-// evalGCMajors: full collections again and again while threads wait.
+// evalGCMajors matches if full collections are frequent while threads wait for the GVL.
 func evalGCMajors(w *window) hit {
 	if !w.firstGC.Valid || !w.lastGC.Valid {
 		return hit{}

@@ -11,29 +11,29 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleEnding is the rule of a program that was told to end, or has run all of its code, and does not end.
+// ruleEnding is the rule for a program that was asked to end, or has run all its code, and does not end.
 const ruleEnding = "ending"
 
-// ending says how a thread shows that the program ends.
+// ending is how a thread shows that the program ends.
 type ending uint8
 
 const (
 	endingNot ending = iota
-	// endingWaits: the main thread has ended, and waits for the other threads.
+	// endingWaits means that the main thread has ended, and waits for the other threads.
 	endingWaits
-	// endingLast: no thread is left, and the process still runs C code.
+	// endingLast means that no thread is left, and the process still runs C code.
 	endingLast
-	// endingServer: a server or job runner waits for the work that is in progress.
+	// endingServer means that a server or job runner waits for the work in progress.
 	endingServer
-	// endingUnwinds: exit or a signal ends the main thread's code, which handles that exception.
+	// endingUnwinds means that exit or a signal has raised an exception in the main thread, which still handles it.
 	endingUnwinds
-	// endingHook: an at_exit hook or a finalizer runs at the program's end.
+	// endingHook means that an at_exit hook or a finalizer runs at the program's end.
 	endingHook
-	// endingHandler: a signal's handler or a finalizer has interrupted the main thread, and waits itself.
+	// endingHandler means that a signal's handler or a finalizer has interrupted the main thread, and waits itself.
 	endingHandler
 )
 
-// exits are the classes of exceptions that end a program: of exit, of a signal without a handler, of ctrl-c.
+// exits are the exceptions that end a program, raised by exit, by a signal without a handler, and by ctrl-c.
 var exits = []string{"SystemExit", "SignalException", "Interrupt"}
 
 // exits reports whether an exception that a thread handles ends the program.
@@ -64,7 +64,7 @@ func (c *collector) endingOf(t *sampler.Thread, ts *gvl.ThreadState, flags stack
 	return endingNot
 }
 
-// ends notes how the thread shows that the program ends.
+// ends notes how the thread shows that the program ends, and since when.
 func (w *watch) ends(e ending, at, bootNS int64) {
 	if e != w.ending {
 		w.ending, w.endingNS = e, at
@@ -74,14 +74,14 @@ func (w *watch) ends(e ending, at, bootNS int64) {
 	}
 }
 
-// runners are the methods of programs that do all of their work in an at_exit hook.
+// runners are the beginnings of method names of programs that do all of their work in an at_exit hook.
 var runners = []string{"Minitest.", "Test::Unit::", "RSpec::Core::", "Sinatra::", "Rack::Handler::",
 	"Rackup::", "Cucumber::"}
 
-// unseenCourse is how many times longer a hook must hang if the program was not seen to run before it.
+// unseenCourse multiplies the threshold for a hook if the program was not seen to run before the hook.
 const unseenCourse = 3
 
-// evalEnding: the program was told to end, or has run all of its code, and does not end.
+// evalEnding matches if the program was asked to end, or has run all its code, and does not end.
 func evalEnding(w *window) hit {
 	var h hit
 	for i := range w.states {
@@ -114,7 +114,7 @@ func evalEnding(w *window) hit {
 	return h
 }
 
-// restsFor is how long a thread has waited at one place, in ns. It is zero if it runs or wants to run.
+// restsFor returns how long a thread has waited at one place, in ns. It is zero if it runs or wants to run.
 func (w *moment) restsFor(ts *gvl.ThreadState, x *watch) int64 {
 	switch ts.State {
 	case gvl.IO, gvl.Lock, gvl.Parked, gvl.Sleeping, gvl.Native:
@@ -126,7 +126,7 @@ func (w *moment) restsFor(ts *gvl.ThreadState, x *watch) int64 {
 }
 
 // hookHangs reports whether a hook at the program's end hangs. In test frameworks and small servers, such a hook is
-// the program itself. So the program must have been seen to run before the hook, or no thread has moved since.
+// the program itself. So a hook hangs only if the program was seen to run before it, or if no thread has moved since.
 func (w *moment) hookHangs(ts *gvl.ThreadState, x *watch, age int64) bool {
 	if x.flags&(stackkind.Server|stackkind.Idle) != 0 {
 		return false
@@ -155,7 +155,7 @@ func (w *moment) hookHangs(ts *gvl.ThreadState, x *watch, age int64) bool {
 	return true
 }
 
-// endingText says how the program ends, and which thread does not.
+// endingText describes how the program ends, and which thread does not.
 func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 	h.explains = w.sampledNS
 	h.title = "Program does not end"
@@ -216,7 +216,7 @@ func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 	w.serves(h, others[0])
 }
 
-// remaining lists the threads but one that ok chooses, the longest state first.
+// remaining lists the threads that ok accepts, except but, the one with the longest state first.
 func (w *moment) remaining(but sampler.ThreadID, ok func(*gvl.ThreadState, *watch) bool) []sampler.ThreadID {
 	ids, _ := w.waiting(func(o *gvl.ThreadState, y *watch) bool { return o.Thread != but && ok(o, y) })
 	return ids

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// endpointShare is the part that must belong to one endpoint for it to be named.
+	// endpointShare is the least share of the total from which on a finding names one endpoint.
 	endpointShare = .5
-	// maxToldStatement limits the characters of a statement in a finding.
+	// maxToldStatement limits the characters of a statement in a finding's text.
 	maxToldStatement = 120
 )
 
-// then adds a function that completes the text before a reader sees it (hit.tell).
+// then adds a function that completes the text, to be called before a user sees it (hit.tell).
 func (h *hit) then(tell func(*hit)) {
 	before := h.tell
 	h.tell = func(h *hit) {
@@ -27,8 +27,8 @@ func (h *hit) then(tell func(*hit)) {
 	}
 }
 
-// endpoints returns the endpoints in the window up to the last sample, and the length of this time, in ns. This can be
-// longer than the window, because texts are made a little later than the window was added up.
+// endpoints returns the endpoints of the window up to the last sample, and the length of this time, in ns. It can be
+// longer than the window, because texts are completed a little after the window was added up.
 func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	r := w.requests
 	if r == nil {
@@ -37,8 +37,8 @@ func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	return r.EndpointsOf(findingsWindowNS, w.fromNS)
 }
 
-// mostly returns the endpoint with the largest share of total, and that share. It returns nil if no share is large
-// enough.
+// mostly returns the endpoint with the largest share of total, and that share. of returns an endpoint's part of total.
+// The result is nil if the share is below endpointShare.
 func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int64) (*account.Endpoint, float64) {
 	var most *account.Endpoint
 	for i := range list {
@@ -56,11 +56,11 @@ func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int
 	return most, share
 }
 
-// waitsMuch is the part of its time for which an endpoint waits for the GVL from which on it is named as a victim.
+// waitsMuch is the least share of an endpoint's time spent waiting for the GVL from which on it is named as a victim.
 const waitsMuch = .3
 
-// whoTakesGVL adds the endpoint that causes most of the waiting for the GVL, its share of the GVL, and the endpoint
-// that waits most.
+// whoTakesGVL adds to the text the endpoint that causes most of the waiting for the GVL, with its share of the GVL. It
+// also adds the endpoint that waits most.
 func (w *window) whoTakesGVL(h *hit) {
 	list, length := w.endpoints()
 	if len(list) == 0 {
@@ -81,20 +81,19 @@ func (w *window) whoTakesGVL(h *hit) {
 		}
 	}
 	if v == nil || e.NS[gvl.Waiting] > v.NS[gvl.Waiting] {
-		return // it waits for itself
+		return // the endpoint waits mostly for itself
 	}
 	if waits := gvl.Ratio(v.NS[gvl.Waiting], v.TotalNS()); waits >= waitsMuch {
 		h.text += ", " + v.Name + " " + tenseWaits + " " + units.RoundPercent(waits) + " of its time"
 	}
 }
 
-// callsMany is the least number of calls to one remote end in a request for which the number counts as the cause. With
-// fewer calls, the length of each call does.
+// callsMany is the least number of calls per request to one peer group from which on the number counts as the cause.
+// With fewer calls, the cause is the length of each call.
 const callsMany = 10
 
-// asker returns the endpoint that waits most for a peer group, and its part of all waiting for the group. calls is the
-// mean number of calls to the group in each of its requests. ns is all waiting for the group. The endpoint is nil if
-// none waits for the larger part of it.
+// asker returns the endpoint that waits most for a peer group, and its share of all waiting for the group (ns). calls
+// is the mean number of its calls to the group per request. The endpoint is nil if its share is below endpointShare.
 func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls float64) {
 	list, length := w.endpoints()
 	e, share = mostly(list, int64(w.share(ns)*float64(length)), func(e *account.Endpoint) int64 {
@@ -113,8 +112,8 @@ func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls
 	return e, share, calls
 }
 
-// requestsOf is the number of requests of an endpoint whose time is in the window. A request that is only partly in it
-// counts as that part, because it has only a part of its calls there. The number of requests is its limit.
+// requestsOf returns how many of an endpoint's requests are in the window. The time in the window divided by a typical
+// duration counts partial requests as parts. The number of requests limits the result.
 func requestsOf(e *account.Endpoint) float64 {
 	n := float64(e.Ended + e.Running)
 	if typical := e.Durations.Quantile(.5); typical > 0 {
@@ -123,8 +122,8 @@ func requestsOf(e *account.Endpoint) float64 {
 	return max(n, 1)
 }
 
-// whoAsks adds the endpoint that waits most for a peer group, and its present statement. ns is all waiting for the
-// group.
+// whoAsks adds to the text the endpoint that waits most for a peer group, and its present statement. ns is all waiting
+// for the group.
 func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	e, share, calls := asker(w, group, ns)
 	if e != nil {
@@ -148,7 +147,7 @@ func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	}
 }
 
-// steadyCalls is a number of calls as text shows it. It changes only if the number changes by more than explainsBand.
+// steadyCalls returns the number of calls that text shows. It changes only if calls changes by more than explainsBand.
 func (c *collector) steadyCalls(group uint32, calls float64) int64 {
 	if c.toldGroup != group || math.Abs(calls-c.toldCalls) > explainsBand*c.toldCalls {
 		c.toldGroup, c.toldCalls = group, calls
@@ -156,7 +155,7 @@ func (c *collector) steadyCalls(group uint32, calls float64) int64 {
 	return int64(c.toldCalls)
 }
 
-// servingOf is what a listed thread works for.
+// servingOf returns the request or job that a thread works on.
 func (w *moment) servingOf(id sampler.ThreadID) sampler.Serving {
 	if i, ok := w.threadOf[id]; ok && i < len(w.s.Threads) {
 		return w.s.Threads[i].Serving
@@ -164,7 +163,7 @@ func (w *moment) servingOf(id sampler.ThreadID) sampler.Serving {
 	return sampler.Serving{}
 }
 
-// statement is a thread's present statement.
+// statement returns the statement that a thread waits for, such as an SQL query, cut to maxToldStatement.
 func (w *moment) statement(id sampler.ThreadID) string {
 	if w.dict == nil {
 		return ""
@@ -176,7 +175,7 @@ func (w *moment) statement(id sampler.ThreadID) string {
 	return string(text)
 }
 
-// endpointOf is the endpoint that a thread works for now.
+// endpointOf returns the endpoint that a thread works for now, or "".
 func (w *moment) endpointOf(id sampler.ThreadID) string {
 	if w.dict == nil {
 		return ""
@@ -184,7 +183,7 @@ func (w *moment) endpointOf(id sampler.ThreadID) string {
 	return w.dict.Work(w.servingOf(id).Work).Endpoint
 }
 
-// nameRoute adds the endpoint for which most of a hit's threads work, if the text names none.
+// nameRoute adds the endpoint for which most of a hit's threads work, unless the text names one already.
 func (w *window) nameRoute(h *hit) {
 	if h.endpoint != "" {
 		return
@@ -198,7 +197,7 @@ func (w *window) nameRoute(h *hit) {
 	}
 }
 
-// routeOf returns the endpoint for which three of four threads, or more, work now. It returns "" if there is none.
+// routeOf returns the endpoint for which at least three of four threads work now, or "".
 func (w *moment) routeOf(ids []sampler.ThreadID) string {
 	routes := make(map[string]int64)
 	for _, id := range ids {
@@ -212,7 +211,7 @@ func (w *moment) routeOf(ids []sampler.ThreadID) string {
 	return ""
 }
 
-// serves adds the endpoint that a culprit works for now: ", for GET orders#index".
+// serves adds to the text the endpoint that a culprit works for now: ", for GET orders#index".
 func (w *moment) serves(h *hit, id sampler.ThreadID) {
 	if name := w.endpointOf(id); name != "" {
 		h.endpoint = name

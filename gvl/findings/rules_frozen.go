@@ -8,22 +8,22 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleFrozen is the rule of a process that is held from outside. While its finding is active, there is no other one.
+// ruleFrozen is the rule for a process that is stopped from outside. While its finding is active, no other is shown.
 const ruleFrozen = "frozen"
 
-// frozenRule is the place of that rule.
+// frozenRule returns the index of ruleFrozen in rules.
 func frozenRule() int {
 	return slices.IndexFunc(rules[:], func(r rule) bool { return r.id == ruleFrozen })
 }
 
-// frozenBy reports whether a cgroup stops the process of a sample. Otherwise a signal or a debugger does.
+// frozenBy reports whether a cgroup has stopped the process. If not, a signal or a debugger has.
 func frozenBy(k *gvl.Tick) bool {
 	return k.Proc.Frozen || slices.ContainsFunc(k.States, func(t gvl.ThreadState) bool {
 		return t.Stopped() && t.Detail.Syscall == sampler.SyscallFrozen
 	})
 }
 
-// judgeHalted evaluates the only rule that says something about a process that is held from outside.
+// judgeHalted evaluates ruleFrozen, the only rule for a stopped process.
 func (f *Findings) judgeHalted(now int64) {
 	f.win.nowNS, f.win.limits = now, f.ev.limits
 	f.trail.sampledNS = 0
@@ -33,13 +33,13 @@ func (f *Findings) judgeHalted(now int64) {
 	st.shown = st.raised
 }
 
-// frozen reports whether the process is held from outside now, and long enough for a finding.
+// frozen reports whether the finding of ruleFrozen is active.
 func (f *Findings) frozen() bool {
 	st := &f.states[frozenRule()]
 	return st.raised && st.endedNS == 0
 }
 
-// evalFrozen: something outside the process keeps all of it from running.
+// evalFrozen matches if something outside the process keeps all of its threads from running.
 func evalFrozen(w *window) hit {
 	n := len(w.ev.stops)
 	if n == 0 || !w.ev.stopped() {
@@ -53,7 +53,7 @@ func evalFrozen(w *window) hit {
 	}
 	told := " for "
 	if w.ev.cur == nil {
-		told = " for at least " // no sample saw it run
+		told = " for at least " // no sample saw the process run
 	}
 	told += units.ProseDuration(age)
 	pid := itoa(int64(w.ev.proc.PID))

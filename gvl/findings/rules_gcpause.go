@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcMajorCauses says why a collection is a full one, by Ruby's words (sampler.GCMajorBy).
+// gcMajorCauses describes why a collection was a full one, by Ruby's word for the cause (sampler.GCMajorBy).
 var gcMajorCauses = map[string]string{
 	"nofree": "no slot was free", "oldgen": "old objects had reached their limit", "force": "code asked for it",
 	"shady": "objects without a write barrier had reached their limit", "oldmalloc": "malloc had reached its limit",
 }
 
-// evalGCPause: one collection took a second, or a full one less than that.
+// evalGCPause matches if one collection reached the threshold gcPause, or a full one the lower thresholds of longFull.
 func evalGCPause(w *window) hit {
 	p, full := w.pause, false
 	h := hit{score: float64(p.RanNS) / w.limits.gcPause, severity: SeverityWarn}
@@ -32,7 +32,7 @@ func evalGCPause(w *window) hit {
 	}
 	h.text = one + " kept all Ruby code from running for " + units.ProseDuration(p.WallNS)
 	if len(w.ractors) > 1 {
-		h.text = one + " took " + units.ProseDuration(p.WallNS) // others run while it sweeps
+		h.text = one + " took " + units.ProseDuration(p.WallNS) // other ractors run during the sweep
 	}
 	h.text += w.in(p.Stack)
 	h.next = "collect out of band between requests; GC.config(rgengc_allow_full_mark: false) on 3.4 and later"
@@ -45,7 +45,7 @@ func evalGCPause(w *window) hit {
 	return h
 }
 
-// fullText describes the long full collections so far.
+// fullText describes a long full collection, and how many there were so far.
 func (w *window) fullText(p *pauses.Pause) string {
 	said := []string{""}
 	if cause := gcMajorCauses[sampler.GCMajorBy(p.Reason)]; cause != "" {

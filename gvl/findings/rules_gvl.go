@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalSaturated: one GVL is held nearly all the time, threads queue for it, and lose a large part of their time so.
-// Less is enough if they lose most of it. No thread holds a GVL that is handed on: 18 % of a busy Rails' time on 3.1.
+// evalSaturated matches if one GVL is nearly always held, and threads lose much of their time waiting for it. If they
+// lose most of it, fullHeldLost is enough: hand-overs have no holder, and took 18 % in a busy Rails on 3.1.
 func evalSaturated(w *window) hit {
 	var h hit
 	for id, r := range w.ractors {
@@ -53,12 +53,12 @@ func evalSaturated(w *window) hit {
 	return h
 }
 
-// batchShare is the least part of the GVL's time that a thread has whose work is the program.
+// batchShare is the least share of the GVL's time from which on the main thread does the program's work (batch).
 const batchShare = .7
 
-// batch returns the thread that does the work of a program without requests and jobs, and its part of the GVL's time.
-// Such a program uses the one CPU that the GVL gives it. Its other threads help it, and no caller waits for them. The
-// returned thread is zero for any other program.
+// batch returns the main thread of a program without requests and jobs, if it holds the GVL most, and its share of the
+// GVL's time. Such a program uses the one CPU that the GVL allows. Its other threads help it, and no caller waits for
+// them. For other programs the returned thread is zero.
 func batch(w *window) (id sampler.ThreadID, share float64) {
 	for i := range w.states {
 		t := w.states[i].Thread
@@ -82,7 +82,7 @@ func batch(w *window) (id sampler.ThreadID, share float64) {
 	return id, share
 }
 
-// blameText adds the largest cause of the waiting, if one is large enough.
+// blameText adds the largest cause of the waiting to the text, if its share is large enough.
 func (w *window) blameText(h *hit) {
 	rep := w.blame.Top(1, account.ByFrame, w.blamed())
 	by := w.blame.Top(1, account.ByThread, w.blamed())
@@ -91,7 +91,7 @@ func (w *window) blameText(h *hit) {
 	}
 	e := by.Entries[0]
 	h.stack, h.threads = e.Stack, []sampler.ThreadID{e.Thread}
-	// One thread with several innermost frames is named by the thread, one method in many threads by itself.
+	// If one method in many threads causes more than any single thread does, the text names the method.
 	if f := rep.Entries[0]; f.Share > e.Share {
 		h.stack, h.threads = f.Stack, nil
 		if f.Share >= .2 {
@@ -106,7 +106,7 @@ func (w *window) blameText(h *hit) {
 	}
 }
 
-// culprit names the code and thread of a charge.
+// culprit names the code and the thread of an entry of blame.
 func (w *window) culprit(e account.BlameEntry) string {
 	if m := w.blame.Method(e.Thread, w.blamed()); m != "" {
 		at := ""
@@ -119,10 +119,10 @@ func (w *window) culprit(e account.BlameEntry) string {
 	return w.behind(e.Thread, e.Stack)
 }
 
-// hogHadCPU is the part of its holds from which on a thread's time on a CPU shows that it had one.
+// hogHadCPU is the share of its holds with a CPU below which a thread's holds may be long for lack of CPU.
 const hogHadCPU = .7
 
-// computes is a thread's part of the CPU time that all threads had for their holds. It is 1 if that is not known.
+// computes returns a thread's share of the CPU time that all threads used in holds. It is 1 if that is not known.
 func (w *window) computes(t *sums) float64 {
 	var all int64
 	for _, x := range w.threads {
@@ -134,14 +134,14 @@ func (w *window) computes(t *sums) float64 {
 	return gvl.Ratio(min(t.cpu, t.held()), all)
 }
 
-// usualWait returns the p95 of the waits for the GVL, in ns. The rule gvl_hog uses it. Its threshold is shorter than
-// three samples at 30 Hz, so a lower bound would miss most hogs. usualWait returns an estimate. At least half of it
-// must be known.
+// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. The rule gvl_hog uses it. Its
+// threshold is shorter than three samples at 30 Hz, so a lower bound would miss most hogs. The result is at
+// most twice the lower bound.
 func (w *window) usualWait() int64 {
 	return min(w.waits.Likely().Quantile(.95), 2*w.waits.Sure().Quantile(.95))
 }
 
-// evalHog: one thread, or one route on several, is behind most of the waiting, and each turn takes a slice.
+// evalHog matches if one thread, or one route on several, causes most waiting, with holds of about a time slice.
 func evalHog(w *window) hit {
 	h := w.threadHogs()
 	if h.score < 1 {
@@ -152,7 +152,7 @@ func evalHog(w *window) hit {
 	return h
 }
 
-// threadHogs is evalHog for one thread.
+// threadHogs is evalHog for a single thread.
 func (w *window) threadHogs() hit {
 	rep := w.blame.Top(2, account.ByThread, w.blamed())
 	if len(rep.Entries) == 0 {
@@ -170,9 +170,9 @@ func (w *window) threadHogs() hit {
 	lost := w.ofBusy(w.total.ns[gvl.Waiting])
 	held, computes := 0.0, 1.0
 	if t := w.threads[e.Thread]; t != nil {
-		held = w.share(t.held()) // one turn that lasts makes no hog
+		held = w.share(t.held()) // a single long hold makes no hog
 		if e.Kind == gvl.Running && float64(t.cpu) < hogHadCPU*float64(t.held()) {
-			// On a full machine a turn takes as long as its thread lacks a CPU: who computes most shows in the CPU it had.
+			// Without a CPU a hold takes longer. So compare how much CPU time the threads used in their holds.
 			computes = w.computes(t)
 		}
 	}
@@ -185,7 +185,7 @@ func (w *window) threadHogs() hit {
 		return h
 	}
 	if id, _ := batch(w); id == e.Thread {
-		return hit{} // gvl_saturated says it, as a fact
+		return hit{} // gvl_saturated reports this case
 	}
 	h.explains = e.NS
 	h.title = "Thread " + tense("hogs", "hogged") + " the GVL"
@@ -198,15 +198,15 @@ func (w *window) threadHogs() hit {
 	return h
 }
 
-// hogWaits is the least part of all waiting that routes other than the hog's must have. If nearly all requests belong
-// to one route, they wait for each other.
+// hogWaits is the least share of all waiting that must belong to other routes than the hog. If nearly all requests
+// belong to one route, they only wait for each other.
 const hogWaits = .3
 
 // routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads.
 func (w *window) routeHogs() hit {
 	p95, lost, had := w.usualWait(), w.ofBusy(w.total.ns[gvl.Waiting]), 1.0
 	if w.holderCPU+w.holderWait > 0 {
-		had = gvl.Ratio(w.holderCPU, w.holderCPU+w.holderWait) // on a full machine any turn is long
+		had = gvl.Ratio(w.holderCPU, w.holderCPU+w.holderWait) // without a CPU, any hold is long
 	}
 	h := hit{score: least(float64(p95)/w.limits.hogWait, lost/w.limits.hogLost, had/hogHadCPU), severity: SeverityWarn}
 	if h.score < ClearShare {
@@ -231,7 +231,7 @@ func (w *window) routeHogs() hit {
 	if next > 0 {
 		lead = float64(e.BlameNS) / float64(next)
 	}
-	// The routes' seconds can be more than those of the blame.
+	// The routes' seconds can cover more time than the blame.
 	share, held := gvl.Ratio(e.BlameNS, max(blamed, all.TotalNS)), gvl.Ratio(e.NS[gvl.Running]+e.NS[gvl.Stalled]+e.NS[gvl.GC], length)
 	h.score = least(h.score, share/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld,
 		gvl.Ratio(waits, waits+e.NS[gvl.Waiting])/hogWaits)
@@ -250,7 +250,7 @@ func (w *window) routeHogs() hit {
 	return h
 }
 
-// evalStuck: a holder keeps the GVL longer than Ruby code can, or sleeps in the kernel with it, while others wait.
+// evalStuck matches if a holder keeps the GVL longer than Ruby code can, or sleeps with it, while others wait.
 func evalStuck(w *window) hit {
 	l := &w.longest
 	limit := w.limits.stuckHold
@@ -281,8 +281,8 @@ func evalStuck(w *window) hit {
 	return h
 }
 
-// innermost reports whether a stack's innermost frame is known, and whether it is a C function. What Ruby code does
-// between two checks of the timer (making a huge string, for example) counts as Ruby code. On a very slow machine the
+// innermost reports whether a stack's innermost frame is known, and whether it is a C function. Work that Ruby code
+// does between two checks of the timer, such as making a huge string, counts as Ruby code. On a very slow machine the
 // timer itself is late.
 func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	if w.dict == nil || stack == 0 {
@@ -294,11 +294,11 @@ func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 }
 
 // evalRegex matches if a thread has been in one regular expression match for a second of GVL time, and of CPU time.
-// Without the CPU time, several short matches could look like a long one. Of several such threads it names the one
-// whose match began first, which stays the same while that match goes on.
+// Without the CPU time, several short matches could look like a long one. The finding names the thread whose match
+// began first, so the name stays the same during that match.
 func evalRegex(w *window) hit {
 	var first *watch
-	var ran, most int64 // the first one's time, and the longest
+	var ran, most int64 // GVL time of first, and the longest of all
 	others := 0
 	for i := range w.states {
 		ts := &w.states[i]

@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// PoolName returns the name of a thread's pool. It removes the parts that differ between the threads of a pool: runs
-// of digits and the punctuation before them. So "http-12" is "http", "puma srv tp 003" is "puma srv tp", and
-// "worker[2]" is "worker". Digits become "#" if they are in the middle ("worker-3 of 8") or are the whole name.
+// PoolName returns the name of a thread's pool. It removes what differs between the threads of a pool: runs of digits
+// and the punctuation before them. So "http-12" is "http", "puma srv tp 003" is "puma srv tp", and "worker[2]" is
+// "worker". Digits become "#" if they are in the middle ("worker-3 of 8") or are the whole name.
 func PoolName(thread string) string {
 	var b strings.Builder
 	inDigits := false
@@ -37,14 +37,14 @@ func PoolName(thread string) string {
 	return trimmed
 }
 
-// workers are the threads of one pool, and the time of their waits.
+// workers are the threads of one pool. io and lock are the times of their waits for I/O and for locks, in ns.
 type workers struct {
 	name     string
 	ids      []sampler.ThreadID
 	io, lock int64
 }
 
-// pools sorts the threads by pool. Threads that listen are left out, because waiting is their work.
+// pools groups the threads by pool. Threads that listen are left out, because waiting is their work.
 func (w *window) pools() map[string]*workers {
 	pools := make(map[string]*workers)
 	for i := range w.states {
@@ -76,7 +76,7 @@ func (w *moment) listens(x *watch) bool {
 	return x.listens || consumer(x) || x.usual.Matches(x.stack) && float64(x.usual.LongestNS) >= usual.Wait*w.limits.httpWait
 }
 
-// evalIOBusy: most of a pool of threads waits. That is no fault in itself. Rules that know a fault in it hide this one.
+// evalIOBusy matches if most threads of a pool wait. This alone is no fault, so rules that find a fault hide this one.
 func evalIOBusy(w *window) hit {
 	var most *workers
 	var h hit
@@ -120,8 +120,8 @@ func evalIOBusy(w *window) hit {
 	return h
 }
 
-// waitsSo reports whether a thread now waits for what io_busy names. This is a lock, the peers of a group, or any
-// input or output if group is 0. It returns false for a thread that rests.
+// waitsSo reports whether a thread now waits for what io_busy names. This is a lock, a peer of the group, or any I/O
+// if group is 0. It returns false for a thread that rests.
 func (x *watch) waitsSo(lock bool, group uint32) bool {
 	if lock {
 		return x.stack != 0 && x.state == gvl.Lock

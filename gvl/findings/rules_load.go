@@ -11,10 +11,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// loadAdvice says how to keep threads from loading code.
+// loadAdvice is how to keep threads from loading code.
 const loadAdvice = "load the files before threads start: eager_load, or require them at the program's start"
 
-// evalLoadWait: a thread waits for seconds until another one has loaded a file.
+// evalLoadWait matches if a thread waits until another one has loaded a file.
 func evalLoadWait(w *window) hit {
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {
 		return loads.Waits(w.dict, ts) && ts.Detail.Holder != 0 && w.loader(ts) != 0
@@ -42,8 +42,8 @@ func evalLoadWait(w *window) hit {
 	return h
 }
 
-// loader returns the thread at the end of a chain of threads that wait for each other's loads. It loads a file and
-// waits for no other load. It is zero if there is none, because the waits are a cycle.
+// loader returns the thread at the end of a chain of threads that wait for each other's loads. This thread loads a
+// file and waits for no other load. The result is zero if the chain is a cycle, or leaves the listed threads.
 func (w *moment) loader(ts *gvl.ThreadState) sampler.ThreadID {
 	for range w.states {
 		next := w.state(ts.Detail.Holder)
@@ -59,7 +59,7 @@ func (w *moment) loader(ts *gvl.ThreadState) sampler.ThreadID {
 }
 
 // loadCycle returns the lines at which the threads of a deadlock wait for each other's loads: "first.rb:1 ↔
-// second.rb:1". It is empty if one of them waits for something else.
+// second.rb:1". It returns "" if one of the threads waits for something else.
 func (w *moment) loadCycle(cycle []sampler.ThreadID) string {
 	places := make([]string, 0, len(cycle)+1)
 	for _, id := range cycle {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalDeadlock: threads wait for each other in a circle that has not moved for a second.
+// evalDeadlock matches if threads wait for each other in a circle, and none has moved for the time of the threshold.
 func evalDeadlock(w *window) hit {
 	var h hit
 	for _, cycle := range account.Deadlocks(w.states) {
@@ -69,8 +69,8 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 	}
 }
 
-// deadlockEnds describes what can end a deadlock: an exception raised in one of its threads. A time limit in the
-// program's code raises one, unless the program delays it (Thread.handle_interrupt).
+// deadlockEnds describes what can end a deadlock: an exception raised in one of its threads. A time limit (Timeout) in
+// the program's code raises one, unless the program delays exceptions (Thread.handle_interrupt).
 func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
 	left := stackkind.MaxLimitFrames
 	for _, id := range cycle {
@@ -81,7 +81,7 @@ func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
 	return "no time limit was seen around it: save the stacks (s), then use Thread#raise, Thread#kill or a restart"
 }
 
-// object names a lock: "Mutex 0x7f2c10a8".
+// object returns the name of a lock or Queue: "Mutex 0x7f2c10a8".
 func object(d *gvl.Detail) string {
 	s := cmp.Or(d.Kind, "a lock")
 	if d.Object != 0 {
@@ -90,7 +90,7 @@ func object(d *gvl.Detail) string {
 	return s
 }
 
-// evalConvoy: many threads queue for one lock, or locks take much of the time.
+// evalConvoy matches if many threads wait for one lock, or if waits for locks take much of the time.
 func evalConvoy(w *window) hit {
 	lock, ns := gvl.TopKey(w.recentLocks)
 	if lock == 0 {
@@ -107,7 +107,7 @@ func evalConvoy(w *window) hit {
 		object: lock, severity: SeverityWarn,
 	}
 	if lock == 0 {
-		return hit{} // threads wait for locks of C code alone, which another rule explains
+		return hit{} // all waits are for locks of C code, which evalNobodyHolds judges
 	}
 	if h.score < 1 {
 		return h
@@ -134,7 +134,7 @@ func evalConvoy(w *window) hit {
 	return h
 }
 
-// evalStarved: one thread gets a lock again and again, and others are woken in vain.
+// evalStarved matches if one thread gets a lock again and again, while other threads are woken in vain.
 func evalStarved(w *window) hit {
 	var h hit
 	for _, x := range w.ev.contests.List {
@@ -169,10 +169,10 @@ func evalStarved(w *window) hit {
 	return h
 }
 
-// leastToldNS is the shortest lower bound in text, in ns: the time between two readings of stacks.
+// leastToldNS is the shortest lower bound that a text shows, in ns. It is the time between two reads of stacks.
 const leastToldNS = 10e6
 
-// longestText writes, after lead, the longest wait of some threads. It is empty if none is known.
+// longestText returns lead and the longest wait of some threads. It returns "" if none is known.
 func (w *window) longestText(lead string, ids []sampler.ThreadID) string {
 	var longest gvl.Bounded
 	for _, id := range ids {

@@ -9,11 +9,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleLoopBlocked is the rule of a fiber that keeps its thread's other fibers from running.
+// ruleLoopBlocked is the rule for a fiber that keeps its thread's other fibers from running.
 const ruleLoopBlocked = "loop_blocked"
 
-// evalLoopBlocked matches if a fiber computes or blocks while the thread's other fibers wait. It also matches if
-// several fibers do so in turn, each for long.
+// evalLoopBlocked matches if a fiber computes or blocks for long while the thread's other fibers wait. It also matches
+// if several fibers do so one after another.
 func evalLoopBlocked(w *window) hit {
 	var h hit
 	for i := range w.states {
@@ -38,7 +38,7 @@ func evalLoopBlocked(w *window) hit {
 	return h
 }
 
-// loopKept is the hit about one fiber that keeps the event loop of a thread from running.
+// loopKept returns the hit about one fiber that blocks a thread's event loop. behind is the number of waiting fibers.
 func loopKept(w *window, ts *gvl.ThreadState, x *watch, behind int) (h hit) {
 	ns := x.loop.NS()
 	if ns == 0 || x.flags&stackkind.Require != 0 || waitsForEvents(ts) {
@@ -61,10 +61,10 @@ func loopKept(w *window, ts *gvl.ThreadState, x *watch, behind int) (h hit) {
 	return h
 }
 
-// loopTurns is the least number of long stays in the window, so that one fiber alone is judged by its own length.
+// loopTurns is the least number of long runs of fibers in the window. With fewer, loopKept judges each run by itself.
 const loopTurns = 3
 
-// loopKeptInTurn is the hit about fibers each of which keeps the event loop of a thread for long.
+// loopKeptInTurn returns the hit about fibers that block a thread's event loop one after another.
 func loopKeptInTurn(w *window, id sampler.ThreadID, x *watch, behind int) hit {
 	n, ns, longest := x.loop.Long(w.nowNS - findingsWindowNS)
 	if n < loopTurns {
@@ -86,14 +86,14 @@ func loopKeptInTurn(w *window, id sampler.ThreadID, x *watch, behind int) hit {
 	return h
 }
 
-// fibersBehind says how many fibers cannot run meanwhile.
+// fibersBehind returns the text of how many fibers cannot run meanwhile.
 func (w *moment) fibersBehind(n int) string {
 	return units.Plural(n, "other fiber", "other fibers") + " of the thread " + tense("cannot run", "could not run") +
 		" meanwhile"
 }
 
-// waitsForEvents reports whether a thread waits like an event loop. The loop may run in any fiber, not only in the
-// first one.
+// waitsForEvents reports whether a thread waits in the way of an event loop, in select, poll or epoll. The loop may
+// run in any fiber.
 func waitsForEvents(ts *gvl.ThreadState) bool {
 	d := &ts.Detail
 	return ts.State == gvl.IO &&

@@ -11,21 +11,21 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// growsMuch is growth, in bytes, that counts for a memory of any size.
+// growsMuch is the growth, in bytes, that is enough whatever share of the memory it is.
 const growsMuch = 512 << 20
 
-// Growing is growth of the memory (RSS) that has not paused. All fields are zero if there is none.
+// Growing describes a growth of the memory (RSS) without pauses. All fields are zero if the memory does not grow so.
 type Growing struct {
 	FromBytes, ToBytes, SpanNS int64
-	// OfC is true if most of it is memory of C code. It is false if that is not known.
+	// OfC is set if most of the growth is memory of C code. It is false if that is not known.
 	OfC bool
 }
 
-// growingBytes is the least growth, in bytes, that Growing returns, growingNS its least length, in ns. One leap makes
-// three intervals between notes look like growth.
+// growingBytes is the least growth, in bytes, that Growing returns. growingNS is its least duration, in ns. A single
+// leap looks like growth in three intervals between notes, so four are needed.
 const growingBytes, growingNS = 8 << 20, 4 * memory.EveryNS
 
-// Growing returns how the memory grows, before that is enough for a finding.
+// Growing returns how the memory grows, also when the growth is too small for a finding.
 func (f *Findings) Growing() Growing {
 	g := &f.ev.growth
 	now := g.Back(0)
@@ -40,7 +40,7 @@ func (f *Findings) Growing() Growing {
 	return Growing{FromBytes: from.RSS, ToBytes: now.RSS, SpanNS: now.AtNS - from.AtNS, OfC: ofC}
 }
 
-// evalMemoryGrows: the process's memory grows without a pause, and full collections do not end that.
+// evalMemoryGrows matches if the process's memory grows without a pause, although full collections have run.
 func evalMemoryGrows(w *window) hit {
 	g := &w.ev.growth
 	now := g.Back(0)
@@ -54,7 +54,7 @@ func evalMemoryGrows(w *window) hit {
 	return h
 }
 
-// grown judges growth between two notes. from may be nil.
+// grown returns the hit for the growth between two notes. from may be nil.
 func (w *window) grown(from, now *memory.Note) hit {
 	if from == nil {
 		return hit{}
@@ -67,11 +67,11 @@ func (w *window) grown(from, now *memory.Note) hit {
 	}
 	tried := float64(majors) / w.limits.growsMajors
 	ofC, ruby, _ := now.OfC(from)
-	if ofC { // an object that has it, and has become garbage, goes in a minor collection, too, if it is young
+	if ofC { // a minor collection, too, frees C memory of young objects
 		tried = max(tried, float64(now.GC.Count-from.GC.Count)/w.limits.growsMajors)
 	}
 	if now.GC.Count == from.GC.Count && slots == 0 {
-		tried = 1 // no object can be garbage: it is memory of C code
+		tried = 1 // no collection ran and no slots were added: it is memory of C code
 	}
 	h := hit{
 		score:    least(max(gvl.Ratio(more, from.RSS)/w.limits.growsBy, float64(more)/growsMuch), float64(more>>20)/w.limits.growsMiB, float64(span)/w.limits.growsTime, tried),
@@ -80,7 +80,7 @@ func (w *window) grown(from, now *memory.Note) hit {
 	if h.score < 1 {
 		return h
 	}
-	h.explains = w.withWaiters(w.gcNS) // the collector's work is for what stays
+	h.explains = w.withWaiters(w.gcNS) // the collector works more because of the growth
 	h.title = "Memory " + tense("grows", "grew")
 	h.text = units.Bytes(from.RSS) + " " + tense("have become", "became") + " " + units.Bytes(now.RSS) + " in " + tense("the last ", "") + units.ProseDuration(span) + " (" +
 		units.Bytes(int64(float64(more)*1e9/float64(span))) + " per second)"
@@ -111,17 +111,16 @@ func (w *window) grown(from, now *memory.Note) hit {
 	return h
 }
 
-// allocs is how many objects were made just before a stack was read, and the sum of the squares of these numbers.
+// allocs is the number of objects made just before a stack was read, and the sum of the squares of these numbers.
 type allocs struct{ objects, squares int64 }
 
-// makerSigmas is how far the place that makes most objects must be ahead of the next one, in standard errors of the
-// difference. If two places make about the same number, a lead of two errors names the wrong one in 2 % of all
-// windows. A single place needs four instants, which a window has on a full machine too.
+// makerSigmas is by how many standard errors of the difference the top place must lead the next one to be named. If
+// two places make about the same number, a lead of two errors names the wrong one in 2 % of windows. A single place
+// needs four samples, which a window has even if all CPUs are busy.
 const makerSigmas = 2
 
-// maker returns the stack that makes most of the new objects of the window, and a part of a sentence about its place: a
-// line of the program's own code, and what it calls if that is always the same. The stack is 0 if too few instants were
-// seen.
+// maker returns the stack that makes most of the window's new objects, and a text about its place: a line of the
+// program's own code, and what it calls if that is always the same. The stack is 0 if too few samples show it.
 func (w *window) maker() (sampler.StackID, string) {
 	type maker struct {
 		allocs

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalNobodyHolds: threads wait for a lock of C code that no thread of the process holds, so that they wait for ever.
+// evalNobodyHolds matches if threads wait, for ever, for a lock of C code that no thread of the process holds.
 func evalNobodyHolds(w *window) hit {
 	lock := w.s.NativeLocks.Lost()
 	var ids []sampler.ThreadID
@@ -22,7 +22,7 @@ func evalNobodyHolds(w *window) hit {
 	if lock != nil {
 		others = lock.Others
 	}
-	// A helper thread is no thread of Ruby's. The thread of Ruby's that needs it waits, too.
+	// Others are helper threads. They are not added, because the Ruby thread that needs a helper waits, too.
 	waiters := max(len(ids), int(others))
 	h := hit{score: float64(waiters) / w.limits.nobodyHoldsWaiters, severity: SeverityCrit, threads: ids}
 	if h.score < 1 || waiters == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalPoolWait: threads wait for a connection of a pool that is too small or whose connections are held too long.
+// evalPoolWait matches if threads wait for connections of a pool: it is too small, or connections are held too long.
 func evalPoolWait(w *window) hit {
 	share := w.ofBusy(w.flag(stackkind.Pool))
 	if h := w.poolCycle(); h.score >= 1 {
@@ -62,8 +62,8 @@ func evalPoolWait(w *window) hit {
 	return h
 }
 
-// inPool notes since when a thread waits for connections of a pool for the same request or job. It wakes up now and
-// then, and waits again if another thread was faster.
+// inPool notes since when a thread waits for connections of a pool for the same request or job. Such a thread wakes up
+// now and then, and waits again if another thread was faster.
 func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
 	switch {
 	case w.flags&stackkind.Pool == 0 || id == 0 || dict == nil:
@@ -73,8 +73,8 @@ func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
 	}
 }
 
-// longestForOne says how long a thread has waited in all for one request or job. It is empty unless that is much longer
-// than a single wait of told.
+// longestForOne returns the text of how long a thread has waited in all for one request or job. It returns "" unless
+// this is at least twice told, the longest single wait, in ns.
 func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
 	longest := int64(0)
 	for _, id := range ids {
@@ -88,9 +88,9 @@ func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
 	return ", in all ≥" + units.ProseDuration(longest) + " for one request or job"
 }
 
-// poolHolders returns the threads with a connection of the pool for which others wait, the longest wait first. Active
-// Record lists the owners. In other pools, a thread that is in the same method of the pool as the waiting threads has a
-// connection, unless it waits, too.
+// poolHolders returns the threads that have a connection of the pool that waiting threads want, the longest wait
+// first. Active Record lists the owners. In other pools, it is a thread in the same method of the pool as the waiting
+// threads that does not wait itself.
 func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	owners, methods := make(map[sampler.ThreadID]bool), make(map[string]bool)
 	for _, id := range waiting {
@@ -119,7 +119,7 @@ func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	return ids
 }
 
-// poolMethods yields the methods of libraries' classes of pools on a stack: "ConnectionPool#with".
+// poolMethods yields the methods of pool classes on a stack, found by the name: "ConnectionPool#with".
 func (w *moment) poolMethods(stack sampler.StackID) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, f := range code.Frames(w.dict, stack, code.MaxFrames) {
@@ -130,7 +130,7 @@ func (w *moment) poolMethods(stack sampler.StackID) iter.Seq[string] {
 	}
 }
 
-// gateWait: most of the threads that use something wait in the program's own method that hands it out.
+// gateWait matches if many threads wait in a method of the program that hands something out (a gate).
 func (w *window) gateWait(share float64) hit {
 	var g *gates.Gate
 	waiting := 0.0
@@ -149,7 +149,7 @@ func (w *window) gateWait(share float64) hit {
 	}
 	ids, _ := w.waiting(func(_ *gvl.ThreadState, x *watch) bool { return x.gate == g })
 	if len(ids) == 0 {
-		return hit{score: ClearShare} // in this moment
+		return hit{score: ClearShare} // none waits at this moment
 	}
 	h.threads, h.stack, h.explains = ids, w.watch(ids[0]).stack, w.flag(stackkind.Pool)
 	h.object = w.state(ids[0]).Detail.Object
@@ -170,7 +170,7 @@ func (w *window) gateWait(share float64) hit {
 	} else {
 		name += " "
 	}
-	// On average more may have waited than there are threads by now.
+	// waiting is a mean of the window, and can exceed the present number of threads.
 	h.text = itoa(min(int64(math.Round(waiting)), int64(all))) + " of " + itoa(int64(all)) + " " + name + "threads"
 	what := "one of " + itoa(int64(g.Size))
 	if g.Size == 1 {
@@ -187,7 +187,7 @@ func (w *window) gateWait(share float64) hit {
 	return h
 }
 
-// gatePlace names a gate, with the line at which a thread with that stack is in it.
+// gatePlace returns the name of a gate's method, with the line at which a thread with this stack is in it.
 func (w *window) gatePlace(g *gates.Gate, stack sampler.StackID) string {
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
 		if w.ev.gates.Is(&f, g.ID) {
@@ -201,10 +201,10 @@ func (w *window) gatePlace(g *gates.Gate, stack sampler.StackID) string {
 	return w.place(stack)
 }
 
-// maxInside limits the named threads inside a gate.
+// maxInside limits how many threads inside a gate, or with something of a pool, a text names.
 const maxInside = 2
 
-// gateInside names the threads that have been inside for longest, and what they do.
+// gateInside returns the text of which threads have been inside for longest, and what they do.
 func (w *window) gateInside(g *gates.Gate) string {
 	ids := w.insideOf(g)
 	var said []string
@@ -217,7 +217,7 @@ func (w *window) gateInside(g *gates.Gate) string {
 	return strings.Join(said, ", ")
 }
 
-// insideOf returns the threads inside a gate, the one that has been there for longest first.
+// insideOf returns the threads inside a gate, in order of how long they have been inside, the longest first.
 func (w *window) insideOf(g *gates.Gate) []sampler.ThreadID {
 	return w.ev.gates.Inside(g, w.nowNS, w.states, w.ev.threadAt(w.ev.slots))
 }

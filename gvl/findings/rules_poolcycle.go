@@ -12,10 +12,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poolUse is a pool and the threads that hold its objects. They are found by a method that hands out objects, or by
-// Active Record's own list.
+// poolUse is a pool and the threads that hold its objects. It is known by a gate (a method that hands out objects), or
+// by Active Record's own list.
 type poolUse struct {
-	// gate is nil for Active Record's pools, queue zero for all others.
+	// gate is nil for Active Record's pools. queue is the address of their queue, and zero for other pools.
 	gate    *gates.Gate
 	queue   uint64
 	holders []sampler.ThreadID
@@ -29,7 +29,7 @@ func (p *poolUse) waits(ts *gvl.ThreadState, x *watch) bool {
 	return ts.State == gvl.Parked && ts.Detail.Object == p.queue
 }
 
-// fullPools returns the pools all of which is held by threads.
+// fullPools returns the pools whose objects are all held by threads.
 func fullPools(w *window) (out []poolUse) {
 	for _, g := range w.ev.gates.List() {
 		if holders := w.insideOf(g); g.Open && len(holders) >= max(g.Size, 1) {
@@ -52,7 +52,7 @@ func fullPools(w *window) (out []poolUse) {
 	return out
 }
 
-// poolCycle: all threads that have something of a pool wait for threads that wait for the same pool.
+// poolCycle matches if all threads that hold something of a pool wait for a thread that waits for the same pool.
 func (w *window) poolCycle() hit {
 	var h hit
 	for _, p := range fullPools(w) {
@@ -77,8 +77,8 @@ func (w *window) poolCycle() hit {
 	return h
 }
 
-// atPool returns the thread at a pool for which a thread waits. This is the thread itself, or the last thread of a
-// chain in which each waits for the next one's end or lock. It is zero if the chain ends elsewhere.
+// atPool returns the thread waiting for the pool that keeps the thread id from going on. This is the thread itself, or
+// the last of a chain in which each waits for the next one's end or lock. It is zero if the chain ends elsewhere.
 func (w *moment) atPool(p *poolUse, id sampler.ThreadID) sampler.ThreadID {
 	for range w.states {
 		ts, x := w.state(id), w.watch(id)
@@ -95,13 +95,13 @@ func (w *moment) atPool(p *poolUse, id sampler.ThreadID) sampler.ThreadID {
 	return 0
 }
 
-// poolCycleText says which threads wait for each other, and how large the pool has to be.
+// poolCycleText describes which threads wait for each other, and how large the pool must be.
 func (w *window) poolCycleText(h *hit, p *poolUse, ends map[sampler.ThreadID]sampler.ThreadID) {
 	waiting, helpers := 0, make(map[sampler.ThreadID]bool)
 	for holder, end := range ends {
 		helpers[end] = helpers[end] || end != holder
 	}
-	// A thread that waits for its first one will want a second one, too, unless a holder waits for it.
+	// A thread that waits for its first object will want a second one, too, unless a holder waits for this thread.
 	users := len(ends)
 	at := sampler.StackID(0)
 	for i := range w.states {
@@ -145,8 +145,8 @@ func (w *window) poolCycleText(h *hit, p *poolUse, ends map[sampler.ThreadID]sam
 		"until then make the pool larger than the number of threads that use it"
 }
 
-// callerOf returns the part of a stack that called the gate g, at which the thread waits. It returns the whole stack
-// if g is nil.
+// callerOf returns the part of a stack that called the gate g, at which the thread waits. If g is nil, it returns the
+// whole stack.
 func (w *moment) callerOf(g *gates.Gate, stack sampler.StackID) sampler.StackID {
 	called := false
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {

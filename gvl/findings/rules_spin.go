@@ -7,27 +7,27 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleSpins is the rule of threads that ask for something, or wait for it, again and again without a pause.
+// ruleSpins is the rule for threads that try something, or wait for it, again and again without a pause or success.
 const ruleSpins = "spinning"
 
 const (
-	// spinWakes is the least number of wake-ups per second of a thread that pauses.
+	// spinWakes is the least number of wake-ups per second from which on a thread that sleeps in between counts.
 	spinWakes = 200
-	// spinLeastCPU is the least part of a CPU of a thread that counts without so many wake-ups.
+	// spinLeastCPU is the least share of a CPU from which on a thread with fewer wake-ups counts.
 	spinLeastCPU = .05
 )
 
-// spinners are the threads that spin in the methods of one outermost method.
+// spinners are threads that spin below the same outermost method. wakes, cpu and ready are sums of spin.Stay.Rates.
 type spinners struct {
 	ids               []sampler.ThreadID
 	wakes, cpu, ready float64
-	// mostReady is the greatest part of its time that one of them is ready for a CPU or has one.
+	// mostReady is the largest part of its time that one of them has a CPU or is ready for one.
 	mostReady float64
 	ageNS     int64
 	looked    spin.Samples
 }
 
-// add adds a thread, whose counters were read over spanNS.
+// add adds a thread whose counters were read over spanNS. It keeps the thread with the largest ready share first.
 func (g *spinners) add(dict *sampler.Dictionary, id sampler.ThreadID, s *spin.Stay, spanNS int64) {
 	wakes, cpu, ready := s.Rates()
 	g.ids = append(g.ids, id)
@@ -40,7 +40,7 @@ func (g *spinners) add(dict *sampler.Dictionary, id sampler.ThreadID, s *spin.St
 	}
 }
 
-// evalSpins: threads wait for something, or try it, again and again, and nothing comes of it.
+// evalSpins matches if threads wait for something, or try it, again and again without success.
 func evalSpins(w *window) hit {
 	groups := make(map[string]*spinners)
 	for i := range w.states {
@@ -61,7 +61,7 @@ func evalSpins(w *window) hit {
 	}
 	var h hit
 	for _, g := range groups {
-		// Threads that sleep are late on a full machine: each is ready for a part of its time, all together for a CPU.
+		// On a busy machine, many sleeping threads are each ready for a short time. So their sum would mislead.
 		busy := max(g.wakes/w.limits.spinWakes, max(g.cpu, g.mostReady)/w.limits.spinCPU)
 		score := least(float64(g.ageNS)/w.limits.spinTime, busy)
 		if score <= h.score || !g.looked.Only(g.cpu < g.ready/4) {
@@ -75,7 +75,7 @@ func evalSpins(w *window) hit {
 	return h
 }
 
-// spinText says where threads spin, how often they wake, and what that costs.
+// spinText describes where threads spin, how often they wake, and how much CPU this costs.
 func (w *window) spinText(h *hit, g *spinners) {
 	h.explains = int64(g.cpu * float64(w.sampledNS))
 	h.stack = w.watch(g.ids[0]).spin.Place()

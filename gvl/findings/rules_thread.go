@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalStuckThread: a thread that worked has stopped at one place.
+// evalStuckThread matches if a thread that has worked before stays at one place for a long time.
 func evalStuckThread(w *window) hit {
 	var h hit
 	for i := range w.states {
@@ -42,7 +42,7 @@ func evalStuckThread(w *window) hit {
 	return h
 }
 
-// canBeStuck returns false for threads that normally wait. These are idle threads, and readers of a stream. A reader
+// canBeStuck returns false for threads whose normal work is to wait: idle threads, and readers of a stream. A reader
 // was never seen doing anything else, or spends nearly all its time at that place.
 func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	if x.idle || x.stack == 0 {
@@ -118,7 +118,7 @@ func evalThreadLeak(w *window) hit {
 	return h
 }
 
-// evalAllBusy: every worker of a server's pool is busy.
+// evalAllBusy matches if all workers of a server's pool are busy.
 func evalAllBusy(w *window) hit {
 	type pool struct {
 		ids        []sampler.ThreadID
@@ -163,7 +163,7 @@ func evalAllBusy(w *window) hit {
 	return h
 }
 
-// mostly names the state that busy threads spend most time in.
+// mostly returns the name of the state in which busy threads spend most of their time.
 func (w *window) mostly() string {
 	best := gvl.Running
 	for s, ns := range w.total.ns {

@@ -9,25 +9,25 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// databases are the services that hold data.
+// databases are the names of services that the rule db_slow judges (sampler.Peer.Service).
 var databases = map[string]bool{
 	"PostgreSQL": true, "MySQL": true, "PgBouncer": true, "SQL Server": true, "Oracle": true, "MongoDB": true,
 	"Cassandra": true, "Neo4j": true, "InfluxDB": true, "ClickHouse": true, "CockroachDB": true, "CouchDB": true, "Redshift": true,
 }
 
-// answering are other services that send only answers.
+// answering are other services that send data only when asked, so that a read from them waits for an answer.
 var answering = map[string]bool{
 	"memcached": true, "LDAP": true, "SMTP": true, "Elasticsearch": true, "Solr": true, "Meilisearch": true, "Typesense": true,
 }
 
-// shortestCallNS is the shortest length of a call that text names, in ns. Shorter lengths cannot be known, because the
+// shortestCallNS is the shortest length of a call that a text names, in ns. Shorter lengths are unknown, because the
 // counters of waiting threads are read in stack ticks.
 const shortestCallNS = 10e6
 
-// asked reports whether a read from a peer group waits for an answer, so that the thread is no stream's reader.
+// asked reports whether a read from a peer group waits for an answer. Then the thread is no reader of a stream.
 func (w *moment) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.Group(n).Peer.Service] }
 
-// peerIs says whether a peer group is a database, a Redis, or another remote end.
+// peerIs reports whether a peer group is a database, a Redis, or another service at which this process is the client.
 func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	g := w.ev.peers.Group(n)
 	switch {
@@ -39,7 +39,7 @@ func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	return false, false, (g.Peer.Kind == sampler.PeerTCP || g.Peer.Kind == sampler.PeerUDP) && !g.Inbound
 }
 
-// waiting lists the waiting threads that ok chooses, the longest wait first, and that wait's length.
+// waiting lists the threads that ok accepts, the one with the longest state first, and returns this state's length.
 func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
 	for i := range w.states {
 		ts := &w.states[i]
@@ -56,7 +56,7 @@ func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.
 	return ids, longest
 }
 
-// known is a lower bound of the longest wait of some threads, in ns.
+// known returns a lower bound of the longest wait of some threads, in ns.
 func (w *moment) known(ids []sampler.ThreadID) (longest int64) {
 	for _, id := range ids {
 		longest = max(longest, w.state(id).KnownNS())
@@ -64,7 +64,7 @@ func (w *moment) known(ids []sampler.ThreadID) (longest int64) {
 	return longest
 }
 
-// slowest finds the peer group with the most busy time among those that kind accepts.
+// slowest returns the peer group with the most busy time among those that kind accepts.
 func (w *window) slowest(kind func(db, redis, other bool) bool) (group uint32, ns int64) {
 	for n, v := range w.peers {
 		if kind(w.peerIs(n)) && (v > ns || v == ns && n < group) {
@@ -74,7 +74,7 @@ func (w *window) slowest(kind func(db, redis, other bool) bool) (group uint32, n
 	return group, ns
 }
 
-// onPeer fills a hit about one remote end.
+// onPeer fills the text and fields of a hit about one peer group.
 func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
 		return ts.State == gvl.IO && !x.idle && x.group == group
@@ -97,7 +97,7 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	h.then(func(h *hit) { w.whoAsks(h, group, ns) })
 }
 
-// listener names the process that listens at a remote end within the machine, if it is known.
+// listener returns a text that names the process listening at a peer on the same machine, or "".
 func listener(p sampler.Peer) string {
 	if p.Process == "" {
 		return ""
@@ -105,7 +105,7 @@ func listener(p sampler.Peer) string {
 	return ", where " + p.Process + " listens"
 }
 
-// callsText says how many calls to a remote end have ended and how long they took.
+// callsText describes how many calls to a peer group have ended per second, and how long they took.
 func (w *window) callsText(group uint32) string {
 	ended := w.calls[group]
 	if ended == nil || w.sampledNS == 0 {
@@ -121,12 +121,12 @@ func (w *window) callsText(group uint32) string {
 		", the longest ≤ " + units.ProseDuration(longest)
 }
 
-// evalDB: most of the work waits for one database.
+// evalDB matches if much of the work waits for one database, and its calls are long.
 func evalDB(w *window) hit {
 	group, ns := w.slowest(func(db, _, _ bool) bool { return db })
 	byStack := w.flag(stackkind.DB)
 	if group == 0 || byStack > ns {
-		// A database on a port of its own choice is known by the adapter's methods only.
+		// A database on an unusual port is known only by the adapter's methods on the stack.
 		if g, n := w.slowest(func(_, _, other bool) bool { return other }); g != 0 && byStack >= n/2 {
 			group, ns = g, max(ns, min(n, byStack))
 		}
@@ -135,14 +135,14 @@ func evalDB(w *window) hit {
 		"Database", "see what the calling method asks for; look at the database's own list of running queries")
 }
 
-// evalRedis: a store that should answer at once does not.
+// evalRedis matches if calls to a Redis, which should answer at once, take long.
 func evalRedis(w *window) hit {
 	group, ns := w.slowest(func(_, redis, _ bool) bool { return redis })
 	return w.peerSlow(group, ns, w.limits.redisShare, w.limits.redisThreads, w.limits.redisCall,
 		"Redis", "SLOWLOG on the Redis, its CPU, the size of what is fetched")
 }
 
-// peerSlow is the hit about calls to one remote end, by the thresholds of its rule.
+// peerSlow returns the hit about calls to one peer group, by the thresholds of its rule.
 func (w *window) peerSlow(group uint32, ns int64, share, threads, call float64, title, next string) hit {
 	h := hit{
 		score:    least(w.ofBusy(ns)/share, w.share(ns)/threads, float64(w.callLength(group))/call),
@@ -160,14 +160,14 @@ func (w *window) peerSlow(group uint32, ns int64, share, threads, call float64, 
 	return h
 }
 
-// unreachableAdvice is for a service that accepts no connection.
+// unreachableAdvice is the advice for a service that accepts no connection.
 const unreachableAdvice = "see whether it runs, its accept queue, and what a firewall drops; wait longer before each retry"
 
-// connecting reports whether most of the time at a remote end is spent on attempts to connect. Then it does not answer
-// slowly, but not at all.
+// connecting reports whether most of the time at a peer group is spent in attempts to connect. Then the service does
+// not answer at all.
 func (w *window) connecting(group uint32, ns int64) bool { return 2*w.connects[group] >= max(ns, 1) }
 
-// evalHTTP: another service keeps threads waiting.
+// evalHTTP matches if calls to another service keep threads waiting.
 func evalHTTP(w *window) hit {
 	group, ns := w.slowest(func(_, _, other bool) bool { return other })
 	if group == 0 {
@@ -181,7 +181,7 @@ func evalHTTP(w *window) hit {
 			continue
 		}
 		if !w.asked(group) && w.listens(x) {
-			// Its time in the window was all spent there.
+			// It spent all its I/O time of the window there.
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[gvl.IO]
 			}
@@ -202,7 +202,7 @@ func evalHTTP(w *window) hit {
 		severity: SeverityWarn,
 	}
 	if w.flag(stackkind.DB) > ns/2 {
-		return hit{} // the database rule speaks of it
+		return hit{} // evalDB judges these waits
 	}
 	if h.score < 1 {
 		return h // a finding stays until the score is well under 1
@@ -216,11 +216,11 @@ func evalHTTP(w *window) hit {
 	return h
 }
 
-// consumer reports whether a thread normally waits. Then it was never seen doing anything else, and it is not a worker
-// of a server's pool. Examples are the reader of a stream, and a supervisor with its child.
+// consumer reports whether waiting is a thread's normal work, as for the reader of a stream, or a supervisor with its
+// child. Such a thread was never seen doing anything else, and is no worker of a server's pool.
 func consumer(x *watch) bool { return !x.moved && x.flags&(stackkind.Server|stackkind.Serving) == 0 }
 
-// evalDNS: threads wait for names to be resolved.
+// evalDNS matches if threads wait for names to be resolved.
 func evalDNS(w *window) hit {
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {
 		return ts.State == gvl.IO && ts.Detail.Op == gvl.OpResolve
@@ -254,7 +254,7 @@ func (w *moment) isMain(id sampler.ThreadID) bool {
 	return ok && info.Main
 }
 
-// evalLogBlocked: writing the log does not come to an end.
+// evalLogBlocked matches if a write to the log, or to stdout or stderr, does not end.
 func evalLogBlocked(w *window) hit {
 	ids, longest := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
 		if ts.State != gvl.IO || ts.Detail.Op != gvl.OpWrite {
@@ -287,7 +287,7 @@ func (w *moment) terminal(id sampler.PeerID) bool {
 	return id != 0 && w.dict != nil && w.dict.Peer(id).Kind == sampler.PeerTTY
 }
 
-// target names what a thread writes to.
+// target returns the name of what a thread writes to.
 func (w *moment) target(ts *gvl.ThreadState) string {
 	switch ts.Detail.FD {
 	case 1:

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleLostWakeup is the rule of threads that wait for a Queue although it has items.
+// ruleLostWakeup is the rule for threads that wait for a Queue although it has items.
 const ruleLostWakeup = "lost_wakeup"
 
 // vainly notes since when a thread waits to take from a Queue that has items.
@@ -19,7 +19,7 @@ func (w *watch) vainly(t *sampler.Thread, ts *gvl.ThreadState, at int64) {
 	}
 }
 
-// inVain are the threads that wait for one Queue although it has items.
+// inVain are the threads that wait for one Queue although it has items. ageNS is the longest of their waits.
 type inVain struct {
 	ids   []sampler.ThreadID
 	ageNS int64
@@ -60,7 +60,7 @@ func evalLostWakeup(w *window) hit {
 	return h
 }
 
-// lostText says which threads wait, for which Queue, and why.
+// lostText describes which threads wait, for which Queue, and why.
 func (w *window) lostText(h *hit, q *inVain) {
 	ts := w.state(q.ids[0])
 	h.stack = ts.Stack

@@ -2,17 +2,17 @@ package findings
 
 import "github.com/ddtop/ddtop/gvl/findings/internal/tenses"
 
-// The words that most texts need, in both tenses.
+// These words differ between present and past. Spoken chooses one when the text is shown.
 const (
 	tenseIs, tenseAre     = tenses.Is, tenses.Are
 	tenseWait, tenseWaits = tenses.Wait, tenses.Waits
 	tenseSpend, tenseNow  = tenses.Spend, tenses.Now
 )
 
-// tense puts a word that differs between present and past into the text of a hit.
+// tense returns a word of a hit's text that differs between present and past. inTense chooses one later.
 func tense(present, past string) string { return tenses.Of(present, past) }
 
-// inTense is a finding in the words for a reader at nowNS.
+// inTense returns the finding in the words for a reader at nowNS: in the past if it has ended.
 func (f Finding) inTense(nowNS int64) Finding {
 	f.AgoNS = 0
 	if f.UntilNS != 0 {

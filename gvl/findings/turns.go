@@ -9,16 +9,15 @@ import (
 )
 
 const (
-	// Between samples, blindNS or blindIntervals intervals, whichever is longer, are enough for a thread to release
-	// the GVL and take it again unseen. A hold is followed over such a time only if counters prove that no other
-	// thread had the GVL.
+	// If samples are farther apart than blindNS, in ns, and than blindIntervals intervals, a thread can release the
+	// GVL and take it again unseen. Then a hold is followed only if counters prove that no other thread had the GVL.
 	blindNS        = 30e6
 	blindIntervals = 3
-	// readSlackNS is the longest time after a sample at which its counters can be read, in ns.
+	// readSlackNS is how long after a sample its counters may still be read, in ns.
 	readSlackNS = 5e6
 )
 
-// beginTurns clears what the last sample showed, and drops ractors without a holder or without waiters.
+// beginTurns clears what the last sample showed, and drops ractors without a holder or without waiting threads.
 func (c *collector) beginTurns() {
 	c.turns = slices.DeleteFunc(c.turns, func(t turn) bool { return t.holderAt < 0 || t.waiters == 0 })
 	for i := range c.turns {
@@ -45,7 +44,7 @@ func (c *collector) addTurn(ts *gvl.ThreadState, i int) {
 	}
 }
 
-// endTurns follows how long each holder has kept the GVL since a thread began to wait.
+// endTurns measures how long each holder has kept the GVL since a thread began to wait.
 func (c *collector) endTurns(k *gvl.Tick, at int64) {
 	s, states := k.Sample, k.States
 	blind := k.Gap || k.ToNS-k.FromNS > max(blindNS, blindIntervals*stream.IntervalNS(c.proc))
@@ -58,8 +57,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 		h, kernel := &states[t.holderAt], &s.Threads[t.holderAt].Kernel
 		stalled := h.State == gvl.Stalled
 		head := s.QueueHead(t.ractor, t.head)
-		// Another thread's turn that fell between two samples shows in the queue: who left its head has had the GVL, and so
-		// has who waits somewhere else than before. Where changes are known they say it.
+		// If the first thread in the GVL's queue has changed, it has had the GVL between two samples. The same is true
+		// if a waiting thread has moved. If the changes of the GVL are known, they decide.
 		turned := t.moved || head != t.head && t.head != 0
 		t.head = head
 		begin, blind := at, blind
@@ -68,19 +67,19 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			begin = max(since, k.FromNS)
 		}
 		ended := turned || h.Thread != t.hold.thread || stalled != t.stalled || h.State == gvl.GC || t.fromNS == 0
-		lost := false // samples lost the hold: it may have ended and begun again
+		lost := false // the hold may have ended unseen and begun again
 		if !ended {
 			lost = t.doubts(k, blind)
 			begin = max(begin, t.untilNS)
 		}
 		if k.Gap {
-			t.countNS = k.ToNS // the gap does not count
+			t.countNS = k.ToNS // the time of the gap does not count
 		}
 		if ended || lost {
 			if blind || t.doubtNS != 0 || lost {
 				c.cur.longest.least = c.cur.longest.least || c.cur.longest.thread == t.hold.thread && c.cur.longest.ns == t.hold.ns
 			}
-			// A hold that the collector lengthened is the collector's, and begins again after it.
+			// Time in the collector does not count as a hold. A new hold begins after it.
 			waiters := t.waiters
 			*t = turn{ractor: t.ractor, holderAt: t.holderAt, waiters: waiters, stalled: stalled, head: head}
 			if h.State == gvl.GC {
@@ -98,7 +97,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 		if t.doubtNS != 0 {
 			to = t.doubtNS
 		}
-		if stalled { // the kernel's answer is believed for a while: what came after it is not known to be sleep
+		if stalled { // sleep is proven only until the kernel was last asked
 			to = max(min(to, kernel.StateAtNS), t.fromNS)
 		}
 		t.hold.ns = to - t.fromNS
@@ -106,7 +105,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			t.hold.ns -= d
 		}
 		if t.cpuAt0 < t.fromNS && kernel.CPUAtNS >= t.fromNS {
-			// What it had of a CPU before the turn, since its counters were read last, is none of the turn's.
+			// CPU time before the hold, since the counters were last read, does not count.
 			ran := int64(0)
 			if t.cpuAt0 != 0 {
 				ran = min(max(kernel.CPUNS-t.cpu0, 0), kernel.CPUAtNS-t.fromNS)
@@ -114,8 +113,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			t.cpu0, t.cpuAt0 = kernel.CPUNS-ran, kernel.CPUAtNS
 		}
 		if !stalled && t.cpuAt0 != 0 && kernel.CPUAtNS != 0 {
-			// The kernel counts a wait for a CPU when it is over. Until then the time on a CPU says that it goes on; both are
-			// read at stack ticks.
+			// The kernel counts a wait for a CPU only when it ends. Until then the CPU time shows that the thread
+			// still waits. Both are read in stack ticks.
 			t.hold.ns = min(t.hold.ns, kernel.CPUNS-t.cpu0)
 		}
 		limit := int64(c.limits.stuckHold)
@@ -139,8 +138,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 	}
 }
 
-// doubts follows a hold over time in which samples were too far apart. lost is set if nothing proves that no other
-// thread had the GVL.
+// doubts follows a hold through time in which samples were too far apart. lost is set if the hold may have ended:
+// nothing proves that no other thread had the GVL, and no later read of counters can.
 func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 	s, states := k.Sample, k.States
 	if blind {
@@ -153,8 +152,8 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 		return false
 	}
 	h := &s.Threads[t.holderAt].Kernel
-	// A holder that was given no CPU has not let go; nor has the GVL been with others if a thread in the queue has stood still, for the
-	// first one in it would be behind that thread now.
+	// A holder that has got no CPU has not released the GVL. Nor has another thread had it if a waiting thread has not
+	// moved: the first one in the queue would now be behind that thread.
 	open := h.Turns != 0 && h.CPUAtNS < t.untilNS && t.turnsNS <= t.doubtNS+readSlackNS
 	proven := h.Turns != 0 && h.Turns == t.turns && t.turnsNS != 0 && t.turnsNS <= t.doubtNS+readSlackNS && h.CPUAtNS >= t.untilNS
 	for i := range states {
@@ -164,7 +163,7 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 			continue
 		}
 		proven = proven || w.ReadNS >= t.untilNS
-		open = true // its counters will be read
+		open = true // its counters can still prove it
 	}
 	if proven {
 		t.doubtNS, t.untilNS = 0, 0

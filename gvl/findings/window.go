@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sums is time by state, with idle time apart.
+// sums is time by state, in ns. Rest is not counted by state, but in idle. busy is the total without idle.
 type sums struct {
 	ns   [gvl.NumStates]int64
 	idle int64
@@ -23,7 +23,7 @@ type sums struct {
 
 func (s *sums) held() int64 { return s.ns[gvl.Running] + s.ns[gvl.Stalled] + s.ns[gvl.GC] }
 
-// moment is the newest sample, with what the collector knows of its threads.
+// moment is the newest sample, with what the collector remembers about its threads.
 type moment struct {
 	ev     *collector
 	dict   *sampler.Dictionary
@@ -31,15 +31,15 @@ type moment struct {
 	s      *sampler.Sample
 	states []gvl.ThreadState
 	nowNS  int64
-	// threadOf is each thread's index in states.
+	// threadOf has the index in states of each thread that the collector follows.
 	threadOf map[sampler.ThreadID]int
 }
 
-// past is the last seconds, added up.
+// past has the totals of the window's seconds.
 type past struct {
 	counts
-	fromNS      int64 // nothing before this is in it. Zero means no such limit.
-	newest      int64 // the last second
+	fromNS      int64 // seconds before this are left out; zero for no limit
+	newest      int64 // number of the newest second
 	total       sums
 	threads     map[sampler.ThreadID]*sums
 	ractors     map[sampler.RactorID]*sums
@@ -47,13 +47,13 @@ type past struct {
 	connects    map[uint32]int64
 	calls       map[uint32]*calls // by peer group
 	locks       map[uint64]int64
-	recentLocks map[uint64]int64 // of the last full second and the current one, as recentNS
+	recentLocks map[uint64]int64 // of the last full second and the current one
 	recentNS    int64
 	gcStacks    map[sampler.StackID]int64
 	allocs      map[sampler.StackID]allocs
 	flags       map[stackkind.Flags]int64
 	ops         [numOps]int64
-	resting     [gvl.NumStates]int64 // in the middle of a request or a job
+	resting     [gvl.NumStates]int64 // time asleep or parked during a request or job
 	spare       []*sums
 
 	firstGC, lastGC sampler.GC
@@ -61,12 +61,12 @@ type past struct {
 	firstSelf       account.Meter
 }
 
-// window is the input of the rules: the last seconds, the sample at their end, and other accounts of the same time.
+// window is the input of the rules: the totals of the last seconds, and the newest sample.
 type window struct {
 	moment
 	past
 	blame *account.Blame
-	// requests may be nil.
+	// requests may be nil, if requests and jobs are not counted.
 	requests *account.Requests
 }
 
@@ -234,7 +234,7 @@ func (s *sums) add(k sumKey, ns int64) {
 	s.busy += ns
 }
 
-// flag sums the busy time of stacks with any of the flags.
+// flag returns the busy time of stacks with any of the flags, in ns.
 func (w *past) flag(f stackkind.Flags) int64 {
 	var sum int64
 	for k, ns := range w.flags {
@@ -245,33 +245,33 @@ func (w *past) flag(f stackkind.Flags) int64 {
 	return sum
 }
 
-// blamed is how far back blame counts.
+// blamed returns the length of the time before now for which rules ask blame, in ns.
 func (w *window) blamed() int64 { return min(findingsWindowNS, max(w.nowNS-w.fromNS, 1)) }
 
-// own is ddtop's own part of a CPU. It is zero if it is not known.
+// own returns ddtop's own use of CPU, in CPUs. It is zero if unknown.
 func (w *window) own() float64 {
 	used, span := w.ev.self.Since(&w.firstSelf)
 	return gvl.Ratio(used, span)
 }
 
-// share is ns by the window's length: 1 is one thread all the time.
+// share divides ns by the window's sampled time. A result of 1 means one thread all the time.
 func (w *past) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
 
-// ofBusy is ns by the busy time of all threads.
+// ofBusy divides ns by the busy time of all threads.
 func (w *past) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
 
-// withWaiters returns time as a holder of the GVL plus the time that other threads waited for it. It spreads the
-// waiting evenly over all holds.
+// withWaiters adds, to time as holder of the GVL, the time that other threads waited meanwhile. It spreads all waiting
+// evenly over all holds.
 func (w *window) withWaiters(ns int64) int64 {
 	return ns + int64(float64(ns)*gvl.Ratio(w.total.ns[gvl.Waiting], w.total.held()))
 }
 
-// ofAll is the busy time of all threads in a share of the window in which no thread went on.
+// ofAll returns the busy time of all threads, multiplied by the share of the window in which no thread made progress.
 func (w *past) ofAll(share float64) int64 { return int64(share * float64(w.total.busy)) }
 
 func (w *moment) name(id sampler.ThreadID) string { return gvl.ThreadName(id, w.dict) }
 
-// watch returns the collector's memory of a thread, or nil if the thread is not listed.
+// watch returns what the collector remembers about a thread, or nil if the newest sample does not list the thread.
 func (w *moment) watch(id sampler.ThreadID) *watch {
 	if i, ok := w.threadOf[id]; ok {
 		return &w.ev.threads[w.ev.slots[i]]
@@ -279,7 +279,7 @@ func (w *moment) watch(id sampler.ThreadID) *watch {
 	return nil
 }
 
-// state is a thread's present state, or nil if it is not listed.
+// state returns a thread's present state, or nil if the newest sample does not list the thread.
 func (w *moment) state(id sampler.ThreadID) *gvl.ThreadState {
 	if i, ok := w.threadOf[id]; ok {
 		return &w.states[i]
@@ -305,7 +305,7 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// place returns code with the file and line of the innermost part that is the program's own: "Shop#pay → IO#gets
+// place describes a stack by its methods, with the innermost line of the program's own code: "Shop#pay → IO#gets
 // (shop.rb:12)". It returns "" for an unknown stack.
 func (w *moment) place(stack sampler.StackID) string {
 	code, at := code.Where(w.dict, stack), code.OwnLine(w.dict, stack)
@@ -318,7 +318,7 @@ func (w *moment) place(stack sampler.StackID) string {
 	return code + " (" + at + ")"
 }
 
-// in is place with " in " before it.
+// in returns the result of place with " in " before it, or "".
 func (w *moment) in(stack sampler.StackID) string {
 	if code := w.place(stack); code != "" {
 		return " in " + code
@@ -331,7 +331,7 @@ func number(v float64) string { return units.Number(v, 1) }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// least returns the smallest score: all conditions of a rule must hold.
+// least returns the smallest score. It is the score of a rule whose conditions must all hold.
 func least(scores ...float64) float64 {
 	m := math.Inf(1)
 	for _, s := range scores {

@@ -14,20 +14,20 @@ import (
 type figureUnit uint8
 
 const (
-	figureTime   figureUnit = iota // ns; written 200ms, 1.5s
+	figureTime   figureUnit = iota // in ns, written 200ms or 1.5s
 	figureShare                    // 0 to 1, written 90% or 0.9
-	figureCPU                      // CPUs; written 150% or 1.5
+	figureCPU                      // in CPUs, written 150% or 1.5
 	figureNumber                   // written 3 or 1.5
-	figureBytes                    // written 2GB, 500MB
+	figureBytes                    // in bytes, written 2GB or 500MB
 )
 
-// figure is a measured quantity that can be compared with a limit.
+// figure is a measured quantity that users can compare with a limit.
 type figure struct {
 	name, about string
 	unit        figureUnit
-	// of returns the figure of a period. limit is the limit to compare with. ok is false if there is no figure.
+	// of returns the value in a period. limit is the condition's limit. ok is false if the value is not known.
 	of func(w *figures, limit float64) (value float64, ok bool)
-	// told formats the figure. If it is nil, the figure is formatted by its unit.
+	// told formats the value for a text. If it is nil, the unit decides.
 	told func(w *figures, limit float64) string
 }
 
@@ -68,15 +68,15 @@ var allFigures = [...]figure{
 		}, nil},
 }
 
-// Figure is a figure that a Condition can be about.
+// Figure describes a figure that a Condition can compare.
 type Figure struct {
 	Name  string
 	About string
-	// Like is an example of a limit.
+	// Like is an example of a limit: "200ms".
 	Like string
 }
 
-// Figures lists all figures.
+// Figures returns all figures.
 func Figures() []Figure {
 	out := make([]Figure, 0, len(allFigures))
 	for _, f := range allFigures {
@@ -87,24 +87,24 @@ func Figures() []Figure {
 
 var comparisons = []string{">=", "<=", ">", "<"}
 
-// anyFinding is the condition that any finding is at least a warning.
+// anyFinding is the word for the condition that any finding is at least a warning.
 const anyFinding = "any"
 
-// Condition is a condition that a Watch waits for: a finding, or a figure beyond a limit.
+// Condition is what a Watch waits for: a finding, or a figure above or below a limit.
 type Condition struct {
 	text    string
 	finding string // the rule's ID, or "" without a finding
 	any     bool
 	figure  *figure
-	above   bool // true if the figure must be above the limit, false for below
-	equal   bool // or on it
+	above   bool // the figure must be above the limit, not below
+	equal   bool // or equal to the limit
 	limit   float64
 }
 
-// String is the condition as it was written, without blanks.
+// String returns the condition as it was written, without blanks.
 func (c Condition) String() string { return c.text }
 
-// Name is the finding's or the figure's name.
+// Name returns the name of the finding or the figure.
 func (c Condition) Name() string {
 	switch {
 	case c.figure != nil:
@@ -115,8 +115,8 @@ func (c Condition) Name() string {
 	return c.finding
 }
 
-// ParseCondition parses a finding's name (gvl_hog), "any" for every finding that is at least a warning, or a figure
-// with its limit (wait_p99>200ms, held_share>=90%).
+// ParseCondition parses a finding's name (gvl_hog), "any" for any finding that is at least a warning, or a figure with
+// a limit (wait_p99>200ms, held_share>=90%).
 func ParseCondition(text string) (Condition, error) {
 	word := strings.ReplaceAll(text, " ", "")
 	c := Condition{text: word}
@@ -155,7 +155,7 @@ func ParseCondition(text string) (Condition, error) {
 	return Condition{}, fmt.Errorf("%q compares with none of %s", text, strings.Join(comparisons, " "))
 }
 
-// noCondition returns an error that lists the conditions. It begins with the one that was probably meant.
+// noCondition returns an error that lists all conditions. It suggests the one that was probably meant.
 func noCondition(word string) error {
 	ids := findings.RuleIDs()
 	var names []string
@@ -175,8 +175,8 @@ func noCondition(word string) error {
 		"(wait_p99>200ms), %s", word, meant, strings.Join(ids, ", "), anyFinding, strings.Join(names, ", "))
 }
 
-// nearest returns the word of a list that is nearest to another one. It returns "" if more than a third of the letters
-// differ in every word.
+// nearest returns the most similar word of a list. It returns "" if more than a third of the letters differ in every
+// word.
 func nearest(word string, list []string) string {
 	best, least := "", len(word)/3+1
 	for _, w := range list {
@@ -187,12 +187,12 @@ func nearest(word string, list []string) string {
 	return best
 }
 
-// like is an example of a limit.
+// like returns an example of a limit.
 func (u figureUnit) like() string {
 	return [...]string{figureTime: "200ms", figureShare: "90%", figureCPU: "150%", figureNumber: "3", figureBytes: "2GB"}[u]
 }
 
-// maxFigure bounds limits that are numbers or bytes, maxCPUs limits of CPU time by elapsed time.
+// maxFigure is the largest limit in numbers or bytes. maxCPUs is the largest limit in CPUs.
 const (
 	maxFigure = 1e15
 	maxCPUs   = 1e4
@@ -220,7 +220,7 @@ func (u figureUnit) parse(text string) (float64, error) {
 	return 0, fmt.Errorf("%q is not a value such as %s", text, u.like())
 }
 
-// text is a figure for people.
+// text formats a value for people.
 func (u figureUnit) text(v float64) string {
 	switch u {
 	case figureTime:
@@ -233,10 +233,10 @@ func (u figureUnit) text(v float64) string {
 	return units.Number(v, 1)
 }
 
-// easier is the part of a limit that keeps a true condition true, so that a figure around its limit is one incident.
+// easier is the part of a limit that still counts for a condition that held, so that its figure does not flicker.
 const easier = findings.ClearShare
 
-// holds reports whether a figure is beyond the limit. was is set if it was before.
+// holds reports whether a value is beyond the limit. was is set if the condition held before (easier).
 func (c *Condition) holds(v float64, was bool) bool {
 	limit := c.limit
 	if was && c.above {

@@ -9,22 +9,22 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Options sizes a Fold. Zero values mean the defaults.
+// Options are settings of a Fold. Zero values mean the defaults.
 type Options struct {
-	// ColumnNS and Columns are the Timeline's.
+	// ColumnNS and Columns are the length and number of the Timeline's columns.
 	ColumnNS int64
 	Columns  int
-	// Rules are the findings' rules. If it is nil, all rules apply with their default limits.
+	// Rules are the rules for findings. If Rules is nil, all rules apply with their default thresholds.
 	Rules *findings.Rules
 }
 
-// Fold is everything that a screen needs of a stream. It is not safe for concurrent use.
+// Fold collects everything that a screen shows of a stream. It is not safe for concurrent use.
 type Fold struct {
 	proc     sampler.Process
 	measure  *Measure
 	timeline *timeline.Timeline
 	states   []gvl.ThreadState
-	// sample is the last one. Its memory is used again.
+	// sample is a copy of the last sample. Its memory is reused.
 	sample sampler.Sample
 	fed    bool
 }
@@ -36,10 +36,10 @@ func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 	return &Fold{proc: p, measure: m, timeline: timeline.New(m.stream, o.ColumnNS, o.Columns)}
 }
 
-// Stream returns the Fold's stream, to attach more consumers before the first sample.
+// Stream returns the Fold's stream. More consumers can be attached to it before the first sample.
 func (f *Fold) Stream() *stream.Stream { return f.measure.stream }
 
-// Resting returns a Resting for consumers of the stream.
+// Resting returns a findings.Resting for consumers of the stream.
 func (f *Fold) Resting() *findings.Resting {
 	return f.measure.Resting()
 }
@@ -52,11 +52,11 @@ func (f *Fold) Feed(s *sampler.Sample) []gvl.ThreadState {
 	return f.states
 }
 
-// View is what a Fold has of the samples so far. Its Sample and States are valid until the next Feed.
+// View has what a Fold has collected so far. Its Sample and States are valid until the next Feed.
 type View struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary
-	// Sample is the last sample, with States parallel to its Threads. It is nil before the first.
+	// Sample is the last sample, with States parallel to its Threads. It is nil before the first sample.
 	Sample   *sampler.Sample
 	States   []gvl.ThreadState
 	Account  *account.Account
@@ -66,7 +66,7 @@ type View struct {
 	Requests *account.Requests
 }
 
-// View returns what the Fold has so far.
+// View returns what the Fold has collected so far.
 func (f *Fold) View() *View {
 	m := f.measure
 	v := View{Process: f.proc, Dict: m.dict, Account: m.account, Timeline: f.timeline, Blame: m.blame, Findings: m.findings, Requests: m.requests}

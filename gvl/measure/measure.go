@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Measure computes everything that `ddtop stat` prints, with one Feed. It is not safe for concurrent use.
+// Measure computes everything that `ddtop stat` prints from samples. It is not safe for concurrent use.
 type Measure struct {
 	program  string
 	dict     *sampler.Dictionary
@@ -23,8 +23,8 @@ type Measure struct {
 	native   nativeWaits
 }
 
-// New returns a Measure for the target p, whose samples' IDs point into dict. If r is nil, the findings' rules have
-// their default limits.
+// New returns a Measure for the target p, whose samples' IDs point into dict. If r is nil, the rules for findings have
+// their default thresholds.
 func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measure {
 	stream := stream.New(p)
 	blame, requests := account.NewBlame(stream, dict), account.NewRequests(stream, dict, account.MaxBlameWindowNS)
@@ -36,22 +36,22 @@ func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measur
 	}
 }
 
-// Resting returns a Resting for consumers of the stream.
+// Resting returns a findings.Resting for consumers of the stream.
 func (m *Measure) Resting() *findings.Resting { return m.findings.Resting() }
 
-// Stream returns the Measure's stream, to attach more consumers before the first sample.
+// Stream returns the Measure's stream. More consumers can be attached to it before the first sample.
 func (m *Measure) Stream() *stream.Stream { return m.stream }
 
-// LongestRequests returns the n longest requests: see Requests.Longest.
+// LongestRequests returns the n longest requests (Requests.Longest).
 func (m *Measure) LongestRequests(n int) []account.Request { return m.requests.Longest(n) }
 
-// Requests returns the requests and jobs of the endpoints that match chooses, or all if match is nil.
+// Requests returns the requests and jobs of the endpoints that match accepts, or of all if match is nil.
 func (m *Measure) Requests(match func(endpoint string) bool) report.StatRequests {
 	return m.requests.Stat(m.blame.Top(0, account.ByStack, 0).TotalNS, match)
 }
 
-// Feed adds one sample and returns its states, which are valid until the next Feed. Samples must come in order of time.
-// In the steady state Feed allocates nothing.
+// Feed adds one sample and returns its states, which are valid until the next Feed. Samples must come in order of
+// time. Feed usually allocates nothing.
 func (m *Measure) Feed(s *sampler.Sample) []gvl.ThreadState {
 	states := m.class.Classify(s)
 	m.stream.Feed(s, states)
@@ -59,14 +59,14 @@ func (m *Measure) Feed(s *sampler.Sample) []gvl.ThreadState {
 	return states
 }
 
-// Classify returns the states of a sample after the measurement, which does not count.
+// Classify returns the states of a sample without counting it. It is for use after the measurement.
 func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class.Classify(s) }
 
-// Alloc returns what was allocated in the stream, by class.
+// Alloc returns what was allocated so far, by class.
 func (m *Measure) Alloc() report.StatAlloc { return m.account.Alloc() }
 
-// PlanTogether gives the findings of several processes one plan of advice. found are what Findings returned, one list
-// for each measurement.
+// PlanTogether chooses advice for the findings of several processes, so that no two pieces contradict each other.
+// found has what Findings returned for each Measure, and gets the advice.
 func PlanTogether(all []*Measure, found [][]report.StatFinding) {
 	told := make([]findings.Told, len(all))
 	for i, m := range all {
@@ -98,8 +98,8 @@ func (m *Measure) Findings() []report.StatFinding {
 	return out
 }
 
-// Stat returns the totals so far with findings, blame and the longest waits. waitNS hides shorter waits from the list
-// of waits only.
+// Stat returns the totals so far, with findings, blame and the longest waits. Waits shorter than waitNS are left out
+// of the list of waits only.
 func (m *Measure) Stat(waitNS int64) report.Stat {
 	s := m.account.Stat()
 	s.Findings = m.Findings()

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// nativeNS is the interval at which blocked threads are asked for, in ns.
+	// nativeNS is the interval at which ddtop requests the native stacks of blocked threads, in ns.
 	nativeNS = 250_000_000
-	// maxNativeWaits bounds the stays that are kept, and maxNativePlaces the places that a Stat has.
+	// maxNativeWaits limits the remembered stays of threads. maxNativePlaces limits the places that a Stat lists.
 	maxNativeWaits, maxNativePlaces = 4096, 100
 )
 
-// nativeWaits collects where blocked threads wait in C code.
+// nativeWaits collects where in C code blocked threads wait.
 type nativeWaits struct {
 	on             bool
 	firstNS, askNS int64
@@ -31,14 +31,14 @@ type stayOf struct {
 
 type nativeWait struct {
 	place, chain string
-	// sinceNS is since when the thread is known to be there, ns for how long.
+	// sinceNS is when the thread was first known to be there, toNS when last. ns is for how long.
 	sinceNS, ns, toNS int64
-	// native is the stack that chain and frames are of. A stack that is read again can have more names.
+	// native is the stack from which chain and frames come. If a stack is read again, it can have more names.
 	native sampler.StackID
 	frames []sampler.NativeFrame
 }
 
-// WatchNative makes the Measure collect the C functions that blocked threads wait in, for Stat.
+// WatchNative makes the Measure collect the C functions in which blocked threads wait, for Stat.
 func (m *Measure) WatchNative() {
 	m.native = nativeWaits{on: true, stays: make(map[stayOf]*nativeWait)}
 }
@@ -84,7 +84,7 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 	}
 }
 
-// explain adds the C functions to the active findings whose first thread stays in some.
+// explain adds, to each active finding, the C functions in which its first thread waits.
 func (w *nativeWaits) explain(list []report.StatFinding) {
 	at := make(map[sampler.ThreadID]string)
 	for key, x := range w.stays {
@@ -99,7 +99,7 @@ func (w *nativeWaits) explain(list []report.StatFinding) {
 	}
 }
 
-// stat returns the places in the order of their time, and how often native stacks were read.
+// stat returns the places with the most time first, and how often native stacks were read.
 func (w *nativeWaits) stat() ([]report.StatNativeWait, *report.StatNativeReads) {
 	out := []report.StatNativeWait{}
 	type place struct{ ruby, chain string }
@@ -119,7 +119,7 @@ func (w *nativeWaits) stat() ([]report.StatNativeWait, *report.StatNativeReads) 
 		out[i].NS, out[i].Stays, out[i].Threads = out[i].NS+x.ns, out[i].Stays+1, len(threads[p])
 	}
 	sorting.StableBy(out, func(a, b report.StatNativeWait) int { return cmp.Compare(b.NS, a.NS) })
-	if w.watch == nil { // a recording
+	if w.watch == nil { // as in a recording
 		return out[:min(len(out), maxNativePlaces)], nil
 	}
 	counts, failed := w.watch.Counts()

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// checkNS is the interval between two checks of a Watch, in ns: at the end of each second's line.
+	// checkNS is the interval between two checks of a Watch, in ns. A check comes at the end of each second's line.
 	checkNS = 1_000_000_000
-	// MinOverNS and MaxOverNS bound the past that figures are of, in ns.
+	// MinOverNS and MaxOverNS limit the length of the period over which figures are computed, in ns.
 	MinOverNS, MaxOverNS = checkNS, 300 * checkNS
-	// maxLookbackNS bounds the search for a cause before its effect, in ns.
+	// maxLookbackNS limits how long before a condition's effect its cause is searched, in ns.
 	maxLookbackNS = 600 * checkNS
-	// knownShare is the part of that past which must be known. Otherwise there are no figures.
+	// knownShare is the part of a figure's period that must have been sampled. With less, there are no figures.
 	knownShare = .5
 )
 
-// Cause is a condition that holds.
+// Cause is a condition that holds, and why.
 type Cause struct {
 	Condition Condition
-	// Text says with which figure, or the finding's title and text.
+	// Text has the figure's value, or the finding's title and text.
 	Text string
-	// FromNS is the begin of the period in which it became true, CLOCK_MONOTONIC in ns. The cause can be after it.
+	// FromNS is when the period began in which it became true, CLOCK_MONOTONIC in ns. The cause can be later.
 	FromNS int64
 }
 
@@ -36,10 +36,10 @@ type Cause struct {
 type Verdict struct {
 	// AtNS is the time of the newest sample, CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Causes are the conditions that hold. A figure that held in the last check holds until it is well on the other
-	// side of its limit.
+	// Causes has the conditions that hold. A figure that held in the last check holds until it is well on the other
+	// side of its limit (easier).
 	Causes []Cause
-	// Findings are all findings, including those that no condition names.
+	// Findings has all findings, including those that no condition names.
 	Findings []findings.Finding
 }
 
@@ -48,24 +48,24 @@ type Watch struct {
 	*Measure
 	rules      *findings.Rules
 	conditions []Condition
-	held       []bool // parallel: what held the last time
-	// clearNS is the begin of the last past in which each figure was known not to hold, or zero. It may have begun to
-	// hold since.
+	held       []bool // for each condition, whether it held in the last check
+	// clearNS has, for each figure, the beginning of the last period in which it was known not to hold, or zero. It
+	// may have begun to hold since.
 	clearNS []int64
 	overNS  int64
 	lines   *account.Lines
-	kept    []watchLine // the last overNS
+	kept    []watchLine // the lines of the last overNS
 	due     bool
 }
 
-// watchLine is a second.
+// watchLine has the figures of one second.
 type watchLine struct {
 	line report.StatLine
 	sums *account.LineSums
 }
 
 // NewWatch returns a Watch for the target p, whose samples' IDs point into dict. overNS is the length of the period
-// of each figure, in whole seconds. If r is nil, the rules have their default limits.
+// over which figures are computed, in whole seconds. If r is nil, the rules have their default thresholds.
 func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, overNS int64, conditions []Condition) *Watch {
 	if r == nil {
 		r = findings.NewRules()
@@ -76,8 +76,8 @@ func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, ov
 	return w
 }
 
-// LookbackNS is the longest time between a cause and the newest sample, in ns. Callers that record causes must keep
-// samples for so long.
+// LookbackNS returns the longest time between a cause and the newest sample, in ns. Callers that record causes must
+// keep samples for so long.
 func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	if r == nil {
 		r = findings.NewRules()
@@ -99,8 +99,8 @@ func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	return min(back+2*checkNS, maxLookbackNS)
 }
 
-// agoNS is the longest time between a cause and the period of a figure, in ns. What ended in that period had begun
-// earlier.
+// agoNS returns the longest time between a cause and the period of a figure, in ns. What ended in the period may have
+// begun earlier.
 func (c *Condition) agoNS() int64 {
 	if c.figure.unit != figureTime {
 		return 0
@@ -118,7 +118,7 @@ func (w *Watch) line(l report.StatLine, sums *account.LineSums) {
 	w.due = true
 }
 
-// Feed adds one sample. If a second is over, ok is true and v has the conditions that hold.
+// Feed adds one sample. At the end of a second, ok is true and v has the conditions that hold.
 func (w *Watch) Feed(s *sampler.Sample) (v Verdict, ok bool) {
 	w.Measure.Feed(s)
 	if !w.due {
@@ -135,7 +135,7 @@ func (w *Watch) judge(nowNS int64) Verdict {
 		c := &w.conditions[i]
 		if c.figure != nil {
 			if f == nil {
-				if w.held[i] { // nothing is known: it stands as it stood
+				if w.held[i] { // nothing is known, so the last result stays
 					v.Causes = append(v.Causes, Cause{*c, c.text + ", as far as was seen last", nowNS - w.overNS})
 				}
 				continue
@@ -173,12 +173,12 @@ func (w *Watch) judge(nowNS int64) Verdict {
 	return v
 }
 
-// figures are the events of a period, for conditions.
+// figures has what was measured in a period, for conditions.
 type figures struct {
 	watch          *Watch
-	below          bool // the condition asks whether the figure is below its limit
+	below          bool // the condition is that the figure is below its limit
 	fromNS, toNS   int64
-	ns             int64 // the time that was sampled
+	ns             int64 // sampled time
 	states         [gvl.NumStates]int64
 	heldNS         []account.RactorNS
 	gcNS           int64
@@ -186,14 +186,14 @@ type figures struct {
 	threads        int
 	allocated      uint64
 	allocatedKnown bool
-	cpu            float64 // the mean of seconds
+	cpu            float64 // mean of the seconds
 	cpuKnown       bool
 	rss            int64
 	backlog        *int64
 	quality        sampler.Quality
 }
 
-// figures sums the last overNS. It returns nil if too little of it is known.
+// figures sums the lines of the last overNS. It returns nil if too little of this time is known.
 func (w *Watch) figures() *figures {
 	n := len(w.kept)
 	if n == 0 {
@@ -235,7 +235,7 @@ func (w *Watch) figures() *figures {
 	return f
 }
 
-// held is the held share of the busiest ractor's GVL.
+// held returns the share of the time in which the busiest ractor's GVL was held.
 func (f *figures) held() float64 {
 	most := int64(0)
 	for _, r := range f.heldNS {
@@ -248,10 +248,10 @@ func stateFigure(s gvl.State) func(*figures, float64) (float64, bool) {
 	return func(f *figures, _ float64) (float64, bool) { return gvl.Ratio(f.states[s], f.ns), f.shares() }
 }
 
-// shares reports whether shares of time have their least quality.
+// shares reports whether the samples are good enough for shares of time.
 func (f *figures) shares() bool { return f.quality.Lacks(sampler.FigureStates) == "" }
 
-// waitsWith returns the waits for the GVL that ended, and the ones in progress that are known to be longer than the
+// waitsWith returns the waits for the GVL that ended, and the waits in progress that are known to be longer than the
 // limit. A wait that blocks all threads for a minute must count before it ends.
 func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	l := f.waits.Clone()
@@ -263,8 +263,8 @@ func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	return l
 }
 
-// waitFigure is a quantile of the waits. It uses the lower bound of each wait for >, the upper bound for <. waitTold
-// formats it.
+// waitFigure returns the function of a quantile of the waits. For > it uses the lower bound of each wait, for < the
+// upper bound. waitTold returns the function that formats it.
 func waitFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		l := f.waitsWith(limit)
@@ -287,7 +287,7 @@ func waitTold(q float64) func(*figures, float64) string {
 	}
 }
 
-// requestFigure is a quantile of the lengths of requests and jobs.
+// requestFigure returns the function of a quantile of the lengths of requests and jobs.
 func requestFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		var h gvl.Histogram

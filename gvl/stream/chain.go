@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxChainParts bounds the holders that a Chain keeps apart. The time of the others is ChainSum.OtherNS.
+// maxChainParts bounds the parts of a Chain. The time of further holders is in ChainSum.OtherNS.
 const maxChainParts = 1024
 
-// ChainPart is the time of a wait in which one thread held the GVL in one way, in one method.
+// ChainPart is the part of a wait in which one thread held the GVL, in one state and in one method.
 type ChainPart struct {
 	Thread sampler.ThreadID
-	// State is how it held the GVL: Running, GC or Stalled.
+	// State is what the thread did while it held the GVL: Running, GC or Stalled.
 	State gvl.State
 	// Method is the innermost Ruby method of the holder's stack, with the C function that it called, as in
 	// "Report#build → JSON.generate". It is empty if no stack is known. Stack is the stack with the most time.
@@ -33,14 +33,14 @@ type ChainSum struct {
 	UnlistedNS int64
 	OtherNS    int64
 	// Times in which no thread held the GVL, in ns. In NoCPUNS the waiting thread could have run but had no CPU.
-	// HandoverNS is the other time after the waiting thread was chosen. NobodyNS is all remaining time.
+	// HandoverNS is the other time after the waiting thread was chosen to be next. NobodyNS is all remaining time.
 	NoCPUNS, HandoverNS, NobodyNS int64
 	// UnknownNS is time that no fed sample covers.
 	UnknownNS int64
 }
 
 // Chain finds out which threads held the GVL during one wait. It is a Consumer of a Stream of its own. Feed this
-// Stream the samples around the wait, from one before its beginning on. Chain is not safe for concurrent use.
+// Stream all samples from before the wait until after it. Chain is not safe for concurrent use.
 type Chain struct {
 	gvl.Ignore
 	stream *Stream
@@ -86,7 +86,7 @@ func (c *Chain) Lock(i *gvl.LockInterval) {
 	switch {
 	case i.Unlisted.Holds:
 		c.sum.UnlistedNS += ns
-	case i.Thread == 0, i.Thread == c.wait.Thread: // itself: the sample that says so is not as exact as the wait
+	case i.Thread == 0, i.Thread == c.wait.Thread: // the waiting thread: times of samples are less exact than the wait
 		c.lateNS += max(to-max(from, c.wait.ToNS-c.wait.HandoverNS), 0)
 		c.sum.NobodyNS += ns
 	default:
@@ -115,13 +115,13 @@ func (c *Chain) add(i *gvl.LockInterval, ns int64) {
 	c.sums[k] = p
 }
 
-// Sum returns what is known so far.
+// Sum returns the times that the samples fed so far show.
 func (c *Chain) Sum() ChainSum {
 	c.stream.SettleLocks()
 	s := c.sum
 	s.UnknownNS += c.wait.ToNS - c.toldNS
 	s.NoCPUNS = min(c.wait.NoCPUNS, s.NobodyNS)
-	// What passed after the thread had been chosen is without a CPU first: it is woken then.
+	// The time without a CPU belongs to the time after the thread was chosen, because it must be woken then.
 	s.HandoverNS = max(min(c.lateNS, s.NobodyNS)-s.NoCPUNS, 0)
 	s.NobodyNS -= s.NoCPUNS + s.HandoverNS
 	for k, p := range c.sums {

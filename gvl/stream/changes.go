@@ -8,43 +8,43 @@ import (
 )
 
 const (
-	// MainRactor is the ractor whose GVL sampler.Changes are about.
+	// MainRactor is the ractor whose GVL sampler.Changes describe.
 	MainRactor = sampler.RactorID(1)
-	// keptWaits is the number of waits of new threads whose memory is kept.
+	// keptWaits is the number of waits of new threads for which memory is kept.
 	keptWaits = 1024
 )
 
-// notAsked is the Detail of released time without a sample that says why.
+// notAsked is the Detail of time without the GVL if no sample has shown what the thread did.
 var notAsked = gvl.Detail{FD: -1, Reason: gvl.ReasonNotAsked}
 
-// mainGVL is the main ractor's GVL by changes.
+// mainGVL follows the main ractor's GVL by its changes (sampler.Changes).
 type mainGVL struct {
 	s *Stream
-	// live is set if changes cut the last step. toNS is until when changes are known. It is zero if none are.
+	// live is true if the last step was cut at changes. toNS is the time up to which changes are known, or zero.
 	live bool
 	toNS int64
-	// holder holds the GVL, by changes or by the last sample. chosen is the next holder. They are nil if there is
-	// none, or if it is not known.
+	// holder is the thread that holds the GVL, according to changes or the last sample. chosen is the next holder.
+	// They are nil if there is none, or if it is not known.
 	holder, chosen *exact
 	// unlisted is the native thread of a holder that no sample listed. last is the thread that held the GVL last.
 	// freedNS is when the GVL was last given away, or zero if this was not seen.
 	unlisted int32
 	last     sampler.ThreadID
 	freedNS  int64
-	// alone are the waits that began at aloneNS, without a holder or chosen thread.
+	// alone are the waits that began at aloneNS while no thread held the GVL and none was chosen.
 	alone   []*gvlWait
 	aloneNS int64
 	// waits are the waits of threads that no sample listed, by native thread.
 	waits map[int32]*unlistedWait
-	// laneAt is the index of its lane in Stream.locks.
+	// laneAt is the index of the main ractor's lane in Stream.locks.
 	laneAt int
 	// shown is the holder that the sample at the end of the step shows.
 	shown shownHolder
-	// corrected are the states of a sample as changes correct them.
+	// corrected are the states of a sample after correction by changes.
 	corrected []gvl.ThreadState
 }
 
-// shownHolder is the thread that holds the GVL by a sample, its index there, and the index of its last change or -1.
+// shownHolder is the GVL's holder in a sample, its index in the sample, and the index of its last change or -1.
 type shownHolder struct {
 	holder            *exact
 	index, lastChange int
@@ -79,7 +79,7 @@ func usable(x *sampler.Sample) bool {
 	return !x.Proc.Halted() && x.Changes.Known() && len(x.Changes.List) <= sampler.MaxChanges
 }
 
-// precedes reports whether the known time ends exactly where changes begin.
+// precedes reports whether c begins exactly where the known changes end.
 func (m *mainGVL) precedes(c *sampler.Changes) bool { return !c.Fresh && c.FromNS == m.toNS }
 
 // tellsAll reports whether a sample has all changes since the last sample. The last sample may be long ago.
@@ -87,7 +87,7 @@ func (m *mainGVL) tellsAll(x *sampler.Sample) bool {
 	return m.live && usable(x) && m.precedes(&x.Changes)
 }
 
-// track chooses what tracks a thread.
+// track chooses the tracker of a thread.
 func (m *mainGVL) track(r *thread) {
 	if m.live && r.ractor == MainRactor {
 		r.by = r.byChanges()
@@ -96,7 +96,7 @@ func (m *mainGVL) track(r *thread) {
 	}
 }
 
-// lose forgets the results of changes, because some changes are missing after the last sample.
+// lose discards the state that comes from changes, because some changes since the last sample are missing.
 func (m *mainGVL) lose() {
 	clear(m.waits)
 	*m = mainGVL{s: m.s, waits: m.waits, alone: m.alone[:0], corrected: m.corrected}
@@ -114,7 +114,7 @@ func (m *mainGVL) lose() {
 	}
 }
 
-// correct sets the states of threads at the end of a step without usable changes, and corrects the sample's states.
+// correct applies the changes of the first sample, or of a sample after a gap. They show only the present states.
 func (m *mainGVL) correct(c *sampler.Changes) {
 	now, holder := make(map[sampler.ThreadID]sampler.GVLState), sampler.ThreadID(0)
 	for i := range c.List {
@@ -142,8 +142,7 @@ func (m *mainGVL) correct(c *sampler.Changes) {
 	m.s.states = m.corrected
 }
 
-// correct changes a thread's sample to the state that the changes show. held is set if the changes show which thread
-// holds the GVL.
+// correct corrects a thread's sampled state x by the state g from changes. held is true if changes show a holder.
 func (r *thread) correct(x *gvl.ThreadState, g sampler.GVLState, held bool) {
 	if g != sampler.GVLGone {
 		e := r.byChanges()
@@ -179,7 +178,8 @@ func waitKind(g sampler.GVLState) gvl.WaitKind {
 	return gvl.WaitQueue
 }
 
-// begin takes the holder and the waiting threads from the last sample, before the first step that is cut by changes.
+// begin takes the holder and the waiting threads from the last sample. It is called before the first step with
+// changes.
 func (m *mainGVL) begin() {
 	m.live = true
 	if m.waits == nil {
@@ -246,7 +246,7 @@ func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	i.Turn = i.Stack
 }
 
-// shows reports whether the hold before a change in the list is the one in the sample.
+// shows reports whether the sample shows the same hold of the GVL as the one before a change in the list.
 func (m *mainGVL) shows(e *exact, c *sampler.Changes, before int) bool {
 	last := m.shown.lastChange
 	return e == m.shown.holder && last < before && (last < 0 || c.List[last].State == sampler.GVLHeld)
@@ -258,7 +258,7 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	now, middle := st.fromNS, false
 	for i := range c.List {
 		g := &c.List[i]
-		// What came before says in what state a thread is, and not since when.
+		// An initial change shows a thread's state, but not since when it has this state.
 		initial := c.Fresh && g.AtNS <= c.FromNS || g.AtNS <= st.fromNS
 		at := g.AtNS
 		if initial && at > st.fromNS {
@@ -276,7 +276,7 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	}
 }
 
-// middle applies the middle of a step, where the state of the holder by samples changes.
+// middle is called at the middle of a step. From there on, the holder does what the sample at the step's end shows.
 func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	h := m.holder
 	if h == nil {
@@ -285,7 +285,7 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	now := m.lane().now
 	to, d := gvl.Running, gvl.Detail{FD: -1}
 	if h.told {
-		to, d = h.state, h.detail // the kernel says when that changes
+		to, d = h.state, h.detail // the kernel reports when this changes
 	}
 	if m.shows(h, c, before) {
 		if state, detail := m.shownState(); !h.told || state == to {
@@ -301,7 +301,7 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	}
 }
 
-// goesOn lets the holder go on in a state. now is its lane from then on.
+// goesOn sets what the holder does from a time on, while it keeps the GVL. now is the lane from then on.
 func (m *mainGVL) goesOn(h *exact, now *gvl.LockInterval, to gvl.State, d *gvl.Detail, at int64) {
 	if l := m.lane(); *now != l.now {
 		m.s.settleLock(l, at)
@@ -365,7 +365,7 @@ func (m *mainGVL) changed(c *sampler.Changes, place int, at int64, initial bool)
 	case is == gvl.PlaceWaiting, g.State == sampler.GVLReleased:
 		e.enter(g.State, at, sure, false)
 	default:
-		return // of a damaged recording
+		return // the recording is damaged
 	}
 	if initial && e.stepNS == 0 {
 		e.stepNS = m.s.step.lengthNS()
@@ -391,7 +391,7 @@ func (m *mainGVL) held(e *exact, c *sampler.Changes, place int, at int64, sure b
 	e.enter(g.State, at, sure, shows && late)
 	m.lane().now.Turn = goesOn
 	if shows && (goesOn == 0 || late) {
-		m.showHolder(&m.lane().now) // otherwise it holds the GVL from the middle of the step on
+		m.showHolder(&m.lane().now) // otherwise middle does this later
 	}
 }
 
@@ -427,7 +427,7 @@ func (m *mainGVL) oust(by *exact, at int64) {
 	}
 }
 
-// choose notes whether a thread is the next holder. Waits that began at that moment without a holder are for it.
+// choose notes whether a thread is the next holder. If so, waits that began then without a holder wait for it.
 func (m *mainGVL) choose(e *exact, to sampler.GVLState, at int64) {
 	switch {
 	case to == sampler.GVLChosen:
@@ -456,13 +456,13 @@ func (m *mainGVL) forget(e *exact) {
 	m.endWait(&e.waiting)
 }
 
-// heldByOther reports whether another thread holds the GVL, by changes.
+// heldByOther reports whether another thread holds the GVL, according to changes.
 func (m *mainGVL) heldByOther(e *exact) bool {
 	h := m.holder
 	return h != nil && h != e && h.known || m.lane().now.Unlisted.Holds
 }
 
-// HeldSince is since when a thread holds the main ractor's GVL. ok is false if changes do not say it.
+// HeldSince returns since when a thread has held the main ractor's GVL. ok is false if changes do not show it.
 func (s *Stream) HeldSince(id sampler.ThreadID) (ns int64, ok bool) {
 	h := s.main.holder
 	if h == nil || h.id != id || !h.known {
@@ -471,7 +471,7 @@ func (s *Stream) HeldSince(id sampler.ThreadID) (ns int64, ok bool) {
 	return h.heldNS, true
 }
 
-// lane is the lane of the GVL, valid within a step.
+// lane returns the lane of the GVL. The pointer is valid within a step.
 func (m *mainGVL) lane() *lockLane { return &m.s.locks[m.laneAt] }
 
 func (l *lockLane) vacate() {

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// maxUnlisted bounds the threads without a sample whose waits are followed at a time.
+	// maxUnlisted bounds the threads that no sample has listed and whose waits are followed at the same time.
 	maxUnlisted = 1 << 12
 	// unlistedSteps is how many steps a thread can wait without a sample that lists it. After that, the end of its
 	// wait must have been missed.
@@ -88,7 +88,7 @@ func (e *exact) goesOnAs(w *unlistedWait) {
 	}
 }
 
-// missedUnlisted forgets threads that a sample would have listed by now.
+// missedUnlisted ends the waits of threads that a sample would have listed by now. Their end was missed.
 func (m *mainGVL) missedUnlisted() {
 	if !m.live {
 		return

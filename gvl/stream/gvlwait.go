@@ -7,17 +7,17 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gvlWait is a wait by changes.
+// gvlWait is a wait for the GVL, as sampler.Changes show it.
 type gvlWait struct {
-	// exact is set if its begin is known, and all changes since.
+	// exact is true if the time when the wait began is known, and all changes since then.
 	exact bool
 	// chosenNS is when the thread was chosen, or zero. noCPUNS is its time without a CPU.
 	fromNS, chosenNS, noCPUNS int64
-	// first held the GVL when it began.
+	// first is the thread that held the GVL when the wait began.
 	first sampler.ThreadID
 }
 
-// lacked adds time without a CPU, in ns.
+// lacked adds time of the wait without a CPU, in ns.
 func (w *gvlWait) lacked(ns int64) {
 	w.noCPUNS = min(w.noCPUNS, 1<<61) + min(max(ns, 0), 1<<61)
 }
@@ -38,7 +38,7 @@ func (m *mainGVL) beginWait(w *gvlWait, of *exact, at int64, sure bool) {
 	}
 }
 
-// fill adds what changes say of a wait.
+// fill adds to a wait what changes show: its holders, its time without a CPU, and its time after being chosen.
 func (m *mainGVL) fill(w *gvl.Wait, of *gvlWait) {
 	w.Exact, w.FirstHolder = true, of.first
 	w.NoCPUNS = min(of.noCPUNS, w.NS())

@@ -7,13 +7,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxIdleLocks is the number of remembered ractors whose GVL no thread holds or waits for.
+// maxIdleLocks is the number of ractors beyond which ractors with an unused GVL are forgotten.
 const maxIdleLocks = 64
 
 // lockLane is one ractor's GVL: its holder and the number of waiting threads, since now.FromNS.
 type lockLane struct {
 	now gvl.LockInterval
-	// next is filled while a sample is read.
+	// next is the state in the sample that is being fed.
 	next gvl.LockInterval
 }
 
@@ -47,10 +47,10 @@ func (s *Stream) lockOf(id sampler.RactorID, fromNS int64) *lockLane {
 	return &s.locks[s.lock]
 }
 
-// byChanges reports whether changes move a lane.
+// byChanges reports whether a lane follows changes, and not samples.
 func (s *Stream) byChanges(l *lockLane) bool { return s.main.live && l.now.Ractor == MainRactor }
 
-// moveLocks applies the owners and queues in the sample.
+// moveLocks applies the owners and queues in the sample to the lanes.
 func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 	for i := range s.locks {
 		l := &s.locks[i]
@@ -69,7 +69,7 @@ func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 			}
 			s.settleLock(l, at)
 			if st.gap {
-				at = st.toNS // nothing is known of the time since the last sample
+				at = st.toNS // the gap is unknown
 			}
 			l.now, l.now.FromNS, l.now.ToNS = *n, at, at
 		}
@@ -83,7 +83,7 @@ func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 	}
 }
 
-// settleLock hands out the lane's time up to atNS.
+// settleLock passes the lane's time up to atNS to the consumers.
 func (s *Stream) settleLock(l *lockLane, atNS int64) {
 	if atNS <= l.now.FromNS {
 		return
@@ -96,7 +96,7 @@ func (s *Stream) settleLock(l *lockLane, atNS int64) {
 	}
 }
 
-// SettleLocks hands out all that is known of the GVLs, up to the last sample.
+// SettleLocks passes the time of all GVLs up to the last sample to the consumers.
 func (s *Stream) SettleLocks() {
 	for i := range s.locks {
 		s.settleLock(&s.locks[i], s.steps.lastNS)

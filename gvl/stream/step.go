@@ -6,32 +6,32 @@ import (
 )
 
 const (
-	// gapFactor is the least length of a gap, as a multiple of the expected interval between samples. In a gap the
+	// gapFactor is the least length of a gap, as a multiple of the expected interval between samples. In a gap, the
 	// states of threads are unknown.
 	gapFactor = 10
 	// minGapNS is the shortest gap, in ns. On a busy machine a tick is often late by a few ms. Such a delay is not a
 	// gap.
 	minGapNS = 250e6
-	// slowGapNS is the shortest gap while the clock has slowed down because nothing runs or waits.
+	// slowGapNS is the shortest gap while the clock is slow because no thread runs or waits, in ns.
 	slowGapNS = 5e9
 	// lowGapNS and lowBackNS are the least Reach.GapNS and BackNS while a budget has lowered the rates, in ns. At the
 	// lowest rates a sample comes every 0.4 s, and stacks are read every 5 s.
 	lowGapNS, lowBackNS = 1e9, 10e9
-	// backNS and backStackTicks limit how late an answer of the kernel may come to be used. The longer of the two
-	// counts: backNS, in ns, or the time of backStackTicks stack ticks. The kernel is asked at stack ticks at the
-	// latest.
+	// backNS and backStackTicks limit how late the kernel's answer may come and still explain the time before. The
+	// longer limit applies: backNS, in ns, or the time of backStackTicks stack ticks, at which the kernel is always
+	// asked.
 	backNS         = 1e9
 	backStackTicks = 3
 	// defaultLockRate replaces an unknown rate, in Hz.
 	defaultLockRate = 1000
 )
 
-// Reach says how far a sample's knowledge reaches, in ns.
+// Reach limits the time for which samples show the states of threads, in ns.
 type Reach struct {
 	// GapNS is the longest interval between two samples in which states are known. In a longer one they are Unknown.
 	// SlowGapNS is the same for intervals with a Sample.Slow at either end.
 	GapNS, SlowGapNS int64
-	// BackNS is how far back an answer of the kernel decides time that was Unknown without it, in ns.
+	// BackNS is how far back an answer of the kernel can explain Unknown time, in ns.
 	BackNS int64
 }
 
@@ -48,16 +48,16 @@ func ReachOf(p sampler.Process) Reach {
 // step is the time between two samples.
 type step struct {
 	fromNS, toNS int64
-	// midNS is where the earlier state ends and the later one begins.
+	// midNS is the middle, where the state of the earlier sample ends and the state of the later one begins.
 	midNS int64
-	// first is set if there was no sample before, gap if the step is too long, or samples were lost.
+	// first is true if there was no sample before. gap is true if the step is too long, or if samples were lost.
 	first, gap bool
 }
 
-// lengthNS is the step's length in ns. It is never zero, which would mean that a time is known exactly.
+// lengthNS returns the step's length in ns. It is never zero, which would mean that a time is known exactly.
 func (s *step) lengthNS() int64 { return max(s.toNS-s.fromNS, 1) }
 
-// beginNS is when a thread began that is new in this sample, or that continues after a gap.
+// beginNS returns the beginning of a thread that is new in this sample, or that continues after a gap.
 func (s *step) beginNS() int64 {
 	if s.gap {
 		return s.toNS
@@ -65,7 +65,7 @@ func (s *step) beginNS() int64 {
 	return s.midNS
 }
 
-// endNS is when a thread ended that is missing in this sample.
+// endNS returns the end of a thread that is missing in this sample.
 func (s *step) endNS() int64 {
 	if s.gap {
 		return s.fromNS
@@ -80,7 +80,7 @@ type stepper struct {
 	slow    bool
 	low     bool // Self.Lowered
 	lost    uint64
-	// usual is reach at the rates asked for.
+	// usual is the Reach at the requested rates, and reach the present one.
 	usual, reach Reach
 }
 
@@ -89,12 +89,12 @@ func newStepper(p sampler.Process) stepper {
 	return stepper{usual: r, reach: r}
 }
 
-// lowered returns the Reach at rates that are lower than asked for.
+// lowered returns the Reach to use while a budget has lowered the rates.
 func (r Reach) lowered() Reach {
 	return Reach{GapNS: max(r.GapNS, lowGapNS), SlowGapNS: r.SlowGapNS, BackNS: max(r.BackNS, lowBackNS)}
 }
 
-// IntervalNS is the expected time between two samples.
+// IntervalNS returns the expected time between two samples, in ns.
 func IntervalNS(p sampler.Process) int64 {
 	rate := max(p.LockRate, p.StackRate)
 	if rate <= 0 {
@@ -103,7 +103,7 @@ func IntervalNS(p sampler.Process) int64 {
 	return int64(1e9 / rate)
 }
 
-// next adds the time of a sample. A sample out of order makes an empty step.
+// next returns the step that ends with a sample. A sample out of order makes an empty step.
 func (t *stepper) next(s *sampler.Sample) step {
 	now := gvl.TimeOf(s)
 	t.reach = t.usual
@@ -125,7 +125,7 @@ func (t *stepper) next(s *sampler.Sample) step {
 	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: gap}
 }
 
-// tells reports whether a thread's state, seen at at, also holds for the time since fromNS, which was Unknown.
+// tells reports whether a state that was seen at the time at also explains the Unknown time since fromNS.
 func (r Reach) tells(ts *gvl.ThreadState, fromNS, at int64) bool {
 	return ts.State.Released() && ts.SinceNS <= fromNS && at-fromNS <= r.BackNS
 }

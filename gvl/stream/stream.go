@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// maxSegments bounds the kept changes of state between two readings of one thread's stack. Beyond it they are
-	// charged to the last known stack. With 1 kHz and 100 Hz there are at most 10, or more if a budget has lowered the
-	// rate of stacks.
+	// maxSegments bounds the kept changes of state between two readings of one thread's stack. Beyond it, all their
+	// time goes to the last known stack. With 1 kHz and 100 Hz there are at most 10, or more if a budget has lowered
+	// the rate of stacks.
 	maxSegments = 32
-	// maxUntold bounds the stacks seen in one period whose state is not known yet. Beyond it the last one gets the
+	// maxUntold bounds the stacks kept for one period whose state is not known yet. Beyond it, the last stack gets the
 	// remaining time.
 	maxUntold = 128
-	// maxUntoldMixed bounds them together with later time.
+	// maxUntoldMixed bounds these stacks together with the known time after them, which has to wait.
 	maxUntoldMixed = 4096
 	// openState marks a state that is not known yet. No Consumer sees it.
 	openState = gvl.NumStates
@@ -53,7 +53,7 @@ type Stream struct {
 	// listed twice.
 	slots, begun []int
 	listed       []*thread
-	// step, sample and states are being fed. stopped is set if the sample shows a holder of a GVL that is stopped.
+	// step, sample and states are from the current Feed. stopped is true if the sample shows a GVL's holder stopped.
 	step    step
 	sample  *sampler.Sample
 	states  []gvl.ThreadState
@@ -61,24 +61,24 @@ type Stream struct {
 	free    []int
 	used    int // the number of used slots
 	out     gvl.Interval
-	// wait is passed to consumers. open is the wait in progress.
+	// wait is memory for a wait that is passed to consumers, and open for a wait in progress.
 	wait, open gvl.Wait
 	// late are the waits of threads that consumers do not know yet.
 	late    []gvl.Wait
-	spare   []buffers // of threads that have ended
-	kept    int       // the segments of all threads
+	spare   []buffers // memory of threads that have ended, for reuse
+	kept    int       // number of segments of all threads
 	locks   []lockLane
-	lock    int // index of the last match
+	lock    int // index of the lane that lockOf found last
 	outLock gvl.LockInterval
-	gc      gvl.GCInterval // the time in progress, while during is true
+	gc      gvl.GCInterval // the interval in progress, while during is true
 	outGC   gvl.GCInterval
 	during  bool
 	missing int64
-	seenNS  int64 // since when there was no gap
+	seenNS  int64 // end of the last gap, or time of the first sample
 	pending gvl.Interval
 	main    mainGVL
 	notes   kernelNotes
-	// unchosen is set up to Ruby 3.2: no thread is chosen to be next.
+	// unchosen is true up to Ruby 3.2, where no thread is chosen as the next holder.
 	unchosen bool
 }
 
@@ -89,7 +89,7 @@ func New(p sampler.Process) *Stream {
 	return s
 }
 
-// Attach adds a consumer, before the first sample. Consumers are called in that order.
+// Attach adds a consumer. Call it before the first Feed. Consumers are called in the order of Attach.
 func (s *Stream) Attach(c gvl.Consumer) { s.to = append(s.to, c) }
 
 // NotSampledNS returns the total length of the gaps so far, in ns.
@@ -130,7 +130,7 @@ func (s *Stream) Feed(x *sampler.Sample, states []gvl.ThreadState) {
 	s.handOutLate()
 }
 
-// list finds the threads of the sample and gives new threads a slot.
+// list finds the threads of the sample, and gives each new thread a slot (a number for consumers).
 func (s *Stream) list() {
 	s.begun, s.stopped = s.begun[:0], false
 	if s.sameThreads() {
@@ -182,7 +182,7 @@ func (s *Stream) start(r *thread, i int) {
 	s.main.track(r)
 }
 
-// Finish passes on all time that was kept back, with the last known stacks, as if all threads had ended with the last
+// Finish passes all unsettled time to the consumers, with the last known stacks. It ends all threads at the last
 // sample.
 func (s *Stream) Finish() {
 	s.table.Begin(0)
@@ -193,7 +193,7 @@ func (s *Stream) Finish() {
 	s.steps = stepper{reach: s.steps.reach}
 }
 
-// handOutLate hands out the waits of new threads, which consumers know now.
+// handOutLate passes on the waits of new threads, which the consumers know now.
 func (s *Stream) handOutLate() {
 	if len(s.late) == 0 {
 		return
@@ -241,7 +241,7 @@ func (s *Stream) Pending(id sampler.ThreadID, fn func(*gvl.Interval)) {
 	}
 }
 
-// collect hands out time inside the collector, and returns the stack that pays from this sample on.
+// collect passes on time inside the collector. It returns the stack that pays for such time from this sample on.
 func (s *Stream) collect(x *sampler.Sample, states []gvl.ThreadState, st step) (payer sampler.StackID, known bool) {
 	if s.during && !st.gap {
 		s.collecting(st.fromNS, st.midNS)
@@ -271,7 +271,7 @@ func (s *Stream) collecting(fromNS, toNS int64) {
 // LastNS returns the time of the last sample, CLOCK_MONOTONIC in ns.
 func (s *Stream) LastNS() int64 { return s.steps.lastNS }
 
-// gcHolder is the stack of the thread that collects, or of the GVL's holder if none does.
+// gcHolder returns the stack of the thread that collects, or of the GVL's holder if no thread does.
 func gcHolder(states []gvl.ThreadState) (sampler.StackID, bool) {
 	var stack sampler.StackID
 	found := false

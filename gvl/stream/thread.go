@@ -5,14 +5,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// segment is time in one state. The state is openState while it is not known.
+// segment is a period in one state. The state is openState while it is not known.
 type segment struct {
 	fromNS, toNS, stepNS int64
 	state                gvl.State
-	// exact is true if the edges come from changes, or are between such edges.
+	// exact is true if the ends come from changes, or lie between changes.
 	exact  bool
 	detail gvl.Detail
-	// stack is the segment's own stack, by a change. It is zero if the readings around the segment decide.
+	// stack is the segment's own stack, as a change reports. If it is zero, the readings around the segment decide.
 	stack sampler.StackID
 	// work is the request that the thread worked for, as a change reports. If it is zero, the readings around the
 	// segment decide.
@@ -27,7 +27,7 @@ type look struct {
 
 func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 
-// untold is time with one reading. Its state is not known yet, or it follows such time.
+// untold is a period with one stack that cannot be passed on yet. Its state, or one before it, is unknown.
 type untold struct {
 	segment
 	// look is the last reading, in stackState.
@@ -44,7 +44,7 @@ type thread struct {
 	id    sampler.ThreadID
 	slot  int
 	runNS int64
-	// sinceNS is when the wait for its present object began, if that is later.
+	// sinceNS is when the wait for its present object began, if that is later than runNS.
 	sinceNS int64
 	state   gvl.State
 	kind    gvl.WaitKind
@@ -52,7 +52,7 @@ type thread struct {
 	// fresh is set if the thread was not in the last sample. known is set if its last change is known and led to its
 	// present state.
 	fresh, known bool
-	// work is the request that it works for, by a change. It is zero if none is known.
+	// work is the request that the thread works for, as a change reports. It is zero if none is known.
 	work sampler.WorkID
 	// unseen is set if there is time without the GVL, since unseenNS, that no sample has explained.
 	unseen bool
@@ -67,17 +67,17 @@ type thread struct {
 	stateNS, waitNS int64
 	before          waitBefore
 	span            gvl.WaitSpan
-	// fromNS is until when segments reach.
+	// fromNS is the end of the last segment. The next one begins there.
 	fromNS int64
 	buffers
-	// look is the last reading, in stackState.
+	// look is the last reading, and stackState the thread's state at that time.
 	look
 	stackState gvl.State
-	// looks are the last readings in each place, while changes are known.
+	// looks has the last reading in each place: holding the GVL, waiting for it, or without it.
 	looks [numPlaces]pastLook
-	// most is the largest number of segments in the last readings.
+	// most is the largest number of segments before any of the last readings. readings counts them.
 	most, readings int
-	// changes tracks it by changes. It is nil if none were ever known.
+	// changes is the thread's tracker by changes. It is nil if there never was one.
 	changes *exact
 }
 
@@ -96,8 +96,7 @@ func (b *waitBefore) threadState(r *thread) gvl.ThreadState {
 	return gvl.ThreadState{Thread: r.id, Ractor: r.ractor, State: b.state, Detail: b.detail, SinceNS: b.sinceNS, AtNS: b.atNS, Stack: b.stack}
 }
 
-// buffers are the lists of a thread. They hold its segments since the last reading, and time of earlier readings whose
-// state is not known yet.
+// buffers are a thread's segments since the last reading, and its earlier periods that cannot be passed on yet.
 type buffers struct {
 	segments []segment
 	untold   []untold
@@ -123,19 +122,19 @@ func (r *thread) begin(ts *gvl.ThreadState, t *sampler.Thread, atNS int64) {
 	r.look, r.stackState = lookAt(t), r.now()
 }
 
-// run begins time with one state, as samples saw it.
+// run begins a period in the state that a sample shows.
 func (r *thread) run(ts *gvl.ThreadState, atNS int64) {
 	r.goOn(ts.State, &ts.Detail, atNS, r.s.step.lengthNS())
 	r.span = ts.Span
 }
 
-// goOn begins time with one state, seen to begin within a step of stepNS.
+// goOn begins a period in a state. stepNS is the length of the step within which it began.
 func (r *thread) goOn(state gvl.State, d *gvl.Detail, atNS, stepNS int64) {
 	r.state, r.kind, r.detail, r.open = state, d.Wait, *d, state == gvl.Unknown && d.Reason == gvl.ReasonNotAsked
 	r.runNS, r.sinceNS, r.stepNS = atNS, atNS, stepNS
 }
 
-// now is the state of the segment in progress.
+// now returns the state of the segment in progress.
 func (r *thread) now() gvl.State {
 	if r.open {
 		return openState
@@ -143,7 +142,7 @@ func (r *thread) now() gvl.State {
 	return r.state
 }
 
-// change ends a state and, if it was one, the wait for the GVL.
+// change ends the present state. If the thread waited for the GVL, it passes the wait on.
 func (r *thread) change(to gvl.State, atNS int64, byNS int64) {
 	if r.state == gvl.Waiting {
 		r.waited(atNS, byNS, false)
@@ -155,7 +154,7 @@ func (r *thread) change(to gvl.State, atNS int64, byNS int64) {
 	r.stateNS = atNS
 }
 
-// waited hands out a wait that ended by byNS. cut is set if its end was not seen.
+// waited passes on a wait that had ended by byNS. cut is true if its end was not seen.
 func (r *thread) waited(atNS, byNS int64, cut bool) {
 	s := r.s
 	r.fill(&s.wait, atNS, byNS)
@@ -217,7 +216,7 @@ func (r *thread) goesOn(atNS int64) segment {
 	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail, 0, r.work}
 }
 
-// servingOr is what a reading shows, unless a change has said that the thread worked for another request.
+// servingOr returns the request of a reading, unless a change has reported another one.
 func servingOr(work sampler.WorkID, of sampler.Serving) sampler.Serving {
 	if work != 0 && of.Work != work {
 		return sampler.Serving{Work: work}
@@ -225,7 +224,7 @@ func servingOr(work sampler.WorkID, of sampler.Serving) sampler.Serving {
 	return of
 }
 
-// stackOr is the segment's own stack, or the reading's.
+// stackOr returns the segment's own stack if it has one, else the stack of a reading.
 func (g *segment) stackOr(of look) sampler.StackID {
 	if g.stack != 0 {
 		return g.stack
@@ -233,7 +232,7 @@ func (g *segment) stackOr(of look) sampler.StackID {
 	return of.stack
 }
 
-// cut ends the segment in progress, and begins the next one.
+// cut ends the segment in progress at atNS, and begins the next one.
 func (r *thread) cut(atNS int64) {
 	if atNS <= r.fromNS {
 		return
@@ -246,7 +245,7 @@ func (r *thread) cut(atNS int64) {
 	r.fromNS = atNS
 }
 
-// tell ends an open run, because the state of its time is known now, or never will be.
+// tell gives the present open period its state, which is known now, or never will be.
 func (r *thread) tell(state gvl.State) {
 	if !r.open {
 		return
@@ -276,7 +275,7 @@ func (r *thread) tellSegments(state gvl.State, d *gvl.Detail) {
 	}
 }
 
-// giveUp ends all open time of a thread without an answer.
+// giveUp makes all time of a thread Unknown whose state is not known yet.
 func (r *thread) giveUp() {
 	r.tellSegments(gvl.Unknown, &notAsked)
 	if r.open {
@@ -284,7 +283,7 @@ func (r *thread) giveUp() {
 	}
 }
 
-// settle hands out a part of a segment, or holds it back until its state is known.
+// settle passes on a part of a segment, or holds it back until its state is known.
 func (r *thread) settle(g *segment, of look, fromNS, toNS int64) {
 	if toNS <= fromNS {
 		return
@@ -320,7 +319,7 @@ func (r *thread) hold(u *untold) {
 			return
 		}
 		if n >= maxUntoldMixed {
-			// So long a time is not waited for.
+			// Too many periods wait, so the state stays Unknown.
 			r.giveUp()
 			if u.state == openState {
 				u.state, u.detail = gvl.Unknown, notAsked
@@ -337,7 +336,7 @@ func (r *thread) notSampled() {
 	r.settle(&segment{state: gvl.Unknown, detail: gvl.Detail{FD: -1, Reason: gvl.ReasonNotSampled}}, look{}, st.fromNS, st.toNS)
 }
 
-// end settles all that is held back, up to a time. cut is set if what the thread does may go on.
+// end passes on all time that is held back, up to a time. cut is true if the thread's state may continue.
 func (r *thread) end(atNS int64, cut bool) {
 	r.cut(atNS)
 	r.tell(r.state)

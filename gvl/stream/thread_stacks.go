@@ -5,7 +5,7 @@ import (
 )
 
 const (
-	// lookNS is how long a stack is valid for time without a reading, in ns.
+	// lookNS is how old a reading may be to give its stack to time without a reading, in ns.
 	lookNS = 5e9
 	// keptSegments is the number of segments for which a thread always keeps memory. More memory is freed if it was
 	// not needed for shrinkReadings readings.
@@ -29,7 +29,7 @@ func placeOf(s gvl.State) gvl.Place {
 	return gvl.PlaceReleased
 }
 
-// read shares the time since the last reading of the stack between that one and this one.
+// read divides the time since the last reading of the stack between that reading and this one.
 func (r *thread) read(now look, atNS int64) {
 	r.cut(atNS)
 	state := r.now()
@@ -84,8 +84,8 @@ func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	r.split(g, a, b, mid)
 }
 
-// past returns the last reading in a place. It is for a segment that neither reading around it saw there. It returns
-// of if there is none for the same work.
+// past returns the last reading in a place, for a segment around which both readings saw the thread elsewhere. It
+// returns of if that reading is too old or for other work.
 func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	if l := &r.looks[p]; l.atNS != 0 && g.fromNS-l.atNS <= lookNS && l.serving.Work == of.serving.Work {
 		return l.look

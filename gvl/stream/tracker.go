@@ -9,17 +9,17 @@ import (
 type tracker interface {
 	// sample adds a sample of the thread, at the end of Stream.step.
 	sample(ts *gvl.ThreadState, t *sampler.Thread)
-	// goneNS is when a thread ended that is missing in the sample.
+	// goneNS returns when a thread ended that is missing in the sample.
 	goneNS() int64
-	// wait adds what is known of the thread's present wait.
+	// wait adds to w what is known of the thread's present wait.
 	wait(w *gvl.Wait)
 	// room reports whether the thread may keep more than maxSegments segments.
 	room() bool
-	// leave lets go of a thread that ends. The end of its wait was not seen.
+	// leave ends the tracking of a thread. If it waited, the end of its wait was not seen.
 	leave()
 }
 
-// sampled tracks a thread only by samples. Its state changes in the middle between two of them.
+// sampled tracks a thread only by samples. The thread's state changes in the middle between two samples.
 type sampled struct{ *thread }
 
 func (sampled) wait(*gvl.Wait) {}
@@ -68,7 +68,7 @@ func (r *thread) advance(ts *gvl.ThreadState) {
 		r.detail, r.stateNS = ts.Detail, r.runNS
 		r.tell(ts.State)
 	case ts.State == r.state && ts.State != gvl.Unknown && ts.SinceNS > r.sinceNS && !r.detail.Specific():
-		// What it waits for was learned late.
+		// Only this sample shows what the thread waits for.
 		r.detail, r.sinceNS = ts.Detail, ts.SinceNS
 	case ts.State != r.state, ts.SinceNS > r.sinceNS, ts.State == gvl.Waiting && ts.Detail.Wait != r.kind:
 		r.cut(st.midNS)

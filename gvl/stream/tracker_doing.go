@@ -23,11 +23,11 @@ type leaves struct {
 	next int
 }
 
-// kernelNotes is the data that a Stream needs to use sampler.Doing.
+// kernelNotes is what a Stream remembers to interpret the kernel's reports (sampler.Doing).
 type kernelNotes struct {
 	class *gvl.Classifier
 	peers map[int32]lastPeer
-	// left is when threads ended work, for at most maxPeers threads.
+	// left has the times when threads ended work, for at most maxPeers threads.
 	left map[sampler.ThreadID]*leaves
 }
 
@@ -46,7 +46,7 @@ func (k *kernelNotes) notePeer(d *gvl.Detail, atNS int64) {
 	k.peers[d.FD] = lastPeer{d.Peer, atNS}
 }
 
-// does applies what a thread does from a time on, in its place at the GVL.
+// does applies the kernel's report of what a thread does from a time on, without a change at the GVL.
 func (e *exact) does(d *sampler.Doing, at int64) {
 	if d.Kind == sampler.DoingWorks {
 		e.works(d.Work, at)
@@ -62,7 +62,7 @@ func (e *exact) does(d *sampler.Doing, at int64) {
 	}
 }
 
-// works begins time in which the thread works for a request, or for none if that is zero.
+// works begins a period in which the thread works for a request. If id is zero, it works for none.
 func (e *exact) works(id sampler.WorkID, at int64) {
 	if e.work == id && id != 0 {
 		return
@@ -76,7 +76,7 @@ func (e *exact) works(id sampler.WorkID, at int64) {
 	}
 }
 
-// leave notes that a thread's work has ended.
+// leave notes that a thread's work (a request or job) has ended.
 func (k *kernelNotes) leave(id sampler.ThreadID, at int64) {
 	l := k.left[id]
 	if l == nil {
@@ -152,7 +152,7 @@ func (e *exact) refutes(ts *gvl.ThreadState) bool {
 	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }
 
-// Working returns the request that a thread works for by the last changes. It is zero if none is known.
+// Working returns the request that a thread works for, according to the last changes. It is zero if none is known.
 func (s *Stream) Working(id sampler.ThreadID) sampler.WorkID {
 	if rec := s.table.Get(id); rec != nil {
 		return rec.V.work
@@ -160,7 +160,7 @@ func (s *Stream) Working(id sampler.ThreadID) sampler.WorkID {
 	return 0
 }
 
-// LeftWork returns when a thread first ended work, from a time on. It is zero if that is not known.
+// LeftWork returns the first time from fromNS on when a thread ended work. It is zero if that is not known.
 func (s *Stream) LeftWork(id sampler.ThreadID, fromNS int64) int64 {
 	l := s.notes.left[id]
 	if l == nil {

@@ -10,11 +10,11 @@ const (
 	// are known. maxKept bounds the changes of all threads (20 MB). Beyond it, maxSegments is the limit for each
 	// thread.
 	maxExactSegments, maxKept = 1 << 13, 1 << 17
-	// maxAgainst is the number of samples in a row without a change that must contradict a thread's changes before they
-	// are not believed. They must span againstNS at least. A single sample can contradict them, because it is read some
-	// µs from its time. All samples can contradict them while a thread has no CPU. It lost its CPU between changing the
-	// scheduler and giving the mutex back, and the change is recorded when it gives the mutex back. With a limit on the
-	// process's CPU time this takes a tenth of a second and more.
+	// If maxAgainst samples in a row contradict a thread's changes, and span at least againstNS, the changes are not
+	// believed. A single sample can contradict them, because it is read some µs from its time. All samples can
+	// contradict them while a thread has no CPU. It lost its CPU between changing the scheduler and giving the mutex
+	// back, and the change is recorded when it gives the mutex back. With a limit on the process's CPU time this takes
+	// a tenth of a second and more.
 	maxAgainst, againstNS = 3, 1e9
 	// yieldNS is the longest time, in ns, between the end of a thread's time slice and its entry into the queue for
 	// the GVL.
@@ -26,24 +26,24 @@ const (
 type exact struct {
 	*thread
 	main *mainGVL
-	// gvl is the state that the last change brought it into, while known is set.
+	// gvl is the state after the thread's last change. It is valid while known is true.
 	gvl sampler.GVLState
 	// begun is set if the thread's time began by a change, before any sample listed the thread. seen is set if a
-	// sample has seen it in its present time without the GVL.
+	// sample has seen it since it last released the GVL.
 	begun, seen bool
-	// told is true if the kernel has reported what the thread does in its present place at the GVL.
+	// told is true if the kernel has reported what the thread does since its last change at the GVL.
 	told bool
 	// against counts the samples in a row that contradict gvl, up to maxAgainst, since againstNS.
 	against   uint8
 	againstNS int64
-	// releasedFor is why the thread had released the GVL when that was known last. It is Unknown if it never was.
+	// releasedFor is the last known state of the thread without the GVL. It is Unknown if there was none.
 	releasedFor    gvl.State
 	releasedDetail gvl.Detail
-	// endedNS is when it ended, or zero.
+	// endedNS is when the thread ended, as a change reports, or zero.
 	endedNS int64
-	// heldNS is since when it holds the GVL, or last held it. letGoNS is when it gave it away.
+	// heldNS is when the thread last got the GVL. letGoNS is when it last gave the GVL away.
 	heldNS, letGoNS int64
-	// waiting is its wait. waitStack is the stack at that wait's end.
+	// waiting is the thread's wait. waitStack is the stack at the end of this wait.
 	waiting   gvlWait
 	waitStack sampler.StackID
 }
@@ -90,7 +90,7 @@ func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.fresh = false
 }
 
-// read adds a reading of the stack, and remembers the thread's place.
+// read adds a reading of the stack, and remembers it for the thread's place.
 func (e *exact) read(now look, atNS int64) {
 	e.cut(atNS)
 	if p := &e.looks[placeOf(e.stackState)]; p.atNS == 0 && e.stack != 0 && len(e.segments) > 0 {
@@ -102,7 +102,7 @@ func (e *exact) read(now look, atNS int64) {
 	}
 }
 
-// beginUnchanged begins the time of a new thread without a change.
+// beginUnchanged begins a new thread by its first sample, because no change has reported it.
 func (e *exact) beginUnchanged(ts *gvl.ThreadState, t *sampler.Thread) {
 	now := *ts
 	if now.State.Held() && e.main.heldByOther(e) {
@@ -110,13 +110,13 @@ func (e *exact) beginUnchanged(ts *gvl.ThreadState, t *sampler.Thread) {
 	}
 	at, is := e.s.step.midNS, placeOf(now.State)
 	if is != gvl.PlaceReleased {
-		at = e.s.step.toNS // the changes until then have been told
+		at = e.s.step.toNS // a change would have shown an earlier time
 	}
 	e.begin(&now, t, at)
 	e.arrive(is, at, false)
 }
 
-// compare checks a sample of a thread whose changes until then are known.
+// compare compares a sample of a thread with the changes until then. If needed, it corrects the thread's state.
 func (e *exact) compare(ts *gvl.ThreadState) {
 	step := &e.s.step
 	own, is := placeOf(e.state), placeOf(ts.State)
@@ -184,7 +184,7 @@ func (e *exact) seeReleased(ts *gvl.ThreadState) {
 		e.advance(ts)
 		return
 	}
-	// The first sample of the interval decides all of it.
+	// The first sample of the interval decides the state of the whole interval.
 	e.seen, e.sinceNS = true, max(e.runNS, ts.SinceNS)
 	if e.open && !ts.Open() {
 		e.detail = ts.Detail
@@ -219,7 +219,7 @@ func (e *exact) beginAt(at int64) {
 	e.goOn(gvl.Unknown, &notAsked, at, 0)
 }
 
-// waitedWith sets the stack of an ended wait. The thread had it since it gave the GVL away.
+// waitedWith sets the stack of an ended wait. The thread has had this stack since it gave the GVL away.
 func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.cut(at)
 	for i := len(e.segments) - 1; i >= 0 && placeOf(e.segments[i].state) != gvl.PlaceHeld; i-- {
@@ -247,7 +247,7 @@ func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 	switch to {
 	case sampler.GVLHeld:
 		if r.s.unchosen && was == gvl.PlaceWaiting {
-			e.waiting.chosenNS = e.main.freedNS // until then the GVL was held
+			e.waiting.chosenNS = e.main.freedNS // when the last holder freed the GVL
 		}
 		e.main.oust(e, at)
 	case sampler.GVLChosen:
@@ -288,7 +288,7 @@ func placeTo(g sampler.GVLState) gvl.Place {
 	return gvl.PlaceReleased
 }
 
-// stays applies a change that leaves the thread in its place.
+// stays applies a change after which the thread has the same place at the GVL.
 func (e *exact) stays(to sampler.GVLState, at int64) {
 	switch to {
 	case sampler.GVLHeld:
@@ -313,7 +313,7 @@ func (e *exact) yields(at int64) bool {
 	return e.known && e.gvl == sampler.GVLReleased && !e.seen && e.letGoNS == e.runNS && at-e.runNS <= yieldNS && e.letGoNS-e.heldNS >= gvl.TimeSliceNS/2
 }
 
-// yield ends the time of such a thread without the GVL.
+// yield ends the time without the GVL of a thread whose time slice had ended (yields).
 func (e *exact) yield(at int64) {
 	d, state, detail := gvl.Detail{FD: -1}, e.releasedFor, e.releasedDetail
 	if e.open && !e.unseen {
@@ -325,7 +325,7 @@ func (e *exact) yield(at int64) {
 	e.releasedFor, e.releasedDetail = state, detail
 }
 
-// depart ends a thread's time in a place.
+// depart ends a thread's time in a place at the GVL.
 func (e *exact) depart(was gvl.Place, at int64) {
 	r := e.thread
 	l := e.main.lane()
@@ -353,7 +353,7 @@ func (e *exact) depart(was gvl.Place, at int64) {
 	}
 }
 
-// arrive begins a thread's time in a place.
+// arrive begins a thread's time in a place at the GVL.
 func (e *exact) arrive(is gvl.Place, at int64, sure bool) {
 	r := e.thread
 	l := e.main.lane()

@@ -8,52 +8,52 @@ import (
 )
 
 const (
-	// UnitsPerColumn is the resolution of a kept column: 2 µs of 100 ms.
+	// UnitsPerColumn is the resolution of a stored column: a unit is 2 µs of 100 ms.
 	UnitsPerColumn = 50_000
-	// chunkColumns is the number of columns stored together. A chunk whose columns are all one state takes a few
-	// words, so idle threads cost almost nothing.
+	// chunkColumns is the number of columns that are stored together. A chunk with only one state takes a few words,
+	// so idle threads need almost no memory.
 	chunkColumns = 64
 )
 
-// packed is one kept column of a thread: its time by state in units.
+// packed is one stored column of a thread: its time by state, in units.
 type packed [gvl.NumStates]uint16
 
 type chunk struct {
 	index int64
-	// full has a bit for each column that is wholly in state, while mixed is false.
+	// While mixed is false, full has a bit for each column in which the thread was only in state.
 	full  uint64
 	state gvl.State
 	mixed bool
 	cells *cells
 }
 
-// cells are the columns of a mixed chunk, and their sum.
+// cells has the columns of a mixed chunk, and their sums.
 type cells struct {
 	column [chunkColumns]packed
 	sum    [gvl.NumStates]uint32
 }
 
-// openColumn is a thread's time by state in a column that is not stored.
+// openColumn is a thread's time by state, in ns, in a column that is still growing.
 type openColumn struct {
 	col int64
 	ns  [gvl.NumStates]int64
 }
 
-// row is one thread's past and its open columns.
+// row has one thread's stored columns and its open columns.
 type row struct {
 	id   sampler.ThreadID
 	lane *ractorLane
-	// listed is set if the thread is in the last sample, active if it has an open column.
+	// listed is set if the thread is in the last sample. active is set if it has an open column.
 	listed, active bool
-	// settled is the column up to which the thread's time is settled. now is the last sample's column in its present
-	// state. Columns between them are stored now, and again when they are settled.
+	// settled is the open column of the thread's final time. now is the open column at the last sample, with time that
+	// can still change. Columns between them are stored as they are now, and again when they are final.
 	settled, now openColumn
 
 	chunks            []chunk
 	firstCol, lastCol int64
 }
 
-// newRow returns a row that keeps columns columns. With 0 it keeps none: the thread is only counted.
+// newRow returns a row that stores the given number of columns. If it is 0, the thread is only counted.
 func newRow(id sampler.ThreadID, columns int) *row {
 	r := &row{id: id, firstCol: -1, lastCol: -1}
 	if columns == 0 {
@@ -66,7 +66,7 @@ func newRow(id sampler.ThreadID, columns int) *row {
 	return r
 }
 
-// store stores a column, in place of its earlier content.
+// store stores a column, and replaces its earlier content.
 func (r *row) store(o *openColumn, columnNS int64) {
 	var sum int64
 	dominant := gvl.Unknown
@@ -107,8 +107,8 @@ func (r *row) store(o *openColumn, columnNS int64) {
 	r.lastCol = max(r.lastCol, o.col)
 }
 
-// pack rounds a column to units. A state that was seen keeps at least a unit, so that a short wait is not lost. The
-// dominant state gets the rest, so that the sum is kept.
+// pack rounds a column to units. Each state that occurred keeps at least one unit, so that short waits are not lost.
+// The dominant state gets the rest, so that the sum stays right.
 func pack(ns *[gvl.NumStates]int64, sum int64, dominant gvl.State, columnNS int64) packed {
 	var p packed
 	total := (sum*UnitsPerColumn + columnNS/2) / columnNS
@@ -124,7 +124,7 @@ func pack(ns *[gvl.NumStates]int64, sum int64, dominant gvl.State, columnNS int6
 	return p
 }
 
-// expand turns a chunk of one state into cells.
+// expand turns a chunk with only one state into a mixed one.
 func (c *chunk) expand() {
 	if c.mixed {
 		return
@@ -143,7 +143,7 @@ func (c *chunk) expand() {
 	c.mixed = true
 }
 
-// add adds num/den of a closed column to ns.
+// add adds the part num/den of a stored column to ns.
 func (r *row) add(ns *[gvl.NumStates]int64, col, num, den, columnNS int64) {
 	if len(r.chunks) == 0 {
 		return
@@ -170,7 +170,7 @@ func (r *row) add(ns *[gvl.NumStates]int64, col, num, den, columnNS int64) {
 	}
 }
 
-// addWhole adds the closed columns from first to end-1 to ns.
+// addWhole adds the stored columns from first to end-1 to ns.
 func (r *row) addWhole(ns *[gvl.NumStates]int64, first, end, columnNS int64) {
 	if len(r.chunks) == 0 || r.firstCol < 0 {
 		return
@@ -210,15 +210,15 @@ func (r *row) addWhole(ns *[gvl.NumStates]int64, first, end, columnNS int64) {
 	}
 }
 
-// spentIn returns the time in a state in a closed column.
+// spentIn returns the time that a stored column has in a state, in ns.
 func (r *row) spentIn(st gvl.State, col, columnNS int64) int64 {
 	var ns [gvl.NumStates]int64
 	r.addWhole(&ns, col, col+1, columnNS)
 	return ns[st]
 }
 
-// steadyFrom returns the first column, not before oldest, from which on the thread was in one state until the end of
-// col. It returns col+1 if there is none.
+// steadyFrom returns the first column from which on the thread was in one state until the end of col. It goes back to
+// oldest at most. It returns col+1 if the thread was also in other states in col.
 func (r *row) steadyFrom(st gvl.State, col, oldest, columnNS int64) int64 {
 	if r.firstCol < 0 {
 		return col + 1

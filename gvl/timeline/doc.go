@@ -1,2 +1,2 @@
-// Package timeline keeps the states of threads in columns of time, of bounded size, and the holders of each GVL.
+// Package timeline stores, in bounded memory, the states of threads and the holders of each GVL in columns of time.
 package timeline

@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// procColumn is one kept column of the process. col says which column it is.
+// procColumn is one stored column of the process. col is the column's number.
 type procColumn struct {
 	col                          int64
 	sampledNS, gcNS              int64
@@ -17,7 +17,7 @@ type procLane struct {
 	last sampler.Proc
 }
 
-// column returns a column to add to. If a later column has taken its place, the result is thrown away.
+// column returns the column to add to. If a later column uses its place in the ring, the result is not stored.
 func (p *procLane) column(col int64) *procColumn {
 	c := &p.ring[col%int64(len(p.ring))]
 	switch {
@@ -29,7 +29,7 @@ func (p *procLane) column(col int64) *procColumn {
 	return c
 }
 
-// add adds a period to the columns that it overlaps.
+// add calls to for each column that a period overlaps, with the length of the overlap.
 func (p *procLane) add(columnNS, fromNS, toNS int64, to func(c *procColumn, ns int64)) {
 	for from := fromNS; from < toNS; {
 		col := from / columnNS
@@ -39,14 +39,14 @@ func (p *procLane) add(columnNS, fromNS, toNS int64, to func(c *procColumn, ns i
 	}
 }
 
-// ownerColumn is one kept column of a ractor's lane.
+// ownerColumn is one stored column of a ractor's lane.
 type ownerColumn struct {
 	col                           int64
 	owner                         sampler.ThreadID
 	ownerNS, heldNS, gcNS, waitNS int64
 }
 
-// ownerNS is the time in which a thread held a ractor's GVL.
+// ownerNS is how long a thread held a ractor's GVL.
 type ownerNS struct {
 	Thread sampler.ThreadID
 	NS     int64
@@ -55,14 +55,14 @@ type ownerNS struct {
 type ractorLane struct {
 	id      sampler.RactorID
 	ring    []ownerColumn
-	holders []ownerNS // of the newest column
+	holders []ownerNS // the holders in the newest column
 	newest  int64
 	listed  int // threads
-	// lastCol is the last column with the ractor.
+	// lastCol is the last column in which the ractor was seen.
 	lastCol int64
 }
 
-// add adds a period of the ractor's GVL.
+// add adds a period of the ractor's GVL to its columns.
 func (l *ractorLane) add(columnNS int64, i *gvl.LockInterval) {
 	for from := max(i.FromNS, (i.ToNS/columnNS-int64(len(l.ring)))*columnNS); from < i.ToNS; {
 		col := from / columnNS
@@ -99,7 +99,7 @@ func (l *ractorLane) addColumn(col, d int64, i *gvl.LockInterval) {
 		l.newest, l.holders = col, l.holders[:0]
 	}
 	if col < l.newest {
-		return // of a ractor that shares the lane
+		return // late time of another ractor in this lane
 	}
 	l.holders = addShare(l.holders, i.Thread, d)
 	for _, h := range l.holders {
@@ -127,7 +127,7 @@ func (t *Timeline) ractor(id sampler.RactorID) *ractorLane {
 	return l
 }
 
-// counters spreads the growth of the process's counters over the columns since their last reading.
+// counters distributes the growth of the process's counters over the columns since their last reading.
 func (t *Timeline) counters(s *sampler.Sample) {
 	p, now := &t.proc, s.Proc
 	if now.AtNS == 0 || now.AtNS == p.last.AtNS {
@@ -151,7 +151,7 @@ func (t *Timeline) counters(s *sampler.Sample) {
 	}
 }
 
-// scale returns v*num/den for ns that could overflow as a product, or v if den is not positive.
+// scale returns v*num/den without overflow of the product. It returns v if den is not positive.
 func scale(v, num, den int64) int64 {
 	if num == den || den <= 0 {
 		return v

@@ -6,25 +6,25 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// RowCells are the cells of one row of a picture, kept for the next picture: most of the past does not change. The zero
-// value is ready to use.
+// RowCells has the cells of one drawn row, for reuse in the next picture, because most of the past does not change.
+// The zero value is ready for use.
 type RowCells struct {
 	of           *Timeline
 	ids          []sampler.ThreadID
 	cells        []Cell
 	fromNS, each int64
-	// finalNS is until when the cells cannot change.
+	// finalNS is the time before which cells cannot change.
 	finalNS int64
-	startNS int64 // the Timeline's
+	startNS int64 // the Timeline's startNS at the last call
 }
 
-// UpdateRows is AppendRows that reuses the final cells of the last call with the same RowCells. The result is valid
-// until the next call.
+// UpdateRows is like AppendRows, but reuses the final cells of the last call with the same RowCells. The result is
+// valid until the next call.
 func (t *Timeline) UpdateRows(c *RowCells, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
 	t.sync()
 	cols = min(cols, maxCells)
 	each := (toNS - fromNS) / int64(max(cols, 1))
-	kept := 0 // cells from the beginning on
+	kept := 0 // the number of reused cells at the beginning
 	if each > 0 && each*int64(cols) == toNS-fromNS && each == c.each && t == c.of && t.startNS == c.startNS && slices.Equal(ids, c.ids) {
 		if moved := fromNS - c.fromNS; moved >= 0 && moved%each == 0 && moved/each < int64(len(c.cells)) && fromNS/t.columnNS > t.oldest() {
 			last := copy(c.cells, c.cells[moved/each:])
@@ -40,7 +40,7 @@ func (t *Timeline) UpdateRows(c *RowCells, ids []sampler.ThreadID, fromNS, toNS 
 	return c.cells
 }
 
-// finalNS returns until when the past of some threads cannot change.
+// finalNS returns the time before which the past of the given threads cannot change.
 func (t *Timeline) finalNS(ids []sampler.ThreadID) int64 {
 	col := t.col
 	for _, id := range ids {

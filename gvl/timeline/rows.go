@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Cell is one column of a thread's row.
+// Cell is one column of a thread's row in a picture.
 type Cell struct {
-	// NS is the thread's time by state. It is zero if the thread was not listed, or nothing is kept of that time.
+	// NS is the thread's time by state. It is zero if the thread was not listed, or if the time is not stored.
 	NS [gvl.NumStates]int64
-	// SpanNS is the length of the cell.
+	// SpanNS is the length of the cell, in ns.
 	SpanNS int64
-	// Dominant is the state with the most time, Share its part of the time in which the thread was listed (0 to 1).
+	// Dominant is the state with the most time. Share is its part of the time in which the thread was listed (0 to 1).
 	Dominant gvl.State
 	Share    float64
 }
@@ -30,42 +30,42 @@ func (c *Cell) Listed() int64 {
 
 // OwnerCell is one column of a ractor's GVL lane.
 type OwnerCell struct {
-	// Owner is the thread that held the GVL longest, or zero. HeldByOwnerNS is how long it did, in the kept columns in
-	// which it held it longest.
+	// Owner is the thread that held the GVL longest, or zero. HeldByOwnerNS is for how long. It counts only the stored
+	// columns in which Owner held the GVL longest.
 	Owner         sampler.ThreadID
 	HeldByOwnerNS int64
-	// HeldNS is how long any thread held it, GCNS the part inside the collector, WaitNS the waiting time of all
-	// threads. WaitNS/SampledNS is the mean number of waiters.
+	// HeldNS is how long any thread held the GVL. GCNS is the part inside the collector. WaitNS is the sum of all
+	// threads' waits. WaitNS/SampledNS is the mean number of waiting threads.
 	HeldNS, GCNS, WaitNS int64
-	// SpanNS is the length of the cell, SampledNS the part that was sampled.
+	// SpanNS is the length of the cell. SampledNS is the part that was sampled.
 	SpanNS, SampledNS int64
 }
 
-// ProcCell is one column of the process's lanes.
+// ProcCell is one column of the process's lanes in a picture.
 type ProcCell struct {
 	SpanNS, SampledNS int64
-	// WaitNS and HeldNS are the waiting and holding time of all threads of all ractors, GCNS the time of collections.
+	// WaitNS and HeldNS are sums over all threads of all ractors. GCNS is the time of collections.
 	WaitNS, HeldNS, GCNS int64
-	// CPUNS and ThrottledNS are spread evenly between two readings of the counters.
+	// CPUNS and ThrottledNS are distributed evenly between two readings of the counters.
 	CPUNS, ThrottledNS int64
-	// RSSBytes is the last reading in the cell, or zero.
+	// RSSBytes is the process's memory at the last reading in the cell, or zero.
 	RSSBytes int64
 }
 
-// Waiters is the mean number of waiting threads.
+// Waiters returns the mean number of waiting threads.
 func (c ProcCell) Waiters() float64 { return gvl.Ratio(c.WaitNS, c.SampledNS) }
 
-// CPU is the CPU use, 1.0 a core.
+// CPU returns the mean number of used CPUs.
 func (c ProcCell) CPU() float64 { return gvl.Ratio(c.CPUNS, c.SpanNS) }
 
-// GC is the share of time inside the collector.
+// GC returns the share of the time inside the collector.
 func (c ProcCell) GC() float64 { return gvl.Ratio(c.GCNS, c.SampledNS) }
 
-// maxCells bounds the cells of one row or lane.
+// maxCells limits the cells of one row or lane.
 const maxCells = 1 << 16
 
-// Window returns a period of about spanNS that ends at or just after toNS and divides into cols columns. These are
-// multiples of a kept column and aligned to them: the picture moves by whole columns and does not shimmer.
+// Window returns a period of about spanNS that ends at toNS or just after, and divides into cols cells. The cells are
+// whole stored columns and aligned to them. So the picture moves by whole columns and does not shimmer.
 func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 	cols = max(cols, 1)
 	width := max((spanNS/int64(cols)+t.columnNS-1)/t.columnNS, 1) * t.columnNS
@@ -73,8 +73,8 @@ func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 	return endNS - width*int64(cols), endNS
 }
 
-// spans calls fn for each kept column that overlaps the k-th of cols cells between fromNS and toNS: num of the den ns
-// of the column lie in the cell. The first column begins with the first sample, the open one ends with the last.
+// spans calls fn for each stored column that overlaps the k-th of cols cells between fromNS and toNS. num of the
+// column's den ns are in the cell. The first column begins with the first sample, the open one ends with the last.
 func (t *Timeline) spans(fromNS, toNS int64, cols, k int, fn func(col, num, den int64)) (span int64) {
 	width := toNS - fromNS
 	a := fromNS + scale(width, int64(k), int64(cols))
@@ -89,17 +89,17 @@ func (t *Timeline) spans(fromNS, toNS int64, cols, k int, fn func(col, num, den 
 	return b - a
 }
 
-// Row returns the thread's cols cells between fromNS and toNS (CLOCK_MONOTONIC ns).
+// Row returns cols cells of a thread between fromNS and toNS, CLOCK_MONOTONIC in ns.
 func (t *Timeline) Row(id sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
 	return t.AppendRow(nil, id, fromNS, toNS, cols)
 }
 
-// AppendRow is Row into the caller's buffer.
+// AppendRow is like Row, but appends to buf.
 func (t *Timeline) AppendRow(buf []Cell, id sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
 	return t.AppendRows(buf, []sampler.ThreadID{id}, fromNS, toNS, cols)
 }
 
-// AppendRows is AppendRow for the sum of several threads.
+// AppendRows is like AppendRow for the sum of several threads.
 func (t *Timeline) AppendRows(buf []Cell, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
 	t.sync()
 	return t.appendCells(buf, ids, fromNS, toNS, min(cols, maxCells), 0)
@@ -128,18 +128,18 @@ func (t *Timeline) appendCells(buf []Cell, ids []sampler.ThreadID, fromNS, toNS 
 	return buf
 }
 
-// period is a time span as columns: whole ones, and parts of others.
+// period is a period as columns: whole ones, and parts of the first and the last.
 type period struct {
-	// The whole ones are first to end-1.
-	first, end int64 // the whole ones; end is behind the last
+	// The whole columns are first to end-1.
+	first, end int64 // numbers of columns
 	parts      [2]columnPart
-	n          int // of parts
+	n          int // length of parts
 }
 
-// columnPart is num of the den ns that a column covers.
+// columnPart is a part of a column, num of the den ns that the column covers.
 type columnPart struct{ col, num, den int64 }
 
-// period returns the columns between a and b. The open column counts as a part, because it is stored in another way.
+// period returns the columns between a and b. The open column always counts as a part, because it is stored elsewhere.
 func (t *Timeline) period(a, b int64) period {
 	first, last := max(a/t.columnNS, t.oldest(), t.startNS/t.columnNS), min((b+t.columnNS-1)/t.columnNS-1, t.col)
 	s := period{first: first, end: last + 1}
@@ -174,7 +174,7 @@ func (t *Timeline) addPeriod(ns *[gvl.NumStates]int64, r *row, s *period) {
 	}
 }
 
-// addCell adds num/den of one column of a row.
+// addCell adds the part num/den of one column of a row, which may be the open one.
 func (t *Timeline) addCell(ns *[gvl.NumStates]int64, r *row, col, num, den int64) {
 	if col < t.col {
 		r.add(ns, col, num, den, t.columnNS)
@@ -212,8 +212,8 @@ func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [gvl.NumState
 	return ns
 }
 
-// Since returns since when a thread had been in a state at the time ns, by the kept columns and not before fromNS.
-// Within a column the order of states is not known, and this one counts as the last.
+// Since returns the time since which a thread had been in a state at the time ns, by the stored columns. The result is
+// not before fromNS. The order of states within a column is not known, so this state counts as the last.
 func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) int64 {
 	t.sync()
 	r := t.rows[id]
@@ -231,13 +231,13 @@ func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) in
 	oldest := max(fromNS/t.columnNS, t.oldest())
 	first := r.steadyFrom(st, col-1, oldest, t.columnNS)
 	at := first * t.columnNS
-	if first > oldest { // part of the column before, which seems to end in this state
+	if first > oldest { // the column before, which may end in this state
 		at -= r.spentIn(st, first-1, t.columnNS)
 	}
 	return max(min(at, begin), fromNS)
 }
 
-// Threads appends to buf the threads listed between fromNS and toNS, in order of their IDs.
+// Threads appends to buf the threads that were listed between fromNS and toNS, sorted by ID.
 func (t *Timeline) Threads(buf []sampler.ThreadID, fromNS, toNS int64) []sampler.ThreadID {
 	t.sync()
 	start := len(buf)
@@ -257,7 +257,7 @@ func (t *Timeline) Threads(buf []sampler.ThreadID, fromNS, toNS int64) []sampler
 	return buf
 }
 
-// Ractors returns the ractors seen, in order of their ids.
+// Ractors returns the ractors that have a lane, sorted by ID.
 func (t *Timeline) Ractors() []sampler.RactorID {
 	ids := make([]sampler.RactorID, 0, len(t.ractors))
 	for _, l := range t.ractors {
@@ -267,7 +267,7 @@ func (t *Timeline) Ractors() []sampler.RactorID {
 	return ids
 }
 
-// column returns one column of a ractor's lane.
+// column returns a column of a ractor's lane. It returns false if the column is not stored.
 func (l *ractorLane) column(col int64) (ownerColumn, bool) {
 	c := l.ring[col%int64(len(l.ring))]
 	return c, c.col == col
@@ -283,7 +283,7 @@ func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []O
 		}
 	}
 	out := make([]OwnerCell, 0, min(cols, maxCells))
-	var shares []ownerNS // of one cell
+	var shares []ownerNS // of the current cell
 	for k := range min(cols, maxCells) {
 		var c OwnerCell
 		shares = shares[:0]
@@ -323,7 +323,7 @@ func addShare(shares []ownerNS, id sampler.ThreadID, ns int64) []ownerNS {
 	return append(shares, ownerNS{id, ns})
 }
 
-// procColumn returns one column of the process's lanes.
+// procColumn returns a column of the process's lanes, or an empty one if it is not stored.
 func (t *Timeline) procColumn(col int64) procColumn {
 	if c := t.proc.ring[col%int64(len(t.proc.ring))]; c.col == col {
 		return c

@@ -12,28 +12,28 @@ import (
 
 // Default sizes of a Timeline.
 const (
-	// defaultColumnNS is the length of one kept column.
+	// defaultColumnNS is the default length of a stored column.
 	defaultColumnNS = 100e6
-	// defaultColumns is the number of kept columns: ten minutes.
+	// defaultColumns is the default number of stored columns: ten minutes.
 	defaultColumns = 6000
 	// maxColumnNS and maxColumns are the largest values that New accepts.
 	maxColumnNS = 3600e9
 	maxColumns  = 1 << 20
-	// maxTimelineRactors is the number of ractors with their own lanes. Later ones share the lane of ractor 0.
+	// maxTimelineRactors limits the ractors with their own lanes. Further ractors share the lane of ractor 0.
 	maxTimelineRactors = 128
-	// maxTimelineThreads is the number of threads with rows, ended ones included. Others are counted, and are in the
-	// lanes.
+	// maxTimelineThreads limits the threads with rows, including ended ones. Further threads are counted, and are
+	// included in the lanes.
 	maxTimelineThreads = 4096
-	// MaxTimelineBytes bounds the memory of all columns. It is enough for 500 threads that change their states all
-	// the time, for ten minutes. Past it the oldest columns are dropped, and Range returns the begin of the complete
-	// ones.
+	// MaxTimelineBytes limits the memory of all columns. It is enough for ten minutes of 500 threads that change their
+	// states all the time. Above it the oldest columns are dropped. Range returns the period that is still complete.
 	MaxTimelineBytes = 64 << 20
 )
 
-// Timeline keeps the recent past of every thread in columns of a fixed length, aligned to multiples of it, and merges
-// them for display. It is a Consumer and not safe for concurrent use.
+// Timeline stores the recent past of every thread in columns of a fixed length, aligned to multiples of it, and merges
+// them for display. It is a Consumer. It is not safe for concurrent use.
 //
-// A column of a thread that changes its state takes 20 bytes, at the defaults at most 120 kB a thread.
+// A column of a thread that changes its state takes 20 bytes. With the defaults this is at most 120 kB for each
+// thread.
 type Timeline struct {
 	gvl.Ignore
 	stream   *stream.Stream
@@ -41,19 +41,19 @@ type Timeline struct {
 	columns  int64
 	rows     map[sampler.ThreadID]*row
 	bySlot   []*row
-	// active are the rows of listed threads, and those whose last column is not stored for good.
+	// active has the rows of listed threads, and the rows whose last column is not final.
 	active  []*row
 	dropped int
 
 	startNS, lastNS int64
 	col             int64 // the open column
-	syncedNS        int64 // the time up to which rows have unsettled time
+	syncedNS        int64 // sync has been done up to this time
 	proc            procLane
 	ractors         []*ractorLane
-	periods         []period // of AppendRows
+	periods         []period // memory for appendCells
 }
 
-// New returns a Timeline of a stream that keeps columns columns of columnNS each. Zero means the default.
+// New returns a Timeline of a stream. It stores columns columns of columnNS each. Zero means the default.
 func New(s *stream.Stream, columnNS int64, columns int) *Timeline {
 	if columnNS <= 0 {
 		columnNS = defaultColumnNS
@@ -75,9 +75,9 @@ func (t *Timeline) Interval(i *gvl.Interval) {
 	t.add(r, &r.settled, i)
 }
 
-// add adds a period to a row's columns, from c on.
+// add adds a period to a row's columns. c is the row's open column.
 func (t *Timeline) add(r *row, c *openColumn, i *gvl.Interval) {
-	// Of more than all that is kept the columns that are given up are not walked.
+	// Skip columns that are too old to be stored.
 	from := max(i.FromNS, (i.ToNS/t.columnNS-t.columns)*t.columnNS)
 	for from < i.ToNS {
 		if col := from / t.columnNS; col != c.col {
@@ -97,14 +97,14 @@ func (t *Timeline) Ended(slot int, _ int64) {
 	r.lane.listed--
 }
 
-// Tick advances to the time of a sample. In the steady state it allocates nothing.
+// Tick advances to the time of a sample. It usually allocates nothing.
 func (t *Timeline) Tick(k *gvl.Tick) {
 	if k.First {
 		t.startNS, t.col = k.ToNS, k.ToNS/t.columnNS
 	}
 	t.lastNS = k.ToNS
 	for _, i := range k.Begun {
-		t.list(k.Slots[i], &k.States[i]) // before the columns of those that have ended are stored: one may be back
+		t.list(k.Slots[i], &k.States[i]) // before advance, because a thread that ended may be back
 	}
 	t.advance()
 	if !k.Gap {
@@ -141,7 +141,7 @@ func (t *Timeline) list(slot int, ts *gvl.ThreadState) {
 	}
 }
 
-// advance moves on to the open column, and stores the last ones of threads that have ended.
+// advance begins a new open column if it is time, and stores the last columns of threads that have ended.
 func (t *Timeline) advance() {
 	was := t.col
 	if t.col = t.lastNS / t.columnNS; t.col == was {
@@ -159,7 +159,7 @@ func (t *Timeline) advance() {
 	}
 }
 
-// sync writes the threads' unsettled time, as it is now, into the columns.
+// sync stores the threads' time up to now, including time that is not final yet.
 func (t *Timeline) sync() {
 	t.stream.SettleLocks()
 	if t.syncedNS == t.lastNS {
@@ -177,7 +177,7 @@ func (t *Timeline) sync() {
 	}
 }
 
-// evict drops the rows of threads and the lanes of ractors that ended before the kept time.
+// evict drops the rows of threads, and the lanes of ractors, that ended before the stored time.
 func (t *Timeline) evict() {
 	t.ractors = slices.DeleteFunc(t.ractors, func(l *ractorLane) bool {
 		return l.lastCol < t.col-t.columns && l.listed == 0
@@ -191,7 +191,7 @@ func (t *Timeline) evict() {
 	}
 }
 
-// giveUp drops the columns of the oldest chunk if all columns take too much. It returns false if they do not.
+// giveUp drops the oldest chunks if all columns take more than MaxTimelineBytes. It returns false if they do not.
 func (t *Timeline) giveUp() bool {
 	held, oldest := 0, int64(math.MaxInt64)
 	for _, r := range t.rows {
@@ -218,7 +218,7 @@ func (t *Timeline) giveUp() bool {
 
 func (t *Timeline) ColumnNS() int64 { return t.columnNS }
 
-// Range returns the period that is kept. Both ends are zero before the first sample.
+// Range returns the period that is stored. Both ends are zero before the first sample.
 func (t *Timeline) Range() (fromNS, toNS int64) {
 	if t.lastNS == 0 {
 		return 0, 0

@@ -1,3 +1,3 @@
-// Package archtest holds the import rules of ddtop: which way packages may depend on each other, and what the pure
-// ones may not reach for. It has tests only.
+// Package archtest tests the import rules of ddtop: which packages may import which, and what pure packages may not
+// use. It has tests only.
 package archtest

@@ -26,15 +26,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// Main runs the command in args (without the program's name) and returns the exit code. Errors go to std.Err, one
-// sentence each. SIGINT, SIGTERM and SIGHUP end ctx. Then a measurement finishes early and writes its results. SIGQUIT
-// and SIGABRT do the same at a terminal, because a screen has to give the terminal back. A second one of these makes
-// Go dump its goroutines.
+// Main runs the command in args (without the program's name) and returns the exit code. It writes each error as one
+// sentence to std.Err. SIGINT, SIGTERM and SIGHUP end ctx. A measurement then finishes early and writes its results.
+// At a terminal, SIGQUIT and SIGABRT also end ctx, because a screen must restore the terminal. A second SIGQUIT or
+// SIGABRT makes Go dump its goroutines.
 func Main(ctx context.Context, args []string, std run.Streams) int {
 	boundMemory()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	dumping := []os.Signal{syscall.SIGQUIT, syscall.SIGABRT}
-	held := std.Terminal && !wraps(args) // a program that is wrapped gets its SIGQUIT (forwardSignals)
+	held := std.Terminal && !wraps(args) // a wrapped program gets its SIGQUIT itself (forwardSignals)
 	if held {
 		signals = append(signals, dumping...)
 	}
@@ -48,7 +48,7 @@ func Main(ctx context.Context, args []string, std run.Streams) int {
 	root := newRoot(std)
 	root.SetArgs(args)
 	root.SetIn(std.In)
-	// The library that prints help texts does not look whether that went well.
+	// cobra, which prints help texts, ignores errors of writing.
 	help := &remembering{to: std.Out}
 	root.SetOut(help)
 	root.SetErr(std.Err)
@@ -83,7 +83,7 @@ type remembering struct {
 	err error
 }
 
-// Write writes to the other writer.
+// Write writes to the underlying writer.
 func (r *remembering) Write(b []byte) (int, error) {
 	n, err := r.to.Write(b)
 	if r.err == nil {
@@ -92,13 +92,13 @@ func (r *remembering) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// wraps reports whether the arguments hold a command to start.
+// wraps reports whether the arguments contain a command to start, after "--".
 func wraps(args []string) bool {
 	i := slices.Index(args, "--")
 	return i >= 0 && i < len(args)-1
 }
 
-// noArgs refuses arguments with words that fit commands without any.
+// noArgs refuses arguments, and says which commands take processes.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return flags.Usagef("%s takes no argument %q: processes are named to ddtop itself, dump, stat and record", cmd.CommandPath(), args[0])
@@ -106,7 +106,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// takes refuses any other number of arguments than n. what names the arguments.
+// takes returns a check that a command has n arguments. what describes them in the error.
 func takes(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -117,41 +117,41 @@ func takes(n int, what string) cobra.PositionalArgs {
 }
 
 // memoryAim is the size of ddtop's own memory, in bytes, above which Go collects garbage more often. The data of a
-// process usually stays below it (docs/internals/reading.md has the limits). Without it, garbage would add half as
-// much again.
+// process usually stays below it (docs/internals/reading.md has the limits). Without memoryAim, garbage would add half
+// of the data's size.
 const memoryAim = 400 << 20
 
-// boundMemory sets memoryAim, unless the environment has another one.
+// boundMemory sets memoryAim, unless GOMEMLIMIT is set.
 func boundMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryAim)
 	}
 }
 
-// screenGarbage is how much garbage may be beside ddtop's data while it shows a process, in percent of the data. Go's
-// own value is 100. The screen makes little garbage, and the machine of an incident is short of memory.
+// screenGarbage is how much garbage ddtop may keep while it shows a process, in percent of its data. Go's default is
+// 100. The screen makes little garbage, and a machine in trouble is often short of memory.
 const screenGarbage = 30
 
-// boundGarbage sets screenGarbage, unless the environment has another value.
+// boundGarbage sets screenGarbage, unless GOGC is set.
 func boundGarbage() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(screenGarbage)
 	}
 }
 
-// The exit codes, a contract with scripts.
+// The exit codes. Scripts rely on them.
 const (
-	// exitDone: done.
+	// exitDone means success.
 	exitDone = 0
-	// exitFailed: failed.
+	// exitFailed means any failure that has no code of its own.
 	exitFailed = 1
-	// exitUsage: wrong use: an unknown flag, a missing PID, no terminal for the screen.
+	// exitUsage means wrong use: an unknown flag, a missing PID, no terminal for the screen.
 	exitUsage = 2
-	// exitPermission: the kernel doesn't let us read the process, or follow it exactly.
+	// exitPermission means that the kernel does not let ddtop read the process, or follow it exactly.
 	exitPermission = 3
-	// exitNotReadable: not a Ruby process that can be read: no such process, another language, an unknown release.
+	// exitNotReadable means that no readable Ruby was found: no such process, another language, an unknown release.
 	exitNotReadable = 4
-	// exitWrapper: `ddtop -- command` failed by itself; every other code is the command's.
+	// exitWrapper means that ddtop itself failed in `ddtop -- command`. Every other code is the command's.
 	exitWrapper = 125
 )
 
@@ -167,7 +167,7 @@ func exitCode(err error) int {
 	var usage *flags.UsageError
 	var checks *doctorError
 	switch {
-	case errors.As(err, &checks): // whatever the failure that it wraps
+	case errors.As(err, &checks): // even if it wraps a failure with another code
 		return exitFailed
 	case errors.As(err, &usage):
 		return exitUsage

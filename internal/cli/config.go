@@ -21,16 +21,16 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// configKeys are the flags that the file of settings can hold, by the flag's name.
+// configKeys are the flags that the settings file can set.
 var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exact.CostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", flags.OwnCodeName}
 
-// keysTable is the table of the file that gives additional names to keys of the screen.
+// keysTable is the table of the settings file that gives additional names to keys of the screen.
 const keysTable = "keys"
 
-// findingsTable is the table of the file that changes the rules of findings.
+// findingsTable is the table of the settings file that changes the rules of findings.
 const findingsTable = "findings"
 
-// maxConfig bounds the file of settings, in bytes.
+// maxConfig bounds the size of the settings file, in bytes.
 const maxConfig = 1 << 20
 
 // configPath returns the path of a user's settings: $XDG_CONFIG_HOME/ddtop/config.toml, by default in ~/.config. It
@@ -47,7 +47,7 @@ func configPath() string {
 	return filepath.Join(folder, "ddtop", "config.toml")
 }
 
-// configError is an error in a file of settings. The line is zero if it is about no single line.
+// configError is an error in a settings file. line is zero if the error concerns no single line.
 type configError struct {
 	path string
 	line int
@@ -63,8 +63,8 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.err }
 
-// configure applies the file of settings to flags that were not given. A missing file is no error. Only screens read
-// the whole file, so that scripts depend on their flags alone.
+// configure applies the settings file to flags that were not given. A missing file is no error. Only screens read the
+// whole file, so that scripts depend on their flags alone.
 func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	if !std.Terminal {
 		return nil
@@ -98,10 +98,10 @@ func (f *pushFlags) configure(cmd *cobra.Command) error {
 	})
 }
 
-// redactFlag is the name of the flag and of the setting.
+// redactFlag is the name of the --redact flag, and of its setting.
 const redactFlag = "redact"
 
-// withSettings calls apply with the file of settings, if there is one.
+// withSettings calls apply with the path and text of the settings file, if the file exists.
 func withSettings(apply func(path, text string) error) error {
 	path := configPath()
 	if path == "" {
@@ -112,7 +112,7 @@ func withSettings(apply func(path, text string) error) error {
 		return nil
 	}
 	if err != nil {
-		// Not passed over: it may say that nothing secret is to be shown.
+		// An unreadable file is an error, because it may ask to hide secrets.
 		return &flags.UsageError{Err: fmt.Errorf("the settings: %w (or set XDG_CONFIG_HOME to a folder without)", err)}
 	}
 	if err := apply(path, string(text)); err != nil {
@@ -132,7 +132,7 @@ func decodeSettings(path, text string) (settings map[string]any, err error) {
 	return settings, nil
 }
 
-// tableOf returns a setting that is a table.
+// tableOf returns the value of a setting that must be a table.
 func tableOf(path, text, name string, value any) (map[string]any, error) {
 	table, ok := value.(map[string]any)
 	if !ok {
@@ -184,7 +184,7 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 			}
 		}
 		flag := cmd.Flags().Lookup(name)
-		if flag == nil || flag.Changed { // the rates of a replay are the recording's
+		if flag == nil || flag.Changed { // a replay has the rates of its recording and no such flags
 			continue
 		}
 		if err := flag.Value.Set(fmt.Sprint(value)); err != nil {
@@ -204,7 +204,7 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 	return nil
 }
 
-// applyKeys applies the table of keys.
+// applyKeys applies the table of keys from the settings file.
 func (f *screenFlags) applyKeys(path, text string, table map[string]any) error {
 	f.keys = make(map[string]string, len(table))
 	for _, key := range slices.Sorted(maps.Keys(table)) {
@@ -252,8 +252,8 @@ func (s *screenRules) applyTable(path, text string, table map[string]any) error 
 	return nil
 }
 
-// lineOf returns the number of the line on which a table of the file sets a name. It returns zero if the line has
-// another form than "name = value".
+// lineOf returns the number of the line in text that sets a name in a table. It returns zero if no line has the form
+// "name = value".
 func lineOf(text, table, name string) int {
 	sets := regexp.MustCompile(`^\s*["']?` + regexp.QuoteMeta(name) + `["']?\s*[.=]`)
 	header := regexp.MustCompile(`^\s*\[+\s*["']?([^]"']*)`)

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// demoPhase is the length of a phase of the workload with a screen.
+	// demoPhase is the length of one phase of the workload when a screen shows it.
 	demoPhase = 20 * time.Second
-	// demoPhaseWithoutScreen lets all phases pass within demoMeasure.
+	// demoPhaseWithoutScreen is short enough for all seven phases to pass within demoMeasure.
 	demoPhaseWithoutScreen = 1300 * time.Millisecond
-	// demoMeasure is how long ddtop measures without a terminal.
+	// demoMeasure is how long ddtop measures the workload if there is no terminal.
 	demoMeasure = 10 * time.Second
 )
 
@@ -66,7 +66,7 @@ thread dump.`,
 	return cmd
 }
 
-// findRuby returns the named Ruby, or the one found.
+// findRuby returns the Ruby named by --ruby, or else the first one that it finds.
 func (f *demoFlags) findRuby(ctx context.Context) (workload.Ruby, error) {
 	if f.ruby != "" {
 		return workload.AskRuby(ctx, f.ruby)
@@ -82,7 +82,7 @@ func (f *demoFlags) run(ctx context.Context, std run.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	// The program must outlive a ctrl-c until what was measured is printed; Stop ends it.
+	// The program must keep running after a ctrl-c until the results are printed. Stop ends it.
 	w, err := workload.Start(context.WithoutCancel(ctx), ruby.Path, workload.Options{Phase: f.phase, PhaseLength: f.phaseLength(std)})
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (f *demoFlags) run(ctx context.Context, std run.Streams) (err error) {
 func (f *demoFlags) phaseLength(std run.Streams) time.Duration {
 	switch {
 	case f.phase != "":
-		return 0 // without end
+		return 0 // the phase lasts forever
 	case std.Terminal:
 		return demoPhase
 	}

@@ -18,12 +18,12 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// maxProfileBytes bounds a profile that is compared, uncompressed.
+// maxProfileBytes bounds the uncompressed size of a profile to compare.
 const maxProfileBytes = 256 << 20
 
 type diffFlags struct{ format, metric, output string }
 
-// diffFormats are the formats of a comparison; the first is the default.
+// diffFormats returns the formats of a comparison. The first is the default.
 func diffFormats() []format {
 	return []format{
 		{name: "text", about: "what differs most, by state and function", ends: []string{".txt"}},
@@ -83,7 +83,7 @@ func (f *diffFlags) run(cmd *cobra.Command, paths []string, std run.Streams) err
 	return out.Write(cmd.Context(), std, func(w io.Writer) error { return write(w, both[0], both[1], metric) })
 }
 
-// loadComparable reads a recording or a profile, whichever it is.
+// loadComparable reads a file that is a recording or a profile.
 func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, std run.Streams) (diff.Comparable, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -108,7 +108,7 @@ func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, 
 	}
 	r, err := openRecording(path, std)
 	if err != nil {
-		return diff.Comparable{}, err // the error names the file
+		return diff.Comparable{}, err // the error already names the file
 	}
 	defer r.Close()
 	m, _, err := run.MeasureProfile(ctx, r, run.Unlimited, run.Needs{})
@@ -118,7 +118,7 @@ func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, 
 	return inFile(diff.CompareMeasured(m, metric))
 }
 
-// readProfile reads a pprof profile. It is nil if the file does not begin as gzip's output does.
+// readProfile reads a pprof profile. It returns nil if the file does not begin with the magic bytes of gzip.
 func readProfile(file *os.File) (*profile.Profile, error) {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, err

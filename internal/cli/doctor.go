@@ -27,19 +27,19 @@ import (
 // doctorMeasures is how long doctor measures a process.
 const doctorMeasures = 2 * time.Second
 
-// Results of a check, in the words of the JSON.
+// Results of a check. They are the values of the key "state" in the JSON.
 const (
 	checkGood  = "ok"
 	checkWrong = "wrong"
-	checkNote  = "note" // neither right nor wrong
+	checkNote  = "note" // information that is neither right nor wrong
 )
 
-// check is one result of doctor. The field names are a contract.
+// check is the result of one check. Its JSON keys must not change.
 type check struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 	Text  string `json:"text"`
-	// Remedy is a sentence about the remedy. It is empty if nothing is wrong or there is none.
+	// Remedy is advice on what to do. It is empty if nothing is wrong or there is no remedy.
 	Remedy string `json:"remedy,omitempty"`
 }
 
@@ -85,18 +85,18 @@ then measures for two seconds which rates and which cost it reaches. Nothing is 
 	return cmd
 }
 
-// say adds a check. Its texts name no file or user with --redact, and never hold control characters.
+// say adds a check. With --redact its texts contain no files or users. They never contain control characters.
 func (d *doctor) say(state, name, remedy, format string, args ...any) {
 	d.checks = append(d.checks, check{name, state, flamegraph.Printable(d.names.Text(run.OneLine(fmt.Sprintf(format, args...)))), d.names.Text(remedy)})
 }
 
-// wrong adds a check that failed.
+// wrong adds a check that failed with err.
 func (d *doctor) wrong(name string, err error) {
 	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: run.OneLine(d.textOf(err))})
 	d.failed = append(d.failed, err)
 }
 
-// textOf is an error without what --redact leaves out.
+// textOf returns the text of an error, without names if --redact is on.
 func (d *doctor) textOf(err error) string { return flamegraph.Printable(d.names.Redactor().Error(err)) }
 
 // verdict adds the last check, which sums up all others in one line. The error is nil if nothing is wrong.
@@ -119,7 +119,7 @@ func (d *doctor) verdict() error {
 	if first.Name != "" {
 		text = first.Name + ": " + text
 	}
-	// Names have been left out of the text already.
+	// The text of the first failed check is already redacted.
 	d.checks = append(d.checks, check{Name: "verdict", State: checkWrong, Text: fmt.Sprintf("%d of %d checks failed, first %s", n, of, text)})
 	failed := &doctorError{failed: n, of: of}
 	if len(d.failed) > 0 {
@@ -128,7 +128,7 @@ func (d *doctor) verdict() error {
 	return failed
 }
 
-// doctorError reports how many checks failed. The text of the first is in the report. Its exit code is exitFailed.
+// doctorError reports how many checks failed. The report has the text of each. Its exit code is exitFailed.
 type doctorError struct {
 	failed, of int
 	first      error
@@ -136,8 +136,8 @@ type doctorError struct {
 
 func (e *doctorError) Error() string { return fmt.Sprintf("%d of %d checks failed", e.failed, e.of) }
 
-// Unwrap returns the first failure, for which ddtop may offer to run as root. It is nil if no check failed with an
-// error.
+// Unwrap returns the first error, so that ddtop can offer to run as root if this would help. It returns nil if no
+// check failed with an error.
 func (e *doctorError) Unwrap() error { return e.first }
 
 func (d *doctor) write(w io.Writer) error {
@@ -181,7 +181,7 @@ func (d *doctor) examine(ctx context.Context) {
 	d.say(checkNote, "perf, BPF", "", "used for --exact, to follow thread switches, and for C stacks")
 }
 
-// sayNoExact says why there is no --exact here. That is no mistake unless the user wants it.
+// sayNoExact reports why --exact does not work here. This is only a note, because most users do not need --exact.
 func (d *doctor) sayNoExact(why error) {
 	remedy := ""
 	var missing *probe.MissingRights
@@ -199,7 +199,7 @@ func (d *doctor) examineSystem() {
 	d.say(state, "system", remedy, "%s, %s, %d CPUs", systemName(), runtime.GOARCH, runtime.NumCPU())
 }
 
-// examineRights says what decides which processes may be read.
+// examineRights reports the rights that decide which processes ddtop may read.
 func (d *doctor) examineRights(r attach.Rights) {
 	yes := func(ok bool) string {
 		if ok {
@@ -207,7 +207,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 		}
 		return "no"
 	}
-	// That ddtop can't read other users' processes is no mistake: a user who wants that learns it then.
+	// A missing right to read other users' processes is only a note. A user who needs it gets an error later.
 	d.say(checkNote, "user", "", "%s; CAP_SYS_PTRACE %s, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE %s, CAP_SYS_NICE %s",
 		d.names.Redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
 	switch {
@@ -232,8 +232,8 @@ func (d *doctor) examineRights(r attach.Rights) {
 }
 
 // ptraceRemedy returns advice if Yama restricts the reading of processes (kernel.yama.ptrace_scope is 1 or 2) and
-// CAP_SYS_PTRACE is missing. Without root, and without a way to give capabilities, only a change of the program itself
-// helps, and only if the value is 1.
+// CAP_SYS_PTRACE is missing. If ddtop can neither become root nor get capabilities, only a change of the program to
+// read helps, and only if ptrace_scope is 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"
 	if !r.CanBecomeRoot {
@@ -246,7 +246,7 @@ func ptraceRemedy(r attach.Rights) string {
 		"or have it call prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY) and run ddtop as the same user."
 }
 
-// examineProc checks the contents of /proc.
+// examineProc checks what ddtop can read in /proc.
 func (d *doctor) examineProc(r attach.Rights) {
 	switch {
 	case r.HidesProcesses && !r.Ptrace:
@@ -266,7 +266,7 @@ func (d *doctor) examineProc(r attach.Rights) {
 	}
 }
 
-// examineTerminal says what the screen has to draw on.
+// examineTerminal reports the size, colours and character set of the terminal.
 func (d *doctor) examineTerminal() {
 	f, ok := d.std.Out.(*os.File)
 	if !d.std.Terminal || !ok {
@@ -297,10 +297,10 @@ func (d *doctor) examineTerminal() {
 	}
 }
 
-// examineSettings reads the file of settings as a screen would.
+// examineSettings reads the settings file as a screen does.
 func (d *doctor) examineSettings() {
 	std := d.std
-	std.Terminal = true // the file is read for screens only
+	std.Terminal = true // the settings file is read only for screens
 	std.Redact, std.Own = flags.NewRedaction(nil), new(flags.OwnCode)
 	f := newScreenFlags(std)
 	cmd := &cobra.Command{}

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// systemName is the distribution and the kernel: "Debian GNU/Linux 13 (trixie), Linux 6.12.9".
+// systemName returns the distribution and the kernel: "Debian GNU/Linux 13 (trixie), Linux 6.12.9".
 func systemName() string {
 	name := ""
 	if text, err := os.ReadFile("/etc/os-release"); err == nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// examineRubies lists the Ruby processes and returns the first that can be read. It is zero if there is none.
+// examineRubies lists the Ruby processes and returns the PID of the first that can be read, or zero.
 func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	list, err := attach.List(ctx)
 	if err != nil {
@@ -70,10 +70,10 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	return pid
 }
 
-// examineTime bounds the reading and measuring of a process. It takes two seconds on a machine at rest.
+// examineTime limits how long a process is read and measured. On an idle machine this takes two seconds.
 const examineTime = time.Minute
 
-// examineTarget reads and measures a process. possible is true if the machine allows probes in it.
+// examineTarget reads and measures a process. possible is true if the machine allows probes in processes.
 func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
@@ -138,7 +138,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	}
 }
 
-// examineContext says what the process publishes of itself: what profiles of it are tagged with.
+// examineContext reports what the process publishes about itself. Profiles of the process get this as tags.
 func (d *doctor) examineContext(src *live.Source) {
 	c, err := src.Published()
 	switch {
@@ -155,17 +155,17 @@ func (d *doctor) examineContext(src *live.Source) {
 	}
 }
 
-// achievedEnough is the part of a rate asked for from which on it counts as achieved.
+// achievedEnough is the part of a requested rate that must be reached to count as achieved.
 const achievedEnough = 0.8
 
 // examineRates reports the achieved rates, and the figures for which they are too low. Rates well below the requested
-// ones are a fault, unless the process is idle. Then fewer samples have the same information.
+// ones get a note. An idle process needs fewer samples.
 func (d *doctor) examineRates(s *report.Stat, cost string) {
 	state, remedy, short := checkGood, "", ""
 	lock, stack := s.Rate.Lock, s.Rate.Stack
 	if lock.Achieved < achievedEnough*lock.Asked || stack.Achieved < achievedEnough*stack.Asked {
 		state, short = checkNote, "; fewer than asked for"
-		// the samples on which the screen's figures would rest
+		// the samples that the screen's figures are based on
 		usual := s.Quality.Of.Over(int64(sampler.QualityWindow))
 		switch lacks := report.LacksOf(&usual); {
 		case lacks != report.StatLacks{}:
@@ -183,7 +183,7 @@ func (d *doctor) examineRates(s *report.Stat, cost string) {
 		lock.Achieved, stack.Achieved, lock.Asked, stack.Asked, short, cost, float64(s.DurationNS)/1e9, d.limitText(s))
 }
 
-// limitText is the limit in force.
+// limitText describes the CPU limit in force.
 func (d *doctor) limitText(s *report.Stat) string {
 	switch {
 	case s.Self.Extended && s.Self.OverheadMost != nil:
@@ -194,7 +194,7 @@ func (d *doctor) limitText(s *report.Stat) string {
 	return d.overhead.String()
 }
 
-// examineSwitches says in `ddtop doctor` whether thread switches can be followed.
+// examineSwitches reports whether thread switches can be followed.
 func (d *doctor) examineSwitches() {
 	if err := live.CheckSwitches(); err != nil {
 		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", d.textOf(err))
@@ -203,8 +203,8 @@ func (d *doctor) examineSwitches() {
 	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches, which it does unless --source polling says otherwise")
 }
 
-// examineNative says whether native stacks of running threads can be taken, and whether all registers of blocked
-// threads can be read.
+// examineNative reports whether C stacks of running threads can be taken, and whether all registers of blocked threads
+// can be read.
 func (d *doctor) examineNative() {
 	running, registers := live.CheckNative()
 	const (

@@ -95,7 +95,7 @@ time.`,
 	return cmd
 }
 
-// write measures, if asked to, and writes the dump of the instant after that.
+// write measures first if -d was given, and then writes the dump.
 func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams) error {
 	d, _, note, err := f.make(ctx, src, f.length.Value)
 	if err != nil {
@@ -112,15 +112,15 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams
 	return d.WriteText(std.Results(ctx))
 }
 
-// keepEvery is the interval at which a sample of a measurement is kept, in case that there is none after it.
+// keepEvery is how often a sample of a measurement is kept, in case the process ends before the dump.
 const keepEvery = 250 * time.Millisecond
 
-// make measures for the given length, if any, and then takes the dump. note says why it measured for less time. It is
-// empty if it did not.
+// make measures for the given length, if any, and then takes the dump. note says why the measurement ended early. It
+// is empty otherwise.
 func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, m *measure.Measure, note string, err error) {
 	m = measure.New(src.Process(), src.Dictionary(), f.rules)
 	var first, last int64
-	var kept *sampler.Sample // the last one with stacks, up to keepEvery old
+	var kept *sampler.Sample // the last sample with stacks, up to keepEvery old
 	if length > 0 {
 		note, err = run.SampleFor(ctx, src, length, func(s *sampler.Sample) {
 			if first == 0 {
@@ -140,11 +140,11 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		defer cancel()
 	}
 	f.debug.Fetch(ctx, src)
-	// Listed before the sample: a thread of Ruby's own that is in the list is in the sample too.
-	threads, _ := src.NativeThreads() // the dump has none after an error
+	// Threads are listed before the sample. So a listed thread that Ruby made is also in the sample.
+	threads, _ := src.NativeThreads() // after an error the dump has no native threads
 	s, err := src.Once(ctx)
 	if errors.Is(err, attach.ErrNoAnswer) && kept != nil {
-		s, err = kept, nil // the note about its end holds for it, too
+		s, err = kept, nil // the note that the process ended explains this sample, too
 	}
 	if err != nil {
 		return nil, nil, "", err
@@ -163,7 +163,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	return d, m, note, nil
 }
 
-// addNative adds native stacks, and the native threads that Ruby does not know. threads were listed before the sample.
+// addNative adds native stacks and the threads that Ruby does not know. threads were listed before the sample.
 func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src run.NativeSource, s *sampler.Sample, threads []live.NativeThread) {
 	others := run.UnknownOf(threads, s, nil, nil)
 	tids := make([]int32, len(others))
@@ -181,7 +181,7 @@ func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src run.Nativ
 	}
 }
 
-// addFibers adds the suspended fibers of a source that was just read. If they cannot be read the dump has none, and
+// addFibers adds the suspended fibers of a source that was just read. If they cannot be read, the dump has none, and
 // its JSON has null.
 func addFibers(ctx context.Context, d *export.Dump, src interface {
 	Fibers(context.Context) (sampler.Fibers, error)
@@ -192,12 +192,12 @@ func addFibers(ctx context.Context, d *export.Dump, src interface {
 	}
 }
 
-// coreFlags are the flags of `ddtop dump` for a core file instead of a process.
+// coreFlags are the flags of `ddtop dump` that read a core file instead of a process.
 type coreFlags struct {
 	core  string
 	files []string
 	root  string
-	// readValues is --values of the command.
+	// readValues is the command's flag --values.
 	readValues bool
 }
 
@@ -207,7 +207,7 @@ func (f *coreFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the `FILE` of the program or a library that has moved; can be repeated")
 }
 
-// check refuses flags that go with one of process and core only. It reports whether the user wants a core.
+// check refuses flags that do not fit a core, or only fit a core. It reports whether the user wants a core.
 func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 	core = cmd.Flags().Changed("core")
 	switch {
@@ -223,12 +223,12 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 	return core, nil
 }
 
-// openCore opens the core file. debug gets debug files for C functions. It may be nil.
+// openCore opens the core file. debug downloads debug files for C functions. It may be nil.
 func (f *coreFlags) openCore(ctx context.Context, std run.Streams, debug *debuginfod.Client) (*live.Core, error) {
 	return live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.Redact.Redactor(), Values: f.readValues, OwnCode: std.Own.Rules(), Debug: debug, Progress: layoutProgress(std.Redact)})
 }
 
-// dumpCore writes the dump of the instant that the core file holds.
+// dumpCore writes the dump of a core file.
 func (f *dumpFlags) dumpCore(ctx context.Context, std run.Streams) error {
 	src, err := f.openCore(ctx, std, f.debug.Client)
 	if err != nil {
@@ -256,8 +256,8 @@ func (f *dumpFlags) dumpCore(ctx context.Context, std run.Streams) error {
 	return d.WriteText(std.Results(ctx))
 }
 
-// layoutProgress reports the progress of reading debug information on standard error. It does so only if an unknown
-// Ruby needs this and it takes long. It does not use the command's streams, because they may belong to a screen.
+// layoutProgress returns a function that reports on standard error how reading debug information proceeds. Only an
+// unknown Ruby needs this. It does not use the command's streams, because a screen may own them.
 func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	var say func(done, total int)
 	return func(path string, done, total int) {
@@ -268,14 +268,14 @@ func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	}
 }
 
-// dumpGroup is `ddtop dump` of several processes: one after the other, after measuring them if the flags say so.
+// dumpGroup writes the dump of several processes, one after the other. It measures all of them first if -d was given.
 func (f *dumpFlags) dumpGroup(ctx context.Context, std run.Streams) error {
 	g, err := f.openGroup(ctx, false, std.Say)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	length := max(f.length.Value, time.Nanosecond) // known values are reported even if no time is left
+	length := max(f.length.Value, time.Nanosecond) // also reports processes that ended early
 	type dumped struct {
 		export.ProcessDump
 		of *measure.Measure

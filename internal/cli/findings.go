@@ -9,10 +9,10 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
-// judgement has the rules for judging a measurement, and the threshold for listed waits.
+// judgement is what the user changed about findings, listed waits and reported endpoints.
 type judgement struct {
 	rules *findings.Rules
-	// wait is the shortest wait that is listed.
+	// wait is the minimum length of listed waits.
 	wait flags.Duration
 	// endpoint selects the reported requests and jobs.
 	endpoint flags.Endpoint
@@ -22,7 +22,7 @@ func newJudgement() judgement {
 	return judgement{rules: findings.NewRules(), wait: flags.Duration{Max: time.Hour}}
 }
 
-// addRules adds the flag that changes the findings' rules.
+// addRules adds the flag --finding, which changes the rules of findings.
 func (j *judgement) addRules(cmd *cobra.Command) { addFinding(cmd, j.rules.Set) }
 
 func addFinding(cmd *cobra.Command, set func(rule string) error) {
@@ -35,7 +35,7 @@ func addWait(cmd *cobra.Command, wait *flags.Duration) {
 	cmd.Flags().Var(wait, "wait-threshold", "hide shorter waits in lists; totals count all")
 }
 
-// screenRules are the rules of findings of a screen, and of push: as the file of settings has them, changed by flags.
+// screenRules are the rules of findings of a screen or of push. Flags take precedence over the settings file.
 type screenRules struct {
 	rules *findings.Rules
 	// given are the flags' settings, which come before the file's.
@@ -44,13 +44,13 @@ type screenRules struct {
 
 func newScreenRules() *screenRules { return &screenRules{rules: findings.NewRules()} }
 
-// flag applies a setting of a flag.
+// flag applies the value of a flag.
 func (s *screenRules) flag(text string) error {
 	s.given = append(s.given, text)
 	return s.rules.Set(text)
 }
 
-// setting applies a setting of the file. Flags still come first.
+// setting applies a setting of the file. It then applies the flags again, so that they take precedence.
 func (s *screenRules) setting(text string) error {
 	if err := s.rules.Set(text); err != nil {
 		return err

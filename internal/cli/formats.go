@@ -28,29 +28,29 @@ import (
 
 const collapsedFormat, htmlFormat = "collapsed", "html"
 
-// recordingFormat is ddtop's own format, which is written during the measurement.
+// recordingFormat is ddtop's own format. It is written while ddtop measures.
 const recordingFormat = "ddtop"
 
 type format struct {
 	name, about string
-	binary      bool // no text for a terminal
-	// timed is true if the format shows all threads by time, and nothing of a single request.
+	binary      bool // must not be printed on a terminal
+	// timed is true if the format shows all threads over time, and cannot be limited to a request.
 	timed bool
-	// ends and begins are the ends and beginnings of file names that mean the format. json is true if names may end in
-	// .json, too.
+	// ends and begins are the ends and beginnings of file names that choose the format. json is true if names may also
+	// end in .json.
 	ends   []string
 	begins string
 	json   bool
 	writer
 }
 
-// A writer makes a file of a measurement. Each format has one. Formats of a comparison have none.
+// A writer measures and writes a file. Each format has one, except for the formats of a comparison.
 type writer interface {
 	// write measures a process, or reads a recording, and writes the file.
 	write(ctx context.Context, src sampler.Source, j *job) error
-	// writeGroup measures several processes and writes a file, or a file each.
+	// writeGroup measures several processes and writes one file, or one file for each process.
 	writeGroup(ctx context.Context, g sampler.Group, j *job) error
-	// checkGroup refuses to write several processes.
+	// checkGroup returns an error if the format cannot hold several processes.
 	checkGroup(name string, j *job) error
 }
 
@@ -58,20 +58,20 @@ type job struct {
 	length time.Duration
 	metric flamegraph.Metric
 	own    bool
-	// allFrames is --all-frames.
+	// allFrames is the flag --all-frames.
 	allFrames bool
-	stamped   bool // samples with times (pprofFlags)
+	stamped   bool // the profile has the time of each sample (pprofFlags)
 	endpoint  *flags.Endpoint
-	rules     *findings.Rules // of the findings; nil for the defaults
-	notes     []sampler.Note  // of a recording
-	// noted is called with why the measurement of a process ended early, "" when it did not.
+	rules     *findings.Rules // rules of findings; nil for the defaults
+	notes     []sampler.Note  // notes in a recording
+	// noted is called with the reason why the measurement ended early, or "".
 	noted func(note string)
 	out   run.Output
 	std   run.Streams
-	heaps *heaps.Readers // of record --heap; nil counts no objects
+	heaps *heaps.Readers // counts objects for record --heap; nil without it
 }
 
-// oneProcess is part of the writers whose files hold one process.
+// oneProcess is embedded in the writers whose files hold only one process.
 type oneProcess struct{}
 
 func (oneProcess) checkGroup(name string, _ *job) error {
@@ -82,7 +82,7 @@ func (oneProcess) writeGroup(context.Context, sampler.Group, *job) error {
 	return errors.New("a file of this format holds one process")
 }
 
-// profileFormats returns the formats made of weights, and the ones in the order of time. The first is the default.
+// profileFormats returns the formats of weights and of events in the order of time. The first is the default.
 func profileFormats() []format {
 	return []format{
 		{
@@ -121,7 +121,7 @@ func profileFormats() []format {
 	}
 }
 
-// timelineFormat is a format that shows when what happened, and has its own metrics.
+// timelineFormat returns a format that shows events over time. It takes no metric.
 func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) error) format {
 	several := func(w io.Writer, list []profile.Measured, _ flamegraph.Metric) error {
 		var traces []*trace.Trace
@@ -138,15 +138,15 @@ func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) er
 	}
 }
 
-// profileOf writes the weights by thread, stack and state.
+// profileOf writes the weights by thread, stack and state, or the events of a measurement.
 type profileOf struct {
 	run.Needs
-	// one writes one process, make several into one file.
+	// one writes the file of one process. make writes several processes into one file.
 	one  func(w io.Writer, m profile.Measured, metric flamegraph.Metric) error
 	make func(w io.Writer, list []profile.Measured, metric flamegraph.Metric) error
 }
 
-// measure gathers the weights, and further data that the format needs.
+// measure gathers the weights, and the further data that the format needs.
 func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.Duration, j *job) (profile.Measured, string, error) {
 	n := p.Needs
 	n.Stamps = j.stamped
@@ -218,8 +218,8 @@ func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) e
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncidents(w, list) })
 }
 
-// checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request. These are threads by
-// time, whole recordings, and objects, because only the sum of all objects is exact.
+// checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request: threads over time,
+// whole recordings, and objects. Only the sum of all objects is exact.
 func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
 	switch {
 	case f.Match() == nil:
@@ -279,22 +279,22 @@ func addFormat(cmd *cobra.Command, name *string, usual string) {
 	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, if the name of the file does not choose it")
 }
 
-// endsOfAny are ends of names that mean no format. A file with such a name may have any.
+// endsOfAny are ends of file names that fit every format.
 var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", ".tmp"}
 
-// endsOfText are the endings of files of text.
+// endsOfText are ends of file names that fit every text format.
 var endsOfText = []string{".txt", ".text", ".log", ".md"}
 
 // tellsAnother reports whether the end of a file's name belongs to a format that ddtop does not write. Such an end has
-// letters, and is not in endsOfAny. Text formats have other ends than binary ones.
+// letters, and is neither in endsOfAny nor, for a text format, in endsOfText.
 func tellsAnother(name string, binary bool) bool {
 	end := filepath.Ext(name)
 	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
 }
 
-// formatOf returns the format of a file. It is the requested one, or else the one that the file's name means, or else
-// the default, asked. It refuses a name that means another format than the requested one, because programs that open
-// files by their names would call the file broken.
+// formatOf returns the format of a file: the one that --format names, or else the one that the file's name suggests,
+// or else the default. asked is the value of --format. A name that contradicts --format is an error, because programs
+// that open files by name would call the file broken.
 func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format) (format, error) {
 	f, err := formatNamed(asked, formats)
 	if err != nil {
@@ -338,7 +338,7 @@ func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format
 
 const pprofFormat = "pprof"
 
-// pprofFlags select the contents of a pprof profile.
+// pprofFlags are the flags for the contents of a pprof profile.
 type pprofFlags struct {
 	timeline bool
 }
@@ -360,7 +360,7 @@ func (f *ownFlag) addOwn(cmd *cobra.Command, of string) {
 	cmd.Flags().BoolVar(&f.own, "own", false, "fold frames of gems and Ruby into one, in "+of)
 }
 
-// allFramesFlag is --all-frames: a flamegraph has all frames, and threads at rest.
+// allFramesFlag is --all-frames. With it a flamegraph has all frames, and also threads at rest.
 type allFramesFlag struct{ allFrames bool }
 
 func (f *allFramesFlag) addAllFrames(cmd *cobra.Command) {
@@ -374,7 +374,7 @@ func (f *allFramesFlag) checkAllFrames(format string) error {
 	return nil
 }
 
-// checkOwn refuses --own for a format without such marks.
+// checkOwn refuses --own for formats that cannot fold libraries. formats are those that can.
 func (f *ownFlag) checkOwn(format string, formats ...string) error {
 	if f.own && !slices.Contains(formats, format) {
 		return flags.Usagef("--own is of %s, not of %s", strings.Join(formats, " and "), format)
@@ -382,7 +382,7 @@ func (f *ownFlag) checkOwn(format string, formats ...string) error {
 	return nil
 }
 
-// onlyEndpoints keeps the weights of the endpoints in --endpoint. It fails if none of them was seen.
+// onlyEndpoints keeps only the weights of the endpoints in --endpoint. It fails if none of them was seen.
 func onlyEndpoints(f *flags.Endpoint, m *profile.Measured) error {
 	match := f.Match()
 	if match == nil {
@@ -396,7 +396,7 @@ func onlyEndpoints(f *flags.Endpoint, m *profile.Measured) error {
 	return foundEndpoint(f, seen)
 }
 
-// seenEndpoints fails if --endpoint names none of the requests and jobs of a measurement.
+// seenEndpoints fails if --endpoint matches no request and no job of a measurement.
 func seenEndpoints(f *flags.Endpoint, m *measure.Measure) error {
 	if f.Match() == nil {
 		return nil
@@ -417,10 +417,10 @@ func seenEndpoints(f *flags.Endpoint, m *measure.Measure) error {
 	return foundEndpoint(f, seen)
 }
 
-// maxNearNames limits the listed names that are similar to one that was not found.
+// maxNearNames limits how many similar names are suggested for a name that was not found.
 const maxNearNames = 5
 
-// foundEndpoint fails if --endpoint names none of the seen endpoints, and lists the most similar names.
+// foundEndpoint fails if --endpoint matches none of the seen endpoints. Its error lists the most similar names.
 func foundEndpoint(f *flags.Endpoint, seen []string) error {
 	seen = slices.DeleteFunc(slices.Clone(seen), func(name string) bool { return name == "" })
 	if slices.ContainsFunc(seen, f.Match()) {
@@ -444,7 +444,7 @@ func foundEndpoint(f *flags.Endpoint, seen []string) error {
 		strings.Join(near, ", "))
 }
 
-// likeness counts the pairs of consecutive letters that two texts share.
+// likeness counts the pairs of consecutive letters that occur in both texts.
 func likeness(x, y string) int {
 	pairs := func(s string) map[string]bool {
 		out := make(map[string]bool)

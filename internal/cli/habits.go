@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// habits maps words that are commands of other profilers to the same command here. %s is the process. Read-only.
+// habits maps commands of other profilers to the same command of ddtop. %s is the process. It is never changed.
 var habits = map[string]string{
 	"attach":     `"ddtop %s" opens the screen`,
 	"top":        `"ddtop %s" opens the screen; press 5 there for the functions`,
@@ -19,15 +19,15 @@ var habits = map[string]string{
 	"stack":      `"ddtop dump %s" prints all stacks`,
 }
 
-// sameHabit are other words for the keys of habits. Read-only.
+// sameHabit maps synonyms to keys of habits. It is never changed.
 var sameHabit = map[string]string{
 	"flamegraph": "flame", "profile": "pprof", "prof": "pprof", "perfetto": "trace", "tracing": "trace",
 	"snapshot": "stack", "stacks": "stack", "bt": "stack", "backtrace": "stack", "jstack": "stack", "threads": "stack",
 	"live": "attach", "connect": "attach", "open": "attach",
 }
 
-// habit returns ddtop's form of a command of another profiler. It returns "" if typed does not begin with such a
-// word.
+// habit returns how to write a command of another profiler with ddtop. It returns "" if typed does not begin with such
+// a command.
 func habit(typed string) string {
 	word, process, _ := strings.Cut(typed, " ")
 	if !isTypable(strings.ReplaceAll(process, " ", "")) {

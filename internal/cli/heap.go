@@ -133,14 +133,14 @@ bytes of Strings. They are in no file that ddtop writes.`,
 	return cmd
 }
 
-// heapGroup is `ddtop heap` of several processes.
+// heapGroup runs `ddtop heap` for several processes.
 func (f *heapFlags) heapGroup(ctx context.Context, std run.Streams) error {
 	g, err := f.openGroup(ctx, false, std.Say)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	length := max(f.length.Value, time.Nanosecond) // known values are reported even if no time is left
+	length := max(f.length.Value, time.Nanosecond) // also reports processes that ended early
 	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (*export.Heap, string, error) {
 		if f.length.Value == 0 {
 			left = 0

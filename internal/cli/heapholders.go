@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// asked reports whether the user wants to know who holds objects, and checks the flags.
+// asked reports whether the command needs a copy of all references, and checks the flags for it.
 func (f *heapFlags) asked() (bool, error) {
 	g := &f.graph
 	switch {
@@ -22,7 +22,7 @@ func (f *heapFlags) asked() (bool, error) {
 	return true, nil
 }
 
-// explain is `ddtop heap` with --holders or --biggest.
+// explain runs `ddtop heap` with --holders or --biggest, or writes all objects to a file.
 func (f *heapFlags) explain(ctx context.Context, std run.Streams) error {
 	src, err := f.open(ctx)
 	if err != nil {

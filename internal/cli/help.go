@@ -24,7 +24,7 @@ Set up  doctor, demo    check what works on this machine; try a bundled program
 
 `
 
-// overviewFlags are the flags that people use most, in the words of the overview.
+// overviewFlags are the most used flags, with shorter descriptions for the overview.
 var overviewFlags = [...]struct{ name, words string }{
 	{"pid", "the process to watch; several: -p 17,18"},
 	{"children", "also watch the Ruby processes below it"},
@@ -54,7 +54,7 @@ func writeOverview(w io.Writer, root *cobra.Command) error {
 	return err
 }
 
-// addHelp adds ddtop's overview, and a command help that knows the topic "flags" and refuses unknown topics.
+// addHelp replaces cobra's help by the overview, and adds a help command that knows the topic "flags".
 func addHelp(root *cobra.Command) {
 	whole := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -62,7 +62,7 @@ func addHelp(root *cobra.Command) {
 			whole(cmd, args)
 			return
 		}
-		// Main reports what could not be written.
+		// Main reports an error of writing.
 		_ = writeOverview(root.OutOrStdout(), root)
 	})
 	root.SetHelpCommand(&cobra.Command{
@@ -98,7 +98,7 @@ func addHelp(root *cobra.Command) {
 
 const flagsTopic = "flags"
 
-// helpTopics returns the words that ddtop help accepts.
+// helpTopics returns the words that `ddtop help` accepts.
 func helpTopics(root *cobra.Command) []string {
 	names := []string{flagsTopic}
 	for _, c := range root.Commands() {
@@ -109,7 +109,7 @@ func helpTopics(root *cobra.Command) []string {
 	return names
 }
 
-// unknownTopic returns the error of ddtop help with words that are no command. It names the nearest command.
+// unknownTopic returns the error of `ddtop help` for unknown words. It suggests the nearest command.
 func unknownTopic(root *cobra.Command, args []string) error {
 	if does := habit(strings.Join(args, " ")); does != "" {
 		return flags.Usagef("%s", does)

@@ -17,10 +17,10 @@ import (
 )
 
 // progressAfter is how long reading debug information may take before ddtop reports its progress. It is also the
-// interval of the reports.
+// interval between two reports.
 const progressAfter = time.Second
 
-// maxShownDifferences limits the printed differences from the built-in table.
+// maxShownDifferences limits how many differences from the built-in table are printed.
 const maxShownDifferences = 20
 
 func newLayout(std run.Streams) *cobra.Command {
@@ -87,7 +87,7 @@ func deriveLayout(ctx context.Context, path, version string, out run.Output, std
 	return describeLayout(std.Err, derived, version, nearest, debug.Path)
 }
 
-// describeLayout says what the table was made of, and how it differs from the built-in one.
+// describeLayout prints what the table was made of, and how it differs from the built-in table.
 func describeLayout(w io.Writer, d *layout.Derived, version, nearest, path string) error {
 	structs, fields, constants := d.Table.Counts()
 	var b strings.Builder
@@ -120,7 +120,7 @@ func describeLayout(w io.Writer, d *layout.Derived, version, nearest, path strin
 	return err
 }
 
-// sayProgress returns a function that says how far the reading of debug information is, once a second.
+// sayProgress returns a function that prints the progress of reading debug information once a second.
 func sayProgress(w io.Writer, path string) func(done, total int) {
 	next := time.Now().Add(progressAfter)
 	return func(done, total int) {

@@ -37,7 +37,7 @@ the program unless the server was started with --values.`,
 	return cmd
 }
 
-// runCommand runs a command of ddtop in this process, and returns what it prints.
+// runCommand runs a ddtop command within this process, and returns its output.
 func runCommand(ctx context.Context, redacted bool, args []string) (string, error) {
 	args = append([]string{args[0], fmt.Sprint("--redact=", redacted)}, args[1:]...)
 	var out, said bytes.Buffer

@@ -24,9 +24,9 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// find finds the process of a command: by -p, by the words after the command's name, or from a list at a terminal. The
-// words are PIDs or a part of a process's name. If no process matches them, find cannot know whether they were meant
-// as a name.
+// find sets the processes of a command. They come from -p, from words after the command's name, or from a list at a
+// terminal. The words are PIDs or a part of a process's name. If no process matches, the words may also be a mistyped
+// command.
 func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look listLook) error {
 	given := cmd.Flags().Changed("pid")
 	switch {
@@ -35,7 +35,7 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	case given:
 		return t.checkPID()
 	case slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" }):
-		// A script's variable that is not set must not stand for whichever process there is.
+		// An unset variable in a script must not select any process.
 		return flags.Usagef("an empty word names no process")
 	case len(words) > 0 && arePIDs(words):
 		for _, w := range words {
@@ -49,7 +49,8 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	}
 	typed := strings.Join(words, " ")
 	if !cmd.HasParent() && habit(typed) != "" {
-		// A command line that happens to have the word, as /srv/laptop has top, is not what was meant.
+		// The word means a command of another profiler. A command line that contains it is a coincidence, as "top" in
+		// /srv/laptop.
 		return &noMatchError{typed: typed, command: cmd}
 	}
 	list, err := attach.List(cmd.Context())
@@ -66,7 +67,7 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	case t.children:
 		found = roots(found)
 	case !cmd.Flags().Changed("children") && isCluster(found):
-		// A command without the flag looks at one process.
+		// Commands without the flag --children take only the process at the top of the cluster.
 		t.children, found = cmd.Flags().Lookup("children") != nil, roots(found)
 	}
 	if len(found) == 1 && (typed != "" || std.Terminal) || t.children && typed != "" {
@@ -82,8 +83,8 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	return t.choose(cmd, list, found, words, std, look)
 }
 
-// sayChosen reports which process of a list was chosen, because of its name or because it is the only one. It also
-// reports how many processes below it are measured, too.
+// sayChosen reports which process was chosen by its name, or because it is the only one. It also reports how many
+// processes below it are measured, too.
 func (t *target) sayChosen(c attach.Candidate, list []attach.Candidate, std run.Streams) {
 	why := ""
 	if len(list) == 1 {
@@ -95,15 +96,15 @@ func (t *target) sayChosen(c attach.Candidate, list []attach.Candidate, std run.
 	std.Say("process %d: %s%s", c.PID, run.ShortName(nameOf(c, std.Redact.Redactor())), why)
 }
 
-// nameOf returns the displayed name of a process of a list.
+// nameOf returns the displayed name of a listed process.
 func nameOf(c attach.Candidate, names *redact.Redactor) string {
 	return strings.Join(strings.Fields(names.Program(c.Title)+" "+c.Part+" "+c.Now), " ")
 }
 
-// below counts the processes of a list that are below one of it, at any depth.
+// below counts the listed processes below a process, at any depth.
 func below(list []attach.Candidate, pid int) int {
 	family := []int{pid}
-	for i := 0; i < len(family); i++ { // it grows by what is found
+	for i := 0; i < len(family); i++ { // family grows while children are found
 		for _, c := range list {
 			if c.PPID == family[i] && !slices.Contains(family, c.PID) {
 				family = append(family, c.PID)
@@ -113,19 +114,18 @@ func below(list []attach.Candidate, pid int) int {
 	return len(family) - 1
 }
 
-// isCluster reports whether several processes with a matching name are one service, because all are below one of
-// them.
+// isCluster reports whether the found processes are one service: all of them are below one of them.
 func isCluster(found []attach.Candidate) bool { return len(found) > 1 && len(roots(found)) == 1 }
 
-// arePIDs reports whether words are PIDs, such as 17 or 17,18.
+// arePIDs reports whether all words are PIDs, such as 17 or 17,18.
 func arePIDs(words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool {
 		return w == "" || strings.Trim(w, "0123456789,") != ""
 	})
 }
 
-// matching returns the processes that the typed words mean. Their names contain all of the words, in upper or lower
-// case. If there are none, their command lines do.
+// matching returns the processes whose names contain all typed words, ignoring case. If there are none, it returns the
+// processes whose command lines contain them.
 func matching(list []attach.Candidate, typed string) []attach.Candidate {
 	words := strings.Fields(strings.ToLower(typed))
 	having := func(text func(attach.Candidate) string) []attach.Candidate {
@@ -141,7 +141,7 @@ func matching(list []attach.Candidate, typed string) []attach.Candidate {
 	return found
 }
 
-// roots returns the processes of a list that are not below another one.
+// roots returns the processes whose parent is not in the list.
 func roots(list []attach.Candidate) []attach.Candidate {
 	parents := make(map[int]int, len(list))
 	for _, c := range list {
@@ -153,7 +153,7 @@ func roots(list []attach.Candidate) []attach.Candidate {
 	})
 }
 
-// noMatchError says that no process has a name.
+// noMatchError says that no process matches the typed words.
 type noMatchError struct {
 	typed   string
 	command *cobra.Command
@@ -170,7 +170,7 @@ func countUnread(list []attach.Candidate) (n int) {
 	return n
 }
 
-// Error names the command that was probably meant, if the words are in the place of a command.
+// Error suggests the command that was probably meant, if the words stand where a command can stand.
 func (e *noMatchError) Error() string {
 	if e.command.HasParent() {
 		if e.unread > 0 {
@@ -194,7 +194,7 @@ func (e *noMatchError) Error() string {
 		"the commands, \"ddtop ps\" the processes, \"ddtop -- %s\" starts a program", e.typed, e.typed) + unread
 }
 
-// Unwrap returns wrong use if the words may be meant as a command, otherwise a missing process.
+// Unwrap returns a usage error if the words may be meant as a command, and otherwise that the process is missing.
 func (e *noMatchError) Unwrap() error {
 	if e.command.HasParent() {
 		return attach.ErrNoProcess
@@ -204,17 +204,17 @@ func (e *noMatchError) Unwrap() error {
 
 const maxCompletion = 32
 
-// isTypable reports whether a shell reads a name as one word. A process can choose any name, and a completed name is
-// unquoted on the command line, where the next press of enter runs it.
+// isTypable reports whether a shell reads a name as one word. A process can choose any name. The shell inserts a
+// completed name unquoted, and runs it with the next press of enter.
 func isTypable(name string) bool {
 	return name != "" && len(name) <= maxCompletion && name[0] != '-' &&
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
 }
 
-// completePIDs offers the PIDs of the Ruby processes, with their names, where a command expects one. After "--" and
-// the name of a program to start, it offers files.
+// completePIDs completes the PIDs and names of the Ruby processes. After "--" and the name of a program to start, it
+// completes files.
 func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	// While completing, cobra puts another "--" behind what was typed.
+	// For completions, cobra appends another "--" to the typed words.
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash < len(args) {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -235,22 +235,22 @@ func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Comp
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// errNotChosen is returned when the user chose none.
+// errNotChosen means that the user left the list of processes without a choice.
 var errNotChosen = errors.New("no process was chosen")
 
-// listLook is the appearance of the list of processes, by the flags and settings of the screen.
+// listLook is how the list of processes looks and what it offers.
 type listLook struct {
 	options ui.Options
-	// verb is a word for the action on the chosen process.
+	// verb names the action on the chosen process.
 	verb string
 }
 
-// plainLook returns the appearance for a command without a screen.
+// plainLook returns how the list looks for a command without a screen.
 func plainLook(verb string, std run.Streams) listLook {
 	return listLook{ui.Options{Input: std.In, Output: std.Out, Suspend: canSuspend()}, verb}
 }
 
-// choose lets the user choose one process from a list. At first it shows the processes found by the typed words.
+// choose lets the user choose a process from a list, which first shows the processes that match the typed words.
 // Without a terminal it returns a usage error with the list and advice.
 func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, words []string, std run.Streams, look listLook) error {
 	typed := strings.Join(words, " ")
@@ -260,7 +260,7 @@ func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, word
 	}
 	names := std.Redact.Redactor()
 	switch {
-	case !std.Terminal && typed == "": // the list is what was asked for
+	case !std.Terminal && typed == "": // without words the user asked for the list
 		if err := writePs(std.Out, psOf(cmd.Context(), list, false, names)); err != nil {
 			return err
 		}
@@ -289,10 +289,10 @@ func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, word
 	return t.checkPID()
 }
 
-// maxListed limits the processes that an error lists.
+// maxListed limits how many processes an error lists.
 const maxListed = 16
 
-// listed are processes in words: "17 puma, 18 puma (below 17)".
+// listed returns the processes as text: "17 puma, 18 puma (below 17)".
 func listed(found []attach.Candidate, names *redact.Redactor) string {
 	var words []string
 	for _, c := range found[:min(len(found), maxListed)] {
@@ -308,7 +308,7 @@ func listed(found []attach.Candidate, names *redact.Redactor) string {
 	return strings.Join(words, ", ")
 }
 
-// allOf returns the advice to select all found processes by the process above them.
+// allOf returns advice how to select all found processes by a common process above them.
 func allOf(cmd *cobra.Command, found []attach.Candidate, typed string) string {
 	if top := roots(found); len(top) < len(found) {
 		return ", or all together (" + cmd.CommandPath() + " " + typed + " --children)"
@@ -316,7 +316,7 @@ func allOf(cmd *cobra.Command, found []attach.Candidate, typed string) string {
 	return ""
 }
 
-// candidates are the processes as the list shows them. With pseudonyms there are no command lines.
+// candidates converts processes for the list on the screen. With --redact they have no command lines.
 func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate {
 	out := make([]ui.Candidate, 0, len(list))
 	for i, p := range describeAll(list, true, names) {
@@ -333,21 +333,21 @@ func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate 
 	return out
 }
 
-// matchFlag is a flag's value: a regular expression for the titles of the processes to follow. If it is empty, no
-// processes are searched.
+// matchFlag is the value of --match: a regular expression for the titles of the processes to follow. If it is empty,
+// ddtop does not search for processes.
 type matchFlag string
 
 func (m *matchFlag) addMatch(cmd *cobra.Command) {
 	cmd.Flags().Var(m, "match", "follow the Ruby processes whose title matches a `REGEXP`, including later ones")
 }
 
-// String is the expression.
+// String returns the expression.
 func (m *matchFlag) String() string { return string(*m) }
 
-// Type is the word for the value in help texts.
+// Type returns the word for the value in help texts.
 func (m *matchFlag) Type() string { return "REGEXP" }
 
-// Set parses an expression. Processes that match any of several expressions are followed.
+// Set adds an expression. Processes that match any of the expressions are followed.
 func (m *matchFlag) Set(text string) error {
 	if _, err := regexp.Compile(text); err != nil {
 		return fmt.Errorf("%q is no regular expression: %w", text, err)
@@ -361,15 +361,15 @@ func (m *matchFlag) Set(text string) error {
 	return nil
 }
 
-// userFlag is a flag's value: the owner, as a name or a number, of the processes that --match may find. If it is
-// empty, they may belong to any user.
+// userFlag is the value of --user: the name or number of the user whose processes --match may find. If it is empty,
+// they may belong to any user.
 type userFlag string
 
 func (u *userFlag) addUser(cmd *cobra.Command) {
 	cmd.Flags().StringVar((*string)(u), "user", "", "with --match: only processes of this user, by `NAME` or number")
 }
 
-// only returns a test for the user's processes. It is nil for all users.
+// only returns a function that tests whether a process belongs to the user. It is nil for all users.
 func (u userFlag) only() (func(pid int) bool, error) {
 	if u == "" {
 		return nil, nil
@@ -390,11 +390,11 @@ func (u userFlag) only() (func(pid int) bool, error) {
 	}, nil
 }
 
-// maxRubySearch bounds the time in which anyRuby looks into processes.
+// maxRubySearch limits how long anyRuby examines processes.
 const maxRubySearch = time.Second
 
-// anyRuby reports whether one of the processes can be a Ruby. A sudo or a shell that started ddtop cannot, although
-// its command line contains the expression of --match.
+// anyRuby reports whether one of the processes can be a Ruby. A sudo or shell that started ddtop can match, too,
+// because its command line contains the expression of --match.
 func anyRuby(pids []int) bool {
 	begun := time.Now()
 	return slices.ContainsFunc(pids, func(pid int) bool {
@@ -413,8 +413,8 @@ func anyRuby(pids []int) bool {
 	})
 }
 
-// finder returns a search for processes that match. It is nil if m is empty. If none matches in the first complete
-// search, it says so.
+// finder returns a function that searches for matching processes. It is nil if m is empty. If none matches in the
+// first complete search, it reports this by calling say.
 func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(int) bool) []int, error) {
 	if m == "" {
 		if of != "" {
@@ -432,7 +432,7 @@ func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(i
 	}
 	finder := attach.NewFinder(re.MatchString)
 	finder.Only = only
-	var all []int // found until the first whole search
+	var all []int // processes found until the first complete search
 	told := false
 	tell := func(found []int) {
 		if told {
@@ -449,7 +449,7 @@ func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(i
 	}
 	tell(found)
 	return func(known func(int) bool) []int {
-		found, _ := finder.Find(known) // /proc could be read at the start, and may be readable again the next time
+		found, _ := finder.Find(known) // an error can be temporary, because /proc was readable at the start
 		tell(found)
 		return found
 	}, nil

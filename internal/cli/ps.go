@@ -23,37 +23,37 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// psProcess is one process of `ddtop ps --json`. The field names are a contract.
+// psProcess is one process in the output of `ddtop ps --json`. The JSON keys must not change.
 type psProcess struct {
 	PID  int `json:"pid"`
 	PPID int `json:"ppid"`
-	// Version is Ruby's release, null when the process can't be read.
+	// Version is Ruby's release. It is null if the process cannot be read.
 	Version *string `json:"version"`
 	// Threads is the number of native threads.
 	Threads int    `json:"threads"`
 	User    string `json:"user"`
-	// Readable says that ddtop may read the process; WhyNot is a sentence, null when it may.
+	// Readable reports whether ddtop may read the process. WhyNot is a sentence if it may not, and null if it may.
 	Readable bool    `json:"readable"`
 	WhyNot   *string `json:"why_not"`
-	// Answered is true if the kernel answered about the process in time. A process without an answer is listed by its
-	// name or program.
+	// Answered reports whether the kernel answered questions about the process in time. A process without an answer is
+	// listed by its name or program.
 	Answered bool `json:"answered"`
-	// Name is the displayed name of the process, "puma w0". Worker is its number. It is null if it is no worker with
-	// a number.
+	// Name is the displayed name of the process, such as "puma w0". Worker is the number of a worker, here 0. It is
+	// null if the process has no such number.
 	Name   string `json:"name"`
 	Worker *int   `json:"worker"`
-	// CPU is its CPU time during the listing, in CPUs. It is null if it is not known.
+	// CPU is the CPU time of the process during the listing, in CPUs. It is null if not known.
 	CPU *float64 `json:"cpu"`
-	// RSSBytes is its resident memory, null if the kernel did not say.
+	// RSSBytes is the resident memory of the process. It is null if the kernel did not report it.
 	RSSBytes *int64 `json:"rss_bytes"`
-	// Title is the program's name alone. Args is the whole command line, only with --args: it can hold secrets.
+	// Title is the program's name alone. Args is the whole command line, only with --args because it can hold secrets.
 	Title string   `json:"title"`
 	Args  []string `json:"args,omitempty"`
-	// depth is the number of processes of the list above it.
+	// depth is the number of listed processes above this one.
 	depth int
 }
 
-// psSpan is the time in which the CPU time of processes is measured. The kernel counts it in steps of 10 ms.
+// psSpan is how long the CPU time of processes is measured. The kernel counts it in steps of 10 ms.
 const psSpan = 500 * time.Millisecond
 
 func newPs(std run.Streams) *cobra.Command {
@@ -103,8 +103,8 @@ func psOf(ctx context.Context, list []attach.Candidate, args bool, names *redact
 	return asTree(ps)
 }
 
-// asTree sorts processes by CPU time, and puts the children of a process after it. The CPU time of a process includes
-// its descendants.
+// asTree sorts processes by CPU time, and puts the children of a process after it. Descendants count for the CPU time
+// of a process.
 func asTree(ps []psProcess) []psProcess {
 	listed := make(map[int]bool, len(ps))
 	for i := range ps {
@@ -173,8 +173,8 @@ func describeAll(list []attach.Candidate, args bool, names *redact.Redactor) []p
 	return ps
 }
 
-// writePs prints a table with a row for each process. Below it are the reasons why some cannot be read, as a sentence
-// for each reason.
+// writePs prints a table with a row for each process. Below the table it prints each reason why processes cannot be
+// read.
 func writePs(w io.Writer, ps []psProcess) error {
 	var rows, text strings.Builder
 	tab := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
@@ -203,7 +203,7 @@ func writePs(w io.Writer, ps []psProcess) error {
 	}
 	for _, why := range reasons {
 		whose := strings.Join(pids[why], ", ")
-		if len(reasons) == 1 { // the table says of which process it is true
+		if len(reasons) == 1 { // the table already shows for which process
 			whose = "not readable"
 		}
 		fmt.Fprintf(&text, "\n%s: %s\n", whose, flamegraph.Printable(why))
@@ -212,7 +212,7 @@ func writePs(w io.Writer, ps []psProcess) error {
 	return err
 }
 
-// maxDepth is the deepest indentation of a process, in levels.
+// maxDepth limits the indentation of a process, in levels.
 const maxDepth = 8
 
 func psRow(p psProcess) string {

@@ -36,16 +36,16 @@ import (
 )
 
 const (
-	// defaultPeriod is the length of a profile if no flag sets it. Most destinations expect it.
+	// defaultPeriod is the time that a profile covers if no flag sets it. Most destinations expect this length.
 	defaultPeriod = time.Minute
-	// defaultSpool bounds the spool of one destination on disk, and maxInMemory in memory, in bytes. maxSpooled
-	// bounds the profiles that it may hold.
+	// defaultSpool bounds the unsent profiles of one destination on disk, in bytes. maxInMemory bounds them in memory,
+	// in bytes. maxSpooled bounds their number.
 	defaultSpool = 256e6
 	maxInMemory  = 64e6
 	maxSpooled   = 100_000
 )
 
-// destinations make a push.Destination of a URL, by its scheme.
+// destinations has, for each scheme of a URL, the function that makes a push.Destination from the URL.
 var destinations = map[string]func(*url.URL) (push.Destination, error){
 	"file":          func(u *url.URL) (push.Destination, error) { return files.New(u) },
 	"datadog":       newDatadog,
@@ -65,7 +65,7 @@ var destinations = map[string]func(*url.URL) (push.Destination, error){
 }
 
 func newDatadog(u *url.URL) (push.Destination, error) {
-	// a key from a file often ends with a newline
+	// A key that was read from a file often ends with a newline.
 	return datadog.New(u, strings.TrimSpace(os.Getenv("DD_API_KEY")), Version)
 }
 
@@ -76,7 +76,7 @@ func newPyroscope(u *url.URL) (push.Destination, error) {
 	}, Version)
 }
 
-// errParca: Parca's own protocol, WriteRaw, is not spoken: there is no module with it to be tested against.
+// errParca is why Parca's own protocol, WriteRaw, is not supported. There is no module with which to test it.
 var errParca = errors.New("use OTLP, which Parca takes on the same port: --to otlp+grpc://HOST:7070, with TLS otlp+grpcs://")
 
 func noParca(*url.URL) (push.Destination, error) { return nil, errParca }
@@ -187,7 +187,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 		return err
 	}
 	if listener != nil {
-		defer listener.Close() // a second time, where it was served
+		defer listener.Close() // harmless if the server has already closed it
 	}
 	options := live.Options{
 		From: f.from(), Running: f.native, Debug: f.debug.Client, StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, Redactor: f.names.Redactor(), OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}
@@ -236,7 +236,7 @@ func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 	return errors.Join(f.checkRates(), f.checkExact(cmd, false))
 }
 
-// logExact logs the state of exact mode.
+// logExact returns the functions that log what happens to exact mode.
 func logExact(log *slog.Logger) exact.Told {
 	return exact.Told{
 		Refused: func(p sampler.Process, why error) {
@@ -312,7 +312,7 @@ func (f *pushFlags) routes() (routes []push.Route, err error) {
 func destinationOf(text string) (push.Destination, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		var named *url.Error // its text may have a password
+		var named *url.Error // the text of the whole error may contain a password
 		if errors.As(err, &named) {
 			err = named.Err
 		}
@@ -332,8 +332,8 @@ func destinationOf(text string) (push.Destination, error) {
 	return d, nil
 }
 
-// spoolName returns the name of a destination's folder in the spool. People can recognize the destination by it, and
-// it is different for each URL.
+// spoolName returns the name of a destination's folder in the spool. It resembles the URL, so that people recognize
+// it, and differs for each URL.
 func spoolName(d push.Destination) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -344,7 +344,7 @@ func spoolName(d push.Destination) string {
 	return fmt.Sprintf("%.40s-%x", name, sha256.Sum256([]byte(d.String())))[:min(len(name), 40)+9]
 }
 
-// listen listens at the address of --status. The listener is nil if there is no --status.
+// listen opens the address of --status. The listener is nil if there is no --status.
 func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err error) {
 	if f.status == "" {
 		return nil, false, nil
@@ -364,14 +364,14 @@ func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err
 	return l, loopback, nil
 }
 
-// openRoutes is routes until it is overdue, because a disk that hangs may never answer.
+// openRoutes calls routes, but gives up when this takes too long. A disk that hangs may never answer.
 func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 	type opened struct {
 		routes []push.Route
 		err    error
 	}
 	done := make(chan opened, 1)
-	// As with what reads a process: on the first thread it would keep signals from all others.
+	// On the main thread, a call that hangs would keep signals from all other threads.
 	attach.OnOwnThread(func() {
 		routes, err := f.routes()
 		done <- opened{routes, err}
@@ -385,10 +385,10 @@ func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 	}
 }
 
-// closeWithin is how long closing the spools may take, after withinEnd.
+// closeWithin limits how long closing the spools may take when push ends.
 const closeWithin = 400 * time.Millisecond
 
-// closeRoutes lets go of the spools. Their contents stay, even if the disk does not answer.
+// closeRoutes closes the spools. Unsent profiles remain, even if the disk does not answer.
 func closeRoutes(routes []push.Route) {
 	done := make(chan struct{})
 	attach.OnOwnThread(func() {
@@ -404,13 +404,13 @@ func closeRoutes(routes []push.Route) {
 }
 
 const (
-	// envFileVariable names the file from which ddtop push reads its environment, if it is not envFile. The unit for
-	// systemd sets it.
+	// envFileVariable names the file from which push gets its environment, if this is not envFile. The systemd unit
+	// sets it.
 	envFileVariable = "DDTOP_ENV_FILE"
 	envFile         = "/etc/ddtop/push.env"
 )
 
-// warnOfOpenKeys says when others may read the file with the keys of destinations.
+// warnOfOpenKeys logs a warning if other users can read the file with the keys of destinations.
 func warnOfOpenKeys(log *slog.Logger) {
 	path := cmp.Or(os.Getenv(envFileVariable), envFile)
 	info, err := os.Stat(path)

@@ -157,7 +157,7 @@ func (recordingFile) writeGroup(ctx context.Context, g sampler.Group, j *job) er
 	return err
 }
 
-// streamRecording writes a recording while it is measured. note says why it ended early, "" when it did not.
+// streamRecording measures and writes a recording meanwhile. note says why it ended early, or is "".
 func streamRecording(ctx context.Context, src sampler.Source, length time.Duration, out run.Output, std run.Streams) (note string, err error) {
 	opening, opened := run.Patience(ctx)
 	defer opened()
@@ -171,7 +171,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 		return "", errors.Join(err, file.Done(false))
 	}
 	w.Live(true)
-	// A full disk ends the measurement: nothing more would be written.
+	// A full disk ends the measurement, because nothing more could be written.
 	measuring, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var failed error
@@ -183,7 +183,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 			}
 		}
 	})
-	// What came before, the probes that were taken out above all, was no fault of the disk's.
+	// The disk gets its full time limit from here on, because removing the probes before can take long.
 	giveUp, written := run.Patience(ctx)
 	defer written()
 	var end *sampler.End
@@ -199,7 +199,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 		}
 		return fmt.Errorf("recording process %d to %s: %w", process.PID, out, w.Unwritten())
 	}
-	err = run.Unless(giveUp, late, func() error { // a disk that hangs also holds a caller that closes its file
+	err = run.Unless(giveUp, late, func() error { // on a disk that hangs, closing a file hangs, too
 		err := errors.Join(failed, w.Close(end))
 		if err != nil {
 			err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, err)
@@ -218,8 +218,8 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 	return note, nil
 }
 
-// recordingNames makes the names of the files of several processes: FILE-PID.ddtop, and FILE-PID-2.ddtop when the
-// process has become another Ruby by exec.
+// recordingNames makes the names of the files of several processes. They are FILE-PID.ddtop, or FILE-PID-2.ddtop if
+// the process became another Ruby by exec.
 type recordingNames struct {
 	mu   sync.Mutex
 	seen map[int]int
@@ -240,7 +240,7 @@ func (n *recordingNames) next(out run.Output, pid int) run.Output {
 	return run.Output(name + ext)
 }
 
-// intervalLines writes a line of JSON for each interval, while it is measured.
+// intervalLines writes a line of JSON for each interval while ddtop measures.
 type intervalLines struct{ oneProcess }
 
 func (intervalLines) write(ctx context.Context, src sampler.Source, j *job) error {
@@ -251,8 +251,8 @@ func (intervalLines) write(ctx context.Context, src sampler.Source, j *job) erro
 	return err
 }
 
-// writeIntervals measures for a length of time, or reads a whole recording, and writes the events of that time. note
-// is the reason if it ended early. It is empty if it did not.
+// writeIntervals measures for a length of time, or reads a whole recording, and writes a line for each interval. note
+// says why it ended early. It is empty otherwise.
 func writeIntervals(ctx context.Context, src sampler.Source, length time.Duration, notes []sampler.Note, out run.Output, std run.Streams) (note string, err error) {
 	giveUp, released := run.Patience(ctx)
 	defer released()
@@ -270,12 +270,12 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	defer stop()
 	note, err = run.SampleFor(measuring, src, length, func(s *sampler.Sample) {
 		if stream.Feed(s, class.Classify(s)); lines.Err() != nil {
-			stop() // a full disk ends the measurement: nothing more would be written
+			stop() // nothing more could be written to a full disk
 		}
 	})
 	stream.Finish()
 	if lines.Err() == nil {
-		// What came before, the probes that were taken out above all, was no fault of the disk's.
+		// The disk gets its full time limit from here on, because removing the probes before can take long.
 		giveUp, written := run.Patience(ctx)
 		defer written()
 		aside.GiveUp = giveUp
@@ -298,7 +298,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	return note, nil
 }
 
-// firstOf returns the first of joined errors. The following ones have the same cause.
+// firstOf returns the first of joined errors. The others have the same cause.
 func firstOf(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()[0]

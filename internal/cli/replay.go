@@ -61,7 +61,7 @@ than in another recording, for the same length of time.`,
 	return cmd
 }
 
-// loadAgainst reads a recording to compare with, with a picture of how far it is.
+// loadAgainst reads a recording to compare with, and shows its progress on the screen.
 func loadAgainst(ctx context.Context, screen *screenFlags, path string, std run.Streams) (*ui.Against, error) {
 	list, err := loadRecordings(ctx, screen, []string{path}, std)
 	if err != nil {
@@ -77,7 +77,7 @@ func loadAgainst(ctx context.Context, screen *screenFlags, path string, std run.
 	return x, errors.Join(err, list.Close())
 }
 
-// openRecording opens a file and reports the part that cannot be read.
+// openRecording opens a recording, and reports the part of it that cannot be read.
 func openRecording(path string, std run.Streams) (*recording.Reader, error) {
 	r, err := recording.Open(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func openRecording(path string, std run.Streams) (*recording.Reader, error) {
 	return r, nil
 }
 
-// sayDamage reports the part of a recording that cannot be read, and returns it. It is empty if everything can be
+// sayDamage reports and returns which part of a recording cannot be read. The result is empty if everything can be
 // read.
 func sayDamage(r *recording.Reader, std run.Streams) string {
 	damage := r.Damage()
@@ -102,7 +102,7 @@ func sayDamage(r *recording.Reader, std run.Streams) string {
 
 type recordings []*recording.Reader
 
-// Follow hands the recordings out.
+// Follow calls join for each recording.
 func (r recordings) Follow(_ context.Context, join func(sampler.Source)) error {
 	for _, x := range r {
 		join(x)
@@ -110,10 +110,10 @@ func (r recordings) Follow(_ context.Context, join func(sampler.Source)) error {
 	return sampler.ErrEnded
 }
 
-// Done does nothing, because the history of a recording is read again from its file.
+// Done does nothing. The history of a recording can be read again from its file.
 func (r recordings) Done(sampler.Source) {}
 
-// Relatives are the processes recorded. A recording does not have which process forked which.
+// Relatives returns the recorded processes. A recording does not show which process forked which.
 func (r recordings) Relatives() (list []sampler.Relative, forgotten int) {
 	for _, x := range r {
 		p := x.Process()
@@ -131,7 +131,7 @@ func (r recordings) Close() error {
 	return errors.Join(errs...)
 }
 
-// loadRecordings opens recordings. If that takes long, it shows the progress. It reports no damage yet.
+// loadRecordings opens recordings. If this takes long, it shows the progress. It does not report damage.
 func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, std run.Streams) (recordings, error) {
 	title := "opening " + filepath.Base(paths[0])
 	if len(paths) > 1 {

@@ -27,17 +27,17 @@ type reportFlags struct {
 	pprofFlags
 }
 
-// Formats of `ddtop report` that are no profiles.
+// Formats of `ddtop report` that are not profiles.
 const (
 	reportStat = "stat"
 	reportDump = "dump"
 )
 
-// dumpLeadNS is the part of a recording's end that is read for a dump, in ns. A thread's earlier samples show more
-// about a lasting state than a single sample does.
+// dumpLeadNS is the part of a recording's end that is read for a dump, in ns. Earlier samples show how long states
+// have lasted.
 const dumpLeadNS = int64(5 * time.Second)
 
-// reportFormats are all formats of `ddtop report`. f may be nil for their names.
+// reportFormats returns all formats of `ddtop report`. f may be nil if only their names are needed.
 func reportFormats(f *reportFlags) []format {
 	asJSON := f != nil && f.asJSON
 	return append([]format{
@@ -121,7 +121,7 @@ func (f statReport) write(ctx context.Context, src sampler.Source, j *job) error
 	})
 }
 
-// markdownReport writes the summary of a recording in Markdown.
+// markdownReport writes a summary of a recording in Markdown.
 type markdownReport struct {
 	oneProcess
 	flags *reportFlags
@@ -135,7 +135,7 @@ func (f markdownReport) write(ctx context.Context, src sampler.Source, j *job) e
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return export.WriteStatMarkdown(w, src.Process(), &stat, j.notes...) })
 }
 
-// dumpReport writes the thread dump of the last sample that has all stacks.
+// dumpReport writes the thread dump of the last sample with stacks.
 type dumpReport struct {
 	oneProcess
 	flags *reportFlags

@@ -30,7 +30,7 @@ type rootFlags struct {
 	showOutput, version bool
 }
 
-// Command returns ddtop's command with all commands below it, for man pages and completions. It is not to be run.
+// Command returns ddtop's root command with all subcommands, for man pages and completions. It must not be run.
 func Command() *cobra.Command { return newRoot(run.Streams{}) }
 
 func newRoot(std run.Streams) *cobra.Command {
@@ -50,7 +50,7 @@ func newRoot(std run.Streams) *cobra.Command {
 		Long:          rootLong + "\n\n" + exitCodesHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		// How many letters a word may be off for a command to be suggested.
+		// A command is suggested if the typed word differs in at most this many letters.
 		SuggestionsMinimumDistance: 2,
 		Args:                       rootArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,7 +69,7 @@ func newRoot(std run.Streams) *cobra.Command {
 			look := listLook{f.options(std, shown{}), "attach"}
 			if err := f.find(cmd, args, std, look); err != nil {
 				if errors.Is(err, errNotChosen) {
-					return nil // leaving a list is no failure
+					return nil // leaving the list is no failure
 				}
 				return err
 			}
@@ -79,8 +79,8 @@ func newRoot(std run.Streams) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flags.Usagef("%w; \"%s --help\" lists the flags", err, c.CommandPath())
 	})
-	// cobra.Command.SetVersionTemplate would bring text/template into the program. The linker then keeps every exported
-	// method of every type, because a template can call it: 4 MB.
+	// cobra.Command.SetVersionTemplate would link text/template into the program. The linker then keeps every exported
+	// method of every type, because a template can call it. This costs 4 MB.
 	cmd.Flags().BoolVarP(&f.version, "version", "v", false, "version for ddtop")
 	f.addPID(cmd)
 	f.addRates(cmd)
@@ -96,7 +96,7 @@ func newRoot(std run.Streams) *cobra.Command {
 	return cmd
 }
 
-// rootArgs refuses a "--" with nothing behind it, and words before it.
+// rootArgs refuses "--" without a command after it, and words before it.
 func rootArgs(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash == 0 && len(args) == 0:
@@ -107,7 +107,7 @@ func rootArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// watch opens the screen on a process.
+// watch opens the screen for the named processes.
 func (f *rootFlags) watch(ctx context.Context, std run.Streams) error {
 	if err := f.checkPID(); err != nil {
 		return err

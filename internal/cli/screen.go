@@ -47,7 +47,7 @@ func newScreenFlags(std run.Streams) screenFlags {
 	}
 }
 
-// judgement returns the judgement of a measurement that replaces the screen.
+// judgement returns the rules and the threshold of waits for output that replaces the screen.
 func (f *screenFlags) judgement() judgement { return judgement{rules: f.findings.rules, wait: f.wait} }
 
 func (f *screenFlags) add(cmd *cobra.Command) {
@@ -65,7 +65,7 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.snapshots, "snapshots", snapshotsHere, "the `FOLDER` in which the keys s and W save")
 }
 
-// check refuses values before anything is started or attached to.
+// check refuses wrong values before ddtop starts a program or attaches to a process.
 func (f *screenFlags) check() error {
 	if _, err := ui.ThemeByName(f.theme); err != nil {
 		return &flags.UsageError{Err: fmt.Errorf("--theme: %w", err)}
@@ -76,12 +76,12 @@ func (f *screenFlags) check() error {
 	return nil
 }
 
-// snapshotsHere is the folder that snapshots are saved in when none is named.
+// snapshotsHere is the default folder for snapshots: the working folder.
 const snapshotsHere = "."
 
-// checkSnapshots refuses a folder that snapshots cannot be saved in, before the first snapshot. The folder itself is
-// made later. A folder above it must exist and be writable. The working folder is not checked, because the user has
-// not chosen it.
+// checkSnapshots refuses a folder in which snapshots could not be saved, before the first snapshot. The folder itself
+// is made later, so a folder above it must exist and be writable. The working folder is not checked, because the user
+// has not chosen it.
 func checkSnapshots(folder string) error {
 	switch folder {
 	case snapshotsHere:
@@ -108,21 +108,21 @@ func checkSnapshots(folder string) error {
 	return os.Remove(probe)
 }
 
-// shown is what the screen knows of its source.
+// shown is what a command passes to the screen besides its flags.
 type shown struct {
-	// notice is shown at the bottom until the first key; "" for none.
+	// notice is shown at the bottom until the first key. It is empty if there is none.
 	notice string
-	// replay: the source is a recording.
+	// replay is true if the source is a recording.
 	replay bool
-	// exact switches exact mode on and off. It is nil if there is none here.
+	// exact switches exact mode on and off. It is nil if the source has no exact mode.
 	exact ui.ExactSwitch
-	// native switches C stacks of running threads on and off. It is nil if there are none here.
+	// native switches C stacks of running threads on and off. It is nil if the source has none.
 	native ui.NativeSwitch
-	// heap returns the reader of the heap of a process. It is nil if there is none here.
+	// heap returns the reader of a process's heap. It is nil if heaps cannot be read.
 	heap func(pid int) ui.HeapReader
-	// below reports that the caller shows the processes below the source, too, if show returns ui.ErrBelow.
+	// below is true if the caller can also show the processes below the source. show then may return ui.ErrBelow.
 	below bool
-	// against is another recording that it is compared with. It is nil if there is none.
+	// against is another recording to compare with. It is nil if there is none.
 	against *ui.Against
 }
 
@@ -133,7 +133,7 @@ func (f *screenFlags) show(ctx context.Context, src sampler.Source, std run.Stre
 	return ui.Run(ctx, o)
 }
 
-// showProcess attaches to a process, and runs the screen on it. what names what it waits for meanwhile.
+// showProcess attaches to a process, and runs the screen on it. what is shown while it attaches.
 func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, std run.Streams) error {
 	boundGarbage()
 	src, err := ui.Load(ctx, f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
@@ -168,7 +168,7 @@ func (f *screenFlags) showProcesses(ctx context.Context, t *target, std run.Stre
 	return errors.Join(f.showGroup(ctx, g, std, shown{heap: screenHeap(counts)}), counts.Close(), g.Close())
 }
 
-// screenHeap returns readers as the screen wants them.
+// screenHeap returns r in the form that the screen needs.
 func screenHeap(r *heaps.Readers) func(pid int) ui.HeapReader {
 	return func(pid int) ui.HeapReader { return r.Of(pid) }
 }
@@ -189,13 +189,13 @@ func (f *screenFlags) options(std run.Streams, s shown) ui.Options {
 	}
 }
 
-// saidLater keeps messages during a screen until it has closed.
+// saidLater collects messages while a screen is open, to print them when it has closed.
 type saidLater struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-// maxSaidLater bounds the kept messages.
+// maxSaidLater bounds the number of collected messages.
 const maxSaidLater = 20
 
 func (l *saidLater) add(format string, args ...any) {
@@ -214,15 +214,15 @@ func (l *saidLater) say(std run.Streams) {
 	}
 }
 
-// tellUnits hands the progress of the reading of debug information on to the picture of it.
+// tellUnits returns a function that shows the progress of reading debug information on the screen.
 func tellUnits(tell func(ui.Progress)) func(path string, done, total int) {
 	return func(path string, done, total int) {
 		tell(ui.Progress{What: "debug information of " + filepath.Base(path), Done: int64(done), Total: int64(total), Unit: "units"})
 	}
 }
 
-// notWaitedFor is the error of ui.Load, but nil if the user or a signal has ended the screen: leaving it is no failure
-// once it is there, and none before.
+// notWaitedFor returns the error of ui.Load. It returns nil if the user or a signal closed the screen meanwhile, which
+// is no failure.
 func notWaitedFor(err error) error {
 	if errors.Is(err, ui.ErrCancelled) || errors.Is(err, context.Canceled) {
 		return nil

@@ -89,7 +89,7 @@ type statFormat string
 
 const textFormat, markdownFormat = "text", "md"
 
-// check refuses what is no format, and md together with another form.
+// check refuses unknown formats, and Markdown together with --json or --interval.
 func (f statFormat) check(another bool) error {
 	switch {
 	case f != textFormat && f != markdownFormat:
@@ -104,7 +104,7 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 	return measureWith(ctx, measure.New(src.Process(), src.Dictionary(), j.rules), src, length, j)
 }
 
-// measureWith is measureStat with a Measure of the caller.
+// measureWith does the same as measureStat with a Measure of the caller.
 func measureWith(ctx context.Context, m *measure.Measure, src sampler.Source, length time.Duration, j judgement) (report.Stat, string, error) {
 	native := run.WatchNative(src)
 	m.WatchNative()
@@ -124,7 +124,7 @@ func measureWith(ctx context.Context, m *measure.Measure, src sampler.Source, le
 	return stat, note, exact.Fill(&stat, src)
 }
 
-// headEvery is the number of lines of text below a heading.
+// headEvery is the number of text lines after which the heading is repeated.
 const headEvery = 20
 
 type lineFlags struct{ interval flags.Duration }
@@ -138,7 +138,7 @@ func (f *lineFlags) addLines(cmd *cobra.Command) {
 	cmd.Flags().Lookup("interval").DefValue = ""
 }
 
-// given reports whether lines are wanted. It refuses flags that lines do not have.
+// given reports whether --interval was given. It refuses flags that do not go with it.
 func (f *lineFlags) given(cmd *cobra.Command, length *flags.Duration) (bool, error) {
 	if !cmd.Flags().Changed("interval") {
 		return false, nil
@@ -154,10 +154,10 @@ func (f *lineFlags) given(cmd *cobra.Command, length *flags.Duration) (bool, err
 	return true, nil
 }
 
-// linePrinter prints the lines of one process or several, while they are measured.
+// linePrinter prints the lines of one or several processes while they are measured.
 type linePrinter struct{ *run.Printer[report.TimedLine] }
 
-// printLines begins to print. It calls failed when nothing more can be written.
+// printLines starts a linePrinter. It calls failed when nothing more can be written.
 func printLines(to io.Writer, asJSON, several bool, failed func()) linePrinter {
 	n := 0
 	return linePrinter{run.Print(func(l report.TimedLine) error {
@@ -174,7 +174,7 @@ func printLines(to io.Writer, asJSON, several bool, failed func()) linePrinter {
 	}, failed)}
 }
 
-// measure feeds the lines of a process. note says why it ended early, "" when it did not.
+// measure measures a process and adds its lines. note says why it ended early, or is "".
 func (p linePrinter) measure(ctx context.Context, src sampler.Source, length, interval time.Duration) (note string, err error) {
 	class := gvl.NewClassifier(src.Process(), src.Dictionary())
 	stream := stream.New(src.Process())
@@ -217,13 +217,13 @@ func (m *measurement) statLines(ctx context.Context, interval time.Duration, std
 	return err
 }
 
-// measured is stat of one of several processes, and the Measure that made it.
+// measured is the result of stat for one of several processes, and the Measure that made it.
 type measured struct {
 	export.ProcessStat
 	of *measure.Measure
 }
 
-// measureStats is stat of each process, with one plan of advice for all.
+// measureStats measures each process, and makes one plan of advice for all of them.
 func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j judgement, std run.Streams) ([]export.ProcessStat, error) {
 	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (measured, string, error) {
 		m := measure.New(src.Process(), src.Dictionary(), j.rules)
@@ -258,7 +258,7 @@ func (t *target) statGroup(ctx context.Context, length time.Duration, j judgemen
 	return export.WriteStats(std.Results(ctx), list, relatives, forgotten)
 }
 
-// fillSource says in a Stat how it was learned what threads did.
+// fillSource sets stat.Source, which says how ddtop observed the threads.
 func fillSource(stat *report.Stat, src sampler.Source) {
 	from, ok := src.(exact.SwitchSource)
 	if !ok {

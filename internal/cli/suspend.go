@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// maxAncestors bounds the walk to the shell.
+// maxAncestors bounds how many parent processes are searched for a shell.
 const maxAncestors = 64
 
-// canSuspend reports whether SIGTSTP stops ddtop and a shell will continue it. It returns false with --pause, which
-// ignores SIGTSTP. It also returns false if no shell with job control has started ddtop (docker exec, ssh HOST ddtop),
+// canSuspend reports whether SIGTSTP stops ddtop and a shell can continue it. It returns false with --pause, which
+// ignores SIGTSTP. It also returns false if no shell with job control started ddtop (docker exec, ssh HOST ddtop),
 // because the kernel then drops the signal.
 func canSuspend() bool {
 	if signal.Ignored(syscall.SIGTSTP) {
@@ -21,8 +21,8 @@ func canSuspend() bool {
 	return shellAbove(os.Getpid(), processOf)
 }
 
-// shellAbove reports whether a process of another group and of the same session is above pid's group. If there is one,
-// the group is not orphaned (setpgid(2)).
+// shellAbove reports whether an ancestor of pid is in another process group of the same session. Then the group of pid
+// is not orphaned (setpgid(2)), and a shell can continue it.
 func shellAbove(pid int, of func(pid int) (parent, group, session int, err error)) bool {
 	parent, group, session, err := of(pid)
 	for range maxAncestors {
@@ -47,7 +47,7 @@ func processOf(pid int) (parent, group, session int, err error) {
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	// The name, in brackets, can hold anything.
+	// The process's name, in brackets, can contain any character.
 	if _, err := fmt.Sscanf(string(b[bytes.LastIndexByte(b, ')')+1:]), " %1s %d %d %d", &state, &parent, &group, &session); err != nil {
 		return 0, 0, 0, fmt.Errorf("reading /proc/%d/stat: %w", pid, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Limits of the rates in Hz. Above 10 kHz a tick does not fit between two others. Stacks are read at most as often as
-// the lock.
+// Defaults and limits of the rates in Hz. Above 10 kHz the interval is too short for a tick. Stacks are never read
+// more often than the lock.
 const (
 	defaultStackRate = 100.0
 	defaultLockRate  = 1000.0
@@ -22,9 +22,9 @@ const (
 	minRate          = 0.1
 )
 
-// target names the processes of a command and the rates.
+// target is the processes that a command reads, and how it reads them.
 type target struct {
-	// pids are the named ones. pid is the first.
+	// pids are the PIDs that the user named. pid is the first of them.
 	pids      flags.PIDs
 	pid       int
 	children  bool
@@ -32,20 +32,20 @@ type target struct {
 	lockRate  float64
 	pause     bool
 	overhead  flags.Overhead
-	// figuresOf is the time that figures are of. Zero means sampler.QualityWindow.
+	// figuresOf is the length of time that figures cover. Zero means sampler.QualityWindow.
 	figuresOf time.Duration
 	exact     exact.Flags
 	source    sourceFlag
-	// native is true if C stacks of running threads are taken.
+	// native is true if C stacks of running threads are wanted.
 	native bool
 	debug  run.Debuginfod
-	// values is true if paths, arguments, literals and messages are read, unless names are left out.
+	// values is true if paths, arguments, literals and messages are read, unless --redact is on.
 	values bool
-	// noRequests is true if the work of threads is not read. It serves to measure the cost of that reading.
+	// noRequests is true if ddtop does not read what threads work for, to measure the cost of reading it.
 	noRequests bool
-	// names are the names that are left out of output.
+	// names is the flag --redact.
 	names *flags.Redaction
-	// own selects the program's own code, in addition to the detected code.
+	// ownCode selects the program's own code, in addition to the detected code.
 	ownCode *flags.OwnCode
 }
 
@@ -53,15 +53,15 @@ func (t *target) addPID(cmd *cobra.Command) {
 	cmd.Flags().VarP(&t.pids, "pid", "p", "the `PID` of the process; several: 17,18,19")
 	addValues(cmd, &t.values)
 	cmd.Flags().BoolVar(&t.noRequests, "no-requests", false, "don't read for whom threads work")
-	// The flag is there: it has just been added.
+	// MarkHidden fails only for unknown flags.
 	_ = cmd.Flags().MarkHidden("no-requests")
-	// The flag is there: it has just been added.
+	// RegisterFlagCompletionFunc fails only for unknown flags.
 	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs)
 	cmd.ValidArgsFunction = completePIDs
 	cmd.Flags().BoolVar(&t.children, "children", false, "also follow the Ruby processes below it, including later ones")
 }
 
-// addValues adds the flag that has values read.
+// addValues adds the flag --values.
 func addValues(cmd *cobra.Command, on *bool) {
 	cmd.Flags().BoolVar(on, "values", false, "also read paths, arguments, literals and messages; not with --redact")
 }
@@ -82,7 +82,7 @@ func (t *target) addRates(cmd *cobra.Command) {
 	t.source.addTo(cmd)
 }
 
-// checkPID checks the named PIDs, or the one that was found otherwise.
+// checkPID checks the PIDs that were named or chosen.
 func (t *target) checkPID() error {
 	if len(t.pids) == 0 {
 		t.pids = flags.PIDs{t.pid}
@@ -101,13 +101,13 @@ func (t *target) checkRates() error {
 		flag string
 		hz   float64
 	}{{"--rate", t.stackRate}, {"--lock-rate", t.lockRate}} {
-		// Written so that NaN is refused too.
+		// The condition is written so that NaN is refused, too.
 		if !(r.hz >= minRate && r.hz <= maxRate) {
 			return flags.Usagef("%s takes %g to %g Hz, not %g", r.flag, minRate, maxRate, r.hz)
 		}
 	}
 	if t.lockRate < t.stackRate {
-		// A stack tick reads the lock too.
+		// Each stack tick also reads the lock.
 		t.lockRate = t.stackRate
 	}
 	return t.checkSource()
@@ -116,7 +116,7 @@ func (t *target) checkRates() error {
 // defaultMeasure is how long stat and record measure by default.
 const defaultMeasure = 10 * time.Second
 
-// measurement is common to stat and record: a target, and a length of time.
+// measurement has what stat and record share: a target, and a length of time.
 type measurement struct {
 	target
 	length flags.Duration
@@ -136,7 +136,7 @@ func (m *measurement) addFlags(cmd *cobra.Command, std run.Streams) {
 	cmd.Flags().VarP(&m.length, "duration", "d", "how long to measure: 10s, 1m30s, or a number of seconds")
 }
 
-// check checks the flags, and then finds the named process.
+// check checks the flags, and then finds the processes.
 func (m *measurement) check(cmd *cobra.Command, words []string, std run.Streams) error {
 	if err := errors.Join(m.checkRates(), m.checkExact(cmd, false)); err != nil {
 		return err
@@ -144,12 +144,12 @@ func (m *measurement) check(cmd *cobra.Command, words []string, std run.Streams)
 	return m.find(cmd, words, std, plainLook(cmd.Name(), std))
 }
 
-// open attaches to the process and follows it exactly if requested. It reports on standard error if that takes long.
+// open attaches to the process, and switches exact mode on if requested. It reports slow progress on standard error.
 func (t *target) open(ctx context.Context) (*live.Source, error) {
 	return t.openTelling(ctx, layoutProgress(t.names))
 }
 
-// openTelling is open that reports how far the reading of debug information is.
+// openTelling does the same as open, but reports the progress of reading debug information to progress.
 func (t *target) openTelling(ctx context.Context, progress func(path string, done, total int)) (*live.Source, error) {
 	if t.pause {
 		exact.StayAwake()
@@ -165,14 +165,13 @@ func (t *target) openTelling(ctx context.Context, progress func(path string, don
 }
 
 // openGroup attaches to the named processes and, with --children, to the processes below them. pending is true if the
-// named process has just been started, so that no Ruby need be there yet. It reports the processes that could not be
-// followed exactly.
+// named process was just started and need not run Ruby yet. openGroup reports processes for which exact mode fails.
 func (t *target) openGroup(ctx context.Context, pending bool, say func(format string, args ...any)) (exact.Group, error) {
 	return t.openGroupTelling(ctx, pending, say, layoutProgress(t.names))
 }
 
-// openGroupTelling is openGroup that reports the progress of reading debug information, also for a process that comes
-// later.
+// openGroupTelling does the same as openGroup, but reports the progress of reading debug information to progress. This
+// includes processes that come later.
 func (t *target) openGroupTelling(ctx context.Context, pending bool, say func(format string, args ...any), progress func(path string, done, total int)) (exact.Group, error) {
 	if t.pause {
 		exact.StayAwake()
@@ -200,19 +199,19 @@ const nativeHelp = `
 show in which C functions a method spends its time. It needs root or capabilities, as --source switches does. Without
 them ddtop says what is missing, and goes on. See docs/reference/native.md.`
 
-// addNative adds --native, and its description to the command's help.
+// addNative adds the flag --native, and its description to the command's help.
 func (t *target) addNative(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.native, "native", false, "take C stacks of running threads")
 	cmd.Long += "\n" + nativeHelp
 }
 
-// addExact adds --exact, and its description to the command's help.
+// addExact adds the flag --exact, and its description to the command's help.
 func (t *target) addExact(cmd *cobra.Command) {
 	t.exact.AddTo(cmd)
 	cmd.Long += "\n" + exactHelp
 }
 
-// checkExact refuses contradicting flags. later is true for a screen, which can switch exact mode on by a key.
+// checkExact refuses contradicting flags. later is true for a screen, where a key can switch exact mode on later.
 func (t *target) checkExact(cmd *cobra.Command, later bool) error {
 	switch {
 	case !t.exact.On && !later && cmd.Flags().Changed(exact.CostFlag):
@@ -223,17 +222,17 @@ func (t *target) checkExact(cmd *cobra.Command, later bool) error {
 	return nil
 }
 
-// exactSwitch returns the switch for a process.
+// exactSwitch returns the switch of exact mode for a process.
 func (t *target) exactSwitch(src exact.Source) *exact.Switch {
 	return &exact.Switch{Src: src, Flags: t.exact, Paused: t.pause}
 }
 
-// defaultOverhead is the default limit of ddtop's CPU time, as a share of one CPU. A full machine does not notice it.
+// defaultOverhead is the default limit of ddtop's CPU time, as a share of one CPU. A busy machine does not notice it.
 const defaultOverhead = 0.03
 
-// mostOverhead is the limit that replaces the default if the default is not enough for the least quality of figures
-// (sampler.LeastQualities). A full machine leaves twice the time that ten stacks of a Rails worker per second need. If
-// the user asks for a share, it is never exceeded.
+// mostOverhead replaces the default limit if that is not enough for the minimum quality of figures
+// (sampler.LeastQualities). Ten stacks of a Rails worker per second need half of it on a busy machine. A limit that
+// the user sets is never exceeded.
 const mostOverhead = 0.06
 
 func (t *target) addOverhead(cmd *cobra.Command) {
@@ -242,8 +241,8 @@ func (t *target) addOverhead(cmd *cobra.Command) {
 		"the most that ddtop takes of one CPU, or off; unless given, up to 6%")
 }
 
-// overheadMost returns the share that may be used for the least quality of figures. It is zero if the requested share
-// must not be exceeded.
+// overheadMost returns the share of a CPU that ddtop may use to reach the minimum quality of figures. It is zero if
+// the user has set a limit.
 func (t *target) overheadMost() float64 {
 	if t.overhead.Asked {
 		return 0
@@ -260,31 +259,31 @@ them, but epoll_wait and a few others fail with EINTR. --pause is refused while 
 ddtop is killed, the process goes on. --pause does not help with Ruby 2.5 to 2.7, and 3.1 with YJIT: they publish a
 frame before it is filled.`
 
-// addPause adds --pause, and its description to the command's help.
+// addPause adds the flag --pause, and its description to the command's help.
 func (t *target) addPause(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, each time for at most about 5 ms")
 	cmd.Long += "\n" + pauseHelp
 }
 
-// sourceFlag is --source: how it is learned what threads do.
+// sourceFlag is the flag --source. It selects how ddtop observes threads.
 type sourceFlag struct{ from live.From }
 
 func (f *sourceFlag) addTo(cmd *cobra.Command) {
 	f.from = live.FromAuto
 	cmd.Flags().Var(f, "source", "`SOURCE` of thread states: auto, switches, moved, polling")
-	// The flag is there: it has just been added.
+	// RegisterFlagCompletionFunc fails only for unknown flags.
 	_ = cmd.RegisterFlagCompletionFunc("source", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{string(live.FromAuto), string(live.FromSwitches), string(live.FromMoved), string(live.FromPolling)}, cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
-// String returns the value as it was written.
+// String returns the value of the flag.
 func (f *sourceFlag) String() string { return string(f.from) }
 
-// Type is the word for the value in help texts.
+// Type returns the type of the value for help texts.
 func (f *sourceFlag) Type() string { return "string" }
 
-// Set parses a value.
+// Set parses the value of the flag.
 func (f *sourceFlag) Set(text string) error {
 	from, err := live.ParseFrom(text)
 	if err == nil {
@@ -293,7 +292,8 @@ func (f *sourceFlag) Set(text string) error {
 	return err
 }
 
-// from returns the source of the threads' states. Exact mode shows more than thread switches.
+// from returns how to observe threads. With exact mode it is polling, because exact mode shows more than thread
+// switches.
 func (t *target) from() live.From {
 	if t.source.from == live.FromAuto && t.exact.On {
 		return live.FromPolling
@@ -301,7 +301,7 @@ func (t *target) from() live.From {
 	return t.source.from
 }
 
-// checkSource refuses contradicting flags.
+// checkSource refuses --source together with contradicting flags.
 func (t *target) checkSource() error {
 	if from := t.source.from; (from == live.FromSwitches || from == live.FromMoved) && t.pause {
 		return flags.Usagef("--source %s does not go with --pause, whose stops would be in all that it says", from)

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// Version is ddtop's release. The tag of a release is this version behind the letter v.
+// Version is ddtop's release. The Git tag of a release is the letter v followed by this version.
 const Version = "0.1.0"
 
 func newVersion(std run.Streams) *cobra.Command {
@@ -30,7 +30,7 @@ func printVersion(std run.Streams) error {
 	return err
 }
 
-// versionText reads "ddtop 0.1.0 (commit 1a2b3c4d5e6f, 2026-11-26), go1.26.8, linux/amd64".
+// versionText returns a line such as "ddtop 0.1.0 (commit 1a2b3c4d5e6f, 2026-11-26), go1.26.8, linux/amd64".
 func versionText() string {
 	source := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -45,8 +45,8 @@ func versionText() string {
 // pseudoVersion matches Go's name of a commit without a tag: a time in UTC, then the commit's first twelve digits.
 var pseudoVersion = regexp.MustCompile(`[-.](\d{14})-([0-9a-f]{12})(\+.*)?$`)
 
-// sourceOf says what the binary was built from: the commit with its date, or the module's version if Go recorded no
-// commit, as with `go install …@v0.1.0`. It is empty if Go recorded neither.
+// sourceOf returns what the binary was built from. This is the commit with its date, or the module's version if Go
+// recorded no commit, as with `go install …@v0.1.0`. It is empty if Go recorded neither.
 func sourceOf(info *debug.BuildInfo) string {
 	var commit, date, changed string
 	if m := pseudoVersion.FindStringSubmatch(info.Main.Version); m != nil {
@@ -77,7 +77,7 @@ func sourceOf(info *debug.BuildInfo) string {
 	return strings.Join(words, ", ")
 }
 
-// dateOf returns the day of a time, in UTC. It is empty if the text has another layout.
+// dateOf returns the day of a time, in UTC. It is empty if the text does not have the layout.
 func dateOf(layout, text string) string {
 	t, err := time.Parse(layout, text)
 	if err != nil {

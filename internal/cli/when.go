@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// The defaults of --when: the recorded times before and after the event, the time that figures cover, the longest
-	// recording, the number of kept recordings, and their total size.
+	// The defaults of --when: the recorded times before and after the event, the time that figures cover, and the
+	// longest recording. Then come the number of kept recordings and their total size in bytes.
 	defaultBefore  = 30 * time.Second
 	defaultOver    = 5 * time.Second
 	defaultLongest = 10 * time.Minute
 	defaultKeep    = 100
 	defaultKept    = 1e9
-	// maxBefore bounds the time kept in memory. minKept is the least limit for the size of all recordings, in bytes.
-	// maxKeep is the largest limit for their number.
+	// maxBefore bounds the time kept in memory. minKept is the smallest value of --size, in bytes. maxKeep is the
+	// largest value of --keep.
 	maxBefore = 10 * time.Minute
 	minKept   = 1e6
 	maxKeep   = 10_000
-	// maxConditions bounds the conditions.
+	// maxConditions bounds the number of conditions.
 	maxConditions = 64
 )
 
@@ -68,7 +68,7 @@ func (f *whenFlags) add(text string) error {
 	return err
 }
 
-// whenOnly are the flags that only --when has, and notWhen the ones that it does not have.
+// whenOnly are the flags that only go with --when. notWhen are the flags that do not go with it.
 var (
 	whenOnly = []string{"before", "after", "over", "longest", "keep", "size", "match", "finding", "json"}
 	notWhen  = []string{"metric", "own", "endpoint", "timeline"}

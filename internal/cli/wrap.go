@@ -23,8 +23,8 @@ func wrap(ctx context.Context, args []string, f *rootFlags, std run.Streams) err
 	return wrapWithoutScreen(ctx, args, f, std)
 }
 
-// wrapWithoutScreen starts a program and measures each Ruby VM that it starts. It prints stat's table of each to
-// standard error, and passes the program's exit code on.
+// wrapWithoutScreen starts a program and measures each Ruby VM that it starts. It prints the table of stat for each VM
+// to standard error, and exits with the program's exit code.
 func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	c, err := program.Start(args, std, false)
 	if err != nil {
@@ -33,7 +33,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 	stop := c.ForwardSignals()
 	defer stop()
 	defer c.Reap()()
-	// The signals that end ctx are the program's to obey; ddtop ends when it does.
+	// The program also gets the signals that end ctx. ddtop ends when the program does.
 	unended := context.WithoutCancel(ctx)
 	if f.children {
 		if err := measureCommands(unended, c, f, std); err != nil {
@@ -50,7 +50,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 		}
 	}
 	exit := c.Exit()
-	for ; ctx.Err() == nil; measured++ { // the terminal does not reach programs in the background: signals end ddtop
+	for ; ctx.Err() == nil; measured++ { // the terminal's signals reach only ddtop, and end it
 		found, err := measureBackground(ctx, c, f, std, measured > 0 || f.children)
 		if err != nil {
 			std.SayErr(err)
@@ -62,8 +62,8 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 	return exit
 }
 
-// measureBackground measures the Ruby that the program left behind, until it or ctx ends. It returns false if there
-// is none.
+// measureBackground measures the Ruby that the program left running in the background, until this Ruby or ctx ends. It
+// returns false if there is none.
 func measureBackground(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams, again bool) (found bool, err error) {
 	t := f.target
 	src, err := c.OpenBackground(ctx, t.attaching(layoutProgress(t.names)))
@@ -78,8 +78,8 @@ func measureBackground(ctx context.Context, c *program.Command, f *rootFlags, st
 	return true, f.printStat(ctx, src, std, again)
 }
 
-// measureCommand measures one VM of the program from its start to its end, and prints the table. again separates it
-// from the table before.
+// measureCommand measures one VM of the program from its start to its end, and prints the table. again adds an empty
+// line before the table.
 func measureCommand(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams, again bool) error {
 	t := f.target
 	src, err := c.Attach(ctx, t.attaching(layoutProgress(t.names)), &t.exact)
@@ -90,7 +90,7 @@ func measureCommand(ctx context.Context, c *program.Command, f *rootFlags, std r
 	return f.printStat(ctx, src, std, again)
 }
 
-// printStat measures a process until it or ctx ends, and prints the table. again separates it from the table before.
+// printStat measures a process until it or ctx ends, and prints the table. again adds an empty line before the table.
 func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std run.Streams, again bool) error {
 	stat, _, err := measureStat(ctx, src, run.Unlimited, f.judgement())
 	if errors.Is(err, run.ErrNothing) {
@@ -106,7 +106,7 @@ func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std run.Str
 	return export.WriteStat(std.Err, stat)
 }
 
-// measureCommands measures the program that was started and all Rubies below it, to the program's end.
+// measureCommands measures the started program and all Rubies below it until the program ends.
 func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams) error {
 	t := f.target
 	if t.pause && !c.Pausable {
@@ -128,7 +128,7 @@ func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std 
 		}
 	}()
 	quiet := std
-	quiet.Err = io.Discard // the end of processes is expected here
+	quiet.Err = io.Discard // processes are expected to end, so their ends are not printed
 	list, err := measureStats(ctx, g, run.Unlimited, f.judgement(), quiet)
 	if errors.Is(err, run.ErrNothingOfAny) {
 		return program.ErrEndedBefore
@@ -140,8 +140,8 @@ func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std 
 	return export.WriteStats(std.Err, list, relatives, forgotten)
 }
 
-// wrapWithScreen starts a program with its output in a file, and shows it from the moment its VM is ready. If the user
-// quits the screen first, ddtop waits for the program, because it must return its exit code.
+// wrapWithScreen starts a program with its output in a file, and shows it when its VM is ready. If the user quits the
+// screen first, ddtop waits for the program, because ddtop exits with the program's exit code.
 func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	c, err := program.Start(args, std, true)
 	if err != nil {
@@ -172,8 +172,8 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.St
 	return exit
 }
 
-// showBackground shows the Ruby that the program left behind when it ended, during the screen or before. It is no
-// error if there is none.
+// showBackground shows the Ruby that the program left running in the background when it ended. It returns nil if there
+// is none.
 func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std run.Streams) error {
 	if !c.InBackground.Load() && c.Shown {
 		return nil // the user has quit the screen
@@ -201,9 +201,9 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	what := fmt.Sprintf("waiting for a Ruby VM in process %d", c.PID())
 	first := f.target
 	if f.children {
-		first.exact.On = false // the group follows it
+		first.exact.On = false // the group switches exact mode on
 	}
-	// A signal is the program's to obey, and its end ends the waiting.
+	// The program also gets the signal. The waiting ends when the program ends.
 	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
 		return c.Attach(ctx, first.attaching(tellUnits(tell)), &first.exact)
 	})
@@ -218,7 +218,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running, heap: screenHeap(counts)}
 	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
 	if f.children {
-		// That there is a VM shows that there is something to see; the group finds it again.
+		// Attach only showed that there is a VM. The group attaches to it again.
 		if err := src.Close(); err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 		letGo = g.Close
 		show = func(ctx context.Context) error { return f.showGroup(ctx, g, std, notice) }
 	}
-	// A signal is the program's to obey. The screen stays until it has, and then ends too.
+	// The program also gets the signal. The screen stays until the program ends.
 	screen, quit := context.WithCancel(context.WithoutCancel(ctx))
 	defer quit()
 	go func() {
@@ -243,7 +243,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 		case <-c.Done:
 			if len(c.LeftBehind()) > 0 {
 				c.InBackground.Store(true)
-				quit() // the next screen has it
+				quit() // showBackground opens the next screen
 				return
 			}
 			select {

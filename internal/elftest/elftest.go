@@ -1,4 +1,4 @@
-// Package elftest makes ELF files for tests: small ones that claim much.
+// Package elftest makes small ELF files for tests. Their headers can claim sizes that are much too large.
 package elftest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Section is a section of a made-up ELF file. Claim, when not 0, is the size in bytes that its header says.
+// Section is a section of a made-up ELF file. If Claim is larger than Content, it is the size in the header.
 type Section struct {
 	Name       string
 	Type       elf.SectionType
@@ -19,8 +19,8 @@ type Section struct {
 	Claim      uint64
 }
 
-// Make makes a library with one segment, which maps its first 4096 bytes at 0, and the sections. The last one is the
-// names of the sections, unless it is given. If change is not nil, it edits the finished header.
+// Make makes a library with these sections, and with one segment that maps its first 4096 bytes at address 0. It adds
+// the names of the sections unless they are the last section. If change is not nil, it edits the finished header.
 func Make(t testing.TB, sections []Section, change func(*elf.Header64)) []byte {
 	t.Helper()
 	table := []byte{0}
@@ -67,8 +67,8 @@ func Make(t testing.TB, sections []Section, change func(*elf.Header64)) []byte {
 	return b
 }
 
-// Zeros is a compressed section's content (SHF_COMPRESSED, zlib) of n MiB of zeros, a thousandth of that. One MiB is
-// compressed, and repeated: it refers to nothing before it but zeros.
+// Zeros returns the content of a compressed section (SHF_COMPRESSED, zlib) with n MiB of zeros. It is a thousandth of
+// that size. It compresses one MiB and repeats the result, which works because all data before it is zeros, too.
 func Zeros(t testing.TB, n int) []byte {
 	t.Helper()
 	const mib = 1 << 20
@@ -83,13 +83,13 @@ func Zeros(t testing.TB, n int) []byte {
 	if _, err := z.Write(make([]byte, mib)); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Flush(); err != nil { // to the end of a byte
+	if err := z.Flush(); err != nil { // completes the last byte
 		t.Fatal(err)
 	}
 	b.Write([]byte{0x78, 0x01}) // RFC 1950: deflate, a window of 32 KiB
 	b.Write(bytes.Repeat(block.Bytes(), n))
-	b.Write([]byte{0x03, 0x00}) // RFC 1951: the last block, empty
-	// Adler-32 of zeros: the low half stays 1, and is added to the high half with each byte.
+	b.Write([]byte{0x03, 0x00}) // RFC 1951: the last block, which is empty
+	// Adler-32 of zeros: the low half stays 1, and the high half grows by it with each byte.
 	sum := uint32(n*mib%65521)<<16 | 1
 	b.Write(binary.BigEndian.AppendUint32(nil, sum))
 	return b.Bytes()

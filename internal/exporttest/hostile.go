@@ -22,7 +22,7 @@ func HostileServing(d *sampler.Dictionary) sampler.Serving {
 		Span: 1<<64 - 1, RootSpan: 1}
 }
 
-// CheckPrintable looks for what Printable would replace, except line breaks.
+// CheckPrintable fails if s has characters that Printable would replace, except line breaks.
 func CheckPrintable(t testing.TB, name, s string) {
 	t.Helper()
 	if i := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && flamegraph.Unprintable(r) }); i >= 0 {
@@ -47,13 +47,13 @@ func EachString(v any, f func(string)) {
 	}
 }
 
-// PageData is what the script of a page of one process reads.
+// PageData returns the data of a page of one process, which the page's script reads.
 func PageData(t testing.TB, page []byte) map[string]any {
 	t.Helper()
 	return pageData[map[string]any](t, page)
 }
 
-// PageList is what the script of a page of several processes reads.
+// PageList returns the data of a page of several processes, which the page's script reads.
 func PageList(t testing.TB, page []byte) []map[string]any {
 	t.Helper()
 	return pageData[[]map[string]any](t, page)
@@ -72,7 +72,7 @@ func pageData[T any](t testing.TB, page []byte) T {
 	return v
 }
 
-// CheckHarmless: a page has the markup that ddtop wrote, and nothing else: its data hold nothing that could end them.
+// CheckHarmless checks that a page has only the markup that ddtop wrote, so no text in its data can end the data.
 func CheckHarmless(t testing.TB, page []byte) {
 	t.Helper()
 	from, to := bytes.Index(page, []byte(`id="data">`)), bytes.Index(page, []byte("</script>\n<script>"))

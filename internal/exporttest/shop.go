@@ -21,7 +21,7 @@ type Shop struct {
 	Weights *flamegraph.Snapshot
 }
 
-// NewShop makes the shop.
+// NewShop returns the shop.
 func NewShop() Shop {
 	d := sampler.NewDictionary()
 	frame := func(label, name, path string, first, line int32, c bool) sampler.FrameID {
@@ -126,9 +126,9 @@ func NewShop() Shop {
 	}
 }
 
-// Stream is 60 ms of the shop in ticks of 5 ms, each second one with stacks: reports builds, http-1 reads from the
-// database and then waits for the GVL, and a collection runs. Thread 7, whose native thread had been thread 6's, begins
-// late.
+// Stream returns the samples of 60 ms of the shop. Ticks are 5 ms apart, and every second tick has stacks. worker-3
+// builds reports, http-1 reads from the database and then waits for the GVL, and a collection runs. Thread 7 begins
+// late, on the former native thread of thread 6.
 func (s Shop) Stream() func() *sampler.Sample {
 	x := s.Sample.Clone()
 	x.TimeNS -= 60e6
@@ -169,7 +169,7 @@ func (s Shop) Stream() func() *sampler.Sample {
 	}
 }
 
-// Random is a stream of threads that do anything.
+// Random returns a random stream of samples (streamtest.Stream), with its process and its dictionary.
 func Random(seed uint64) (sampler.Process, *sampler.Dictionary, func() *sampler.Sample) {
 	rnd := rand.New(rand.NewPCG(seed, 12))
 	p := streamtest.Process(1000, 100)

@@ -23,10 +23,10 @@ type Capture struct {
 	got  *Pages
 }
 
-// NewCapture captures what is read of from.
+// NewCapture returns a Capture that reads the memory from.
 func NewCapture(from attach.Memory) *Capture { return &Capture{from: from, got: new(Pages)} }
 
-// Read fills buf from the copies, made now where they were not yet.
+// Read fills buf from the copies. It first copies the pages that it has not read before.
 func (c *Capture) Read(addr attach.Address, buf []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *Capture) Read(addr attach.Address, buf []byte) error {
 	return c.got.Read(addr, buf)
 }
 
-// ReadBatch fills the ranges one by one; the calls are those a live process would have needed.
+// ReadBatch fills the ranges one by one. calls is the number of calls that a live process would have needed.
 func (c *Capture) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	for i := range ranges {
 		err := c.Read(ranges[i].Addr, ranges[i].Buf)
@@ -55,11 +55,11 @@ func (c *Capture) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	return (len(ranges) + 1023) / 1024, nil
 }
 
-// Pages gives what was captured up to now.
+// Pages returns what was captured up to now.
 func (c *Capture) Pages() *Pages { return c.got }
 
-// The file form of Pages: gzip over a magic line, then per span its address and length as little-endian 64-bit words,
-// and its bytes. maxCaptured bounds what a reader takes.
+// A file of Pages is gzipped. It has a magic line, and then for each span its address and length as little-endian
+// 64-bit words, and its bytes. maxCaptured limits the bytes that ReadPages takes.
 const (
 	pagesMagic  = "ddtop pages 1\n"
 	maxCaptured = 1 << 30
@@ -88,7 +88,7 @@ func (p *Pages) Write(w io.Writer) error {
 	return z.Close()
 }
 
-// ReadPages reads what Write stored; an error for anything else.
+// ReadPages reads a file that Write has made. It returns an error for any other file.
 func ReadPages(r io.Reader) (*Pages, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
@@ -133,5 +133,5 @@ func (p *Pages) holds(base attach.Address) bool {
 	return pg != nil && pg.have == nil
 }
 
-// sorted gives the pages' addresses in ascending order.
+// sorted returns the pages' addresses in ascending order.
 func (p *Pages) sorted() []attach.Address { return slices.Sorted(maps.Keys(p.pages)) }

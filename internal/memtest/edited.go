@@ -36,14 +36,14 @@ func (c *Edited) ReadBatch(ranges []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// Places are the places that decoding reads, for a fuzzer to change: it would hardly find them among the pages.
+// Places notes the addresses that decoding reads. A fuzzer changes words there, which it would hardly find itself.
 type Places struct {
 	attach.Memory
 	At   []attach.Address
 	seen map[attach.Address]bool
 }
 
-// NewPlaces returns a memory that notes the places that are read of it.
+// NewPlaces returns Places that read from another memory.
 func NewPlaces(of attach.Memory) *Places {
 	return &Places{Memory: of, seen: make(map[attach.Address]bool)}
 }
@@ -61,7 +61,7 @@ func (w *Places) ReadBatch(ranges []attach.Range) (int, error) {
 	return w.Memory.ReadBatch(ranges)
 }
 
-// AddEdits adds seeds for one process: none and n of six edits each, at places some way apart.
+// AddEdits adds fuzzing seeds for one process: one without edits, and n with six edits each.
 func AddEdits(f *testing.F, process, n, apart int) {
 	f.Add(uint8(process), []byte{})
 	for n := range n {

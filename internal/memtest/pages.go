@@ -1,5 +1,5 @@
-// Package memtest has memory for tests of what reads a process: made by the test, or captured from a real process and
-// kept in a file.
+// Package memtest has memory for tests of code that reads a process. The memory is made by the test, or captured from
+// a real process and kept in a file.
 package memtest
 
 import (
@@ -12,7 +12,7 @@ import (
 // pageSize is the unit in which memory is captured, in bytes: the smallest page of the machines that can be read.
 const pageSize = 4096
 
-// page is one page of captured memory; have is a bit set of the bytes that are known, nil when all are.
+// page is one page of captured memory. have is a bit set of the known bytes. It is nil if all bytes are known.
 type page struct {
 	data [pageSize]byte
 	have *[pageSize / 64]uint64
@@ -57,7 +57,7 @@ func (p *Pages) SetWord(addr attach.Address, word uint64) {
 	p.Set(addr, b[:])
 }
 
-// Read fills buf from addr; ErrUnmapped in a *ReadError where a byte is not known.
+// Read fills buf from addr. It returns a *ReadError with ErrUnmapped if a byte is not known.
 func (p *Pages) Read(addr attach.Address, buf []byte) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -67,7 +67,7 @@ func (p *Pages) Read(addr attach.Address, buf []byte) error {
 	return nil
 }
 
-// ReadBatch fills the ranges and counts the calls that a live process would have needed without a fault.
+// ReadBatch fills the ranges. calls is the number of calls that a live process would have needed without a fault.
 func (p *Pages) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -22,14 +22,14 @@ type Process struct {
 
 func (p *Process) setPages(pages *Pages) { p.Pages = pages }
 
-// Golden is a captured process with stacks of it: enough to decode them again, anywhere.
+// Golden is a captured process with some of its stacks. They can be decoded again on any machine.
 type Golden struct {
 	Process
 	Stacks []GoldenStack
 }
 
-// GoldenStack is one stack and its decoded frames while the process lived, compared with Ruby's own answer then. Used
-// are the values that were read along, from Values up.
+// GoldenStack is one stack with the frames that were decoded from it while the process lived, and that agreed with
+// Ruby's own answer. Used has the values that were read with the stack, from Values up.
 type GoldenStack struct {
 	Thread           string
 	End, CFP, Values attach.Address
@@ -37,7 +37,7 @@ type GoldenStack struct {
 	Want             []string
 }
 
-// Describe says of each frame of a stack, in a line of text, all that is known of it.
+// Describe returns a line of text for each frame of a stack, with all that is known about the frame.
 func Describe(dict *sampler.Dictionary, stack sampler.StackID) (lines []string) {
 	for _, id := range dict.Frames(stack, nil) {
 		f := dict.Frame(id)
@@ -47,8 +47,7 @@ func Describe(dict *sampler.Dictionary, stack sampler.StackID) (lines []string) 
 	return lines
 }
 
-// Load reads the contents of a folder: of each process its memory (.pages) and a T (.json), which has a Process
-// embedded.
+// Load reads a folder. For each process it has the memory (.pages) and a T (.json), which has a Process embedded.
 func Load[T any, P interface {
 	*T
 	setPages(*Pages)

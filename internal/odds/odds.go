@@ -13,11 +13,11 @@ import (
 	"math"
 )
 
-// FalseAlarm is how likely a bound is missed by chance, in one comparison.
+// FalseAlarm is the probability that a correct value misses a bound by chance, in one comparison.
 const FalseAlarm = 1e-9
 
-// Deviations is how many standard deviations the mean of many independent values can lie from its expected value. The
-// deviation was measured, and there are so many values that their mean is normally distributed.
+// Deviations is how many standard deviations a mean may lie from its expected value. It is for a measured deviation,
+// and for so many independent values that their mean is normally distributed.
 const Deviations = 6.11
 
 // AtLeast returns a lower bound of the hits in n independent tries, if each try hits with a probability of p or more.
@@ -27,8 +27,8 @@ func AtLeast(n int, p float64) int {
 	return n - AtMost(n, 1-p)
 }
 
-// AtMost returns the greatest number of hits that n independent tries give, if each hits with a chance of p or less.
-// More hits come about once in 10⁹ runs. It returns n if so few tries prove nothing. p is from 0 to 1.
+// AtMost returns an upper bound of the hits in n independent tries, if each try hits with a probability of p or less.
+// More hits happen once in 10⁹ runs. The bound is n if n is too small to prove anything. p is from 0 to 1.
 func AtMost(n int, p float64) int {
 	check(n, p)
 	if p == 0 {
@@ -37,9 +37,9 @@ func AtMost(n int, p float64) int {
 	if p == 1 {
 		return n
 	}
-	// The chance of more than k hits is summed from n hits down: its terms grow up to n*p, past which no bound lies.
+	// The terms are summed from n hits down. They grow until n*p hits, and the bound is not below n*p.
 	over := 0.0
-	term := float64(n) * math.Log(p) // of k hits, as a logarithm
+	term := float64(n) * math.Log(p) // the logarithm of the chance of k hits
 	odds := math.Log1p(-p) - math.Log(p)
 	for k := n; k > 0; k-- {
 		if over += math.Exp(term); over > FalseAlarm {

@@ -1,5 +1,5 @@
-// Package rivals measures other profilers beside ddtop, in one run and on one process: what a stack costs, by how much
-// the process slows down, which lines are right and how many of the threads are seen.
+// Package rivals compares other profilers with ddtop, in one run and on one process. It measures what a stack costs,
+// how much the process slows down, how many lines are right and how many threads are seen.
 //
 // The benchmarks search rbspy on PATH and in ~/.cargo/bin (`cargo install rbspy`). Without rbspy they leave its figures
 // out, and report this. DDTOP_BENCH_BEFORE names an older ddtop, which is measured in turns with the one of this

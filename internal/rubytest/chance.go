@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A chance holds the failures of a test that came too seldom.
+// A chance holds the failures that TooSeldom has reported in one test.
 type chance struct {
 	mu       sync.Mutex
 	failures []string
@@ -54,8 +54,8 @@ func TooSeldom(t testing.TB, format string, args ...any) {
 	}
 }
 
-// TooSeldomNow is TooSeldom, and ends the test or subtest. A subtest that it ends shows as skipped; the whole test
-// fails.
+// TooSeldomNow is like TooSeldom, but also ends the test or subtest. A subtest that it ends shows as skipped, but the
+// whole test fails.
 func TooSeldomNow(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if holdSeldom(t, fmt.Sprintf(format, args...)) {
@@ -65,7 +65,7 @@ func TooSeldomNow(t testing.TB, format string, args ...any) {
 	t.Fatalf(format, args...)
 }
 
-// holdSeldom reports whether the test declared OftenEnough.
+// holdSeldom holds a failure until the end of the test. It returns false if the test has not called OftenEnough.
 func holdSeldom(t testing.TB, failure string) bool {
 	whole, sub, _ := strings.Cut(t.Name(), "/")
 	held, ok := chances.Load(whole)
@@ -83,7 +83,7 @@ func holdSeldom(t testing.TB, failure string) bool {
 	return true
 }
 
-// testedPackage is the import path of the package whose tests run.
+// testedPackage returns the import path of the package whose tests run.
 var testedPackage = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ChangedCode returns how many bytes of a process's code differ from its files. Above all these are the breakpoints of
-// exact mode.
+// ChangedCode returns how many bytes of a process's code differ from its files. Most of them are breakpoints of exact
+// mode.
 func ChangedCode(t testing.TB, pid int) (bytes int) {
 	t.Helper()
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))

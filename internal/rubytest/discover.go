@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// debian lists what scripts/rubies provides: name of the root, release.
+// debian lists the Rubies of Debian that scripts/rubies provides: name of the root, release.
 var debian = []struct{ name, release string }{
 	{"debian-2.7", "2.7"},
 	{"debian-3.1", "3.1"},
@@ -21,8 +21,8 @@ var debian = []struct{ name, release string }{
 	{"debian-3.4", "3.4"},
 }
 
-// foreign lists what scripts/rubies provides of other machines: name of the root, release, GOARCH, and the emulator
-// that it puts into the root.
+// foreign lists the Rubies of other machines that scripts/rubies provides: name of the root, release, GOARCH, and the
+// emulator that the script puts into the root.
 var foreign = []struct{ name, release, arch, emulator string }{
 	{"debian-2.7-arm64", "2.7", "arm64", "/usr/bin/qemu-aarch64-static"},
 	{"debian-3.1-arm64", "3.1", "arm64", "/usr/bin/qemu-aarch64-static"},
@@ -30,11 +30,11 @@ var foreign = []struct{ name, release, arch, emulator string }{
 	{"debian-3.4-arm64", "3.4", "arm64", "/usr/bin/qemu-aarch64-static"},
 }
 
-// musl lists what scripts/rubies builds with musl: name of the root, release.
+// musl lists the Rubies that scripts/rubies builds with musl: name of the root, release.
 var musl = []struct{ name, release string }{{"debian-3.3-musl", "3.3"}}
 
-// Kinds are the Rubies that scripts/rubies provides, whether they are there or not: their names, and their releases as
-// versions.
+// Kinds returns all Rubies that scripts/rubies can provide, also missing ones. Each has only its name, and its release
+// as the version.
 func Kinds() []Ruby {
 	var all []Ruby
 	for _, d := range debian {
@@ -49,7 +49,7 @@ func Kinds() []Ruby {
 	return all
 }
 
-// discovery is what was found, once a test binary.
+// discovery is the result of a search for Rubies. Each test binary searches once.
 type discovery struct {
 	rubies  []Ruby
 	missing []missing
@@ -109,8 +109,8 @@ func (d *discovery) add(roots map[string]Ruby, err error, name, release string) 
 
 var rubiesLine = regexp.MustCompile(`^(debian-([0-9.]+)(?:-[a-z0-9]+)?) ([0-9.]+) (/.+)$`)
 
-// debianRoots asks scripts/rubies for the roots it has (native, foreign), and to get them when one is missing. The
-// error says why some are missing; the others are returned anyway.
+// debianRoots returns the roots that scripts/rubies has. which selects "native" or "foreign" roots. If one is missing,
+// the script gets it first. The error says why some are still missing. Then the other roots are returned.
 func debianRoots(which string) (map[string]Ruby, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("the Rubies of Debian run on Linux only")
@@ -201,8 +201,8 @@ func hostRubies() []Ruby {
 	return rubies
 }
 
-// probe asks an executable, or the one of an install prefix, what it is. Shims answer with the real executable; other
-// engines (JRuby, TruffleRuby) are left out.
+// probe asks the Ruby of an executable or of an install prefix for its version. Shims answer with the real
+// executable. Other engines (JRuby, TruffleRuby) are left out.
 func probe(path string) (Ruby, bool) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "bin", "ruby")

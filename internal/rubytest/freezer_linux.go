@@ -14,7 +14,7 @@ import (
 // Freezer freezes and thaws a process by a cgroup.
 type Freezer struct {
 	file, freeze, thaw string
-	// state is the file that says when all of it is frozen or thawed, by a line frozen or thawed.
+	// state is the file that has the line frozen or thawed once the whole cgroup is frozen or thawed.
 	state, frozen, thawed string
 }
 
@@ -43,7 +43,7 @@ func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
 	}
 	t.Cleanup(func() {
 		f.Thaw(t)
-		// A process that has left, or was killed, is gone from its cgroup a moment later.
+		// The kernel removes a process from its cgroup only a moment after it has left, or was killed.
 		_ = os.WriteFile(filepath.Join(point, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 		for _, d := range []string{dir, parent} {
 			for end := time.Now().Add(Timeout); os.Remove(d) != nil; time.Sleep(time.Millisecond) {
@@ -82,7 +82,7 @@ func freezerMount(t testing.TB, v2 bool) string {
 // Freeze freezes the cgroup above the process's, and returns when all of it stands still.
 func (f *Freezer) Freeze(t testing.TB) { t.Helper(); f.set(t, f.freeze, f.frozen) }
 
-// Thaw lets it go on, and returns when it does.
+// Thaw lets the process go on, and returns when it is thawed.
 func (f *Freezer) Thaw(t testing.TB) { t.Helper(); f.set(t, f.thaw, f.thawed) }
 
 func (f *Freezer) set(t testing.TB, value, want string) {

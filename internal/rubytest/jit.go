@@ -20,7 +20,7 @@ func (r Ruby) HasJIT(t testing.TB, name string) bool {
 	return p.Line(t) == "yes"
 }
 
-// Variant is a way to run a program that changes where Ruby keeps what is read of it.
+// Variant is a way to run a program that changes where Ruby keeps the data that ddtop reads.
 type Variant struct {
 	Name     string
 	RubyArgs []string

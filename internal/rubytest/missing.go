@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// missing has a page that does not come; StartMissing starts it.
+// missingProgram has a page of memory that it can take away. StartMissing starts it.
 //
 //go:embed programs/missing.rb
 var missingProgram string
@@ -36,7 +36,7 @@ func (p *Process) Take(t testing.TB) {
 	p.Expect(t, "taken")
 }
 
-// Give gives it back, and has the program tell that the thread it belongs to went on.
+// Give gives the page back, and waits until the program reports that the page's thread went on.
 func (p *Process) Give(t testing.TB) {
 	t.Helper()
 	p.Send(t, "give")

@@ -23,10 +23,10 @@ import (
 // compiles something else meanwhile, and whose disk is busy (192 MB written and synced took over three minutes).
 const Timeout = 5 * time.Minute
 
-// emulatedTimeout takes its place for a Ruby that an emulator runs, ten times as slowly.
+// emulatedTimeout is the Timeout of a Ruby in an emulator, which runs ten times as slowly.
 const emulatedTimeout = 5 * Timeout
 
-// Timeout is how long programs on this Ruby are waited for.
+// Timeout returns how long tests wait for programs on this Ruby.
 func (r Ruby) Timeout() time.Duration {
 	if r.Emulator != "" {
 		return emulatedTimeout
@@ -51,9 +51,9 @@ type Options struct {
 	// OwnMounts gives the program a mount namespace of its own (Linux, root). No other process sees what it mounts.
 	OwnMounts bool
 
-	// Wrap is a program of the host, with arguments, that is started in place of Ruby's. It starts outside of Ruby.Root
-	// and in the script's folder. Ruby's executable and its arguments follow, and Wrap has to run them in the Root. PID
-	// is Wrap's own.
+	// Wrap is a program of the host, with arguments, that is started in place of Ruby. It starts outside of Ruby.Root,
+	// in the script's folder. Ruby's executable and its arguments are appended. Wrap must run them in the Root.
+	// Process.PID is Wrap's own.
 	Wrap []string
 	// OwnPIDs gives the program a PID namespace of its own (Linux, root), in which it is process 1.
 	OwnPIDs bool
@@ -78,8 +78,8 @@ type Process struct {
 	stop   sync.Once
 }
 
-// Start writes the script into a new folder (of the Ruby's root) and runs it. The test fails when it can't be started;
-// it is skipped when that needs root and the test has none.
+// Start writes the script into a new folder (of the Ruby's root) and runs it. The test fails if it cannot be started.
+// The test is skipped if it would need root.
 func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	t.Helper()
 	if r.Root != "" && os.Geteuid() != 0 {
@@ -130,7 +130,7 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Dir = dir
-	// What the program leaves in a folder for temporary files goes with its script, however the program ends.
+	// Temporary files of the program are removed together with its script, however the program ends.
 	p.cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=" + p.Dir, "LANG=C.UTF-8"}, o.Env...)
 	if r.Emulator != "" {
 		p.cmd.Env = append(p.cmd.Env, "DDTOP_TEST_EMULATOR="+r.Emulator)
@@ -158,8 +158,8 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 		p.readLines(stdout)
 	}()
 	go func() {
-		<-read // Wait closes the pipe: all has to be read before
-		// How it ended is in ProcessState; the error repeats it.
+		<-read // Wait closes the pipe, so everything must be read before
+		// ProcessState says how the process ended. The error only repeats this.
 		_ = p.cmd.Wait()
 		close(p.exited)
 	}()
@@ -285,8 +285,8 @@ func (p *Process) waitExited() bool {
 // Stderr returns the last of what the program wrote to standard error (at most 64 KiB).
 func (p *Process) Stderr() string { return p.stderr.String() }
 
-// Stop kills the process group and waits for the process. It is called at the end of the test by itself; calling it
-// again does nothing.
+// Stop kills the process group and waits for the process. It is called automatically at the end of the test. Calling
+// it again does nothing.
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()
 	p.stop.Do(func() {

@@ -12,7 +12,7 @@ func env(name string) string { return os.Getenv(name) }
 
 func onCI() bool { return env("CI") == "true" }
 
-// reasons keeps why tests were skipped, by test name: testing.T has no way to ask.
+// reasons keeps why tests were skipped, by test name, because testing.T cannot be asked.
 type reasons struct {
 	mu     sync.Mutex
 	byTest map[string]string
@@ -37,10 +37,10 @@ func (r *reasons) take(test string) string {
 	return reason
 }
 
-// recorded holds the pairs of test and Ruby that are already in the record: a test may start many programs.
+// recorded holds the pairs of test and Ruby that are already in the record, because a test may start many programs.
 var recorded sync.Map
 
-// recordAtEnd has the record say at the end of the test that it ran against r, or was skipped. Once a test and Ruby.
+// recordAtEnd records at the end of the test that it ran on r, or was skipped. It does so once for a test and Ruby.
 func recordAtEnd(t testing.TB, r Ruby) {
 	type pair struct{ test, ruby string }
 	key := pair{t.Name(), r.Name}
@@ -63,9 +63,9 @@ func record(what, version, test, reason string) {
 		strings.TrimSpace(strings.Join([]string{what, version, test, strings.ReplaceAll(reason, "\n", " ")}, " ")))
 }
 
-// appendLine appends to the file that the environment names; without one it does nothing. One write with O_APPEND, so
-// that the test binaries of several packages can share the file. What can't be written is said on stderr: the count
-// would be wrong.
+// appendLine appends a line to the file that an environment variable names, if it is set. It makes one write with
+// O_APPEND, so that the test binaries of several packages can share the file. It reports errors on stderr, because a
+// count of the lines would be wrong.
 func appendLine(variable, line string) {
 	path := env(variable)
 	if path == "" {

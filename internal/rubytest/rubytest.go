@@ -46,7 +46,7 @@ type Ruby struct {
 	Emulator string
 }
 
-// Release returns the first two numbers of the version; zeros if Version is not of that form.
+// Release returns the first two numbers of the version. It returns zeros if Version has another form.
 func (r Ruby) Release() (major, minor int) {
 	parts := strings.SplitN(r.Version, ".", 3)
 	if len(parts) < 2 {
@@ -66,7 +66,7 @@ func (r Ruby) AtLeast(major, minor int) bool {
 	return haveMajor > major || haveMajor == major && haveMinor >= minor
 }
 
-// NeedExact skips a test of a Ruby that exact mode does not take (docs/reference/exact.md).
+// NeedExact skips the test if exact mode does not support the Ruby (docs/reference/exact.md).
 func NeedExact(t testing.TB, r Ruby) {
 	t.Helper()
 	if !r.AtLeast(2, 6) {
@@ -81,14 +81,14 @@ func NeedExact(t testing.TB, r Ruby) {
 // String returns the name and the version.
 func (r Ruby) String() string { return r.Name + " (" + r.Version + ")" }
 
-// missing is a Debian Ruby that could not be had, and why.
+// missing is a Debian Ruby that is not available, with the reason.
 type missing struct {
 	name, version, reason string
 }
 
-// All returns every Ruby there is, Debian's first, in the order of their releases. A Debian Ruby that is missing is
-// recorded as skipped; with CI=true it fails the test. With no Ruby at all the test is skipped. With -short it is the
-// newest alone: a caller runs a subtest for each Ruby, named after it, so that the others can run later.
+// All returns every available Ruby, Debian's first, in the order of their releases. A missing Debian Ruby is recorded
+// as skipped, and fails the test with CI=true. Without any Ruby the test is skipped. With -short, All returns only the
+// newest. Callers name subtests after the Rubies, so that the others can run later.
 func All(t testing.TB) []Ruby {
 	t.Helper()
 	found := short(t, wanted(t, discover()))
@@ -239,8 +239,8 @@ func each(t *testing.T, found discovery, test func(t *testing.T, r Ruby)) {
 	}
 }
 
-// One returns the Ruby of the newest release there is, for tests that any release will do for. It skips the test when
-// there is none, with CI=true fails it.
+// One returns a Ruby of the newest available release, for tests that can use any release. If there is none, it skips
+// the test, or fails it with CI=true.
 func One(t testing.TB) Ruby {
 	t.Helper()
 	found := wanted(t, discover())
@@ -257,7 +257,7 @@ func One(t testing.TB) Ruby {
 	return newest(found.rubies)
 }
 
-// oldest is the first of the oldest release.
+// oldest returns the first Ruby of the oldest release.
 func oldest(rubies []Ruby) Ruby {
 	first := rubies[0]
 	for _, r := range rubies[1:] {
@@ -269,7 +269,7 @@ func oldest(rubies []Ruby) Ruby {
 	return first
 }
 
-// newest is the first of the newest release.
+// newest returns the first Ruby of the newest release.
 func newest(rubies []Ruby) Ruby {
 	best := rubies[0]
 	for _, r := range rubies[1:] {
@@ -301,7 +301,7 @@ func Long(t testing.TB) {
 	}
 }
 
-// Short is testing.Short, and has `make test-rest` run the test again, in full.
+// Short is like testing.Short. With -short it also records the test, so that `make test-rest` runs it in full.
 func Short(t testing.TB) bool {
 	if testing.Short() {
 		leftOut(t.Name())
@@ -320,7 +320,7 @@ func Skip(t testing.TB, format string, args ...any) {
 	t.Skip(reason)
 }
 
-// wanted applies DDTOP_TEST_ONLY.
+// wanted returns the Rubies whose names match DDTOP_TEST_ONLY, or all if it is not set.
 func wanted(t testing.TB, all discovery) discovery {
 	t.Helper()
 	pattern := env("DDTOP_TEST_ONLY")

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// RunDelay is how long in all a process's threads have been in the kernel's run queue since they began. Other programs
-// on the machine took this time. Threads that have ended do not count.
+// RunDelay returns the time that a process's threads have spent in the kernel's run queue since they began, added up.
+// Other programs on the machine took this time. Threads that have ended do not count.
 func RunDelay(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	_, delay := schedstat(t, pid)
 	return delay
 }
 
-// CPUTime is how long in all a process's threads have been on a CPU since they began. The kernel adds to it when a
-// thread leaves its CPU and with each tick of its clock. While it stands still, no thread has run for longer than a
-// tick. Threads that have ended do not count.
+// CPUTime returns the time that a process's threads have spent on a CPU since they began, added up. The kernel adds to
+// it when a thread leaves its CPU, and with each tick of its clock. If it does not grow, no thread has run for longer
+// than a tick. Threads that have ended do not count.
 func CPUTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	cpu, _ := schedstat(t, pid)
 	return cpu
 }
 
-// RunDelays is RunDelay by native thread.
+// RunDelays returns what RunDelay adds up, by native thread.
 func RunDelays(t testing.TB, pid int) map[int32]time.Duration {
 	t.Helper()
 	delays := make(map[int32]time.Duration)
@@ -35,7 +35,7 @@ func RunDelays(t testing.TB, pid int) map[int32]time.Duration {
 	return delays
 }
 
-// schedstat sums up what eachSchedstat has.
+// schedstat adds up the numbers of all threads.
 func schedstat(t testing.TB, pid int) (cpu, delay time.Duration) {
 	t.Helper()
 	eachSchedstat(t, pid, func(_ int32, ran, waited time.Duration) { cpu, delay = cpu+ran, delay+waited })
@@ -67,7 +67,7 @@ func eachSchedstat(t testing.TB, pid int, fn func(tid int32, cpu, delay time.Dur
 	}
 }
 
-// Children are the processes that a process has started and that are still there.
+// Children returns the processes that a process has started and that still exist.
 func Children(t testing.TB, pid int) []int {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

@@ -19,7 +19,7 @@ func (r Ruby) StartInSecondThread(t testing.TB, script string, o Options) *Proce
 	return r.StartPreloaded(t, script, o, secondSource)
 }
 
-// StartPreloaded starts a program with a library whose functions come before all others. source is the library in C.
+// StartPreloaded starts a program with a preloaded library, whose functions replace others. source is its C code.
 func (r Ruby) StartPreloaded(t testing.TB, script string, o Options, source []byte) *Process {
 	t.Helper()
 	if r.Emulator != "" {

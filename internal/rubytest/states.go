@@ -2,7 +2,7 @@ package rubytest
 
 import "testing"
 
-// States is what the states program reports that its threads do. The names of states are the same as in ddtop's JSON.
+// States is what the program states.rb reports of its threads. The names of states are the same as in ddtop's JSON.
 type States struct {
 	Ruby    string
 	PID     int
@@ -19,16 +19,16 @@ func (s *States) Thread(name string) (StateTruth, bool) {
 	return StateTruth{}, false
 }
 
-// StateTruth is a thread, and what is to be seen of it from outside. Zero values say nothing, but Timed.
+// StateTruth is a thread, and what can be seen of it from outside. A field with its zero value says nothing.
 type StateTruth struct {
 	Name string
 	// TID is the native thread id; 0 for a thread that Ruby itself started, on a release before 3.1.
 	TID int32
-	// States are the states it can be in at an instant, the first one most of the time. Threads that wait are in
-	// exactly one, and stay. There is an exception up to 3.2, when a group computes beside them. Threads that sleep,
-	// are parked, or wait for a lock or a child then wake up in turn for an instant. They keep Ruby's time slices.
+	// States are the states that the thread can be in, the first one most of the time. A thread that waits has only
+	// one, and stays in it. Up to Ruby 3.2 there is an exception while a group computes. Then threads that sleep, are
+	// parked, or wait for a lock or a child wake up in turn for an instant. They measure Ruby's time slices.
 	States []string
-	// Must are the states that have to be seen when it is watched for two seconds.
+	// Must are the states that must be seen when the thread is watched for two seconds.
 	Must []string
 	// Object is what it waits for: Mutex, Monitor, Queue, SizedQueue, ConditionVariable, Thread.
 	Object string

@@ -8,8 +8,8 @@ func sysProcAttr(root string) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Chroot: root, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// ownMounts has the process started in a mount namespace of its own, whose mounts don't spread.
+// ownMounts starts the process in a mount namespace of its own. Its mounts are not visible outside.
 func ownMounts(a *syscall.SysProcAttr) { a.Unshareflags |= syscall.CLONE_NEWNS }
 
-// ownPIDs has the process started as the first of a PID namespace.
+// ownPIDs starts the process as the first one of a new PID namespace.
 func ownPIDs(a *syscall.SysProcAttr) { a.Cloneflags |= syscall.CLONE_NEWPID }

@@ -58,9 +58,8 @@ type TruthThread struct {
 	Status string
 	// Frames are Thread#backtrace_locations, innermost first.
 	Frames []TruthFrame
-	// Fibers are the fibers that resumed the running one, outward, each with its Fiber#backtrace_locations. Ruby says
-	// them from 3.0 on, and the program keeps them for the threads "fiber" and "nested fibers" alone: empty for the
-	// others says nothing.
+	// Fibers are the fibers that resumed the running one, outward, each with its Fiber#backtrace_locations. They are
+	// known from Ruby 3.0 on, and only for the threads "fiber" and "nested fibers". They are empty for all others.
 	Fibers []struct{ Frames []TruthFrame }
 }
 
@@ -74,8 +73,8 @@ type TruthFrame struct {
 }
 
 // StartParked starts a program whose 250 or so named threads are parked in every shape of stack that Ruby makes. It
-// returns the program with the truth, once all are parked. They stay so until standard input gets a line: Retell asks
-// again.
+// returns the program with the truth, once all are parked. They stay parked until the program reads a line (see
+// Retell).
 func (r Ruby) StartParked(t testing.TB, o Options) (*Process, Truth) {
 	t.Helper()
 	o.Name = "parked.rb"
@@ -106,8 +105,8 @@ func (r Ruby) StartRactors(t testing.TB, o Options) (*Process, Truth) {
 	return p, truth
 }
 
-// Retell has a parked program do something first: "truth" for nothing, "gc" for a full collection, "compact" for one
-// that moves objects. It then returns the truth again.
+// Retell sends a command to a parked program, and then returns the truth again. The command is "gc" for a full
+// collection, "compact" for one that moves objects, or "truth" for nothing.
 func (p *Process) Retell(t testing.TB, command string) Truth {
 	t.Helper()
 	p.Send(t, command)

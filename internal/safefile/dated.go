@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// DateFormat is the time in the name of a dated file, in UTC.
+// DateFormat is the format of the time in the name of a dated file, in UTC.
 const DateFormat = "20060102T150405.000Z"
 
 // DatePattern matches the beginning of a dated file's name. Its group captures the time, in DateFormat.
@@ -22,7 +22,7 @@ const DatePattern = `[\w.+-]+-\d+-(\d{8}T\d{6}\.\d{3}Z)`
 // maxTitle limits a program's name in a file's name, in bytes.
 const maxTitle = 64
 
-// DatedName is the beginning of the name of a file about a process at a time: PROGRAM-PID-TIME.
+// DatedName returns the beginning of the name of a file about a process at a time: PROGRAM-PID-TIME.
 func DatedName(title string, pid int, at time.Time) string {
 	title = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.+-", r) {
@@ -55,7 +55,7 @@ func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(
 		if !wanted(name) {
 			continue
 		}
-		// otherwise the file is gone, or belongs to another user
+		// otherwise the file is gone, or is not a regular file
 		if info, err := folder.Lstat(name); err == nil && info.Mode().IsRegular() {
 			each(name, info)
 		}
@@ -63,7 +63,7 @@ func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(
 	return nil
 }
 
-// A DatedFile is a file whose name begins as DatedName.
+// A DatedFile is a file whose name begins like the result of DatedName.
 type DatedFile struct {
 	Name string
 	At   time.Time

@@ -45,7 +45,7 @@ func noStrangersLink(st *unix.Stat_t) error {
 	return nil
 }
 
-// MakeFolder opens a folder. It makes missing ones on the path (0700). It follows the links that Locate follows.
+// MakeFolder opens a folder. It makes missing folders on the path (0700). It follows the links that Locate follows.
 func MakeFolder(path string) (*os.Root, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"path/filepath"
 )
 
-// Rights belong to the process that named a file; elsewhere than on Linux there are no such processes.
+// Rights are the rights of the process that named a file. Only Linux uses them.
 type Rights struct {
 	UID, GID     int
 	Groups       []int
 	Capabilities uint64
 }
 
-// Root is a folder that is the whole world of the paths opened below it.
+// Root is a folder that bounds all paths opened below it.
 type Root struct {
 	dir  *os.Root
 	gate *Gate
@@ -79,7 +79,7 @@ func OwnFolder(path string) (*os.Root, error) { return MakeFolder(path) }
 // Free returns a number larger than any file system, because ddtop asks the kernel on Linux only.
 func Free(*os.Root) int64 { return math.MaxInt64 }
 
-// MakeFolder opens a folder. It makes missing ones on the path (0700).
+// MakeFolder opens a folder. It makes missing folders on the path (0700).
 func MakeFolder(path string) (*os.Root, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err

@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// othersWrite are the rights to write of all but the owner.
+// othersWrite are the mode bits that let users other than the owner write.
 const othersWrite = 0o022
 
-// OpenOwn opens a regular file of an own folder, never through a link, without waiting for a pipe. The error is
-// ErrNotRegular for anything else. It is ErrUntrusted for a file that another user has made, may write to, or has by
-// another name.
+// OpenOwn opens a regular file in a folder of ddtop's own (OwnFolder). It follows no link and waits for no pipe. The
+// error is ErrNotRegular for anything else. It is ErrUntrusted for a file that another user has made or may write to,
+// or that has a second name.
 func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
-	// os.Root follows links within the folder, O_NOFOLLOW or not.
+	// os.Root follows links within the folder, even with O_NOFOLLOW.
 	there, err := folder.Lstat(name)
 	if err == nil {
 		err = OwnFile(there)
@@ -35,7 +35,7 @@ func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 		err = OwnFile(info)
 	}
 	if err == nil && there != nil && !os.SameFile(there, info) {
-		err = ErrUntrusted // it was exchanged
+		err = ErrUntrusted // the file was replaced in between
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
@@ -43,7 +43,7 @@ func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// ReadOwn is OpenOwn for reading a file of at most limit bytes. The error is ErrTooLarge for a larger file.
+// ReadOwn opens a file for reading, like OpenOwn. The error is ErrTooLarge if the file has more than limit bytes.
 func ReadOwn(folder *os.Root, name string, limit int64, gate *Gate) (*File, error) {
 	f, err := OpenOwn(folder, name, os.O_RDONLY)
 	if err != nil {
@@ -59,7 +59,7 @@ func ReadOwn(folder *os.Root, name string, limit int64, gate *Gate) (*File, erro
 	return &File{file: f, name: name, info: info, gate: gate}, nil
 }
 
-// OwnFile returns why ddtop has not written a file: ErrNotRegular or ErrUntrusted.
+// OwnFile returns nil if ddtop can have written a file. Otherwise it returns ErrNotRegular or ErrUntrusted.
 func OwnFile(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -77,8 +77,8 @@ func OwnFile(info fs.FileInfo) error {
 	return nil
 }
 
-// trusted reports whether a user is root, ddtop's own user, or the one who started ddtop by sudo or pkexec. Those
-// commands set the variables. Any other user who can set them has root's rights already.
+// trusted reports whether a user is root, ddtop's own user, or the user who started ddtop by sudo or pkexec. These
+// commands set SUDO_UID and PKEXEC_UID. Any other user who can set them has root's rights already.
 func trusted(uid int) bool {
 	if uid == 0 || uid == os.Geteuid() {
 		return true

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnFolder opens a folder into which ddtop writes unattended, and makes it (0700) with those above it that are
-// missing. The folder belongs to root, to ddtop's user, or to the user who called sudo. No other user may write to it,
-// not even if it is sticky. Each folder above it, and each link on the way, belongs to one of them too. No other user
-// may replace its contents: it is sticky, or no other user may write to it. Otherwise the error is ErrUntrusted.
+// OwnFolder opens a folder into which ddtop writes unattended. It makes missing folders on the path (0700). The folder
+// belongs to root, to ddtop's user, or to the user who called sudo. No other user may write to it, not even if it is
+// sticky. Each folder above it, and each link on the way, belongs to one of these users, too. No other user may
+// replace its contents: it is sticky, or no other user may write to it. Otherwise the error is ErrUntrusted.
 func OwnFolder(path string) (*os.Root, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -50,7 +50,7 @@ func OwnFolder(path string) (*os.Root, error) {
 
 // walkToFolder goes to an existing folder. Its error is fs.ErrNotExist if it does not exist.
 func walkToFolder(root int, full string) (location, error) {
-	// visit is a step behind: own looks at the end of the way, of which it asks more.
+	// visit is one step behind, because own checks the last folder, and demands more of it.
 	var before error
 	at, err := walk(root, full, func(st *unix.Stat_t) error {
 		if before != nil {
@@ -76,8 +76,8 @@ func walkToFolder(root int, full string) (location, error) {
 	return at, nil
 }
 
-// own says why a folder is not ddtop's own. An empty volume of a container is made ddtop's own: Kubernetes lets
-// everybody write to the root of an emptyDir.
+// own returns an error if a folder is not ddtop's own. It makes an empty volume of a container ddtop's own, because
+// Kubernetes lets all users write to the root of an emptyDir.
 func own(at *location) error {
 	st := &at.st
 	if !trusted(int(st.Uid)) {
@@ -98,8 +98,8 @@ func own(at *location) error {
 		ErrUntrusted, st.Mode&0o7777)
 }
 
-// sharedFolders belong to all users of a machine, even if they are empty. Closing one breaks other programs. Only
-// tests change it.
+// sharedFolders belong to all users of a machine, even if they are empty. If ddtop closed them to others, it would
+// break other programs. Only tests change it.
 var sharedFolders = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/shm", "/run/lock", "/run/user", "/var/lock", "/var/crash"}
 
 // isShared reports whether a folder is one of sharedFolders, by any path.
@@ -116,7 +116,7 @@ func isShared(name string) bool {
 	return false
 }
 
-// closeEmpty closes a folder to other users if it is empty, and reports whether it did. One with files keeps its mode.
+// closeEmpty closes a folder to other users if it is empty, and reports whether it did. Otherwise the mode stays.
 func closeEmpty(name string, mode uint32) (closed bool, err error) {
 	if list, err := os.ReadDir(name); err != nil || len(list) > 0 {
 		return false, err

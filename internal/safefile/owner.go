@@ -44,10 +44,10 @@ func HandOver(folder *os.Root, made *os.File) {
 	if uint32(in.Mode)&unix.S_ISGID != 0 {
 		gid = -1 // files have the folder's group
 	}
-	_ = unix.Fchown(int(made.Fd()), uid, gid) // on a file system that has no owners, or another machine's
+	_ = unix.Fchown(int(made.Fd()), uid, gid) // fails if the file system has no owners, or is another machine's
 }
 
-// handOverFolder is HandOver of a folder that was just made.
+// handOverFolder calls HandOver for a folder that was just made.
 func handOverFolder(folder *os.Root, name string) {
 	if _, _, ok := starter(); !ok {
 		return
@@ -64,7 +64,7 @@ func handOverFolder(folder *os.Root, name string) {
 }
 
 // starter returns the user, other than root, who started ddtop by sudo or pkexec, and that user's group, or -1 if it
-// is unknown. Those commands set the variables. Any other user who can set them has root's rights already.
+// is unknown. These commands set SUDO_UID and PKEXEC_UID. Any other user who can set them has root's rights already.
 func starter() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false

@@ -12,7 +12,7 @@ import (
 
 // Rights are the rights of the process that named a file.
 type Rights struct {
-	// UID and GID are its ids for files (fsuid, fsgid), Groups its supplementary groups; all as in our user namespace.
+	// UID and GID are its ids for files (fsuid, fsgid). Groups are its other groups. All use ddtop's user namespace.
 	UID, GID int
 	Groups   []int
 	// Capabilities are the effective capabilities of the process (CapEff of /proc/PID/status). They are zero if it is
@@ -20,10 +20,10 @@ type Rights struct {
 	Capabilities uint64
 }
 
-// errRights is returned if we may not take a process's rights.
+// errRights means that ddtop may not take a process's rights.
 var errRights = errors.New("taking the rights of its user is not allowed")
 
-// readers are the capabilities with which a file's mode does not count (capabilities(7)).
+// readers are the capabilities that let a process read files whatever their mode (capabilities(7)).
 const readers = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
 
 // do calls f with the rights. nil means ddtop's own. It uses the goroutine's thread. If the thread cannot get its own
@@ -44,8 +44,8 @@ func (r *Rights) do(f func() error) error {
 	return err
 }
 
-// threadRights are a thread's rights to files. The kernel keeps them for each thread; the C library, and Go's package
-// syscall, change all threads' at once.
+// threadRights are a thread's rights to files. The kernel keeps them for each thread. But the C library, and Go's
+// package syscall, change them for all threads.
 type threadRights struct {
 	uid, gid int
 	groups   []int
@@ -53,7 +53,7 @@ type threadRights struct {
 }
 
 func currentRights() (t threadRights, err error) {
-	const ask = ^uintptr(0) // an impossible id changes nothing, and the one in force is returned (setfsuid(2))
+	const ask = ^uintptr(0) // an impossible id changes nothing, and returns the current id (setfsuid(2))
 	uid, _, _ := unix.RawSyscall(unix.SYS_SETFSUID, ask, 0, 0)
 	gid, _, _ := unix.RawSyscall(unix.SYS_SETFSGID, ask, 0, 0)
 	t.uid, t.gid = int(int32(uid)), int(int32(gid))
@@ -92,7 +92,7 @@ func (t *threadRights) set() error {
 	if now.equal(t) {
 		return nil
 	}
-	// Capabilities last: setting ids takes some, and changes some.
+	// Set the capabilities last, because setting ids changes them.
 	if !sameGroups(now.groups, t.groups) {
 		list := make([]uint32, len(t.groups)+1) // one element more, so that an empty list has an address
 		for i, g := range t.groups {
@@ -128,8 +128,8 @@ func sameGroups(a, b []int) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// may reports whether the rights include a right of a file (4 read, 1 search) by its mode. It decides instead of the
-// kernel if ddtop may not take the rights. Access lists that allow less than the mode do not count.
+// may reports whether a file's mode gives these rights a permission (4 to read, 1 to search). It decides instead of
+// the kernel if ddtop may not take the rights. Access lists that allow less than the mode do not count.
 func (r *Rights) may(st *unix.Stat_t, right uint32) bool {
 	switch {
 	case r == nil || r.Capabilities&readers != 0:

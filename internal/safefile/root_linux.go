@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is a folder that bounds all paths opened below it, such as a process's root directory. A link or a ".." leads
-// no further out than to it. Close closes it.
+// Root is a folder that bounds all paths opened below it, such as a process's root directory. No link and no ".."
+// leads out of it.
 type Root struct {
 	dir    int // O_PATH
 	name   string
 	rights *Rights
 	gate   *Gate
-	// old: as a kernel before 5.6, or a seccomp filter of that time, which know no openat2.
+	// old is true if openat2 is not available: before Linux 5.6, or with a seccomp filter of that time.
 	old bool
 }
 
@@ -28,7 +28,7 @@ func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(unix.AT_FDCWD, path, path, rights, gate)
 }
 
-// OpenRootAt is OpenRoot of a name in a folder that is open.
+// OpenRootAt is like OpenRoot, for a name in an open folder.
 func OpenRootAt(folder *os.File, name string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(int(folder.Fd()), name, folder.Name()+"/"+name, rights, gate)
 }
@@ -41,10 +41,10 @@ func rootAt(folder int, name, full string, rights *Rights, gate *Gate) (*Root, e
 	return &Root{dir: dir, name: full, rights: rights, gate: gate}, nil
 }
 
-// Close closes the folder; files that were opened stay open.
+// Close closes the folder. Files that were opened stay open.
 func (r *Root) Close() error { return unix.Close(r.dir) }
 
-// tries bounds how often openat2 is called again when a ".." of the path raced with a rename.
+// tries limits how often openat2 is called again when a ".." of the path raced with a rename.
 const tries = 16
 
 // Open opens a regular file of at most limit bytes for reading. The errors are ErrNotRegular, ErrTooLarge, errHung and
@@ -61,7 +61,7 @@ func (r *Root) Open(path string, limit int64) (*File, error) {
 		own.dir = root
 		err = r.rights.do(func() error { f, err = own.open(path, name, limit, nil); return err })
 		if errors.Is(err, errRights) {
-			// The kernel can't be made to ask whether the stranger may: every mode on the way is looked at instead.
+			// ddtop may not take the rights, so the kernel cannot check them. Check every mode on the way instead.
 			own.old = true
 			f, err = own.open(path, name, limit, r.rights)
 		}
@@ -116,8 +116,8 @@ func (r *Root) find(path string, asked *Rights) (int, error) {
 	return at.file, nil
 }
 
-// OpenLink opens the regular file behind a link of /proc, such as /proc/PID/map_files/…, with our own rights. The
-// link is no path, and its target may be deleted.
+// OpenLink opens the regular file behind a link of /proc, such as /proc/PID/map_files/…, with ddtop's own rights. The
+// link is not a path, and its target may be deleted.
 func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, error) {
 	full := folder.Name() + "/" + name
 	return within(gate, full, func() (*File, error) {
@@ -130,7 +130,7 @@ func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, err
 	}, func(f *File) { f.Close() })
 }
 
-// Open opens a regular file that the user has named, with our own rights, and waits for it without a limit.
+// Open opens a regular file that the user has named, with ddtop's own rights, and waits for it without a limit.
 func Open(path string, limit int64) (*File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -161,7 +161,7 @@ func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	if madeUp[int64(fs.Type)] {
 		return fail(fmt.Errorf("%w: the kernel makes it up as it is read", ErrNotRegular))
 	}
-	// Without waiting for a process that has a lease on it (fcntl(2), F_SETLEASE).
+	// O_NONBLOCK does not wait for a process that has a lease on the file (fcntl(2), F_SETLEASE).
 	in, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fail(err)
@@ -175,7 +175,7 @@ func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	return &File{file: file, name: name, info: info, gate: gate}, nil
 }
 
-// Duplicate returns a descriptor of its own for the file, to hand to the kernel.
+// Duplicate returns a second descriptor of the file, to hand to the kernel.
 func (f *File) Duplicate() (*os.File, error) {
 	return duplicate(f.file, f.name)
 }

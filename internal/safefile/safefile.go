@@ -3,8 +3,8 @@
 // that acts on being opened, or a link out of the target's root. It may also be a file that the target itself may not
 // read.
 //
-// A file is checked before it is opened for reading. Only a regular file of an expected size is opened, with the rights
-// of the process that named it. A caller waits at most Patience for a file system that does not answer.
+// A file is checked before it is opened for reading. Only a regular file of an expected size is opened, with the
+// rights of the process that named it. A caller waits at most patience for a file system that does not answer.
 package safefile
 
 import (
@@ -16,33 +16,33 @@ import (
 	"time"
 )
 
-// Errors of opening and reading; they are wrapped, with the file's name.
+// Errors of opening and reading. They are wrapped, with the file's name.
 var (
-	// ErrNotRegular means that it is a folder, a pipe, a socket or a device, or a file that the kernel makes up
+	// ErrNotRegular means that the path is a folder, a pipe, a socket or a device, or a file that the kernel makes up
 	// (/proc, /sys).
 	ErrNotRegular = errors.New("it is not a regular file")
-	// ErrTooLarge: it has more bytes than were allowed.
+	// ErrTooLarge means that the file has more bytes than the caller allows.
 	ErrTooLarge = errors.New("it is too large")
-	// errHung: its file system did not answer in time.
+	// errHung means that the file system did not answer in time.
 	errHung = errors.New("its file system does not answer")
-	// ErrUntrusted: another user could have written it.
+	// ErrUntrusted means that another user could have written the file.
 	ErrUntrusted = errors.New("somebody else could have written it")
 )
 
 // patience is how long one opening, or one read, may take. A busy disk answers within it.
 const patience = 5 * time.Second
 
-// maxHung bounds the calls of one Gate that hang, because each holds a thread until its file system answers.
+// maxHung limits the calls of one Gate that hang, because each blocks a thread until its file system answers.
 const maxHung = 4
 
-// Gate bounds how long, and how often, callers wait for files. Its zero value is ready; it is for any goroutine.
+// Gate limits how long callers wait for files, and how many calls hang. Its zero value is ready for any goroutine.
 type Gate struct {
-	// Wait is used instead of Patience when it is not 0.
+	// Wait replaces patience if it is not zero.
 	Wait time.Duration
 	hung atomic.Int32
 }
 
-// within runs f on a goroutine of its own and waits for it while the gate allows. late receives a later result.
+// within runs f on a goroutine of its own and waits for it while the gate allows. A later result goes to late.
 func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T
@@ -88,16 +88,16 @@ type File struct {
 	gate *Gate // nil if reading may take any time
 }
 
-// Name returns the path by which it was found.
+// Name returns the path by which the file was found.
 func (f *File) Name() string { return f.name }
 
 // Info returns the kernel's information from the opening.
 func (f *File) Info() os.FileInfo { return f.info }
 
-// Close closes it.
+// Close closes the file.
 func (f *File) Close() error { return f.file.Close() }
 
-// maxPiece bounds one read, in bytes. A read that hangs keeps this much memory.
+// maxPiece limits one read, in bytes. A read that hangs keeps this much memory.
 const maxPiece = 1 << 20
 
 // ReadAt implements io.ReaderAt. It returns errHung if a read takes longer than the gate allows.
@@ -107,7 +107,7 @@ func (f *File) ReadAt(buf []byte, off int64) (n int, err error) {
 	}
 	for n < len(buf) && err == nil {
 		var piece []byte
-		// A piece of its own: a late answer must not be written into what the caller has given up.
+		// Each read gets a new buffer: a late answer must not be written into buf after the caller has it back.
 		piece, err = within(f.gate, f.name, func() ([]byte, error) {
 			own := make([]byte, min(len(buf)-n, maxPiece))
 			got, err := f.file.ReadAt(own, off+int64(n))

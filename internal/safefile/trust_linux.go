@@ -55,8 +55,8 @@ func WriteTrusted(path string, write func(io.Writer) error) error {
 	return p.Write(write)
 }
 
-// trustedInode returns why something on the way to a file cannot be trusted. If ddtop is not root, a group that may
-// write is its owner's decision, and often a group of one user.
+// trustedInode returns why something on the way to a file cannot be trusted. If ddtop is not root, a group may write:
+// the owner decided this, and the group is often one user's.
 func trustedInode(st *unix.Stat_t) error {
 	kind := st.Mode & unix.S_IFMT
 	if !trusted(int(st.Uid)) {

@@ -16,15 +16,15 @@ const (
 	maxDepth = 256
 )
 
-// location is the place of a path. file is an O_PATH descriptor of the file, or -1 if only its folder exists. dir is
-// a descriptor of its folder (of itself, for a folder), name its name there ("." for a folder).
+// location is the place of a path. file is an O_PATH descriptor of the file, or -1 if only its folder exists. dir is a
+// descriptor of its folder, and name its name there. If it is a folder, dir is the folder itself, and name is ".".
 type location struct {
 	dir, file int
 	name      string
 	st        unix.Stat_t
 }
 
-// walkFull is walk from the machine's root folder, along a path that may begin in the working folder.
+// walkFull is like walk from the machine's root folder. A relative path begins in the working folder.
 func walkFull(path string, visit func(st *unix.Stat_t) error) (location, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -43,12 +43,12 @@ func fromRoot(path string) (full string, root int, err error) {
 	return full, root, err
 }
 
-// openRoot opens the folder of an O_PATH descriptor. A path could mean another folder by now.
+// openRoot opens the folder of an O_PATH descriptor. The folder's path could mean another folder by now.
 func openRoot(fd int) (*os.Root, error) { return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(fd)) }
 
 // walk goes along a path below a root one name at a time, as openat2 does with RESOLVE_IN_ROOT and
-// RESOLVE_NO_MAGICLINKS. visit is called for everything on the way, the root, the links and the end included, before it
-// is used.
+// RESOLVE_NO_MAGICLINKS. visit is called for the root and for each folder, link and file on the way, before it is
+// used.
 func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location, err error) {
 	if path == "" {
 		return at, unix.ENOENT

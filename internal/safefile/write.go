@@ -47,7 +47,7 @@ type Pending struct {
 	name string
 }
 
-// nameTries bounds the names tried for a file of its own.
+// nameTries limits the attempts to find a free name for a new file.
 const nameTries = 100
 
 // Begin begins a file for the destination, of mode 0600. The existing file stays until Commit.
@@ -106,7 +106,7 @@ func duplicate(f *os.File, path string) (*os.File, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	fd, failed := -1, error(nil)
-	// Fd would make a pipe one that is waited for in the kernel.
+	// The method Fd would make a pipe blocking.
 	err = raw.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) })
 	if err = cmp.Or(err, failed); err != nil {
 		return nil, &os.PathError{Op: "dup", Path: path, Err: err}
@@ -133,9 +133,9 @@ func (f *Pending) Commit() error {
 // Abort removes the file.
 func (f *Pending) Abort() error { return errors.Join(f.File.Close(), f.to.dir.Remove(f.name)) }
 
-// WriteFile writes a file of mode 0600 beside its destination and moves it there when it is complete. Either the
-// complete file or the earlier one is there. A destination that is not a regular file is written into directly.
-// Nothing is written if write fails.
+// WriteFile writes a file of mode 0600 beside its destination and moves it there when it is complete. At any time,
+// there is either the complete file or the earlier file. A destination that is not a regular file is written into
+// directly. Nothing is written if write fails.
 func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err error) {
 	p, err := Locate(path)
 	if err != nil {
@@ -155,7 +155,7 @@ func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err erro
 		go func() {
 			select {
 			case <-wait.GiveUp:
-				_ = f.SetWriteDeadline(time.Now()) // only what can wait long, such as a pipe, has deadlines
+				_ = f.SetWriteDeadline(time.Now()) // only files that can block, such as pipes, have deadlines
 			case <-written:
 			}
 		}()
@@ -166,8 +166,8 @@ func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err erro
 	return p.Write(write)
 }
 
-// Write writes a file of mode 0600 beside its destination and moves it there when it is complete. The whole file is
-// there, or what was there before.
+// Write writes a file of mode 0600 beside its destination and moves it there when it is complete. At any time, there
+// is either the complete file or the earlier file.
 func (p *Destination) Write(write func(io.Writer) error) error {
 	f, err := p.Begin()
 	if err != nil {
@@ -200,7 +200,7 @@ func (p *Destination) OpenSpecial(wait Waiting) (*os.File, error) {
 	}
 	flags := os.O_WRONLY
 	if p.Info.Mode()&fs.ModeNamedPipe != 0 {
-		flags |= syscall.O_NONBLOCK // a plain open waits for a reader in the kernel, deaf to signals
+		flags |= syscall.O_NONBLOCK // a plain open would wait for a reader in the kernel and ignore signals
 	}
 	for first := true; ; first = false {
 		f, err := p.dir.OpenFile(p.name, flags, 0)

@@ -17,7 +17,7 @@ import (
 // passengers is how many processes Passenger keeps for the program.
 const passengers = 2
 
-// passenger is the command that starts Passenger, without nginx, on a program in a folder.
+// passenger returns the command that starts Passenger, without nginx, for a program in a folder.
 func passenger(t testing.TB, dir, app, port string) *exec.Cmd {
 	t.Helper()
 	program := rubytest.Program(t, "passenger", "passenger")
@@ -29,15 +29,15 @@ func passenger(t testing.TB, dir, app, port string) *exec.Cmd {
 		"--max-pool-size", number, "--min-instances", number, "--disable-security-update-check", "--log-file", filepath.Join(dir, "passenger.log"), "--pid-file", filepath.Join(dir, "passenger.pid"))
 }
 
-// awaitPassenger waits for the processes that run the program in a folder. They are in a session of their own, and end
-// before the test does: it stops Passenger and waits for its end.
+// awaitPassenger waits for the processes that run the program in a folder. They are in a session of their own. At the
+// end of the test, it stops Passenger and waits until they have ended.
 func awaitPassenger(t testing.TB, pid int, dir string) (pids []int) {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		// The test's context has ended, so this is not await.
+		// await cannot wait here, because the test's context has ended.
 		for deadline := time.Now().Add(startTimeout); len(titled("Passenger RubyApp: "+dir)) > 0; time.Sleep(retryEvery) {
 			if time.Now().After(deadline) {
 				t.Errorf("Passenger's processes are still there %v after SIGTERM", startTimeout)
@@ -57,7 +57,7 @@ func awaitPassenger(t testing.TB, pid int, dir string) (pids []int) {
 
 // titled returns the processes whose title begins with a text.
 func titled(begin string) (pids []int) {
-	// The pattern is well formed, which is all that Glob can find fault with.
+	// Glob fails only if the pattern is malformed.
 	list, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range list {
 		// A process that has ended has no title.

@@ -22,19 +22,19 @@ import (
 //go:embed rack
 var rackFiles embed.FS
 
-// Logged is what an application has written down of a request, a job or a statement (rack/request_log.rb).
+// Logged is a line in an application's log about a request, a job or a statement (rack/request_log.rb).
 type Logged struct {
-	// Kind is R, J or S.
+	// Kind is "R" for a request, "J" for a job, or "S" for a statement.
 	Kind string
-	// FromNS and ToNS are CLOCK_MONOTONIC in ns; the server's own work on a request lies around them.
+	// FromNS and ToNS are CLOCK_MONOTONIC in ns. The server's own work on a request comes before and after them.
 	FromNS, ToNS int64
-	// TID is the native thread's.
+	// TID is the ID of the native thread.
 	TID int32
-	// What is an endpoint, a class or a statement; ID a path with its query, or a class with arguments.
+	// What is an endpoint, a class or a statement. ID is a path with its query, or a class with arguments.
 	What, ID string
 }
 
-// RequestLog reads what was logged in a file so far.
+// RequestLog returns the lines that were logged in a file so far.
 func RequestLog(t testing.TB, path string) []Logged {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -45,7 +45,7 @@ func RequestLog(t testing.TB, path string) []Logged {
 	for line := range strings.Lines(string(text)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(f) < 5 || !strings.HasSuffix(line, "\n") {
-			continue // it is being written
+			continue // the line is still being written
 		}
 		var l Logged
 		if _, err := fmt.Sscan(strings.Join(f[1:4], " "), &l.FromNS, &l.ToNS, &l.TID); err != nil {
@@ -60,7 +60,7 @@ func RequestLog(t testing.TB, path string) []Logged {
 	return out
 }
 
-// copyRack makes a folder with the files of rack.
+// copyRack makes a folder with a copy of the files in rack.
 func copyRack(t testing.TB) (dir string) {
 	t.Helper()
 	dir = tempDir(t)
@@ -74,18 +74,18 @@ func copyRack(t testing.TB) (dir string) {
 	return dir
 }
 
-// Rack is a small application that runs on a server of Debian's.
+// Rack is a small application that runs on a server from a Debian package.
 type Rack struct {
-	// URL is http://127.0.0.1:PORT, with what the application's paths begin with.
+	// URL is http://127.0.0.1:PORT and the common beginning of the application's paths.
 	URL string
 	// PIDs are the PIDs of the processes that serve.
 	PIDs []int
-	// Log is the path of its log.
+	// Log is the path of its log (RequestLog).
 	Log string
 }
 
 // StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn", "thin" or "passenger". The
-// server "async" runs rack/APP.rb. It returns when each process answers.
+// server "async" runs rack/APP.rb. It returns when the server answers and its workers are there.
 func StartRack(t testing.TB, server, app string) *Rack {
 	t.Helper()
 	dir := copyRack(t)
@@ -139,7 +139,7 @@ func StartRack(t testing.TB, server, app string) *Rack {
 	return r
 }
 
-// answers returns when a server answers a request.
+// answers waits until a server answers a request.
 func answers(t testing.TB, server, url string) {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}

@@ -19,30 +19,30 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// all: a partial of a view has a name that begins with _.
+// The names of partial views begin with "_". Only "all:" embeds such files.
 //
 //go:embed all:app
 var app embed.FS
 
-// Rails is a shop that runs: Rails on a cluster of Puma's, which asks a PostgreSQL of its own. Its pages are in
+// Rails is a running shop: a Rails application on a Puma cluster, with a PostgreSQL of its own. Its pages are in
 // app/load.lua.
 type Rails struct {
 	// URL is http://127.0.0.1:PORT.
 	URL string
-	// Dir is the application's folder, Log the path of its log of requests and statements (RequestLog).
+	// Dir is the application's folder. Log is the path of its log of requests and statements (RequestLog).
 	Dir, Log string
 	// Master is the PID of Puma's master. Workers are its workers' PIDs, in no order.
 	Master  int
 	Workers []int
 }
 
-// StartRails starts the shop with so many workers, of so many threads each, and returns when every worker answers.
+// StartRails starts the shop with this number of workers, and of threads in each. It returns when all workers run.
 func StartRails(t testing.TB, workers, threads int) *Rails {
 	t.Helper()
 	return startRails(t, workers, threads, false)
 }
 
-// StartLoggingRails is StartRails of a shop that logs its requests and statements.
+// StartLoggingRails is like StartRails, but the shop logs its requests and statements.
 func StartLoggingRails(t testing.TB, workers, threads int) *Rails {
 	t.Helper()
 	return startRails(t, workers, threads, true)
@@ -105,7 +105,7 @@ func startRails(t testing.TB, workers, threads int, logs bool) *Rails {
 	return r
 }
 
-// Completed is how many requests a worker has answered.
+// Completed returns how many requests a worker has answered.
 func (r *Rails) Completed(t testing.TB, worker int) int {
 	t.Helper()
 	log, err := os.ReadFile(filepath.Join(r.Dir, "production.log"))

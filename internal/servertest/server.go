@@ -18,7 +18,7 @@ const startTimeout = 5 * time.Minute
 // retryEvery is the time between two attempts to reach a server that is starting.
 const retryEvery = 50 * time.Millisecond
 
-// FreePort is a port of 127.0.0.1 on which no process listened a moment ago.
+// FreePort returns a port of 127.0.0.1 on which no process listened a moment ago.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,7 +29,7 @@ func FreePort(t testing.TB) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// tempDir is a new folder below /tmp: t.TempDir's path is too long for a socket, and closed to other users.
+// tempDir makes a folder below /tmp. The path of t.TempDir is too long for a socket, and closed to other users.
 func tempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ddtop-test-")

@@ -73,7 +73,7 @@ func listens(t testing.TB, name, port string) {
 	})
 }
 
-// Slow listens on a port of its own for another one of this machine, to which everything gets so much later.
+// Slow listens on a new port and forwards to another port of this machine. It delays all that clients send.
 func Slow(t testing.TB, port string, delay time.Duration) (slow string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -129,8 +129,8 @@ func forward(client net.Conn, port string, delay time.Duration) {
 	}
 }
 
-// StartStatements starts rack/statements.rb with a library that the package has, the port that it asks, and other
-// arguments.
+// StartStatements starts rack/statements.rb with a library from the Debian package pkg. The program connects to port.
+// more are its other arguments.
 func StartStatements(t testing.TB, library, pkg, port string, more ...string) (pid int, log string) {
 	t.Helper()
 	ruby := rubytest.Program(t, "ruby", "ruby")
@@ -152,7 +152,7 @@ func StartStatements(t testing.TB, library, pkg, port string, more ...string) (p
 	return pid, log
 }
 
-// StartQueue starts rack/queue.rb with a queue, which needs the packages' libraries, and so many jobs of each kind.
+// StartQueue starts rack/queue.rb with this number of jobs of each kind. The queue needs the libraries in packages.
 func StartQueue(t testing.TB, queue string, jobs int, libraries, packages []string) (pid int, log string) {
 	t.Helper()
 	ruby := rubytest.Program(t, "ruby", "ruby")

@@ -43,7 +43,7 @@ func Sorted[E any](values iter.Seq[E], cmp func(a, b E) int) []E {
 	return s
 }
 
-// of is not inlined, so that its closures exist once a type, and not once a caller.
+// of must not be inlined. So its closures exist once for each type, and not once for each caller.
 //
 //go:noinline
 func of[S ~[]E, E any](s S, cmp func(a, b E) int) *elements {

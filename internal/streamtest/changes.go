@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Changes gives a sample changes of the GVL since the time of the one before, as a hostile process or a damaged
-// recording may. They are of threads that are not there, out of order, or outside the time. Their states can't follow
-// each other, or don't follow on the states of the sample before. Now and then there are none for a while.
+// Changes gives a sample random changes of the GVL since the last sample, as a hostile process or a damaged recording
+// may have. Their threads may be unknown, and their times out of order or outside the interval. Their states may not
+// follow each other, or the states of the last sample. Now and then there are no changes for a while.
 func Changes(rng *rand.Rand, s *sampler.Sample, last *sampler.Changes) {
 	s.Changes = sampler.Changes{}
 	switch rng.IntN(40) {
@@ -21,7 +21,7 @@ func Changes(rng *rand.Rand, s *sampler.Sample, last *sampler.Changes) {
 		last.ToNS += rng.Int64N(2e6)
 	}
 	if last.ToNS == 0 {
-		return // off
+		return // no changes are recorded now
 	}
 	c := sampler.Changes{FromNS: last.ToNS, ToNS: s.TimeNS, Fresh: last.Fresh || rng.IntN(50) == 0}
 	n := rng.IntN(12)
@@ -39,7 +39,7 @@ func Changes(rng *rand.Rand, s *sampler.Sample, last *sampler.Changes) {
 			g.Thread, g.TID = t.ID, t.TID
 		}
 		if g.NoCPUNS%2 == 0 {
-			g.Stack, g.Resumes = sampler.StackID(g.NoCPUNS%97), sampler.StackID(g.NoCPUNS%89) // some of them are none's
+			g.Stack, g.Resumes = sampler.StackID(g.NoCPUNS%97), sampler.StackID(g.NoCPUNS%89) // some IDs are unknown
 		}
 		if n := g.NoCPUNS; n%3 == 0 {
 			g.Doing = sampler.Doing{Kind: sampler.DoingKind(n % 5), Syscall: []string{"read", "futex", "poll", "select"}[n%4], FD: int32(n % 9), FDs: int32(n % 3), Status: sampler.Status(n % 6), Region: n%2 == 0, Left: n%7 == 0, Mutex: uint64(n % 5)}

@@ -7,12 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Stream makes samples of a process whose threads come and go. The state of some is not known at once. There are gaps
-// in which nothing was sampled.
+// Stream makes samples of a process whose threads come and go. The state of some threads is not known at once. There
+// are gaps without samples.
 type Stream struct {
-	// Fixed: no thread begins or ends.
+	// Fixed is true if no thread begins or ends.
 	Fixed bool
-	// Damaged: Damage is done to the samples.
+	// Damaged is true if Damage changes the samples.
 	Damaged bool
 	damaged sampler.Sample
 
@@ -21,12 +21,12 @@ type Stream struct {
 	s       sampler.Sample
 	nextID  sampler.ThreadID
 	samples int
-	// unanswered is how many samples it takes until the kernel is asked about a thread at most.
+	// unanswered is the longest delay of the kernel's answer about a thread, in samples.
 	unanswered int
 	askAt      map[sampler.ThreadID]int
 }
 
-// New returns the stream with that number: the same one each time.
+// New returns a stream. The same seed gives the same stream.
 func New(seed uint64, dict *sampler.Dictionary) *Stream {
 	g := &Stream{rnd: rand.New(rand.NewPCG(seed, 11)), askAt: make(map[sampler.ThreadID]int), unanswered: 1 << (seed % 12)}
 	for _, label := range []string{"Work#a", "Work#b", "Work#c", "Work#d"} {
@@ -39,7 +39,7 @@ func New(seed uint64, dict *sampler.Dictionary) *Stream {
 	return g
 }
 
-// Process is the process that the stream is of, with the given rates in Hz.
+// Process returns the process of the streams, with the given rates in Hz.
 func Process(lockRate, stackRate float64) sampler.Process {
 	return sampler.Process{PID: 1, Era: sampler.EraSched, LockRate: lockRate, StackRate: stackRate, RubyVersion: "3.4.1"}
 }
@@ -52,10 +52,10 @@ func (g *Stream) start() {
 	})
 }
 
-// lostEvery is after how many samples some were lost.
+// lostEvery is after how many samples the stream reports lost samples.
 const lostEvery = 97
 
-// Next returns the next sample, which is valid until the one after it. Every tenth is a stack tick.
+// Next returns the next sample. It is valid until the next call. Every tenth sample is a stack tick.
 func (g *Stream) Next() *sampler.Sample {
 	s := &g.s
 	s.TimeNS += 1 + g.rnd.Int64N(3e6)
@@ -111,7 +111,7 @@ func Damage(rng *rand.Rand, s *sampler.Sample) {
 	}
 }
 
-// move gives a thread other evidence, now and then.
+// move sometimes changes what a thread does.
 func (g *Stream) move(t *sampler.Thread, owner bool) {
 	t.Quality = 0
 	if g.s.Depth == sampler.StackTick || g.rnd.IntN(20) == 0 {
@@ -149,7 +149,7 @@ func (g *Stream) move(t *sampler.Thread, owner bool) {
 	}
 }
 
-// answer is the kernel's.
+// answer sets what the kernel knows of a thread.
 func (g *Stream) answer(t *sampler.Thread) {
 	at := g.s.TimeNS
 	calls := []string{"read", "futex", sampler.SyscallRunning, "poll"}

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileSize is the size that every file has at first, in bytes.
+// FileSize is the initial size of each file that File makes, in bytes.
 const FileSize = 1 << 20
 
-// The requests of the FUSE protocol, version 7.31 (include/uapi/linux/fuse.h).
+// Numbers of requests in the FUSE protocol, version 7.31 (include/uapi/linux/fuse.h).
 const (
 	opLookup      = 1
 	opForget      = 2
@@ -48,33 +48,33 @@ const (
 	directIO   = 1 // FOPEN_DIRECT_IO
 )
 
-// FS is a mounted file system: one folder, in which files can be made and removed. At first it answers everything.
+// FS is a mounted file system: one folder, in which files can be made and removed. At first, no request hangs.
 type FS struct {
-	// Dir is where it is mounted.
+	// Dir is the folder at which it is mounted.
 	Dir string
 
 	fd       int
 	done     chan struct{}
-	ready    chan struct{} // closed when the kernel's first request, which is about the protocol, has been answered
+	ready    chan struct{} // closed after the kernel's first request, which is about the protocol
 	mu       sync.Mutex
 	next     *sync.Cond
 	stuck    bool
-	unsynced bool          // no fsync comes back
-	slow     time.Duration // what each write takes
-	waiting  int           // requests that wait because it is stuck
+	unsynced bool          // fsync does not return
+	slow     time.Duration // delay of each write
+	waiting  int           // number of requests that wait until Release
 	nodes    map[string]uint64
 	sizes    map[uint64]uint64
 	last     uint64
 	written  uint64
 }
 
-// Mount mounts a file system at a new folder until the test ends, and skips the test where that can't be.
+// Mount mounts a file system at a new folder until the test ends. It skips the test if this is not possible.
 func Mount(t testing.TB) *FS {
 	t.Helper()
 	return MountAt(t, t.TempDir())
 }
 
-// MountAt is Mount at a folder that there is.
+// MountAt is Mount at an existing folder.
 func MountAt(t testing.TB, dir string) *FS {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -92,14 +92,14 @@ func MountAt(t testing.TB, dir string) *FS {
 		t.Skipf("no file system that hangs can be mounted here: %v", err)
 	}
 	go f.serve()
-	// Else the first request could be the one that Stick holds up, and would be taken for a read or a write.
+	// Otherwise Stick could hold up this first request, and Waiting would count it as a read or a write.
 	select {
 	case <-f.ready:
 	case <-f.done:
 		t.Error("the file system that hangs has ended before it began")
 	}
 	t.Cleanup(func() {
-		f.Release() // who still has a file open is a process of the test's, and ends with it
+		f.Release() // processes with open files are the test's, and end with it
 		if err := unix.Unmount(f.Dir, unix.MNT_DETACH); err != nil {
 			t.Errorf("unmounting %s: %v", f.Dir, err)
 		}
@@ -107,21 +107,21 @@ func MountAt(t testing.TB, dir string) *FS {
 	return f
 }
 
-// Stick lets no read and no write come back until Release.
+// Stick makes all reads and writes wait until Release.
 func (f *FS) Stick() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stuck = true
 }
 
-// StickSync lets no fsync come back until Release, and nothing that comes after one.
+// StickSync makes every fsync wait until Release, and everything that comes after it.
 func (f *FS) StickSync() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.unsynced = true
 }
 
-// Release lets everything go on.
+// Release lets all requests go on.
 func (f *FS) Release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,29 +129,29 @@ func (f *FS) Release() {
 	f.next.Broadcast()
 }
 
-// Slow lets each write take a length of time.
+// Slow delays each write.
 func (f *FS) Slow(each time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.slow = each
 }
 
-// Waiting returns how many reads, writes and fsyncs hang. At most one is taken from the kernel. The rest waits there,
-// and a killed process leaves it there.
+// Waiting returns how many requests hang, 0 or 1. Only one is taken from the kernel. The others wait in the kernel,
+// where a killed process can give them up.
 func (f *FS) Waiting() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.waiting
 }
 
-// Written is how many bytes have been written to all files.
+// Written returns how many bytes have been written to all files.
 func (f *FS) Written() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.written
 }
 
-// File makes a file of FileSize zeros and returns its path.
+// File makes a file of FileSize zero bytes and returns its path.
 func (f *FS) File(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,7 +165,7 @@ func (f *FS) create(name string) uint64 {
 	return f.last
 }
 
-// serve answers the kernel until the file system is gone.
+// serve answers the kernel's requests until the file system is unmounted.
 func (f *FS) serve() {
 	defer close(f.done)
 	defer unix.Close(f.fd)
@@ -178,7 +178,7 @@ func (f *FS) serve() {
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EAGAIN):
 			continue
-		case err != nil || n < headerSize: // ENODEV: it is unmounted
+		case err != nil || n < headerSize: // ENODEV means unmounted
 			return
 		}
 		if binary.LittleEndian.Uint32(buf[4:]) == opWrite {
@@ -207,8 +207,8 @@ func (f *FS) eachWrite() time.Duration {
 	return f.slow
 }
 
-// waitForRequest waits until the kernel asks something that may be answered. A killed process can give up a request
-// that was not taken from the kernel. It cannot give up one that was taken.
+// waitForRequest waits until the kernel has a request that may be answered. A killed process can give up a request
+// that is still in the kernel, but not one that was read from it.
 func (f *FS) waitForRequest() bool {
 	for {
 		fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}
@@ -239,7 +239,7 @@ func (f *FS) answer(b []byte) {
 		out := le.AppendUint32(nil, uint32(16+len(data)))
 		out = le.AppendUint32(out, uint32(-int32(errno)))
 		out = le.AppendUint64(out, unique)
-		_, _ = unix.Write(f.fd, append(out, data...)) // who asked may have been killed
+		_, _ = unix.Write(f.fd, append(out, data...)) // the asking process may have been killed
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -269,7 +269,7 @@ func (f *FS) answer(b []byte) {
 		delete(f.nodes, cString(body))
 		reply(0, nil)
 	case opRename, opRename2:
-		names := body[8:] // after the folder's node
+		names := body[8:] // names come after the number of the folder's node
 		if op == opRename2 {
 			names = body[16:]
 		}
@@ -288,7 +288,7 @@ func (f *FS) answer(b []byte) {
 		f.written += uint64(size)
 		f.sizes[node] = max(f.sizes[node], le.Uint64(body[8:])+uint64(size))
 		reply(0, le.AppendUint64(nil, uint64(size)))
-	case opForget, opBatchForget, opInterrupt: // no answer is wanted
+	case opForget, opBatchForget, opInterrupt: // these get no answer
 	case opRelease, opFlush, opFsync:
 		reply(0, nil)
 	default:
@@ -296,7 +296,7 @@ func (f *FS) answer(b []byte) {
 	}
 }
 
-// names are the struct fuse_dirent of the files from number from on, as many as fit into what is always asked for.
+// names returns the struct fuse_dirent of the files from index from on, as many as fit into a reply of 4096 bytes.
 func (f *FS) names(from uint64) []byte {
 	le := binary.LittleEndian
 	var out []byte
@@ -314,17 +314,17 @@ func (f *FS) names(from uint64) []byte {
 	return out
 }
 
-// opened is struct fuse_open_out.
+// opened returns a struct fuse_open_out.
 func opened(flags uint32) []byte {
 	return binary.LittleEndian.AppendUint64(make([]byte, 8), uint64(flags))
 }
 
-// entry is struct fuse_entry_out.
+// entry returns a struct fuse_entry_out.
 func (f *FS) entry(id uint64) []byte {
 	return append(append(binary.LittleEndian.AppendUint64(nil, id), make([]byte, 32)...), f.attr(id)...)
 }
 
-// attr is struct fuse_attr.
+// attr returns a struct fuse_attr.
 func (f *FS) attr(id uint64) []byte {
 	le := binary.LittleEndian
 	mode, size := uint32(unix.S_IFREG|0o644), f.sizes[id]

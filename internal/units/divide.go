@@ -6,13 +6,13 @@ import "math/bits"
 // first. Parts that add up to whole get all n columns. Parts that are not positive get none. The result is in out's
 // memory if that is large enough.
 func Divide(n int, parts []int64, whole int64, out []int) []int {
-	var few [64]uint64 // no memory of the heap for most
+	var few [64]uint64 // avoids an allocation for up to 64 parts
 	out, rests, left := out[:0], few[:0], n
 	for _, p := range parts {
 		columns, rest := Quota(n, p, whole)
 		out, rests, left = append(out, columns), append(rests, rest), left-columns
 	}
-	for ; left > 0; left-- { // at most one column a part: remainders are below one
+	for ; left > 0; left-- { // a part gets at most one more column, because its remainder is below one
 		most := 0
 		for i := range rests {
 			if rests[i] > rests[most] {
@@ -28,10 +28,10 @@ func Divide(n int, parts []int64, whole int64, out []int) []int {
 	return out
 }
 
-// Percents turns parts into whole percents that add up to 100; all 0 when the parts are.
+// Percents turns parts into whole percents that add up to 100. They are all 0 if no part is positive.
 func Percents(parts ...int64) []int { return Divide(100, parts, Sum(parts), nil) }
 
-// Sum adds up.
+// Sum returns the sum of parts.
 func Sum(parts []int64) (sum int64) {
 	for _, p := range parts {
 		sum += p

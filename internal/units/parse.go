@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// A Suffix is a unit behind a number that is typed.
+// A Suffix is a unit after a number that a user types.
 type Suffix struct {
 	name  string
 	scale float64
 }
 
-// The units of typed numbers. Longer names come before names with the same end. The last one of a list needs no name.
+// The units of typed numbers. Longer names come before names with the same end. The last unit of a list has no name.
 var (
 	// Times are in ns: "200ms", "1.5s". A bare number is in seconds.
 	Times = []Suffix{{"ms", 1e6}, {"µs", 1e3}, {"us", 1e3}, {"s", 1e9}, {"m", 60e9}, {"", 1e9}}
@@ -49,8 +49,8 @@ func ParseBytes(text string) (int64, error) {
 // maxWord limits the words that are compared, in bytes: the work grows with the square of their length.
 const maxWord = 64
 
-// Distance returns how many letters must be inserted, removed or replaced to make one word of another (Levenshtein).
-// It is maxWord if a word is longer than that.
+// Distance returns how many letters must be inserted, removed or replaced to turn one word into the other
+// (Levenshtein). It is maxWord if a word is longer than that.
 func Distance(a, b string) int {
 	if len(a) > maxWord || len(b) > maxWord {
 		return maxWord

@@ -100,7 +100,7 @@ func LongDuration(d time.Duration) string {
 // share below 1 is never "100 %". NaN, a share of nothing, is "– %".
 func Percent(share float64) string { return WholePercent(share) + " %" }
 
-// WholePercent is Percent without the sign.
+// WholePercent is like Percent, but without the sign.
 func WholePercent(share float64) string {
 	switch {
 	case math.IsNaN(share):
@@ -147,7 +147,7 @@ func Bytes(n int64) string {
 	}
 }
 
-// FineBytes is Bytes with a decimal for all megabytes: "51.2 MB".
+// FineBytes is like Bytes, but all megabytes have a decimal: "51.2 MB".
 func FineBytes(n int64) string {
 	if n < 1_000_000 || n >= 1_000_000_000 {
 		return Bytes(n)

@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// errNoRuby is returned by FindRuby when there is no Ruby that the workload can run on.
+// errNoRuby is returned by FindRuby if it finds no Ruby on which the workload can run.
 var errNoRuby = errors.New("no Ruby found")
 
-// askTime bounds how long a candidate may take to say what it is: a version manager's shim can hang.
+// askTime limits how long an interpreter may take to print its version, because a version manager's shim can hang.
 const askTime = 10 * time.Second
 
-// maxCandidates bounds how many interpreters are asked.
+// maxCandidates limits how many interpreters outside PATH are started to learn their versions.
 const maxCandidates = 32
 
 // Ruby is an interpreter found on this machine.
 type Ruby struct {
-	// Path is what to start.
+	// Path is the path of the executable.
 	Path string
 	// Version is RUBY_VERSION, "3.1.2".
 	Version string
 }
 
-// FindRuby finds a CRuby 2.5 or later: the first one in PATH, else the newest of those that rbenv, asdf, ruby-install
-// and distributions put where PATH may not lead. errNoRuby says where it looked.
+// FindRuby finds a CRuby 2.5 or later: the first in PATH, else the newest in the folders of rbenv, asdf, ruby-install
+// and distributions. If there is none, it returns errNoRuby with the searched folders.
 func FindRuby(ctx context.Context) (Ruby, error) {
 	var refused []string
 	ask := func(path string) (Ruby, bool) {
@@ -66,7 +66,7 @@ func FindRuby(ctx context.Context) (Ruby, error) {
 	return slices.MaxFunc(found, func(a, b Ruby) int { return slices.Compare(numbers(a.Version), numbers(b.Version)) }), nil
 }
 
-// AskRuby runs an interpreter to learn what it is. The error says why the workload can't run on it.
+// AskRuby runs an interpreter to learn its version. The error says why the workload cannot run on it.
 func AskRuby(ctx context.Context, path string) (Ruby, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -95,7 +95,7 @@ func candidates() []string {
 	for _, pattern := range patterns {
 		matches, err := filepath.Glob(pattern)
 		if err != nil {
-			continue // only for a malformed pattern, and a home folder may contain "["
+			continue // the pattern is malformed, because the home folder's name has a "["
 		}
 		paths = append(paths, matches...)
 	}

@@ -14,12 +14,12 @@ import (
 const (
 	// EventReady comes once, when all threads and the database are ready.
 	EventReady = "ready"
-	// EventBegin and EventEnd are a phase's edges: all threads are in the phase in between.
+	// EventBegin and EventEnd mark the time in which all threads are in a phase.
 	EventBegin = "begin"
 	EventEnd   = "end"
-	// EventDrained comes after EventEnd, when all threads have left the phase, with what they did in it.
+	// EventDrained comes after EventEnd, when all threads have left the phase. It has the sums of what they did in it.
 	EventDrained = "drained"
-	// EventSkipped stands for a phase that this Ruby can't play.
+	// EventSkipped replaces the events of a phase that this Ruby cannot play.
 	EventSkipped = "skipped"
 	// EventExit comes last.
 	EventExit = "exit"
@@ -32,13 +32,13 @@ type Event struct {
 	// MonotonicNS is CLOCK_MONOTONIC in ns.
 	MonotonicNS int64 `json:"monotonic_ns"`
 
-	// Of EventReady. Threads are the names of the threads beside main and scheduler.
+	// The following belong to EventReady. Threads are the names of all threads except main and scheduler.
 	Ruby        string   `json:"ruby"`
 	DatabasePID int      `json:"database_pid"`
 	Threads     []string `json:"threads"`
 
-	// Of EventEnd: what grew during the phase. CPUNS is the process's CPU time; GCNS is Ruby's own account of its
-	// collections in CPU time, 3.1 and later, 0 before.
+	// The following belong to EventEnd, as differences over the phase. CPUNS is the process's CPU time. GCNS is the
+	// CPU time of collections as Ruby 3.1 and later count it, else 0.
 	CPUNS   int64 `json:"cpu_ns"`
 	GCNS    int64 `json:"gc_ns"`
 	GCCount int64 `json:"gc_count"`
@@ -57,24 +57,24 @@ type Event struct {
 	KeptNS      int64 `json:"kept_ns"`
 	KeptCPUNS   int64 `json:"kept_cpu_ns"`
 
-	// Of EventSkipped.
+	// Reason belongs to EventSkipped.
 	Reason string `json:"reason"`
 }
 
-// maxEvents is how many events a Log keeps; older ones are dropped. A day of phases of a second fits.
+// maxEvents limits the events of a Log. Older events are dropped. The events of a day with phases of 1 s fit.
 const maxEvents = 1 << 18
 
-// maxLine is the longest line accepted from the program, in bytes: the length of EventReady with 500 threads.
+// maxLine is the longest line accepted from the program, in bytes. EventReady with 500 threads fits.
 const maxLine = 1 << 16
 
-// errLogEnded is what WaitFor answers when the program ended without the event.
+// errLogEnded is returned by WaitFor if the program ended without the event.
 var errLogEnded = errors.New("the workload ended before that")
 
 // Log holds what the program has logged so far. Its methods may be called from any goroutine.
 type Log struct {
 	mu      sync.Mutex
 	events  []Event
-	changed chan struct{} // closed and replaced with each event
+	changed chan struct{} // closed and replaced at each event, to wake WaitFor
 	ended   bool
 	err     error
 }
@@ -88,8 +88,8 @@ func (l *Log) Events() []Event {
 	return append([]Event(nil), l.events...)
 }
 
-// WaitFor returns the first event, of those logged already or later, that match accepts. It fails when ctx ends or the
-// program does.
+// WaitFor returns the first event that match accepts. It waits if there is none yet. It fails if ctx or the program
+// ends.
 func (l *Log) WaitFor(ctx context.Context, match func(Event) bool) (Event, error) {
 	for {
 		l.mu.Lock()
@@ -112,7 +112,7 @@ func (l *Log) WaitFor(ctx context.Context, match func(Event) bool) (Event, error
 	}
 }
 
-// begun matches the first begin of a phase.
+// begun returns a match for the begin of a phase.
 func begun(phase string) func(Event) bool {
 	return func(e Event) bool { return e.Event == EventBegin && e.Phase == phase }
 }

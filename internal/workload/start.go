@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// bootTime bounds how long the program may take from its start to EventReady.
+// bootTime limits the time from the program's start to EventReady.
 const bootTime = 30 * time.Second
 
-// stopTime is how long the program may take to leave after SIGTERM; then it is killed. A thread that keeps the GVL for
-// 120 ms and a slow query fit in many times.
+// stopTime is how long the program may take to end after SIGTERM, before it is killed. Its slowest steps take less
+// than 1 s: a call that keeps the GVL for 120 ms, and a slow query.
 const stopTime = 5 * time.Second
 
 // maxComplaint is how much of the program's standard error is kept for the error message, in bytes.
@@ -26,7 +26,7 @@ const maxComplaint = 4096
 
 // Options of Start. The zero value plays all phases in turn, 20 s each, until stopped.
 type Options struct {
-	// Phase is the only phase to play; "" for all in turn.
+	// Phase is the only phase to play. If it is "", all are played in turn.
 	Phase string
 	// PhaseLength is how long a phase lasts. Zero means 20 s, and no end for a Phase without Rounds.
 	PhaseLength time.Duration
@@ -34,22 +34,22 @@ type Options struct {
 	Rounds int
 	// Threads is the number of http threads. Zero means 8. There are half as many workers, and at least one.
 	Threads int
-	// Seed of the random numbers; 0 is a seed like any other.
+	// Seed is the seed of the random numbers. Zero is a valid seed, too.
 	Seed int64
 	// Root is a folder that holds another distribution's files, to which ruby's path is relative. The program is
 	// started by chroot (needs root). "" means the machine's own root.
 	Root string
-	// RubyArgs go before the program's name: "--yjit".
+	// RubyArgs are arguments for ruby itself, such as "--yjit".
 	RubyArgs []string
 }
 
 // Running is a started workload.
 type Running struct {
-	// PID is the order service's process; its database is the PID in Ready.
+	// PID is the order service's process. The PID of its database is in Ready.
 	PID int
 	// Ready is the event with which the program said that it is ready.
 	Ready Event
-	// Log is what it logs.
+	// Log has the events that the program has logged.
 	Log *Log
 
 	cmd       *exec.Cmd
@@ -60,8 +60,8 @@ type Running struct {
 	stop      sync.Once
 }
 
-// Start unpacks the program, starts it with the given Ruby and returns when all its threads run. The program ends by
-// Stop, when ctx ends, when its rounds are over, or at the latest half a second after this process does.
+// Start unpacks the program, starts it with the given Ruby, and returns when all its threads run. The program ends
+// after Stop, when ctx ends, or after its rounds. It ends at most half a second after this process.
 func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
 	if err := CheckPhase(opts.Phase); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
 	r.cmd.Cancel = func() error { return r.cmd.Process.Signal(syscall.SIGTERM) }
 	r.cmd.WaitDelay = stopTime
 	r.cmd.Stderr = r.complaint
-	// A group of its own: a ctrl-c for ddtop is not one for the program.
+	// The program gets its own process group, so that a ctrl-c for ddtop does not reach it.
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: opts.Root}
 	if opts.Root != "" {
 		r.cmd.Dir = "/"
@@ -88,7 +88,7 @@ func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
 	r.Ready, err = r.Log.WaitFor(boot, func(e Event) bool { return e.Event == EventReady })
 	if err != nil {
 		if errors.Is(err, errLogEnded) {
-			err = nil // how it ended says more
+			err = nil // the error of Stop says more
 		}
 		return nil, fmt.Errorf("starting the workload with %s: %w", ruby, errors.Join(err, r.Stop()))
 	}
@@ -155,7 +155,7 @@ func (r *Running) start() error {
 	return nil
 }
 
-// Wait returns when the program and its database have ended: nil when it left by itself with code 0.
+// Wait returns when the program and its database have ended. It returns nil if the exit code is 0.
 func (r *Running) Wait() error {
 	<-r.done
 	if r.err != nil {
@@ -164,7 +164,7 @@ func (r *Running) Wait() error {
 	return nil
 }
 
-// Stop asks the program to end, kills it when it doesn't, and returns when it is gone. It may be called more than once.
+// Stop asks the program to end, kills it after stopTime, and returns when it has ended. It may be called again.
 func (r *Running) Stop() error {
 	var err error
 	r.stop.Do(func() {
@@ -203,7 +203,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// err is what was written as an error, nil when nothing was.
+// err returns the kept bytes as an error, or nil if there are none.
 func (t *tail) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

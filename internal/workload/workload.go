@@ -1,6 +1,6 @@
-// Package workload brings the order service along: a multi-threaded Ruby program with realistic troubles, one a phase,
-// that `ddtop demo`, the tests and the README's pictures look at. It is plain Ruby (2.5 and later, standard library
-// only), embedded in the binary and unpacked into a private folder when it is started.
+// Package workload starts the order service, a multi-threaded Ruby program with a realistic problem in each phase.
+// `ddtop demo`, tests and the README's pictures use it. It is plain Ruby (2.5 and later, standard library only),
+// embedded in the binary. Start unpacks it into a private folder.
 package workload
 
 import (
@@ -16,10 +16,10 @@ import (
 //go:embed program
 var program embed.FS
 
-// mainFile is the program's entry within the unpacked folder.
+// mainFile is the program's main file in the unpacked folder.
 const mainFile = "order_service.rb"
 
-// Phases returns the names of the phases in the order in which they are played.
+// Phases returns the names of the phases, in the order in which they run.
 //
 //   - healthy: requests, jobs and small reports, nothing wrong
 //   - hog: the thread "reports" computes in Ruby without end

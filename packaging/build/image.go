@@ -28,7 +28,7 @@ const (
 	layerType    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// descriptor names a blob of an image.
+// descriptor names a blob of an image. A blob is a file in an OCI layout that is named by its digest.
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -83,8 +83,8 @@ type archived struct {
 	Layers   []string
 }
 
-// mostUsed is the architecture whose image gets the name of the release in manifest.json. A `docker load` that reads
-// this file knows only one image by this name.
+// mostUsed is the architecture whose image gets the release's name in manifest.json. A `docker load` that reads this
+// file can give the name to only one image.
 const mostUsed = "amd64"
 
 // layout writes an OCI layout to a tar file.
@@ -182,7 +182,7 @@ func (l *layout) images(binaries []string) error {
 	return l.file("manifest.json", text)
 }
 
-// image adds the image of a platform.
+// image adds the image of a platform, with a binary, to the layout.
 func (l *layout) image(on platform, binary []byte) (descriptor, manifest, error) {
 	var m manifest
 	packed, diffID, err := l.layer(binary)
@@ -213,7 +213,7 @@ func (l *layout) image(on platform, binary []byte) (descriptor, manifest, error)
 	return d, m, err
 }
 
-// layer returns the compressed files of an image, and the digest of the uncompressed files.
+// layer returns the compressed tar file of an image's files, and the digest of the uncompressed tar file.
 func (l *layout) layer(binary []byte) (packed []byte, diffID string, err error) {
 	var plain, z bytes.Buffer
 	w := tar.NewWriter(&plain)
@@ -268,7 +268,7 @@ func certificates() []byte {
 
 func digest(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
 
-// object adds a blob of JSON.
+// object adds a blob that has of as JSON.
 func (l *layout) object(mediaType string, of any) (descriptor, error) {
 	text, err := json.Marshal(of)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// proxy writes the committed version of the module into a folder that GOPROXY can name. So `go install
+// proxy writes the committed version of the module into a folder that GOPROXY can name. With it, `go install
 // github.com/ddtop/ddtop@VERSION` can be tested before a release is published.
 func proxy(args []string) error {
 	m := module.Version{Path: "github.com/ddtop/ddtop", Version: args[1]}

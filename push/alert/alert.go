@@ -22,9 +22,9 @@ func (p *Process) service() string { return p.Tags.Get("service") }
 
 // Finding is an active finding of a process.
 type Finding struct {
-	// Rule is its ID. Severity is "info", "warn" or "crit".
+	// Rule is the ID of its rule. Severity is "info", "warn" or "crit".
 	Rule, Severity string
-	// Title, Text and Next are its words. Endpoint is the route or job class with most of it, or "".
+	// Title, Text and Next describe it. Endpoint is the route or job class with the largest share of it, or "".
 	Title, Text, Next, Endpoint string
 	Since                       time.Time
 	// Explains is the share of the process's busy time that it accounts for.
@@ -34,7 +34,7 @@ type Finding struct {
 	Span  uint64
 }
 
-// level orders severities.
+// level returns the severity as a number: 2 is the worst.
 func (f *Finding) level() int {
 	switch f.Severity {
 	case "crit":
@@ -61,7 +61,7 @@ type Message struct {
 	Event    Kind   `json:"event"`
 	Rule     string `json:"rule"`
 	Severity string `json:"severity"`
-	// Title, Text, Next and Endpoint are of the process with the worst finding, which is PID.
+	// Title, Text, Next and Endpoint come from the process with the worst finding. PID is its PID.
 	Title    string `json:"title"`
 	Text     string `json:"text"`
 	Next     string `json:"next"`
@@ -88,11 +88,11 @@ type Message struct {
 	SpanID    string `json:"span_id,omitempty"`
 	// LeftOut is how many messages about this process were left out in the last hour.
 	LeftOut int `json:"left_out,omitempty"`
-	// Tags are of the process PID.
+	// Tags are the tags of the process PID.
 	Tags push.Tags `json:"-"`
 }
 
-// At is the time of what happened.
+// At returns the time at which the finding began or ended.
 func (m *Message) At() time.Time {
 	if m.Until != nil {
 		return *m.Until
@@ -100,7 +100,7 @@ func (m *Message) At() time.Time {
 	return m.Since
 }
 
-// Headline is what happened, in one line.
+// Headline returns what happened, in one line.
 func (m *Message) Headline() string {
 	what := m.Title
 	switch {
@@ -112,7 +112,7 @@ func (m *Message) Headline() string {
 	return fmt.Sprintf("[%s] %s: %s", m.Severity, m.Service, what)
 }
 
-// Body is the rest of the message, in lines.
+// Body returns the rest of the message, in lines.
 func (m *Message) Body() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", m.Text)
@@ -166,13 +166,13 @@ type Destination interface {
 	EncodeAlert(*Message) (push.Payload, error)
 }
 
-// NoPeriods is the part of a Destination that refuses profiles.
+// NoPeriods gives a Destination an Encode that refuses profiles.
 type NoPeriods struct{}
 
 // Encode refuses a profile.
 func (NoPeriods) Encode(*push.Period) (push.Payload, error) { return push.Payload{}, errNoPeriods }
 
-// Send queues a message for all destinations of a Pusher, which are alert's.
+// Send queues a message for all destinations of a Pusher. Each of them must be a Destination of this package.
 func Send(p *push.Pusher, m *Message) {
 	p.Offer(m.PID, func(d push.Destination) (push.Payload, error) {
 		payload, err := d.(Destination).EncodeAlert(m)

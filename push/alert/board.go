@@ -15,26 +15,26 @@ import (
 const (
 	// gatherFor is how long a start waits for other processes of the service, so that one message counts them.
 	gatherFor = 5 * time.Second
-	// overFor is how long a finding must be over in all processes before the message about its end.
+	// overFor is how long a finding must have ended in all processes before the message about its end.
 	overFor = time.Minute
-	// mostAnHour bounds the messages about one process in an hour. It also bounds those about one finding of a service,
-	// because a service that crashes again and again has new processes. An alert takes two: its end must not be left
-	// out when its start was told.
+	// mostAnHour limits the messages per hour about one process. It also limits the messages about one finding of a
+	// service, because a service that crashes again and again has new processes. An alert counts for perAlert
+	// messages, so that its end can be sent if its start was.
 	mostAnHour = 10
 	perAlert   = 2
 	// forgetAfter is how long the count of a service's findings is kept after its last process ended.
 	forgetAfter = 15 * time.Minute
-	// maxAlerts and maxCounts bound the alerts and the counts that are kept, maxServices the services with counts.
+	// maxAlerts and maxCounts limit how many alerts and counts are kept. maxServices limits the services with counts.
 	maxAlerts, maxCounts, maxServices = 4096, 4096, 64
 )
 
-// Count is the figures of one rule in one service.
+// Count has the figures of one rule in one service.
 type Count struct {
 	Rule, Severity, Service string
 	// Active is how many processes have the finding now. Raised is how often it began in a process.
 	Active int
 	Raised int64
-	// Oldest is when the oldest active one began. It is the zero time if none is active.
+	// Oldest is when the oldest active finding began. It is the zero time if none is active.
 	Oldest time.Time
 }
 
@@ -49,20 +49,20 @@ type count struct {
 type Followed struct {
 	board   *Board
 	capture func(*Finding) Capture
-	// Guarded by the board.
+	// The board's mutex guards the following fields.
 	process Process
 	has     map[string]*Finding
 	quota   *quota
 	left    bool // no capture can be made of it
 }
 
-// processKey names a process until it ends, also if it runs another program, or is followed a second time.
+// processKey identifies a process until it ends, even if it runs another program or is followed a second time.
 type processKey struct {
 	pid        int
 	startTicks uint64
 }
 
-// quota bounds the messages of an hour. It has the times of the messages that were sent, and of the others.
+// quota limits the messages of an hour. told are the times of messages that were sent, leftOut of all others.
 type quota struct{ told, leftOut []time.Time }
 
 // forget drops what is older than an hour.
@@ -74,7 +74,7 @@ func (q *quota) forget(now time.Time) {
 // full reports whether there is no room for an alert.
 func (q *quota) full() bool { return len(q.told)+perAlert > mostAnHour }
 
-// alertKey is what makes findings one alert: workers of a service have the same key.
+// alertKey identifies an alert. Findings with the same key, as in workers of one service, are one alert.
 type alertKey struct{ service, env, rule string }
 
 // active is an alert that has begun.
@@ -82,15 +82,15 @@ type active struct {
 	id    string
 	since time.Time // when the board saw it first
 	began time.Time // when the condition began
-	// now are the processes that have it, had are followed processes that have had it, gone is how many others had.
+	// now are processes that have it. had are followed processes that have had it. gone counts all others that had it.
 	now  map[*Followed]*Finding
 	had  map[*Followed]bool
 	gone int
-	// worst is the worst finding so far. named is the one in the message of the start.
+	// worst is the worst finding so far. named is the finding in the start message.
 	worst, named worst
-	overAt       time.Time // when the last process lost it; zero while one has it
+	overAt       time.Time // when the last process lost it, or zero while a process has it
 	unread       bool      // the last process cannot be read
-	decided      bool      // the start was told, or left out
+	decided      bool      // the start message was sent, or left out
 	told         bool
 	capture      Capture
 }
@@ -158,21 +158,21 @@ func (f *Followed) Leave(now time.Time, ended bool) {
 	}
 }
 
-// Stop says that ddtop itself stops to watch the process. Its findings go on. After this call the board begins no
-// capture of it.
+// Stop says that ddtop itself stops watching the process. Its findings stay active. After this call the board begins
+// no capture of it.
 func (f *Followed) Stop() {
 	f.board.mu.Lock()
 	defer f.board.mu.Unlock()
 	f.left = true
 }
 
-// Set says which findings a process has now.
+// Set sets the findings that the process has now.
 func (f *Followed) Set(now time.Time, tags push.Tags, list []Finding) {
 	b := f.board
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if key := f.process.Tags; len(f.has) > 0 && (tags.Get("service") != key.Get("service") || tags.Get("env") != key.Get("env")) {
-		b.clear(f, now, false) // another service by now
+		b.clear(f, now, false) // the process belongs to another service now
 	}
 	f.process.Tags = tags
 	seen := make(map[string]bool, len(list))
@@ -198,7 +198,7 @@ func (f *Followed) key(rule string) alertKey {
 	return alertKey{f.process.service(), f.process.Tags.Get("env"), rule}
 }
 
-// raise notes that a process has a finding.
+// raise records that a process has a finding.
 func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	k := countKey{x.Rule, x.Severity, f.process.service()}
 	c := b.counts[k]
@@ -212,7 +212,7 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	}
 	f.has[x.Rule] = x
 	if x.level() == 0 {
-		return // information is no alarm
+		return // findings of severity info start no alert
 	}
 	key := f.key(x.Rule)
 	a := b.alerts[key]
@@ -252,7 +252,7 @@ func worse(x, y *Finding) bool {
 	return cmp.Or(cmp.Compare(x.level(), y.level()), cmp.Compare(x.Explains, y.Explains)) > 0
 }
 
-// drop notes that a process has lost a finding, or cannot be read.
+// drop records that a process has lost a finding, or cannot be read.
 func (b *Board) drop(f *Followed, now time.Time, rule string, unread bool) {
 	delete(f.has, rule)
 	a := b.alerts[f.key(rule)]
@@ -265,7 +265,7 @@ func (b *Board) drop(f *Followed, now time.Time, rule string, unread bool) {
 	}
 }
 
-// Step tells what is due. Callers call it every second or so.
+// Step sends the messages that are due. Call it about once a second.
 func (b *Board) Step(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -288,7 +288,7 @@ func compareKeys(x, y alertKey) int {
 	return cmp.Or(cmp.Compare(x.service, y.service), cmp.Compare(x.env, y.env), cmp.Compare(x.rule, y.rule))
 }
 
-// decide tells the start of an alert, unless there were too many messages about its process, or its finding.
+// decide sends the start message of an alert, unless there were too many messages about its process or finding.
 func (b *Board) decide(k alertKey, a *active, now time.Time) {
 	a.decided, a.named = true, a.worst
 	same := b.quotas[k]
@@ -323,7 +323,7 @@ func (b *Board) decide(k alertKey, a *active, now time.Time) {
 	b.tell(Start, k, a, now)
 }
 
-// tell makes a message and passes it on.
+// tell makes a message and passes it to Tell.
 func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	if b.Tell == nil {
 		return
@@ -379,8 +379,8 @@ func (b *Board) Finish(now time.Time) {
 	}
 }
 
-// forget drops the counts of services that have had no process for a while, and the quotas without a message that no
-// process has.
+// forget drops the counts of services that have had no process for a while. It also drops quotas that have no message
+// and no process.
 func (b *Board) forget(now time.Time) {
 	for k, q := range b.quotas {
 		if q.forget(now); len(q.told)+len(q.leftOut) == 0 {

@@ -20,7 +20,7 @@ var (
 
 const contentType = "application/json"
 
-// maxBody bounds the text of a message for Slack, which takes 40,000 characters, in bytes.
+// maxBody limits the text of a message for Slack, in bytes. Slack takes 40,000 characters.
 const maxBody = 8000
 
 // Webhook is a Destination that posts JSON, or a message for Slack.
@@ -33,8 +33,8 @@ type Webhook struct {
 }
 
 // NewWebhook returns the destination of a URL: https://HOST/PATH, or slack+https://HOST/PATH for a message that Slack
-// takes. The path may be a secret, so its name has none. headers are sent with each message that is not for Slack, in
-// the form of push.ParseHeaders. version is ddtop's.
+// takes. The path may be a secret, so the webhook's name leaves it out. headers are sent with each message that is not
+// for Slack, in the form of push.ParseHeaders. version is ddtop's.
 func NewWebhook(u *url.URL, headers, version string) (*Webhook, error) {
 	d := &Webhook{web: push.NewWeb("").NoRedirects().StatusOnly(), header: make(http.Header)}
 	scheme, slack := strings.CutPrefix(u.Scheme, "slack+")
@@ -66,17 +66,17 @@ func NewWebhook(u *url.URL, headers, version string) (*Webhook, error) {
 	return d, nil
 }
 
-// String is the URL without its path, which may be a secret.
+// String returns the URL without its path, which may be a secret.
 func (d *Webhook) String() string { return d.name }
 
-// Number tells a webhook from others of the same host: from the second on its name has a number.
+// Number adds n to the webhook's name if n is above 1, to distinguish webhooks of the same host.
 func (d *Webhook) Number(n int) {
 	if n > 1 {
 		d.name += fmt.Sprintf(" (%d)", n)
 	}
 }
 
-// slackText protects the characters that have a meaning in Slack's messages.
+// slackText escapes the characters that have a meaning in Slack's messages.
 var slackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // EncodeAlert makes the body of a message.

@@ -1,5 +1,5 @@
-// Package datadog sends profiles to Datadog's agent, or to Datadog itself, in the form in which Datadog's own profiler
-// for Ruby does: POST /profiling/v1/input with event.json (version 4), profile.pprof, code-provenance.json and
+// Package datadog sends profiles to Datadog's agent, or to Datadog itself. It uses the form of Datadog's own profiler
+// for Ruby: POST /profiling/v1/input with event.json (version 4), profile.pprof, code-provenance.json and
 // metrics.json.
 package datadog
 
@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	// agentPort is the port of agents. agentPath is their path for profiles, intakePath is Datadog's.
+	// agentPort is the port of agents. agentPath is the path of profiles at an agent, intakePath the one at Datadog.
 	agentPort  = "8126"
 	agentPath  = "/profiling/v1/input"
 	intakePath = "/api/v2/profile"
-	// origin is the sender's name for Datadog.
+	// origin is ddtop's name as the sender of profiles.
 	origin = "ddtop"
-	// timeFormat is event.json's.
+	// timeFormat is the format of times in event.json.
 	timeFormat = "2006-01-02T15:04:05.000000000Z"
 )
 
@@ -42,7 +42,7 @@ const (
 	metricsName    = "metrics.json"
 )
 
-// sites are Datadog's sites. Their profiles go to the host of the site with intakeHost before its name.
+// sites are the names of Datadog's sites. The host for profiles of a site is intakeHost and the site's name.
 var sites = map[string]bool{
 	"datadoghq.com": true, "us3.datadoghq.com": true, "us5.datadoghq.com": true, "datadoghq.eu": true, "ap1.datadoghq.com": true,
 	"ap2.datadoghq.com": true, "ddog-gov.com": true,
@@ -51,10 +51,10 @@ var sites = map[string]bool{
 // containerHeader is the header by which the agent finds the tags of a container.
 const containerHeader = "Datadog-Container-ID"
 
-// intakeHost comes before a site's name.
+// intakeHost is the part of the host's name before the site's name.
 const intakeHost = "intake.profile."
 
-// Intake is a push.Destination.
+// Intake is the push.Destination for an agent or for Datadog.
 type Intake struct {
 	name    string // the given URL
 	to      string // the URL that payloads are sent to
@@ -63,12 +63,12 @@ type Intake struct {
 	web     *push.Web
 }
 
-// errNoKey is returned for Datadog itself without a key.
+// errNoKey is returned if profiles go to Datadog directly, but there is no key.
 var errNoKey = errors.New("to send without an agent the environment has to have DD_API_KEY")
 
 // New returns the destination of a URL. datadog://HOST:8126 is an agent, unix:///PATH an agent that listens on a
 // socket. datadog+https://datadoghq.eu (a site, or its host intake.profile.datadoghq.eu) is Datadog itself, with a
-// key. version is ddtop's.
+// key. version is ddtop's version.
 func New(u *url.URL, key, version string) (*Intake, error) {
 	d := &Intake{version: version}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -111,7 +111,7 @@ func New(u *url.URL, key, version string) (*Intake, error) {
 	return d, nil
 }
 
-// String is the URL.
+// String returns the destination's URL.
 func (d *Intake) String() string { return d.name }
 
 type event struct {
@@ -178,7 +178,7 @@ func (d *Intake) Encode(p *push.Period) (push.Payload, error) {
 	return payload, nil
 }
 
-// infoOf returns the part of the original's Info that can be seen from outside.
+// infoOf returns the fields of Info, as Datadog's own profiler sends them, that are visible from outside the process.
 func (d *Intake) infoOf(p *push.Period) map[string]any {
 	part := func(pairs ...string) map[string]any {
 		out := make(map[string]any)
@@ -214,7 +214,7 @@ func addFile(form *multipart.Writer, field, name, contentType string, data []byt
 
 func stamp(t time.Time) string { return t.UTC().Format(timeFormat) }
 
-// tagsOf are the tags with commas between them, and the number of the profile.
+// tagsOf returns the tags of a period and the number of the profile, separated by commas.
 func tagsOf(p *push.Period) string {
 	var all []string
 	for _, t := range p.Tags {
@@ -223,7 +223,7 @@ func tagsOf(p *push.Period) string {
 	return strings.Join(append(all, "profile_seq:"+strconv.Itoa(p.Seq)), ",")
 }
 
-// total is the sum of a sample type. It is zero if the profile has none of that name.
+// total returns the sum over all samples of a sample type. It is zero if the profile lacks this type.
 func total(p *profile.Profile, name string) (sum int64) {
 	for i, t := range p.SampleType {
 		if t.Type == name {
@@ -235,8 +235,8 @@ func total(p *profile.Profile, name string) (sum int64) {
 	return sum
 }
 
-// Send posts a payload. Of the payload's headers it uses only the ones that Encode makes, because another user may
-// have written the spool's file.
+// Send posts a payload. It uses only headers that Encode makes, because another user may have written the file of the
+// spool.
 func (d *Intake) Send(ctx context.Context, p *push.Payload) error {
 	if kind, _, err := mime.ParseMediaType(p.ContentType); err != nil || kind != "multipart/form-data" {
 		return &push.RefusedError{Err: fmt.Errorf("its type is %q, which is none of ddtop's for Datadog", p.ContentType)}

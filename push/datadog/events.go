@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// eventSocket is the name of the agent's socket for DogStatsD, beside the one for traces and profiles.
+	// eventSocket is the name of the agent's socket for DogStatsD. It is in the folder of the socket for profiles.
 	eventSocket = "dsd.socket"
-	// maxEvent bounds a datagram, in bytes: the agent reads 8 KiB by default. maxEventTags bounds the tags of it.
+	// maxEvent bounds a datagram, in bytes. The agent reads 8 KiB by default. maxEventTags bounds its tags, in bytes.
 	maxEvent     = 8192
 	maxEventTags = 2048
-	// writePatience is how long a full socket is waited for.
+	// writePatience is how long Send waits for a full socket.
 	writePatience = 5 * time.Second
 )
 
-// Events is an alert.Destination: an event of DogStatsD for each message, by the agent's socket.
+// Events is an alert.Destination. It sends each message as an event of DogStatsD to the agent's socket.
 type Events struct {
 	alert.NoPeriods
 	socket string
 }
 
-// Alerts returns the destination of events at the same agent. It is nil if the agent is not reached by a socket: a
-// datagram by UDP gets lost without a sign.
+// Alerts returns the destination of events at the same agent. It is nil if the agent is not reached by a socket,
+// because a datagram by UDP can get lost unnoticed.
 func (d *Intake) Alerts() *Events {
 	socket, ok := strings.CutPrefix(d.name, "unix://")
 	if !ok {
@@ -38,10 +38,10 @@ func (d *Intake) Alerts() *Events {
 	return &Events{socket: path.Join(path.Dir(socket), eventSocket)}
 }
 
-// String is the socket's URL.
+// String returns the URL of the socket.
 func (e *Events) String() string { return "unix://" + e.socket }
 
-// eventText protects what would end a field of an event.
+// eventText escapes the characters that would end a field of an event.
 var eventText = strings.NewReplacer("\n", `\n`, "\r", " ", "|", "¦")
 
 // EncodeAlert makes the datagram of a message.
@@ -50,7 +50,7 @@ func (e *Events) EncodeAlert(m *alert.Message) (push.Payload, error) {
 	if m.Event == alert.End {
 		kind = "success"
 	}
-	// Keys that events have a field for are no tags.
+	// The host is not a tag, because events have a field for it.
 	var all []string
 	n := 0
 	add := func(key, value string) {
@@ -81,7 +81,7 @@ func (e *Events) EncodeAlert(m *alert.Message) (push.Payload, error) {
 	return push.Payload{Body: []byte(body)}, nil
 }
 
-// Send sends a datagram. The agent does not answer: it has taken what its socket has taken.
+// Send sends a datagram. The agent does not answer, so success means only that its socket took the datagram.
 func (e *Events) Send(ctx context.Context, p *push.Payload) error {
 	c, err := (&net.Dialer{Timeout: writePatience}).DialContext(ctx, "unixgram", e.socket)
 	if err != nil {

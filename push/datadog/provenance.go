@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// provenance is code-provenance.json: the libraries of files.
+// provenance is code-provenance.json. It says which library a file belongs to.
 type provenance struct {
 	V1 []library `json:"v1"`
 }
@@ -23,13 +23,13 @@ type library struct {
 	Paths   []string `json:"paths"`
 }
 
-// stdlibMapping is the mapping of the standard library's code.
+// stdlibMapping is ddtop's name for the mapping of the standard library's code in profiles.
 const stdlibMapping = "ruby stdlib"
 
 // provenanceOf returns the libraries of a profile's functions, by ddtop's names of mappings: "gem rack 2.2.7", "ruby
 // stdlib".
 func provenanceOf(p *profile.Profile, ruby string) provenance {
-	libraries := make(map[string]*library) // by the mapping
+	libraries := make(map[string]*library) // by the name of the mapping
 	for _, l := range p.Location {
 		if l.Mapping == nil {
 			continue
@@ -67,7 +67,7 @@ func provenanceOf(p *profile.Profile, ruby string) provenance {
 	return out
 }
 
-// gemOf splits "gem rack 2.2.7".
+// gemOf splits the name of a gem's mapping, such as "gem rack 2.2.7".
 func gemOf(mapping string) (name, version string, ok bool) {
 	words := strings.Fields(mapping)
 	if len(words) != 3 || words[0] != "gem" {

@@ -14,24 +14,24 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// FileHeader is the header of a payload that names the file of a capture.
+// FileHeader is the header of a payload that holds the file name of a capture.
 const FileHeader = "File"
 
-// captured matches the names of captures: PROGRAM-PID-TIME-RULE.ddtop, and .html.
+// captured matches the file names of captures: PROGRAM-PID-TIME-RULE.ddtop and PROGRAM-PID-TIME-RULE.html.
 var captured = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+\.(ddtop|html)$`)
 
-// half matches the names of captures that were being written when ddtop was killed.
+// half matches the file names of captures that ddtop had not finished when it was killed.
 var half = regexp.MustCompile(`^\.` + safefile.DatePattern + `-[a-z0-9_]+\.(ddtop|html)-[0-9a-f]{8}$`)
 
-// Captures is a push.Destination of captures: a folder, or a server that takes files by PUT.
+// Captures is a push.Destination for captures. It is a folder, or a server that accepts files by PUT.
 type Captures interface {
 	push.Destination
-	// Place is where the file of a name will be, without secrets.
+	// Place returns the path or URL that a file will have, without secrets.
 	Place(file string) string
 }
 
-// NewCaptures returns the destination of a folder's path, of a URL file:///FOLDER as New has it, or of
-// https://HOST/PATH, below which files are put. headers are in the form of push.ParseHeaders.
+// NewCaptures returns the destination that text names: a folder's path, a URL file:///FOLDER as in New, or a URL
+// https://HOST/PATH to which files are put. headers are in the form of push.ParseHeaders.
 func NewCaptures(text, headers, version string) (Captures, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -55,7 +55,7 @@ func NewCaptures(text, headers, version string) (Captures, error) {
 	return folderOfCaptures{d}, nil
 }
 
-// captureName returns the name of a payload's file, if it is one of a capture.
+// captureName returns the file name of a payload. It returns an error if this is not the name of a capture.
 func captureName(p *push.Payload) (string, error) {
 	name := p.Header[FileHeader]
 	if !captured.MatchString(name) {
@@ -66,7 +66,7 @@ func captureName(p *push.Payload) (string, error) {
 
 type folderOfCaptures struct{ *Folder }
 
-// Place is the file's path.
+// Place returns the path of a file.
 func (d folderOfCaptures) Place(file string) string { return filepath.Join(d.path, file) }
 
 // upload puts files on a server.
@@ -94,18 +94,18 @@ func newUpload(u *url.URL, headers, version string) (*upload, error) {
 	return d, nil
 }
 
-// String is the URL without its query, which may be a secret.
+// String returns the URL without its query, which may be a secret.
 func (d *upload) String() string { return d.name }
 
-// Place is the file's URL, without the query.
+// Place returns the URL of a file, without the query.
 func (d *upload) Place(file string) string { return d.name + "/" + url.PathEscape(file) }
 
-// Encode refuses a profile.
+// Encode returns an error, because upload does not accept profiles.
 func (d *upload) Encode(*push.Period) (push.Payload, error) {
 	return push.Payload{}, errors.New("it takes captures, not profiles")
 }
 
-// Send puts a file.
+// Send puts a file on the server.
 func (d *upload) Send(ctx context.Context, p *push.Payload) error {
 	name, err := captureName(p)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package files keeps profiles in a folder, a file a process and period, for `go tool pprof` and whatever else reads
-// pprof. What is too old, or too much, is removed.
+// Package files keeps profiles in a folder, one file for each process and period, for programs that read pprof. It
+// removes files that are too old or exceed the size limit.
 package files
 
 import (
@@ -25,25 +25,25 @@ import (
 )
 
 const (
-	// defaultAge and defaultBytes limit the age and the size of the kept files, if the URL does not.
+	// defaultAge and defaultBytes limit the age and the total size of the files, if the URL sets no limits.
 	defaultAge   = 7 * 24 * time.Hour
 	defaultBytes = 1 << 30
 	// listEvery is the interval at which the folder is read again, because other programs may remove files, too.
 	listEvery = time.Hour
-	// maxListed bounds the files that are read.
+	// maxListed limits the number of files that are listed.
 	maxListed = 1 << 20
 )
 
-// ours matches this package's names: PROGRAM-PID-TIME.pb.gz. Other files are never touched.
+// ours matches the names of files that this package writes: PROGRAM-PID-TIME.pb.gz. It never touches other files.
 var ours = regexp.MustCompile(`^` + safefile.DatePattern + `\.pb\.gz$`)
 
-// unfinished matches the names of files that were being written when ddtop was killed.
+// unfinished matches the names of files that ddtop had not finished when it was killed.
 var unfinished = regexp.MustCompile(`^\.` + safefile.DatePattern + `\.pb\.gz-[0-9a-f]{8}$`)
 
-// Folder is a push.Destination.
+// Folder is a push.Destination that writes files into a folder.
 type Folder struct {
 	path string
-	// ours and unfinished match the names of its files, whole and partial. name is the name of a payload's file.
+	// ours and unfinished match the names of its finished and unfinished files. name names the file of a payload.
 	ours, unfinished *regexp.Regexp
 	name             func(*push.Payload) (string, error)
 
@@ -56,8 +56,8 @@ type Folder struct {
 	listedAt time.Time
 }
 
-// New returns the destination of a URL file:///FOLDER, with max-age and max-size as its parameters:
-// file:///var/profiles?max-age=48h&max-size=500MB. It makes a missing folder. The folder must be ddtop's own
+// New returns the destination of a URL file:///FOLDER. The parameters max-age and max-size set limits, as in
+// file:///var/profiles?max-age=48h&max-size=500MB. New makes a missing folder. The folder must be ddtop's own
 // (safefile.OwnFolder).
 func New(u *url.URL) (*Folder, error) {
 	if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.User != nil {
@@ -88,20 +88,20 @@ func New(u *url.URL) (*Folder, error) {
 	return d, folder.Close()
 }
 
-// String is the URL.
+// String returns the URL without its parameters.
 func (d *Folder) String() string { return "file://" + d.path }
 
-// Encode returns the pprof file unchanged.
+// Encode returns a payload with the pprof profile unchanged.
 func (d *Folder) Encode(p *push.Period) (push.Payload, error) {
 	return push.Payload{Body: p.Pprof}, nil
 }
 
-// nameOf is the name of a payload's file. A payload that is sent twice has one file.
+// nameOf returns the name of a payload's file. The same payload always gets the same name.
 func nameOf(p *push.Payload) string {
 	return safefile.DatedName(p.Title, p.PID, p.From) + ".pb.gz"
 }
 
-// Send writes a file, and removes files that are too old or too large in total.
+// Send writes a file. It then removes files that are too old, or that exceed the limit of the total size.
 func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,19 +139,19 @@ func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 	return nil
 }
 
-// list reads the names of the files, and removes unfinished ones.
+// list reads the names of the files, and removes files that a killed ddtop left unfinished.
 func (d *Folder) list(folder *os.Root, now time.Time) error {
 	d.bytes, d.listedAt = 0, now
 	err := safefile.Names(folder, maxListed, d.unfinished.MatchString, func(name string, info fs.FileInfo) {
 		if now.Sub(info.ModTime()) > listEvery {
-			_ = folder.Remove(name) // the next time
+			_ = folder.Remove(name) // after an error the next call tries again
 		}
 	})
 	if err == nil {
 		d.kept, err = safefile.DatedFiles(folder, maxListed, d.ours)
 	}
 	if err != nil {
-		d.kept, d.listedAt = nil, time.Time{} // the next time
+		d.kept, d.listedAt = nil, time.Time{} // the next call tries again
 	}
 	for _, f := range d.kept {
 		d.bytes += f.Size
@@ -159,11 +159,11 @@ func (d *Folder) list(folder *os.Root, now time.Time) error {
 	return err
 }
 
-// maxAhead is how far a file may be ahead of the clock. A file further ahead is from before the clock was set back.
+// maxAhead is how far a file's time may be ahead of the clock. A later time is from before the clock was set back.
 const maxAhead = time.Hour
 
-// rotate removes the oldest files until the limits hold. The newest always stays. Files that are ahead of the clock
-// count as the oldest: else they would stay, and each new file would be the one that is removed.
+// rotate removes the oldest files until the limits hold. It never removes the newest file. Files ahead of the clock
+// count as the oldest. Otherwise they would stay, and each new file would be removed.
 func (d *Folder) rotate(folder *os.Root, now time.Time) {
 	order := func(f safefile.DatedFile) time.Time {
 		if f.At.Sub(now) > maxAhead {

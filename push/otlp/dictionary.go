@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/push/protobuf"
 )
 
-// table is a list of ProfilesDictionary: encoded messages, each there once. The first one means none.
+// table is a list of a ProfilesDictionary, by which messages refer to others. Index 0 means none.
 type table struct {
 	list [][]byte
 	ids  map[string]int32
@@ -29,19 +29,19 @@ func (t *table) index(message []byte) int32 {
 	return id
 }
 
-// dictionary is ProfilesDictionary while it is made.
+// dictionary collects the tables of a ProfilesDictionary.
 type dictionary struct {
 	mappings, locations, functions, links, strings, attributes, stacks *table
 
-	// The known parts of the pprof profile, by its IDs.
+	// The indexes in the tables of parts of the pprof profile, by pprof's IDs.
 	location map[uint64]int32
 	function map[uint64]int32
 	mapping  map[uint64]int32
-	// rubyFrame is the list of attributes of each location.
+	// rubyFrame is the list of attributes that all locations have: the frame is Ruby.
 	rubyFrame []int32
 }
 
-// Fields of messages of opentelemetry.proto.profiles.v1development and common.v1.
+// Numbers of fields in opentelemetry.proto.profiles.v1development and common.v1, named by message and field.
 const (
 	dictMappings   protobuf.Field = 1
 	dictLocations  protobuf.Field = 2
@@ -70,7 +70,7 @@ const (
 	linkTrace protobuf.Field = 1
 	linkSpan  protobuf.Field = 2
 
-	attributeKey   protobuf.Field = 1 // an index in a KeyValueAndUnit, text in a KeyValue
+	attributeKey   protobuf.Field = 1 // a table index in a KeyValueAndUnit, text in a KeyValue
 	attributeValue protobuf.Field = 2
 	anyString      protobuf.Field = 1
 	anyInt         protobuf.Field = 3
@@ -86,7 +86,7 @@ func newDictionary() *dictionary {
 	return d
 }
 
-// encode is the ProfilesDictionary.
+// encode returns the encoded ProfilesDictionary.
 func (d *dictionary) encode() []byte {
 	var b []byte
 	for _, t := range []struct {
@@ -102,11 +102,11 @@ func (d *dictionary) encode() []byte {
 
 func (d *dictionary) text(s string) int64 { return int64(d.strings.index([]byte(s))) }
 
-// anyText and anyNumber are AnyValues.
+// anyText and anyNumber return an encoded AnyValue.
 func anyText(s string) []byte { return protobuf.AppendBytes(nil, anyString, s) }
 
 func anyNumber(n int64) []byte {
-	if n == 0 { // of a oneof it is said all the same
+	if n == 0 { // a oneof writes zero, too, to show which field is set
 		return []byte{byte(anyInt) << 3, 0}
 	}
 	return protobuf.AppendInt(nil, anyInt, n)
@@ -164,8 +164,8 @@ func (d *dictionary) stackOf(s *profile.Sample) int32 {
 	return d.stacks.index(protobuf.AppendInts(nil, stackLocations, list))
 }
 
-// linkOf is the link to the span for which a sample's thread worked. It is zero if there is none, or its trace is
-// unknown.
+// linkOf returns the index of the link to the span for which a sample's thread worked. It is zero if there is no span,
+// or if its trace is unknown.
 func (d *dictionary) linkOf(s *profile.Sample) int32 {
 	trace, err := hex.DecodeString(first(s.Label["trace id"]))
 	span := s.NumLabel["span id"]

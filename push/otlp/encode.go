@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/push/protobuf"
 )
 
-// Fields of opentelemetry.proto.collector.profiles.v1development and profiles.v1development.
+// Numbers of fields in opentelemetry.proto.collector.profiles.v1development and profiles.v1development.
 const (
 	requestResources  protobuf.Field = 1
 	requestDictionary protobuf.Field = 2
@@ -22,11 +22,11 @@ const (
 	resourceResource protobuf.Field = 1
 	resourceScopes   protobuf.Field = 2
 
-	resourceAttributes protobuf.Field = 1 // of Resource
+	resourceAttributes protobuf.Field = 1 // in a Resource
 
 	scopeScope    protobuf.Field = 1
 	scopeProfiles protobuf.Field = 2
-	scopeName     protobuf.Field = 1 // of InstrumentationScope
+	scopeName     protobuf.Field = 1 // in an InstrumentationScope
 	scopeVersion  protobuf.Field = 2
 
 	profileSampleType protobuf.Field = 1
@@ -46,14 +46,14 @@ const (
 	sampleValues     protobuf.Field = 4
 )
 
-// scope is the maker of the profile.
+// scope is the name of the InstrumentationScope: the program that made the profile.
 const scope = "github.com/ddtop/ddtop"
 
-// twice are sample types that have the values of another one, for Datadog's views.
+// twice has sample types that repeat the values of another one for Datadog's views. OTLP does not need them.
 var twice = []string{"cpu-samples", "timeline", "alloc-samples"}
 
-// request is the ExportProfilesServiceRequest of a period: a profile for each sample type, for one has a single one
-// here. They share the dictionary, and have the samples that are not 0.
+// request returns a period's ExportProfilesServiceRequest. It has one profile for each sample type, because a Profile
+// of OTLP has only one. The profiles share the dictionary. Samples with the value 0 are left out.
 func request(p *push.Period, version string) ([]byte, error) {
 	parsed, err := profile.ParseData(p.Pprof)
 	if err != nil {
@@ -80,7 +80,7 @@ func request(p *push.Period, version string) ([]byte, error) {
 			b = protobuf.AppendBytes(b, profilePeriodType, d.valueType(parsed.PeriodType))
 			b = protobuf.AppendInt(b, profilePeriod, parsed.Period)
 		}
-		id[15] = byte(at) // each profile has one of its own
+		id[15] = byte(at) // each profile has its own ID
 		scopes = protobuf.AppendBytes(scopes, scopeProfiles, protobuf.AppendBytes(b, profileID, id[:]))
 	}
 	resources := protobuf.AppendBytes(nil, resourceResource, resourceOf(p))
@@ -93,13 +93,13 @@ func (d *dictionary) valueType(t *profile.ValueType) []byte {
 	return protobuf.AppendInt(protobuf.AppendInt(nil, typeType, d.text(t.Type)), typeUnit, d.text(t.Unit))
 }
 
-// sample is a Sample without its value, and the values of all sample types.
+// sample is a Sample of OTLP: head is encoded except for the value, and values has one for each sample type.
 type sample struct {
 	head   []byte
 	values []int64
 }
 
-// samplesOf are the samples of a profile, one for each stack, attributes and link.
+// samplesOf returns the samples of a profile, one for each combination of stack, attributes and link.
 func samplesOf(d *dictionary, p *profile.Profile) []sample {
 	var out []sample
 	at := make(map[string]int, len(p.Sample))
@@ -120,8 +120,8 @@ func samplesOf(d *dictionary, p *profile.Profile) []sample {
 	return out
 }
 
-// labels are the labels of a pprof sample that become attributes, with their names: OpenTelemetry's, and ddtop's own
-// if it has none. "state" is left out, because "ddtop state" has more detail.
+// labels has the labels of a pprof sample that become attributes. The names are OpenTelemetry's, or ddtop's own if
+// there is none. "state" is left out, because "ddtop state" has more detail.
 var labels = []struct{ label, attribute string }{
 	{"thread name", "thread.name"}, {"ddtop state", "ddtop.state"}, {"trace endpoint", "ddtop.endpoint"}, {"ractor", "ddtop.ractor"},
 	{"origin", "ddtop.origin"}, {"gem", "ddtop.gem"}, {"gc type", "ddtop.gc.type"}, {"gc cause", "ddtop.gc.cause"}, {"gc reason", "ddtop.gc.reason"},
@@ -144,7 +144,7 @@ func (d *dictionary) attributesOf(s *profile.Sample) []int32 {
 	return out
 }
 
-// resources are tags that are known by other names to OpenTelemetry. A number is one there.
+// resources maps tags to OpenTelemetry's names for them. process.pid is a number there.
 var resources = map[string]string{
 	"service": "service.name", "version": "service.version", "env": "deployment.environment.name", "host": "host.name", "runtime-id": "service.instance.id",
 	"container_id": "container.id", "pod_uid": "k8s.pod.uid", "pod_name": "k8s.pod.name", "process_id": "process.pid",
@@ -152,8 +152,8 @@ var resources = map[string]string{
 	"git.repository_url": "vcs.repository.url.full", "git.commit.sha": "vcs.ref.head.revision",
 }
 
-// resourceOf returns the Resource. Its attributes have their names with them. Newer servers also accept places in the
-// dictionary, but older ones do not.
+// resourceOf returns the encoded Resource. Its attributes are written with their names. Newer servers also accept
+// indexes of the dictionary, but older ones do not.
 func resourceOf(p *push.Period) []byte {
 	var b []byte
 	seen := make(map[string]bool)

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// logsPath and logsProcedure are the paths for logs.
+	// logsPath and logsProcedure are OTLP's paths for logs over HTTP and over gRPC.
 	logsPath      = "/v1/logs"
 	logsProcedure = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
-	// noLogs is a hint for a server that does not know logs.
+	// noLogs explains the error of a server that does not accept logs.
 	noLogs = "it takes no logs by OTLP: a collector needs a pipeline \"logs\" with the receiver otlp"
 )
 
-// Logs is an alert.Destination: a log record for each message. The server is the same as for profiles.
+// Logs is an alert.Destination. It sends each message as a log record, to the same server as profiles.
 type Logs struct {
 	alert.NoPeriods
 	*Collector
@@ -34,11 +34,11 @@ func (d *Collector) Alerts() *Logs {
 	return &Logs{Collector: &own}
 }
 
-// Encode refuses a profile.
+// Encode returns an error, because Logs sends no profiles.
 func (l *Logs) Encode(p *push.Period) (push.Payload, error) { return l.NoPeriods.Encode(p) }
 
-// Send sends a record. If the server has answered with success, Send succeeds, even if the rest of the answer is
-// missing. Sending the record again would raise a second alarm.
+// Send sends a record. If the server answered with success, Send succeeds, even if the rest of the answer is missing.
+// Sending the record again would raise a second alarm.
 func (l *Logs) Send(ctx context.Context, p *push.Payload) error {
 	err := l.Collector.Send(ctx, p)
 	var cut *push.CutError
@@ -48,7 +48,7 @@ func (l *Logs) Send(ctx context.Context, p *push.Payload) error {
 	return err
 }
 
-// Fields of opentelemetry.proto.logs.v1.
+// Numbers of fields in opentelemetry.proto.logs.v1.
 const (
 	scopeLogs protobuf.Field = 2
 
@@ -63,13 +63,13 @@ const (
 	logEvent      protobuf.Field = 12
 )
 
-// severities are OpenTelemetry's numbers and words of severities.
+// severities has OpenTelemetry's numbers and words for ddtop's severities.
 var severities = map[string]struct {
 	number int64
 	word   string
 }{"info": {9, "INFO"}, "warn": {13, "WARN"}, "crit": {17, "ERROR"}}
 
-// EncodeAlert makes an ExportLogsServiceRequest, compressed, of a message.
+// EncodeAlert returns a message as a compressed ExportLogsServiceRequest.
 func (l *Logs) EncodeAlert(m *alert.Message) (push.Payload, error) {
 	at := uint64(m.At().UnixNano())
 	level := severities[m.Severity]

@@ -1,5 +1,5 @@
-// Package otlp sends profiles by OTLP, OpenTelemetry's protocol: opentelemetry.proto.collector.profiles.v1development,
-// over HTTP or gRPC, to a collector or whatever else takes it.
+// Package otlp sends profiles and alerts by OTLP, OpenTelemetry's protocol, over HTTP or gRPC, to a collector or
+// another server. The schema is opentelemetry.proto.collector.profiles.v1development.
 package otlp
 
 import (
@@ -16,33 +16,33 @@ import (
 )
 
 const (
-	// httpPath and grpcProcedure are the paths for profiles, httpPort and grpcPort the ports if the URL has none.
+	// httpPath and grpcProcedure are the paths for profiles. httpPort and grpcPort are the ports if the URL has none.
 	httpPath      = "/v1development/profiles"
 	grpcProcedure = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
 	httpPort      = "4318"
 	grpcPort      = "4317"
-	// versionHeader says which of the incompatible versions of the development schema a request has.
+	// versionHeader is the header with the version of the development schema. Versions are incompatible.
 	versionHeader = "Otlp-Profiles-Development-Version"
 	version       = "1"
 )
 
-// Collector is a push.Destination.
+// Collector is a push.Destination that sends to an OTLP server.
 type Collector struct {
 	name, own string
 	header    http.Header
-	// parts is what a server refuses a part of, and missing a hint for one that does not know the signal.
+	// parts and missing are for errors: what was refused in part, and why the server may lack this signal.
 	parts, missing string
-	// By HTTP. root is the URL without OTLP's own path.
+	// These are set for HTTP. root is the URL without OTLP's own path.
 	web      *push.Web
 	root, to string
-	// By gRPC.
+	// These are set for gRPC.
 	grpc            *push.GRPC
 	host, procedure string
 }
 
-// New returns the destination of a URL: otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317,
-// otlp+grpcs://HOST. A URL with HTTP may have a path before OTLP's own. headers is OTEL_EXPORTER_OTLP_HEADERS, and own
-// is ddtop's version.
+// New returns the destination for a URL: otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317,
+// otlp+grpcs://HOST. With HTTP, the URL may have a path, to which OTLP's own is added. headers is
+// OTEL_EXPORTER_OTLP_HEADERS, and own is ddtop's version.
 func New(u *url.URL, headers, own string) (*Collector, error) {
 	d := &Collector{own: own, parts: "sample types of a profile", missing: noProfiles, procedure: grpcProcedure}
 	if u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -83,13 +83,13 @@ func New(u *url.URL, headers, own string) (*Collector, error) {
 	return d, nil
 }
 
-// String is the URL.
+// String returns the URL.
 func (d *Collector) String() string { return d.name }
 
-// contentType is the type of every request.
+// contentType is the Content-Type of all requests.
 const contentType = "application/x-protobuf"
 
-// Encode makes a request, compressed, of a period.
+// Encode returns a period as a compressed request.
 func (d *Collector) Encode(p *push.Period) (push.Payload, error) {
 	plain, err := request(p, d.own)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *Collector) Encode(p *push.Period) (push.Payload, error) {
 	return push.Payload{ContentType: contentType, Body: body}, err
 }
 
-// Send sends a payload.
+// Send sends a payload, and explains typical errors of servers.
 func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
 	var answer []byte
 	var err error
@@ -117,7 +117,7 @@ func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
 	return d.partial(answer)
 }
 
-// noProfiles is a hint for a server that does not know profiles.
+// noProfiles explains the error of a server that does not accept profiles.
 const noProfiles = "it takes no profiles by OTLP: a collector needs --feature-gates=service.profilesSupport and a pipeline \"profiles\" with the receiver otlp"
 
 func (d *Collector) explain(err error) error {
@@ -128,7 +128,7 @@ func (d *Collector) explain(err error) error {
 			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, d.missing)}
 		case http.StatusUnauthorized, http.StatusForbidden:
 			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, letIn)}
-		case http.StatusInternalServerError: // by OTLP not to be tried again: what is behind it takes it never
+		case http.StatusInternalServerError: // OTLP allows no retry: what is behind the server will not take it
 			return &push.RefusedError{Err: status}
 		}
 	}
@@ -146,17 +146,17 @@ func (d *Collector) explain(err error) error {
 
 const letIn = "what it asks for comes from the environment, OTEL_EXPORTER_OTLP_HEADERS"
 
-// Fields of ExportProfilesServiceResponse and ExportProfilesPartialSuccess.
+// Numbers of fields in ExportProfilesServiceResponse and ExportProfilesPartialSuccess.
 const (
 	responsePartial protobuf.Field = 1
 	partialRejected protobuf.Field = 1
 	partialMessage  protobuf.Field = 2
 )
 
-// maxMessage bounds the logged part of a server's message, in bytes.
+// maxMessage limits the logged part of a server's message, in bytes.
 const maxMessage = 200
 
-// partial returns an error for the profiles that a server refused in an answer. They must not be sent again.
+// partial returns an error if the server refused a part of the request. The request must not be sent again.
 func (d *Collector) partial(answer []byte) error {
 	rejected, message := uint64(0), ""
 	var inner error

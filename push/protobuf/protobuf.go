@@ -1,5 +1,5 @@
-// Package protobuf writes and reads the little of Protocol Buffers that the destinations need: fields of messages, in
-// the form in which they travel. A generated client of each would bring ten megabytes of modules for four messages.
+// Package protobuf writes and reads the fields of Protocol Buffers messages in their binary form. It has only what the
+// destinations of push need. Generated clients would bring ten megabytes of modules for four messages.
 package protobuf
 
 import (
@@ -40,7 +40,7 @@ func AppendFixed64(b []byte, f Field, v uint64) []byte {
 	return binary.LittleEndian.AppendUint64(appendTag(b, f, wireFixed64), v)
 }
 
-// AppendBytes appends a field of type bytes, string or message, also an empty one: an element of a list may be.
+// AppendBytes appends a field of type bytes, string or message. It also appends an empty value, for lists.
 func AppendBytes[T []byte | string](b []byte, f Field, v T) []byte {
 	b = binary.AppendUvarint(appendTag(b, f, wireBytes), uint64(len(v)))
 	return append(b, v...)
@@ -58,10 +58,10 @@ func AppendInts[T int32 | int64](b []byte, f Field, list []T) []byte {
 	return AppendBytes(b, f, packed)
 }
 
-// ErrMessage is returned for bytes that are no message.
+// ErrMessage is returned for bytes that are not a message.
 var ErrMessage = errors.New("this is no message of Protocol Buffers")
 
-// Each calls do with each field of a message. number is set for a number, data for bytes, a string or a message.
+// Each calls do with each field of a message: number for a number, data for bytes, a string or a message.
 func Each(b []byte, do func(f Field, number uint64, data []byte)) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)

@@ -1,5 +1,5 @@
-// Package pyroscope sends profiles to Pyroscope, or to Grafana Alloy, by push.v1.PusherService/Push: the pprof file as
-// it is, with labels, by the Connect protocol.
+// Package pyroscope sends profiles to Pyroscope, or to Grafana Alloy. It calls push.v1.PusherService/Push by the
+// Connect protocol, with the unchanged pprof file and labels.
 package pyroscope
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// pushPath is the procedure, below the URL's path.
+	// pushPath is the path of the procedure. It follows the URL's path.
 	pushPath     = "/push.v1.PusherService/Push"
 	tenantHeader = "X-Scope-OrgID"
 	// profileName is the first part of the profile types: ruby:wall-time:nanoseconds:wall-time:nanoseconds.

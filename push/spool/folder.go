@@ -33,8 +33,8 @@ const (
 	// maxFile limits how much of one file is read, in bytes. maxFiles limits the files that are listed.
 	maxFile  = 1 << 30
 	maxFiles = 1 << 20
-	// maxNumber limits the numbers of entries, which are times in ns. This limit is after the year 2100. More numbers
-	// are left above it than will ever be used.
+	// maxNumber limits the numbers of entries, which are times in ns. This limit is after the year 2100. The numbers
+	// above it are enough for all new entries.
 	maxNumber = 1 << 62
 )
 

@@ -267,7 +267,7 @@ func (q *Queue) nextName(now time.Time) string {
 	return nameOf(q.last)
 }
 
-// Oldest is Next without conditions.
+// Oldest returns the oldest entry. It is Next without a condition.
 func (q *Queue) Oldest() (name string, data []byte, err error) {
 	name, data, _, err = q.Next(func(string, Mark) bool { return true })
 	return name, data, err

@@ -69,11 +69,11 @@ type Service struct {
 	// if this number is known.
 	Backlog      int64
 	BacklogKnown bool
-	// TooFew is true if there were too few samples in that time to compute P99NS.
+	// TooFew is true if there were too few samples to compute P99NS.
 	TooFew bool
 }
 
-// Buckets are the upper limits of the buckets of waits.
+// Buckets are the upper bounds of the lengths by which waits are counted.
 var Buckets = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
@@ -91,7 +91,7 @@ func Bucket(ns int64) int {
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// page is the metrics of one moment, by their names.
+// page holds the metrics of one moment, by their names.
 type page struct {
 	metrics map[string]*metric
 	// kind and help belong to the metric that is being added. err is the first error.
@@ -117,7 +117,7 @@ func (p *page) value(name string, v float64, labels ...string) {
 	p.add(name, value{labels: of, lines: name + braced(of) + " " + number(v) + "\n"})
 }
 
-// histogram adds how often each of Buckets, and more, was met, and the sum of all.
+// histogram adds a histogram: how many values are in each of Buckets, how many are larger, and the sum of all.
 func (p *page) histogram(name string, counts *[len(Buckets) + 1]int64, sum float64, labels ...string) {
 	of, n := labelText(labels), int64(0)
 	var b strings.Builder
@@ -133,7 +133,7 @@ func (p *page) histogram(name string, counts *[len(Buckets) + 1]int64, sum float
 	p.add(name, value{of, b.String()})
 }
 
-// add adds a value. Prometheus takes no page in which two have the same name and labels.
+// add adds a value. Two values with the same name and labels are an error, because Prometheus refuses such a page.
 func (p *page) add(name string, v value) {
 	m := p.metrics[name]
 	if m == nil {
@@ -148,11 +148,11 @@ func (p *page) add(name string, v value) {
 	m.values = append(m.values, v)
 }
 
-// escapes replaces what a description, or the value of a label, cannot have.
+// escapes and labelEscapes replace characters that descriptions, or values of labels, cannot contain.
 var escapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// labelText writes labels. Any program's name is made UTF-8.
+// labelText returns the text of labels. It makes values valid UTF-8, because a program's name can be any bytes.
 func labelText(labels []string) string {
 	var b strings.Builder
 	for i := 0; i+1 < len(labels); i += 2 {
@@ -178,9 +178,9 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// Write writes figures in Prometheus' text format 0.0.4
-// (https://prometheus.io/docs/instrumenting/exposition_formats). internal/pushtest reads it with Prometheus' own code.
-// The module client_golang would write it, too, and make ddtop 1.9 MB larger.
+// Write writes figures in Prometheus' text format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats).
+// internal/pushtest reads the result with Prometheus' own code. ddtop does not use the module client_golang, which
+// would make it 1.9 MB larger.
 func Write(w io.Writer, f *Figures) error {
 	p := &page{metrics: make(map[string]*metric)}
 	p.figures(f)
@@ -248,7 +248,7 @@ func (p *page) findings(f *Figures) {
 	p.others("ddtop_captures", "Files of captures", f.Captures)
 }
 
-// others adds the metrics of destinations of other things than profiles.
+// others adds the metrics of the destinations for messages and captures.
 func (p *page) others(prefix, what string, all []push.Stats) {
 	for _, m := range []struct {
 		name, kind, help string
@@ -304,7 +304,7 @@ func (p *page) destinations(all []push.Stats) {
 	}
 }
 
-// p99 is the name of the only figure of services that needs a least number of samples.
+// p99 is the name of the only figure of services that is left out if there were too few samples.
 const p99 = "ddtop_gvl_wait_p99_seconds"
 
 // backlog is the name of the figure of services that only servers have.
@@ -329,7 +329,7 @@ func (p *page) services(all []Service) {
 		p.metric(m.kind, m.help)
 		for i := range all {
 			if m.name == p99 && all[i].TooFew || m.name == backlog && !all[i].BacklogKnown {
-				continue // unknown is absent
+				continue // an unknown figure is left out
 			}
 			p.value(m.name, m.of(&all[i]), "service", all[i].Name)
 		}

@@ -2,10 +2,10 @@ package bpf
 
 import "github.com/cilium/ebpf/asm"
 
-// NoWakeup keeps a ring from waking its reader, which polls (BPF_RB_NO_WAKEUP).
+// NoWakeup adds an entry to a ring without waking its reader, which polls (BPF_RB_NO_WAKEUP).
 const NoWakeup = 1
 
-// ForceWakeup has each entry of a ring wake its reader (BPF_RB_FORCE_WAKEUP).
+// ForceWakeup makes each entry of a ring wake its reader (BPF_RB_FORCE_WAKEUP).
 const ForceWakeup = 2
 
 // ReadTo emits the instructions that read from the process's address in R3 to an offset on the program's stack. If

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine has the facts that decide whether programs can be loaded. They are read once, so that tests can set them.
+// Machine has the facts that decide whether programs can be loaded. Tests set them.
 type Machine struct {
 	Release, Arch string
 	// Effective are the capabilities that ddtop has (CapEff of /proc/self/status).
@@ -21,7 +21,7 @@ type Machine struct {
 	Lockdown string
 	// Namespace is the inode of ddtop's PID namespace.
 	Namespace uint64
-	// ClockMoved: ddtop's CLOCK_MONOTONIC is not the machine's, of which the programs' times are (time_namespaces(7)).
+	// ClockMoved is true if CLOCK_MONOTONIC differs for ddtop and for the programs (time_namespaces(7)).
 	ClockMoved bool
 	// Program is the path of ddtop.
 	Program string
@@ -38,7 +38,7 @@ const (
 	CapBPF       = 39
 )
 
-// ThisMachine reads what Machine holds.
+// ThisMachine reads the facts of the machine on which ddtop runs.
 func ThisMachine() (Machine, error) {
 	m := Machine{Arch: runtime.GOARCH, Program: "ddtop"}
 	var u unix.Utsname
@@ -99,7 +99,7 @@ func (m *Machine) Before(major, minor int) (bool, error) {
 // Has reports whether ddtop has a capability.
 func (m *Machine) Has(capability int) bool { return m.Effective>>capability&1 != 0 }
 
-// Check returns why programs cannot be loaded that need at least a release of the kernel. It returns nil if they can.
+// Check returns why programs that need at least Linux major.minor cannot be loaded. It returns nil if they can.
 // Reading the target's memory needs other rights.
 func (m *Machine) Check(major, minor int) error {
 	old, err := m.Before(major, minor)
@@ -144,7 +144,7 @@ func (m *Machine) CheckRegisters() error {
 	return m.Check(5, 15)
 }
 
-// Explain describes the meaning of a refusal by the kernel.
+// Explain adds to an error of the kernel what was tried, and ErrRights or ErrKernel if that is the reason.
 func Explain(doing string, err error) error {
 	switch {
 	case err == nil:

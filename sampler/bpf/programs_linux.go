@@ -22,12 +22,12 @@ const maxTargets = 4096
 // when ddtop ends in any way.
 type Programs struct {
 	closing []func() error
-	// types is what the kernel says of its types, from Types to Load. To decode it takes 20 ms and 10 MB.
+	// types is the kernel's description of its types, kept from Types to Load. Decoding it takes 20 ms and 10 MB.
 	types *btf.Cache
 }
 
-// Types returns what the kernel says of its types. The error is ErrKernel. Load uses the same description, and drops
-// it.
+// Types returns the kernel's description of its types (BTF). The error is ErrKernel. Load uses the same description,
+// then drops it.
 func (p *Programs) Types() (*btf.Spec, error) {
 	if p.types == nil {
 		p.types = btf.NewCache()
@@ -55,7 +55,7 @@ func (p *Programs) Targets(name string, size uint32) (*ebpf.Map, error) {
 		Flags: unix.BPF_F_NO_PREALLOC})
 }
 
-// Ring makes a ring of some bytes, and returns its map's descriptor and a reader.
+// Ring makes a ring of the given size, and returns its map's descriptor and a reader.
 func (p *Programs) Ring(name string, bytes uint32) (fd int, r *Ring, err error) {
 	m, err := p.Map(ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: bytes})
 	if err != nil {
@@ -92,11 +92,11 @@ func (p *Programs) Attach(program *ebpf.Program, tracepoint string) error {
 	return nil
 }
 
-// Closes calls f when Close begins, before it closes what was opened earlier.
+// Closes makes Close call f, before the functions that were added earlier.
 func (p *Programs) Closes(f func() error) { p.closing = append(p.closing, f) }
 
-// StartClocks runs a program on each CPU once in a period of that CPU's time. The period is attr.Sample, in ns. A clock
-// with a rate would not do, because the kernel changes its period, to twice as long. StartClocks calls opened with the
+// StartClocks runs a program on each CPU once in a period of that CPU's time. The period is attr.Sample, in ns. A
+// clock with a rate is not used, because the kernel can double its period. StartClocks calls opened with the
 // descriptor of each clock before the clock starts.
 func (p *Programs) StartClocks(program *ebpf.Program, attr unix.PerfEventAttr, opened func(fd int) error) error {
 	attr.Type, attr.Config = unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK
@@ -147,14 +147,14 @@ func CountersOf(targets *ebpf.Map, pid int) (func(place int) uint64, error) {
 }
 
 // Shared has the programs that all followed processes share. The first process loads them, and the last one removes
-// them. The zero value is ready. It is for any goroutine.
+// them. The zero value is ready. Any goroutine may use it.
 type Shared[P interface{ Close() error }] struct {
 	mu       sync.Mutex
 	programs P
 	users    int
 }
 
-// Join adds a process with add. For the first one it loads the programs with open.
+// Join adds a process with add. For the first process it loads the programs with open.
 func (s *Shared[P]) Join(open func() (P, error), add func(P) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *Shared[P]) Join(open func() (P, error), add func(P) error) error {
 	return nil
 }
 
-// Leave removes a process with remove. With the last one the programs leave the kernel.
+// Leave removes a process with remove. With the last process it removes the programs from the kernel.
 func (s *Shared[P]) Leave(remove func(P) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *Shared[P]) Leave(remove func(P) error) error {
 	return errors.Join(err, s.closeUnused())
 }
 
-// Try loads the programs and removes them again, unless they are loaded.
+// Try checks whether the programs can be loaded. It loads and removes them, unless they are loaded already.
 func (s *Shared[P]) Try(open func() (P, error)) error {
 	nothing := func(P) error { return nil }
 	if err := s.Join(open, nothing); err != nil {

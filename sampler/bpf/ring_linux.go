@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ring reads a ring of the kernel's (BPF_MAP_TYPE_RINGBUF) in place. The library's reader spins while an entry is
-// reserved and not yet submitted: a thread of the target that loses its CPU while its stack is copied would have ddtop
-// burn one until it has it again.
+// Ring reads a ring of the kernel (BPF_MAP_TYPE_RINGBUF) in place. The library's reader is not used, because it spins
+// while an entry is reserved but not submitted. If the target's thread loses its CPU during a copy, that can take
+// long.
 type Ring struct {
 	consumer, producer []byte
-	data               []byte // of producer: the ring, twice in a row
+	data               []byte // the ring, mapped twice in a row; a part of producer
 	size               uint64
-	// held is the largest number of bytes that can have waited since the Read before the last one.
+	// held is the largest number of bytes that can have waited in the ring between the last two calls of Read.
 	held uint64
 }
 
-// The head of an entry: its length and two flags, then 4 bytes of the kernel's (linux/bpf.h, BPF_RINGBUF_…).
+// An entry begins with its length and two flags, then 4 bytes for the kernel's own use (linux/bpf.h, BPF_RINGBUF_…).
 const (
 	entryHead      = 8
 	entryBusy      = 1 << 31

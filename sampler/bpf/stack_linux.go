@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxFrames and maxValues bound the copied bytes of a stack's control frames and of its values. A larger stack is
-	// not copied. Frames have 56 or 64 bytes, so there are 256 of them. valueSlack is the number of bytes of values
-	// copied beyond the stack pointer, because a JIT's can be stale.
+	// maxFrames and maxValues limit the bytes of a stack's control frames and of its values. A larger stack is not
+	// copied. A frame has 56 or 64 bytes, so 256 frames fit. valueSlack bytes of values are copied beyond the stack
+	// pointer, because a JIT can leave a stale one.
 	maxFrames, maxValues, valueSlack = 16 << 10, 24 << 10, 512
-	// maxStackSize bounds the size of a VM's stack that is believed, in words of 8 bytes: 1 GB.
+	// maxStackSize is the largest plausible size of a VM's stack: 1 GB, in words of 8 bytes.
 	maxStackSize = 1 << 27
 )
 
-// The copy of a stack in its ring: these words, then room for the frames, and for the values.
+// Offsets in the copy of a stack in its ring. After these words there is room for the frames, then for the values.
 const (
 	stackAtNS = 8 * iota
 	stackTID
@@ -34,22 +34,22 @@ const (
 	stackTGID, stackRunning = stackTID + 4, stackFrames + 4
 )
 
-// The first ContextSize bytes of rb_execution_context_t, and the place of the stack pointer in a control frame
-// (vm_core.h, Ruby 2.6 to 4.0).
+// Offsets in rb_execution_context_t, of which the first ContextSize bytes are read. frameSP is the offset of the stack
+// pointer in a control frame (vm_core.h, Ruby 2.6 to 4.0).
 const (
 	contextStack, contextWords, contextCFP, ContextSize = 0, 8, 16, 24
 	frameSP                                             = 8
 )
 
-// StackPlaces are the ring for copies of stacks, and places on a program's stack. The copy gets NS and TID, and TGID
-// if it is not 0. The other places have room for a ContextSize, and for a word each.
+// StackPlaces has the ring for copies of stacks, and offsets on a program's stack. The copy contains the values at NS
+// and TID, and at TGID if TGID is not 0. Context has room for ContextSize bytes. The others are words.
 type StackPlaces struct {
 	Ring                                       int
 	NS, TID, TGID, Context, SP, Frames, Values int16
 	// Running is true if the thread was interrupted while it ran. The copy records it.
 	Running bool
-	// More is the number of bytes behind the copy in its entry of the ring, and Also the program that fills them. R8 is
-	// the entry, and Also must keep it. Both are empty if there is nothing more.
+	// More is the number of further bytes behind the copy in the ring's entry. Also are the instructions that fill
+	// them. R8 is the address of the entry, and Also must keep it. Both can be empty.
 	More int32
 	Also asm.Instructions
 }
@@ -61,17 +61,17 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 	ins = append(ins, ReadTo(at.Context, ContextSize)...)
 	ins = append(ins,
 		asm.JNE.Imm(asm.R0, 0, or),
-		asm.LoadMem(asm.R6, asm.RFP, at.Context+contextStack, asm.DWord), // the low end
+		asm.LoadMem(asm.R6, asm.RFP, at.Context+contextStack, asm.DWord), // the stack's low end
 		asm.LoadMem(asm.R1, asm.RFP, at.Context+contextWords, asm.DWord),
 		asm.JGT.Imm(asm.R1, maxStackSize, or),
 		asm.LSh.Imm(asm.R1, 3),
 		asm.Add.Reg(asm.R1, asm.R6),
 		asm.LoadMem(asm.R3, asm.RFP, at.Context+contextCFP, asm.DWord),
 		asm.Mov.Reg(asm.R2, asm.R1), asm.Sub.Reg(asm.R2, asm.R3),
-		asm.StoreMem(asm.RFP, at.Context+contextWords, asm.R1, asm.DWord), // the end, from now on
+		asm.StoreMem(asm.RFP, at.Context+contextWords, asm.R1, asm.DWord), // from here on the stack's end
 		asm.StoreMem(asm.RFP, at.Frames, asm.R2, asm.DWord),
 		asm.JGT.Imm(asm.R2, maxFrames, or),
-		// The values: up to the stack pointer of the innermost frame, and some more, but not into the frames.
+		// Copy the values up to the innermost frame's stack pointer and valueSlack beyond it, but not the frames.
 		asm.Add.Imm(asm.R3, frameSP),
 	)
 	ins = append(ins, ReadTo(at.SP, 8)...)
@@ -86,7 +86,7 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 		asm.JLE.Reg(asm.R1, asm.R2, "values fit"),
 		asm.Mov.Reg(asm.R1, asm.R2),
 		asm.StoreMem(asm.RFP, at.Values, asm.R1, asm.DWord).WithSymbol("values fit"),
-		// Into the ring at once: a buffer of the CPU's would be another thread's as soon as this one loses it.
+		// Copy into the ring at once: if this thread loses the CPU, another one would overwrite a buffer of the CPU.
 		asm.LoadMapPtr(asm.R1, at.Ring),
 		asm.Mov.Imm(asm.R2, StackSize+at.More),
 		asm.Mov.Imm(asm.R3, 0),
@@ -109,7 +109,7 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 		ins = append(ins, asm.LoadMem(asm.R1, asm.RFP, at.TGID, asm.Word), asm.StoreMem(asm.R8, stackTGID, asm.R1, asm.Word))
 	}
 	ins = append(ins,
-		// The verifier wants to see the bounds where they are used.
+		// The kernel's verifier accepts a copy only if its bounds are checked right before it.
 		asm.LoadMem(asm.R2, asm.RFP, at.Frames, asm.DWord),
 		asm.JEq.Imm(asm.R2, 0, "discard"),
 		asm.JGT.Imm(asm.R2, maxFrames, "discard"),
@@ -158,17 +158,17 @@ func NoStack(at StackPlaces, or string) asm.Instructions {
 // Stack is the copy of a thread's stack at an instant.
 type Stack struct {
 	NS int64
-	// TID is the thread, TGID its process, or 0 if the program has not said.
+	// TID is the thread. TGID is its process, or 0 if the program has not set it.
 	TID, TGID int32
-	// Low and End are the ends of the VM's stack, CFP the address of the innermost control frame.
+	// Low and End are the ends of the VM's stack. CFP is the address of the innermost control frame.
 	Low, End, CFP attach.Address
-	// Frames has the bytes from CFP to End, Values from Low on.
+	// Frames has the bytes from CFP to End. Values has the bytes from Low on.
 	Frames, Values []byte
-	// Running: the thread was interrupted while it ran.
+	// Running is true if the thread was interrupted while it ran.
 	Running bool
 }
 
-// DecodeStack makes a Stack of the bytes that a program has put into the ring. It is valid while they are.
+// DecodeStack makes a Stack from the bytes that a program has put into the ring. It is valid while b is unchanged.
 func DecodeStack(b []byte) (Stack, error) {
 	if len(b) < StackSize {
 		return Stack{}, fmt.Errorf("a stack of %d bytes, not %d", len(b), StackSize)

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxQueued limits the changes that wait for their sample. They take about 7 MB. If there are more, all are dropped.
+// maxQueued limits the changes that wait for their sample, about 7 MB. If there are more, all of them are dropped.
 const maxQueued = 2 * sampler.MaxChanges
 
 // List has the threads of a sample, by the addresses of their rb_thread_t. A published List is never changed.
@@ -38,8 +38,8 @@ func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	return 0
 }
 
-// Collector turns the changes that a Machine reports into the Changes of samples (Watch). Only one goroutine may use
-// it.
+// Collector divides the changes that a Machine reports among samples, as their Changes (Watch). Only one goroutine may
+// use it.
 type Collector struct {
 	// queue are the changes after doneNS, in order of time.
 	queue []Change
@@ -47,8 +47,8 @@ type Collector struct {
 	lives map[uint64]*life
 	// doneNS is the time up to which changes were handed out or dropped.
 	doneNS int64
-	// fresh is true if the next sample's Changes must begin with the state of each thread. lost is sampler.Reads.Lost
-	// of the last sample.
+	// fresh is true if the next sample's Changes must begin with the state of each thread. lost is the value of
+	// sampler.Reads.Lost in the last sample.
 	fresh bool
 	lost  uint64
 	// list has the threads of the last sample. unnamed is the number of lives without a ThreadID.
@@ -64,7 +64,7 @@ type Collector struct {
 	started map[sampler.ThreadID]bool
 }
 
-// life is a thread from its first record to its end.
+// life is the time of one thread from its first record to its end. Addresses and tids are reused by later threads.
 type life struct {
 	number  uint64
 	address uint64
@@ -125,7 +125,7 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	c.forget()
 }
 
-// begin empties out. If fresh is true, it puts the states of all threads there.
+// begin empties out. If fresh is true, it first adds the state of each thread.
 func (c *Collector) begin() {
 	c.out, c.outLives = c.out[:0], c.outLives[:0]
 	if !c.fresh {
@@ -226,10 +226,10 @@ func (c *Collector) name(list *List, nowNS int64) {
 	c.list = list
 }
 
-// rename adds changes for the lives whose ThreadID has become known or is another one now.
+// rename adds changes for lives whose ThreadID has become known or has changed.
 func (c *Collector) rename(list *List, nowNS int64) {
 	say := func(l *life, state sampler.GVLState) {
-		// The real begin of the state belongs to the time before the thread had this ThreadID.
+		// The state began before the thread had this ThreadID, so its true begin cannot be given.
 		c.out = append(c.out, sampler.Change{AtNS: nowNS, Thread: l.id, TID: l.tid, State: state, Doubtful: state != sampler.GVLGone})
 	}
 	for _, l := range c.lives {
@@ -247,8 +247,8 @@ func (c *Collector) rename(list *List, nowNS int64) {
 	}
 }
 
-// find returns the ThreadID of a life in a list, or zero if the list does not have the thread. If the list has a
-// thread without a native thread at the address, this thread is the first life with that address.
+// find returns the ThreadID of a life in a list, or zero if the list lacks the thread. If the list has a thread
+// without a native thread at this address, find takes the first life with the address.
 func (c *Collector) find(list *List, l *life) sampler.ThreadID {
 	x, ok := list.byAddress[l.address]
 	switch {

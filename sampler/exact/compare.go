@@ -2,8 +2,8 @@ package exact
 
 import "github.com/ddtop/ddtop/sampler"
 
-// SlackNS is how far, in ns, the time of a sample may be off from the time of a hold in the records. Reading a sample
-// takes some time, and its AtNS is the middle of that time.
+// SlackNS is how far, in ns, the times of a sample and of a hold in the records may differ. Reading a sample takes
+// time, and the sample's time is the middle of it.
 const SlackNS = 1_000_000
 
 // staleNS is how long, in ns, sampling may confuse a new thread with an ended one, because the new thread uses the
@@ -13,8 +13,7 @@ const staleNS = 1_000_000_000
 // sameHoldNS is the time, in ns, in which samples of the same thread with the same result count as one comparison.
 const sameHoldNS = 1_000_000_000
 
-// maxPast limits the holds that are kept for comparison. The busiest load that was measured makes so many in half a
-// second.
+// maxPast limits the holds that are kept for comparison. The busiest measured load makes this many in half a second.
 const maxPast = 1 << 15
 
 // hold is an interval in which a thread held the GVL, CLOCK_MONOTONIC in ns.
@@ -26,7 +25,7 @@ type hold struct {
 // past keeps the latest holds that have ended, in order of their ends.
 type past struct {
 	holds []hold
-	next  int // the oldest one, once the list is full
+	next  int // index of the oldest hold, once the list is full
 }
 
 func (p *past) add(t hold) {
@@ -80,8 +79,8 @@ type comparison struct {
 	agreed bool
 }
 
-// count counts a comparison. Several samples of the same hold count once. A thread that loses its CPU just before its
-// record is made is sampled many times.
+// count counts a comparison. Samples of the same hold count once. Otherwise a thread that loses its CPU just before
+// its record is made would count many times.
 func (m *Machine) count(tid int32, atNS int64, agreed bool) {
 	if l := &m.compared; l.tid == tid && l.agreed == agreed && atNS-l.atNS < sameHoldNS {
 		return

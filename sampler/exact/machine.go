@@ -35,7 +35,7 @@ type Machine struct {
 	change  Change
 }
 
-// Checks are the results of comparing the records with each other, and with samples.
+// Checks counts records, and how well they agree with each other and with samples.
 type Checks struct {
 	// Records counts all records. Untracked counts the records of threads beyond maxThreads.
 	Records, Untracked uint64
@@ -55,8 +55,8 @@ type thread struct {
 	// state is GVLGone until the first state is known. since is when the state began.
 	state sampler.GVLState
 	since int64
-	// delay is DelayNS of the thread's last record, and began is its value when the state began. proven is true if
-	// the thread itself has made a record. own is true if such a record named the thread.
+	// delay is DelayNS of the thread's last record, and began is this value at the begin of the state. proven is true
+	// if the thread itself made a record. own is true if such a record named the thread.
 	delay, began int64
 	proven, own  bool
 	doubtful     bool
@@ -151,10 +151,9 @@ func (m *Machine) Feed(r *Record) {
 	}
 }
 
-// firstOf returns the rb_thread_t for a record that has none. Up to Ruby 3.2 a native thread gets the GVL before its
-// thread-local storage has its rb_thread_t. firstOf then returns the rb_thread_t that is listed for this native
-// thread. If none is listed, it returns the owner of the GVL, unless the owner has another native thread. Otherwise
-// it returns zero.
+// firstOf returns the rb_thread_t for a record that lacks it. Up to Ruby 3.2 a native thread gets the GVL before its
+// thread-local storage has its rb_thread_t. If one is listed for the native thread, firstOf returns this. Otherwise it
+// returns the owner of the GVL, if the owner has no other native thread. It returns zero if there is neither.
 func (m *Machine) firstOf(r *Record) uint64 {
 	if t := m.threads[r.TID]; t != nil {
 		if t.own {
@@ -293,7 +292,7 @@ func (m *Machine) end(t *thread, now int64) {
 	m.spare = append(m.spare, t)
 }
 
-// Lost reports that records before untilNS are missing. All states that began before that time become doubtful.
+// Lost must be called if records before untilNS are missing. All states that began before that time become doubtful.
 func (m *Machine) Lost(untilNS int64) {
 	m.doubt = max(m.doubt, untilNS)
 	for _, t := range m.threads {

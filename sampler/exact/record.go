@@ -10,8 +10,8 @@ const (
 	Unlocked Kind = iota + 1
 	// Slept means that a thread is about to give the mutex back and then sleeps until another thread signals it.
 	Slept
-	// Signalled means that a thread wakes another one and does not own the GVL. It may not hold the mutex. So only
-	// the record's facts about the thread itself count.
+	// Signalled means that a thread wakes another thread and does not own the GVL. It may not hold the mutex. So only
+	// the record's facts about the thread itself are valid.
 	Signalled
 	// Exited means that the native thread ends.
 	Exited
@@ -20,8 +20,8 @@ const (
 	Began
 )
 
-// Record is the state of the scheduler at an instant, as the native thread sees it that makes the record. In all
-// kinds except Signalled, the thread holds the mutex, so all words of the record are of the same instant.
+// Record is the state of the scheduler at one instant, as seen by the native thread that makes the record. This thread
+// holds the mutex, except in a Signalled record. So all words of a record belong to the same instant.
 type Record struct {
 	// NS is CLOCK_MONOTONIC in ns.
 	NS   int64

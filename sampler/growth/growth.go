@@ -1,9 +1,8 @@
-// Package growth finds the classes whose objects become more, by comparing counts of the heap taken one after the
-// other.
+// Package growth finds the classes whose number of objects grows, by comparing successive counts of the heap.
 //
-// Only old objects count, because young ones come and go. An old object that is garbage stays until a major collection.
-// So a class grows for certain if what is left after each of several major collections becomes more. Until there were
-// that many, a class that becomes more all the time is named as unconfirmed.
+// Only old objects count, because young ones come and go. An old object that is garbage stays until a major
+// collection. So a class certainly grows if more of its objects are left after each of several major collections.
+// Until there were so many, a class that grows all the time is reported as unconfirmed.
 package growth
 
 import (
@@ -16,63 +15,64 @@ import (
 )
 
 const (
-	// maxPoints bounds the counts that are kept. Beyond it every second one is dropped.
+	// maxPoints bounds the counts that are kept. Beyond it, every second one is dropped.
 	maxPoints = 256
-	// minSteps is how many steps between counts it takes to name a class, minMajors how many major collections it takes
-	// to confirm it. By chance, hardly one in ten thousand restless classes rises as often (TestGrowthOfMany).
+	// minSteps is how many steps between counts it takes to report a class. minMajors is how many major collections it
+	// takes to confirm it. By chance, hardly one in ten thousand classes that go up and down rises so often
+	// (TestGrowthOfMany).
 	minSteps, minMajors = 5, 7
-	// riseShare is the share of the steps that must rise. A step rises if it has a quarter of the average rate or more
-	// (steadyShare): a cache that was filled at the beginning does not grow.
+	// riseShare is the share of the steps that must rise. A step rises if its rate is at least steadyShare of the
+	// average rate. So a cache that filled up at the beginning does not count.
 	riseShare, steadyShare = 0.85, 0.25
 	// minRise is the least growth, in objects, and minRate the least rate, in objects per second.
 	minRise, minRate = 20, 0.5
-	// leakNS is how long a class must grow, in ns, to be a leak: most caches are full by then. A leak does not slow
-	// down: in the last third it grows at leakPace of the pace of the first third or faster.
+	// leakNS is how long a class must grow to be a leak, in ns. Most caches are full by then. A leak does not slow
+	// down: in the last third its rate is at least leakPace times the rate of the first third.
 	leakNS, leakPace = int64(5 * 60e9), 0.7
-	// fullShare is the part of a full cache, one in so many, by which it may still become larger.
+	// fullShare limits how much a full cache may still grow: by one part in fullShare.
 	fullShare = 100
 )
 
 // Class is a class that grows.
 type Class struct {
 	Name string
-	// From and To are its old objects at the beginning and at the end, without garbage if major collections tell it.
+	// From and To are the numbers of old objects at the beginning and the end, without garbage if Confirmed is true.
 	From, To uint64
-	// PerSecond is by how many objects it grows, BytesPerSecond by how many bytes, at their present size.
+	// PerSecond is the growth in objects per second. BytesPerSecond is the same in bytes, at their present mean size.
 	PerSecond, BytesPerSecond float64
 	// Confirmed means that major collections left more objects each time.
 	Confirmed bool
-	// Leak means that it has grown for five minutes and does not slow down. Until then a cache that fills looks the
+	// Leak means that the class has grown for five minutes and does not slow down. Before that, a cache may look the
 	// same.
 	Leak bool
-	// StoppedNS is when it was full, CLOCK_MONOTONIC in ns. It is zero while the class grows.
+	// StoppedNS is when the class stopped growing, CLOCK_MONOTONIC in ns. It is zero while the class grows.
 	StoppedNS int64
 	// atNS is the time of the last count in which it grew.
 	atNS int64
 }
 
-// Watch compares counts. Its zero value has none.
+// Watch compares counts. Its zero value has no counts.
 type Watch struct {
 	points []point
-	// seen is the number of counts, with the ones that cannot be compared.
+	// seen is the number of all counts, also of those that cannot be compared.
 	seen            int
 	firstNS, lastNS int64
 	last            *sampler.HeapCount
-	// growing are the classes that grow now, stopped the ones that were confirmed and ceased to grow, by name.
+	// growing are the classes that grow now. stopped are the confirmed classes that have stopped growing, by name.
 	growing []Class
 	stopped map[string]Class
-	// restNS are the times of the last counts in which classes were as full as when they stopped. Each was in stopped.
+	// restNS has, for classes that were ever in stopped, the time of the last count in which they had not grown since.
 	restNS map[string]int64
 }
 
-// point is a count that can be compared: a collection came between it and the one before, else no object became old.
+// point is a count that can be compared. Only collections make objects old, so one came since the point before.
 type point struct {
 	ns                  int64
 	collections, majors uint64
 	old                 map[string]uint64
 }
 
-// Add takes the next count. One during which objects moved is left out.
+// Add takes the next count. It ignores a count during which objects moved.
 func (w *Watch) Add(c *sampler.HeapCount) {
 	if w.seen++; w.seen == 1 {
 		w.firstNS = c.BeganNS
@@ -99,7 +99,7 @@ func (w *Watch) Add(c *sampler.HeapCount) {
 	w.follow(w.growing, p)
 }
 
-// follow finds the classes that grow now, and notes which of the ones before have stopped.
+// follow finds the classes that grow now, and notes which of the classes before have stopped growing.
 func (w *Watch) follow(before []Class, now point) {
 	w.growing = w.named()
 	if w.stopped == nil {
@@ -128,10 +128,10 @@ func (w *Watch) follow(before []Class, now point) {
 // Counts returns how many counts were taken, and how many of them can be compared.
 func (w *Watch) Counts() (taken, compared int) { return w.seen, len(w.points) }
 
-// SpanNS is the time from the first count to the last, in ns.
+// SpanNS returns the time from the first count to the last, in ns.
 func (w *Watch) SpanNS() int64 { return w.lastNS - w.firstNS }
 
-// Enough reports whether there are counts enough to name a class that grows.
+// Enough reports whether there are enough counts to report a class that grows.
 func (w *Watch) Enough() bool { return len(w.points) > minSteps }
 
 // Majors returns the number of major collections since the first count.
@@ -145,7 +145,7 @@ func (w *Watch) Majors() uint64 {
 // Classes returns the classes that grow, the one with most bytes per second first.
 func (w *Watch) Classes() []Class { return w.growing }
 
-// Stopped returns the classes that grew and have stopped, the one that stopped last first: caches that are full.
+// Stopped returns the classes that have stopped growing, such as full caches. The one that stopped last comes first.
 func (w *Watch) Stopped() []Class {
 	return slices.SortedFunc(maps.Values(w.stopped), func(a, b Class) int {
 		return cmp.Or(cmp.Compare(b.StoppedNS, a.StoppedNS), cmp.Compare(a.Name, b.Name))
@@ -183,8 +183,8 @@ func (w *Watch) named() []Class {
 	return list
 }
 
-// afterMajors returns the indices of the first points after each major collection. What came before the first one is
-// left out: it may have been full of garbage.
+// afterMajors returns the indices of the first points after each major collection. Earlier points are left out,
+// because their objects may be mostly garbage.
 func (w *Watch) afterMajors() (list []int) {
 	list = []int{}
 	for i := 1; i < len(w.points); i++ {
@@ -195,24 +195,24 @@ func (w *Watch) afterMajors() (list []int) {
 	return list
 }
 
-// series is the old objects of a class over time: each the least of its own and of all later counts, so that what goes
-// away again does not count.
+// series is the number of a class's old objects over time. Each value is the least of its count and all later counts,
+// so that objects that go away later do not count.
 type series struct {
 	ns     []int64
 	values []uint64
-	// drop is the largest decrease from one count to the next, before what goes away again was left out.
+	// drop is the largest decrease from one count to the next, in the values before this correction.
 	drop uint64
 }
 
-// series returns the series of a class, at the points with some indices. Nil takes all points. Of many points it takes
-// the least of some neighbours: garbage since a collection weighs less then.
+// series returns the series of a class, at the points with the indices at. Nil means all points. If there are many
+// points, it takes the least of several neighbours, to reduce the influence of garbage.
 func (w *Watch) series(name string, at []int) (s series) {
 	n, index := len(w.points), func(i int) int { return i }
 	together, first := 1, 0
 	if at != nil {
 		n, index = len(at), func(i int) int { return at[i] }
 	}
-	for first < n && w.points[index(first)].ns < w.restNS[name] { // what grows again is judged by what came since
+	for first < n && w.points[index(first)].ns < w.restNS[name] { // skip points from before it last stopped
 		first++
 	}
 	if at != nil {
@@ -235,7 +235,7 @@ func (w *Watch) series(name string, at []int) (s series) {
 	return s
 }
 
-// rate is the growth in objects per second, from the first point to the last.
+// rate returns the growth in objects per second, from the first point to the last.
 func (s *series) rate() float64 {
 	last := len(s.values) - 1
 	if last < 1 || s.ns[last] <= s.ns[0] {
@@ -244,7 +244,7 @@ func (s *series) rate() float64 {
 	return float64(s.values[last]-s.values[0]) * 1e9 / float64(s.ns[last]-s.ns[0])
 }
 
-// leaks reports whether it has grown for long and does not slow down.
+// leaks reports whether the series has grown for leakNS and does not slow down.
 func (s *series) leaks() bool {
 	last := len(s.values) - 1
 	if last < 3 || s.ns[last]-s.ns[0] < leakNS {
@@ -256,7 +256,7 @@ func (s *series) leaks() bool {
 	return end.rate() >= leakPace*first.rate()
 }
 
-// rises reports whether it grows all the time, and by more than it falls at once.
+// rises reports whether the series grows all the time, and in total by at least its largest drop.
 func (s *series) rises() bool {
 	last, rate := len(s.values)-1, s.rate()
 	if rate < minRate || s.values[last]-s.values[0] < max(minRise, s.drop) {

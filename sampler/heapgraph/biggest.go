@@ -47,7 +47,7 @@ func (g *Graph) Largest(typ string, limit int) []Big {
 
 // Copies are the Strings that have the same bytes as others.
 type Copies struct {
-	// Strings were compared, Different of them are different, Wasted bytes are in those that equal another one.
+	// Strings is how many were compared, Different how many of them differ. Wasted is the size of the needless copies.
 	Strings, Different int
 	Wasted             uint64
 	// Groups are ordered by the wasted bytes, the most first.
@@ -95,7 +95,7 @@ func (g *Graph) Copies(limit int) (c Copies) {
 	return c
 }
 
-// explain fills what is known of each node.
+// explain fills in the sizes and the path of each node.
 func (g *Graph) explain(list []Big) {
 	g.plan()
 	g.dominate()

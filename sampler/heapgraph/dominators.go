@@ -3,8 +3,8 @@ package heapgraph
 // none marks a node that no root reaches. The virtual root has the number 0, and node n the number n+1.
 const none = ^uint32(0)
 
-// dominate works out which object keeps each object alive alone, and how much memory it retains with that. It is the
-// algorithm of Lengauer and Tarjan in the form called semi-NCA (Georgiadis, 2005).
+// dominate computes each object's dominator, without which the object would be garbage, and the memory that each
+// object retains. The algorithm is Lengauer and Tarjan's in the form called semi-NCA (Georgiadis, 2005).
 func (g *Graph) dominate() {
 	if g.dominators != nil {
 		return
@@ -91,7 +91,7 @@ func (g *Graph) dominate() {
 		}
 		ancestor[w], label[w] = parent[w], uint32(w)
 	}
-	idom := parent // each is its parent until it is worked out
+	idom := parent // at first the parent of each
 	for w := 1; w < reached; w++ {
 		for idom[w] > semi[w] {
 			idom[w] = idom[idom[w]]
@@ -114,7 +114,7 @@ func (g *Graph) dominate() {
 	}
 }
 
-// Retained returns how much memory would be free if an object were, in bytes. ok is false if no root reaches it.
+// Retained returns how much memory would be free if an object were gone, in bytes. ok is false if no root reaches it.
 func (g *Graph) Retained(n uint32) (bytes uint64, ok bool) {
 	g.dominate()
 	return g.retained[n], g.dominators[n] != none

@@ -1,4 +1,4 @@
-// Package heapgraph answers who holds an object, by the references between all objects of a heap. It knows nothing of
+// Package heapgraph finds what holds an object, by the references between all objects of a heap. It does not depend on
 // where the graph comes from: a process's memory, a core file or a file that ObjectSpace.dump_all wrote.
 package heapgraph
 
@@ -6,7 +6,7 @@ import "slices"
 
 // Bounds of a graph.
 const (
-	// MaxNodes bounds the slots of a graph: its numbers have 32 bits.
+	// MaxNodes limits the slots of a graph. It leaves room in the numbers of nodes, which have 32 bits.
 	MaxNodes = 1 << 28
 	// MaxEdges bounds the references. A heap has two or three times as many references as objects.
 	MaxEdges = 1 << 29
@@ -14,7 +14,7 @@ const (
 	MaxLabels = 1 << 20
 )
 
-// Types of objects that paths leave out or treat in their own way, as ObjectSpace.count_objects has them.
+// Types of objects that paths leave out or treat in their own way, as ObjectSpace.count_objects names them.
 const (
 	TypeClass, TypeModule, TypeString, TypeArray, TypeHash = "T_CLASS", "T_MODULE", "T_STRING", "T_ARRAY", "T_HASH"
 	TypeImemo, TypeIClass                                  = "T_IMEMO", "T_ICLASS"
@@ -34,7 +34,7 @@ type Node struct {
 	Length uint64
 }
 
-// Fact is what a file of the heap has of an object besides its Node.
+// Fact is what a file of the heap says about an object in addition to its Node.
 type Fact struct {
 	// Class is the address of its class, which may be a singleton class. It is zero if the object has none.
 	Class                 uint64
@@ -42,7 +42,7 @@ type Fact struct {
 	Old, Frozen, Embedded bool
 }
 
-// Root is an object that is held by no other object.
+// Root is an object that something other than an object holds.
 type Root struct {
 	// Name says what holds it: "$cache", "thread puma 001", "VM".
 	Name string
@@ -57,7 +57,7 @@ type Graph struct {
 	Nodes []Node
 	// Names has the classes and types, Labels the constants and variables. The first one of each is empty.
 	Names, Labels []string
-	// Facts has more of each node. It is empty unless it was asked for.
+	// Facts has more about each node, by the node's number. It is empty unless it was asked for.
 	Facts []Fact
 	// Values has the first MaxValue bytes of the Strings that Largest and Copies return first, by their nodes. It is
 	// empty unless it was asked for. It is for the screen, and must be in no file.
@@ -125,7 +125,7 @@ func (g *Graph) Type(n uint32) string { return g.Names[g.Nodes[n].Type] }
 // ClassName returns the name of a node's class.
 func (g *Graph) ClassName(n uint32) string { return g.Names[g.Nodes[n].Class] }
 
-// Finish orders the references. No more may be added.
+// Finish orders the references by the node that they begin at. No more may be added.
 func (g *Graph) Finish() {
 	n := len(g.Nodes)
 	g.first = make([]uint32, n+1)

@@ -11,12 +11,12 @@ const (
 	rootMark = 1 << 31
 	// maxSteps bounds the steps of a path that are shown. Longer ones are cut in their middle.
 	maxSteps = 24
-	// maxRepeat is the length of a cycle in a path that is shown once: a list of nodes is Node → Node, however long.
+	// maxRepeat is the most steps of a cycle that a path shows only once. A list of any length is Node → Node.
 	maxRepeat = 3
 )
 
-// plan makes the tree of paths: the shortest ones from the roots, first over references that people know, then over
-// all. People know no references of Ruby's internal objects, and none from an object to its class.
+// plan makes a tree of shortest paths from the roots. They prefer references that programmers know. Other references
+// lead to Ruby's internal objects, or from an object to its class. They serve only objects without another path.
 func (g *Graph) plan() {
 	if g.parents != nil {
 		return
@@ -58,7 +58,7 @@ func (g *Graph) plan() {
 
 // Step is an object on a path.
 type Step struct {
-	// Label is the constant or variable that it is in, Class the name of its class. Both can be empty.
+	// Label is the constant or variable that holds the object. Class is the name of its class. Both can be empty.
 	Label, Class string
 	// Repeated means that more objects of this kind follow each other there.
 	Repeated bool
@@ -66,14 +66,14 @@ type Step struct {
 	Node uint32
 }
 
-// Path is how some objects are held.
+// Path is a path of references from a root to some objects.
 type Path struct {
 	// Root is what begins the path, such as "$cache", or a class with its variable: "Store::CACHE".
 	Root  string
 	Steps []Step
 	// Cut means that steps in the middle are left out.
 	Cut bool
-	// Objects end this path, of Size bytes. Retained is what would be free without them, in bytes.
+	// Objects is how many objects the path leads to, with Size bytes. Retained is how many bytes they keep alive.
 	Objects        int
 	Size, Retained uint64
 	// Holder is the first object of the path, and HolderRetained what would be free without it.
@@ -81,7 +81,7 @@ type Path struct {
 	HolderRetained uint64
 }
 
-// String is the path as one line.
+// String returns the path as one line.
 func (p *Path) String() string {
 	var b strings.Builder
 	b.WriteString(p.Root)
@@ -116,17 +116,17 @@ type pathKey struct {
 	parent int32
 	label  string
 	class  uint32
-	typ    uint32 // a class has the name of its objects' class
+	typ    uint32 // a class and its objects have the same class name
 }
 
 // pathTree holds the different paths to some objects.
 type pathTree struct {
 	g     *Graph
-	of    []int32 // 1 + the path of a node, or zero
+	of    []int32 // 1 + the index of a node's path in keys, or zero
 	up    []uint32
 	keys  []pathKey
 	known map[pathKey]int32
-	nodes []uint32 // one of each path
+	nodes []uint32 // a node for each path
 	loops []bool
 }
 
@@ -134,7 +134,7 @@ func (g *Graph) tree() *pathTree {
 	return &pathTree{g: g, of: make([]int32, len(g.Nodes)), known: make(map[pathKey]int32)}
 }
 
-// path returns the path to a node. The paths of all objects around it are kept.
+// path returns the path to a node. It stores the paths of all nodes on the way.
 func (t *pathTree) path(n uint32) int32 {
 	g := t.g
 	t.up = t.up[:0]
@@ -162,7 +162,7 @@ func (t *pathTree) step(n uint32) int32 {
 	} else {
 		key.parent = t.of[p-1] - 1
 		above := key.parent
-		if g.Type(p-1) == TypeImemo && key.label == "" { // what Ruby keeps a class's variables in has none itself
+		if g.Type(p-1) == TypeImemo && key.label == "" { // the holder of a class's variables has no label
 			key.label = t.keys[above].label
 		}
 		if loop, ok := t.loop(key); ok {
@@ -178,8 +178,8 @@ func (t *pathTree) step(n uint32) int32 {
 	return id
 }
 
-// loop reports whether the last steps repeat the ones before them, and returns the step that key repeats. Of a tree of
-// objects of one class any variable is the same.
+// loop reports whether the last steps repeat the ones before them, and returns the step that key repeats. In a tree of
+// objects of one class, steps count as equal whatever their variable.
 func (t *pathTree) loop(key pathKey) (int32, bool) {
 	var last [2 * maxRepeat]pathKey
 	last[0] = key
@@ -226,7 +226,7 @@ func (t *pathTree) show(id int32) Path {
 		}
 		begin = i + 1
 		if typ == TypeClass || typ == TypeModule {
-			p.Root = g.ClassName(n) // the class itself: see NameClass
+			p.Root = g.ClassName(n) // the name of the class itself (Node.Class)
 		}
 	}
 	if begin > 0 {
@@ -261,7 +261,7 @@ func (t *pathTree) show(id int32) Path {
 type Holders struct {
 	Objects        int
 	Size, Retained uint64
-	// Unreached objects are garbage, or held by something that was not read.
+	// Unreached is how many objects are garbage, or held by something that was not read.
 	Unreached     int
 	UnreachedSize uint64
 	// Paths are ordered by the number of objects, the most first. More says how many are left out.
@@ -269,7 +269,7 @@ type Holders struct {
 	More  int
 }
 
-// HoldersOf returns who holds the objects of a set, at most limit paths.
+// HoldersOf returns what holds the objects of a set, in at most limit paths.
 func (g *Graph) HoldersOf(set []uint32, limit int) Holders {
 	g.plan()
 	g.dominate()

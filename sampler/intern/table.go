@@ -1,24 +1,24 @@
-// Package intern gives equal values the same ID, and forgets values that were not used for a while. It knows nothing of
+// Package intern gives equal values the same ID, and forgets values that were not used for a while. It does not know
 // what the values mean. A Dictionary of package sampler has a Table for each kind of entry.
 package intern
 
 import "unsafe"
 
-// Generation numbers intervals of use, from 1 on.
+// Generation is the number of a period of use, from 1 on. A value records the last generation in which it was used.
 type Generation uint32
 
 const (
-	// pageSize is the number of values that are freed together. Values made at one time mostly end together.
+	// pageSize is the number of values that are freed together. Values that were added together mostly end together.
 	pageSize = 512
-	// maxTableID is the last ID given; past it the Table is full, whatever was evicted.
+	// maxTableID is the last possible ID. After it the Table is full, even if values were evicted.
 	maxTableID = 1<<32 - pageSize - 1
 )
 
-// Table holds values by ID, from 1 on, and IDs by value. An ID is given once. Its value can be evicted. A Table is for
-// one goroutine at a time.
+// Table maps IDs, from 1 on, to values, and values to IDs. Each ID is given only once, even if its value is evicted. A
+// Table is for one goroutine at a time.
 type Table[T comparable, ID ~uint32] struct {
 	ids   map[T]ID
-	pages []*page[T] // nil if all of its values are evicted
+	pages []*page[T] // an element is nil if all its values are evicted
 	last  uint32     // the last ID given
 	live  int
 	cost  func(T) int64
@@ -31,7 +31,7 @@ func New[T comparable, ID ~uint32](cost func(T) int64) Table[T, ID] {
 
 type page[T any] struct {
 	values [pageSize]T
-	// used is the generation in which a value was used last. It is zero if there is no value.
+	// used has the generation in which each value was last used. It is zero if there is no value.
 	used [pageSize]Generation
 	live int
 }
@@ -51,7 +51,7 @@ func (t *Table[T, ID]) Len() int { return t.live }
 // Last returns the last ID given. It is zero if none was given.
 func (t *Table[T, ID]) Last() ID { return ID(t.last) }
 
-// Find returns the ID of a value, which is in use now. It returns zero if the Table does not have the value.
+// Find returns the ID of a value, and notes that the value is in use now. It returns zero if there is no ID.
 func (t *Table[T, ID]) Find(v T, now Generation) ID {
 	id := t.ids[v]
 	t.Use(id, now)
@@ -61,7 +61,7 @@ func (t *Table[T, ID]) Find(v T, now Generation) ID {
 // Needs returns the memory that Add takes for a value, in bytes.
 func (t *Table[T, ID]) Needs(v T) int64 { return t.cost(v) + t.nextPage() }
 
-// nextPage returns the memory of a page if the next value is the first one of a page. Otherwise it returns zero.
+// nextPage returns the memory of a page if the next value needs a new page. Otherwise it returns zero.
 func (t *Table[T, ID]) nextPage() int64 {
 	if int((t.last+1)/pageSize) == len(t.pages) {
 		return t.pageBytes()
@@ -98,8 +98,8 @@ func (t *Table[T, ID]) Use(id ID, now Generation) {
 	}
 }
 
-// Evict removes the values that were not used since a generation, the newest ID first, and returns their memory in
-// bytes. Unless keep is nil, it is called for each value that stays, with the generation of its last use.
+// Evict removes the values that were last used before a generation, the newest ID first. It returns the freed bytes.
+// Unless keep is nil, it is called for each value that stays, with the generation of its last use.
 func (t *Table[T, ID]) Evict(before Generation, keep func(v *T, used Generation)) (bytes int64) {
 	var zero T
 	for i := len(t.pages) - 1; i >= 0; i-- {

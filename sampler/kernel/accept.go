@@ -11,37 +11,37 @@ import (
 )
 
 const (
-	// listenersNS is how often the process's listening sockets are searched for among its descriptors.
+	// listenersNS is the interval between searches for listening sockets among the process's descriptors, in ns.
 	listenersNS = 10e9
-	// maxAcceptLinks bounds the descriptors that are searched for listening sockets, at 3 µs each. The kernel lists
-	// the lowest numbers first, and a server listens before it accepts connections.
+	// maxAcceptLinks limits how many descriptors are searched, lowest first (the kernel's order), at 3 µs each.
+	// Listening sockets have low numbers, because a server listens before it accepts connections.
 	maxAcceptLinks = 4096
 	// acceptRest is the pause after a reading, as a multiple of its length. So readings take at most half a percent of
 	// the time.
 	acceptRest = 200
-	// dropsNS is how old the counters of a network namespace may be if another process of it has read them, in ns.
+	// dropsNS is how long counters read for one process are reused for others in its network namespace, in ns.
 	dropsNS = 500e6
 )
 
-// accepts reads the accept queues of a process's listening sockets. It is for one goroutine.
+// accepts reads the accept queues of a process's listening sockets. Only one goroutine may use it.
 type accepts struct {
 	diag   *sockDiag
 	wanted map[uint64]*listening
 	cut    bool
-	// listNS and askNS are when sockets are searched for, and asked about, next.
+	// listNS is when to search for listening sockets next. askNS is when to read their queues next.
 	listNS, askNS int64
 	last          sampler.Accept
 }
 
-// listening is a socket that listens.
+// listening is a listening socket, TCP or unix.
 type listening struct {
 	sampler.Listener
 	unix bool
 }
 
-// read returns the queues as they are, or as they were read last if they have to rest. nowNS is CLOCK_MONOTONIC.
+// read returns the accept queues, or the last result during the pause after a reading. nowNS is CLOCK_MONOTONIC.
 func (a *accepts) read(proc *living, nowNS int64) sampler.Accept {
-	if nowNS < a.askNS || nowNS < a.listNS && len(a.wanted) == 0 { // only the next search can find a socket that listens
+	if nowNS < a.askNS || nowNS < a.listNS && len(a.wanted) == 0 { // nothing to read before the next search
 		return a.last
 	}
 	began := monotonic()
@@ -59,7 +59,7 @@ func (a *accepts) read(proc *living, nowNS int64) sampler.Accept {
 	return a.last
 }
 
-// ask sets last.Listeners. It leaves out sockets that were closed.
+// ask reads the accept queues into a.last.Listeners. It leaves out sockets closed since the last search.
 func (a *accepts) ask(proc *living, nowNS int64) error {
 	if a.diag == nil || nowNS >= a.listNS {
 		if err := a.list(proc, nowNS); err != nil {
@@ -104,7 +104,7 @@ func (a *accepts) close() {
 	a.diag = nil
 }
 
-// socketsOf returns the inodes of a process's sockets. all is false if it has more descriptors than are looked at.
+// socketsOf returns the inodes of a process's sockets. all is false for more than maxAcceptLinks descriptors.
 func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 	dir, err := proc.open("fd")
 	if err != nil {
@@ -123,7 +123,7 @@ func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 			if errors.Is(err, errPermission) {
 				return nil, false, &Error{"readlink", fmt.Sprintf("/proc/%d/fd/%d", proc.pid, fd), err}
 			}
-			continue // it was closed
+			continue // the descriptor was closed
 		}
 		if inode, ok := socketInode(buf[:n]); ok {
 			inodes[inode] = struct{}{}
@@ -132,9 +132,9 @@ func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 	return inodes, len(fds) <= maxAcceptLinks, nil
 }
 
-// lastDrops are the counters of a network namespace, which all of its processes share. They are kept because the
-// kernel writes a hundred other counters in each reading. namespace is the inode number of the namespace. It is zero
-// if nothing was read.
+// lastDrops caches the counters of a network namespace, which all its processes share. Each reading is expensive,
+// because the kernel writes a hundred other counters too. namespace is the inode of the namespace, or zero if nothing
+// was read.
 var lastDrops struct {
 	sync.Mutex
 	namespace        uint64
@@ -142,7 +142,7 @@ var lastDrops struct {
 	overflows, drops int64
 }
 
-// sharedDrops is listenDrops, or what it returned less than dropsNS ago for another process of the namespace.
+// sharedDrops calls listenDrops, or returns its result of the last dropsNS for another process of the namespace.
 func sharedDrops(proc *living) (overflows, drops int64, ok bool) {
 	last, now := &lastDrops, monotonic()
 	namespace := proc.namespace("ns/net")

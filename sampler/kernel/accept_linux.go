@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Offsets in the kernel's answers about a listening socket: its accept queue's length and limit (idiag_rqueue and
-// idiag_wqueue of linux/inet_diag.h, UNIX_DIAG_RQLEN of linux/unix_diag.h).
+// Where the kernel's answers hold length and limit of a listening socket's accept queue. TCP: idiag_rqueue and
+// idiag_wqueue (linux/inet_diag.h). Unix sockets: UNIX_DIAG_RQLEN (linux/unix_diag.h).
 const (
 	inetQueuedAt, inetLimitAt                = 56, 60
 	unixShowQueue, unixAttributeQueue        = 0x10, 4
@@ -50,7 +50,7 @@ func (d *sockDiag) listeningAmong(inodes map[uint64]struct{}) (map[uint64]*liste
 			found[inode] = &listening{Listener: sampler.Listener{Inode: inode, Address: peer.Local}, unix: true}
 		}
 	})
-	// A kernel without unix_diag knows none.
+	// A kernel without unix_diag answers ENOENT. Then no unix socket is found.
 	if err != nil && !errors.Is(err, errNoSuchSocket) {
 		return nil, err
 	}

@@ -8,36 +8,36 @@ import (
 
 const glibc = "glibc"
 
-// Named limits and places of glibc's malloc (malloc/malloc.c and malloc/arena.c, glibc 2.31 to 2.42).
+// Sizes in glibc's malloc (malloc/malloc.c and malloc/arena.c, glibc 2.31 to 2.42), and limits of what ddtop reads.
 const (
 	// heapMax is the size and the alignment of an arena's areas (HEAP_MAX_SIZE on 64-bit machines).
 	heapMax = 64 << 20
 	// heapInfo is how many bytes of an area's heap_info are read: the address of its malloc_state, the previous area,
 	// and its present and greatest size. maxHeapInfo bounds the size of a heap_info.
 	heapInfo, maxHeapInfo = 32, 0x100
-	// stateLeast and stateMost bound the size of a malloc_state, in bytes. It had 2,160 to 2,200.
+	// stateLeast and stateMost bound the size of a malloc_state, in bytes. In these releases it is 2,160 to 2,200.
 	stateLeast, stateMost = 0x800, 0xa00
 	// chunkLeast is the size of the smallest block, in bytes. Sizes are multiples of chunkAlign. The bit chunkInUse of
 	// a size is set if the block before is in use.
 	chunkLeast, chunkAlign, chunkInUse = 32, 16, 1
-	// fencepost is the size of the block that ends an area behind which the arena has a newer one.
+	// fencepost is the size of an area's last block if the arena has a newer area.
 	fencepost = 16
 	// maxArenaBytes bounds the reads in all arenas together, in bytes.
 	maxArenaBytes = 512 << 20
-	// arenaPiece is how much is read at once.
+	// arenaPiece is how many bytes are read at once.
 	arenaPiece = 2 << 20
-	// arenaTries is how often an arena is read that changes meanwhile.
+	// arenaTries limits how often an arena is read if it changes during the reading.
 	arenaTries = 3
 )
 
-// arena is an area with blocks of malloc.
+// arena is an area of memory that malloc divides into blocks.
 type arena struct {
 	start, end uint64
-	// firsts are the places where the first block can begin.
+	// firsts are the addresses where the first block can begin.
 	firsts []uint64
 }
 
-// arenasIn returns the arenas in an area: all of [heap], or the areas of 64 MiB whose heap_info is right.
+// arenasIn returns at most limit arenas of a: all of [heap], else each 64 MiB with a plausible heap_info.
 func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, err error) {
 	if a.name == heapName {
 		return []arena{{start: a.start, end: a.end, firsts: []uint64{a.start}}}, nil
@@ -78,7 +78,7 @@ func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, er
 // of bytes of the arena's first area. The malloc_state ends with the arena's present and greatest size. Other words in
 // it can also look like a block's size, so there can be several addresses.
 func (m *procMemory) firstsBehind(state, size uint64) (firsts []uint64, err error) {
-	const before = 24 // the two words, and one that aligns the block
+	const before = 24 // the two sizes, and a word that aligns the block
 	var buf [stateMost - stateLeast + before]byte
 	ranges := []attach.Range{{Addr: attach.Address(state + stateLeast - before), Buf: buf[:]}}
 	if _, err := m.mem.ReadBatch(ranges); err != nil || ranges[0].Failed {
@@ -116,7 +116,7 @@ type arenaWalk struct {
 	arena arena
 	pages *residency
 	buf   []byte
-	from  uint64 // of buf
+	from  uint64 // target address of buf
 }
 
 // size reads the size of the block at an address, with its flag bits. ok is false if too much was read, or if the
@@ -148,7 +148,7 @@ func (w *arenaWalk) size(at uint64) (size uint64, ok bool, err error) {
 	return binary.LittleEndian.Uint64(w.buf[at-w.from:]), true, nil
 }
 
-// walk adds up the free blocks from the first one on. The last block is what the arena has not handed out yet.
+// walk adds up the resident bytes of free blocks. The last block is memory not handed out yet (top chunk).
 func (w *arenaWalk) walk(first uint64) (free uint64, ok bool, err error) {
 	size, ok, err := w.size(first)
 	for at := first; ok; {

@@ -15,18 +15,18 @@ const (
 )
 
 // Births finds new processes by their PIDs, which the kernel gives out in ascending order. So if the machine starts no
-// task, a check reads one small file, however many threads are followed. It is for one goroutine.
+// task, a check reads one small file, however many threads are followed. Only one goroutine may use it.
 type Births struct {
-	// last is the number given last at the last call, and before the same at the call before that one.
+	// last is the newest PID at the last call to Since. before is the newest PID at the call before the last.
 	before, last int64
-	// allNS is when the last call returned all.
+	// allNS is when all was true last, by CLOCK_MONOTONIC.
 	allNS int64
 }
 
-// Since returns the living processes that were started since the last call but one, and their parents. Two calls
+// Since returns the living processes that were started since the call before the last, and their parents. So two calls
 // return each process, because the kernel gives out a PID before its task can be found. all is true if processes may
-// be missing, so that the caller has to ask each process for its children. This is so at the first call, after the
-// PIDs have begun anew, if there are too many new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
+// be missing, so that the caller has to ask each process for its children. It is true at the first call, after the
+// PIDs have begun anew, after more than maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
 func (b *Births) Since(nowNS int64) (born []Born, all bool) {
 	from := b.before
 	last, ok := lastTask()
@@ -46,7 +46,7 @@ func (b *Births) Since(nowNS int64) (born []Born, all bool) {
 // Born is a new process.
 type Born struct{ PID, Parent int }
 
-// lastTask returns the number that a task was given last: the last field of /proc/loadavg (proc_loadavg(5)).
+// lastTask returns the PID that the kernel gave out last: the last field of /proc/loadavg (proc_loadavg(5)).
 func lastTask() (int64, bool) {
 	var buf [128]byte
 	b, err := readWhole(noFD, "/proc/loadavg", "/proc/loadavg", buf[:])

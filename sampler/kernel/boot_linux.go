@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SinceBoot is the time since the machine was started, suspension included: the clock of Identity.StartTicks.
+// SinceBoot returns the time since the machine booted, including suspends. Identity.StartTicks has the same clock.
 func SinceBoot() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxCgroupDepth bounds the levels of a cgroup path that are read.
+// maxCgroupDepth limits how many levels of a cgroup path are read.
 const maxCgroupDepth = 16
 
 // cgroup reads the CPU throttling of a cgroup and of its ancestors, of hierarchy v2 or v1.
@@ -36,7 +36,7 @@ func (c *cgroup) read(buf []byte) throttling {
 	for _, l := range c.levels {
 		n, err := pread(l.fd, buf)
 		if err != nil {
-			// The cgroup was removed after the process had left it; its new one is read next time.
+			// The cgroup was removed after the process had left it. The process's new cgroup is read next time.
 			continue
 		}
 		if t := parseCPUStat(buf[:n]); t.periods > 0 {
@@ -55,7 +55,7 @@ func (c *cgroup) open(mounts []cgroupMount, text string) {
 	}
 	rel, ok := m.below(cgPath)
 	if !ok {
-		return // it lies outside the cgroups mounted here
+		return // the cgroup lies outside the cgroups mounted here
 	}
 	for dir := range m.levels(rel) {
 		name := path.Join(dir, "cpu.stat")
@@ -67,14 +67,14 @@ func (c *cgroup) open(mounts []cgroupMount, text string) {
 
 type cgroupMount struct {
 	root, point string
-	// v2: it is hierarchy v2; cpu and freezer: it is one of v1 with that controller.
+	// v2 is true for hierarchy v2. cpu and freezer are true for a hierarchy of v1 with that controller.
 	v2, cpu, freezer bool
 }
 
 // below turns a cgroup path into one relative to the mount point.
 func (m cgroupMount) below(cgPath string) (string, bool) {
 	if cgPath == "/.." || strings.HasPrefix(cgPath, "/../") {
-		return "", false // outside of our cgroup namespace
+		return "", false // outside ddtop's cgroup namespace
 	}
 	if m.root == "/" {
 		return cgPath, true
@@ -112,7 +112,7 @@ func cgroupPaths(text string) iter.Seq2[string, string] {
 	}
 }
 
-// hasController reports whether a list of controllers, with commas between them, has one.
+// hasController reports whether a comma-separated list of controllers contains name.
 func hasController(list, name string) bool { return slices.Contains(strings.Split(list, ","), name) }
 
 // cgroupMounts returns the cgroup hierarchies in a mountinfo file (proc_pid_mountinfo(5)). Its fields are number,
@@ -145,7 +145,7 @@ func unescapeMount(s string) string {
 }
 
 // findCPUCgroup returns the path of a process in the hierarchy that limits CPU, from its /proc/PID/cgroup file, and
-// the mount of this hierarchy. If any v1 hierarchy has the cpu controller, that one is meant, else v2.
+// the mount of this hierarchy. It is the v1 hierarchy with the cpu controller if there is one, else v2.
 func findCPUCgroup(mounts []cgroupMount, text string) (cgroupMount, string, bool) {
 	var v1, v2 string
 	for controllers, p := range cgroupPaths(text) {

@@ -32,7 +32,7 @@ func Children(pid int) ([]int, error) {
 		fd, err := openAt(dir, name)
 		if err != nil {
 			if errors.Is(&Error{Err: err}, ErrGone) {
-				continue // the thread has ended, or no thread has the file
+				continue // the thread has ended, or the kernel has no such file
 			}
 			return nil, &Error{"open", path + "/" + name, err}
 		}
@@ -65,7 +65,7 @@ func parsePIDs(b []byte) []int {
 	return out
 }
 
-// childrenByParent searches all processes for their parent.
+// childrenByParent finds the children of pid by reading the parent of every process.
 func childrenByParent(pid int) ([]int, error) {
 	all, err := processes()
 	if err != nil {
@@ -89,9 +89,9 @@ func childrenByParent(pid int) ([]int, error) {
 // Identity distinguishes a process from all others and says what runs in it.
 type Identity struct {
 	PID, Parent int
-	// StartTicks is field 22 of /proc/PID/stat, in ticks of 10 ms since boot: with PID it identifies a re-used PID.
+	// StartTicks is field 22 of /proc/PID/stat, in ticks of 10 ms since boot. It differs if the PID is used again.
 	StartTicks uint64
-	// Ended is true if all its threads have ended. It is then a zombie.
+	// Ended reports whether all threads have ended, so that the process is a zombie.
 	Ended bool
 	// Comm is the process's name in the kernel, at most 15 bytes. Exe is the path of its program in its own mount
 	// namespace. An exec changes both. Exe is empty for kernel threads, and if ddtop may not read it.
@@ -130,7 +130,7 @@ func Identify(pid int) (Identity, error) {
 			return Identity{}, &Error{"open", path + "/task", err}
 		}
 	}
-	// A refusal leaves it unknown. It is only compared: the process's memory may be another one's by now.
+	// Exe stays empty if ddtop may not read it. Use it only to compare: the process may have called exec.
 	id.Exe, _ = os.Readlink(exe + "/exe")
 	return id, nil
 }

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// CPULimit is a limit on the CPU time of a cgroup: Quota in each Period, for all its tasks and all CPUs. File says so.
+// CPULimit lets all tasks of a cgroup together use Quota of CPU time in each Period. File is where it was read.
 type CPULimit struct {
 	Quota, Period time.Duration
 	File          string
 }
 
 // OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, if they are mounted here (cpu.max of
-// hierarchy v2, cpu.cfs_quota_us of v1). ok is false if no limit can delay ddtop. A limit of all CPUs cannot.
+// hierarchy v2, cpu.cfs_quota_us of v1). ok is false unless a limit is below all CPUs. No other limit delays ddtop.
 func OwnCPULimit() (limit CPULimit, ok bool) { return cpuLimit("/proc/self") }
 
-// cpuLimitMilli returns the tightest limit of the process of a folder in /proc, in thousandths of a CPU. It is zero if
-// there is none.
+// cpuLimitMilli returns the tightest limit of a process, in thousandths of a CPU. It is zero if there is none. proc is
+// the process's folder in /proc.
 func cpuLimitMilli(proc string) int64 {
 	l, ok := cpuLimit(proc)
 	if !ok {
@@ -97,7 +97,7 @@ func parseCPULimit(l CPULimit, fields []string) (CPULimit, bool) {
 	return l, true
 }
 
-// onlineCPUs returns the number of CPUs of the machine. Other tasks of a cgroup may use CPUs that ddtop may not use.
+// onlineCPUs returns the number of CPUs of the machine, also CPUs that only other tasks of ddtop's cgroup may use.
 func onlineCPUs() int {
 	b, err := readFile("/sys/devices/system/cpu/online")
 	if err != nil {

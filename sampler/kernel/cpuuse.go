@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// nearDelay is the least share of time that a process's threads together must be ready without a CPU. Below it,
-	// ddtop does not read the machine's processes, because cpu_starved cannot be raised.
+	// nearDelay is the least share of time that a process's threads together must lack a CPU before ddtop reads the
+	// machine's processes. Below it, the finding cpu_starved cannot be raised.
 	nearDelay = .01
-	// firstUseNS is the interval between the first two readings of all processes, in ns. /proc counts in 10 ms.
+	// firstUseNS is the interval between the first two readings of all processes, in ns. /proc counts steps of 10 ms.
 	firstUseNS = 1e9
 	// useNS is the interval between all later readings, in ns. useProcessNS is the time to read one process, in ns.
 	// The pause after a reading is at least useRest times its length, so readings take at most a quarter of a percent
 	// of a CPU.
 	useNS, useProcessNS, useRest = 4e9, 20_000, 400
-	// maxUseProcesses bounds the processes that are read. The time of all others is counted as not seen.
+	// maxUseProcesses limits how many processes are read. The time of all others counts as CPUUse.UnseenNS.
 	maxUseProcesses = 3000
-	// firstPIDNamespace is the inode of the machine's first PID namespace (PROC_PID_INIT_INO of
-	// include/linux/proc_ns.h).
+	// firstPIDNamespace is the machine's first PID namespace (PROC_PID_INIT_INO of include/linux/proc_ns.h). In any
+	// other, ddtop does not see all processes.
 	firstPIDNamespace = "pid:[4026531836]"
 )
 
-// cpuUse finds which processes use the machine's CPUs. All targets share one, because each reading is of all processes.
+// cpuUse finds which processes use the machine's CPUs. All targets share it: each reading covers all processes.
 var cpuUse cpuUses
 
 // cpuUses keeps the last reading of all processes.
@@ -42,22 +42,22 @@ type cpuUses struct {
 	now            sampler.CPUUse    // without LimitMilli and Users
 	users          []sampler.CPUUser // each process
 	contained, any bool
-	// limits are the CPU limits of cgroups since the last reading, by /proc/PID/cgroup of their processes.
+	// limits caches the CPU limits of cgroups since the last reading, by the content of /proc/PID/cgroup.
 	limits map[string]int64
 	buf    [1024]byte
 }
 
-// processTimes are the CPU time of a process in ns, and when it began, in ticks.
+// processTimes are the CPU time of a process in ns, and when it began, in ticks since boot.
 type processTimes struct {
 	ns    int64
 	start uint64
 }
 
-// machineTimes are the times of all CPUs in ns: of processes, and stolen.
+// machineTimes has the time that processes used, and the stolen time, of all CPUs in ns. cpus is the number of CPUs.
 type machineTimes struct{ used, stolen, cpus int64 }
 
-// read returns the other processes that used the CPUs, besides pid. It reads all processes if the last reading is old
-// enough. It returns nil after the first reading, because there is nothing to compare it with.
+// read returns which processes other than pid used the CPUs. It reads all processes if the last reading is old enough.
+// It returns nil after the first reading, because there is nothing to compare it with.
 func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -88,7 +88,7 @@ func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
 	return &out
 }
 
-// limitMilli is cpuLimitMilli, or what it returned since the last reading for another process of the same cgroup.
+// limitMilli calls cpuLimitMilli, or returns its result for another process of the cgroup since the last reading.
 func (u *cpuUses) limitMilli(proc string) int64 {
 	text, err := readFile(proc + "/cgroup")
 	if err != nil {
@@ -102,7 +102,7 @@ func (u *cpuUses) limitMilli(proc string) int64 {
 	return limit
 }
 
-// look reads all processes, and compares them with the last reading unless that is too old.
+// look reads all processes, and compares them with the last reading unless the last one is too old.
 func (u *cpuUses) look(nowNS int64) {
 	before, last, first := u.all, u.atNS, u.atNS == 0 || nowNS > u.nextNS+useNS
 	if first {
@@ -137,7 +137,7 @@ func (u *cpuUses) look(nowNS int64) {
 	u.any = true
 }
 
-// sortUsers puts those with most CPU time first.
+// sortUsers puts the processes with most CPU time first.
 func sortUsers(list []sampler.CPUUser) {
 	sorting.By(list, func(a, b sampler.CPUUser) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.PID, b.PID)) })
 }
@@ -159,7 +159,7 @@ func (u *cpuUses) processes(compare bool) error {
 		b, err := readWhole(noFD, name, name, u.buf[:])
 		s, ok := parseStat(b)
 		if err != nil || !ok {
-			continue // it has ended since, or hides (hidepid)
+			continue // the process has ended, or is hidden (hidepid)
 		}
 		const nsPerTick = 1e9 / ticksPerSecond
 		x := processTimes{int64(s.userTicks+s.systemTicks) * nsPerTick, s.startTicks}
@@ -181,7 +181,7 @@ func (u *cpuUses) processes(compare bool) error {
 	return nil
 }
 
-// commOf returns the name in a stat file.
+// commOf returns the process's name in the content of /proc/PID/stat.
 func commOf(b []byte) string {
 	if i, j := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')'); i >= 0 && j > i {
 		return string(b[i+1 : j])

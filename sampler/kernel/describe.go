@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// maxPollFDs bounds the entries of a poll's array that are read; FDs still counts all that were asked for.
+	// maxPollFDs limits how many entries of poll's array are read. Kernel.FDs still counts all entries.
 	maxPollFDs = 1024
-	// maxSelectFDs bounds the descriptors of a select whose bits are read.
+	// maxSelectFDs limits the numbers of descriptors that are read from the sets of a select.
 	maxSelectFDs = 1 << 16
-	// maxPollPeers bounds the descriptors of one poll or select that are resolved to find the one to name.
+	// maxPollPeers limits how many descriptors of one poll or select are resolved, to choose which one to show.
 	maxPollPeers = 16
 )
 
@@ -21,7 +21,7 @@ type pollScratch struct {
 	bytes [3 * maxSelectFDs / 8]byte
 }
 
-// The ways in which a system call's arguments name what it waits for.
+// callKind is the way in which a system call's arguments name what it waits for.
 type callKind uint8
 
 const (
@@ -35,7 +35,7 @@ const (
 )
 
 // callKinds holds the system calls in which a thread can sleep and whose arguments show what it waits for. The names
-// come from the tables of both machines.
+// are from the system call tables of x86_64 and arm64.
 var callKinds = func() map[string]callKind {
 	m := map[string]callKind{
 		"connect": kindConnect,
@@ -80,7 +80,7 @@ func (t *Tasks) Describe(k *sampler.Kernel, c Call, mem attach.Memory) {
 	case kindSelect:
 		t.describeSelect(k, c, mem)
 	case kindWait4:
-		// Below -1 and 0 stand for any child of a process group (wait4(2)).
+		// 0 and numbers below -1 mean any child of a process group (wait4(2)).
 		k.Child = max(int32(c.Args[0]), -1)
 		if k.Child == 0 {
 			k.Child = -1
@@ -111,7 +111,7 @@ func (t *Tasks) describeFD(k *sampler.Kernel, fd int32) {
 	k.Peer, _ = t.peers.lookup(fd)
 }
 
-// describeConnect names the address the call asks for: until the connection is established getpeername does not.
+// describeConnect names the address in the arguments. getpeername returns none before the connection is made.
 func (t *Tasks) describeConnect(k *sampler.Kernel, c Call, mem attach.Memory) {
 	t.describeFD(k, int32(c.Args[0]))
 	size := uint32(c.Args[2])
@@ -144,7 +144,7 @@ func (t *Tasks) describePoll(k *sampler.Kernel, c Call, mem attach.Memory) {
 	}
 	ch := chooser{t: t, k: k}
 	for ; len(b) > 0; b = b[pollfdSize:] {
-		// The kernel leaves negative descriptors out (poll(2)).
+		// The kernel ignores negative descriptors (poll(2)).
 		if fd := int32(binary.LittleEndian.Uint32(b)); fd >= 0 {
 			ch.add(fd)
 		}
@@ -180,7 +180,7 @@ func (t *Tasks) describeSelect(k *sampler.Kernel, c Call, mem attach.Memory) {
 	k.FDs = ch.count
 }
 
-// chooser finds the descriptor to name among several.
+// chooser chooses which of several descriptors to show: the first that is not an eventfd.
 type chooser struct {
 	t      *Tasks
 	k      *sampler.Kernel

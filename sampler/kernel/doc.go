@@ -3,9 +3,9 @@
 // the process and of its cgroup. It knows nothing of Ruby.
 //
 // Everything comes from /proc, and for sockets from pidfd_getfd(2). Nothing is written to the target and nothing stops
-// it. To ask about a socket, ddtop holds it open for the few microseconds of getpeername(2). Some sources need the
-// same permission as ptrace (PTRACE_MODE_ATTACH or READ), as process_vm_readv does: the files task/TID/syscall and
-// fd/, and the call pidfd_getfd.
+// it. To ask about a socket, ddtop holds it open for the few microseconds of getpeername(2). The files
+// task/TID/syscall and fd/ and the call pidfd_getfd need the same permission as ptrace (PTRACE_MODE_ATTACH or READ).
+// So does process_vm_readv.
 //
 // The parsers are portable. Functions that ask the kernel work only on Linux, and return ErrUnsupported elsewhere.
 package kernel
@@ -18,13 +18,13 @@ import (
 )
 
 var (
-	// ErrGone: the thread or process has ended, or the descriptor was closed, while or before it was read.
+	// ErrGone means that the thread or process has ended, or the descriptor was closed, before or during the reading.
 	ErrGone = errors.New("it has ended")
 	// errPermission means that the kernel does not permit the reading.
 	errPermission = errors.New("not permitted")
-	// ErrUnsupported: this system is not Linux, or its kernel does not have the file or call.
+	// ErrUnsupported means that this system is not Linux, or its kernel does not have the file or call.
 	ErrUnsupported = errors.New("not supported here")
-	// errFormat: a file's contents are not what the kernel's documentation says.
+	// errFormat means that a file does not have the format that the kernel documents.
 	errFormat = errors.New("unexpected contents")
 )
 
@@ -51,7 +51,7 @@ func (e *Error) Error() string {
 // Unwrap returns the kernel's answer.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is sorts the kernel's error numbers into this package's sentinel errors.
+// Is maps the kernel's error numbers to this package's errors.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrGone:

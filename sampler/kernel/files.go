@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// maxProcFile bounds the /proc files that are read in whole.
+// maxProcFile limits the size of a /proc file that is read as a whole, in bytes.
 const maxProcFile = 16 << 20
 
 // readFile reads a /proc file of any length.

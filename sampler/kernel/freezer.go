@@ -11,7 +11,7 @@ import (
 // pause) and the freezer controller of v1. A process can be in both.
 type freezer struct {
 	text string // /proc/PID/cgroup as read last
-	// files are the open files that say it.
+	// files are the open files that show whether a cgroup is frozen.
 	files []freezerFile
 	// hidden is true if a hierarchy that can freeze the process is not mounted here. Then the kernel function in which
 	// the main thread sleeps shows whether it is frozen.
@@ -25,9 +25,9 @@ type freezer struct {
 
 type freezerFile struct {
 	fd int
-	// yes are the lines that say that the cgroup is frozen, or about to be.
+	// yes are the lines that mean that the cgroup is frozen, or about to be.
 	yes [][]byte
-	// whole: the file covers the parents.
+	// whole is true if the file also covers the cgroup's parents.
 	whole bool
 }
 
@@ -81,7 +81,7 @@ func (f *freezer) follow(mounts []cgroupMount, text string) {
 	}
 }
 
-// open opens the files of one cgroup. It returns false if none is mounted here.
+// open opens the files of one cgroup. It returns false if the cgroup is not mounted here.
 func (f *freezer) open(mounts []cgroupMount, cgPath string, v2 bool) bool {
 	for _, m := range mounts {
 		if rel, ok := m.below(cgPath); ok && m.v2 == v2 && (v2 || m.freezer) && f.openBelow(m, rel) {
@@ -123,7 +123,7 @@ func (f *freezer) frozen(all bool, buf []byte) bool {
 			continue
 		}
 		n, err := pread(x.fd, buf)
-		if err == nil && x.says(buf[:n]) { // of one that fails the cgroup was removed: the new one is read next time
+		if err == nil && x.says(buf[:n]) { // on error the cgroup was removed, and the new one is read next time
 			f.partly = !x.whole
 			return true
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sharedNS is how old the figures of a cgroup may be if another of its processes has read them, in ns. So fifty
-// workers of one cgroup read its four files ten times a second together, and not fifty times each.
+// sharedNS is how long figures of a cgroup that one process has read are reused for its other processes, in ns. So for
+// fifty workers, the cgroup's four files are read at most ten times a second.
 const sharedNS = 100e6
 
 // groupFigures are the figures that all processes of a cgroup have in common: its throttling and its pressure. Any
@@ -18,11 +18,11 @@ type groupFigures struct {
 	mu       sync.Mutex
 	cgroup   cgroup
 	pressure pressure
-	// throttled and pressed were read at atNS. It is zero before that.
+	// throttled and pressed were read at atNS. atNS is zero before the first reading.
 	throttled throttling
 	pressed   sampler.Pressure
 	atNS      int64
-	// processes is the number of ProcReaders that use it. allFigures guards it.
+	// processes is the number of ProcReaders that use these figures. The lock of allFigures guards it.
 	processes int
 }
 
@@ -65,7 +65,7 @@ func (g *groupFigures) leave() {
 	g.pressure.close()
 }
 
-// shared reports whether several processes use it.
+// shared reports whether several processes use these figures.
 func (g *groupFigures) shared() bool {
 	allFigures.Lock()
 	defer allFigures.Unlock()

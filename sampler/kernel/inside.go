@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// maxInside bounds the kernel's functions that are looked at, from the innermost one on.
+// maxInside limits how many kernel functions of a stack are read, from the innermost one on.
 const maxInside = 16
 
 // insideWords describes what a thread waits for in a function of the kernel. The names are from Linux 4.19 to 6.18.
-// The innermost function of a stack that is in this list counts. So the list has no function that leads to different
-// waits.
+// ddtop uses the innermost function of a stack that has words here. So functions that different waits share are left
+// out.
 var insideWords = map[string]string{
 	"blkdev_issue_flush":           "waits for the disk to flush",
 	"folio_wait_writeback":         "waits for the disk to write",
@@ -52,14 +52,14 @@ var fileCalls = map[string]bool{"open": true, "openat": true, "openat2": true, "
 	"close": true, "unlink": true, "rename": true, "stat": true, "fstat": true, "lstat": true, "newfstatat": true,
 	"statx": true}
 
-// OnFiles reports whether a system call is one on files whose name does not say what it waits for.
+// OnFiles reports whether a system call works on files, and its name does not say what it waits for.
 func (t *Tasks) OnFiles(call int64) bool { return fileCalls[t.names.name(call)] }
 
 // ErrInside means that the kernel does not name its functions to this user.
 var ErrInside = errors.New("only root sees what the kernel does for it")
 
 // Inside describes what the kernel does for a thread that sleeps in a call on files, or that cannot be interrupted
-// (state D). It is empty if the name of the system call is enough. The error is ErrInside, or an *Error.
+// (state D). words is empty if the name of the system call is enough. The error is ErrInside, or an *Error.
 func (t *Tasks) Inside(tid int32) (words string, err error) {
 	state, err := t.State(tid)
 	if err != nil {
@@ -81,7 +81,7 @@ func (t *Tasks) Inside(tid int32) (words string, err error) {
 	return insideOf(string(b), state == 'D'), nil
 }
 
-// insideOf turns a stack file into words. If unknown is set, it names the innermost function that has no words.
+// insideOf describes a wait by a stack file. If no function has words and unknown is set, it names the innermost one.
 func insideOf(stack string, unknown bool) string {
 	first := ""
 	n := 0
@@ -91,7 +91,7 @@ func insideOf(stack string, unknown bool) string {
 			break
 		}
 		n++
-		name, _, _ = strings.Cut(name, ".") // a part that the compiler made, as name.isra.0
+		name, _, _ = strings.Cut(name, ".") // without the compiler's suffix, as in name.isra.0
 		if words := insideWords[name]; words != "" {
 			return words
 		}

@@ -29,7 +29,7 @@ func openWith(dir int, name string, flags int) (int, error) {
 // pread reads a /proc file from its beginning.
 func pread(fd int, buf []byte) (int, error) { return readMore(fd, buf, 0) }
 
-// readMore reads on from a position, for files longer than one buffer.
+// readMore reads a file from a position on. It is for files longer than one buffer.
 func readMore(fd int, buf []byte, off int64) (int, error) {
 	for {
 		n, err := unix.Pread(fd, buf, off)
@@ -46,7 +46,7 @@ func closeFD(fd int) {
 	}
 }
 
-// readlinkAt is readlinkat(2) for a name that ends in a zero byte; the library's own allocates a copy of the name.
+// readlinkAt calls readlinkat(2) with a name that ends in a zero byte. unix.Readlinkat allocates a copy of the name.
 func readlinkAt(dir int, name []byte, buf []byte) (int, error) {
 	if len(name) == 0 || name[len(name)-1] != 0 || len(buf) == 0 {
 		return 0, unix.EINVAL
@@ -85,7 +85,7 @@ func openFileLimit() int {
 	return int(min(lim.Cur, 1<<20))
 }
 
-// machine is the kernel's own machine, x86_64 or aarch64, which decides what system call numbers mean.
+// machine returns the kernel's architecture, x86_64 or aarch64, which decides what system call numbers mean.
 func machine() string {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -94,7 +94,7 @@ func machine() string {
 	return unix.ByteSliceToString(u.Machine[:])
 }
 
-// monotonic is CLOCK_MONOTONIC in ns.
+// monotonic returns CLOCK_MONOTONIC in ns.
 func monotonic() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -104,7 +104,7 @@ func monotonic() int64 {
 }
 
 // listNumbers appends the entries of a directory that are numbers (tids, pids, descriptors), in the kernel's order.
-// name is relative to dir and must not name a symbolic link's target that can be replaced.
+// name is relative to dir and must not contain a symbolic link whose target can be replaced.
 func listNumbers(dir int, name, path string, buf []int32) ([]int32, error) {
 	fd, err := openWith(dir, name, unix.O_DIRECTORY)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxListeners bounds the addresses of this machine with a remembered listener.
+	// maxListeners limits how many addresses of this machine have a remembered listener.
 	maxListeners = 256
-	// linksPerLook is after how many descriptors the search asks whether it is still wanted: under a millisecond.
+	// After linksPerLook descriptors, which take under a millisecond, the search checks whether it was cancelled.
 	linksPerLook = 256
-	// maxListenerLinks bounds the descriptors, of all processes together, that one search for listening sockets reads.
+	// maxListenerLinks limits how many descriptors, of all processes together, one search for listening sockets reads.
 	// Each takes 3 µs. The processes with the lowest PIDs come first.
 	maxListenerLinks = 1 << 16
-	// listenerNS is the age in ns from which a listener is searched again when a new connection leads to it.
+	// listenerNS is the age in ns from which a new connection to a known listener's address starts another search.
 	listenerNS = 30e9
 )
 
@@ -31,7 +31,7 @@ type listeners struct {
 	wanted map[netip.AddrPort]struct{}
 }
 
-// listenerAt is the process that listened at an address at a time, CLOCK_MONOTONIC in ns.
+// listenerAt is the process that listened at an address when it was searched, at atNS (CLOCK_MONOTONIC).
 type listenerAt struct {
 	holder
 	atNS int64
@@ -43,8 +43,8 @@ type holder struct {
 	name string
 }
 
-// withListener adds to a connection within the machine the program that listens at its other end. If this program is
-// not known, it requests a search. The caller must not hold mu.
+// withListener adds the program that listens at the other end, if a connection stays within the machine. If this
+// program is not known, it requests a search. The caller must not hold mu.
 func (p *peers) withListener(found sampler.Peer) sampler.Peer {
 	if found.Kind != sampler.PeerTCP {
 		return found
@@ -135,7 +135,7 @@ func (p *peers) findListeners(ctx context.Context, diag *sockDiag, wanted map[ne
 			}
 			if name == "" {
 				if name = programName(pid); name == "" {
-					break // it has ended
+					break // the process has ended
 				}
 			}
 			for _, at := range byLink[text] {
@@ -174,7 +174,7 @@ func listeningSockets(diag *sockDiag, wanted map[netip.AddrPort]struct{}) (map[s
 	return byLink, nil
 }
 
-// listeningInTables is listeningSockets by the tables of the target's network namespace.
+// listeningInTables is like listeningSockets, but reads the tables of the target's network namespace.
 func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string][]netip.AddrPort {
 	byLink := make(map[string][]netip.AddrPort) // one socket may listen at all addresses
 	for _, tab := range socketTables[:2] {
@@ -196,13 +196,13 @@ func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string
 			}
 			return 0, peer, false
 		}}
-		// What can't be read names no program.
+		// A table that cannot be read names no program.
 		_ = p.readTable(listening, nil, found)
 	}
 	return byLink
 }
 
-// socketLink is the text of the link of a socket's descriptor.
+// socketLink returns the text of a socket's link in /proc/PID/fd.
 func socketLink(inode uint64) string { return "socket:[" + strconv.FormatUint(inode, 10) + "]" }
 
 // likelyHolders lists all processes. The processes that last listened at one of the wanted addresses come first. The
@@ -230,7 +230,7 @@ func descriptors(pid, limit int) []string {
 		return nil
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(limit) // names read before an error count
+	names, _ := dir.Readdirnames(limit) // after an error, the names read before it are used
 	return names
 }
 

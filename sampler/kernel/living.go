@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// livingRestNS is the shortest interval between two searches for a living task, in ns. It is needed because closed
-// descriptors look like a task that has ended.
+// livingRestNS is the shortest interval between two searches for a living task, in ns. Without it, closed descriptors
+// would cause searches, because they look like an ended task.
 const livingRestNS = 100e6
 
 // living is the folder in /proc of a task that still has the memory, the descriptors and the cgroup of its process. It
@@ -18,7 +18,7 @@ type living struct {
 	pid, dir int // dir is /proc/PID
 
 	mu     sync.Mutex
-	fd     int // of another task's folder; noFD: it is dir
+	fd     int // another task's folder, or noFD while dir is used
 	tid    int
 	nextNS int64
 }
@@ -53,7 +53,7 @@ func (l *living) moved() bool {
 	return l.move()
 }
 
-// at is the descriptor of the folder. The caller holds mu.
+// at returns the descriptor of the folder. The caller holds mu.
 func (l *living) at() int {
 	if l.fd >= 0 {
 		return l.fd
@@ -82,14 +82,14 @@ func (l *living) move() bool {
 	return true
 }
 
-// namespace returns the inode number of a namespace, as ns/net. It is zero if it cannot be read.
+// namespace returns the inode number of a namespace, such as ns/net. It is zero if it cannot be read.
 func (l *living) namespace(name string) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return inodeOf(l.at(), name)
 }
 
-// task is the task that the folder is of.
+// task returns the TID of the task to which the folder belongs.
 func (l *living) task() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// lockedWithWaiters is the value of glibc's locks that threads wait for (sysdeps/nptl/lowlevellock.h).
+// lockedWithWaiters is the value of a glibc lock that is held and waited for (sysdeps/nptl/lowlevellock.h).
 const lockedWithWaiters = 2
 
-// AwaitsLock reports whether a call waits in a futex for a lock of glibc. The lock is then at the first argument.
+// AwaitsLock reports whether a call waits in a futex for a lock of glibc. Its first argument is the lock's address.
 func (c *Call) AwaitsLock() bool {
 	const (
 		futexWait, futexWaitBitset = 0, 9

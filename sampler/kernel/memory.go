@@ -16,19 +16,19 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Named limits of reading what memory consists of.
+// Limits for dividing a process's memory by its use.
 const (
 	// maxSmaps bounds /proc/PID/smaps, in bytes. A mapping has about 700.
 	maxSmaps = 64 << 20
-	// maxStacks bounds the threads whose stacks are found.
+	// maxStacks limits how many threads' stacks are found.
 	maxStacks = 4096
-	// maxArenas bounds the arenas of malloc.
+	// maxArenas limits how many arenas of malloc are read.
 	maxArenas = 4096
-	// pagemapPiece is how many pages of a process are asked for at once.
+	// pagemapPiece is how many pages are read from /proc/PID/pagemap at once.
 	pagemapPiece = 1 << 16
 )
 
-// area is a mapping with the figures of smaps, in bytes.
+// area is a mapping of a process with its figures from /proc/PID/smaps, in bytes.
 type area struct {
 	start, end                         uint64
 	write, exec, shared                bool
@@ -37,7 +37,7 @@ type area struct {
 	rss, pss, private, sharedOut, swap uint64
 }
 
-// anonymous reports whether an area is private memory without a file that can be written.
+// anonymous reports whether an area is writable private memory without a file.
 func (a *area) anonymous() bool { return !a.file && !a.shared && a.write }
 
 // parseSmaps reads /proc/PID/smaps (proc_pid_smaps(5)).
@@ -101,13 +101,13 @@ func parseArea(line []byte) (a area, ok bool) {
 	return a, true
 }
 
-// residency reports which pages of some memory are resident.
+// residency holds which pages of a range of memory are resident.
 type residency struct {
 	start, page uint64
 	pages       []byte // 1 for each resident page, 2 for each swapped one
 }
 
-// bytes returns how much of a range is resident. A byte outside the memory is not.
+// bytes returns how much of a range is resident. Bytes outside r count as not resident.
 func (r *residency) bytes(from, to uint64) (n uint64) {
 	from = max(from, r.start)
 	to = min(to, r.start+uint64(len(r.pages))*r.page)
@@ -164,8 +164,8 @@ type procMemory struct {
 }
 
 // ReadMemory divides the resident memory of a process by its use. ruby has the pages of Ruby's heap, in order. parent
-// is the PID of the process that forked it, or zero. ReadMemory calls rest after each piece of work. It reads only
-// resident memory. The errors are *Error, or come from mem.
+// is the PID of the process that forked this one, or zero. ReadMemory calls rest after each piece of work. It reads
+// only resident memory. The errors are *Error, or come from mem.
 func ReadMemory(pid int, mem attach.Memory, ruby []attach.Span, parent int, rest func()) (*sampler.MemoryParts, error) {
 	m, err := openMemory(pid)
 	if err != nil {
@@ -265,7 +265,7 @@ func (m *procMemory) stacks() []uint64 {
 	return out
 }
 
-// kindOf returns the kind of an area without the parts that have a kind of their own.
+// kindOf returns the kind of an area's memory, apart from Ruby's pages and arenas, which divide counts itself.
 func kindOf(a *area, stacks []uint64) string {
 	holdsStack := func() bool {
 		i, _ := slices.BinarySearch(stacks, a.start)
@@ -288,10 +288,10 @@ func kindOf(a *area, stacks []uint64) string {
 
 const heapName = "[heap]"
 
-// sharedNames are the begins of names that the kernel gives to shared memory without a file on a disk.
+// sharedNames are prefixes of the names that the kernel gives to shared memory without a file on a disk.
 var sharedNames = []string{"/dev/zero", "/dev/shm/", "/memfd:", "/SYSV"}
 
-// allocators are libraries that replace glibc's malloc, by the begin of their names.
+// allocators are libraries that replace glibc's malloc, by the prefix of their names after "lib".
 var allocators = []string{"jemalloc", "tcmalloc", "mimalloc", "snmalloc", "hoard"}
 
 func allocatorOf(areas []area) string {
@@ -391,7 +391,7 @@ func (m *procMemory) divide(ruby []attach.Span, out *sampler.MemoryParts) error 
 	return nil
 }
 
-// copied compares the private mappings with the ones of the parent. It is nil if the parent cannot be read.
+// copied returns how much memory is shared with the parent or copied since the fork, or nil if parent cannot be read.
 func (m *procMemory) copied(parent int) *sampler.CopiedMemory {
 	p, err := openMemory(parent)
 	if err != nil {
@@ -402,7 +402,7 @@ func (m *procMemory) copied(parent int) *sampler.CopiedMemory {
 	if err != nil {
 		return nil
 	}
-	if program(m.areas) != program(theirs) { // it did not fork this process, or has called exec since
+	if program(m.areas) != program(theirs) { // parent did not fork this process, or has called exec since
 		return nil
 	}
 	out := &sampler.CopiedMemory{Parent: parent}
@@ -433,7 +433,7 @@ func (m *procMemory) copied(parent int) *sampler.CopiedMemory {
 	return out
 }
 
-// program is the first mapped code of a file. A process has it at the same random address as the one that forked it.
+// program returns the file and address of the first mapped code. A forked process has the same as its parent.
 func program(list []area) (is struct {
 	name  string
 	start uint64

@@ -10,22 +10,22 @@ var ErrMoves = errors.New("perf")
 type MoveKind uint8
 
 const (
-	// MoveIn: the thread gets a CPU.
+	// MoveIn means that the thread gets a CPU.
 	MoveIn MoveKind = iota
 	// MoveOut means that the thread goes to sleep. MovePreempted means that it loses its CPU and remains runnable.
 	MoveOut
 	MovePreempted
-	// MoveStarted: the thread makes another one, Move.Child.
+	// MoveStarted means that the thread starts another thread, Move.Child.
 	MoveStarted
-	// MoveEnded: the thread ends.
+	// MoveEnded means that the thread ends.
 	MoveEnded
 )
 
 // Move is one event of a thread.
 type Move struct {
-	// NS is CLOCK_MONOTONIC of the machine.
+	// NS is the time of the event, by CLOCK_MONOTONIC.
 	NS   int64
 	Kind MoveKind
-	// Child is the thread that was made.
+	// Child is the thread that was started. It is zero for other kinds of events.
 	Child int32
 }

@@ -19,10 +19,10 @@ const (
 	// mostMovePages is the largest size of a thread's buffer for events, in pages. A thread that switches 10,000 times
 	// per second fills it in 0.2 s. On a full machine, ddtop may read it that late.
 	mostMovePages = 16
-	// moveWatermark is beyond all rings: no event wakes ddtop.
+	// moveWatermark is the fill in bytes at which the kernel wakes ddtop. No buffer is so large, so no event does.
 	moveWatermark = 1 << 30
 
-	// Places in perf_event_mmap_page (linux/perf_event.h).
+	// Offsets in perf_event_mmap_page (linux/perf_event.h).
 	ringHead, ringTail = 1024, 1032
 	// Types of records, and the bits of their misc word.
 	recordLost, recordExit, recordFork, recordSwitch = 2, 4, 7, 14
@@ -31,7 +31,7 @@ const (
 )
 
 // Moves makes the kernel report when threads of a process get and lose a CPU. This costs the thread about 50 ns per
-// switch. It needs no privilege for processes of the same user, and wakes no thread. It is for one goroutine.
+// switch. It needs no privilege for processes of the same user, and wakes no thread. Only one goroutine may use it.
 type Moves struct {
 	pid   int
 	rings map[int32]*moveRing
@@ -47,7 +47,7 @@ type moveRing struct {
 
 // OpenMoves gets ready to follow threads of a process. No thread is followed yet.
 func OpenMoves(pid int) *Moves {
-	// Half of the descriptors that ddtop may have are for others.
+	// Half of the descriptors that ddtop may have are for other uses.
 	return &Moves{pid: pid, rings: make(map[int32]*moveRing), room: openFileLimit() / 2}
 }
 
@@ -61,7 +61,7 @@ func (m *Moves) Close() {
 // Follows reports whether a thread is followed.
 func (m *Moves) Follows(tid int32) bool { return m.rings[tid] != nil }
 
-// Len is the number of followed threads.
+// Len returns the number of followed threads.
 func (m *Moves) Len() int { return len(m.rings) }
 
 // Follow begins to follow a thread. The error is ErrGone if it has ended, else ErrMoves.
@@ -95,7 +95,7 @@ func (m *Moves) Follow(tid int32) error {
 	return nil
 }
 
-// mapMoves maps a ring with a number of pages, or with the fewest if the kernel gives no more memory.
+// mapMoves maps a buffer of so many pages, or of leastMovePages if the kernel gives no more memory.
 func mapMoves(fd, pages int) (mem []byte, err error) {
 	for {
 		mem, err = unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -106,15 +106,15 @@ func mapMoves(fd, pages int) (mem []byte, err error) {
 	}
 }
 
-// grow gives a thread that lost events the largest room.
+// grow gives a thread that lost events the largest buffer.
 func (m *Moves) grow(tid int32, r *moveRing) {
 	if len(r.mem) > mostMovePages*os.Getpagesize() {
 		return
 	}
-	_ = unix.Munmap(r.mem) // it was mapped
+	_ = unix.Munmap(r.mem) // fails only for unmapped memory
 	mem, err := mapMoves(r.fd, mostMovePages)
 	if err != nil {
-		closeFD(r.fd) // it is followed anew
+		closeFD(r.fd) // the caller can follow the thread again
 		delete(m.rings, tid)
 		return
 	}
@@ -179,7 +179,7 @@ func (m *Moves) Forget(tid int32) {
 		return
 	}
 	delete(m.rings, tid)
-	_ = unix.Munmap(r.mem) // it was mapped
+	_ = unix.Munmap(r.mem) // fails only for unmapped memory
 	closeFD(r.fd)
 }
 
@@ -215,14 +215,14 @@ func (r *moveRing) read(take func(e *Move)) (lost uint64) {
 	size := uint64(len(data))
 	var b [64]byte
 	if head-tail > size-uint64(len(b)) {
-		lost = 1 // the kernel says how many with the next event only, which may be long after
+		lost = 1 // at least one. The kernel gives the number with its next event, which may come much later
 	}
 	for tail < head {
 		// Records are whole multiples of 8 bytes, so a header never wraps.
 		at := tail % size
 		n := uint64(binary.NativeEndian.Uint16(data[at+6:]))
 		if n < recordHeader || n > head-tail {
-			break // not a ring of the kernel's
+			break // not a record of the kernel
 		}
 		part := b[:min(n, uint64(len(b)))]
 		k := copy(part, data[at:])
@@ -234,7 +234,7 @@ func (r *moveRing) read(take func(e *Move)) (lost uint64) {
 	return lost
 }
 
-// takeMove reads one record. It returns how many events it says were lost.
+// takeMove passes the event of one record to take. If the record reports lost events, it returns their number.
 func takeMove(b []byte, take func(e *Move)) (lost uint64) {
 	kind, misc := binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint16(b[4:])
 	word := func(at int) uint64 {
@@ -254,11 +254,11 @@ func takeMove(b []byte, take func(e *Move)) (lost uint64) {
 		}
 		take(&e)
 	case recordFork, recordExit:
-		// pid and ppid, tid and ptid, time.
+		// The record holds pid and ppid, tid and ptid, and the time.
 		e := Move{NS: int64(word(24)), Kind: MoveEnded}
 		if kind == recordFork {
 			if p := word(8); uint32(p) != uint32(p>>32) {
-				return 0 // a process
+				return 0 // a new process, not a thread
 			}
 			e.Kind, e.Child = MoveStarted, int32(uint32(word(16)))
 		}

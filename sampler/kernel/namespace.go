@@ -9,17 +9,17 @@ import (
 )
 
 // minRefreshNS is the shortest interval between two searches of all threads for an unknown tid, in ns. Otherwise a
-// wrong tid would cost a directory listing each tick (after a fork 3.1 and 3.2 keep the parent's).
+// wrong tid would cost a directory listing each tick. Ruby 3.1 and 3.2 keep such a tid after a fork: the parent's.
 const minRefreshNS = 20e6
 
 // Namespace translates the tids that a process stores, which belong to its own PID namespace, into ddtop's (NSpid in
-// /proc/PID/task/TID/status). It is for one goroutine.
+// /proc/PID/task/TID/status). Only one goroutine may use it.
 type Namespace struct {
 	pid      int
 	dir      int
 	identity bool
-	hosts    map[int32]int32 // the target's tid → ours
-	inner    map[int32]int32 // our tid → the target's
+	hosts    map[int32]int32 // the target's tid → ddtop's
+	inner    map[int32]int32 // ddtop's tid → the target's
 	nextNS   int64
 	buf      [4096]byte
 }
@@ -44,7 +44,7 @@ func OpenNamespace(pid int) (*Namespace, error) {
 		return nil, &Error{"read", path + "/status", fmt.Errorf("%w: /proc belongs to another PID namespace than "+
 			"ddtop's (process %d says it is %d); mount /proc of ddtop's own", errFormat, pid, own)}
 	}
-	// Kernels before 4.1 have no NSpid; then nothing can be translated.
+	// Kernels before 4.1 have no NSpid. Then nothing can be translated.
 	n.identity = !ok || depth == 1
 	return n, nil
 }
@@ -59,8 +59,8 @@ func (n *Namespace) Close() error {
 // translatesNothing reports whether the process's tids need no translation.
 func (n *Namespace) translatesNothing() bool { return n.identity }
 
-// Host returns ddtop's tid for the tid that the process stores. ok is false if no thread has it. A search for a new
-// tid is made at most every 20 ms. If both share a PID namespace, Host returns tid unchecked.
+// Host returns ddtop's tid for the tid that the process stores. ok is false if no thread has that tid. Searches for
+// new tids happen at most every 20 ms. If ddtop is in the same PID namespace, Host returns tid unchecked.
 func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 	if n.identity {
 		return tid, tid > 0
@@ -73,7 +73,7 @@ func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 		return 0, false
 	}
 	n.nextNS = now + minRefreshNS
-	// A failure means that the process is gone, or that threads end while we look; either way tid stays unknown.
+	// A failure means that the process has ended, or that threads ended during the search. tid stays unknown.
 	if n.refresh() != nil {
 		return 0, false
 	}

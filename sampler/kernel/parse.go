@@ -38,7 +38,7 @@ func skipSpaces(b []byte) []byte {
 	return b
 }
 
-// takeUint reads a decimal number at the start of b. ok is false without a digit or past 64 bits.
+// takeUint reads a decimal number at the start of b. ok is false without a digit or beyond 64 bits.
 func takeUint(b []byte) (n uint64, rest []byte, ok bool) {
 	i := 0
 	for i < len(b) && b[i]-'0' <= 9 {
@@ -105,15 +105,15 @@ func parseSchedstat(b []byte) (c CPU, ok bool) {
 	return c, true
 }
 
-// The contents of a task/TID/syscall file that are no number.
+// Results of parseSyscall if the file has no system call number.
 const (
 	callRunning = -1 // "running": on a CPU or runnable
 	callNone    = -2 // "-1 sp pc": blocked outside a system call
 	callEnded   = -3 // "-1 0x0 0x0": ended, without a stack (collect_syscall, lib/syscall.c, Linux 4.11 and later)
 )
 
-// parseSyscall reads task/TID/syscall (proc_pid_syscall, fs/proc/base.c). It is "running", or "-1 SP PC", or a number,
-// six arguments, SP and PC, all but the number in hexadecimal.
+// parseSyscall reads task/TID/syscall (proc_pid_syscall, fs/proc/base.c). The file has "running", or "-1 SP PC", or a
+// number, six arguments, SP and PC, all but the number in hexadecimal.
 func parseSyscall(b []byte) (nr int64, args [6]uint64, ok bool) {
 	b = bytes.TrimRight(b, "\n")
 	if string(b) == "running" {
@@ -180,7 +180,7 @@ func parseStat(b []byte) (s processStat, ok bool) {
 	b = b[1:]
 	for field := 4; field <= 24; field++ {
 		b = skipSpaces(b)
-		// Fields are signed or unsigned; kernels print what does not fit a signed one as unsigned.
+		// Kernels print numbers that do not fit a signed field as unsigned.
 		digits, negative := bytes.CutPrefix(b, []byte("-"))
 		var u uint64
 		if u, b, ok = takeUint(digits); !ok {
@@ -225,7 +225,7 @@ func memoryField(b []byte, name string) (int64, bool) {
 	return kB << 10, ok && kB < 1<<50
 }
 
-// statusNumber reads a line "Name: number" of a status file, which is not the first one.
+// statusNumber reads a line "Name: number" of a status file. It does not find the first line.
 func statusNumber(b []byte, name string) (int64, bool) {
 	_, rest, ok := bytes.Cut(b, []byte("\n"+name+":"))
 	n, _, isNumber := takeUint(skipSpaces(rest))

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxCachedFDs bounds the descriptors with a remembered peer. Past it all are dropped.
+	// maxCachedFDs limits how many descriptors have a remembered peer. Beyond it, all are dropped.
 	maxCachedFDs = 8192
-	// maxExactPeers bounds the peers in the Dictionary that are distinguished by both ends' ports. Beyond it,
+	// maxExactPeers limits how many peers in the Dictionary are distinguished by the ports of both ends. Beyond it,
 	// connections lose the port that the kernel chose. So a server with many short connections does not fill the
 	// Dictionary.
 	maxExactPeers = 4096
-	// maxAnyPeers bounds all peers; past it only the kind and the service are kept.
+	// maxAnyPeers limits the number of peers. Beyond it, a new peer keeps only its kind and service.
 	maxAnyPeers = 16384
-	// maxLink bounds the text of a descriptor's link: PATH_MAX.
+	// maxLink is the longest text of a descriptor's link, in bytes (PATH_MAX).
 	maxLink = 4096
 )
 
-// peer is the remembered target of a descriptor.
+// peer is what a descriptor leads to, as found last.
 type peer struct {
-	// link is the text of /proc/PID/fd/N: the same text is the same file, socket or pipe.
+	// link is the text of /proc/PID/fd/N. While the text is the same, so is the file, socket or pipe.
 	link string
 	id   sampler.PeerID
 	kind sampler.PeerKind
@@ -36,21 +36,21 @@ type peer struct {
 	unsettled bool
 }
 
-// peers resolves descriptors.
+// peers finds out to what a process's descriptors lead.
 type peers struct {
 	pid   int
 	proc  *living
-	fdDir int // its fd; noFD when it may not be opened
+	fdDir int // /proc/PID/fd, or noFD if it may not be opened
 	dict  *sampler.Dictionary
 	sock  socketAsker
 	link  [maxLink]byte
 	name  [16]byte
 
-	// mu guards what ResolveSockets shares with the sampling goroutine. It is never held over a system call.
+	// mu guards what ResolveSockets shares with the sampling goroutine. It is never held during a system call.
 	mu    sync.Mutex
 	byFD  map[int32]peer
-	named map[sampler.Peer]sampler.PeerID // the ones in the Dictionary
-	// generation is the Dictionary's that byFD is of.
+	named map[sampler.Peer]sampler.PeerID // the peers in the Dictionary
+	// generation is the Dictionary's generation that the IDs in byFD belong to.
 	generation sampler.Generation
 	table      socketTable
 	wanted     map[uint64]struct{} // inodes of sockets that only the tables of /proc/PID/net can name
@@ -69,7 +69,7 @@ func openPeers(pid, dir int, dict *sampler.Dictionary) (*peers, error) {
 		p.proc.close()
 		return nil, &Error{"open", fmt.Sprintf("/proc/%d/fd", pid), err}
 	} else if err != nil {
-		// Without the permission of ptrace: threads' CPU times are still there, peers are not.
+		// Without the permission of ptrace, CPU times of threads can be read, but no peers.
 		p.fdDir = noFD
 	}
 	p.sock, err = openSocketAsker(pid)
@@ -148,8 +148,8 @@ func (p *peers) intern(found sampler.Peer) sampler.PeerID {
 	return id
 }
 
-// renew is called when the Dictionary has begun another generation. It drops the peers that the Dictionary may evict
-// or has evicted, which makes room for new ones. The caller holds mu.
+// renew does nothing unless the Dictionary has begun another generation. Then it drops the peers that the Dictionary
+// may evict or has evicted, which makes room for new ones. The caller holds mu.
 func (p *peers) renew() {
 	g := p.dict.Generation()
 	if g == p.generation {

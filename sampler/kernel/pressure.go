@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// pressureNames are the resources that the kernel accounts stalls of (Documentation/accounting/psi.rst).
+// pressureNames are the resources for which the kernel measures stalls (Documentation/accounting/psi.rst).
 var pressureNames = [...]string{"cpu", "memory", "io"}
 
 // pressure reads how long tasks stood still because they lacked CPU, memory or I/O (PSI). It reads the process's own
@@ -48,7 +48,7 @@ func (p *pressure) follow(mounts []cgroupMount, text string) {
 	}
 }
 
-// open opens the three files; a kernel with psi=0 has them and refuses to read them.
+// open opens the three files and tries to read them. A kernel with psi=0 has them, but refuses to read them.
 func (p *pressure) open(dir, suffix string) bool {
 	var buf [256]byte
 	for i, name := range pressureNames {
@@ -74,7 +74,7 @@ func (p *pressure) read(buf []byte) sampler.Pressure {
 		}
 		n, err := pread(p.fds[i], buf)
 		if err != nil {
-			// The cgroup was removed after the process had left it; its new one is read next time.
+			// The cgroup was removed after the process had left it. The process's new cgroup is read next time.
 			p.close()
 			return sampler.Pressure{}
 		}

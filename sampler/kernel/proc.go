@@ -13,7 +13,7 @@ import (
 // (include/asm-generic/param.h). The kernel's own HZ does not matter.
 const ticksPerSecond = 100
 
-// ProcReader reads a process's own counters. It is for one goroutine.
+// ProcReader reads a process's own counters. Only one goroutine may use it.
 type ProcReader struct {
 	pid         int
 	dir         int // /proc/PID
@@ -61,7 +61,7 @@ func (p *ProcReader) open() error {
 	}{{"stat", &p.stat}, {"statm", &p.statm}, {"status", &p.status}, {"cgroup", &p.cgroup}, {"wchan", &p.freezer.wchan}} {
 		fd, err := p.proc.open(f.name)
 		if err != nil && (f.name == "cgroup" || f.name == "wchan") && !Exhausted(err) {
-			fd, err = noFD, nil // a kernel without them: what throttles or freezes the process can't be seen
+			fd, err = noFD, nil // without the file, ddtop cannot see what throttles or freezes the process
 		}
 		if err != nil {
 			return &Error{"open", fmt.Sprintf("/proc/%d/%s", p.pid, f.name), err}
@@ -137,7 +137,7 @@ func (p *ProcReader) read(nowNS int64) (sampler.Proc, error) {
 		return sampler.Proc{}, p.errorOf("statm", syscall.ESRCH) // the task is ending
 	}
 	out.RSSBytes = pages * p.pageSize
-	if hasSwap() { // without, nothing is swapped, and status is not read: it is the longest of the files
+	if hasSwap() { // without swap, ddtop need not read status, the longest of the files
 		if n, err = pread(p.status, p.buf[:]); err != nil {
 			return sampler.Proc{}, p.errorOf("status", err)
 		}
@@ -181,7 +181,7 @@ func (p *ProcReader) errorOf(file string, err error) error {
 	return &Error{"read", fmt.Sprintf("/proc/%d/%s", p.pid, file), err}
 }
 
-// parseStatm reads the first two fields of statm: all pages, and the resident ones.
+// parseStatm reads the first two fields of statm: the number of all pages, and of the resident ones.
 func parseStatm(b []byte) (size, resident int64, ok bool) {
 	all, b, ok := takeUint(b)
 	if !ok {

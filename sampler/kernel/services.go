@@ -31,13 +31,13 @@ var unixServices = []struct{ word, service string }{
 	{"apm.socket", "Datadog agent"}, {"dsd.socket", "Datadog agent"}, {"journal", "journald"}, {"syslog", "syslog"},
 }
 
-// ephemeralFirst is the first port that the kernel gives to connections (ip_local_port_range's default).
+// ephemeralFirst is the lowest port that the kernel chooses for a client's end (ip_local_port_range's default).
 const ephemeralFirst = 32768
 
-// serviceOf names the service of an address; "" for none.
+// serviceOf returns the service at an address, or "" if its port is not known.
 func serviceOf(a netip.AddrPort) string { return services[a.Port()] }
 
-// unixService names the program behind a unix socket's path; "" for none known.
+// unixService returns the program that listens at a unix socket's path, or "" if it is not known.
 func unixService(name string) string {
 	base := path.Base(name)
 	for _, s := range unixServices {

@@ -19,15 +19,15 @@ const (
 	// rollupRest decides the pause after a reading. It is rollupRest times the reading's length times the number of
 	// processes that are followed. So readings of all processes together take at most a thousandth of the time.
 	rollupRest = 1000
-	// rollupSharers is the number of processes above which rollupEveryNS grows with their number. Each of fifty
-	// workers is read every 31 s.
+	// rollupSharers is the number of processes above which rollupEveryNS grows with their number. With fifty workers,
+	// each is read every 31 s.
 	rollupSharers = 16
 	// switchesRest limits the counting of context switches to half a percent of the time. A pause is switchesRest
-	// times the length of the count. switchTaskNS is the time that a thread takes, in ns. It is not measured, because
-	// a measured time includes waits for a CPU, which are long on a full machine.
+	// times the length of the count. switchTaskNS is the assumed time to count one thread, in ns. It is not measured,
+	// because a measured time includes waits for a CPU, which are long on a full machine.
 	switchesRest, switchTaskNS = 200, 7000
-	// stillSwitchesNS is the longest interval between two counts while no thread of the process is said to have had a
-	// CPU, in ns.
+	// stillSwitchesNS is the longest interval between two counts if the caller reports that no thread of the process
+	// has had a CPU, in ns.
 	stillSwitchesNS = 5e9
 	// maxSwitchTasks bounds the threads whose context switches are counted. The oldest threads are counted.
 	maxSwitchTasks = 2000
@@ -43,7 +43,7 @@ type SlowCounts struct {
 	Switches int64
 	// Accept holds the queues of connections that the process has not accepted.
 	Accept sampler.Accept
-	// CPUUse is which other processes use the CPUs. It is nil if the process's threads have a CPU when they are ready.
+	// CPUUse has the other processes that use the CPUs. It is nil if the process's threads lack no CPU.
 	CPUUse *sampler.CPUUse
 }
 
@@ -85,14 +85,14 @@ func (s *Slow) Close() error {
 }
 
 // Read reads the counters whose interval is over, and returns all of them. nowNS is CLOCK_MONOTONIC. sharers is the
-// number of processes that are followed. still reports whether no thread of the process has had a CPU since a time. It
-// may be nil. Call Read once per second. A counter that cannot be read keeps its value.
+// number of processes that are followed. still reports whether no thread of the process has had a CPU since the given
+// time. It may be nil. Call Read once per second. A counter that cannot be read keeps its value.
 func (s *Slow) Read(nowNS int64, sharers int, still func(sinceNS int64) bool) SlowCounts {
 	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, int64(sharers), s.proc), Switches: s.switches.read(s.dir, nowNS, still, s.buf[:]),
 		Accept: s.accepts.read(s.proc, nowNS), CPUUse: s.use(nowNS)}
 }
 
-// use returns which other processes use the CPUs, if the process lacks one.
+// use returns which other processes use the CPUs. It returns nil if the process does not lack a CPU.
 func (s *Slow) use(nowNS int64) *sampler.CPUUse {
 	if s.switches.lacked < nearDelay {
 		return nil
@@ -107,7 +107,7 @@ type rollup struct {
 	pss    int64
 }
 
-// open accepts a kernel without the file, and a missing permission. Then the counter is not known.
+// open opens the file. It accepts that the kernel lacks it or denies access. Then the counter is not known.
 func (r *rollup) open(proc *living) error {
 	fd, err := proc.open("smaps_rollup")
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *rollup) read(pid int, nowNS, sharers int64, proc *living) int64 {
 	r.nextNS = nowNS + max(rollupEveryNS*max(sharers, rollupSharers)/rollupSharers, rollupRest*sharers*time.Since(began).Nanoseconds())
 	switch {
 	case errors.Is(err, attach.ErrNoAnswer):
-		r.fd = noFD // a goroutine still reads the file; later questions must not use it
+		r.fd = noFD // a goroutine still reads the file, so no later read may use it
 	case err == nil:
 		r.pss = pss
 	case errors.Is(&Error{Err: err}, ErrGone) && proc.moved():
@@ -163,7 +163,7 @@ func (r *rollup) read(pid int, nowNS, sharers int64, proc *living) int64 {
 type switches struct {
 	total        int64
 	atNS, nextNS int64
-	// last are the last counters of each thread. seen is the spare map.
+	// last are the last counters of each thread. seen is a spare map for the next reading.
 	last, seen map[int32]CPU
 	// lacked is the mean number of threads that were ready without a CPU between the last two readings.
 	lacked float64
@@ -191,7 +191,7 @@ func (s *switches) read(dir int, nowNS int64, still func(sinceNS int64) bool, bu
 		b, err := readWhole(dir, name, name, buf)
 		cpu, ok := parseSchedstat(b)
 		if err != nil || !ok {
-			// It has ended, or the kernel does not count. After another error the thread is not a new one next time.
+			// The thread has ended, or the kernel does not count. After other errors, the old counters stay.
 			if known && !errors.Is(err, ErrGone) {
 				s.seen[tid] = before
 			}
@@ -200,8 +200,8 @@ func (s *switches) read(dir int, nowNS int64, still func(sinceNS int64) bool, bu
 		n := cpu.Turns
 		s.seen[tid] = cpu
 		switch {
-		case first, !known && len(tids) > maxSwitchTasks: // its earlier switches are not part of the sum
-		case n < before.Turns: // another thread has the number now
+		case first, !known && len(tids) > maxSwitchTasks: // earlier switches are not part of the sum
+		case n < before.Turns: // another thread has this tid now
 			s.total += n
 		default:
 			s.total += n - before.Turns

@@ -19,7 +19,7 @@ const (
 
 	inetRequestSize, unixRequestSize = 56, 24
 	inetAnswerSize, unixAnswerSize   = 72, 16
-	// The places in an inet_diag_sockid, and of it in a request and in an answer.
+	// Offsets of the inet_diag_sockid in a request and in an answer, and of its own fields.
 	inetIDAt, inetIDAnswerAt                     = 8, 4
 	idLocalPort, idRemotePort                    = 0, 2
 	idLocal, idRemote, idCookie                  = 4, 20, 40
@@ -34,7 +34,7 @@ const (
 // diagPatience is how long the kernel may take for one part of an answer, in s.
 const diagPatience = 2
 
-// maxDiagParts bounds the parts of one list of sockets: about 64 KB each, 400,000 sockets.
+// maxDiagParts limits the parts of one list of sockets. A part has about 64 KB, so a list has about 400,000 sockets.
 const maxDiagParts = 1024
 
 // sockDiag asks the kernel for sockets of one network namespace (sock_diag(7)).
@@ -67,7 +67,7 @@ func openSockDiag(proc *living) (*sockDiag, error) {
 		fd, err = diagSocket()
 	} else {
 		done := make(chan struct{})
-		attach.OnOwnThread(func() { // the thread ends in the other namespace
+		attach.OnOwnThread(func() { // the thread enters the other namespace, and ends
 			defer close(done)
 			if err = unix.Setns(ns, unix.CLONE_NEWNET); err == nil {
 				fd, err = diagSocket()
@@ -95,8 +95,8 @@ func diagSocket() (int, error) {
 
 func (d *sockDiag) close() { closeFD(d.fd) }
 
-// listener returns the inode of the TCP socket that listens at an address. The kernel searches for it as for a packet,
-// so the number of sockets does not matter. It is zero if no socket listens there.
+// listener returns the inode of the TCP socket that listens at an address. The kernel finds it as it does for a
+// packet, so the number of sockets does not matter. inode is zero if no socket listens there.
 func (d *sockDiag) listener(at netip.AddrPort) (inode uint64, err error) {
 	request := inetRequest(familyOf(at.Addr()), unix.IPPROTO_TCP)
 	id := request[inetIDAt:]
@@ -128,7 +128,7 @@ func inetRequest(family, protocol byte) []byte {
 	return b
 }
 
-// named finds wanted sockets by their inodes. It asks for Unix sockets one by one, and for lists of all others.
+// named finds wanted sockets by their inodes. It asks for Unix sockets one by one, and lists TCP and UDP sockets.
 func (d *sockDiag) named(wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	for inode := range wanted {
 		request := unixRequest(statesAll|statesListening, unixShowName)
@@ -186,7 +186,7 @@ func inetAnswer(answer []byte, kind sampler.PeerKind) sampler.Peer {
 	return internetPeer(kind, at(idLocal, idLocalPort), at(idRemote, idRemotePort))
 }
 
-// unixAnswer reads a unix_diag_msg with its attributes: the path is the socket's own.
+// unixAnswer reads a unix_diag_msg with its attributes. The path in it belongs to this socket, not to its other end.
 func unixAnswer(answer []byte, inode uint64) (sampler.Peer, bool) {
 	if len(answer) < unixAnswerSize || uint64(binary.NativeEndian.Uint32(answer[unixInodeAnswerAt:])) != inode {
 		return sampler.Peer{}, false
@@ -216,7 +216,7 @@ func unixAttributes(answer []byte, take func(kind uint16, value []byte)) {
 	}
 }
 
-// ask sends a request, and calls take for each answer. list is true if all sockets that match it are wanted, not one.
+// ask sends a request, and calls take for each answer. list requests all sockets that match, not one.
 func (d *sockDiag) ask(request []byte, list bool, take func(answer []byte)) error {
 	d.seq++
 	m := make([]byte, unix.NLMSG_HDRLEN, unix.NLMSG_HDRLEN+len(request))
@@ -259,7 +259,7 @@ func (d *sockDiag) part(b []byte, list bool, take func(answer []byte)) (over boo
 		kind, body := binary.NativeEndian.Uint16(b[4:]), b[unix.NLMSG_HDRLEN:size]
 		own := binary.NativeEndian.Uint32(b[8:]) == d.seq
 		switch {
-		case !own: // of an earlier request
+		case !own: // an answer to an earlier request
 		case kind == unix.NLMSG_DONE:
 			return true, nil
 		case kind == unix.NLMSG_ERROR:

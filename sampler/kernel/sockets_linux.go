@@ -10,10 +10,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// socketAsker asks a process's sockets for their two ends.
+// socketAsker finds out which two ends a process's sockets have.
 type socketAsker struct {
 	pidfd int
-	// refused is why pidfd_getfd(2) can't be used on this process; nil while it can.
+	// refused is why pidfd_getfd(2) cannot be used on this process. It is nil while it can.
 	refused error
 }
 
@@ -70,7 +70,7 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	return askSocket(own)
 }
 
-// streamMS is the time after this end last sent data, in ms, after which incoming data does not count as an answer.
+// streamMS is a time in ms. Data that comes this time or more after this end last sent some is not an answer.
 const streamMS = 5000
 
 // listens reports whether this end of a TCP connection waits for data that the other end sends without a request. This
@@ -101,7 +101,7 @@ func askSocket(fd int) (p sampler.Peer, settled bool, err error) {
 	}
 	domain, kind, listens := option(unix.SO_DOMAIN), option(unix.SO_TYPE), option(unix.SO_ACCEPTCONN) != 0
 	if err != nil {
-		// It is another file by now: the descriptor was used again after its link was read.
+		// It is not a socket: the descriptor was used again after its link was read.
 		return p, false, &Error{"getsockopt", "socket", unix.ENOTSOCK}
 	}
 	local, localErr := unix.Getsockname(fd)
@@ -133,7 +133,7 @@ func askSocket(fd int) (p sampler.Peer, settled bool, err error) {
 func unixPeer(local, remote unix.Sockaddr, listens bool) sampler.Peer {
 	name := func(a unix.Sockaddr) string {
 		if u, ok := a.(*unix.SockaddrUnix); ok {
-			// The library writes the zero byte of an abstract name as @, and so does it for no name at all.
+			// The library writes the zero byte of an abstract name as @. It also returns @ if there is no name at all.
 			if u.Name != "@" {
 				return unixPath([]byte(u.Name))
 			}

@@ -15,19 +15,19 @@ const (
 	// minTableIntervalNS is the shortest interval between two searches for sockets, in ns. A search can take the
 	// kernel milliseconds, because it walks the whole hash table of connections.
 	minTableIntervalNS = 5e9
-	// tableCostFactor keeps the searches below a hundredth of the time if a table is huge.
+	// tableCostFactor times a search's length is the least pause after it, so searches take at most 1 % of the time.
 	tableCostFactor = 100
-	// maxTableBytes bounds what is read of one table (about 400,000 connections), in bytes.
+	// maxTableBytes limits how much is read of one table (about 400,000 connections), in bytes.
 	maxTableBytes = 64 << 20
-	// maxWanted bounds the sockets that wait to be named.
+	// maxWanted limits how many sockets can wait for a search.
 	maxWanted = 4096
-	// absentNS is how long a socket that a search did not find is not searched again, in ns.
+	// absentNS is the pause before ddtop searches again for a socket that was not found, in ns.
 	absentNS = 30e9
-	// unnamedNS is how long a socket without a known other end is not searched again, in ns.
+	// unnamedNS is the pause before ddtop searches again for a socket without a known other end, in ns.
 	unnamedNS = 5e9
 )
 
-// socketTable holds what the last searches said of the sockets that were asked for, maxWanted of them at most.
+// socketTable holds the results of the last searches for sockets, maxWanted at most.
 type socketTable struct {
 	byInode map[uint64]tableEntry
 	nextNS  int64
@@ -55,10 +55,10 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 
 // ResolveSockets names the sockets that Describe could not name. It asks the kernel for the sockets of the target's
 // network namespace (sock_diag(7)). If ddtop may not ask, it reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}.
-// This can take milliseconds, so call it from a goroutine other than the sampling one, at any rate. It searches only
-// if a socket, or the program at its other end, needs a name. It does so at most every 5 s, and less often if there
-// are many sockets. It returns how many it has named. nowNS is CLOCK_MONOTONIC. If ctx ends during the search for
-// listeners, the next call starts that search again.
+// This can take milliseconds, so do not call it from the sampling goroutine. It may be called at any rate. It searches
+// only if a socket, or the program at its other end, needs a name. It does so at most every 5 s, and less often if
+// there are many sockets. It returns how many it has named. nowNS is CLOCK_MONOTONIC. If ctx ends during the search
+// for listeners, the next call starts that search again.
 func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
 	return t.peers.resolve(ctx, nowNS)
 }
@@ -106,9 +106,9 @@ func (p *peers) resolve(ctx context.Context, nowNS int64) (int, error) {
 	return len(found), errs
 }
 
-// diag returns what asks the kernel for sockets. It is nil if ddtop may not.
+// diag opens a sockDiag for the target's network namespace. It returns nil if ddtop may not ask the kernel.
 func (p *peers) diag() *sockDiag {
-	if p.table.noDiag { // resolve alone uses it
+	if p.table.noDiag { // only resolve uses noDiag
 		return nil
 	}
 	d, err := openSockDiag(p.proc)
@@ -229,8 +229,8 @@ func parseInternet(line []byte, kind sampler.PeerKind) (uint64, sampler.Peer, bo
 	return 0, sampler.Peer{}, false
 }
 
-// parseTableAddr reads 0100007F:1538: the address as 32-bit words in the machine's byte order (little endian on both
-// machines ddtop knows), the port as a number.
+// parseTableAddr reads 0100007F:1538. The address is in 32-bit words in the machine's byte order (little endian on
+// both machines that ddtop knows). The port is a number.
 func parseTableAddr(b []byte) (netip.AddrPort, bool) {
 	host, port, ok := bytes.Cut(b, []byte(":"))
 	if !ok || len(host) != 8 && len(host) != 32 {

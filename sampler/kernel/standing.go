@@ -2,9 +2,9 @@ package kernel
 
 import "bytes"
 
-// Standing says where a thread stands in user space while it does not run.
+// Standing is the place in user space of a thread that does not run.
 type Standing struct {
-	// SP and PC are its stack pointer and program counter.
+	// SP and PC are the thread's stack pointer and program counter.
 	SP, PC uint64
 	// Line is the content of task/TID/syscall. Turns is how often the thread was given a CPU. If both are the same
 	// before and after a read of memory, the thread has not run in between.
@@ -12,7 +12,7 @@ type Standing struct {
 	Turns int64
 }
 
-// Standing asks where a thread stands. ok is false if it runs, wants to run, or has ended.
+// Standing returns the place of a thread that does not run. ok is false if the thread runs, is runnable, or has ended.
 func (t *Tasks) Standing(tid int32) (s Standing, ok bool, err error) {
 	cpu, err := t.CPU(tid)
 	if err != nil {
@@ -27,8 +27,8 @@ func (t *Tasks) Standing(tid int32) (s Standing, ok bool, err error) {
 	return s, ok, nil
 }
 
-// parseStanding returns the stack pointer and the program counter from a syscall file: its last two words. The thread
-// sleeps in a system call or outside of one.
+// parseStanding returns the stack pointer and the program counter from a syscall file: its last two words. The file
+// has nine words in a system call, and three outside of one.
 func parseStanding(b []byte) (sp, pc uint64, ok bool) {
 	words := bytes.Fields(b)
 	if len(words) != 9 && len(words) != 3 {

@@ -14,7 +14,7 @@ var syscallsX8664 string
 //go:embed syscalls-aarch64.txt
 var syscallsAArch64 string
 
-// syscallNames returns the names of a machine's system calls by their numbers; nil for a machine that is not known.
+// syscallNames returns the names of a machine's system calls by their numbers. It is nil for an unknown machine.
 var syscallNames = func() func(machine string) []string {
 	x86 := sync.OnceValue(func() []string { return parseSyscallTable(syscallsX8664) })
 	arm := sync.OnceValue(func() []string { return parseSyscallTable(syscallsAArch64) })
@@ -29,7 +29,7 @@ var syscallNames = func() func(machine string) []string {
 	}
 }()
 
-// parseSyscallTable reads lines "number name"; lines that start with # are comments.
+// parseSyscallTable reads lines "number name". Lines that start with # are comments.
 func parseSyscallTable(text string) []string {
 	var names []string
 	for line := range strings.Lines(text) {
@@ -61,12 +61,12 @@ var ownCalls = sync.OnceValue(func() []string {
 	return syscallNames(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH])
 })
 
-// maxSyscalls bounds the system call numbers with a kept name, in the table or unnamed.
+// maxSyscalls limits the system call numbers of a table, and how many made-up names are kept for other numbers.
 const maxSyscalls = 4096
 
 type namer struct {
 	names []string
-	// unnamed keeps the texts made for numbers that no table has, so that they are made once.
+	// unnamed caches the names made for numbers that the table does not have.
 	unnamed map[int64]string
 	// foreign is true if the program uses other numbers than the kernel's own table, as a 32-bit program does.
 	foreign bool

@@ -10,22 +10,21 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxOpenFiles bounds the /proc files that one Tasks keeps open. Another bound is half of the files that this process
-// may have open. Past a bound, files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
+// maxOpenFiles limits the /proc files that one Tasks keeps open. Another limit is half of the files that ddtop may
+// have open. Beyond a limit, files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
 const maxOpenFiles = 3000
 
-// idleUses decides when a kept file counts as unused: after reads of idleUses times as many other files as may be
-// kept.
+// idleUses decides when an open file counts as unused: after idleUses × maxOpen reads of files since its last use.
 const idleUses = 64
 
-// Call is a thread's place in the kernel.
+// Call is the system call that a thread is in.
 type Call struct {
 	// Name is the system call's name, the same on every machine that has the call ("read", "epoll_pwait"). It is
 	// "syscall_NR" for a number without a name, and sampler.SyscallRunning for a thread that runs or is runnable. It is
 	// sampler.SyscallNone for a thread that sleeps outside a system call (a page fault, a stop), and
 	// sampler.SyscallEnded for a thread that has ended.
 	Name string
-	// Args are its arguments as registers; of a 32-bit argument the upper half is not defined.
+	// Args are the call's arguments, as in the registers. The upper half of a 32-bit argument is not defined.
 	Args [6]uint64
 }
 
@@ -149,7 +148,8 @@ func (t *Tasks) Call(tid int32) (Call, error) {
 	return Call{Name: t.names.name(nr), Args: args}, nil
 }
 
-// StackPointer returns the stack pointer of a thread that sleeps. ok is false if it does not, or can't be read.
+// StackPointer returns the stack pointer of a thread that sleeps. ok is false if the thread does not sleep or cannot
+// be read.
 func (t *Tasks) StackPointer(tid int32) (sp uint64, ok bool) {
 	b, err := t.read(tid, fileSyscall)
 	if err != nil {

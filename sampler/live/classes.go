@@ -2,7 +2,7 @@ package live
 
 import "github.com/ddtop/ddtop/sampler"
 
-// classesNS is the interval between samples of new objects, in ns (docs/internals/gc.md#which-classes).
+// classesNS is the interval between two counts of new objects by class, in ns (docs/internals/gc.md#which-classes).
 const classesNS = 50_000_000
 
 // countClasses adds the allocations by class to a sample that was just read.

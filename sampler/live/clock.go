@@ -11,8 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// clocked samples until ctx or the target ends. emit runs on another goroutine. clocked returns even if a read of the
-// target hangs.
+// clocked samples until ctx or the target ends. It calls emit on another goroutine. It returns even if a read hangs.
 func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error {
 	var out apart.Door
 	wanted, cancel := context.WithCancel(ctx)
@@ -33,14 +32,14 @@ func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error 
 	case !errors.Is(err, attach.ErrNoAnswer):
 		return err
 	case ctx.Err() != nil:
-		return nil // Silent tells
+		return nil // the caller asked for the end. Silent shows that a read hangs
 	case wanted.Err() != nil:
 		return s.finish("exited")
 	}
 	return err
 }
 
-// run is clocked, on a thread that ends with it.
+// run is the loop of the clock. It occupies an OS thread, which ends with it.
 func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	pace.RaisePriority()
 	s.priority = pace.KernelPriority()
@@ -53,7 +52,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	s.running.Store(true)
 	defer s.running.Store(false)
 	s.warmUp()
-	sleep := pace.NewSleeper(s.pauses != nil) // a timer ends a pause that takes too long
+	sleep := pace.NewSleeper(s.pauses != nil) // with stops of the target, timers must be exact
 	s.sleeper.Store(sleep)
 	defer sleep.Close()
 	defer s.sleeper.Store(nil)
@@ -91,19 +90,19 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var sample sampler.Sample
 	s.failing.Succeeded()
 	seen := pace.Monotonic()
-	seenStacks := int64(0) // the last sample that read stacks knew of all moves before this time
-	var stackNS int64      // CPU time of the last reading of stacks
-	var sampleNS int64     // the same of the last sample beside looks that read none
+	seenStacks := int64(0) // the last sample with stacks shows all moves of threads before this time
+	var stackNS int64      // CPU time of the last stack tick, in ns
+	var sampleNS int64     // CPU time of the last sample without stacks while glances are made, in ns
 	var glances *switchRun
 	var bells pace.Bells
-	var after int64 // CPU time of what came after the last reading: the next one does not pay for it
+	var after int64 // CPU time of the glance after the last sample, in ns: the next tick is charged for it
 	told := false   // all moves of threads until now are known
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
 		switch x := s.switches.now.Load(); {
 		case c.Slow && x != nil && len(s.beginning) == 0 && x.ring(sleep, &bells):
-			if told && c.Exact && x.still(min(seenStacks, pace.Monotonic()-pace.CalmNS)) { // ticks before then have nothing to read
+			if told && c.Exact && x.still(min(seenStacks, pace.Monotonic()-pace.CalmNS)) { // no thread has moved
 				due = max(due, pace.Monotonic()+int64(pace.UntilTurn(besideEvery, besideEvery/4)))
 			}
 		case fetchesItself(s, sleep, c.Slow):
@@ -117,7 +116,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			due = min(due, pace.Monotonic()+every)
 		}
 		sleep.Unless(due, over)
-		// Questions of one channel each: each reads a word, while a question of both would take their locks.
+		// Two selects of one channel each are cheaper than one of both, which would take the locks of the channels.
 		select {
 		case <-ctx.Done():
 			undo()
@@ -132,7 +131,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		now := pace.Monotonic()
 		s.tickBegan.Store(now)
-		c.Wait(min(now, due)) // a tick that was left out is not late
+		c.Wait(min(now, due)) // a tick that was skipped on purpose is not late
 		stackEvery, lockEvery := s.rates.Intervals()
 		if exact := s.exact.is() || s.switches.is(); exact != c.Exact {
 			c.Exact = exact
@@ -147,7 +146,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		case glances != nil:
 			lockEvery = min(stackEvery, pace.GlanceNS)
 		case c.Exact:
-			lockEvery = min(stackEvery, max(lockEvery, float64(s.view.OldestNS))) // changes come by themselves, counters do not
+			lockEvery = min(stackEvery, max(lockEvery, float64(s.view.OldestNS))) // ticks read only counters
 		}
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
@@ -171,7 +170,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 					s.note(c, now, false)
 					continue // the last sample still holds
 				}
-				depth = sampler.StackTick // a request ends by readings of stacks, and few such ticks come here
+				depth = sampler.StackTick // only stacks show that a request has ended, and few such ticks get here
 			}
 		}
 		paid := depth // the depth that the budget is charged for
@@ -188,7 +187,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.reader.Reads().Late += late
 		if glances != nil {
 			glances.catchUp()
-			_ = cost.Since() // it is not for how often is looked
+			_ = cost.Since() // drops the cost of catchUp: fewer glances would not lower it
 			moving := glances.glance()
 			switch {
 			case depth == sampler.StackTick:
@@ -222,7 +221,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		spent := cost.Since() + after
 		after = 0
 		if err == nil && c.Exact {
-			s.nameStacks(&sample)
+			nameStacks(s, &sample)
 			s.looks.Spend(cost.Since()) // the number of stacks to name does not depend on the number of ticks
 		}
 		s.ticking.Unlock()
@@ -233,7 +232,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			sampleNS = spent
 		}
 		if between {
-			s.looks.Spend(spent) // the budget finds that beside the ticks
+			s.looks.Spend(spent) // the budget counts this time as work beside the ticks
 		} else {
 			all, stacks := s.budget.Spent(paid, spent, stackNS, pace.Monotonic(), pace.OwnCPU)
 			c.Wait(all)
@@ -241,7 +240,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		if cause := err; err != nil {
 			if now-s.lastCheck > failCheckNS {
-				// It may have called exec: what was known of its memory is void then.
+				// The process may have called exec, which makes all that is known of its memory void.
 				s.lastCheck = now
 				err = errors.Join(err, attach.ErrGone)
 			}
@@ -255,7 +254,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.failing.Succeeded()
 		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS && !s.proc.Alive() {
-			// Memory is read by the PID. That it was this process's is certain when the process lives after that.
+			// Memory is read by PID, and the PID may be reused. If the process still lives now, the memory was its
+			// own.
 			if err := s.gone(attach.ErrGone); err != nil {
 				return err
 			}
@@ -279,7 +279,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 }
 
 // nameStacks names the stacks of changes until a sample, and applies the sample's work.
-func (s *Source) nameStacks(sample *sampler.Sample) {
+func nameStacks(s *Source, sample *sampler.Sample) {
 	if x := s.exact.now.Load(); x != nil {
 		x.nameStacks()
 	}
@@ -289,8 +289,8 @@ func (s *Source) nameStacks(sample *sampler.Sample) {
 	}
 }
 
-// note tells the clock whether any thread runs, waits for the GVL or collects garbage. It tells the budget the
-// resulting speed of the clock.
+// note tells the clock whether any thread runs, waits for the GVL or collects garbage. It tells the budget if the
+// clock's speed changes.
 func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	slow := c.Slow
 	c.Note(now, busy)
@@ -302,7 +302,7 @@ func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	}
 }
 
-// serves reports whether a thread serves a request or a job in a sample, or was seen to by records of thread switches.
+// serves reports whether a thread serves a request or a job, according to a sample or to records of thread switches.
 func serves(s *Source, sample *sampler.Sample) bool {
 	if x := s.switches.now.Load(); x != nil && x.served() {
 		return true
@@ -315,13 +315,13 @@ func serves(s *Source, sample *sampler.Sample) bool {
 	return false
 }
 
-// fetchesItself reports whether the clock has to wake up between ticks to see which threads begin something. If a
-// process is idle and was not seen to serve requests, ticks are enough. This saves two thirds of the wake-ups.
+// fetchesItself reports whether the clock has to wake up between ticks to see which threads begin work. If a process
+// is idle and was not seen to serve requests, ticks are enough. This saves two thirds of the wake-ups.
 func fetchesItself(s *Source, sleep *pace.Sleeper, slow bool) bool {
 	switch x := s.switches.now.Load(); {
 	case x == nil || !x.on() || x.glances():
 		return false
-	case len(s.beginning) > 0: // threads that have begun something still wait to be read
+	case len(s.beginning) > 0: // threads that have begun work still wait to be read
 		return true
 	case slow && !x.served() && (s.queuesNow == nil || len(s.queuesNow.Pools) == 0):
 		return false
@@ -329,14 +329,14 @@ func fetchesItself(s *Source, sleep *pace.Sleeper, slow bool) bool {
 	return !sleep.Wakes() || !fetching.is()
 }
 
-// wakeClock has the clock ask at once whether it is still wanted, and what threads have begun.
+// wakeClock wakes the clock. The clock then checks whether it must end, and which threads have begun work.
 func wakeClock(s *Source) {
 	if z := s.sleeper.Load(); z != nil {
 		z.Wake()
 	}
 }
 
-// glances returns who has the clock look at threads between two samples. It is nil if nobody does.
+// glances returns the switchRun for which the clock makes glances at threads between samples, or nil if there is none.
 func (s *Source) glances() *switchRun {
 	if x := s.switches.now.Load(); x != nil && x.on() && x.glances() {
 		return x
@@ -347,9 +347,9 @@ func (s *Source) glances() *switchRun {
 // last takes one more sample with all counters at the end, without a stop. A failed read leaves it out.
 func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	if sample.TimeNS == 0 {
-		return // there is no sample to end with
+		return // no sample was taken at all
 	}
-	sample.Runs = nil // the sample before has them
+	sample.Runs = nil // the previous sample already carries them
 	s.reader.Resume()
 	s.ticking.Lock()
 	err := s.reader.Read(sampler.LockTick, sample)
@@ -367,14 +367,14 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	emit(sample)
 }
 
-// learnMoves returns when threads last moved, which the next tick needs. It notes the threads that have begun
-// something. It also finds the requests of copied environments.
+// learnMoves returns when threads last had a CPU, so that a tick reads only threads that moved. It notes the threads
+// that have begun work, and finds the requests that BPF programs have copied.
 func (s *Source) learnMoves(cost *pace.Meter) (moves ruby.Moves) {
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
 		var list []ruby.Entered
 		moves, list = x.whoMoved()
 		s.beginning = append(s.beginning, list...)
-		s.beginning = s.beginning[max(len(s.beginning)-maxBeginning, 0):] // the last ones are those still to be seen
+		s.beginning = s.beginning[max(len(s.beginning)-maxBeginning, 0):] // keeps the newest
 		x.findRequests(cost)
 	}
 	return moves

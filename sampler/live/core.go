@@ -18,10 +18,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// coreNS is the time of a core file's sample. CLOCK_MONOTONIC of the dump is not in a core.
+// coreNS is the time that a core file's sample gets, in ns. A core does not contain the real one, CLOCK_MONOTONIC.
 const coreNS = 1
 
-// coreTries bounds the readings of a core. The sizes of stacks are known from the second one on.
+// coreTries bounds how often Once reads a core. From the second time on, the sizes of stacks are known.
 const coreTries = 3
 
 // Core is a Source of the single sample in a core file. The sample has only Ruby's memory.
@@ -33,13 +33,13 @@ type Core struct {
 	names  *redact.Redactor
 	own    *own.Code
 	reader *ruby.Reader
-	values bool // Options.Values, unless names are left out
+	values bool // Options.Values, but false if there is a Redactor
 	native cstacks.Reader
 	debug  *debuginfod.Client
 }
 
-// OpenCore finds the Ruby VM in a core file. files says where the mapped files are. It uses only MaxDepth, Dictionary,
-// Redactor, OwnCode, Values, Debug and Progress of opts.
+// OpenCore finds the Ruby VM in a core file. files says where to find the files that the process had mapped. OpenCore
+// uses only MaxDepth, Dictionary, Redactor, OwnCode, Values, Debug and Progress of opts.
 func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Options) (*Core, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	host, _ := os.Hostname() // shown only
+	host, _ := os.Hostname() // only for display
 	c.info = c.names.Process(sampler.Process{
 		PID: pid, Title: c.core.Title(), User: strconv.Itoa(c.core.UID()), Host: host,
 		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: c.reader.Era(),
@@ -99,16 +99,16 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// Process describes the process that was dumped; AttachedAt is when the core was written.
+// Process describes the process that was dumped. AttachedAt is when the core was written.
 func (c *Core) Process() sampler.Process { return c.info }
 
 // Dictionary returns the dictionary of the sample's IDs.
 func (c *Core) Dictionary() *sampler.Dictionary { return c.own.View(c.names.View(c.dict)) }
 
-// Missing is the number of bytes by which the core was cut short.
+// Missing returns the number of bytes that the core file lacks because it was cut short.
 func (c *Core) Missing() int64 { return c.core.Missing() }
 
-// Once returns the sample.
+// Once returns the sample. It reads the core up to coreTries times, and takes the most complete result.
 func (c *Core) Once(ctx context.Context) (*sampler.Sample, error) {
 	var best *sampler.Sample
 	var last error
@@ -143,8 +143,8 @@ func (c *Core) NativeThreads() ([]NativeThread, error) {
 	return out, nil
 }
 
-// NativeStacks reads the native stacks of the sampled threads, and of the threads others. sample must come from Once.
-// A core file does not change, so stacks of threads that were running are included. Locks of C code are not judged.
+// NativeStacks reads the native stacks of the sampled threads, and of further threads by TID (others). sample must
+// come from Once. It includes threads that were running, because a core does not change. Locks of C code are not read.
 func (c *Core) NativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
@@ -169,7 +169,7 @@ func (c *Core) HeapGraph(ctx context.Context, o sampler.HolderOptions) (*heapgra
 	return c.reader.HeapGraph(ctx, o, func() {})
 }
 
-// Run delivers the one sample and ends.
+// Run passes the single sample to emit, and returns sampler.ErrEnded.
 func (c *Core) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	s, err := c.Once(ctx)
 	if err != nil {
@@ -179,12 +179,12 @@ func (c *Core) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	return sampler.ErrEnded
 }
 
-// End reports that there is nothing more.
+// End returns the end of the process: it was dumped.
 func (c *Core) End() (sampler.End, bool) {
 	return sampler.End{AtNS: coreNS, Reason: "was dumped into a core file"}, true
 }
 
-// Close closes the files.
+// Close closes the core file and the files that it refers to.
 func (c *Core) Close() error {
 	c.native.Close()
 	if c.module != nil {

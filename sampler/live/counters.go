@@ -21,13 +21,13 @@ const (
 	queuesNS = 1_000_000_000
 )
 
-// beside names sockets and reads slow counters beside the sampling. The returned function ends it and waits.
+// beside starts a goroutine that names sockets and reads slow counters. The returned function ends it and waits.
 func (s *sampling) beside() func() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// The turns of all processes are at the same time, because to wake up costs as much as a turn.
+		// All processes take their turns at the same time, because waking up costs as much as a turn.
 		tick := time.NewTimer(pace.UntilTurn(besideEvery, 0))
 		defer tick.Stop()
 		var locks lockWatch
@@ -41,7 +41,7 @@ func (s *sampling) beside() func() {
 				return
 			case <-tick.C:
 				tick.Reset(pace.UntilTurn(besideEvery, besideEvery/2))
-				// A failure leaves sockets without a name, which shows.
+				// If this fails, the screen shows the sockets without a name.
 				_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 				if turn%min(max(s.sharers.Load()/procSharers, 1), slowTurns) == 0 {
 					s.readSlow()
@@ -80,7 +80,7 @@ func busy(s *sampler.Sample) bool {
 	return false
 }
 
-// slowCounters adds the counters that are read at a low rate.
+// slowCounters adds the counters that are read at a low rate to a sample. If all is true, it reads them now.
 func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 	now := sample.TimeNS
 	every := min(kernelview.ProcNS*max(int64(s.sharers.Load())/procSharers, 1), slowProcNS)
@@ -93,7 +93,7 @@ func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 		if p, err := s.counts.Read(now); err == nil {
 			s.procNow = p
 			s.view.Frozen = p.Frozen
-			if !all { // of a single sample nothing follows
+			if !all { // a single sample cannot show whether CPUs are scarce
 				s.budget.Look(now, kernel.IdleNS, p.Pressure, &s.press)
 			}
 		}
@@ -115,7 +115,7 @@ func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 	sample.Self.Extended = s.budget.TakesMore()
 }
 
-// readQueues reads what waits in front of the process, if it was not read lately.
+// readQueues reads the queues of requests before and within the process, at most once in queuesNS unless all is true.
 func (s *sampling) readQueues(now int64, slow *kernel.SlowCounts, all bool) {
 	if !all && s.queuesNow != nil && now-s.queuesNow.AtNS < queuesNS {
 		return

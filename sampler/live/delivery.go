@@ -9,20 +9,19 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/handover"
 )
 
-// delivery adds changes to samples and passes the samples on. It belongs to the goroutine that called Run, so the
-// clock does not wait.
+// delivery adds changes to samples and passes the samples on. The goroutine that called Run uses it, not the clock.
 type delivery struct {
 	mode     *exactMode
 	switched *switchMode
 	emit     func(*sampler.Sample)
-	// first is called with the first sample. It starts slow work. Afterwards it is nil.
+	// first is called before the first sample is passed on. It starts slow work. Afterwards it is nil.
 	first func()
-	// from follows the process now, or is nil. switches does so by thread switches.
+	// from follows the process by probes, and switches by its thread switches. Each is nil if it is not in use.
 	from     *exactRun
 	switches *switchRun
 }
 
-// fetch reads the new records.
+// fetch reads the new records of probes and of thread switches.
 func (d *delivery) fetch() {
 	if d.from = d.mode.now.Load(); d.from != nil {
 		d.from.look()
@@ -32,10 +31,10 @@ func (d *delivery) fetch() {
 	}
 }
 
-// ready reports whether all is known of until a time, or never will be.
+// ready reports whether all changes up to a time are known, or never will be.
 func (d *delivery) ready(ns int64) bool { return d.behind(ns) <= 0 }
 
-// behind says in how many ns all can be known of until a time.
+// behind returns in how many ns all changes up to a time can be known.
 func (d *delivery) behind(ns int64) int64 {
 	var behind int64
 	if d.from != nil {
@@ -47,7 +46,7 @@ func (d *delivery) behind(ns int64) int64 {
 	return behind
 }
 
-// wait waits until all is known of until a time, when the clock has ended: some milliseconds.
+// wait waits until all changes up to a time are known. It is called after the clock has ended, and takes milliseconds.
 func (d *delivery) wait(ns int64) {
 	if x := d.mode.now.Load(); x != nil {
 		x.withoutClock()
@@ -60,7 +59,7 @@ func (d *delivery) wait(ns int64) {
 	}
 }
 
-// deliver hands a sample on.
+// deliver adds the changes to a sample and passes it to emit.
 func (d *delivery) deliver(s *handover.Sample) {
 	if d.first != nil {
 		d.first()
@@ -70,7 +69,7 @@ func (d *delivery) deliver(s *handover.Sample) {
 		d.from.fill(&s.Sample, s.List)
 	}
 	if d.switches != nil {
-		d.switches.fill(&s.Sample, s.List, !s.Changes.Known()) // breakpoints know better
+		d.switches.fill(&s.Sample, s.List, !s.Changes.Known()) // changes from the probes are more exact
 	}
 	d.emit(&s.Sample)
 }
@@ -78,12 +77,13 @@ func (d *delivery) deliver(s *handover.Sample) {
 // listing is the last list of threads for samples.
 type listing struct {
 	list *exact.List
-	// number is the reader's, incomplete: threads had no native thread as yet.
+	// number is the reader's number of list. incomplete is true if some threads had no native thread yet.
 	number     uint64
 	incomplete bool
 }
 
-// listThreads updates the list of threads while changes are known by addresses. The clock calls it.
+// listThreads updates the list that maps addresses of threads to their IDs. Changes name threads by address. The clock
+// calls it. If wanted is false, it drops the list.
 func (s *sampling) listThreads(wanted bool) {
 	l := &s.listing
 	if !wanted {

@@ -12,7 +12,7 @@ const DefaultExactCost = 0.03
 // ErrExact means that the GVL of the process cannot be followed exactly.
 var ErrExact = errors.New("exact mode can't follow this process")
 
-// ExactOptions say how the GVL is to be followed.
+// ExactOptions are the options of Source.Exact.
 type ExactOptions struct {
 	// MaxCost is the largest share of the process's CPU time that the probes may cost. Zero means DefaultExactCost.
 	// One means no limit.
@@ -23,14 +23,14 @@ type ExactOptions struct {
 	Untried bool
 }
 
-// ExactReport says how it went.
+// ExactReport is the result of a run of exact mode.
 type ExactReport struct {
-	// FromNS and ToNS are between when the GVL was followed, CLOCK_MONOTONIC in ns.
+	// FromNS and ToNS are when following the GVL began and ended, CLOCK_MONOTONIC in ns.
 	FromNS, ToNS int64
-	// Hits is how often a thread hit a probe. Lost is how many records had no room.
+	// Hits is how often a thread hit a probe. Lost is how many records were dropped because the buffer was full.
 	Hits, Lost uint64
 	// CostNS is the estimated time for which probes delayed threads, in ns. CPUNS is the process's CPU time, which
-	// includes CostNS. HitNS is the cost of one hit.
+	// includes CostNS. HitNS is the cost of one hit, in ns.
 	CostNS, CPUNS, HitNS int64
 	Checks               exact.Checks
 	// Ended says in a clause why exact mode ended by itself. It is empty if it did not. Wrong is true if its results

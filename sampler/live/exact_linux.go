@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// watchEvery is the interval between fetches of records while no samples come. The ring has room for a second of
-	// the busiest load that was measured.
+	// watchEvery is the interval between fetches of records while no samples come. The ring has room for one second of
+	// the busiest measured load.
 	watchEvery = time.Second
 	// exactBehindNS is how long ddtop waits for earlier records before it uses a record, in ns. A thread can lose its
 	// CPU before it writes its record.
 	exactBehindNS = 5_000_000
-	// The cost is checked at most every costEveryNS, over at least the last costSpanNS, and at most maxSpans spans.
+	// The cost is checked at most once in costEveryNS, over the last costSpanNS or more, but at most maxSpans checks.
 	costEveryNS, costSpanNS, maxSpans = 200_000_000, 1_000_000_000, 8
 	// freeCost is the share of a CPU that the probes may always cost. The cost of each hit is high in a mostly idle
 	// process, because its threads must be woken.
@@ -46,28 +46,28 @@ const (
 	doubtFrom = 10
 )
 
-// exactRun follows the GVL of a process by probes, beside the sampling.
+// exactRun follows the GVL of a process by probes, while the process is sampled.
 type exactRun struct {
 	source *Source
-	clock  int32 // of the process's CPU time
+	clock  int32 // the kernel's clock ID for the process's CPU time
 	max    float64
-	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero while it is on.
+	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero until the end.
 	fromNS int64
 	toNS   atomic.Int64
-	// fedNS is until when all records were handed on, lookedNS when that was done last.
+	// fedNS is the time up to which all records were passed on. lookedNS is when this was last done.
 	fedNS, lookedNS atomic.Int64
 
-	quit chan struct{} // closed with toNS
-	done chan struct{} // closed when the probes are out
+	quit chan struct{} // closed when toNS is set
+	done chan struct{} // closed when the probes are removed
 
 	mu     sync.Mutex // guards the following fields
 	probes *probe.Probes
 	to     *exact.Machine
-	// changes makes the changes of samples; changed counts them.
+	// changes collects the changes for samples. changed counts them.
 	changes *exact.Collector
 	changed uint64
 	report  ExactReport
-	// withTarget: it ended because the process did.
+	// withTarget is true if the run ended because the process did.
 	withTarget bool
 	err        error
 	closed     bool
@@ -75,13 +75,13 @@ type exactRun struct {
 	pending []pendingRecord
 	stacks  *stacknames.Stacks
 	counts  probe.Counts
-	lostNS  int64 // the time up to which records were lost, until ended threads are checked; zero if none were lost
+	lostNS  int64 // the last time when records were lost; zero if forgetGone has run since
 	beganNS int64 // CPU time of the process at the start
 	spans   []costSpan
 	witness
 }
 
-// pendingRecord is a record. If it is the record of a wait's end, stack is the wait's stack until it has a name.
+// pendingRecord is a record that was not passed on yet. If it ends a wait, stack is the wait's stack without a name.
 type pendingRecord struct {
 	exact.Record
 	stack *stacknames.Unnamed
@@ -93,10 +93,10 @@ type seen struct {
 	atNS int64
 }
 
-// costSpan is the counters at an instant.
+// costSpan has the counters at the beginning of a span: the cost of the probes and the CPU time, in ns.
 type costSpan struct{ atNS, costNS, cpuNS int64 }
 
-// cpuClock is the clock of a process's CPU time (clock_getcpuclockid(3)).
+// cpuClock returns the ID of the clock for a process's CPU time (clock_getcpuclockid(3)).
 func cpuClock(pid int) int32 { return int32(^pid<<3 | 2) }
 
 // cpu returns the CPU time that the process has used, in ns.
@@ -108,18 +108,17 @@ func (x *exactRun) cpu() (int64, error) {
 	return ts.Nano(), nil
 }
 
-// witness keeps what sampling saw, for comparison.
+// witness keeps which threads held the GVL in samples, for comparison with records.
 type witness struct {
 	seen    []seen // in order of time
-	ractors bool   // there were several
+	ractors bool   // the process has more than one ractor
 	// owner is the holder of the GVL in the last sample with a known holder. moved counts changes of the owner.
 	owner     sampler.ThreadID
 	ownerSeen bool
 	moved     int
 }
 
-// saw adds a sample, some time after it was taken. Samples are added in order of time. on is true if the GVL is
-// followed now, since fromNS.
+// saw adds a sample. Samples must come in order of time. on is true if the GVL is followed, since fromNS.
 func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 	if len(s.Ractors) > 1 {
 		x.ractors = true
@@ -148,10 +147,10 @@ func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 	}
 }
 
-// on reports whether what happens now is followed.
+// on reports whether the run has not ended.
 func (x *exactRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind returns in how many ns all records until a time are handed on. Zero means that they are, or never will be.
+// behind returns in how many ns all records up to a time can be passed on. Zero means: they were, or never will be.
 func (x *exactRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -159,7 +158,7 @@ func (x *exactRun) behind(ns int64) int64 {
 	return max(ns+exactBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes to a sample for whose time behind returns 0, and compares the sample with them.
+// fill adds the changes to a sample, and compares the sample with them. behind must return 0 for the sample's time.
 func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -177,7 +176,7 @@ func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	x.saw(s, x.on(), x.fromNS)
 }
 
-// run checks the probes until it is stopped or the process ends. Then it removes them.
+// run fetches records while no samples come, until it is stopped or the process ends. Then it removes the probes.
 func (x *exactRun) run() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -197,7 +196,7 @@ func (x *exactRun) run() {
 	x.finish()
 }
 
-// look drains the ring, passes complete records on, and ends the run at a limit. Any goroutine may call it.
+// look fetches records, passes on the complete ones, and calls limit. Any goroutine may call it.
 func (x *exactRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -222,7 +221,7 @@ func (x *exactRun) look() {
 }
 
 func (x *exactRun) drain(now int64) error {
-	// The stacks first: the record of each is in its ring before.
+	// Stacks are read first. A stack's record is written before the stack, so the record is then in its ring.
 	if err := x.probes.DrainStacks(func(s *probe.Stack) { x.stacks.Take(x.source.reader, s, false, now) }); err != nil {
 		return err
 	}
@@ -242,7 +241,7 @@ func (x *exactRun) drain(now int64) error {
 	return nil
 }
 
-// stacked adds a stack to its record, which is one of the last. It drops a stack whose record was lost.
+// stacked adds a stack to its record, which is one of the newest in pending. It drops a stack whose record was lost.
 func (x *exactRun) stacked(s *stacknames.Taken) {
 	for i := len(x.pending) - 1; i >= 0 && x.pending[i].NS >= s.NS-exactBehindNS; i-- {
 		if r := &x.pending[i]; r.NS == s.NS && r.TID == s.TID && r.Kind == exact.Unlocked {
@@ -289,12 +288,12 @@ func (x *exactRun) feed(untilNS int64) {
 	}
 }
 
-// forgetGone ends the threads whose end records were lost. Otherwise they would wait, or hold the GVL, forever.
+// forgetGone ends the threads that are gone, but whose last record was lost. Else they would keep their state forever.
 func (x *exactRun) forgetGone(atNS int64) {
 	x.lostNS = 0
 	tids, err := x.source.proc.TIDs(nil)
 	if err != nil {
-		return // it has ended
+		return // the process has ended
 	}
 	x.to.Gone(atNS, func(tid int32) bool {
 		_, there := slices.BinarySearch(tids, tid)
@@ -308,7 +307,7 @@ const changeUnit = 100
 // rounded rounds a time down to the unit of changes. Two records of one thread are further apart.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
-// compare compares the sampled holders since a time with the records passed on so far.
+// compare compares the sampled holders from fromNS on with the records, which were passed on up to fedNS.
 func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	n := 0
 	for ; n < len(x.seen) && x.seen[n].atNS+exact.SlackNS <= fedNS; n++ {
@@ -319,7 +318,7 @@ func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	x.seen = slices.Delete(x.seen, 0, n)
 }
 
-// fits reports whether records agree with each other and with samples, if there are at least turns holds.
+// fits reports whether records agree with each other and with samples. Fewer than turns holds always fit.
 func (x *exactRun) fits(turns uint64) bool {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
@@ -331,7 +330,7 @@ func (x *exactRun) movedUnseen(times int) bool {
 	return x.moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
 }
 
-// limit ends it when a limit is reached.
+// limit ends the run if the records are wrong, the probes cost too much, or the process has several ractors.
 func (x *exactRun) limit(now int64) {
 	if x.ractors {
 		x.endAt(now, "the process has made ractors, and the threads of one alone can be followed", false)
@@ -352,7 +351,7 @@ func (x *exactRun) limit(now int64) {
 	}
 	cpu, err := x.cpu()
 	if err != nil {
-		return // it has ended
+		return // the process has ended
 	}
 	x.spans = append(x.spans, costSpan{now, x.probes.CostNS(x.counts), cpu})
 	for len(x.spans) > maxSpans || len(x.spans) > 1 && x.spans[1].atNS <= now-costSpanNS {
@@ -369,7 +368,8 @@ func (x *exactRun) limit(now int64) {
 	}
 }
 
-// cost returns the cost of the probes over the last second or less, and the CPU time without it, in ns.
+// cost returns the length of the measured span, the cost of the probes in it, and the process's CPU time without this
+// cost. All are in ns.
 func (x *exactRun) cost() (span, cost, own int64) {
 	if len(x.spans) == 0 {
 		return 0, 0, 0
@@ -379,7 +379,7 @@ func (x *exactRun) cost() (span, cost, own int64) {
 	return b.atNS - a.atNS, cost, max(b.cpuNS-a.cpuNS-cost, 0)
 }
 
-// end ends it, because the process has ended, unless it has ended before.
+// end ends the run because the process has ended. It does nothing if the run has already ended.
 func (x *exactRun) end(why string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -398,7 +398,7 @@ func (x *exactRun) endAt(now int64, why string, wrong bool) {
 	close(x.quit)
 }
 
-// finish removes the probes, which takes some tenths of a second, and passes on the rest.
+// finish removes the probes, which takes some tenths of a second, and passes on the remaining records.
 func (x *exactRun) finish() {
 	defer close(x.done)
 	detached := x.probes.Detach()
@@ -413,7 +413,7 @@ func (x *exactRun) finish() {
 	}
 	if cpu, err := x.cpu(); err == nil {
 		r.CPUNS = cpu - x.beganNS
-	} else if n := len(x.spans); n > 0 { // it has ended
+	} else if n := len(x.spans); n > 0 { // the process has ended
 		r.CPUNS = x.spans[n-1].cpuNS - x.beganNS
 	}
 	r.Hits, r.Lost = x.counts.Hits, x.counts.Lost
@@ -446,17 +446,17 @@ func (x *exactRun) close() (ExactReport, error) {
 	return x.report, x.err
 }
 
-// stop is close without the report.
+// stop does the same as close, without the report.
 func (x *exactRun) stop() error {
 	_, err := x.close()
 	return err
 }
 
-// nameStacks names stacks of waits. The clock calls it between two readings.
+// nameStacks names stacks of waits. The clock calls it, because only the clock may use the reader.
 func (x *exactRun) nameStacks() { x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
-// withoutClock lets records continue without names until the clock names stacks again.
+// withoutClock makes records stop waiting for the names of their stacks, until the clock names stacks again.
 func (x *exactRun) withoutClock() { x.stacks.WithoutClock() }
 
-// maxHeld bounds the records that wait for a name. More would not fit into a sample.
+// maxHeld is how many records may wait until a stack has its name. More would not fit into a sample.
 const maxHeld = 1 << 13

@@ -7,23 +7,23 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// exactMode is whether the changes of the GVL are followed for samples.
+// exactMode switches exact mode on and off, in which samples carry all changes of the GVL.
 type exactMode struct {
 	mode[exactRun, *exactRun]
-	// options are the last options with which it was switched on.
+	// options are the options with which exact mode was last switched on.
 	options ExactOptions
-	// moreNS is until when it may cost sampler.MoreExactCost (TakeMore), CLOCK_MONOTONIC in ns.
+	// moreNS is the time until which the probes may cost sampler.MoreExactCost (TakeMore), CLOCK_MONOTONIC in ns.
 	moreNS atomic.Int64
 }
 
 // Exact puts probes into the process until EndExact is called or a limit is reached (ExactStatus). Meanwhile samples
-// carry Changes, and everything is read at the stack rate. Any goroutine may call it, also without Run. Errors are
+// carry Changes, and all ticks come at the stack rate. Any goroutine may call it, also without Run. Errors are
 // ErrExact, ruby.ErrNoScheduler, errors of package probe and errors of reading.
 func (s *Source) Exact(ctx context.Context, o ExactOptions) error {
 	return s.exact.begin(ctx, s.info.PID, "exact mode", "exact mode is on", s.exactWith(o))
 }
 
-// exactWith returns what puts probes in, and keeps the options once they are in. The caller of it holds exact.mu.
+// exactWith returns a function that puts probes in, and keeps o if that succeeds. Its caller must hold exact.mu.
 func (s *Source) exactWith(o ExactOptions) func(context.Context) (*exactRun, error) {
 	return func(ctx context.Context) (*exactRun, error) {
 		x, err := s.openExact(ctx, o)

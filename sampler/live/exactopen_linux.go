@@ -21,7 +21,7 @@ import (
 const (
 	// delaysAtOnce is the number of threads whose time without a CPU is read at once, while the clock waits.
 	delaysAtOnce = 256
-	// fewSharers is how many processes may each have a ring of full size.
+	// fewSharers is the largest number of sampled processes at which each gets a ring of full size.
 	fewSharers = 4
 )
 
@@ -61,7 +61,7 @@ func checkClock(pid int) error {
 	return nil
 }
 
-// exactPlaces finds the memory that probes read and the places of the probes. libc selects the C library.
+// exactPlaces finds the memory that probes read, and the places of the probes. libc puts them into the C library.
 func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
 	defer attach.Recovered(s.proc.PID(), &err)
 	if err = s.ownThreads(ctx, ErrExact); err != nil {
@@ -78,9 +78,9 @@ func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Sch
 	return scheduler, code, err
 }
 
-// ownThreads reports, as an error of a kind, that the process's threads may share native threads.
+// ownThreads returns an error if the process's threads may share native threads. It then wraps kind.
 func (s *subject) ownThreads(ctx context.Context, kind error) error {
-	const tries = 3 // on a full machine an answer can take longer than it is waited for, and a refusal is for good; each keeps a thread
+	const tries = 3 // a full machine may answer too late, but each try that hangs keeps a thread
 	var env map[string]string
 	var err error
 	for range tries {
@@ -98,7 +98,7 @@ func (s *subject) ownThreads(ctx context.Context, kind error) error {
 	return nil
 }
 
-// follow puts the probes in. A panic is an error, and leaves none.
+// follow puts the probes in. After a panic it removes them and returns the panic as an error.
 func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err error) {
 	pid := s.proc.PID()
 	defer attach.Recovered(pid, &err)
@@ -133,7 +133,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 			err = errors.Join(err, x.probes.Close())
 		}
 	}()
-	// A caller that has given up would never take the probes out.
+	// If the caller has given up, remove the probes again.
 	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 	return x, nil
 }
 
-// readThreads lists the threads, retries if the list changes, and calls then, which may use the reader.
+// readThreads reads the list of threads, retries if it changes, and calls then. then may use the reader.
 func (s *Source) readThreads(ctx context.Context, then func() error) error {
 	const tries = 50
 	var err error
@@ -165,7 +165,7 @@ func readThreadsOnce(s *Source, then func() error) error {
 	if err := s.readTick(sampler.LockTick, &sample); err != nil {
 		return errors.Join(err, s.gone(err))
 	}
-	s.reader.Reads().Ticks-- // nobody gets this one
+	s.reader.Reads().Ticks-- // no caller gets this sample
 	return then()
 }
 
@@ -192,7 +192,7 @@ func (s *subject) probeCode(o probe.CodeOptions) (probe.Code, error) {
 	return probe.FindCode(s.proc, module, maps, o)
 }
 
-// begin reads what state the threads are in that have not moved yet.
+// begin makes a first record of each thread's present state, because threads that do not move make none.
 func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	read, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
 		x.pending = append(x.pending, pendingRecord{Record: exact.Record{
@@ -230,7 +230,7 @@ func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn fu
 		for i := range some {
 			cpu, err := s.tasks.CPU(some[i].TID)
 			if err != nil {
-				continue // it has ended, or will be known by its first record
+				continue // the thread has ended, or its own first record will show its state
 			}
 			fn(now, &some[i], owner, cpu.DelayNS)
 		}

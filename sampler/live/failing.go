@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// failedRestNS is the least time between two ticks after pace.FailingAfterNS, because each costs as much as one
-	// that succeeds.
+	// failedRestNS is the least time between two ticks after ticks have failed for pace.FailingAfterNS, in ns. A
+	// failing tick costs as much as one that succeeds.
 	failedRestNS = 100e6
 	// refusedForNS is how long the kernel must refuse all reads before Run gives up a living process, in ns. Other
 	// failures can be temporary.
 	refusedForNS = 10e9
 )
 
-// errNoMemory is the failure of a tick of a process that has not ended.
+// errNoMemory replaces attach.ErrGone if the process has not ended.
 var errNoMemory = errors.New("none of its threads has memory: it is about to end, or to run another program")
 
-// Failing says since when no sample could be read, and why. err is nil until reads have failed for a second.
+// Failing returns since when no sample could be read, and why. err is nil until reads have failed for a second.
 func (s *sampling) Failing() (sinceNS int64, err error) { return s.failing.Lasting() }
 
 // retry notes a failed tick, and decides whether Run gives up.
 func (s *sampling) retry(c *pace.Clock, now int64, err error) error {
-	if errors.Is(err, attach.ErrGone) { // but it lives
+	if errors.Is(err, attach.ErrGone) { // the process lives, as gone has checked
 		err = errNoMemory
 	}
 	since := s.failing.Failed(now, err)
@@ -40,7 +40,7 @@ func (s *sampling) retry(c *pace.Clock, now int64, err error) error {
 	return nil
 }
 
-// Silent is how long the current tick has lasted. It is long if the target's memory or the kernel does not answer.
+// Silent returns how long the current tick has lasted. It grows while the target's memory or the kernel hangs.
 func (s *sampling) Silent() time.Duration {
 	if began := s.tickBegan.Load(); began != 0 {
 		return time.Duration(pace.Monotonic() - began)
@@ -48,6 +48,5 @@ func (s *sampling) Silent() time.Duration {
 	return 0
 }
 
-// NoAnswer returns an attach.ErrNoAnswer for a question that was not answered. err says why ddtop stops waiting, or is
-// nil.
+// NoAnswer returns an attach.ErrNoAnswer for a read that did not return. err says why ddtop stops waiting, or is nil.
 func NoAnswer(pid int, err error) error { return apart.NoAnswer(pid, err) }

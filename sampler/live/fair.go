@@ -11,8 +11,8 @@ import (
 // noUser is the user of a process whose user cannot be read.
 const noUser = -1
 
-// inTurns orders the living processes if too many want to be sampled, so that all users get a turn. n is how many are
-// sampled.
+// inTurns returns the processes in the order in which they get free places. If there are too few places, users take
+// turns. n is the number of sampled processes.
 func (g *Group) inTurns(living []*relative, n int) []*relative {
 	var wanting []*relative
 	taken := make(map[int]int)
@@ -33,7 +33,7 @@ func (g *Group) inTurns(living []*relative, n int) []*relative {
 	return fair.Turns(wanting, userOf, taken)
 }
 
-// noPlace says why a process is not sampled although it could be.
+// noPlace returns the reason, in words, why a process that can be read is not sampled.
 func (g *Group) noPlace(r *relative) string {
 	why := fmt.Sprintf("not sampled: %d processes already are, which is the limit", g.places)
 	if r.yielded {
@@ -58,7 +58,7 @@ func (g *Group) makeWay(living []*relative, n int) {
 			free++
 		case r.src != nil && !r.done:
 			held = append(held, r)
-		case r.src == nil && !r.done && r.tries == 0: // one that could not be read takes no place from another
+		case r.src == nil && !r.done && r.tries == 0: // a process that could not be read takes no place from another
 			wanting = append(wanting, r)
 		}
 	}
@@ -123,5 +123,5 @@ func (r *relative) readUser() {
 	}
 }
 
-// userOf returns the user of a process, which must have been read.
+// userOf returns the user of a process. readUser must have been called before.
 func userOf(r *relative) int { return r.user }

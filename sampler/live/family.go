@@ -37,13 +37,13 @@ func (s *subject) family(title string) (f sampler.Family, err error) {
 	}
 	own, err := kernel.Identify(s.proc.PID())
 	if err != nil || own.Exe == "" {
-		return f, nil // the title holds, and no more is known
+		return f, nil // only the title is known
 	}
 	below := []int{own.PID}
-	for i := 0; i < len(below) && len(below) <= maxTracked; i++ { // it grows by what is found
+	for i := 0; i < len(below) && len(below) <= maxTracked; i++ { // the list grows in the loop
 		children, err := kernel.Children(below[i])
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		for _, pid := range children {
 			id, err := kernel.Identify(pid)

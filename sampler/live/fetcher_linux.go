@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// quietNS is after how long without a record the fetcher looks less often.
+	// quietNS is how long no record must come before the fetcher fetches less often, in ns.
 	quietNS = 1_000_000_000
 	// manyWorkEveryNS is how often records are fetched if there are more than manyRuns processes, in ns. It is
 	// restWorkEveryNS if no process with new records was seen to serve requests, and the rings have room.
 	manyRuns, manyWorkEveryNS, restWorkEveryNS = 8, 25_000_000, 100_000_000
 )
 
-// fetcher fetches the records of all followed processes, if there are several. It wakes the clocks of the processes in
-// which a thread has begun something. So the clock of a process that does not run is not woken.
+// fetcher fetches the records of all followed processes, if there are several. It wakes the clocks of processes in
+// which a thread has begun work. So the clock of an idle process is not woken.
 type fetcher struct {
 	mu      sync.Mutex
 	runs    []*switchRun
 	several atomic.Bool
-	// running is set while there is a goroutine that fetches.
+	// running is true while there is a goroutine that fetches.
 	running bool
 }
 
 // fetching is the fetcher of all Sources, because they share one ring.
 var fetching fetcher
 
-// is reports whether it fetches now, or soon will.
+// is reports whether the fetcher runs, or soon will.
 func (f *fetcher) is() bool { return f.several.Load() }
 
 func (f *fetcher) join(x *switchRun) {
@@ -47,16 +47,16 @@ func (f *fetcher) join(x *switchRun) {
 	}
 }
 
-// leave is for any goroutine. The clocks that are left begin to fetch themselves at their next tick.
+// leave removes a process. Any goroutine may call it. A single remaining clock fetches itself from its next tick on.
 func (f *fetcher) leave(x *switchRun) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// A copy, because run goes through the list that was.
+	// Edit a copy, because run may still go through the old list.
 	f.runs = slices.DeleteFunc(slices.Clone(f.runs), func(o *switchRun) bool { return o == x })
 	f.several.Store(len(f.runs) > 1)
 }
 
-// of returns the processes. It returns nil if it is over.
+// of returns the followed processes. It returns nil if the fetcher must end.
 func (f *fetcher) of() []*switchRun {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +115,7 @@ func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
 	return had, soon
 }
 
-// empty takes what the ring has for all processes. It returns false if that is for another one to do.
+// empty takes all records from the shared ring. taken is false if x cannot. crowded is true if the ring filled up.
 func (x *switchRun) empty() (taken, crowded bool) {
 	if !x.mu.TryLock() {
 		return false, false
@@ -125,11 +125,11 @@ func (x *switchRun) empty() (taken, crowded bool) {
 		return false, false
 	}
 	crowded = x.programs.Crowded()
-	return x.programs.Fetch() == nil, crowded // after an error look says why
+	return x.programs.Fetch() == nil, crowded // look reports the error
 }
 
-// fetch takes the records that wait. It wakes the clock if a thread has begun something, or if a stack needs a name.
-// had is false if following has ended. serves is true if the process was seen to serve requests.
+// fetch takes the waiting records of a process. It wakes the clock if a thread has begun work, or if a stack needs a
+// name. had is false if following has ended. serves is true if the process was seen to serve requests.
 func (x *switchRun) fetch(now int64) (had, serves bool) {
 	if !x.mu.TryLock() {
 		return true, false // the goroutine that has the lock fetches

@@ -18,25 +18,25 @@ const (
 	// MaxProcesses bounds the processes of a Group that are sampled at a time.
 	MaxProcesses = 64
 	// groupStackRate and groupLockRate are shared by the processes of a Group, in Hz. If there are more than four
-	// processes, each is read more rarely than asked for, so that the cost does not grow with their number. A single
+	// processes, each is read less often than asked for, so that the cost does not grow with their number. A single
 	// process may use more, if the user asks for it.
 	groupStackRate = 4 * DefaultStackRate
 	groupLockRate  = 4 * defaultLockRate
 )
 
-// GroupOptions of OpenGroup.
+// GroupOptions are the options of OpenGroup.
 type GroupOptions struct {
-	// Options hold for each process; each gets these rates while the budget lasts.
+	// Options apply to each process. Each gets these rates unless the budget is too small.
 	Options
 	// Children selects the processes below the named ones, present and future, at any depth.
 	Children bool
-	// Pending does not ask that a Ruby is found at once: the program has just been started.
+	// Pending allows that no Ruby is found at first, because the program has just been started.
 	Pending bool
 	// Find returns further processes that are followed like named ones. It leaves out those that known reports. One
 	// goroutine calls it every second. If Find is set, there need not be any process at first, and a Group never ends
 	// by itself. If it is nil, only the named processes are followed.
 	Find func(known func(pid int) bool) []int
-	// LetGo has Done drop a Source altogether, with the 300 KB that it has learned.
+	// LetGo makes Done drop a Source, to free the 300 KB that it has learned about its process.
 	LetGo bool
 }
 
@@ -44,7 +44,7 @@ type GroupOptions struct {
 type Group struct {
 	opts  GroupOptions
 	roots []int
-	// places is the number of processes sampled at a time, MaxProcesses.
+	// places is the largest number of processes sampled at a time. It is MaxProcesses, except in tests.
 	places int
 	room   *sampler.Room
 
@@ -52,7 +52,7 @@ type Group struct {
 	list      []*relative
 	forgotten int
 	closed    bool
-	waiting   []*relative // the ones whose Source was not passed to join yet
+	waiting   []*relative // processes whose Source was not passed to join yet
 	// foundAt is when Find was called last. It belongs to the searching goroutine, as do findAfter and unsettled.
 	foundAt time.Time
 	// findAfter is the least time after foundAt until the next call.
@@ -79,7 +79,7 @@ func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, erro
 	}
 	g.look(ctx)
 	if g.unsettled > 0 && !opts.Pending {
-		// Workers that were forked just now are there for a caller that measures at once.
+		// Wait for workers that were forked just now, because the caller may measure at once.
 		select {
 		case <-ctx.Done():
 		case <-time.After(g.unsettled):
@@ -137,7 +137,7 @@ func (g *Group) open(ctx context.Context, pid int, boot time.Duration) (*Source,
 	return Open(ctx, pid, opts)
 }
 
-// adopt makes a process a sampled one.
+// adopt gives a process its Source, so that it is sampled.
 func (g *Group) adopt(r *relative, src *Source) {
 	p := src.Process()
 	g.mu.Lock()
@@ -202,7 +202,7 @@ func (g *Group) sources() []*Source {
 	return out
 }
 
-// share divides the rates and the limits on memory among the processes that are sampled.
+// share divides the rates and the memory limits among the sampled processes.
 func (g *Group) share() {
 	list := g.sources()
 	n := float64(max(len(list), 1))
@@ -215,7 +215,7 @@ func (g *Group) share() {
 	}
 }
 
-// Done closes a Source that is not needed.
+// Done closes a Source that the caller does not need. See sampler.Group.
 func (g *Group) Done(src sampler.Source) {
 	g.mu.Lock()
 	var found *Source
@@ -237,12 +237,12 @@ func (g *Group) Done(src sampler.Source) {
 	}
 	g.mu.Unlock()
 	if found != nil {
-		// Only memory and /proc were read: there is nothing that closing could lose.
+		// The error is ignored, because the Source only reads: closing cannot lose data.
 		_ = found.Close()
 	}
 }
 
-// Relatives returns the processes met so far. See sampler.Group.
+// Relatives returns the processes found so far, and how many were forgotten. See sampler.Group.
 func (g *Group) Relatives() ([]sampler.Relative, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -257,7 +257,7 @@ func (g *Group) Relatives() ([]sampler.Relative, int) {
 	return out, g.forgotten
 }
 
-// Close closes the Sources of all processes. None may be running then.
+// Close closes the Sources of all processes. No Source may be in use then.
 func (g *Group) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -275,5 +275,5 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// byPID orders the results of a search, so that the order does not depend on the tree's.
+// byPID orders the results of a search, so that they do not depend on the order in which the kernel lists processes.
 func byPID(a, b *relative) int { return cmp.Compare(a.PID, b.PID) }

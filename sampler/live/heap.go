@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// countLimit is how long CountHeap tries. A hundred million objects take that time with 3 % of a CPU.
+// countLimit bounds the time of CountHeap. With 3 % of a CPU, it suffices for a hundred million objects.
 const countLimit = 5 * time.Minute
 
 // CountHeap counts the objects of Ruby's heap by type and class (ruby.Reader.CountHeap). It takes no more of a CPU
@@ -72,7 +72,7 @@ func ReadMemory(ctx context.Context, s *Source) (*sampler.MemoryParts, error) {
 	})
 }
 
-// paced calls f within the budget. cpu is the CPU time that it took, in ns.
+// paced calls f, which calls rest often to stay within the budget. It stores the CPU time that f took in cpu, in ns.
 func paced[T any](ctx context.Context, s *Source, cpu *int64, f func(ctx context.Context, rest func()) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, countLimit)
 	defer cancel()
@@ -90,7 +90,7 @@ func paced[T any](ctx context.Context, s *Source, cpu *int64, f func(ctx context
 	return out, err
 }
 
-// rests spread work over time, so that it takes a share of a CPU. A share of zero sets no limit.
+// rests spreads work over time, so that it takes at most a share of a CPU. Zero means no limit.
 type rests struct {
 	ctx   context.Context
 	share float64
@@ -98,7 +98,7 @@ type rests struct {
 	spent int64
 }
 
-// rest sleeps until the work since the last call is within the share. The end of ctx wakes it.
+// rest sleeps until the work since the last call is within the share, or until ctx ends.
 func (r *rests) rest() {
 	ns := r.meter.Since()
 	r.spent += ns

@@ -11,17 +11,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// Times of a stop for a copy of the memory.
+// These constants bound how long a process is stopped while its memory is copied.
 const (
-	// fastCopyMB and slowCopyMB are the time for a MB that machines of two CPUs needed, idle and full.
+	// fastCopyMB and slowCopyMB are the measured times to copy one MB on a machine with two CPUs, idle and full.
 	fastCopyMB, slowCopyMB = 310 * time.Microsecond, 760 * time.Microsecond
-	// lateCopy and lateCopyTimes bound a stop: the time is the slow one times lateCopyTimes, and lateCopy more, in
-	// which threads come to a stop. On a full machine each of them waits for a CPU first.
+	// lateCopy and lateCopyTimes bound a stop. It may take lateCopyTimes the slow time, and lateCopy more until all
+	// threads have stopped. On a full machine each thread waits for a CPU first.
 	lateCopy, lateCopyTimes = 500 * time.Millisecond, 3
 )
 
-// Room for memory that the target takes between the measurement and the stop: an eighth and spareCopy bytes. If that is
-// not enough, a copy is tried copyTries times, each time with twice the room.
+// The target may take more memory before the stop. The copy has room for one part in spareCopyPart more, and spareCopy
+// bytes. If this is too little, ddtop tries up to copyTries times, and doubles the room.
 const (
 	spareCopyPart = 8
 	spareCopy     = 16 << 20
@@ -29,10 +29,10 @@ const (
 )
 
 // PauseHeap stops a process once, and copies all of its writable memory. CountHeap and HeapGraph then read that copy,
-// until release is called. before is called ahead of the stop, with the size and the time that it is expected to take.
-// A copy of more than most bytes is refused, without a stop. If the target takes more memory meanwhile than there is
-// room for, it goes on at once, and another stop follows. The Source needs Options.Pause. The error says why there is
-// no copy. Then nothing stands still.
+// until release is called. It calls before ahead of the stop, with the size and the expected shortest and longest
+// time. It refuses to copy more than most bytes, without a stop. If the target outgrows the room for the copy, it
+// resumes at once, and another stop follows. The Source needs Options.Pause. The error says why there is no copy.
+// After an error the process runs.
 func PauseHeap(ctx context.Context, s *Source, most uint64, before func(bytes uint64, fast, slow time.Duration)) (z *sampler.HeapPause, release func(), err error) {
 	if s.pauses == nil {
 		return nil, nil, errors.New("the process was attached to without stops")

@@ -11,44 +11,44 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
-// mode is one way to follow the process: by the probes of exact mode, or by thread switches.
+// mode switches one way to follow the process on and off: exact mode, thread switches, or C stacks of running threads.
 type mode[T any, F follower[T]] struct {
-	// now follows the process, or did last. It is nil before the first.
+	// now is the current or the last follower. It is nil if there was none yet.
 	now atomic.Pointer[T]
 	// opening runs the code that begins to follow the process. mu guards switching on and off. It also guards closed,
 	// which is true after the final end.
 	opening apart.Lane
 	mu      sync.Mutex
 	closed  bool
-	// closing is closed before mu is locked for the final end. It ends a beginning that is under way.
+	// closing is closed before the final end locks mu. It cancels an attempt to begin, which may hold mu for long.
 	closing   chan struct{}
 	closeOnce sync.Once
 }
 
-// follower is what follows the process in a mode.
+// follower is one run in which a mode follows the process, from its beginning to its end.
 type follower[T any] interface {
 	*T
 	on() bool
-	// end ends it, unless it has ended.
+	// end ends the run, unless it has ended.
 	end(why string)
-	// stop ends it, and waits until nothing more is done.
+	// stop ends the run, and waits until all its work is done.
 	stop() error
 }
 
-// is reports whether it is on. It is cheap.
+// is reports whether the mode is on. It only reads memory.
 func (m *mode[T, F]) is() bool {
 	x := m.now.Load()
 	return x != nil && F(x).on()
 }
 
-// over ends it, because the target has ended.
+// over ends the run because the target has ended.
 func (m *mode[T, F]) over(why string) {
 	if x := m.now.Load(); x != nil {
 		F(x).end(why)
 	}
 }
 
-// stop ends it. The caller holds mu, or has closed the mode.
+// stop ends the run and waits for it. The caller holds mu, or has closed the mode.
 func (m *mode[T, F]) stop() error {
 	if x := m.now.Load(); x != nil {
 		return F(x).stop()
@@ -56,7 +56,7 @@ func (m *mode[T, F]) stop() error {
 	return nil
 }
 
-// close ends it finally, and calls then when nothing more is done.
+// close ends the mode for good, and calls then after all its work has ended.
 func (m *mode[T, F]) close(then func() error) error {
 	m.closeOnce.Do(func() { close(m.closing) })
 	m.mu.Lock()
@@ -65,7 +65,7 @@ func (m *mode[T, F]) close(then func() error) error {
 	return m.opening.Close(func() error { return errors.Join(m.stop(), then()) })
 }
 
-// begin switches it on. already is what the error says if it is on.
+// begin switches the mode on. The error has the words already if the mode is on.
 func (m *mode[T, F]) begin(ctx context.Context, pid int, name, already string, open func(context.Context) (F, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *mode[T, F]) begin(ctx context.Context, pid int, name, already string, o
 	return m.start(ctx, open)
 }
 
-// start is begin for a caller that holds mu, if the mode is off and not closed.
+// start does the work of begin. The caller holds mu. The mode must be off and not closed.
 func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -97,11 +97,11 @@ func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, e
 	return err
 }
 
-// parkPatience is how long park waits for a beginning or an end that is under way.
+// parkPatience is how long park waits until another goroutine has switched the mode on or off.
 const parkPatience = 30 * time.Second
 
 // park ends the mode and leaves mu locked, so that it cannot be switched on until the caller unlocks mu. on is true if
-// the mode was on. ok is false, and mu is not locked, if the process's memory does not answer.
+// the mode was on. ok is false, and mu is not locked, if mu stays locked for parkPatience because a read hangs.
 func (m *mode[T, F]) park() (on, ok bool) {
 	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -109,7 +109,7 @@ func (m *mode[T, F]) park() (on, ok bool) {
 		}
 	}
 	on = m.is()
-	_ = m.stop() // whoever ends it is told its error
+	_ = m.stop() // close returns the error later
 	return on, true
 }
 
@@ -128,5 +128,5 @@ func (s *Source) Park() (resume func()) {
 	}
 }
 
-// both returns a function that calls two.
+// both returns a function that calls a and then b.
 func both(a, b func()) func() { return func() { a(); b() } }

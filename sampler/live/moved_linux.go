@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// glanceLateNS is how late the clock's glance may be, in ns. If it is later, the goroutine that takes the records
-	// makes a glance.
+	// glanceLateNS is how old the clock's last glance may be, in ns. If it is older, Drain makes a glance itself. A
+	// glance is a short read of the states of threads, without their stacks.
 	glanceLateNS = 60_000_000
-	// wholeGlance is the largest number of threads for which a glance reads every thread that another may have queued
-	// (3.3 and later). If there are more, a glance reads one in glanceTurns of those that have not moved.
+	// wholeGlance is the largest number of threads of which a glance reads all. If there are more, a glance reads one
+	// in glanceTurns of the threads that have not moved. From Ruby 3.3 on, another thread may have queued them.
 	wholeGlance, glanceTurns = 64, 8
-	// delaysPerLook is the number of threads for which a glance reads the time without a CPU, 2 µs each. If there are
-	// more threads, they are read in turn.
+	// delaysPerLook is the number of threads of which one glance reads the time without a CPU, 2 µs each. If there are
+	// more threads, glances take turns.
 	delaysPerLook = 8
-	// maxMovedRecords bounds the records that wait to be taken, about 20 MB.
+	// maxMovedRecords bounds the records that wait for Drain, about 20 MB.
 	maxMovedRecords = 1 << 17
-	// followsAtOnce bounds the threads that a glance begins to follow, about 20 µs each.
+	// followsAtOnce bounds the threads that one glance begins to follow. Each takes about 20 µs.
 	followsAtOnce = 256
 )
 
-// movedFeed makes records of the threads' moves and of glances at memory (switches.Movements).
+// movedFeed makes records from the kernel's reports of threads that get or lose a CPU, and from glances.
 type movedFeed struct {
 	source    *Source
 	scheduler ruby.Scheduler
@@ -49,9 +49,9 @@ type movedFeed struct {
 	list   []movedThread
 	listed uint64 // the reader's number of list
 	place  map[int32]int
-	// started are threads that others have made, and that are not followed yet.
+	// started are the TIDs of new threads that are not followed yet.
 	started []int32
-	from    int // place in an rb_thread_t of the words that are read
+	from    int // offset of the first word that is read, in an rb_thread_t
 	ranges  []attach.Range
 	words   [2][8]byte
 	asked   []int
@@ -64,14 +64,14 @@ type movedFeed struct {
 	closed  bool
 }
 
-// movedThread is a thread that samples list.
+// movedThread is a thread of the reader's list, with memory for the words that a glance reads.
 type movedThread struct {
 	addr attach.Address
 	tid  int32
 	buf  []byte
 }
 
-// openMoved makes the kernel report when the process's threads move. The reader has listed them.
+// openMoved asks the kernel to report when the process's threads get or lose a CPU.
 func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*movedFeed, error) {
 	if bpf.ClockMoved() {
 		return nil, fmt.Errorf("process %d: %w: ddtop runs in a time namespace, in which the times of the kernel's events would be wrong",
@@ -88,7 +88,7 @@ func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*mov
 	return f, nil
 }
 
-// take updates the list of threads, and begins to follow new ones, but no more than most at once. The clock calls it.
+// take updates the list of threads, and begins to follow new threads, but at most the number most. The clock calls it.
 func (f *movedFeed) take(most int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,7 +130,7 @@ func (f *movedFeed) takeList(most int) error {
 	return nil
 }
 
-// follow begins to follow a thread. It ignores one that has ended.
+// follow begins to follow a thread. It does nothing if the thread has ended.
 func (f *movedFeed) follow(tid int32) error {
 	if f.moves.Follows(tid) {
 		return nil
@@ -148,7 +148,7 @@ func (f *movedFeed) follow(tid int32) error {
 	return nil
 }
 
-// moveLateNS is how much later than another event of the same time the kernel may deliver an event, in ns.
+// moveLateNS is how late the kernel may deliver an event, compared with events of the same time, in ns.
 const moveLateNS = 1_000_000
 
 // catchUp takes the kernel's events since the last call.
@@ -162,7 +162,7 @@ func (f *movedFeed) catchUp() {
 	}
 }
 
-// keep keeps a record until it is taken.
+// keep keeps a record until Drain takes it.
 func (f *movedFeed) keep(r *switches.Record) {
 	if len(f.records) >= maxMovedRecords {
 		f.records = f.records[:0]
@@ -172,8 +172,8 @@ func (f *movedFeed) keep(r *switches.Record) {
 	f.records = append(f.records, *r)
 }
 
-// look reads the threads' state briefly, without their stacks. Only the clock calls it, because only the clock may
-// begin to follow threads and read their counters. It reports whether any thread does something.
+// look makes a glance at the threads. Only the clock calls it, because only the clock may begin to follow threads and
+// read their counters. It reports whether any thread runs or waits for the GVL.
 func (f *movedFeed) look() (busy bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -194,7 +194,7 @@ func (f *movedFeed) looked(clock bool) (busy bool) {
 		g.FromNS = pace.Monotonic()
 		g.ToNS, g.Sure = g.FromNS, true
 	} else if !f.readWords(g, clock) {
-		return false // the process ends, which others notice
+		return false // the process is ending, which the clock finds out
 	}
 	f.read() // threads that moved in the meantime
 	dropped := f.rules.Look(g, f.keep)
@@ -223,7 +223,7 @@ func (f *movedFeed) read() {
 		case kernel.MoveEnded:
 			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Ended})
 			if i, ok := f.place[tid]; ok {
-				f.list[i].tid = 0 // another thread will soon have its memory
+				f.list[i].tid = 0 // its rb_thread_t may be reused
 				delete(f.place, tid)
 			}
 		}
@@ -232,7 +232,7 @@ func (f *movedFeed) read() {
 	f.lost = lost
 }
 
-// readWords reads the words of the threads that may have changed.
+// readWords reads from memory the GVL's owner, and the scheduler's words of threads that may have changed.
 func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 	f.rules.Note()
 	f.turn++
@@ -285,13 +285,13 @@ func (x *switchRun) glances() bool { return x.moved != nil }
 // catchUp takes the kernel's events. The clock calls it.
 func (x *switchRun) catchUp() { x.moved.catchUp() }
 
-// glance makes a glance at the threads. The clock calls it. It reports whether any thread does something.
+// glance makes a glance at the threads, and reports whether any thread is busy. The clock calls it.
 func (x *switchRun) glance() (busy bool) { return x.moved.look() }
 
-// knownNS is until when all is known.
+// knownNS returns the time up to which all changes are known.
 func (f *movedFeed) knownNS() int64 { return f.beforeNS.Load() }
 
-// Drain hands on the records.
+// Drain passes the records to emit.
 func (f *movedFeed) Drain(emit func(*switches.Record)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -308,7 +308,7 @@ func (f *movedFeed) Drain(emit func(*switches.Record)) error {
 	return f.failed
 }
 
-// DrainStacks has none: samples read all stacks.
+// DrainStacks does nothing, because samples read all stacks.
 func (f *movedFeed) DrainStacks(func(*bpf.Stack)) error { return nil }
 
 // Counts returns how many records were made.

@@ -2,22 +2,22 @@ package live
 
 import "sync/atomic"
 
-// movesSlots is the number of slots for the moves of threads. Threads that share a slot are read once too often.
+// movesSlots is the number of slots for times of moves. If a thread moves, a tick reads all threads of its slot.
 const movesSlots = 1 << 12
 
 // lostNS is how long all threads count as moved after records were lost, in ns.
 const lostNS = 1_000_000_000
 
-// moves says when threads moved last, by the records of their switches. It is for any goroutine.
+// moves knows when each thread last had a CPU, from records of thread switches. Any goroutine may use it.
 type moves struct {
-	// fromNS is from when on it is known. It is set before all use.
+	// fromNS is the time since which moves are known. It is set before first use.
 	fromNS int64
 	at     [movesSlots]atomic.Int64
 	// newest is the time of the last move of any thread.
 	newest atomic.Int64
 }
 
-// note notes that a thread had a CPU at a time.
+// note records that a thread had a CPU at a time.
 func (m *moves) note(tid int32, ns int64) {
 	slot := &m.at[uint32(tid)%movesSlots]
 	if ns > slot.Load() {
@@ -28,5 +28,5 @@ func (m *moves) note(tid int32, ns int64) {
 	}
 }
 
-// last says when a thread last had a CPU, if known.
+// last returns when a thread last had a CPU. It returns fromNS if the thread had none since then.
 func (m *moves) last(tid int32) int64 { return max(m.fromNS, m.at[uint32(tid)%movesSlots].Load()) }

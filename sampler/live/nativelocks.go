@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// lockWaitNS is how long after a wait for a lock of C code such locks are read, in ns.
+	// lockWaitNS is how long ddtop reads locks of C code after the last sample in which a thread waits for one, in ns.
 	lockWaitNS = 3_000_000_000
-	// maxLockRounds bounds the rounds over all threads in which one dump asks who is outside the C library.
+	// maxLockRounds bounds how many times one dump goes over all threads to find the holders of locks.
 	maxLockRounds = 32
-	// lockRoundGap is the time between two of them.
+	// lockRoundGap is the pause between two rounds over all threads.
 	lockRoundGap = 10 * time.Millisecond
 )
 
@@ -49,7 +49,7 @@ func (s *sampling) readLocks(ctx context.Context, w *lockWatch, now int64) {
 	s.publish(w.reader, now, func(tid int32) sampler.ThreadID { return ids[tid] })
 }
 
-// tellTIDs keeps Ruby's threads by TID for readLocks, while threads wait for locks of C code.
+// tellTIDs stores Ruby's threads by TID for readLocks, while threads wait for locks of C code.
 func (s *sampling) tellTIDs(sample *sampler.Sample) {
 	if at := s.view.LockWaitNS.Load(); at == 0 || sample.TimeNS-at > lockWaitNS ||
 		sample.TimeNS-s.lastTIDs < lockWaitNS/6 {
@@ -91,7 +91,7 @@ func (s *sampling) nativeLocks(ctx context.Context, sample *sampler.Sample) (*sa
 	return s.locksNow.Load(), nil
 }
 
-// publish makes known what a round has found. It reports whether something is not decided.
+// publish stores the locks that a round has found. It reports whether the holder of one is still unknown.
 func (s *sampling) publish(r *nativelock.Reader, now int64, id func(int32) sampler.ThreadID) (undecided bool) {
 	list, undecided := r.Judge(id)
 	var lost []uint64

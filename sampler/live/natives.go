@@ -10,17 +10,17 @@ import (
 
 // NativeThread is one of a process's native threads as the kernel knows it.
 type NativeThread struct {
-	// TID is in ddtop's own PID namespace.
+	// TID is the thread's ID in ddtop's own PID namespace.
 	TID int32
-	// Name is the kernel's, at most 15 bytes (task/TID/comm), as Options.Redactor leaves it.
+	// Name is the kernel's name, at most 15 bytes (task/TID/comm). Options.Redactor may replace it.
 	Name string
-	// CPUNS is its time on a CPU since it started, in ns. It is zero if the kernel does not count it (no schedstat).
+	// CPUNS is the thread's time on a CPU since it started, in ns. It is zero without schedstat in the kernel.
 	CPUNS int64
 }
 
 // NativeThreads lists all native threads of the process, Ruby's and others, oldest first. Threads that end meanwhile
-// are left out. It costs about 20 µs for each thread. It must not be called while Run or Once runs. Its errors are
-// kernel's, and attach.ErrNoAnswer.
+// are left out. It costs about 20 µs for each thread. It must not be called while Run or Once runs. The error is one
+// of package kernel, or attach.ErrNoAnswer.
 func (s *Source) NativeThreads() ([]NativeThread, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), onceLimit)
 	defer cancel()

@@ -13,10 +13,10 @@ import (
 // maxNativeStacks bounds the threads whose native stacks are read at once.
 const maxNativeStacks = 4096
 
-// standNS is the interval at which the places of threads are noted, in ns, if their native stacks are wanted.
+// standNS is the interval at which ddtop notes the places of threads whose native stacks are wanted, in ns.
 const standNS = 500_000_000
 
-// NativeStacks are native stacks of a process's threads.
+// NativeStacks has the native stacks of a process's threads: the C functions that they are in.
 type NativeStacks struct {
 	// Ruby has the native stacks below the innermost Ruby frames of Ruby's threads. Others has the native stacks of
 	// other threads, by TID.
@@ -44,7 +44,7 @@ func (s *sampling) nativeStacks(ctx context.Context, sample *sampler.Sample, oth
 	return out, err
 }
 
-// nativeStacksOf reads the native stacks of a subject's threads with a reader.
+// nativeStacksOf reads native stacks as NativeStacks does, for a process or a core file.
 func nativeStacksOf(ctx context.Context, r *cstacks.Reader, of cstacks.Subject, sample *sampler.Sample,
 	others []int32) (NativeStacks, error) {
 	out := NativeStacks{Ruby: make(map[sampler.ThreadID]sampler.NativeStack),
@@ -81,7 +81,7 @@ func nativeStacksOf(ctx context.Context, r *cstacks.Reader, of cstacks.Subject, 
 	return out, nil
 }
 
-// rubyStacks reads the native stacks of Ruby's threads. It returns the threads whose stacks can be read after others.
+// rubyStacks reads the native stacks of Ruby's threads. again lists threads that it can read only after others.
 func rubyStacks(ctx context.Context, r *cstacks.Reader, threads []*sampler.Thread,
 	to map[sampler.ThreadID]sampler.NativeStack) (again []*sampler.Thread, err error) {
 	for _, t := range threads {
@@ -102,7 +102,7 @@ func rubyStacks(ctx context.Context, r *cstacks.Reader, threads []*sampler.Threa
 	return again, nil
 }
 
-// nativeSubject is the process for readers of native stacks.
+// nativeSubject describes the process for readers of native stacks.
 func (s *sampling) nativeSubject() cstacks.Subject {
 	return cstacks.Subject{Process: s.proc, PID: s.proc.PID(), VMPath: s.vmPath, Machine: s.info.Machine,
 		JIT: s.info.JIT != "", Names: s.names, Debug: s.debug,
@@ -123,7 +123,7 @@ func controlsOf(r *ruby.Reader, id sampler.ThreadID) (control []native.Control, 
 	return control, whole, same
 }
 
-// tellPlaces keeps the places of the threads whose native stacks are wanted.
+// tellPlaces stores the places of the threads whose native stacks are wanted, for readNative.
 func (s *sampling) tellPlaces(sample *sampler.Sample) {
 	if sample.TimeNS-s.lastPlaces < standNS {
 		return
@@ -152,17 +152,17 @@ func (s *sampling) tellPlaces(sample *sampler.Sample) {
 	s.places.Store(&places)
 }
 
-// nativeStays are the stacks of samples that have C functions. The clock uses it.
+// nativeStays adds C functions to the Ruby stacks of samples. It belongs to the clock.
 type nativeStays struct {
 	changes uint64
 	at      map[sampler.ThreadID]nativeStay
 	// order has the stacks of the last sample's threads, in its order.
 	order []nativeStay
-	// filled is true if a thread of the last sample has got C functions.
+	// filled is true if C functions were added to a stack of the last sample.
 	filled bool
 }
 
-// nativeStay is the stack of a thread with the C functions that it has called. native is zero if there are none.
+// nativeStay is the Ruby stack of a thread, and native the same stack with C functions. native is zero without any.
 type nativeStay struct {
 	id            sampler.ThreadID
 	stack, native sampler.StackID
@@ -170,7 +170,7 @@ type nativeStay struct {
 	readNS        int64 // when native was read
 }
 
-// nativeFrames gives the threads of a sample the C functions in which they stay.
+// nativeFrames adds C functions to the stacks of threads that have not moved since their C functions were read.
 func (s *sampling) nativeFrames(sample *sampler.Sample) {
 	x := &s.stays
 	if n := s.watch.Changes(); n != x.changes {
@@ -191,14 +191,14 @@ func (s *sampling) nativeFrames(sample *sampler.Sample) {
 				at.id = t.ID
 			}
 		}
-		// A lock tick does not fill all threads anew.
+		// Reset Native always, because a lock tick keeps values of the last sample.
 		if t.Native = 0; at.native != 0 && at.stack == t.Stack && at.turns == t.Kernel.Turns {
 			t.Native, x.filled = at.native, true
 		}
 	}
 }
 
-// read makes the stacks of samples from the native stacks that are known.
+// read makes the combined stacks from the native stacks that watch has.
 func (x *nativeStays) read(watch *sampler.NativeWatch, dict *sampler.Dictionary) {
 	was := x.at
 	x.at, x.order = make(map[sampler.ThreadID]nativeStay), x.order[:0]

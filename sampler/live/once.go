@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// onceLimit is how long Once tries.
+// onceLimit bounds how long Once, and other reads that a caller waits for, may take.
 const onceLimit = 10 * time.Second
 
 // Once takes one complete sample: all stacks, and the kernel's answer about every thread. It retries for a moment if
@@ -30,7 +30,7 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	return nil, err
 }
 
-// stopWith makes the end of ctx end the current tick. The returned function undoes this. It may be called twice.
+// stopWith makes the end of ctx stop the current tick. The returned function undoes this. It may be called twice.
 func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	s.reader.Resume()
 	stopped := make(chan struct{})
@@ -40,12 +40,12 @@ func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	})
 	return sync.OnceFunc(func() {
 		if !quit() {
-			<-stopped // or it would come in the midst of what is read next
+			<-stopped // a late Stop would end the next read
 		}
 	})
 }
 
-// once stores the best sample so far in best. The error is for the case that there is none.
+// once stores the best sample so far in best. It returns an error if there is none.
 func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample]) error {
 	const tries = 20
 	defer s.tickBegan.Store(0)
@@ -55,7 +55,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 	s.readSlow()
 	var bestFlaws int
 	var last error
-	var sleep pace.Sleeper // without a timer: the rests are short
+	var sleep pace.Sleeper // needs no timer, because the rests are short
 	for try := 0; try < tries && ctx.Err() == nil; try++ {
 		s.tickBegan.Store(0)
 		sleep.Until(s.rests())
@@ -73,15 +73,15 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 			}
 			continue
 		}
-		// Sockets that are connecting, or may not be asked, are in the kernel's tables. The next try has their names.
+		// ResolveSockets finds the names of further sockets in the kernel's tables. The next try has them.
 		_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 		s.slowCounters(&sample, true)
 		n := flaws(&sample)
 		if s.reader.Cut() {
-			n++ // the marks of threads do not show what is missing beside their stacks
+			n++ // something beside the stacks is missing
 		}
 		if s.pauses != nil && s.pauses.cut {
-			n++ // on a machine that is full, no thread may have stopped within the limit
+			n++ // the stop took too long, as on a full machine
 		}
 		if best.Load() == nil || n <= bestFlaws {
 			best.Store(sample.Clone())
@@ -103,12 +103,12 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 	return nil
 }
 
-// flaws counts what another try could make better.
+// flaws counts the defects of a sample that another try could avoid.
 func flaws(s *sampler.Sample) int {
 	n := 0
 	for i := range s.Threads {
 		if s.Threads[i].Quality&sampler.StackFresh == 0 {
-			n++ // the tick had no time for it
+			n++ // the tick had no time to read this stack
 		}
 		if s.Threads[i].Quality&(sampler.StackFailed|sampler.StackPartial) != 0 && s.Threads[i].Bits&sampler.BitStarting == 0 {
 			n++

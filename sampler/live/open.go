@@ -22,7 +22,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// Default and largest rates, in Hz.
+// These are the default rates and the highest rate of ticks, in Hz.
 const (
 	DefaultStackRate = 100
 	defaultLockRate  = 1000
@@ -35,10 +35,10 @@ const bootWait = 5 * time.Second
 // bootPoll is the interval between two tries to find a Ruby that is still booting.
 const bootPoll = 20 * time.Millisecond
 
-// maxExecs bounds the programs that a process may become by exec while it is opened, as chroot, env and ruby.
+// maxExecs bounds the exec calls of a process while Open opens it. "chroot / env ruby" makes three.
 const maxExecs = 8
 
-// Options of Open. The zero value of a field selects the default.
+// Options are the options of Open. The zero value of a field selects the default.
 type Options struct {
 	// StackRate is how often all stacks are read, in Hz. LockRate is how often the scheduler is read, in Hz, up to
 	// 10,000.
@@ -49,9 +49,9 @@ type Options struct {
 	// OverheadMost is the share of one CPU that ddtop may take if the least quality of figures needs it
 	// (sampler.LeastQualities). Zero means that Overhead is the limit.
 	OverheadMost float64
-	// Window is the time that figures are of, which their least quality depends on. Zero means sampler.QualityWindow.
+	// Window is the time span that figures cover. Their least quality depends on it. Zero means sampler.QualityWindow.
 	Window time.Duration
-	// MaxDepth is the number of frames kept of a stack.
+	// MaxDepth is how many frames of a stack are kept.
 	MaxDepth int
 	// BootWait is how long Open waits for a Ruby that is still booting.
 	BootWait time.Duration
@@ -59,9 +59,9 @@ type Options struct {
 	// releases that publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). If the process is a child of ddtop,
 	// its parent code may wait for it only after it has ended (see attach.NewPauser).
 	Pause bool
-	// Dictionary interns the names. If it is nil, Open makes a new one.
+	// Dictionary gives names their IDs. If it is nil, Open makes a new one.
 	Dictionary *sampler.Dictionary
-	// From says how it is learned what threads do.
+	// From selects how ddtop learns what threads do.
 	From From
 	// Running takes C stacks of running threads, if the machine allows it (Source.Running). RunningRate is the number
 	// of stacks per second on each CPU. Zero means clock.Hz.
@@ -71,17 +71,17 @@ type Options struct {
 	Debug *debuginfod.Client
 	// Redactor removes identifying names from everything that the Source returns. If it is nil, nothing is removed.
 	Redactor *redact.Redactor
-	// Values also reads paths with their query, arguments, literals and messages, unless there is a Redactor.
+	// Values also reads query strings, arguments, literals and messages. It has no effect if there is a Redactor.
 	Values bool
 	// NoRequests leaves out the work of threads. It serves to measure the cost of reading it.
 	NoRequests bool
-	// OwnCode selects the program's own code in addition to the paths. It is nil if there is no addition.
+	// OwnCode has patterns for the program's own code, in addition to the default rules. It may be nil.
 	OwnCode *own.Code
-	// procs is shared by the Sources of a Group; nil makes a new one.
+	// procs is shared by the Sources of a Group. If it is nil, Open makes a new one.
 	procs *pace.Processors
-	// budget is shared by the Sources of a Group; nil makes a new one.
+	// budget is shared by the Sources of a Group. If it is nil, Open makes a new one.
 	budget *pace.Budget
-	// Progress is called while a file's debug information is read, in units. It may be nil.
+	// Progress is called while the debug information of a file is read, with the units done so far. It may be nil.
 	Progress func(path string, done, total int)
 }
 
@@ -132,7 +132,7 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 		err    error
 	}
 	done := make(chan opened, 1)
-	// On the process's first thread a hanging read would keep signals from all other threads.
+	// On ddtop's first thread, a hanging read would keep signals from all other threads.
 	attach.OnOwnThread(func() {
 		s, err := openSource(ctx, pid, opts)
 		done <- opened{s, err}
@@ -149,13 +149,13 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	}
 	go func() {
 		if o := <-done; o.err == nil {
-			_ = o.source.Close() // nobody is there any more to hear of an error
+			_ = o.source.Close() // the caller has given up
 		}
 	}()
 	return nil, apart.NoAnswer(pid, context.Cause(ctx))
 }
 
-// openSource is Open that waits for the process. A panic refuses this process only.
+// openSource does the work of Open, and may hang. It returns a panic as an error, so that only this process fails.
 func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err error) {
 	defer attach.Recovered(pid, &err)
 	if err := opts.defaults(); err != nil {
@@ -197,7 +197,7 @@ func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Sour
 		}
 	}()
 	err := s.open(ctx, pid, opts)
-	// What was learned of a program that the process has replaced is void, and so is the error.
+	// If the process has called exec meanwhile, the results and the error are about the old program.
 	if check := proc.Check(); errors.Is(check, attach.ErrReplaced) {
 		err = check
 	}
@@ -220,7 +220,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	s.vmPath, s.vmBias = module.Path, module.Bias
 	vm := found.VM
 	if vm.Description != "" {
-		description = vm.Description // as this process was started: with its JIT
+		description = vm.Description // the description with the JIT of this process
 	}
 	if s.spaces, err = kernel.OpenNamespace(pid); err != nil {
 		return err
@@ -268,7 +268,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	return nil
 }
 
-// findVM finds the VM in the first Ruby that has one, and closes the others. The error is the first Ruby's.
+// findVM finds the VM in the first module that has one, and closes the others. The error is the first module's.
 func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
 	var mem attach.Memory = s.proc
 	if opts.Pause {
@@ -289,7 +289,7 @@ func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Opti
 			}
 		}
 	}()
-	if len(rubies) > 1 { // a look at each, before one is waited for
+	if len(rubies) > 1 { // try each once, before waiting for the first
 		for _, m := range rubies {
 			if look(m, true) == nil {
 				return m, version, description, found, nil
@@ -318,7 +318,7 @@ func openProcess(ctx context.Context, pid int, wait time.Duration) (*attach.Proc
 	}
 }
 
-// waitForRuby finds the Rubies of a process. It waits for a Ruby that is just starting.
+// waitForRuby finds the modules of a process that contain Ruby. It waits for a Ruby that is just starting.
 func waitForRuby(ctx context.Context, p *attach.Process, wait time.Duration) ([]*attach.Module, error) {
 	deadline := time.Now().Add(wait)
 	for {
@@ -340,7 +340,7 @@ func waitForRuby(ctx context.Context, p *attach.Process, wait time.Duration) ([]
 }
 
 func (s *subject) describe(pid int, version, description string, found ruby.Found, opts Options) sampler.Process {
-	host, _ := os.Hostname() // shown only
+	host, _ := os.Hostname() // only for display
 	info := sampler.Process{
 		PID: pid, Parent: s.proc.Parent(), StartTicks: s.proc.StartTicks(), Title: s.proc.Title(), User: s.proc.User(), Host: host,
 		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: s.reader.Era(),
@@ -360,7 +360,7 @@ func (s *subject) describe(pid int, version, description string, found ruby.Foun
 	return info
 }
 
-// hostTID translates a stored tid into ours. ok is false if it is not a task of the process.
+// hostTID translates a TID in Ruby's memory into ddtop's PID namespace. ok is false if the process has no such thread.
 func (s *subject) hostTID(stored int32) (int32, bool) {
 	host, ok := s.spaces.Host(stored)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// exactRun is never made: it works on Linux only.
+// exactRun is never made, because exact mode works on Linux only.
 type exactRun struct{}
 
 func (*Source) openExact(context.Context, ExactOptions) (*exactRun, error) {
@@ -30,20 +30,20 @@ func (*exactRun) withoutClock()                      {}
 func (*exactRun) status() (none sampler.ExactStatus) { return none }
 func (*exactRun) close() (ExactReport, error)        { return ExactReport{}, nil }
 
-// TryExact fails: it works on Linux only.
+// TryExact returns an error, because exact mode works on Linux only.
 func TryExact(bool) error { return attach.ErrLinuxOnly }
 
-// CheckExact fails: it works on Linux only.
+// CheckExact returns an error, because exact mode works on Linux only.
 func (s *Source) CheckExact(context.Context) error { return attach.ErrLinuxOnly }
 
-// fetcher fetches nothing.
+// fetcher does nothing on this system.
 type fetcher struct{}
 
 var fetching fetcher
 
 func (fetcher) is() bool { return false }
 
-// switchRun is never made: it works on Linux only.
+// switchRun is never made, because thread switches can be followed on Linux only.
 type switchRun struct{}
 
 func (*Source) openSwitches(context.Context) (*switchRun, error) {
@@ -72,20 +72,20 @@ func (*switchRun) stop() error                             { return nil }
 func (*switchRun) status() (none sampler.SwitchStatus)     { return none }
 func (*switchRun) close() (SwitchReport, error)            { return SwitchReport{}, nil }
 
-// runningRun is never made: it works on Linux only.
+// runningRun is never made, because C stacks of running threads can be taken on Linux only.
 type runningRun struct{}
 
 func openRunning(context.Context, *Source) (*runningRun, error) {
 	return nil, attach.ErrLinuxOnly
 }
 
-// Asks is never made: it works on Linux only.
+// Asks is never made, because calls for memory can be followed on Linux only.
 type Asks struct{}
 
-// FollowAsks fails: it works on Linux only.
+// FollowAsks returns an error, because it works on Linux only.
 func FollowAsks(context.Context, *Source) (x Asks, err error) { return x, attach.ErrLinuxOnly }
 
-// Stop and Asked do nothing: no Asks is made.
+// Stop and Asked do nothing, because no Asks is ever made.
 func (Asks) Stop() error                { return nil }
 func (Asks) Asked() *sampler.MemoryAsks { return nil }
 
@@ -95,14 +95,14 @@ func (*runningRun) stop() error                       { return nil }
 func (*runningRun) NameStacks()                       {}
 func (*runningRun) Fill(*sampler.Sample, *exact.List) {}
 
-// MayRun fails: it works on Linux only.
+// MayRun returns an error, because it works on Linux only.
 func MayRun() error { return attach.ErrLinuxOnly }
 
-// CheckNative fails: it works on Linux only.
+// CheckNative returns errors, because it works on Linux only.
 func CheckNative() (running, registers error) { return attach.ErrLinuxOnly, attach.ErrLinuxOnly }
 
-// MaySwitch fails: it works on Linux only.
+// MaySwitch returns an error, because it works on Linux only.
 func MaySwitch() error { return attach.ErrLinuxOnly }
 
-// CheckSwitches fails: it works on Linux only.
+// CheckSwitches returns an error, because it works on Linux only.
 func CheckSwitches() error { return attach.ErrLinuxOnly }

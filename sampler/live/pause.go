@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// PauseLimit bounds how long the target stands still for one sample. The rest is read while it runs, as a cut sample.
+// PauseLimit bounds how long the target is stopped for one sample. The rest is read while it runs.
 const PauseLimit = 5 * time.Millisecond
 
 // pauseRest is the shortest time that the target runs after a pause, as a multiple of the pause. So it loses at most a
@@ -25,17 +25,17 @@ type pauses struct {
 		Read(sampler.Depth, *sampler.Sample) error
 		Reads() *sampler.Reads
 	}
-	// sample is filled by read. err is the error of read.
+	// sample is where read stores its sample. err is the error of read.
 	sample *sampler.Sample
 	err    error
 	read   func()
-	// cut says that the last pause does not show one instant of all threads.
+	// cut is true if the last sample does not show all threads at the same instant.
 	cut bool
-	// restNS is until when the target is not stopped again, CLOCK_MONOTONIC in ns.
+	// restNS is the time before which the target is not stopped again, CLOCK_MONOTONIC in ns.
 	restNS int64
 }
 
-// ErrPauseLimit: ddtop can't promise how long a stop for a sample lasts, because its own CPU time has a limit.
+// ErrPauseLimit means that ddtop cannot promise how long a stop lasts, because its own CPU time has a limit.
 var ErrPauseLimit = errors.New("--pause is refused: ddtop's own CPU time has a limit")
 
 // checkPause refuses stops if ddtop's own cgroup has a CPU limit, which could hold ddtop during a stop.
@@ -61,7 +61,7 @@ func newPauses(p *attach.Process, s *Source) (*pauses, error) {
 	return z, nil
 }
 
-// stacks reads all stacks while the target stands still. New code should have been read before.
+// stacks reads all stacks while the target is stopped. The names of code should have been read before (warmUp).
 func (z *pauses) stacks(sample *sampler.Sample) error {
 	z.sample = sample
 	pause, err := z.pauser.Pause(z.read)
@@ -84,7 +84,7 @@ func (z *pauses) stacks(sample *sampler.Sample) error {
 	return nil
 }
 
-// readTick reads a sample. Only stack ticks stop the target, if that was asked for.
+// readTick reads a sample. It stops the target only for stack ticks, and only with Options.Pause.
 func (s *sampling) readTick(depth sampler.Depth, sample *sampler.Sample) error {
 	sample.PauseNS = 0
 	if s.pauses != nil && depth == sampler.StackTick {
@@ -93,7 +93,7 @@ func (s *sampling) readTick(depth sampler.Depth, sample *sampler.Sample) error {
 	return s.reader.Read(depth, sample)
 }
 
-// rests is until when no stacks may be read, because the target has just been stopped for them; CLOCK_MONOTONIC in ns.
+// rests returns the time before which the target may not be stopped again to read stacks, CLOCK_MONOTONIC in ns.
 func (s *sampling) rests() int64 {
 	if s.pauses == nil {
 		return 0
@@ -101,14 +101,14 @@ func (s *sampling) rests() int64 {
 	return s.pauses.restNS
 }
 
-// warmUp reads everything once, so that later stops need not wait for names.
+// warmUp reads everything once if the target will be stopped, so that stops need not wait for the reading of names.
 func (s *sampling) warmUp() {
 	if s.pauses != nil {
 		s.learnCalls()
 	}
 }
 
-// learnCalls reads everything and all system calls. After a stop a call may have the name restart_syscall.
+// learnCalls reads all stacks and system calls once. After a stop, a call may have the name restart_syscall.
 func (s *sampling) learnCalls() {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()

@@ -8,18 +8,18 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 )
 
-// The intervals between readings of what the process publishes double from publishedFirst to publishedMost.
+// ddtop reads what the process publishes at intervals that double each time, from publishedFirst to publishedMost.
 const publishedFirst, publishedMost = 10 * time.Second, 80 * time.Second
 
 // threadContext is the variable in which threads publish their spans (docs/internals/context.md#a-threads-span).
 const threadContext = "otel_thread_ctx_v1"
 
-// published is what is known of what the process publishes for each thread.
+// published is the state of the search for the spans that threads publish.
 type published struct {
-	// after is when to read again, every the interval.
+	// after is when to search again. every is the interval between searches.
 	after time.Time
 	every time.Duration
-	// found is true if the reader knows where threads publish, by the context of atNS.
+	// found is true if the reader knows where threads publish. atNS is the PublishedNS of the context that said so.
 	found bool
 	atNS  uint64
 }
@@ -32,7 +32,7 @@ func (s *subject) findPublished(mappings []attach.Mapping) {
 	p.after = time.Now().Add(p.every)
 	c, err := processcontext.ReadMapped(s.proc, mappings)
 	if err != nil || !strings.HasPrefix(c.Threads.Version, "tls") || p.found && p.atNS == c.PublishedNS {
-		return // an error of the process's is one of the next tick, too
+		return // if the process has ended, the next tick finds out
 	}
 	variable, err := s.proc.ThreadLocal(threadContext, mappings)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *subject) findPublished(mappings []attach.Mapping) {
 	p.found, p.atNS = true, c.PublishedNS
 }
 
-// findPublishedAgain is findPublished when it is due.
+// findPublishedAgain calls findPublished if it is due.
 func (s *subject) findPublishedAgain() {
 	if time.Now().Before(s.published.after) {
 		return

@@ -32,11 +32,11 @@ const (
 	longestFindRest = 10 * time.Second
 	// settleTime is how old a process must be. A younger one may be a copy of its parent that is about to call exec.
 	settleTime = 100 * time.Millisecond
-	// maxTries bounds the tries of an unreadable process, one in each search, because it may be booting.
+	// maxTries bounds the tries to attach to a process, one in each search. It may be booting at first.
 	maxTries = 20
-	// silentRest is how long a silent process is left alone. Each question costs a thread.
+	// silentRest is how long ddtop does not ask a process that did not answer. Each unanswered read holds a thread.
 	silentRest = 10 * time.Second
-	// maxTracked bounds the followed living processes, Ruby or not. maxEnded bounds those kept after their end.
+	// maxTracked bounds the followed living processes, Ruby or not. maxEnded bounds the ended ones that are kept.
 	maxTracked = 1024
 	maxEnded   = 256
 )
@@ -45,30 +45,30 @@ func restAfter(took time.Duration) time.Duration {
 	return min(max(lookEvery, lookRest*took), longestRest)
 }
 
-// relative is a process that was met.
+// relative is a process that a Group has found: a named one, or one related to it.
 type relative struct {
 	sampler.Relative
 	src *Source
-	// exe is the program when it was last asked. tries counts refusals, err is the last one.
+	// exe is the last known program file. tries counts failed tries to attach, and err is the last error.
 	exe   string
 	tries int
 	err   error
-	// doubted is true if the process could not be read. Why has the reason.
+	// doubted is true if the last read of the process failed. Why has the reason.
 	doubted bool
 	// user is the process's user, if userRead is true.
 	user     int
 	userRead bool
-	// silentAt is when it last did not answer.
+	// silentAt is when the process last did not answer.
 	silentAt time.Time
-	// walked is true if the kernel was asked for its children. Later ones are found by Births.
+	// walked is true if the kernel was asked for its children. Births finds later ones.
 	walked bool
-	// named: it was named when the Group was opened, so that it keeps its place.
+	// named is true if the caller of OpenGroup named it. It then keeps its place.
 	named bool
 	// heldSince is when the process got its place. leaving is true if its Source was told to end. yielded is true if
 	// it gave its place to another user.
 	heldSince        time.Time
 	leaving, yielded bool
-	// done is true if its Source is closed. If src is not kept beyond that, ending is its end, if it ended.
+	// done is true if its Source is closed. If src is dropped then, ending and ended keep the results of its End.
 	done   bool
 	ending sampler.End
 	ended  bool
@@ -95,7 +95,7 @@ func age(id kernel.Identity) time.Duration {
 }
 
 func (r *relative) refused(err error) {
-	if !kernel.Exhausted(err) { // that says nothing of the process
+	if !kernel.Exhausted(err) { // not the process's fault
 		r.tries++
 	}
 	r.err = err
@@ -119,7 +119,7 @@ func belowMayBeRuby(err error) bool {
 	return errors.Is(err, attach.ErrNotRuby) || errors.Is(err, attach.ErrNotLoaded) || errors.Is(err, layout.ErrUnknownRelease)
 }
 
-// look updates the list: ends and execs first, then new processes, then the ones that may be sampled now.
+// look searches once: for ended and replaced processes, then for new ones. Then it attaches to processes.
 func (g *Group) look(ctx context.Context) {
 	living := g.lookForEnds()
 	living = g.lookForNew(living)
@@ -138,7 +138,7 @@ func (g *Group) look(ctx context.Context) {
 		}
 		id, err := kernel.Identify(r.PID)
 		if err != nil || id.StartTicks != r.StartTicks {
-			continue // the next look sees its end
+			continue // the next search notes its end
 		}
 		src, err := g.open(ctx, r.PID, time.Millisecond)
 		switch {
@@ -146,7 +146,7 @@ func (g *Group) look(ctx context.Context) {
 			g.mu.Lock()
 			r.refused(err)
 			g.mu.Unlock()
-		case src.Process().StartTicks != r.StartTicks: // the PID is another process's by now
+		case src.Process().StartTicks != r.StartTicks: // the PID was reused
 			src.Close()
 		default:
 			g.adopt(r, src)
@@ -166,7 +166,7 @@ func (g *Group) note(r *relative, why string) {
 func (g *Group) lookForEnds() []*relative {
 	var living []*relative
 	for _, r := range g.alive() {
-		// Asked before the kernel is: a process that is there after its Source has ended has called exec.
+		// Ask the Source first, then the kernel. If the Source has ended but the process lives, it has called exec.
 		end, ended := g.endOf(r)
 		if !ended && g.lives(r) {
 			g.doubt(r, nil)
@@ -178,7 +178,7 @@ func (g *Group) lookForEnds() []*relative {
 		g.doubt(r, err)
 		switch {
 		case err != nil && !gone:
-			living = append(living, r) // nothing is known of it
+			living = append(living, r) // it may live
 		case gone:
 			why := "exited"
 			if ended {
@@ -188,13 +188,13 @@ func (g *Group) lookForEnds() []*relative {
 				why += "; it was never sampled"
 			}
 			g.end(r, why)
-		case ended: // and the process lives
+		case ended: // but the process lives
 			g.end(r, end.Reason)
 			next := relativeOf(id)
 			next.Root, next.named = r.Root, r.named
 			g.add(next)
 			living = append(living, next)
-		case !g.sampled(r) && id.Exe != r.exe && id.Exe != "": // exec of what was not a Ruby
+		case !g.sampled(r) && id.Exe != r.exe && id.Exe != "": // a process without a Source has called exec
 			g.mu.Lock()
 			r.exe, r.Title, r.tries = id.Exe, id.Comm, 0
 			g.mu.Unlock()
@@ -206,7 +206,7 @@ func (g *Group) lookForEnds() []*relative {
 	return living
 }
 
-// doubt notes whether a process could be read. err is the reason if not.
+// doubt notes whether the last read of a process failed. err is the reason, or nil.
 func (g *Group) doubt(r *relative, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -268,7 +268,7 @@ func (g *Group) alive() []*relative {
 	return out
 }
 
-// end notes an end, and forgets the oldest of too many.
+// end notes the end of a process, and forgets the oldest ended ones beyond maxEnded.
 func (g *Group) end(r *relative, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -299,7 +299,7 @@ func (g *Group) add(r *relative) {
 	g.list = append(g.list, r)
 }
 
-// lookForNew walks down from the living processes, and notes how long skipped ones are still too young.
+// lookForNew adds the children of the living processes. It skips those that are too young, and sets unsettled.
 func (g *Group) lookForNew(living []*relative) []*relative {
 	g.unsettled = 0
 	known := make(map[int]bool, len(living))
@@ -330,7 +330,7 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 		return living
 	}
 	born, all := g.births.Since(pace.Monotonic())
-	for i := 0; i < len(living); i++ { // it grows by what is found
+	for i := 0; i < len(living); i++ { // the list grows in the loop
 		below := childrenAmong(born, living[i].PID)
 		if all || !living[i].walked {
 			var err error
@@ -348,7 +348,7 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 			if err != nil || id.Ended {
 				continue
 			}
-			if left := settleTime - age(id); left > 0 { // the next look's
+			if left := settleTime - age(id); left > 0 { // the next search adds it
 				g.unsettled = max(g.unsettled, left)
 				continue
 			}
@@ -382,7 +382,7 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 		}
 		id, err := kernel.Identify(pid)
 		if err != nil || id.Ended || age(id) < settleTime {
-			continue // the next time's
+			continue // the next call adds it
 		}
 		r := relativeOf(id)
 		r.Root = true

@@ -10,7 +10,7 @@ import (
 )
 
 // Run samples until ctx or the target ends. The clock has a goroutine and a thread of its own. Run calls emit in the
-// caller's goroutine, a few hundredths of a second later, for many samples in a row. If emit takes too long, samples
+// caller's goroutine. Samples come a few hundredths of a second late, many at once. If emit takes too long, samples
 // are lost and counted (sampler.Reads.Lost).
 func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	end := func() {}

@@ -13,11 +13,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// Running switches C stacks of running threads on and off. Samples carry them as Runs.
+// Running switches the taking of C stacks of running threads on and off. Samples carry these stacks as Runs.
 type Running struct {
 	mode[runningRun, *runningRun]
 	source *Source
-	// wanted is true if they are taken from the start on. rate is Options.RunningRate.
+	// wanted is true if stacks are taken from the start on. rate is Options.RunningRate.
 	wanted bool
 	rate   int
 }
@@ -42,8 +42,8 @@ func (m *Running) Start(ctx context.Context) error {
 	return err
 }
 
-// notBegun is the error of Start if ddtop stops before the first stack was taken. It gives no cause. On a full
-// machine, finding Ruby's functions and loading the program can take seconds.
+// notBegun returns err, the error of Start. If ddtop stopped before the first stack was taken, it returns an error
+// that says so. On a full machine, finding Ruby's functions and loading the program can take seconds.
 func notBegun(ctx context.Context, pid int, err error) error {
 	if errors.Is(err, attach.ErrNoAnswer) && ctx.Err() != nil {
 		return fmt.Errorf("process %d: %w: they had not begun when ddtop stopped. On a full machine this takes seconds",
@@ -52,7 +52,7 @@ func notBegun(ctx context.Context, pid int, err error) error {
 	return err
 }
 
-// End ends it.
+// End stops taking stacks.
 func (m *Running) End() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func (m *Running) Failed() string {
 // Alone returns the stacks of a running thread that Ruby does not know.
 func (m *Running) Alone(tid int32) sampler.AloneRuns { return m.source.watch.Alone(tid) }
 
-// begins takes stacks from now on if that is wanted. The returned function ends it.
+// begins takes stacks from now on, if Options.Running is set. The returned function stops this.
 func (m *Running) begins(ctx context.Context) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -96,6 +96,6 @@ func (m *Running) begins(ctx context.Context) (end func()) {
 	return func() {
 		stop()
 		<-done
-		_ = m.End() // nothing depends on how the program left the kernel
+		_ = m.End() // an error of removing the BPF program changes nothing
 	}
 }

@@ -18,14 +18,14 @@ func (x *runningRun) on() bool    { return x.On() }
 func (x *runningRun) end(string)  { x.End() }
 func (x *runningRun) stop() error { return x.Stop() }
 
-// MayRun returns why stacks of running threads cannot be taken on this machine, as ddtop knows without trying.
+// MayRun returns why stacks of running threads cannot be taken on this machine. It does not try.
 func MayRun() error { return clock.Check() }
 
 // CheckNative returns why stacks of running threads cannot be taken on this machine. registers is the reason why some
 // registers of blocked threads cannot be read. It tries both.
 func CheckNative() (running, registers error) { return clock.Try(), iterator.Try() }
 
-// openRunning has the kernel take stacks of the process's running threads.
+// openRunning makes the kernel take stacks of the process's running threads.
 func openRunning(ctx context.Context, s *Source) (*runningRun, error) {
 	return openRun(ctx, s, running.Options{Hz: cmp.Or(s.Running.rate, clock.Hz), Counts: s.watch})
 }
@@ -34,13 +34,13 @@ func openRunning(ctx context.Context, s *Source) (*runningRun, error) {
 type Asks struct{ *runningRun }
 
 // FollowAsks follows the calls by which a process asks the kernel for memory, until Stop. Do not call it during Run.
-// Until Stop the Source serves nothing else. The errors are the same as Running.Start's.
+// Until Stop the Source cannot be used for anything else. The errors are the same as Running.Start's.
 func FollowAsks(ctx context.Context, s *Source) (Asks, error) {
 	x, err := openRun(ctx, s, running.Options{Hz: clock.Hz, Counts: new(sampler.NativeWatch), Asks: true, Clockless: true})
 	return Asks{x}, notBegun(ctx, s.info.PID, err)
 }
 
-// openRun opens a Run with some options.
+// openRun opens a running.Run. o has the options that differ between callers.
 func openRun(ctx context.Context, s *Source, o running.Options) (*runningRun, error) {
 	if err := MayRun(); err != nil {
 		return nil, err

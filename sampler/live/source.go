@@ -22,7 +22,7 @@ import (
 // checkNS is the interval at which ddtop asks whether the process has replaced itself by exec, in ns.
 const checkNS = 1_000_000_000
 
-// reuseNS is the shortest time, in ns, in which a PID can be reused: a PID namespace may have 300 PIDs only.
+// reuseNS is the shortest time in which a PID can be reused, in ns. A PID namespace may have only 300 PIDs.
 const reuseNS = 20_000_000
 
 // slowProcNS is the longest interval between reads of the process's counters. Beyond procSharers processes they are
@@ -32,25 +32,25 @@ const (
 	procSharers = 4
 )
 
-// failCheckNS is how often it is asked while reads fail.
+// failCheckNS is the interval of the same check while reads fail, in ns (see checkNS).
 const failCheckNS = 20_000_000
 
-// Source samples a live process. Run and Once are not to be called at the same time.
+// Source samples a live process. Do not call Run and Once at the same time.
 type Source struct {
 	sampling
 	exact exactMode
-	// switches is whether it is followed by thread switches.
+	// switches turns following by thread switches on and off.
 	switches switchMode
-	// Running switches C stacks of running threads on and off.
+	// Running switches the taking of C stacks of running threads on and off.
 	Running Running
-	// beginning are threads that have begun something, and must be read. looks pays for that, and routes for reading
-	// what copied requests are. All belong to the clock.
+	// beginning are the threads that have begun work and must be read. looks limits the CPU time of these reads.
+	// routes limits the CPU time of reading copied requests. Only the clock uses them.
 	beginning     []ruby.Entered
 	looks, routes pace.Credit
-	// sleeper is what the clock sleeps by. It is nil while there is no clock.
+	// sleeper makes the clock sleep, and can wake it. It is nil while no clock runs.
 	sleeper atomic.Pointer[pace.Sleeper]
 
-	// left is closed when the Source is to leave its place to another process.
+	// left is closed when Run must end, so that another process gets the place of this one.
 	left     chan struct{}
 	leftOnce sync.Once
 
@@ -62,32 +62,32 @@ type Source struct {
 // subject is the process that a Source samples, with its VM and its names.
 type subject struct {
 	proc *attach.Process
-	// still is what the VM is read through if Options.Pause is set, heapPause the last stop of PauseHeap. Otherwise
-	// both are nil.
+	// still reads the VM's memory, or a copy of it, if Options.Pause is set. heapPause is the last stop of PauseHeap.
+	// Otherwise both are nil.
 	still     *attach.Still
 	heapPause *sampler.HeapPause
-	// vmPath and vmBias say which of the mapped files has the VM.
+	// vmPath and vmBias identify the mapped file with the VM: its path and its load bias.
 	vmPath string
 	vmBias attach.Address
 	info   sampler.Process
 	dict   *sampler.Dictionary
-	shown  *sampler.Dictionary // dict, as names and Options.OwnCode leave it
+	shown  *sampler.Dictionary // dict, changed by names and Options.OwnCode
 	names  *redact.Redactor
-	values bool // Options.Values, unless names are left out
+	values bool // Options.Values, but false with a Redactor
 	debug  *debuginfod.Client
 	reader *ruby.Reader
 	spaces *kernel.Namespace
 	// unmoved reports whether no thread of the process has had a CPU since a time. Any goroutine may call it.
 	unmoved func(sinceNS int64) bool
-	// lastFamily is the last answer of Family, familyNS when it was asked for. familyMu guards both.
+	// lastFamily is the last result of Family, and familyNS its time. familyMu guards both.
 	lastFamily sampler.Family
 	familyNS   int64
 	familyMu   sync.Mutex
-	// published belongs to the goroutine of beside while that runs.
+	// While the goroutine of beside runs, only it uses published.
 	published published
 }
 
-// sampling is what ticks read of the process and of the machine, and what they may cost.
+// sampling has what ticks need: readers of the process and of the machine, their last results, and the budget.
 type sampling struct {
 	subject
 	view   *kernelview.View
@@ -96,7 +96,7 @@ type sampling struct {
 	counts *kernel.ProcReader
 	// pauses stops the target for stack ticks. It is nil if the target is not stopped.
 	pauses *pauses
-	// priority is the sampling thread's priority by the kernel.
+	// priority is the scheduling priority of the sampling thread.
 	priority sampler.Priority
 	rates    pace.Rates
 	procs    *pace.Processors
@@ -131,12 +131,12 @@ type sampling struct {
 	// reading is the lane of all reads. tickBegan is when the current tick began, CLOCK_MONOTONIC in ns, or zero.
 	reading   apart.Lane
 	tickBegan atomic.Int64
-	// ticking is held while the reader is in use. running is true after Run has begun. The end of Run ends reads.
+	// ticking is held while the reader is in use. running is true while the clock of Run runs.
 	ticking sync.Mutex
 	running atomic.Bool
-	// listing is the clock's.
+	// Only the clock uses listing.
 	listing listing
-	// sharers is how many processes are sampled at once.
+	// sharers is the number of processes that are sampled at the same time.
 	sharers atomic.Int32
 
 	failing pace.Failing // of Run
@@ -148,14 +148,14 @@ func (s *subject) Process() sampler.Process { return s.info }
 // Dictionary returns the dictionary of the samples' IDs.
 func (s *subject) Dictionary() *sampler.Dictionary { return s.shown }
 
-// End says how the target ended.
+// End returns how the target ended. The second result is false if it has not ended.
 func (s *Source) End() (sampler.End, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end, s.ended
 }
 
-// leave has Run end with ErrGaveWay.
+// leave makes Run end with ErrGaveWay.
 func (s *Source) leave() { s.leftOnce.Do(func() { close(s.left) }) }
 
 // ReadFile reads a file at a path as the process sees it, with the process's rights, up to limit bytes. It can take
@@ -175,7 +175,7 @@ func (s *subject) Environment(wanted func(name string) bool) (map[string]string,
 // Cgroups returns which control groups the process is in, as the kernel writes them. It is for any goroutine.
 func (s *subject) Cgroups() (string, error) { return s.proc.Cgroups() }
 
-// share says that n processes are sampled at once, which divide the limits on memory.
+// share sets the number of processes that are sampled at the same time. They share the limits on memory.
 func (s *Source) share(n int) {
 	s.sharers.Store(int32(n))
 	s.reader.Share(n)
@@ -212,10 +212,10 @@ func (s *sampling) release() error {
 	return errors.Join(append(errs, s.proc.Close())...)
 }
 
-// gone turns a failed read into the end of the target, if that is why: nil means that the target lives.
+// gone checks whether a read failed because the target has ended. If so, it ends the Source and returns ErrEnded.
 func (s *Source) gone(err error) error {
 	if !errors.Is(err, attach.ErrGone) {
-		return nil // Run asks once a second in any case
+		return nil // Run checks this once a second in any case
 	}
 	switch check := s.proc.Check(); {
 	case errors.Is(check, attach.ErrReplaced):

@@ -11,28 +11,28 @@ import (
 
 // SwitchReport says how following a process by thread switches went.
 type SwitchReport struct {
-	// FromNS and ToNS are between when it was followed, CLOCK_MONOTONIC in ns.
+	// FromNS and ToNS are when following began and ended, CLOCK_MONOTONIC in ns.
 	FromNS, ToNS int64
 	// Records is the number of recorded intervals on a CPU. Lost is the number of intervals dropped because a buffer
 	// was full. Failed is the number of words that could not be read.
 	Records, Lost, Failed uint64
-	// BusyNS is how long the kernel took to make them, in ns.
+	// BusyNS is how long the kernel took to make the records, in ns.
 	BusyNS int64
 	Checks exact.Checks
-	// Ended says why it ended by itself. It is empty if it did not.
+	// Ended says why following ended by itself. It is empty if it did not.
 	Ended string
 }
 
-// switchMode is whether the process is followed by thread switches.
+// switchMode turns following by thread switches on and off.
 type switchMode struct {
 	mode[switchRun, *switchRun]
-	// from is the wanted source. why is the reason if it is not on.
+	// from is what the user asked for. why is the reason if the mode is off.
 	from From
 	why  atomic.Pointer[string]
 }
 
-// Switches follows the process by its thread switches until EndSwitches is called. Samples carry Changes, and
-// everything is read at the stack rate. Any goroutine may call it. Errors are ruby.ErrNoScheduler, bpf.ErrKernel,
+// Switches follows the process by its thread switches until EndSwitches is called. Samples carry Changes, and all
+// ticks come at the stack rate. Any goroutine may call it. Errors are ruby.ErrNoScheduler, bpf.ErrKernel,
 // bpf.ErrRights, and errors of reading.
 func (s *Source) Switches(ctx context.Context) error {
 	m := &s.switches
@@ -42,7 +42,7 @@ func (s *Source) Switches(ctx context.Context) error {
 	})
 }
 
-// EndSwitches ends it, and says how it went. The report is empty if it never was on.
+// EndSwitches ends following by thread switches. The report is empty if it was never on.
 func (s *Source) EndSwitches() (SwitchReport, error) {
 	s.switches.mu.Lock()
 	defer s.switches.mu.Unlock()

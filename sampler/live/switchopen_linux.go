@@ -13,14 +13,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// MaySwitch returns why thread switches cannot be followed on this machine, as ddtop knows without trying.
+// MaySwitch returns why thread switches cannot be followed on this machine. It does not try.
 func MaySwitch() error { return tracer.Check() }
 
 // CheckSwitches returns why thread switches cannot be followed on this machine with ddtop's rights, or nil if they
 // can. It loads the BPF programs and removes them again. The error is bpf.ErrKernel or bpf.ErrRights.
 func CheckSwitches() error { return tracer.Try() }
 
-// openSwitches has the kernel make records of the process's thread switches.
+// openSwitches makes the kernel record the process's thread switches.
 func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	moves := s.switches.from == FromMoved
 	if !moves {
@@ -62,8 +62,8 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	return x, nil
 }
 
-// unprobedScheduler finds the memory that BPF programs read of a process without probes. If the process's threads may
-// share native threads, the error wraps kind.
+// unprobedScheduler finds the memory of a process that BPF programs read if no probes are in it. If the process's
+// threads may share native threads, the error wraps kind.
 func unprobedScheduler(ctx context.Context, s *Source, kind error) (scheduler ruby.Scheduler, err error) {
 	if err := s.ownThreads(ctx, kind); err != nil {
 		return scheduler, err
@@ -75,7 +75,7 @@ func unprobedScheduler(ctx context.Context, s *Source, kind error) (scheduler ru
 	return scheduler, err
 }
 
-// openTracer loads the programs that make the records.
+// openTracer loads the BPF programs that make the records.
 func (s *Source) openTracer(scheduler *ruby.Scheduler) (*tracer.Feed, error) {
 	_, stacks := s.reader.Contexts()
 	shift, bits := statusBits(scheduler.Status)
@@ -97,7 +97,7 @@ func statusBits(f layout.Field) (shift, bits uint) {
 	return uint(f.BitOffset), uint(f.BitSize)
 }
 
-// begin reads what state the threads are in that have not moved yet.
+// begin makes a first record of each thread's present state, because threads that do not move make none.
 func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	read, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
 		x.rules.Feed(&switches.Record{

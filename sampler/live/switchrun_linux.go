@@ -20,9 +20,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// switchBehindNS is how long ddtop waits for earlier changes before it uses a change, in ns. It learns what a thread
-// does on a CPU when the thread loses the CPU, or at the next tick of the CPU's clock. This tick can be late on a
-// virtual machine.
+// switchBehindNS is how long ddtop waits for earlier changes before it uses a change, in ns. ddtop learns what a
+// thread does on a CPU when the thread loses the CPU, or at the next tick of the CPU's clock. This tick can be late on
+// a virtual machine.
 const switchBehindNS = tracer.ClockNS + 15_000_000
 
 const (
@@ -37,7 +37,7 @@ const (
 // without a call. While the process does nothing the interval is quietCountNS.
 const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 1_000_000_000, 1_000_000_000
 
-// leastFetch is the shortest time between two looks for records, in ns.
+// leastFetch is the shortest interval between two fetches of records, in ns.
 const leastFetch = 20e6
 
 // switchFeed is the source of a process's records: a *tracer.Feed, or a *movedFeed.
@@ -48,28 +48,28 @@ type switchFeed interface {
 	Close() error
 }
 
-// switchRun follows the GVL of a process by thread switches, beside the sampling.
+// switchRun follows the GVL of a process by thread switches, while the process is sampled.
 type switchRun struct {
 	source *Source
-	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero while it is on.
+	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero until the end.
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is the time up to which all changes were passed on. lookedNS is when this was last done. everyNS is how
 	// often records are fetched while no samples come. It is short enough that they fill at most a quarter of their
 	// buffer.
 	fedNS, lookedNS, everyNS atomic.Int64
-	// tooMany is set if it has ended because there were too many records.
+	// tooMany is true if following has ended because there were too many records.
 	tooMany    atomic.Bool
 	quit, done chan struct{}
 
-	// moves says when threads moved last.
+	// moves has the time when each thread last had a CPU.
 	moves moves
 
 	mu   sync.Mutex // guards the following fields
 	feed switchFeed
-	// moved is feed, if records are made of moves. It is nil if programs in the kernel make them.
+	// moved is feed if it is a *movedFeed, else nil.
 	moved *movedFeed
-	// programs is feed, if programs in the kernel make the records, else nil.
+	// programs is feed if BPF programs make the records, else nil.
 	programs *tracer.Feed
 	rules    *switches.Machine
 	to       *exact.Machine
@@ -77,7 +77,7 @@ type switchRun struct {
 	stacks   *stacknames.Stacks
 	works    *works.Works
 	requests works.Requests
-	// taken are the stacks of the drain under way.
+	// taken are the stacks of the current drain, by thread and time.
 	taken  map[instant]stacknames.Taken
 	counts tracer.Counts
 	witness
@@ -96,7 +96,7 @@ type switchRun struct {
 	closed                       bool
 }
 
-// again reports whether it has ended because there were too many records, and may be tried again, as of now.
+// again reports whether following has ended because there were too many records, and may now be tried again.
 func (x *switchRun) again(f *followAgain) bool {
 	to, budget := x.toNS.Load(), x.source.budget
 	if to == 0 || !x.tooMany.Load() {
@@ -113,7 +113,7 @@ func (x *switchRun) again(f *followAgain) bool {
 	return f.Is(pace.Monotonic(), switches, budget.Records.Room(budget.ForRecords()))
 }
 
-// on reports whether what happens now is followed.
+// on reports whether following has not ended.
 func (x *switchRun) on() bool { return x.toNS.Load() == 0 }
 
 // behind returns in how many ns all changes up to a time can have been passed on. It returns zero if they have been,
@@ -125,7 +125,7 @@ func (x *switchRun) behind(ns int64) int64 {
 	return max(ns+switchBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes to a sample for whose time behind returns 0. It only notes the sample if told is false.
+// fill adds the changes to a sample. behind must return 0 for its time. If told is false, it only notes the sample.
 func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -134,7 +134,7 @@ func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	defer x.mu.Unlock()
 	x.saw(s, x.on(), x.fromNS)
 	if s.TimeNS > x.gapFromNS && x.filledNS < x.gapToNS {
-		told = false // it is not known what threads did, so samples decide
+		told = false // records are missing, so samples decide
 	}
 	x.filledNS = s.TimeNS
 	if told {
@@ -161,7 +161,7 @@ func (x *switchRun) run() {
 			if pace.Monotonic()-x.lookedNS.Load() >= int64(every)/2 {
 				x.look()
 			}
-			if every = time.Duration(x.everyNS.Load()); every == watchEvery { // wakes up when beside does
+			if every = time.Duration(x.everyNS.Load()); every == watchEvery { // wake up together with beside
 				every = pace.UntilTurn(every, every/2)
 			}
 			timer.Reset(every)
@@ -170,7 +170,7 @@ func (x *switchRun) run() {
 	x.finish()
 }
 
-// look drains the ring, and passes on changes before which no other change can still come. Any goroutine may call it.
+// look fetches records, and passes on the changes that no later record can precede. Any goroutine may call it.
 func (x *switchRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -194,10 +194,10 @@ func (x *switchRun) look() {
 	x.advance(until)
 }
 
-// whoMoved fetches records. It returns a function for the times of threads' moves, and the threads that have begun
-// something. It returns nil if these are not known. A movedFeed does not know them, because it reads no frames and
-// makes no records of some moves. Only the clock calls it. If another goroutine fetches records just now, the clock
-// does not wait for it, because that goroutine may have no CPU.
+// whoMoved fetches records. It returns a function for the times of threads' last moves, and the threads that have
+// begun work. Both are nil if this is not known. A movedFeed does not know them, because it reads no frames and makes
+// no records of some moves. Only the clock calls it. If another goroutine fetches records just now, the clock does not
+// wait for it, because that goroutine may have no CPU.
 func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	if x.moved != nil || !x.on() || !x.mu.TryLock() {
 		return nil, nil
@@ -205,15 +205,15 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	defer x.mu.Unlock()
 	now := pace.Monotonic()
 	if x.closed || !x.on() || x.drain(now) != nil || now-x.gapToNS < lostNS {
-		return nil, nil // look says so
+		return nil, nil // look handles errors
 	}
 	x.requests.Give()
 	return x.moves.last, x.works.Take()
 }
 
-// findRequests finds requests that threads have begun. The clock calls it between two readings. A part of the budget
-// of its own pays for it, and the part for readings between ticks pays for taking the records before. So requests do
-// not reduce the number of ticks.
+// findRequests finds requests that threads have begun. The clock calls it between two readings. A separate part of the
+// budget pays for this (routes). The part for readings between ticks pays for fetching the records. So requests do not
+// reduce the number of ticks.
 func (x *switchRun) findRequests(cost *pace.Meter) {
 	if s := x.source; x.requests.Waiting() {
 		s.ticking.Lock()
@@ -224,18 +224,18 @@ func (x *switchRun) findRequests(cost *pace.Meter) {
 	}
 }
 
-// sampled applies the work of threads in a sample. The clock calls it.
+// sampled notes which threads of a sample serve requests or jobs. The clock calls it.
 func (x *switchRun) sampled(s *sampler.Sample) {
 	if x.moved == nil && x.on() && x.mu.TryLock() {
 		x.works.Saw(s)
 		if err := x.requests.Place(x.source.reader, x.programs, x.works); err != nil && !x.closed {
-			x.err = err // requests are left to samples
+			x.err = err // samples still find requests
 		}
 		x.mu.Unlock()
 	}
 }
 
-// drain takes what the rings have. What the programs have counted is read at times, and if records may have been lost.
+// drain takes the records and stacks from the rings. It reads the programs' counters less often.
 func (x *switchRun) drain(now int64) error {
 	if since := now - x.countedNS; x.programs != nil && x.on() && since < quietCountNS {
 		if x.programs.Quiet() {
@@ -264,7 +264,7 @@ func (x *switchRun) drain(now int64) error {
 
 // take takes the records and stacks of the ring.
 func (x *switchRun) take(now int64) error {
-	// The stacks first: the record of each is in its ring before. If it was drained before, the stack goes nowhere.
+	// Stacks are read first. A stack's record is written before the stack. A stack without a record is dropped.
 	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.Take(x.source.reader, s, s.Running, now) }); err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (x *switchRun) take(now int64) error {
 	})
 }
 
-// count takes the load of the programs, and the interval between fetches, from their counters.
+// count computes the cost of the records, and the interval between fetches, from the programs' counters.
 func (x *switchRun) count(now int64, counts tracer.Counts) {
 	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
 		if x.moved == nil && x.on() {
@@ -315,7 +315,7 @@ func (x *switchRun) count(now int64, counts tracer.Counts) {
 	x.counts = counts
 }
 
-// advance hands on the changes of until a time.
+// advance passes on the changes up to a time.
 func (x *switchRun) advance(untilNS int64) {
 	if untilNS = rounded(untilNS); untilNS <= x.fedNS.Load() {
 		return
@@ -336,18 +336,18 @@ type instant struct {
 	ns  int64
 }
 
-// stackOnItsWay is a stack that the clock names.
+// stackOnItsWay is a stack for which the clock still has to find the name.
 type stackOnItsWay struct {
 	run   *switchRun
 	taken stacknames.Taken
 }
 
-// Ready reports whether it has its name, or is not to be waited for any longer.
+// Ready reports whether the stack has its name, or has waited for it too long.
 func (s *stackOnItsWay) Ready() bool {
 	return s.taken.Unnamed == nil || s.run.stacks.Ready(s.taken.Unnamed, pace.Monotonic())
 }
 
-// Name returns its name. A name of before the Dictionary was emptied is none.
+// Name returns the name of the stack. It returns zero if the name may be outdated.
 func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	name := s.taken.Name
 	if s.taken.Unnamed != nil {
@@ -359,8 +359,8 @@ func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	return name.ID, name.Resumes
 }
 
-// ring wakes the clock's sleeper when the next record is made, so that the clock need not check for records. It
-// returns false if the clock has to check.
+// ring makes the next record wake the clock's sleeper, so that the clock need not check for records. It returns false
+// if the clock has to check.
 func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
 	if x.programs == nil || !sleep.Wakes() || fetching.is() || !x.mu.TryLock() {
 		return false
@@ -373,7 +373,7 @@ func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
 	return true
 }
 
-// still reports whether no thread has had a CPU since a time, by the records that were taken.
+// still reports whether no thread has had a CPU since a time, according to the records fetched so far.
 func (x *switchRun) still(sinceNS int64) bool {
 	return x.on() && x.moved == nil && x.fromNS < sinceNS && x.moves.newest.Load() < sinceNS
 }
@@ -381,19 +381,19 @@ func (x *switchRun) still(sinceNS int64) bool {
 // unnamed reports whether stacks wait for names.
 func (x *switchRun) unnamed() bool { return x.stacks.Asked() }
 
-// nameStacks names stacks. The clock calls it between two readings.
+// nameStacks names stacks. The clock calls it, because only the clock may use the reader.
 func (x *switchRun) nameStacks() {
 	x.requests.WithoutClock(false)
 	x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic())
 }
 
-// withoutClock lets changes continue without names until the clock names stacks again.
+// withoutClock makes changes stop waiting for the names of stacks, until the clock names stacks again.
 func (x *switchRun) withoutClock() {
 	x.requests.WithoutClock(true)
 	x.stacks.WithoutClock()
 }
 
-// judge ends it if its results cannot be true.
+// judge ends following if its results cannot be true, or if it costs too much.
 func (x *switchRun) judge() {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
@@ -411,7 +411,7 @@ func (x *switchRun) judge() {
 	}
 }
 
-// end ends it, unless it has ended.
+// end ends following, unless it has ended.
 func (x *switchRun) end(why string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -426,11 +426,11 @@ func (x *switchRun) endAt(now int64, why string) {
 	x.source.budget.Records.Leave(&x.load)
 	x.toNS.Store(now)
 	fetching.leave(x)
-	wakeClock(x.source) // it samples again what changes have told
+	wakeClock(x.source) // without records it must sample more often
 	close(x.quit)
 }
 
-// finish hands on the rest and leaves the kernel.
+// finish passes on the remaining changes, and removes the programs from the kernel.
 func (x *switchRun) finish() {
 	defer close(x.done)
 	x.mu.Lock()
@@ -447,7 +447,7 @@ func (x *switchRun) finish() {
 	x.closed = true
 }
 
-// close ends it, waits until nothing more is done, and returns the report.
+// close ends following, waits until finish has returned, and returns the report.
 func (x *switchRun) close() (SwitchReport, error) {
 	x.end("")
 	<-x.done
@@ -459,13 +459,13 @@ func (x *switchRun) close() (SwitchReport, error) {
 	}, x.err
 }
 
-// stop is close without the report.
+// stop does the same as close, without the report.
 func (x *switchRun) stop() error {
 	_, err := x.close()
 	return err
 }
 
-// status returns its state.
+// status returns the state of following, for SwitchStatus.
 func (x *switchRun) status() sampler.SwitchStatus {
 	x.mu.Lock()
 	defer x.mu.Unlock()

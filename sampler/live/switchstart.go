@@ -15,12 +15,12 @@ import (
 type From string
 
 const (
-	// FromAuto is FromSwitches if the machine allows it and nothing stops the process, else FromPolling.
+	// FromAuto is FromSwitches if the machine allows it and Options.Pause is not set. Otherwise it is FromPolling.
 	FromAuto From = "auto"
-	// FromSwitches uses thread switches soon after the first sample, or falls back to polling (SwitchStatus).
+	// FromSwitches follows thread switches soon after the first sample. If this fails, ddtop polls (SwitchStatus).
 	FromSwitches From = "switches"
-	// FromMoved uses the kernel's reports of threads that get and lose a CPU, and reads memory in between. It needs no
-	// privilege for processes of the same user. If it does not work, ddtop polls instead, as with FromSwitches.
+	// FromMoved uses the kernel's reports of threads that get or lose a CPU, and reads the GVL in between. It needs no
+	// privilege for processes of the same user. If it does not work, ddtop polls, as with FromSwitches.
 	FromMoved From = "moved"
 	// FromPolling reads memory again and again. The zero value means the same.
 	FromPolling From = "polling"
@@ -33,10 +33,10 @@ const (
 	switchAgain = 2 * time.Second
 )
 
-// errPauses means that the process is stopped for samples, so that switches would show the stops.
+// errPauses means that the process is stopped for samples. Its thread switches would show these stops.
 var errPauses = errors.New("the process is stopped for samples (--pause)")
 
-// errSwitches means that the process's threads cannot be followed one by one.
+// errSwitches means that Ruby's threads share native threads, so that the kernel cannot tell them apart.
 var errSwitches = errors.New("its threads cannot be followed one by one")
 
 // errLateSwitches means that ddtop stopped before the process was followed.
@@ -51,7 +51,7 @@ func notFollowed(ctx context.Context, err error) error {
 	return err
 }
 
-// ParseFrom reads a From.
+// ParseFrom returns the From with a name.
 func ParseFrom(text string) (From, error) {
 	switch f := From(text); f {
 	case FromAuto, FromSwitches, FromMoved, FromPolling:
@@ -60,10 +60,10 @@ func ParseFrom(text string) (From, error) {
 	return "", fmt.Errorf("%q is not one of auto, switches, moved and polling", text)
 }
 
-// followed reports whether the kernel's reports of each thread are required.
+// followed reports whether the user requires that threads are followed by reports of the kernel.
 func (f From) followed() bool { return f == FromSwitches || f == FromMoved }
 
-// check returns an error for FromSwitches if the machine does not allow it.
+// check returns an error if the user wants FromSwitches and the machine does not allow it.
 func (f From) check() error {
 	if f != FromSwitches {
 		return nil
@@ -74,7 +74,7 @@ func (f From) check() error {
 	return nil
 }
 
-// startSwitches begins to follow the process by its thread switches if that is wanted. The returned function ends it.
+// startSwitches begins to follow the process by its thread switches if this is wanted. The returned function ends it.
 func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	m := &s.switches
 	switch {
@@ -131,13 +131,13 @@ func (s *Source) followAgain(ctx context.Context) {
 			return
 		case <-tick.C:
 			if x := s.switches.now.Load(); x != nil && x.again(&again) {
-				_ = s.Switches(ctx) // why it is not followed is known already
+				_ = s.Switches(ctx) // refused already keeps the reason
 			}
 		}
 	}
 }
 
-// refused keeps why the process is not followed. It is nil if it is.
+// refused keeps the reason why the process is not followed. err is nil if it is followed.
 func (m *switchMode) refused(err error) {
 	why := ""
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxInterpreters is how many functions are tried as the interpreter's loop. The loop has a jump for each
+	// maxInterpreters bounds the functions that are tried as the interpreter's loop. The loop has a jump for each
 	// instruction, and few functions of Ruby have so many. leastJumps is the least number of jumps of such a function.
 	// The loop has 130 and more on 2.7 to 3.4.
 	maxInterpreters, leastJumps = 8, 64
-	// beforeCall is how many bytes before a call its argument is loaded at most: 12 instructions.
+	// beforeCall is how far before a call the load of its argument is searched, in bytes: about 12 instructions.
 	beforeCall = 64
 )
 
-// Ruby is where Ruby's own frames are on native stacks. It needs no symbols: the code says which functions call C
+// Ruby knows where Ruby's own frames begin on native stacks. It needs no symbols: the code says which functions call C
 // functions, and which one is the interpreter's loop (docs/reference/native.md#where-rubys-frames-begin).
 type Ruby struct {
 	module *module
@@ -29,13 +29,13 @@ type Ruby struct {
 	calls map[uint64]bool
 	// loops are the functions that may be the interpreter's loop.
 	loops []loop
-	// loop is the one that stacks have confirmed. It is -1 before.
+	// loop is the index of the loop that stacks have confirmed. It is -1 if none is confirmed yet.
 	loop int
 }
 
 // loop is a function that may be the interpreter's loop. Its maps have addresses in the file.
 type loop struct {
-	// calls are the addresses behind the calls of it.
+	// calls are the return addresses of the calls of this function.
 	calls map[uint64]bool
 	// checks are the addresses after the checks for interrupts, in the functions that call C functions. A thread that
 	// has returned from a C function may give up the GVL there. The C function's control frame is then still on the
@@ -91,8 +91,8 @@ func (s *Space) FindRuby(path string) (*Ruby, error) {
 	return r, nil
 }
 
-// findCFunctionCalls finds calls of a C function by way of its definition: call *16(definition), with 8(definition),
-// the function, as the fourth argument (vm_call_cfunc_with_frame and vm_call0_body, vm_insnhelper.c and vm_eval.c).
+// findCFunctionCalls finds calls of a C function by way of its definition: call *16(definition). The fourth argument
+// is 8(definition), the function (vm_call_cfunc_with_frame and vm_call0_body, vm_insnhelper.c and vm_eval.c).
 func (r *Ruby) findCFunctionCalls(c *attach.CodeSection) {
 	const size = 3
 	for at := 0; ; at++ {
@@ -117,7 +117,7 @@ func (r *Ruby) findCFunctionCalls(c *attach.CodeSection) {
 	}
 }
 
-// start returns where the function begins that holds an address. It may name the one before a gap.
+// start returns the beginning of the function that holds an address. In a gap, this is the function before the gap.
 func (t *table) start(addr uint64) (function uint64, ok bool) {
 	i := t.before(addr)
 	if i == 0 {
@@ -127,7 +127,7 @@ func (t *table) start(addr uint64) (function uint64, ok bool) {
 	return function, true
 }
 
-// countJumps counts the jumps to an address in a register or in memory, by function.
+// countJumps counts the indirect jumps of each function: jumps to an address in a register or in memory.
 func (t *table) countJumps(c *attach.CodeSection, jumps map[uint64]int) {
 	for at := 0; ; at++ {
 		i := bytes.IndexByte(c.Bytes[at:], 0xff)
@@ -144,7 +144,7 @@ func (t *table) countJumps(c *attach.CodeSection, jumps map[uint64]int) {
 	}
 }
 
-// findCalls finds the addresses behind the direct calls of a function.
+// findCalls finds the return addresses of all direct calls of a function.
 func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
 	eachDirectCall(c.Bytes, c.Addr, func(behind, callee uint64) {
 		if callee == function {
@@ -188,7 +188,7 @@ func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64,
 	return checks, leaves
 }
 
-// eachCall gives each direct call of a function to f: the address behind the call, and the called function.
+// eachCall calls f for each direct call in a function, with the return address and the called function.
 func (t *table) eachCall(code []attach.CodeSection, function uint64, f func(behind, callee uint64)) {
 	d, err := t.find(function)
 	if err != nil {
@@ -204,7 +204,7 @@ func (t *table) eachCall(code []attach.CodeSection, function uint64, f func(behi
 	}
 }
 
-// eachDirectCall gives each direct call in code at an address to f.
+// eachDirectCall calls f for each direct call in code that begins at an address.
 func eachDirectCall(code []byte, addr uint64, f func(behind, callee uint64)) {
 	const size = 5
 	for at := 0; ; at++ {
@@ -220,11 +220,11 @@ func eachDirectCall(code []byte, addr uint64, f func(behind, callee uint64)) {
 
 // Control says which calls in a native stack belong to one of Ruby's control frames.
 type Control struct {
-	// C is set for a C function's frame, Finish if the interpreter was entered from C with this frame.
+	// C is true for a C function's frame. Finish is true if the interpreter was entered from C with this frame.
 	C, Finish bool
 }
 
-// mark is what native stack and control frames have in common.
+// mark is an event that shows in a native stack and in Ruby's control frames. Comparing marks shows whether both fit.
 type mark uint8
 
 const (
@@ -265,7 +265,7 @@ func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, bound
 		if len(marks) == 0 {
 			boundary = i
 			if m == markEnter {
-				boundary = max(i-1, 0) // the loop itself
+				boundary = max(i-1, 0) // the frame further inward is the loop
 			}
 		}
 		marks = append(marks, m)
@@ -297,7 +297,7 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 			if len(marks) == 0 {
 				boundary = len(stack.Frames)
 			}
-			// Without marks the stack is known to be one of C alone, or up to code that a JIT made.
+			// Without marks, the stack must be complete, or must have been read up to code of a JIT.
 			if len(marks) == 0 && !jit && stack.Stopped != nil || !fits(marks, want, jit, stack.Stopped == nil, whole) {
 				continue
 			}
@@ -340,7 +340,7 @@ func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]F
 // usual callers.
 func fits(marks, want []mark, jit, toTheEnd, whole bool) bool {
 	if len(marks) > 0 && marks[0] == markLeave {
-		i := slices.Index(want, markEnter) // the functions up to there are those that the exception has left
+		i := slices.Index(want, markEnter) // the exception has left the functions up to there
 		if i < 0 {
 			return false
 		}

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// errTable means that a table is cut, broken, or uses what no compiler writes for this machine.
+// errTable means that a table is cut or broken, or has something that no compiler writes for this machine.
 var errTable = errors.New("its unwind table cannot be read")
 
 // reader takes numbers from the front of a table. After the first failure all numbers are zero.
@@ -89,7 +89,7 @@ func (r *reader) sleb() int64 {
 	}
 }
 
-// The encodings of pointers (LSB, "DWARF Exception Header Encoding").
+// These are encodings of pointers in unwind tables (LSB, "DWARF Exception Header Encoding").
 const (
 	encodeAbsolute, encodeULEB, encodeU2, encodeU4, encodeU8 = 0x0, 0x1, 0x2, 0x3, 0x4
 	encodeSLEB, encodeS2, encodeS4, encodeS8                 = 0x9, 0xa, 0xb, 0xc
@@ -97,7 +97,7 @@ const (
 	encodeOmitted                                            = 0xff
 )
 
-// pointer takes an encoded pointer. base is the address of the bytes.
+// pointer takes an encoded pointer. base is the address of the first byte of r.
 func (r *reader) pointer(encoding uint8, base uint64) uint64 {
 	at := base + uint64(r.at)
 	var v uint64

@@ -5,7 +5,7 @@ import "fmt"
 // maxOperands bounds the stack of an expression. Linkers use four for stubs, and the C library one for signals.
 const maxOperands = 16
 
-// The operations of expressions that linkers and the C library write (DWARF 5, table 7.9).
+// These are the operations in expressions of linkers and of the C library (DWARF 5, table 7.9).
 const (
 	opDeref, opConst1u, opConst1s, opConst2u, opConst2s            = 0x06, 0x08, 0x09, 0x0a, 0x0b
 	opConst4u, opConst4s, opConst8u, opConst8s, opConstu, opConsts = 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11
@@ -14,7 +14,7 @@ const (
 	opLit0, opLit31, opBreg0, opBreg31                             = 0x30, 0x4f, 0x70, 0x8f
 )
 
-// evaluate computes an expression. start is what its stack begins with. It has no jumps, so it ends with its bytes.
+// evaluate computes a DWARF expression. start is the initial content of its stack. There are no jumps, so it ends.
 func evaluate(expression []byte, regs *Registers, stack *stackMemory, start ...uint64) (uint64, error) {
 	r := &reader{b: expression}
 	operands := append(make([]uint64, 0, maxOperands), start...)

@@ -8,22 +8,22 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// LockWait is where a thread waits for a lock of C code.
+// LockWait describes a thread's wait for a lock of C code: the kind of lock, and the code that wants it.
 type LockWait struct {
 	// Mutex means that the lock is a pthread_mutex_t, which names its owner. LowLevel means that it is a lock within
 	// the C library, which names none. If both are false, the functions have no names.
 	Mutex, LowLevel bool
-	// Function is the function that other code called before it waited for the lock. It is empty if it has no name.
-	// Library and Path name its file.
+	// Function is the function by which other code entered the library that waits for the lock. It is empty if it has
+	// no name. Library and Path name its file.
 	Function, Library, Path string
-	// start is where the function begins that came to wait. It is zero if that is not known.
+	// start is the address of the function that called the locking function. It is zero if that is not known.
 	start uint64
 }
 
 // maxLockFrames bounds the functions of the C library between the system call and the function that locks.
 const maxLockFrames = 8
 
-// WaitsFor says for what kind of lock a thread waits, by the functions on its stack, innermost first.
+// WaitsFor returns the kind of lock that a thread waits for, from the functions on its stack, innermost first.
 func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
 	behind := 0 // the first frame that is not part of the lock
 	for i := range frames[:min(len(frames), maxLockFrames)] {
@@ -51,7 +51,7 @@ func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
 	return w
 }
 
-// plain is a function's name without what marks the aliases within the C library.
+// plain removes the marks of aliases within the C library from a function's name, such as __libc_ and 64.
 func plain(name string) string {
 	name = strings.TrimLeft(name, "_")
 	for _, prefix := range [...]string{"libc_", "GI_"} {
@@ -60,7 +60,7 @@ func plain(name string) string {
 	return strings.TrimSuffix(name, "64")
 }
 
-// sleeps has the functions of the C library in which threads sleep without one of its locks.
+// sleeps has the functions of the C library in which threads sleep without holding one of its locks.
 var sleeps = set(`poll ppoll select pselect epoll_wait epoll_pwait read readv pread preadv write writev pwrite
 	recv recvfrom recvmsg send sendto sendmsg accept accept4 connect nanosleep clock_nanosleep usleep sleep pause
 	pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait sem_wait sem_timedwait sem_clockwait syscall
@@ -68,7 +68,7 @@ var sleeps = set(`poll ppoll select pselect epoll_wait epoll_pwait read readv pr
 	ioctl fcntl pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_clocklock pthread_join
 	pthread_clockjoin_np pthread_timedjoin_np eventfd_read`)
 
-// starts has the functions of the C library that call what a thread or a program is there for.
+// starts has the functions of the C library that call the main function of a thread or program.
 var starts = set("start_main start_main_impl start_thread clone clone3")
 
 func set(names string) map[string]bool {
@@ -79,7 +79,7 @@ func set(names string) map[string]bool {
 	return m
 }
 
-// In reports whether a thread is in the function that locked, or tried to.
+// In reports whether a thread's stack has the function that called the locking function.
 func (w *LockWait) In(frames []sampler.NativeFrame) bool {
 	return w.start != 0 && slices.ContainsFunc(frames, func(f sampler.NativeFrame) bool {
 		return f.Function == w.start && f.Path == w.Path
@@ -87,7 +87,7 @@ func (w *LockWait) In(frames []sampler.NativeFrame) bool {
 }
 
 // MayHold reports whether a thread may hold a lock of the C library, whose path is given. Code of the library holds
-// such a lock only while it runs. stopped is the Stopped of the stack.
+// such a lock only while it runs. stopped is the stack's Stopped.
 func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
 	if stopped != nil && !outsideBeyond(stopped, frames, path) || len(frames) == 0 {
 		return true
@@ -115,8 +115,8 @@ func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
 	return false
 }
 
-// outsideBeyond reports whether the functions beyond the end of an incomplete stack hold no lock of the C library. It
-// calls neither Ruby code nor other libraries with a lock, except for those that look up names.
+// outsideBeyond reports whether the functions beyond the end of an incomplete stack hold no lock of the C library.
+// While the C library holds a lock, it calls neither Ruby code nor other libraries, except those that look up names.
 func outsideBeyond(stopped error, frames []sampler.NativeFrame, path string) bool {
 	if errors.Is(stopped, errJIT) {
 		return true

@@ -14,8 +14,8 @@ import (
 // maxNames bounds the names that are kept of one file.
 const maxNames = 1 << 14
 
-// maxMangled bounds a symbol that is turned into a name, and maxReadable the name, as a power of two. Longer symbols
-// stay as they are.
+// maxMangled bounds a symbol that is turned into a name, in bytes. The name has at most 1<<maxReadable bytes. Longer
+// symbols stay as they are.
 const maxMangled, maxReadable = 1024, 10
 
 // readable turns the symbol of a C++ or Rust function into its name, without parameters. Other symbols stay.
@@ -27,7 +27,7 @@ func readable(symbol string) string {
 		demangle.MaxLength(maxReadable))
 }
 
-// Names turns frames into what is shown of them. The names of all functions of one file are looked for at once.
+// Names returns frames with their names, for display. It looks up the names of all functions of one file at once.
 func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 	wanted := make(map[*module][]Frame)
 	for _, f := range frames {
@@ -51,7 +51,7 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 			symbols = m.FunctionsAt(at)
 		}
 		for i, symbol := range symbols {
-			// A symbol of another function has no size, or a wrong one.
+			// A symbol before the function belongs to another one, and has no size or a wrong one.
 			if name := symbol.Name; list[i].function == 0 || uint64(symbol.Addr-m.Bias) >= list[i].function {
 				m.names[list[i].key()] = readable(name)
 			} else {
@@ -82,7 +82,7 @@ func (s *Space) fetch(m *module, symbols []attach.Symbol) bool {
 	return s.fetched(m)
 }
 
-// fetched reports whether a module has got its debug file by this call.
+// fetched reports whether this call has given a module its debug file.
 func (s *Space) fetched(m *module) bool {
 	if !m.awaits {
 		return false
@@ -92,7 +92,7 @@ func (s *Space) fetched(m *module) bool {
 	return f != nil && mapped.UseDebugFile(m.Module, f) == nil
 }
 
-// key is what the name of a frame's function is kept by.
+// key returns the key of a frame's function in module.names.
 func (f *Frame) key() uint64 {
 	if f.function != 0 || f.module.Module == nil {
 		return f.function

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// The registers of x86-64 by the numbers of DWARF (psABI, "DWARF Register Number Mapping"). regReturn stands for the
+// These are DWARF's numbers of x86-64 registers (psABI, "DWARF Register Number Mapping"). regReturn stands for the
 // return address, which is the next frame's PC.
 const (
 	regRBX, regRBP, regRSP  = 3, 6, 7
@@ -62,7 +62,7 @@ func (r *Registers) set(n int, value uint64) {
 	r.known |= 1 << n
 }
 
-// get returns a register's value. The error is an *UnknownRegister.
+// get returns a register's value. The error is an unknownRegister if the value is not known.
 func (r *Registers) get(n uint64) (uint64, error) {
 	if n >= numRegisters {
 		return 0, fmt.Errorf("%w: register %d", errTable, n)
@@ -82,13 +82,13 @@ func (n unknownRegister) Error() string { return "register " + registerNames[n] 
 // preserved are the registers that a function returns unchanged, if its row has no rule for them (psABI, "Registers").
 const preserved = 1<<regRBX | 1<<regRBP | 1<<regR12 | 1<<13 | 1<<14 | 1<<regR15
 
-// Moment identifies a time between two turns on a CPU. A thread whose Moment is the same before and after a read has
-// not moved in between.
+// Moment identifies a time during which a thread did not run. A thread whose Moment is the same before and after a
+// read has not moved in between.
 type Moment struct {
 	// Turns is how often the thread was given a CPU.
 	Turns int64
-	// Call is the system call with its arguments, the stack pointer and the program counter. It is empty if Turns say
-	// enough.
+	// Call is the system call with its arguments, the stack pointer and the program counter. It is empty if Turns
+	// suffices.
 	Call string
 }
 

@@ -10,25 +10,25 @@ const maxSaved = 16
 // maxExpression bounds one expression, in bytes. The longest one of the C library has 30.
 const maxExpression = 512
 
-// ruleKind is how a register's value in the calling function is found.
+// ruleKind says how to find a register's value in the calling function.
 type ruleKind uint8
 
 const (
-	// ruleNone: the row says nothing. A preserved register is as it was, and others are lost.
+	// ruleNone means that the row has no rule. Preserved registers keep their values, and others are lost.
 	ruleNone ruleKind = iota
 	ruleLost
 	ruleSame
-	// ruleSaved: it is saved at the frame's address plus an offset. ruleAt: it is the frame's address plus an offset.
+	// ruleSaved means saved at the frame's address plus an offset. ruleAt means that this address is the value.
 	ruleSaved
 	ruleAt
-	// ruleRegister: another register has it, plus an offset.
+	// ruleRegister means the value of another register plus an offset.
 	ruleRegister
-	// ruleSavedExpression: it is saved where an expression says. ruleExpression: the expression is its value.
+	// ruleSavedExpression means saved at the result of an expression. ruleExpression means the result itself.
 	ruleSavedExpression
 	ruleExpression
 )
 
-// rule is how a register, or the frame's address, is found.
+// rule says how to find a register, or the frame's address.
 type rule struct {
 	kind       ruleKind
 	register   uint64
@@ -41,12 +41,12 @@ type row struct {
 	// frame is the rule for the frame's address (CFA): what the stack pointer was before the call.
 	frame     rule
 	registers [numRegisters]rule
-	// function is where the function begins, and signal marks the return from a signal handler.
+	// function is the address of the function. signal is true for the return from a signal handler.
 	function uint64
 	signal   bool
 }
 
-// The instructions of CFA programs (DWARF 5, table 7.29).
+// These are the instructions of CFA programs, which build the rows of a function (DWARF 5, table 7.29).
 const (
 	cfaNop, cfaAdvance1, cfaAdvance2, cfaAdvance4                        = 0x00, 0x02, 0x03, 0x04
 	cfaOffsetExtended, cfaRestoreExtended, cfaUndefined, cfaSame         = 0x05, 0x06, 0x07, 0x08
@@ -57,14 +57,14 @@ const (
 	cfaArgsSize                                                          = 0x2e
 )
 
-// The instructions with an operand in their low bits.
+// These instructions have an operand in their low six bits.
 const cfaAdvance, cfaOffset, cfaRestore = 0x40, 0x80, 0xc0
 
-// programState is a CFA program on its way to the row of an address.
+// programState is the state of a CFA program that runs until it has the row of an address.
 type programState struct {
 	row
 	d *description
-	// first are the rules that all functions of the same record begin with. An instruction restores them.
+	// first are the rules with which all functions of a common record begin. An instruction can restore them.
 	first [numRegisters]rule
 	saved []row
 	// loc is the address that the rules hold from. The program ends when it has passed want.
@@ -95,7 +95,7 @@ func (t *table) rowAt(addr uint64) (*row, error) {
 	return &out, nil
 }
 
-// run executes a program until it passes the wanted address. It takes at least a byte each time round.
+// run executes a program until it passes the wanted address. Each instruction has at least one byte, so this ends.
 func (s *programState) run(program []byte) error {
 	r := &reader{b: program}
 	for r.left() > 0 && !r.failed {
@@ -128,7 +128,7 @@ func (s *programState) run(program []byte) error {
 	return nil
 }
 
-// extended executes an instruction without an operand in its low bits. It returns the address of what follows.
+// extended executes an instruction without an operand in its low bits. It returns the address of the next rules.
 func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error) {
 	switch op {
 	case cfaNop:
@@ -188,7 +188,7 @@ func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error)
 	return loc, nil
 }
 
-// expression takes an expression with its length.
+// expression takes an expression, which follows its length.
 func (r *reader) expression() []byte {
 	n := r.uleb()
 	if n > maxExpression {
@@ -197,7 +197,7 @@ func (r *reader) expression() []byte {
 	return r.take(n)
 }
 
-// put sets a register's rule. Rules of registers that no rule here leads to, as xmm6, are left out.
+// put sets a register's rule. It ignores registers that unwinding does not need, such as xmm6.
 func (s *programState) put(r *reader, register uint64, what rule) {
 	if register < numRegisters && !r.failed {
 		s.registers[register] = what
@@ -208,7 +208,7 @@ func (s *programState) saveAt(r *reader, register uint64, offset int64) {
 	s.put(r, register, rule{kind: ruleSaved, offset: offset * s.d.dataAlign})
 }
 
-// restore gives a register the rule that all functions of its record begin with.
+// restore gives a register the rule that it has at the beginning of the function (programState.first).
 func (s *programState) restore(r *reader, register uint64) {
 	if register < numRegisters {
 		s.put(r, register, s.first[register])

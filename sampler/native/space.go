@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxModules bounds the files that are opened for one process. A Rails application has some hundred.
+	// maxModules bounds the files that are opened for one process. A Rails application maps a few hundred.
 	maxModules = 1024
 	// maxTables bounds the unwind tables of all files together, in bytes. 46 files of a Ruby have 2 MB.
 	maxTables = 64 << 20
@@ -30,7 +30,7 @@ type Process interface {
 	Module(path string, mappings []attach.Mapping) (*attach.Module, error)
 }
 
-// Space is what a process has mapped: its files with their unwind tables and names. It is for one goroutine.
+// Space has the files that a process has mapped, with their unwind tables and names. It is for one goroutine.
 type Space struct {
 	// Debug gets debug files that the machine lacks. It is nil if the user does not want that.
 	Debug *debuginfod.Client
@@ -38,16 +38,16 @@ type Space struct {
 	process  Process
 	mappings []attach.Mapping
 	modules  map[fileID]*module
-	rows     map[uint64]*row // by address in the process
+	rows     map[uint64]*row // key: an address in the process
 	tables   int
 	// executed is how many bytes of programs were executed for the current stack.
 	executed int
-	// again: the mappings may be read again for an address that none holds. readings is how often they were read.
+	// again is true if the mappings may be read again to find an address. readings is how often they were read.
 	again    bool
 	readings uint64
 }
 
-// fileID identifies a mapped file. After an upgrade under a running process two files of one path can be mapped.
+// fileID identifies a mapped file. After an upgrade, an old and a new file with the same path can be mapped.
 type fileID struct {
 	path, device string
 	inode        uint64
@@ -61,7 +61,7 @@ type module struct {
 	table *table
 	err   error // why there is no table
 	short string
-	names map[uint64]string // by the address of the function
+	names map[uint64]string // key: the address of the function
 	// asked is true if a debug file was asked for, and awaits if it may still come.
 	asked, awaits bool
 }
@@ -72,7 +72,7 @@ func NewSpace(p Process) (*Space, error) {
 	return s, s.Refresh()
 }
 
-// Refresh reads the mappings again and drops what belongs to files that are gone. Call it before a round of stacks.
+// Refresh reads the mappings again, and closes files that are not mapped now. Call it before a round of stacks.
 func (s *Space) Refresh() error {
 	mappings, err := s.process.Maps()
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Space) Refresh() error {
 	return nil
 }
 
-// Readings is how often the mappings were read.
+// Readings returns how often the mappings were read.
 func (s *Space) Readings() uint64 { return s.readings }
 
 // keepModules drops the modules whose mappings have changed.
@@ -125,7 +125,7 @@ func (s *Space) Close() {
 
 func (m *module) close() {
 	if m.Module != nil {
-		_ = m.Close() // it was only read
+		_ = m.Close() // the file was only read
 	}
 }
 
@@ -163,7 +163,7 @@ var (
 	errMany    = errors.New("too many files are mapped")
 )
 
-// moduleAt finds the file that an address of code is of. The error says why there is none, or none with a table.
+// moduleAt returns the file of an address of code. The error says why there is no file, or no unwind table.
 func (s *Space) moduleAt(addr uint64) (*module, error) {
 	where, ok := s.mappingAt(addr)
 	vdso := where.Path == "[vdso]"
@@ -234,7 +234,7 @@ func (s *Space) rowAt(m *module, addr uint64) (*row, error) {
 	return r, nil
 }
 
-// shortName is what people call a library: libruby for /usr/lib/libruby-3.1.so.3.1.2, pg_ext for pg_ext.so.
+// shortName returns the usual name of a library: libruby for /usr/lib/libruby-3.1.so.3.1.2, pg_ext for pg_ext.so.
 func shortName(path string) string {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	if i := strings.Index(name, ".so"); i > 0 {

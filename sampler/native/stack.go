@@ -14,14 +14,14 @@ const (
 	// maxPieces bounds the pieces of one stack: 1 MB. A thread of Ruby's has its VM stack, of 1 MB, between its
 	// outermost frames and the others. That is never read.
 	maxPieces = 256
-	// maxWords bounds the words of one stack that are looked at. 1,024 frames with eight saved registers have 8,192.
+	// maxWords bounds the words of one stack that are read. 1,024 frames with eight saved registers have 8,192.
 	maxWords = 1 << 16
 )
 
-// errStack means that a stack is not where its registers say.
+// errStack means that there is no readable stack where the registers point.
 var errStack = errors.New("its memory cannot be read")
 
-// errCopied means that not enough of a stack was copied.
+// errCopied means that the copy of a stack ends before the word that is needed.
 var errCopied = errors.New("its memory was not copied so far")
 
 // errWork means that the tables of a file ask for far more work than a compiler.
@@ -31,8 +31,8 @@ var errWork = errors.New("its unwind tables take too long")
 type stackMemory struct {
 	space  *Space
 	pieces []stackPart
-	words  int // how many were looked at
-	// copied is true if pieces are all that was copied of the stack, because the thread has run on since.
+	words  int // number of words that were read
+	// copied is true if pieces have a copy of the stack. The rest cannot be read, because the thread has run on since.
 	copied bool
 }
 

@@ -11,16 +11,16 @@ import (
 const (
 	// maxFrameTable bounds the .eh_frame that is read of one file, in bytes. libruby has 400 KB, and Chromium 20 MB.
 	maxFrameTable = 32 << 20
-	// maxHeader bounds its .eh_frame_hdr, in bytes, which has eight bytes for a function.
+	// maxHeader bounds the .eh_frame_hdr of one file, in bytes. It has eight bytes for each function.
 	maxHeader = 8 << 20
 	// maxRecord bounds the description of one function, in bytes, and so the time that one row takes. The largest of
 	// 1,000 libraries has 10 KB.
 	maxRecord = 64 << 10
-	// headerSize is the size of what stands before the header's table, in bytes.
+	// headerSize is the number of bytes in .eh_frame_hdr before its table.
 	headerSize = 12
 )
 
-// table is what a file says about unwinding its functions. Addresses are the file's.
+// table has the unwind information of a file. Addresses are as in the file, without the load bias.
 type table struct {
 	// index is the header's list of functions in the order of their addresses. It has the offsets of the function and
 	// of its entry in frames, counted from indexBase.
@@ -33,7 +33,7 @@ type table struct {
 	executed int
 }
 
-// content reads what a file places at an address (attach.Module.Content).
+// content reads up to most bytes that a file maps at an address (attach.Module.Content).
 type content func(addr uint64, most int) ([]byte, error)
 
 // readTable reads the tables of a module.
@@ -78,7 +78,7 @@ func (t *table) entry(i int) (function, place uint64) {
 	return distance(e), distance(e[4:]) - t.framesAt
 }
 
-// functions is how many functions the table has.
+// functions returns the number of functions in the table.
 func (t *table) functions() int { return len(t.index) / 8 }
 
 // before returns how many functions begin at or before an address.
@@ -113,24 +113,24 @@ type description struct {
 	program []byte
 }
 
-// common is what several descriptions share.
+// common is the part that several descriptions share (CIE).
 type common struct {
 	codeAlign, returns uint64
 	dataAlign          int64
 	encoding           uint8
 	augmented, signal  bool
-	// first is the program that the programs of all these functions begin with.
+	// first is the program that runs before the program of each of these functions.
 	first []byte
 }
 
-// record returns the bytes of a record of frames, without its length, and where they begin.
+// record returns a reader of one record of frames. It begins after the record's length.
 func (t *table) record(place uint64) (*reader, error) {
 	if place > uint64(len(t.frames)) {
 		return nil, fmt.Errorf("%w: a record at %#x", errTable, place)
 	}
 	r := reader{b: t.frames, at: int(place)}
 	length := r.number(4, false)
-	// A length of ones announces the 64-bit form, which compilers do not write here.
+	// A length of 0xffffffff means the 64-bit form, which compilers do not write here. It exceeds maxRecord.
 	if r.failed || length == 0 || length > min(uint64(r.left()), maxRecord) {
 		return nil, fmt.Errorf("%w: a record of %d bytes", errTable, length)
 	}

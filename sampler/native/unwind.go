@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// maxFrames bounds the frames of one native stack. The deepest of 70 ways to block has 377.
+// maxFrames bounds the frames of one native stack. The deepest of 70 tested ways to block has 377.
 const maxFrames = 1024
 
 // ErrMachine is returned for a process of a machine whose stacks are not unwound yet.
 var ErrMachine = errors.New("native stacks are read on x86_64 only")
 
-// errLoop means that a stack does not lead outward.
+// errLoop means that a caller's frame is not further out than its callee's.
 var errLoop = errors.New("it leads back")
 
 // Frame is one function of a native stack.
 type Frame struct {
-	// PC is where the function goes on, and inside an address within its last instruction before that.
+	// PC is the address where the function will continue. inside is an address in the instruction before.
 	PC, inside uint64
 	module     *module
-	// function is where it begins, in the file. It is zero if no table says so.
+	// function is the address in the file where it begins. It is zero if no table has it.
 	function uint64
 }
 
@@ -30,14 +30,14 @@ type Stack struct {
 	Stopped error
 }
 
-// Stop is where and why unwinding ended before the thread's start.
+// Stop says where and why unwinding ended before the thread's start.
 type Stop struct {
 	// Library is the file of the last function. It is empty if that is not known.
 	Library string
 	Err     error
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Stop) Unwrap() error { return e.Err }
 
 // Unknown reports whether the cause is a register that is not known.
@@ -46,7 +46,7 @@ func (e *Stop) Unknown() bool {
 	return errors.As(e.Err, &unknown)
 }
 
-// Error names the file.
+// Error returns the cause and, if it is known, the file.
 func (e *Stop) Error() string {
 	var unknown unknownRegister
 	switch {
@@ -71,7 +71,7 @@ func (s *Space) UnwindCopied(regs Registers, from uint64, copied []byte) Stack {
 func (s *Space) unwind(regs Registers, stack *stackMemory) Stack {
 	s.executed = 0
 	var out Stack
-	innermost := true // or what a signal interrupted: the instruction at PC is still to be executed
+	innermost := true // or interrupted by a signal: the instruction at PC was not executed yet
 	for len(out.Frames) < maxFrames {
 		f := Frame{PC: regs.PC(), inside: regs.PC()}
 		if f.PC == 0 {
@@ -150,7 +150,7 @@ func (r *row) step(regs *Registers, stack *stackMemory) (done bool, err error) {
 	return false, nil
 }
 
-// value computes what a rule says. frame is the frame's address.
+// value computes a register's value by a rule. frame is the frame's address.
 func (r *rule) value(regs *Registers, stack *stackMemory, frame uint64) (uint64, error) {
 	switch r.kind {
 	case ruleSaved:

@@ -1,4 +1,4 @@
-// Package own says which code is the program's own, by the patterns that a user gives.
+// Package own decides which code is the program's own, by patterns that the user gives.
 package own
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Code selects the program's own code in addition to its place in the file system. A nil Code adds nothing. Several
-// goroutines may use it.
+// Code says which code is the program's own, in addition to the detection by file paths. A nil Code adds nothing.
+// Several goroutines may use it.
 type Code struct {
 	rules []rule
 
 	mu    sync.Mutex
-	known map[key]int8 // the rules' verdict on a file of a gem; bounded by maxKnown
+	known map[key]int8 // cached results of the rules; bounded by maxKnown
 }
 
 type rule struct {
@@ -28,15 +28,15 @@ type rule struct {
 
 type key struct{ file, gem string }
 
-// maxKnown bounds the files with a kept result of the rules.
+// maxKnown limits the number of cached results.
 const maxKnown = 1 << 16
 
-// maxGlob bounds the length of a pattern.
+// maxGlob limits the length of a pattern, in bytes.
 const maxGlob = 1000
 
-// New makes the rules of patterns. The last one that matches counts. It returns nil for no patterns. A pattern with a
-// slash is for paths: * and ? match within a name, ** matches anything, and a folder's pattern matches everything
-// below it. A pattern without a slash is for a gem's name. With ! before it the code is not own.
+// New makes a Code from patterns. The last matching pattern decides. New returns nil if there are no patterns. A
+// pattern with a slash matches paths: * and ? match within a name, ** matches anything, and a folder's pattern matches
+// everything below it. A pattern without a slash matches a gem's name. With ! before it, code that matches is not own.
 func New(globs []string) (*Code, error) {
 	if len(globs) == 0 {
 		return nil, nil
@@ -58,7 +58,7 @@ func New(globs []string) (*Code, error) {
 		case text[0] == '/':
 			b.WriteString("^")
 		default:
-			b.WriteString("(^|/)") // wherever such a folder is
+			b.WriteString("(^|/)") // the folder can be at any depth
 		}
 		for rest := strings.TrimSuffix(text, "/"); rest != ""; {
 			switch {
@@ -93,7 +93,7 @@ func New(globs []string) (*Code, error) {
 	return o, nil
 }
 
-// judge changes a frame's Origin to what the rules say of it. C functions are of no file.
+// judge sets a frame's Origin by the rules. It does not change C functions, because they have no file.
 func (o *Code) judge(f sampler.Frame) sampler.Frame {
 	if f.C {
 		return f
@@ -114,7 +114,7 @@ func (o *Code) judge(f sampler.Frame) sampler.Frame {
 	return f
 }
 
-// says returns +1 for own code, -1 for other code, 0 if no rule matches.
+// says returns +1 for own code, -1 for other code, and 0 if no rule matches.
 func (o *Code) says(k key) (verdict int8) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -142,8 +142,8 @@ func (o *Code) says(k key) (verdict int8) {
 	return verdict
 }
 
-// View returns a Dictionary of the same entries whose Frame has the Origin by the rules. It returns d itself if o is
-// nil.
+// View returns a Dictionary with the same entries, whose frames have their Origin from the rules. It returns d itself
+// if o is nil.
 func (o *Code) View(d *sampler.Dictionary) *sampler.Dictionary {
 	if o == nil {
 		return d

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// moreCopies is the number of copies beyond two of a stack that changes faster than it is read. Each copy of it is
-	// torn, and in a loop two may be torn alike. Measured on two idle CPUs: one of 3,000 double reads on 4.0 with YJIT,
-	// one of about 2 million with the interpreter of 3.1.
+	// moreCopies is how many copies beyond two are read of a stack that changes faster than ddtop reads it. All its
+	// copies are torn, and in a loop two may be torn alike. On two idle CPUs this happened in one of 3,000 double
+	// reads (4.0 with YJIT), and in one of about 2 million (interpreter of 3.1).
 	moreCopies = 2
 	// restlessReads is the number of reads during which a stack counts as restless after its copies differed.
 	restlessReads = 64
 )
 
-// stackCopy is one copy of an execution context and, read behind it, of the frames.
+// stackCopy is one copy of an execution context, and of the frames, which are read after the context.
 type stackCopy struct {
 	ec     [24]byte
 	frames []byte
@@ -30,7 +30,7 @@ type stackArea struct {
 
 func (a *stackArea) size() int { return a.inner + a.outer }
 
-// at is the address of frame i, counted from the innermost one outward.
+// at returns the address of frame i. Frame 0 is the innermost one.
 func (a *stackArea) at(i, frameSize int) attach.Address {
 	if i < a.inner {
 		return a.cfp + attach.Address(i*frameSize)
@@ -38,7 +38,7 @@ func (a *stackArea) at(i, frameSize int) attach.Address {
 	return a.end - attach.Address((a.size()-i)*frameSize)
 }
 
-// inward is the number of frames that lie inward of cfp.
+// inward returns how many of the area's frames lie inward of the frame at cfp.
 func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	if cfp <= a.cfp {
 		return 0
@@ -53,10 +53,9 @@ func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 // first copy to drop. It drops all of them if the copies are of different stacks. Each copy ends with the area's
 // frames.
 //
-// The frames kept were the stack when the contexts of the other copies were read. Each context lies between two copies
-// of the frames. So a frame that is the same in both was the same then. It was on the stack if it does not lie inward
-// of that context's innermost frame. The context matters because a popped frame keeps its bytes and is the same in all
-// copies.
+// The kept frames were the stack when the contexts of the other copies were read. Each context was read between two
+// copies of the frames. A frame that is the same in both copies was the same then. It was on the stack if it does not
+// lie inward of that context's innermost frame. The context matters because a popped frame keeps its bytes.
 func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	for i := range copies[1:] {
 		drop = max(drop, r.differ(a, copies[0].frames, &copies[i+1]))
@@ -64,8 +63,8 @@ func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	return drop
 }
 
-// alike reports whether two copies of a stack have the same context and frames. The thread or fiber does not run, so
-// nothing may have changed between them.
+// alike reports whether two copies of a stack have the same context and frames. A stack of a fiber that does not run
+// does not change, so its copies must be alike.
 func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, b.frames) }
 
 func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
@@ -84,9 +83,9 @@ func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int
 		if bytes.Equal(f, g) {
 			continue
 		}
-		// The innermost frame that both have went on between the copies, calling or returning: it is the same method's
-		// frame, called from the same place, and in the first copy it stood where that says. Dropping it would charge
-		// the time of a method that makes many short calls to its caller. What ZJIT's frames say lies elsewhere.
+		// Only pc and sp of this frame differ: it is the same call, which went on between the copies. The first copy
+		// says truly where it was. Dropping it would charge the time of a method that makes many short calls to its
+		// caller. ZJIT keeps pc and code outside the frame, so equal bytes prove less there.
 		if bytes.Equal(f[frameISeq:], g[frameISeq:]) && (!r.vm.ZJITFrames || i == 0 && cfp == a.cfp) {
 			return i
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// maxWaitingChildren bounds the walk over the VM's list of threads that wait for child processes (2.6 to 3.2).
+// maxWaitingChildren limits the walk over the VM's list of threads that wait for child processes (2.6 to 3.2).
 const maxWaitingChildren = 4096
 
 // Places within struct waitpid_state (process.c, 2.6 to 3.2): the list node, then the waiter's execution context, a
@@ -24,24 +24,24 @@ const (
 	waitWrite   = 0x08
 )
 
-// blockedState is the reason why a thread does not run, as memory gives it, and the evidence for it.
+// blockedState is the reason why a thread does not run, as found in its memory, with the evidence for the reason.
 type blockedState struct {
 	value sampler.Blocked
-	// The evidence: the stack, and the thread's own fields.
+	// The evidence, which is compared at the next reading: the stack, and fields of the thread.
 	stack  stackVersion
 	mutex  uint64
 	status sampler.Status
 	region bool
 	nt     uint64
 	known  bool
-	takes  bool // it takes from a Queue
+	takes  bool // the thread waits to take an item from a Queue
 	// sinceNS is when the reason was found, CLOCK_MONOTONIC in ns.
 	sinceNS int64
 	// payload is the struct of the Mutex that the thread waits for. Each stack tick reads its holder into holder.
 	payload attach.Address
 	holder  [8]byte
 	read    bool // holder was read in the last stack tick
-	// owner is the thread that holder named the last time.
+	// owner is the thread that owned the Mutex when its holder was last read.
 	owner *thread
 }
 
@@ -114,7 +114,7 @@ func (r *blockReader) describeBlocked(t *thread) {
 			v.Holder = r.holderThread(b)
 		}
 	case r.scheduledIO(t, v):
-	case r.receiverWait(t, &types, region, status, v): // Thread#join with a limit is that, and no sleep
+	case r.receiverWait(t, &types, region, status, v): // before the sleeps: Thread#join with a limit is no sleep
 	case !region && r.childWait(t, v):
 	case v.DeadlineNS != 0:
 		v.Kind = sampler.BlockSleep
@@ -171,7 +171,7 @@ func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	return true
 }
 
-// receiverWait finds what a thread waits for by the receiver of the innermost frame, when that is a C function.
+// receiverWait finds what a thread waits for, by the receivers of its innermost frames up to the first C function.
 func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, status sampler.Status, v *sampler.Blocked) bool {
 	if status == sampler.Runnable {
 		return false
@@ -222,7 +222,7 @@ func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	return in || !known
 }
 
-// innermost reports whether matches returns true for the label of an innermost frame. Labels lose their "Thread::".
+// innermost reports whether matches returns true for the label of an innermost frame, without a leading "Thread::".
 func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool {
 	stack := t.stack.id
 	for range t.stack.topSelf {
@@ -238,7 +238,7 @@ func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool
 	return false
 }
 
-// payload is the address of a typed data object's struct; 0 when it could not be read.
+// payload returns the address of the struct of a typed data object. It returns zero if it cannot read the object.
 func (r *target) payload(value uint64) attach.Address {
 	var header [heap.DataHeader]byte
 	if r.mem.Read(attach.Address(value), header[:]) != nil {
@@ -285,7 +285,7 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 	return r.threads[r.addressAt(ec+attach.Address(r.o.ECThread))]
 }
 
-// sleepers are the methods in which a thread sleeps and waits for no child. Read-only.
+// sleepers are the methods in which a thread only sleeps, so it does not wait for a child process. Read-only.
 var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
 
 // childWait finds out whether a thread waits for a child process if no receiver shows it (2.6 to 3.2). Kernel#system

@@ -13,11 +13,11 @@ import (
 // tick begins with the threads that were left out. Each of them counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
-// maxWalkBudget bounds the time of a tick until it has walked the lists of ractors and threads, in ns. The first limit
-// is tickBudget, which is enough for all threads if a CPU is free. It doubles after each walk that did not end in time.
+// maxWalkBudget limits the time in which a tick must walk the lists of ractors and threads, in ns. The limit starts at
+// tickBudget, which is enough if a CPU is free. It doubles after each walk that took too long.
 const maxWalkBudget = 16 * tickBudget
 
-// errLongWalk means that the walk over the lists was not through in time.
+// errLongWalk means that the walk over the lists took too long.
 var errLongWalk = errors.New("listing its threads takes too long")
 
 // budget decides when a tick must end.
@@ -31,7 +31,7 @@ type budget struct {
 	// tick has left something out.
 	from int
 	cut  bool
-	// spent is true if something was read or decoded since the clock was read.
+	// spent is true if something was read or decoded since the clock was last read.
 	spent bool
 }
 
@@ -45,7 +45,7 @@ func (r *target) Resume() { r.budget.stopped.Store(false) }
 // fibers, and what threads wait for. Only the goroutine that calls Read may call it.
 func (r *target) Cut() bool { return r.budget.cut }
 
-// begin starts the time of a tick.
+// begin sets the time limits of a new tick.
 func (r *target) begin() {
 	now := r.now()
 	r.budget.endNS, r.budget.cut, r.budget.spent = now+tickBudget, false, true

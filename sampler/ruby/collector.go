@@ -6,18 +6,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 )
 
-// collector reads what the garbage collector counts, around the frames of the thread that it is charged to.
+// collector reads Ruby's counters of objects next to a thread's frames, to charge allocations to this thread.
 type collector struct {
 	*target
 	list *threadList
-	// around is the thread whose frames are read between two readings of the object counters, in the first call of
-	// this tick. It is nil if there is none.
+	// around is the thread whose frames follow the pair of object counters in the first call of this tick. It is nil
+	// if there is none.
 	around *thread
 }
 
-// bracket returns the thread whose frames are read between two readings of the object counters. It is the only thread
-// that held a GVL at the last tick. bracket returns nil if no such pair of readings is due. It also returns nil if no
-// thread held a GVL, or if several did, because their allocations cannot be told apart.
+// bracket returns the thread to charge a pair of object counters to, which is read just before its frames. It is the
+// only thread that held a GVL at the last tick. bracket returns nil if no pair is due, if no thread held a GVL, or if
+// several did, because their allocations cannot be told apart.
 func (r *collector) bracket() *thread {
 	if r.gc == nil || !r.gc.AskPair() {
 		return nil
@@ -39,10 +39,10 @@ func (r *collector) bracket() *thread {
 	return found
 }
 
-// countsAround reports whether a repeated reading of a thread's frames needs the counters before them. It does if the
-// thread holds the GVL and the first call did not read them. If the first call did, its difference counts, even if the
-// frames are read again until two copies agree. The copies agree most easily while the target stands still. So the
-// difference of the last reading would underrate the code that makes most calls.
+// countsAround reports whether the pair of counters must be read again, before frames of a thread that are read again.
+// It must if the thread holds the GVL and the first call did not read the pair. If it did, its difference counts.
+// Copies agree most easily while the target stands still. So the difference of the last reading would underrate code
+// that makes many calls.
 func (r *collector) countsAround(t *thread) bool {
 	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {
 		return false
@@ -110,8 +110,8 @@ func (r *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 	return r.gc.CountClasses(s)
 }
 
-// ForeignGC names the collector of a process that loaded another one than Ruby's own as a library; "" for Ruby's own.
+// ForeignGC returns the name of the collector that a process loaded as a library. It is "" for Ruby's own collector.
 func ForeignGC(mappings []attach.Mapping) string { return gc.Foreign(mappings) }
 
-// DisableGC stops the reading of the collector: a modular GC keeps other structs.
+// DisableGC stops the reading of the collector. Call it for a modular GC, whose structs are not known.
 func (r *Reader) DisableGC() { r.gc = nil }

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// maxControlFrames bounds the control frames, the innermost ones, that a native stack is compared with.
+// maxControlFrames limits how many control frames, from the innermost outward, a native stack is compared with.
 const maxControlFrames = 1024
 
 // Controls reads the control frames of a thread again, innermost first. same is false if the thread has other frames

@@ -20,13 +20,13 @@ type CopiedStack struct {
 	Running bool
 }
 
-// copier names copied stacks.
+// copier turns CopiedStacks into StackIDs.
 type copier struct {
 	*target
 	stacks *stackReader
 }
 
-// StackProof says for how long the name of a CopiedStack holds.
+// StackProof shows whether the StackID of a CopiedStack is still right (see Holds).
 type StackProof struct {
 	proof      code.Proof
 	generation sampler.Generation
@@ -41,8 +41,8 @@ func (r *copier) Contexts() (at int, ok bool) { return r.o.ThEC, !r.vm.ZJITFrame
 
 // CopiedKey appends to key everything that decides the name of a copied stack. Stacks with equal keys have the same
 // name while the proof of one of them is valid. The key has the code of each frame, the position in this code, and the
-// method that its environment names. An environment can be on the heap, because it may outlive its frame. Then the
-// code decides the name. The exception is a method whose body several classes share (def in a hook that several
+// method that its environment names. An environment that may outlive its frame can be on the heap, and is not in the
+// key. Then the code alone decides, except for a method whose body several classes share (def in a hook that several
 // modules run). CopiedKey reads no state of the Reader that changes, so any goroutine may call it.
 func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	size := r.o.Code.FrameSize
@@ -61,8 +61,8 @@ func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	return key
 }
 
-// NameCopied names a copied stack. whole is true if everything that the names depend on could be read. Only the
-// goroutine that calls Read may call it, between two Reads.
+// NameCopied returns the StackID of a copied stack. whole is true if everything that the names depend on could be
+// read. Only the goroutine that calls Read may call it, between two Reads.
 func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
 	size := r.o.Code.FrameSize
 	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.stacks.maxDepth {
@@ -77,15 +77,15 @@ func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProo
 	return id, StackProof{info.Proof, generation}, info.FailedNames == 0 && !info.UncertainTop, nil
 }
 
-// Holds reports whether a stack would get the name again that it got with a proof. It is for the goroutine that reads.
+// Holds reports whether the name that came with p is still right. Only the goroutine of Read may call it.
 func (r *copier) Holds(p StackProof) bool {
 	return p.generation == r.dict.Generation() && r.dec.Holds(p.proof)
 }
 
-// Revision is another one when a StackProof may have ceased to hold. It is for the goroutine that reads.
+// Revision changes when a StackProof may have become invalid. Only the goroutine that calls Read may call it.
 func (r *copier) Revision() Revision { return Revision{r.dict.Generation(), r.dec.Generation()} }
 
-// Revision identifies a period in which no StackProof ceases to hold.
+// Revision identifies a period in which every StackProof stays valid.
 type Revision struct {
 	dictionary sampler.Generation
 	code       uint64

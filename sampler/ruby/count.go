@@ -25,12 +25,12 @@ func (r *Reader) CountHeap(ctx context.Context, rest func()) (*sampler.HeapCount
 	return r.heap.Count(ctx, rest)
 }
 
-// HeapGraph copies the objects of the heap with their references, within the limits of o. Otherwise it is as CountHeap.
+// HeapGraph copies the objects of the heap with their references, within the limits of o. CountHeap explains rest.
 func (r *Reader) HeapGraph(ctx context.Context, o sampler.HolderOptions, rest func()) (*heapgraph.Graph, sampler.HolderInfo, error) {
 	return holders.Read(ctx, r.gc, o, rest)
 }
 
-// HeapSpans returns where the pages of the heap are in memory, in order. It calls rest behind each piece.
+// HeapSpans returns the address ranges of the heap's pages, in order. It calls rest after each part of the work.
 func (r *Reader) HeapSpans(rest func()) ([]attach.Span, error) {
 	if r.gc == nil {
 		return nil, gc.ErrNoHeap

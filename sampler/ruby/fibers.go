@@ -14,7 +14,7 @@ type fiberReader struct {
 	stacks  *stackReader
 	serving *workReader
 	fiber   fiberRead
-	links   []link // for readResumers
+	links   []link // the buffer of readResumers
 }
 
 // fiberRead is the memory into which the stacks of fibers that do not run are read (docs/internals/stacks.md#fibers).
@@ -22,7 +22,7 @@ type fiberRead struct {
 	owner  [8]byte
 	copies [2]stackCopy
 	links  [2][]byte
-	// handlers is the number of frames read last of a rescue or an ensure.
+	// handlers is how many frames of the last stack belong to a rescue or an ensure.
 	handlers int
 }
 
@@ -69,8 +69,8 @@ func (r *target) runsRoot(t *thread) bool {
 	return root == 0 || r.fiberOf(t.stack.ec) == root
 }
 
-// fiberStack reads and decodes the stack of a fiber that does not run. One call reads the stack twice, and the links
-// to the fiber before and after it.
+// fiberStack reads and decodes the stack of a fiber that does not run. One call reads the links to the fiber, two
+// copies of the stack, and the links again.
 func (r *fiberReader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
 	f := &r.fiber
 	c := &f.copies

@@ -9,8 +9,8 @@ const (
 	signBatch   = 64
 )
 
-// fiberSign says whether a thread of a process has ever switched from its first fiber to another one. A thread that has
-// not has no suspended fiber, so the heap need not be searched for one.
+// fiberSign finds out whether a thread of a process has ever switched from its first fiber to another one. Before the
+// first switch no fiber is suspended, so the heap need not be searched for one.
 //
 // The switch saves the stack pointer of the fiber that it leaves in rb_fiber_struct.context (coroutine_transfer of
 // coroutine/*/Context.S, Ruby 2.6 and later). The first fiber of a thread is allocated with zeros there
@@ -39,10 +39,10 @@ func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 		g.next++
 		root := r.firstFiber(t)
 		if root == 0 {
-			continue // Ruby sets it before the first switch
+			continue // Ruby sets the root fiber before the thread's first switch
 		}
 		if t.stack.ec != 0 && t.stack.ec != r.contextOf(root) {
-			return true // it runs another one
+			return true // the thread now runs another fiber
 		}
 		g.ranges = append(g.ranges, attach.Range{Addr: root + attach.Address(at), Buf: g.words[len(g.ranges)][:]})
 	}
@@ -52,7 +52,7 @@ func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	calls, err := r.mem.ReadBatch(g.ranges)
 	r.reads.Calls += uint64(calls)
 	if err != nil {
-		return false // the next tick will say so
+		return false // the next tick reports the error
 	}
 	for i := range g.ranges {
 		if !g.ranges[i].Failed && le64(g.words[i][:]) != 0 {

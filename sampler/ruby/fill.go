@@ -15,8 +15,8 @@ type sampleMaker struct {
 	fibers   *fiberReader
 	blocking *blockReader
 	serving  *workReader
-	// filled are the threads of the Sample that the last tick filled. fresh are those that it marked as fresh in a
-	// lock tick. allFresh is true after a stack tick.
+	// filled are the threads of the Sample that the last tick filled. fresh are the threads that a lock tick has
+	// marked as fresh. After a stack tick, allFresh is true instead.
 	filled   []sampler.Thread
 	fresh    []*thread
 	allFresh bool
@@ -88,13 +88,13 @@ func (r *sampleMaker) fillRactor(rc *ractor, out *sampler.Ractor) {
 	out.Waiting = int32(len(out.Queue))
 }
 
-// filledBefore reports whether the threads of s are still the ones that the last tick left there. A walk changes them.
+// filledBefore reports whether s still has the threads that the last tick put there, and no walk came since.
 func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	n := len(s.Threads)
 	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
 }
 
-// fillRead fills in the threads that this lock tick has read. Of the others only the mark of fresh stacks has changed.
+// fillRead fills in the threads that this lock tick has read. The other threads only lose the mark StackFresh.
 func (r *sampleMaker) fillRead(s *sampler.Sample) {
 	if r.allFresh {
 		for i := range s.Threads {
@@ -192,7 +192,7 @@ func (r *sampleMaker) fillThread(depth sampler.Depth, t *thread, out *sampler.Th
 		}
 	}
 	if st.fibersOf != st.version {
-		st.fibers = st.fibers[:0] // they are another stack's
+		st.fibers = st.fibers[:0] // these belong to an older version of the stack
 	}
 	out.Resumers = st.fibers
 	if t.serves.work.Unread() && out.Serving.Work == 0 {

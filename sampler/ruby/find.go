@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// These are package rubyvm's, which finds the VM, for callers outside.
+// These are types of the internal package rubyvm, for callers that cannot import it.
 type (
 	// VM is a Ruby virtual machine found in a target's memory.
 	VM = rubyvm.VM
@@ -42,7 +42,7 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 	return rubyvm.Find(ctx, mem, module, version, o, func(vm *VM) error { return verifyThreads(vm, module, o.PID) })
 }
 
-// verifyThreads reads all threads as the sampling will, until one read has no flaw.
+// verifyThreads reads all threads as later ticks do, until one reading has no flaw.
 func verifyThreads(vm *VM, module *attach.Module, pid int) error {
 	var last error
 	for range maxVerifyTries {

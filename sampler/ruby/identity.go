@@ -7,14 +7,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNameTries is the number of stack ticks that try to read a thread's name. Then it is empty until it changes.
+// maxNameTries is how many stack ticks try to read a thread's name. Then the name is empty until Ruby changes it.
 const maxNameTries = 50
 
 // threadNamer reads the names and native threads of threads.
 type threadNamer struct {
 	*target
 	list *threadList
-	// tids is as in Options.
+	// tids is Options.TIDs.
 	tids func(int32) (int32, bool)
 	// pthreadTID is the offset of the tid in libc's struct pthread, in bytes. It is -1 if not known. pthreadTriedNS is
 	// the time of the last search for it.
@@ -63,8 +63,8 @@ func (r *threadNamer) identify(t *thread) {
 	r.dict.SetThread(t.info)
 }
 
-// stillNamed reads a thread again and reports whether it lives and still has that name. Nothing keeps the name of a
-// thread that has ended, so another String may be in its place.
+// stillNamed reads a thread again and reports whether it is alive and has the same name. Ruby frees the name of a
+// thread that has ended, and another String may take its place.
 func (r *threadNamer) stillNamed(t *thread, name uint64) bool {
 	again := make([]byte, len(t.buf))
 	return r.mem.Read(t.addr, again) == nil && le64(again[r.o.ThSelf:]) == le64(t.buf[r.o.ThSelf:]) && le64(again[r.o.ThName:]) == name &&
@@ -72,10 +72,10 @@ func (r *threadNamer) stillNamed(t *thread, name uint64) bool {
 }
 
 // hostTID finds the thread's native thread (docs/internals/threads.md#native-threads). From 3.2 on the tid is in
-// rb_native_thread, in 3.1 in rb_thread_t, and in older releases in libc's struct pthread. This tid counts in the
-// target's PID namespace. hostTID translates it to ddtop's, and refuses it if no such task exists. After a fork, 3.1
-// and 3.2 keep the parent's tid. Then the tid in libc is right. The main thread's tid cannot be guessed, because a
-// program can start Ruby in any of its threads.
+// rb_native_thread, in 3.1 in rb_thread_t, and in older releases in libc's struct pthread. It is a tid in the target's
+// PID namespace. hostTID translates it to ddtop's, and refuses it if no such task exists. After a fork, 3.1 and 3.2
+// keep the parent's tid. Then the tid in libc is right. The main thread's tid cannot be guessed, because a program can
+// start Ruby in any of its threads.
 func (r *threadNamer) hostTID(t *thread) int32 {
 	var stored int32
 	switch {
@@ -162,7 +162,7 @@ func (r *threadNamer) tidOfPthread(pthread attach.Address) int32 {
 	return host
 }
 
-// taskOf reads a word as a tid, and returns it in our PID namespace.
+// taskOf takes a word as a tid and translates it into ddtop's PID namespace. ok is false if no such task exists.
 func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 	stored := le32(word)
 	if stored == 0 || stored > maxTID {
@@ -175,13 +175,13 @@ func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 }
 
 // findPthreadTID finds the offset of the tid in struct pthread. Each thread must have the id of a task there, and no
-// two threads the same id. Several offsets can qualify: glibc has a 1 (multiple_threads) in every struct, which is a
-// task in a container. Then only an offset that a known C library has counts. findPthreadTID returns the tid of the
-// struct at wanted, or zero if it is not certain.
+// two threads the same id. Several offsets can qualify: glibc has a 1 (multiple_threads) in every struct, and a
+// container has a task 1. Then only an offset that a known C library has counts. findPthreadTID returns the tid of the
+// struct at wanted, or zero if the tid is not certain.
 func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	blocks := [][]byte{r.readPthread(wanted)}
 	size := len(blocks[0])
-	now := r.now() // of a core it stands still
+	now := r.now() // a core file's clock stands still
 	if since := now - r.pthreadTriedNS; size == 0 || r.pthreadTriedNS != 0 && since > 0 && since < pthreadRestNS {
 		return 0
 	}
@@ -196,7 +196,7 @@ func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 			}
 		}
 	}
-	places := make(map[int]int32) // the tid of wanted by where it is
+	places := make(map[int]int32) // the tid of wanted by the offset where it was found
 	for off := 0; off+4 <= size; off += 4 {
 		seen := make(map[int32]bool, len(blocks))
 		for _, b := range blocks {

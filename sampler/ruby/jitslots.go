@@ -8,31 +8,31 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
-// Head's ZJIT does not write a control frame's iseq and pc. It writes where on the thread's native stack a slot is that
-// holds the address of a JIT frame, which has both (docs/internals/code.md#jits). A slot is written again before each
-// call, so what it holds belongs to the control frames only when both are read together: the slots before and behind
-// the two copies of the frames, in the same call.
+// Head is Ruby's development branch. Its ZJIT does not write iseq and pc into a control frame, but the address of a
+// slot on the native stack. The slot points to a JIT frame, which has both (docs/internals/code.md#jits). ZJIT writes
+// a slot again before each call, so slots and frames must be read together: in one call, slots before and after the
+// two copies.
 
 const (
 	// slotGap is the largest gap between two slots that are read as one range, in bytes. A second range costs as much
 	// as reading a few KiB.
 	slotGap = 1024
-	// maxStaleSlot limits how far the slot of an older frame may be from the innermost frame's slot, in bytes. A slot
-	// that is farther away is not believed.
+	// maxStaleSlot limits how far an older frame's slot may be from the innermost frame's slot, in bytes. ddtop
+	// ignores a slot that is farther away.
 	maxStaleSlot = 2048
 )
 
 // slotSpan is a range of the native stack that holds slots.
 type slotSpan struct {
 	addr attach.Address
-	off  int // in the buffers
+	off  int // offset in the buffers of the copies
 	size int
 }
 
 // slotPlace is the place of a frame's slot in the buffers. span is -1 if the frame has none.
 type slotPlace struct{ span, off int }
 
-// slotCopy is one copy of the spans; first is the index of its first range in the batch.
+// slotCopy is one copy of the spans. first is the index of its first range in the batch.
 type slotCopy struct {
 	buf   []byte
 	first int
@@ -46,7 +46,7 @@ type jitSlots struct {
 	at     []attach.Address
 	places []slotPlace
 	spans  []slotSpan
-	size   int // of the buffers
+	size   int // the size of each copy's buffer
 	// copies receive the spans. Copies with an even index are read before the frames, the others after them. The
 	// length of each copy is the length of all spans together. taken is the number of copies in use.
 	copies [2 + moreCopies]slotCopy
@@ -57,7 +57,7 @@ type jitSlots struct {
 }
 
 // learn sets the slots of the next read. frames are all frames that were read. Only the outermost n bytes are in use.
-// The bytes before them are remains of earlier calls, which often happen again.
+// The bytes before them remain from earlier calls, which often happen again, so their slots are learned, too.
 func (j *jitSlots) learn(d *code.Decoder, frames []byte, n int) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	last := attach.Address(0)
@@ -88,7 +88,7 @@ func (j *jitSlots) innermost(i int) attach.Address {
 	return 0
 }
 
-// place lays out the spans: slots that lie near each other, outward, are read together.
+// place lays out the spans. Slots that are near each other in memory share a span.
 func (j *jitSlots) place() {
 	j.places, j.spans, j.size = j.places[:0], j.spans[:0], 0
 	for _, slot := range j.at {
@@ -112,13 +112,13 @@ func (j *jitSlots) place() {
 	}
 }
 
-// planBefore begins a read: it adds the spans that come before the frames, of n copies in all.
+// planBefore begins a read of n copies. It adds the spans that are read before the frames to the batch.
 func (j *jitSlots) planBefore(batch []attach.Range, n int) []attach.Range {
 	j.taken = n
 	return j.plan(batch, 0)
 }
 
-// planBehind adds the spans that come behind the frames.
+// planBehind adds the spans that are read after the frames.
 func (j *jitSlots) planBehind(batch []attach.Range) []attach.Range { return j.plan(batch, 1) }
 
 func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {

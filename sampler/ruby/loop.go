@@ -7,7 +7,7 @@ import (
 
 // loopState says which fiber a thread with a fiber scheduler was last seen to run.
 type loopState struct {
-	ec   attach.Address // of the fiber that was seen last
+	ec   attach.Address // the context of the fiber that was seen last
 	turn sampler.ThreadBits
 }
 

@@ -14,7 +14,7 @@ const stillNS = 1_000_000_000
 // stacks count as fresh. moves is nil if the movements are not known. Only the goroutine that calls Read may call it.
 func (r *Reader) SetMoves(moves Moves) { r.choice.moves = moves }
 
-// standsStill reports whether the last reading of a thread's stack is still right.
+// standsStill reports whether a thread's last read stack is still right, because the thread has not moved since.
 func (r *selection) standsStill(t *thread) bool {
 	st := &t.stack
 	switch {
@@ -28,8 +28,8 @@ func (r *selection) standsStill(t *thread) bool {
 	return r.dec.Holds(st.proof)
 }
 
-// Entered is a thread that began new work between two times, CLOCK_MONOTONIC in ns. Before, it waited in an outer
-// frame of its stack.
+// Entered is a thread that began new work between FromNS and ByNS, CLOCK_MONOTONIC in ns. Before that, it waited in an
+// outer frame of its stack.
 type Entered struct {
 	TID          int32
 	FromNS, ByNS int64

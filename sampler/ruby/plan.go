@@ -8,20 +8,20 @@ import (
 )
 
 // plan is what one call reads of the target: the ranges in the order of reading, with the purpose of each part. Making
-// a plan reads nothing, except if ractors count objects after a walk. After the call the ranges hold the results.
+// a plan reads nothing, except for the places of ractors' counters, once after a walk. The call fills the ranges.
 type plan struct {
 	ranges []attach.Range
 	parts  []part
-	// needed is the number of ranges at the front without which a tick fails.
+	// needed is how many ranges at the front must be read. If one of them fails, the tick fails.
 	needed int
 }
 
-// part is some of a plan's ranges, side by side.
+// part is a sequence of a plan's ranges with one purpose.
 type part struct {
 	what purpose
 	// thread is the thread that the part belongs to. It is nil if it belongs to none.
 	thread *thread
-	// from is the index of its first range. The part ends where the next one begins.
+	// from is the index of the part's first range. The part ends where the next one begins.
 	from int
 }
 

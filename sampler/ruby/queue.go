@@ -5,17 +5,17 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The queue for a GVL is a list. A thread that wants the lock goes behind the last one, and the first one gets it. So a
-// selective tick need not read the threads in between: while the ends are linked to known members, the others stay in
-// place. There are rare exceptions. Up to 3.2 a waiter whose timer ran out can leave from the middle, and take a lock
-// that is free for a moment. On head a thread can go in front. If the members that a tick reads do not confirm the
-// queue, it is marked torn. The same holds if the scheduler gives another number (3.3 and later). The next tick reads
-// the queue whole. Stack ticks read the members in turn, so an error can last for maxStackAgeNS at most.
+// The queue for a GVL is a list. A thread that wants the lock goes to the end, and the first one gets it. So a
+// selective tick need not read the threads in between: while both ends are known members, the others keep their
+// places. There are rare exceptions. Up to 3.2 a waiter whose timer ran out can leave from the middle, and take a lock
+// that is free for a moment. On head (Ruby's development branch) a thread can go in front. A queue is marked torn if
+// the members that a tick reads contradict it, or if the scheduler's count differs (3.3 and later). The next tick
+// reads it whole. Stack ticks read the members in turn, so an error can last for maxStackAgeNS at most.
 
 const (
 	// queueLead is how many threads at the front of the queue every tick reads, because they run next.
 	queueLead = 2
-	// maxFetched bounds the threads of the queue that are read one by one, each in a call of its own, in one tick.
+	// maxFetched limits how many threads of a queue a tick reads one by one, each in a call of its own.
 	maxFetched = 64
 )
 
@@ -23,18 +23,18 @@ const (
 type queueOutcome uint8
 
 const (
-	// queueFollowed means that it is known again.
+	// queueFollowed means that the queue is known.
 	queueFollowed queueOutcome = iota
 	// queueMoved means that the nodes that were read do not form a queue. The queue changed while it was read, or
 	// changed in its middle since the last tick.
 	queueMoved
-	// queueLacksThread means that threads have left it and were not read; they are noted as wanted.
+	// queueLacksThread means that threads have left the queue and were not read. They are marked as wanted.
 	queueLacksThread
 )
 
 // queue is a ractor's queue for the GVL.
 type queue struct {
-	// members are the threads of the last tick, in order. known is true if they are all of them.
+	// members are the threads of the last tick, in order. known is true if the list is complete.
 	members []*thread
 	known   bool
 	// next is the queue that the current tick builds, from its front on. tail collects its end, last thread first.
@@ -54,7 +54,7 @@ type gvlReader struct {
 	currentECBuf [8]byte
 }
 
-// forget empties the queue. The caller resets the threads' places.
+// forget empties the queue. The caller must reset the field place of its threads.
 func (q *queue) forget() {
 	q.members, q.known = q.members[:0], false
 }
@@ -76,7 +76,7 @@ func (r *threadList) threadOfNode(node attach.Address) *thread {
 	return r.threads[node-attach.Address(r.o.ThReadyNode)]
 }
 
-// walkQueue takes the queue from a tick that has read every thread.
+// walkQueue builds the queue in a tick that has read every thread.
 func (r *gvlReader) walkQueue(rc *ractor) {
 	q := &rc.queue
 	off := r.gvlOff(r.o.GVLQueue)
@@ -127,7 +127,7 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 		return queueMoved
 	}
 	q.next = q.next[:0]
-	from := kept + 1 // of those kept
+	from := kept + 1 // index of the first member that is kept
 	if kept < 0 {
 		if first != behind {
 			return queueMoved
@@ -165,8 +165,8 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
-// followTail walks from the last node toward the front. It stops at the last member that is in its old place, and
-// returns that place as kept, or -1. It appends new threads to queue.tail. behind is the node of the foremost new
+// followTail walks from the last node toward the front. It stops at the last member that is in its old place. kept is
+// that place, or -1 if there is none. It appends new threads to queue.tail. behind is the node of the foremost new
 // thread, or the head. ok is false if the queue cannot be followed.
 func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue

@@ -14,7 +14,7 @@ const (
 	queueLookNS = int64(500e6)
 	// maxQueueLooks bounds the Queues that a tick reads. Each takes three reads of a few bytes.
 	maxQueueLooks = 4
-	// maxQueues bounds the Queues whose last reading is kept. Past it all are read again.
+	// maxQueues limits how many Queues keep their last reading. Beyond it, all readings are dropped.
 	maxQueues = 256
 )
 

@@ -16,19 +16,19 @@ import (
 
 // Options of a Reader. The zero value of a field selects the default.
 type Options struct {
-	// MaxDepth is the number of frames kept of a stack; deeper ones lose their middle.
+	// MaxDepth is the number of frames kept of a stack. A deeper stack loses its middle.
 	MaxDepth int
-	// TIDs translates a native thread id of the target (in its own PID namespace) into ddtop's. ok is false if no
-	// such task of the process exists. If TIDs is nil, the two are the same.
+	// TIDs translates a native thread id of the target (in its own PID namespace) into ddtop's. ok is false if no such
+	// task of the process exists. If TIDs is nil, both ids are the same.
 	TIDs func(stored int32) (host int32, ok bool)
 	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
 	InnerPID int32
 	// Whole makes every stack tick read every thread, also the threads that have not been scheduled for a while (see
 	// selective.go). It is for stops of the target, whose samples show all threads at one instant.
 	Whole bool
-	// Values has what threads work for read with paths, arguments and literals (sampler.Work.Values).
+	// Values makes a Reader read the work of threads with paths, arguments and literals (sampler.Work.Values).
 	Values bool
-	// NoRequests leaves out what threads work for.
+	// NoRequests makes a Reader skip what threads work for.
 	NoRequests bool
 	// Now returns CLOCK_MONOTONIC in ns. If it is nil, the time package's clock is used.
 	Now func() int64
@@ -56,11 +56,11 @@ type Reader struct {
 	counting *collector
 	retry    []*thread       // threads whose stacks must be read again
 	heap     *census.Counter // nil until CountHeap is called
-	// sharers is how many processes are read at once, as Share was told.
+	// sharers is the number of processes that divide the limits (see Share).
 	sharers atomic.Int32
 }
 
-// Exports finds exported variables: an *attach.Module does.
+// Exports finds exported variables. *attach.Module implements it.
 type Exports interface {
 	Exported(name string) (attach.Symbol, bool)
 }
@@ -154,7 +154,7 @@ func (r *Reader) keepShare() {
 	r.list.maxThreads = sampler.Share(maxThreads, n)
 	r.stacks.maxStackBytes = sampler.Share(maxStackBytes, n)
 	r.dec.Share(n)
-	r.list.order = nil // the threads are listed again, and with them the stacks counted
+	r.list.order = nil // the next Read lists the threads again and counts their stacks
 }
 
 // SuspendedFibers searches the heap for fibers that no thread refers to, because they are suspended or were never
@@ -166,7 +166,7 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
 
-// Pools reads the pools of threads, the program's Queues, and the pools of connections. Call it behind a Read.
+// Pools reads the pools of threads, the program's Queues, and the pools of connections. Call it after a Read.
 func (r *Reader) Pools(q *sampler.Queues) {
 	q.Pools, q.Lists = r.serving.finder.Pools(), r.serving.finder.Lists()
 	for _, l := range r.serving.finder.Leases() {

@@ -8,12 +8,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// restingStack is the stack on which a thread waited the last time, kept while the thread runs. Most threads come back
-// to the same pop of their queue or the same read of their socket. Frames that equal accepted frames byte for byte
-// need no second copy and no decoding.
+// restingStack is the stack on which a thread last waited, kept while the thread runs. Most threads come back to the
+// same pop of their queue or the same read of their socket. If their frames equal accepted frames byte for byte, one
+// copy is enough, and it is not decoded.
 type restingStack struct {
 	keptStack
-	// asideIn is the Dictionary's generation in which the stack was put aside. In a later one its ID may be evicted.
+	// asideIn is the Dictionary's generation in which the stack was put aside. In a later one its ID may be gone.
 	asideIn sampler.Generation
 }
 
@@ -25,8 +25,8 @@ func (r *stackReader) swapResting(s *stackState) {
 }
 
 // probe reports whether one copy of a thread's frames may be enough, because the thread waits in the same place as
-// before. If so, it plans to read that place. It does not with ZJIT, whose slots were learned from the last frames
-// that were read, and these were others.
+// before. If so, it plans to read that place. It returns false with ZJIT, because the known slots belong to other
+// frames.
 func (r *stackReader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
 		return false
@@ -54,7 +54,7 @@ func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address
 	return r.same(s, frames, end, drop, live)
 }
 
-// fits reports whether there is a resting stack of the execution context and VM stack at hand.
+// fits reports whether the resting stack has the current execution context and a VM stack that ends at end.
 func (r *stackReader) fits(s *stackState, end attach.Address) bool {
 	o := &s.resting
 	return o.rests && o.keptEC == s.ec && o.keptEnd == end && o.asideIn == r.dict.Generation()

@@ -13,11 +13,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ErrNoScheduler means that the main ractor's scheduler is of a kind that can't be followed from record to record.
+// ErrNoScheduler means that the main ractor's scheduler has a form that ddtop cannot follow from record to record.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
-// mutexSize is the number of bytes of a pthread_mutex_t that are compared. glibc and musl use no more, except for 8
-// bytes without meaning in glibc's on aarch64 (struct_mutex.h, pthreadtypes-arch.h).
+// mutexSize is the number of bytes of a pthread_mutex_t that isMutex examines. glibc and musl use no more, except for
+// 8 bytes without meaning in glibc's on aarch64 (struct_mutex.h, pthreadtypes-arch.h).
 const mutexSize = 40
 
 // Scheduler has the places of the main ractor's scheduler in the process's memory.
@@ -36,8 +36,8 @@ type Scheduler struct {
 	// ExecutionContext leads to the rb_thread_t itself (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Region, Unblock, Status and Context are offsets in an rb_thread_t: of its region without the GVL, the function
-	// that unblocks it, its status and its execution context.
+	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t. The fields are its region without
+	// the GVL, the function that unblocks it, its status and its execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
 	// Mutex is the offset in an rb_thread_t of the Mutex that it wants to lock. Collector is the address of the word
@@ -58,14 +58,14 @@ type SchedulerThread struct {
 	Owner, Queued, Linked bool
 }
 
-// scheduling says how the main ractor's scheduler can be followed from record to record.
+// scheduling finds the words in memory by which the main ractor's scheduler can be followed from record to record.
 type scheduling struct {
 	*target
 	list *threadList
 }
 
 // Scheduler finds the main ractor's scheduler. Only the goroutine that calls Read may call it, after a Read. The error
-// is ErrNoScheduler if the scheduler cannot be followed, or of reading.
+// is ErrNoScheduler if the scheduler cannot be followed, or an error of reading.
 func (r *scheduling) Scheduler() (Scheduler, error) { return r.scheduler(true) }
 
 // UnprobedScheduler is Scheduler for callers that put no breakpoints into the process.
@@ -110,8 +110,8 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	if !isMutex(&mutex) {
 		return none("at %v, where its mutex is in the layout of Ruby %s, is none (% x)", s.Lock, r.vm.Version, mutex)
 	}
-	// Before 3.0 there is no thread-local variable, but the thread is a value of pthread_getspecific, in the thread's
-	// block.
+	// Before 3.0 no thread-local variable leads to the thread. The thread is a value of pthread_getspecific, in the
+	// native thread's block.
 	specific := o.VMRactorSet < 0
 	threads, ok := r.nativeWords(rc.threads, specific)
 	if !ok {
@@ -135,7 +135,7 @@ func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []ownw
 		native := r.native(t)
 		if native.At == 0 && native.Pointer == 0 {
 			if t.tid == 0 {
-				continue // it has not begun
+				continue // the native thread has not begun
 			}
 			return nil, false
 		}
@@ -154,7 +154,7 @@ func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []ownw
 }
 
 // isMutex reports whether bytes can be an ordinary pthread_mutex_t. glibc's has the lock, a count, the holder's tid,
-// the number of users, the kind, and an empty list. musl's has the kind, the lock and its waiters, and zeros.
+// the number of users, the kind, and an empty list. musl's has the kind, the lock, its waiters, and zeros.
 func isMutex(b *[mutexSize]byte) bool {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 	for _, x := range b[24:] {
@@ -163,7 +163,7 @@ func isMutex(b *[mutexSize]byte) bool {
 		}
 	}
 	const (
-		maxTID       = 1 << 22 // PID_MAX_LIMIT
+		maxTID       = 1 << 22 // PID_MAX_LIMIT, include/linux/threads.h
 		elision      = 0x300   // PTHREAD_MUTEX_ELISION_NP and its opposite, which old glibc notes
 		busy, waited = 16, 1 << 31
 	)
@@ -223,8 +223,8 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 		is.Queued, is.Linked = in(s.ReadyNode), in(s.RunningNode)
 		return is
 	}
-	// The node is also in another list, of threads to be woken. A thread in neither list, and in no region without the
-	// GVL, has given it away and will queue (docs/internals/threads.md#the-gvl-and-its-queue).
+	// In these releases the node is also used for a list of threads to be woken. A thread that is in neither list, and
+	// in no region without the GVL, will queue again (docs/internals/threads.md#the-gvl-and-its-queue).
 	waits := sampler.Status(s.Status.In(b)) == sampler.Runnable && le64(b[s.Region:]) == 0
 	is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[s.Unblock:]) == 0 || waits)
 	return is

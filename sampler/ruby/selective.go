@@ -6,12 +6,12 @@ import (
 )
 
 // A tick of a process with many threads is selective. It reads only the threads that take part in the scheduling, or
-// did so a moment ago: the owners, the ends of the queue and the threads that are new in it. A thread that stays in the
-// queue cannot have run, because the queue only changes at its ends (see queue.go). All others have released the GVL
-// and cannot run Ruby code without passing through the queue or the owner field. There they are seen, and then read. A
-// thread can take the GVL and release it between two ticks. A selective tick may then report late why, and where, it
-// released the GVL. The next stack tick corrects this. In a process of very many threads, whose stack ticks read
-// waiting threads in turn, it takes maxStackAgeNS at most.
+// did so a moment ago: the owners, the ends of the queue and the threads that are new in it. A thread that stays in
+// the queue cannot have run, because the queue only changes at its ends (see queue.go). All others have released the
+// GVL. Before they run Ruby code again, a tick sees them in the queue or as owner, and reads them. A thread can take
+// the GVL and release it between two ticks. A selective tick may then report late why, and where, it released the GVL.
+// The next stack tick corrects this. In a process of very many threads, whose stack ticks read waiting threads in
+// turn, this takes maxStackAgeNS at most.
 
 const (
 	// selectiveAbove is the number of threads above which lock ticks are selective. With fewer threads, reading all of
@@ -19,12 +19,12 @@ const (
 	selectiveAbove = 16
 	// turnsAbove is the number of threads above which stack ticks read idle threads in turn.
 	turnsAbove = 32
-	// turns is the number of stack ticks in which each of them is read once.
+	// turns is the number of stack ticks in which each idle thread is read once.
 	turns = 4
 	// maxStackAgeNS limits the age of a thread's known stack, in ns. At low rates every stack tick reads all threads.
 	maxStackAgeNS = 50_000_000
-	// hotNS is how long every lock tick reads a thread after it took part in the scheduling, in ns. For warmNS every
-	// stack tick reads it, and one of warmTurns lock ticks.
+	// hotNS is how long every lock tick reads a thread after it took part in the scheduling, in ns. For warmNS, every
+	// stack tick and one in warmTurns lock ticks read it.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
@@ -44,14 +44,14 @@ type selection struct {
 	gvl  *gvlReader
 	// whole is true if stack ticks read every thread.
 	whole bool
-	// moves says when threads had a CPU last. It is nil if that is not known.
+	// moves returns when a thread last had a CPU. It is nil if that is not known.
 	moves Moves
-	// entered are the threads of LookAt for the next Read. lookAt is true if the current one has some.
+	// entered are the threads of LookAt for the next Read. lookAt is true if the current Read has such threads.
 	entered []Entered
 	lookAt  bool
 }
 
-// maySelect reports whether a tick may read less than everything.
+// maySelect reports whether a tick may read only some of the threads.
 func (r *selection) maySelect(depth sampler.Depth) bool {
 	if r.era == sampler.EraFlag || !r.list.allRead {
 		return false
@@ -83,9 +83,9 @@ func (r *selection) tooLate(nowNS int64) bool {
 	return false
 }
 
-// peek reads the schedulers ahead of a selective tick, to learn which threads to read. The tick itself uses only its
-// own reading, a moment later. If it used peek's reading for a thread that holds the GVL unexpectedly, this thread's
-// holds would look too short.
+// peek reads the schedulers ahead of a selective tick, to learn which threads to read. The tick itself reads them
+// again, and uses only that reading. Otherwise the hold of a thread that got the GVL unexpectedly would look too
+// short.
 func (r *selection) peek() {
 	r.list.ticks++
 	r.list.read = r.list.read[:0]
@@ -95,7 +95,7 @@ func (r *selection) peek() {
 		r.add(rc.base, rc.buf)
 	}
 	if r.readPlan(&r.plan) != nil {
-		return // the tick will say so
+		return // the tick reports the error
 	}
 	for i, rc := range r.list.ractors {
 		if r.plan.ranges[i].Failed {
@@ -106,14 +106,14 @@ func (r *selection) peek() {
 		if t != nil {
 			t.wanted = r.list.sample
 		}
-		r.gvl.followQueue(rc) // if it cannot be followed, the tick decides whether the queue is torn
+		r.gvl.followQueue(rc) // if this fails, the tick decides whether the queue is torn
 		for _, t := range r.list.read {
 			t.wanted = r.list.sample
 		}
 	}
 }
 
-// planThreads adds the thread structs to the batch. It adds all of them, or only the threads that take part in the
+// planThreads adds the structs of threads to the batch. It adds all, or only the threads that take part in the
 // scheduling. In a selective stack tick it also adds the threads whose turn it is.
 func (r *selection) planThreads(depth sampler.Depth, selective bool) {
 	now := r.now()
@@ -142,7 +142,7 @@ func (r *selection) needs(t *thread, i int, depth sampler.Depth, now int64) bool
 	case stacks && r.moves != nil && !t.wasActive && t.place < 0:
 		return !r.standsStill(t)
 	case t.place >= 0:
-		// It stands still in the queue, and so does its stack, which is read once when the thread is there.
+		// A thread in the queue cannot run, so its stack does not change. One reading since it queued is enough.
 		return t.place < queueLead || stacks && (t.stackNS <= t.movedNS || r.turnOf(t, i, now))
 	case t.wasActive, t.hotUntil > now:
 		return true
@@ -164,7 +164,7 @@ func (r *selection) turnOf(t *thread, i int, now int64) bool {
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
 }
 
-// takeQueue builds a ractor's queue from what a tick has read. It reports whether every thread that it needs was read.
+// takeQueue builds a ractor's queue from what a tick has read. It reports whether every necessary thread was read.
 func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	if r.era == sampler.EraFlag {
 		return true
@@ -196,8 +196,8 @@ func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	return true
 }
 
-// readRest reads a ractor's threads that this tick has not read, if its queue cannot be followed. Each thread's own
-// words show whether it is in the queue. These threads are read a little later than the others, but no sample is lost.
+// readRest reads the threads of a ractor that this tick has not read, because its queue cannot be followed. Each
+// thread's own words show whether it is queued. They are read a little later than the others, but no sample is lost.
 func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]
@@ -211,7 +211,7 @@ func (r *gvlReader) readRest(rc *ractor) {
 	calls, err := r.mem.ReadBatch(batch)
 	r.reads.Calls += uint64(calls)
 	if err != nil {
-		return // the next tick will say so
+		return // the next tick reports the error
 	}
 	for i, t := range r.rest {
 		if !batch[i].Failed && le64(t.buf[r.o.ThSelf:]) == t.self {

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// workShare limits the reading time that is spent on new requests and jobs to one part in workShare. Each takes 40
-	// to 250 µs. On a server with hundreds per second they would use up a small budget. Then stacks would be read half
-	// as often.
+	// workShare limits the time for reading new requests and jobs to one part in workShare of the reading time. Each
+	// takes 40 to 250 µs. On a server with hundreds of requests per second they would use up a small budget, and
+	// stacks would be read half as often.
 	workShare = 4
-	// workFloor is the part of all time that may be spent on new requests in any case: one in workFloor (0.15 % of a
+	// workFloor is the time for new requests that is always allowed: one part in workFloor of all time (0.15 % of a
 	// CPU), for all processes together.
 	workFloor = 660
 )
@@ -27,16 +27,16 @@ const ntPthread = 8
 type workReader struct {
 	*target
 	list *threadList
-	// leads is the buffer of findWork. lookNS and lookSinceNS are the times at which findWork's frames were read, as
-	// in work.Frames.
+	// leads is the buffer of findWork. lookNS and lookSinceNS are NowNS and SinceNS in work.Frames for findWork's last
+	// frames.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
 	// tracer finds the active spans of threads. published is the place where threads publish their spans. It is nil if
 	// they publish none.
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
-	// finder finds the request or job of a thread. If frugal is true, it has a time limit for new requests. workedNS
-	// is when the limit was last extended.
+	// finder finds the request or job of a thread. If frugal is true, finder has a time limit for new requests.
+	// workedNS is when the limit was last extended.
 	finder *work.Finder
 	frugal bool
 	// noRequests is true if the work of threads is not read at all (Options.NoRequests).
@@ -44,24 +44,24 @@ type workReader struct {
 	workedNS   int64
 }
 
-// servingState is what is known, from tick to tick, of a thread's work.
+// servingState is what ddtop knows of a thread's work. It is kept from tick to tick.
 type servingState struct {
 	work work.State
 	span trace.State
 	// outer has the states of the fibers that have resumed the thread's running fiber, the latest first. Each fiber
 	// has its own entry. Otherwise they would overwrite each other in every tick.
 	outer []*work.State
-	// looks is the number of searches since the thread's stack was read, up to stillLooks.
+	// looks counts the searches for work since the thread's stack was read, up to stillLooks.
 	looks int
 }
 
-// stillLooks is the number of searches for a thread that does not move. The first may have been too short.
+// stillLooks is how often a thread that does not move is searched for work. The first search may have been too short.
 const stillLooks = 2
 
-// maxOuter bounds the entries in outer of one thread. Each has 1 KB.
+// maxOuter limits the entries in servingState.outer. Each has 1 KB.
 const maxOuter = 8
 
-// outerOf returns the entry of a fiber, by its execution context.
+// outerOf returns the entry of a fiber, found by its execution context. It makes one if there is none.
 func (s *servingState) outerOf(ec attach.Address) *work.State {
 	i := slices.IndexFunc(s.outer, func(x *work.State) bool { return x.Of(ec) })
 	switch {
@@ -79,7 +79,7 @@ func (s *servingState) outerOf(ec attach.Address) *work.State {
 	return x
 }
 
-// serving is the last result.
+// serving returns the last known work and span of the thread.
 func (s *servingState) serving() sampler.Serving {
 	out := s.work.Serving()
 	span := s.span.Span()
@@ -92,13 +92,13 @@ func (s *servingState) lost() {
 	s.span.Lost()
 }
 
-// unplan says that what planWork has added is not what this tick reads, or could not all be read.
+// unplan marks the ranges that planWork added as unusable, because this tick does not read them or could not.
 func (s *servingState) unplan() {
 	s.work.Unplan()
 	s.span.Unplan()
 }
 
-// planWork adds the memory that the last result was read from to the tick's call, behind the thread's stack.
+// planWork adds to the tick's call the memory from which the last result was read. It comes after the thread's stack.
 func (r *workReader) planWork(t *thread) {
 	if r.noRequests {
 		return
@@ -124,10 +124,10 @@ func (r *workReader) dropUnreadWork() {
 	}
 }
 
-// CopiedWork is a request that was copied.
+// CopiedWork is a request that a BPF program copied.
 type CopiedWork = work.Copied
 
-// Copies finds copied requests. The goroutine that reads uses it, between two calls of Read.
+// Copies finds copied requests. Only the goroutine that calls Read may use it, between two calls of Read.
 func (r *Reader) Copies() work.Copies {
 	return work.Copies{Finder: r.serving.finder, Collector: r.gc, Calls: &r.reads.Calls}
 }
@@ -138,7 +138,7 @@ func (r *Reader) SetPublished(variable attach.ThreadLocal, keys []string) {
 	r.serving.published.Store(trace.NewPublished(variable, keys))
 }
 
-// native says which native thread a thread runs on.
+// native returns the place of a thread's pthread_t, or its value. The result is empty if the place is not known.
 func (r *target) native(t *thread) trace.Native {
 	if r.o.ThNT < 0 {
 		if r.o.ThPthread < 0 {
@@ -172,7 +172,7 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 		r.workedNS = sinceNS
 	}
 	published := r.published.Load()
-	// The first thread has more of that time, so another one is first each time.
+	// The first thread can use more of this time than the others, so each tick begins with another thread.
 	first := int(r.list.turn) % max(len(r.list.read), 1)
 	for i := range r.list.read {
 		t := r.list.read[(first+i)%len(r.list.read)]
@@ -189,11 +189,11 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 			continue
 		}
 		t.serves.looks++
-		// The span first: it changes most often.
+		// The span comes first, because it changes most often.
 		calls, err := r.tracer.Look(&t.serves.span, st.keptEC)
 		r.reads.Calls += uint64(calls)
 		if err != nil {
-			return // the next tick will say so
+			return // the next tick reports the error
 		}
 		if published != nil {
 			calls, err = r.tracer.LookPublished(&t.serves.span, published, r.native(t))
@@ -232,7 +232,7 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 	}
 	if frames, ok := r.fiberFrames(ec, links); ok {
 		calls, _ := r.serving.finder.LookOutward(&s.work, s.outerOf(ec), &frames)
-		r.reads.Calls += uint64(calls) // where the target is gone the next tick will say so
+		r.reads.Calls += uint64(calls) // the next tick reports the error
 	}
 }
 
@@ -240,7 +240,7 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 // during a search, and a suspended fiber has no later sample.
 const maxFiberLooks = 5
 
-// fiberServing finds the work of a waiting fiber whose stack was just read. links lead to it.
+// fiberServing finds the work of a waiting fiber whose stack was just read. links are the words that lead to it.
 func (r *fiberReader) fiberServing(ec attach.Address, links []link) sampler.Serving {
 	var s work.State
 	frames, ok := r.fiberFrames(ec, links)

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxStackBytes bounds the copies of stacks of all threads together, in bytes. Past it the number of frames read
-	// of a stack (by default defaultMaxDepth) is halved. The middle of deep stacks is then left out.
+	// maxStackBytes limits the copies of stacks of all threads together, in bytes. Beyond it, the number of frames
+	// read of a stack (by default defaultMaxDepth) is halved, so the middle of deep stacks is left out.
 	maxStackBytes = 64 << 20
 	// minDepth is the least number of frames read of a stack. With 20,000 threads it needs about 200 MB.
 	minDepth = 32
@@ -34,7 +34,7 @@ func (r *stackReader) grow(b []byte, n int) []byte {
 // boundStacks keeps the memory of stacks within maxStackBytes. It is called between ticks.
 func (r *stackReader) boundStacks() {
 	if r.shrink {
-		// What was read deeper than from now on is read again.
+		// Frames beyond the new limit may be among the kept ones, so all are dropped and read again.
 		for _, t := range r.list.order {
 			s := &t.stack
 			s.values, s.kept, s.keptEC = nil, nil, 0

@@ -6,13 +6,13 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// stackKind is the purpose of reading a stack. It decides where the frames are expected and how many copies are made,
-// and so how the frames are proven.
+// stackKind is the purpose of reading a stack. It decides where the frames are expected and how many copies are made.
+// The number of copies decides how the frames are proven.
 type stackKind uint8
 
 const (
-	// stackMoving is for a thread that may run. The plan copies the frames around their last place and somewhat
-	// further in, with the context before each copy. Last it reads the thread's own word for the fiber that it runs.
+	// stackMoving is for a thread that may run. The plan copies the frames around their last place and a little
+	// further in, each time after the context. Last it reads the word of the thread that names the fiber it runs.
 	stackMoving stackKind = iota
 	// stackStill is for a thread that has stood still. One copy is enough if it equals the kept one.
 	stackStill
@@ -20,7 +20,7 @@ const (
 	// thread waited before. It reads the context again, because another call has read the thread's own words.
 	stackResting
 	// stackExact copies exactly the frames of the last context. It is for a stack that is too deep to guess, or that
-	// has outgrown each guess. If the stack is above the limit, its middle is left out.
+	// has outgrown each guess. If the stack is deeper than the limit, its middle is left out.
 	stackExact
 	stackKinds
 )
@@ -37,7 +37,7 @@ type stackPlan struct {
 	// copies is the number of copies of the frames. values is the number of bytes of the stack's values, counted from
 	// its low end.
 	copies, values int
-	// bare is true if this call already reads the context, next to the thread's struct.
+	// bare is true if this call already reads the context, together with the thread's struct.
 	bare bool
 	// at is the index of the stack's first range in the plan of the call, or -1. size is the number of its ranges. The
 	// slots of JIT frames, before and after these ranges, are not included.
@@ -69,8 +69,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 	from, sp := s.cfp, s.sp
 	if kind == stackMoving {
-		// A single reading that was far deeper than the others does not count, because reading too much must cost less
-		// than reading again.
+		// A single reading that was far deeper than the others does not count. Reading so much each time would cost
+		// more than reading again.
 		in, high := s.reach.Farthest()
 		most := max(s.end-from, attach.Address(maxReachFrames*fs))
 		if in != 0 && in < from && from-in <= most && int(s.end-in)/fs <= r.maxDepth {
@@ -87,7 +87,7 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	inner, outer := int(s.end-from)/fs, 0
 	if kind == stackExact && inner > r.maxDepth+1 {
 		inner = r.maxDepth * 3 / 4
-		outer = r.maxDepth - inner + 1 // and the dummy frame at the bottom
+		outer = r.maxDepth - inner + 1 // one more for the dummy frame at the bottom
 	} else if from = s.end - attach.Address(inner*fs); inner > r.maxDepth+2*frameSlack {
 		return
 	}
@@ -129,7 +129,7 @@ func (r *stackReader) planStack(p *plan, t *thread, kind stackKind) {
 	}
 }
 
-// addCopies adds copies of a stack's context, at ec, and of its frames to a plan, and the values behind the first one.
+// addCopies adds copies of a stack's context, at ec, and of its frames to a plan, and the values after the first copy.
 func (r *stackReader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte) {
 	a, fs := &of.area, r.o.Code.FrameSize
 	n, cut := a.size()*fs, a.inner*fs

@@ -20,14 +20,14 @@ const (
 type stackOutcome uint8
 
 const (
-	// stackLost means that the context could not be read. stackUnread means that memory behind it could not be.
+	// stackLost means that the context could not be read. stackUnread means that other memory could not be read.
 	stackLost stackOutcome = iota
 	stackUnread
 	// stackNone means that the thread has no stack: it has not started, or has ended.
 	stackNone
 	// stackUnseen means that the context is new, so its frames were not planned. stackGrown means that the frames
-	// reach further in than planned. stackDeep means that they are more than a guess may cover. After each of these
-	// their place is known.
+	// reach further in than planned. stackDeep means that there are more frames than a guess may cover. After each of
+	// these outcomes the place of the frames is known.
 	stackUnseen
 	stackGrown
 	stackDeep
@@ -86,7 +86,7 @@ func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOut
 	}
 	a := &p.area
 	if a.inner > 0 && a.cfp == cfp && a.end == end && a.low == low && !got[0].Failed {
-		return *a, stackFound // as planned, as nearly all of those that stand still are
+		return *a, stackFound // as planned, like nearly all stacks of threads that stand still
 	}
 	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.Code.FrameSize}
 	switch {
@@ -143,7 +143,7 @@ func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool)
 	return 0, stackAgreed
 }
 
-// found are the first copy's frames of an area that was read.
+// found returns the frames of an area from the first copy.
 func (s *stackState) found(area *stackArea, frameSize int) []byte {
 	all := s.copies[0].frames
 	return all[len(all)-area.size()*frameSize:]
@@ -193,10 +193,10 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	case stackTorn, stackUnread, stackSwitched, stackChanged:
 		if last && (exact || outcome == stackTorn) {
 			s.fail()
-		} // else what was known of it stays, without the mark of what is fresh
+		} // the known stack stays, but is not marked fresh
 		return last
 	case stackSlotless, stackPartly:
-		// The innermost frames of an exact reading are not tried for again: it takes long, and would be torn again.
+		// Innermost frames that an exact reading lacks are not read again: it takes long, and would be torn again.
 		if !last && (!exact || outcome == stackSlotless) {
 			return false
 		}
@@ -216,8 +216,8 @@ func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	return r.finishStack(&r.exact, t, running, last)
 }
 
-// planAndRead plans an exact reading, does it, and reports whether that worked. With ZJIT it reads twice, because the
-// known slots belong to other frames at the first reading.
+// planAndRead plans and does an exact reading, and reports whether it could read. With ZJIT it reads twice, because at
+// the first reading the known slots belong to other frames.
 func (r *stackReader) planAndRead(p *plan, t *thread) bool {
 	reads, s := 1, &t.stack
 	if r.vm.ZJITFrames {

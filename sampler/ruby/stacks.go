@@ -11,18 +11,18 @@ import (
 const (
 	// defaultMaxDepth is the number of frames kept of a stack. Deeper stacks lose their middle.
 	defaultMaxDepth = 2048
-	// maxStackWords refuses a VM stack size that can't be: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
+	// maxStackWords limits the believed size of a VM stack, in words: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// maxReachFrames bounds the frames that are read beyond the last innermost frame. There are also never more of
+	// maxReachFrames limits how many frames are read beyond the last innermost frame. There are also never more of
 	// them than frames in the last reading.
 	maxReachFrames = 128
 	// frameSlack is the number of frames by which a stack may have grown and still be read at once.
 	frameSlack = 16
 	// valueSlack is the number of bytes read past the last known stack pointer, because a JIT's sp can be stale.
 	valueSlack = 512
-	// maxValues bounds the value part of a VM stack that is read along. The decoder reads what it misses.
+	// maxValues limits the bytes of a VM stack's values that are read with the frames. The decoder reads the others.
 	maxValues = 64 << 10
-	// maxStackTries bounds the readings of a stack that changes. After them its outer part is taken.
+	// maxStackTries limits how often a changing stack is read. After them the part that agrees is taken.
 	maxStackTries = 3
 	// quietAfter is the number of equal readings of a stack after which one copy is read instead of two. A thread that
 	// holds the GVL always needs two.
@@ -41,9 +41,9 @@ type stackReader struct {
 	maxDepth                                    int
 	stackBytes, maxStackBytes, cutAt, fullDepth int
 	shrink                                      bool
-	// exact is the plan of readExact.
+	// exact is a plan for a single stack, such as readExact makes.
 	exact plan
-	// ways counts the stacks by how they were read.
+	// ways counts the stacks by the way in which they were read.
 	ways [ways]uint64
 
 	lastDecodeError error
@@ -70,15 +70,15 @@ type keptStack struct {
 	// kept is the accepted content of [cfp, keptEnd). The fields below are what was decoded from it.
 	kept            []byte
 	keptEnd, keptEC attach.Address
-	// proof says how long the decoded stack is valid. It ends if other code takes the place of its code, or if names
-	// that could not be read become readable.
+	// proof shows whether the decoded stack is still valid. It becomes invalid if other code takes the place of its
+	// code, or if names that could not be read become readable.
 	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
 	omitted uint32
-	// handlers is the number of frames of a rescue or an ensure.
+	// handlers is how many frames belong to a rescue or an ensure.
 	handlers int
-	// topSelf are the receivers of the innermost frames, innermost first. topC says which of these are C functions.
+	// topSelf are the receivers of the innermost frames, innermost first. topC is true for the frames of C functions.
 	topSelf [4]uint64
 	topC    [4]bool
 	// slots are the JIT frames of the control frames, for head's ZJIT.
@@ -88,10 +88,10 @@ type keptStack struct {
 	rests, live bool
 }
 
-// stackState is what is known of a thread's stack from tick to tick.
+// stackState is what ddtop knows of a thread's stack. It is kept from tick to tick.
 type stackState struct {
-	ec attach.Address // as read for this tick
-	// end and low are the ends of the VM stack; cfp and sp the last known innermost frame and its stack pointer.
+	ec attach.Address // the execution context that this tick found
+	// end and low are the ends of the VM stack. cfp and sp are the last known innermost frame and its stack pointer.
 	end, low, cfp, sp attach.Address
 
 	reach stackmem.Reach
@@ -100,19 +100,19 @@ type stackState struct {
 	plan     stackPlan
 	next     stackKind
 	copies   [2 + moreCopies]stackCopy
-	restless int // reads for which more copies than two are made
+	restless int // how many more reads make more than two copies
 	th2      [8]byte
 	values   []byte
 
 	keptStack
 	// resting is a stack on which the thread waited before.
 	resting restingStack
-	// fibers are the stacks of the fibers that resumed the running one, when fibersOf was the stack's version.
+	// fibers are the stacks of the fibers that resumed the running fiber, in the version fibersOf of the stack.
 	fibers   []sampler.StackID
 	fibersOf stackVersion
 	quiet    int
 	version  stackVersion
-	// outer is what the last decoding found out about the outer frames.
+	// outer is what the last decoding found about the outer frames. The next decoding uses it.
 	outer code.Kept
 	// jit is used only for head's ZJIT.
 	jit jitSlots
@@ -120,7 +120,7 @@ type stackState struct {
 
 func (r *target) add(addr attach.Address, buf []byte) { r.plan.add(addr, buf) }
 
-// noteSP notes the possible place of the innermost frame's stack pointer. A JIT's can be stale.
+// noteSP notes the stack pointer of the innermost frame, which limits the values to read. In a JIT it can be stale.
 func (s *stackState) noteSP(frames []byte) {
 	s.sp = attach.Address(le64(frames[frameSP:]))
 	if s.sp < s.low || s.sp > s.cfp {
@@ -128,8 +128,8 @@ func (s *stackState) noteSP(frames []byte) {
 	}
 }
 
-// decodeStack turns an area's frames into a StackID. It leaves out the drop innermost frames, which are not believed.
-// It returns false if the frames could not be decoded. last is true if the stack is not read again.
+// decodeStack turns an area's frames into a StackID, except the drop innermost frames, which are not proven. It
+// returns false if the frames could not be decoded. last is true if the stack is not read again.
 func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]
@@ -147,7 +147,7 @@ func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running,
 	return r.accept(t, &raw, s.plan.otherWay())
 }
 
-// accept decodes frames that are believed, and keeps them. It is false when they could not be decoded.
+// accept decodes frames that are proven, and keeps them. It returns false if they could not be decoded.
 func (r *stackReader) accept(t *thread, raw *code.Stack, how way) bool {
 	s := &t.stack
 	taken := s.outer.Bytes()
@@ -215,7 +215,7 @@ func (s *stackState) fail() {
 	s.version++
 }
 
-// empty is a thread without a stack: not started yet, or at its end.
+// empty sets the state of a thread without a stack, which has not started yet or is at its end.
 func (s *stackState) empty() {
 	s.fail()
 	s.quality = sampler.StackFresh

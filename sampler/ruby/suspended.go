@@ -12,7 +12,7 @@ import (
 
 // Named limits of the search for suspended fibers.
 const (
-	// maxFiberSlot is the size of the largest slots that are read: a Fiber's object has 40 bytes.
+	// maxFiberSlot is the size of the largest slots that are searched, in bytes. A Fiber's object has 40.
 	maxFiberSlot = 80
 	// maxSuspended bounds the fibers that are found. maxDataTypes bounds the types of objects that are distinguished
 	// during the search.
@@ -35,7 +35,7 @@ type fiberFinder struct {
 	cut    bool
 }
 
-// fiberPlaces say what state fibers are in.
+// fiberPlaces has the field of a fiber's state, and its values.
 type fiberPlaces struct {
 	status    layout.Field `layout:"rb_fiber_struct.status"`
 	created   uint64       `layout:"FIBER_CREATED"`
@@ -112,7 +112,7 @@ func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
 		}
 		fiber := objects.Data(addr, slot)
 		if fiber == 0 {
-			continue // not initialized
+			continue // the Fiber is not initialized
 		}
 		if len(f.found) >= maxSuspended {
 			f.cut = true
@@ -123,13 +123,13 @@ func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
 	return true
 }
 
-// isFiber reports whether a type of data is a fiber's. value is an object of it.
+// isFiber reports whether typ is the data type of fibers. value is an object of this type.
 func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 	is, known := f.types[typ]
 	if !known {
 		name := f.dec.Objects.DataTypeName(value)
 		is = name == fiberType
-		if name != "" && len(f.types) < maxDataTypes { // else it changed meanwhile
+		if name != "" && len(f.types) < maxDataTypes { // a changed object has no name
 			f.types[typ] = is
 		}
 	}
@@ -155,7 +155,7 @@ func (r *fiberReader) read(f *fiberPlaces, addr attach.Address) (out sampler.Fib
 		if out.Created {
 			return out, true
 		}
-		links := []link{own, {ec + attach.Address(r.o.ECThread), t.addr}} // another thread's fiber may be born here
+		links := []link{own, {ec + attach.Address(r.o.ECThread), t.addr}} // another thread may reuse the memory
 		if out.Stack, ok = r.fiberStack(t, ec, links); ok {
 			out.Serving = r.fiberServing(ec, links)
 			return out, true

@@ -32,13 +32,13 @@ type target struct {
 	scratch []attach.Range
 }
 
-// Era says which generation of scheduler the target has.
+// Era returns which generation of scheduler the target has.
 func (r *target) Era() sampler.Era { return r.era }
 
 // Reads returns the counts of reads and their failures so far.
 func (r *target) Reads() *sampler.Reads { return &r.reads }
 
-// le32 and le64 read the little-endian number that b starts with; the caller has checked the length.
+// le32 and le64 return the little-endian number at the start of b. The caller has checked the length.
 func le32(b []byte) uint32 { return view.U32(b) }
 func le64(b []byte) uint64 { return view.U64(b) }
 
@@ -68,7 +68,7 @@ func (r *target) fiberOf(context attach.Address) attach.Address {
 	return context - attach.Address(r.o.FiberSavedEC)
 }
 
-// firstFiber returns a thread's first fiber. It is zero if Ruby has made no struct for it yet, or keeps no such word.
+// firstFiber returns a thread's first fiber. It is zero if Ruby has not made it yet, or if the release keeps none.
 func (r *target) firstFiber(t *thread) attach.Address {
 	if r.o.ThRootFiber < 0 {
 		return 0

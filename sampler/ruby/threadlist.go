@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Named limits of the walks over the target's lists: memory that changes or is corrupt must not keep us forever.
+// Named limits of the walks over the target's lists. A list that changes or is corrupt must not keep ddtop forever.
 const (
 	// maxThreads bounds the threads that are followed in one process, in all its ractors together. A longer list
 	// counts as a failed read.
@@ -51,7 +51,7 @@ type threadList struct {
 	order   []*thread
 	lastID  sampler.ThreadID
 	walks   walkNumber
-	// vmHead is the head of the list of ractors, and their number, as a tick reads it; walkedHead as the last walk did.
+	// vmHead has the head of the list of ractors and their number, by this tick. walkedHead has them by the last walk.
 	vmHead, walkedHead [20]byte
 	// ractorsCut is true if there are more than maxRactors.
 	ractorsCut bool
@@ -80,16 +80,16 @@ func newThreadList(tg *target) *threadList {
 	return &threadList{target: tg, threads: make(map[attach.Address]*thread), maxThreads: maxThreads, maxRactors: maxRactors}
 }
 
-// ractor is one GVL domain: a ractor from 3.0 on, the VM before.
+// ractor is a part of the VM with one GVL: a ractor from 3.0 on, and the whole VM before.
 type ractor struct {
 	addr attach.Address
 	id   sampler.RactorID
-	// base is the address of buf: the block with the thread set and the scheduler.
+	// buf is the block with the thread set and the scheduler, as read. base is its address in the target.
 	base attach.Address
 	buf  []byte
 	// end receives the owner field once more at the end of the read.
 	end     [8]byte
-	end2    [8]byte // 2.5: the current execution context
+	end2    [8]byte // on 2.5: the current execution context, read again
 	threads []*thread
 	// cut is true if its list has more than maxThreads.
 	cut    bool
@@ -108,22 +108,22 @@ type thread struct {
 	ecAt  attach.Address
 	ecBuf []byte
 	ecIn  tickNumber
-	// pieces are the places of the two in threadList.pieces. They are -1 if there is none.
+	// pieces are the places of buf and ecBuf in threadList.pieces. They are -1 if there is none.
 	pieces [2]int
-	seq    walkNumber // of the last walk that found it
+	seq    walkNumber // of the last walk that found the thread
 	main   bool
 
 	self    uint64
 	nameVal uint64
 	info    sampler.ThreadInfo
 	nt      uint64
-	tid     int32 // the host's
+	tid     int32 // in ddtop's PID namespace
 	// nameTries counts the ticks in which the name could not be read yet.
 	nameTries int
 
-	// index is the thread's place among all, among its place among its ractor's.
+	// index is the thread's place among all threads, among its place among the threads of its ractor.
 	index, among int
-	// place is the thread's place in the queue for the GVL. It is -1 if it is not in it, or not known to be.
+	// place is the thread's place in the queue for the GVL. It is -1 if the thread is not known to be queued.
 	place int
 	// met is the tick in which followQueue met it in a new place. wanted is the number of the Read that must read it.
 	met    tickNumber
@@ -155,7 +155,7 @@ type piece struct {
 	addr attach.Address
 	t    *thread
 	ec   bool
-	// buf, from off on, is the part of the segment's buffer for structs that are close enough for one range.
+	// buf is the buffer of the segment: structs that are close enough for one range. The piece's bytes begin at off.
 	buf       []byte
 	off, size int
 }
@@ -245,8 +245,8 @@ func (r *threadList) listHead(rc *ractor) attach.Address {
 	return rc.addr + attach.Address(r.o.RactorSet)
 }
 
-// walkThreads follows a ractor's circular list, up to limit threads. It checks each link backwards, and checks that
-// each thread belongs to the VM. whole is false if the list changed meanwhile, or could not be read.
+// walkThreads follows a ractor's circular list, up to limit threads. It checks each link backwards, and that each
+// thread belongs to the VM. whole is false if the list changed during the walk, or could not be read.
 func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole bool, err error) {
 	head := r.listHead(rc)
 	var first [16]byte
@@ -423,7 +423,7 @@ func (r *threadList) addPiece(p *piece) {
 	r.open, r.openUntil = p, p.off+p.size
 }
 
-// listIntact checks the freshly read structs against the order known: every node must link to the next one and back.
+// listIntact checks that the structs just read form the known list: every node must link to the next one and back.
 func (r *threadList) listIntact() bool {
 	if !r.ractorsIntact() {
 		return false
@@ -450,7 +450,7 @@ func (r *threadList) ractorsIntact() bool {
 	if r.o.VMRactorSet < 0 {
 		return true
 	}
-	if r.ractorsCut { // ractors that are not followed also come and go; only the count shows that
+	if r.ractorsCut { // other ractors come and go, too, and only the count shows it
 		return r.vmHead == r.walkedHead
 	}
 	first, last := r.ractors[0], r.ractors[len(r.ractors)-1]
@@ -459,7 +459,7 @@ func (r *threadList) ractorsIntact() bool {
 		int(le32(r.vmHead[16:])) == len(r.ractors)
 }
 
-// readAll reads ranges of which none may fail.
+// readAll reads ranges. It returns an error if one of them fails.
 func (r *target) readAll(ranges []attach.Range) error {
 	calls, err := r.mem.ReadBatch(ranges)
 	r.reads.Calls += uint64(calls)

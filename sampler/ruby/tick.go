@@ -13,7 +13,7 @@ import (
 // (docs/internals/threads.md#lists-of-threads).
 const maxListTries = 6
 
-// maxReleased is how many threads' stacks are read in a lock tick because they have just released the GVL.
+// maxReleased limits how many stacks a lock tick reads because their threads have just released the GVL.
 const maxReleased = 64
 
 // tickOutcome is the result of one reading of a tick, if the target could be read.
@@ -81,7 +81,7 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	return r.failed(ErrListTorn)
 }
 
-// walk runs walkVM, and sets the time limit of the next tick's walk: twice the time of this one, or twice its limit.
+// walk runs walkVM. It sets the time limit of the next walk to twice the time of this one, or to twice the limit.
 func (r *Reader) walk() (whole bool, err error) {
 	began := r.now()
 	whole, err = r.list.walkVM()
@@ -103,8 +103,8 @@ func (r *Reader) failed(err error) error {
 	return fmt.Errorf("sampling process %d: %w", r.pid, err)
 }
 
-// snapshot makes the one call of a tick, and further calls for stacks that changed or were not expected. A selective
-// snapshot reads only the threads that take part in the scheduling and some others. It gives up if it meets another
+// snapshot makes the main call of a tick, and further calls for stacks that changed or were not expected. A selective
+// snapshot reads only the threads that take part in the scheduling and some others. It gives up if it finds another
 // thread that must be read.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
@@ -116,7 +116,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	}
 	s.TimeNS, s.ReadNS = t0+(t1-t0)/2, t1-t0
 	r.list.beganNS = t0
-	s.TimeNS -= s.TimeNS % 1000 // whole µs take less room in a recording, and the read took tens of them
+	s.TimeNS -= s.TimeNS % 1000 // whole µs take less room in a recording, and the reading takes tens of µs
 	if outcome := r.interpret(s, t1, selective); outcome != tickRead {
 		return outcome, nil
 	}
@@ -131,8 +131,8 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	return tickRead, nil
 }
 
-// planTick plans the call of a tick. It alone decides what is read. needs chooses the threads, stackPlan.decide how to
-// read a stack.
+// planTick plans the call of a tick. No other code decides what is read. It asks needs which threads to read, and
+// stackPlan.decide how to read a stack.
 func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	r.list.ticks++
 	r.plan.reset()
@@ -143,8 +143,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	if r.gvl.currentEC != 0 {
 		r.add(r.gvl.currentEC, r.gvl.currentECBuf[:])
 	}
-	// The owners, the threads' own words and the owners again stand side by side, before the stacks. A thread's state
-	// is its own words with the owner of the same instant, and the GVL moves on in between.
+	// The owners, the threads' words and the owners again are read one after the other, before the stacks. A thread's
+	// state depends on its words and the owner at the same instant, and the GVL may change hands in between.
 	for _, rc := range r.list.ractors {
 		r.add(rc.base, rc.buf)
 	}
@@ -200,8 +200,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	}
 }
 
-// countBefore and countAfter add the collector's counters to the plan, before and after a thread's frames. The objects
-// allocated in between are charged to these frames.
+// countBefore and countAfter add the collector's counters to the plan, before and after a thread's frames. If a pair
+// is due, countBefore adds both readings. Objects allocated between them are charged to the frames.
 func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
@@ -242,7 +242,7 @@ func (r *Reader) interpret(s *sampler.Sample, nowNS int64, selective bool) tickO
 	return tickRead
 }
 
-// gvlOff turns an offset within the struct that holds the scheduler into one within a ractor's block.
+// gvlOff turns an offset within the struct that holds the scheduler into an offset within a ractor's buf.
 func (r *target) gvlOff(off int) int {
 	if r.o.VMRactorSet >= 0 {
 		return off - r.o.RactorSet
@@ -257,7 +257,7 @@ func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 		rc.owners[1] = r.list.threads[attach.Address(le64(rc.end[:]))]
 		return
 	}
-	// 2.5 has a flag; who runs is who has the current execution context.
+	// 2.5 has only a flag that the GVL is taken. Its owner is the thread with the current execution context.
 	find := func(acquired uint64, ec attach.Address) *thread {
 		if acquired == 0 {
 			return nil
@@ -288,7 +288,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		}
 		t := r.list.read[place]
 		if r.budget.spent && r.over() {
-			// The known data of the other threads stays, without the mark of fresh data.
+			// The other threads keep their known stacks, but these are not marked fresh.
 			r.reads.Failed += uint64(len(r.list.read) - i)
 			r.budget.from = place
 			break
@@ -298,7 +298,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		owner := t.owns()
 		want, active := depth == sampler.StackTick || owner || t.asked(), r.active(t)
 		if !want && t.wasActive && !active && released < maxReleased {
-			// It has just released the GVL: its stack says what for.
+			// The thread has just released the GVL. Its stack shows why.
 			released++
 			want = true
 		}
@@ -310,7 +310,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		}
 		t.wasActive = active
 		if t.still && (owner || ec != st.ec) {
-			t.still = false // it has moved just now
+			t.still = false // the thread has just moved
 		}
 		if t.still {
 			st.quality |= sampler.StackFresh
@@ -348,8 +348,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 	}
 }
 
-// readAgain reads the stacks in r.retry with a call of their own. It leaves those in r.retry that must be read once
-// more.
+// readAgain reads the stacks in r.retry in a further call. Stacks that must be read once more stay in r.retry.
 func (r *Reader) readAgain(last bool) {
 	r.plan.reset()
 	bracketed := false
@@ -366,7 +365,7 @@ func (r *Reader) readAgain(last bool) {
 	}
 	err := r.readPlan(&r.plan)
 	if bracketed && err == nil {
-		r.gc.TakeCounters(r.plan.ranges) // a range that failed leaves the first difference, of nearly the same moment
+		r.gc.TakeCounters(r.plan.ranges) // if a range fails, the first difference stays, which is nearly as recent
 	}
 	r.reads.Retried += uint64(len(r.retry))
 	left := r.retry[:0]
@@ -391,8 +390,8 @@ func (r *target) active(t *thread) bool {
 		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
-// RecheckOwner reads a ractor's owner once more and reports whether it still is the thread that the sample named. If
-// it is, the kernel's answer in between is about a holder of the GVL. The state stalled needs this proof.
+// RecheckOwner reads a ractor's owner again and reports whether it is still the thread in the sample. If so, what the
+// kernel reported in between is about the holder of the GVL. The state stalled needs this proof.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.list.ractors {
 		if rc.id != ractor {

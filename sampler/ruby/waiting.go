@@ -12,8 +12,8 @@ import (
 
 // Named limits of following the fibers that wait, for all processes that are read at once.
 const (
-	// waitingShare limits the time for reading known fibers to one part in waitingShare of all time. searchShare does
-	// so for searching the heap for more fibers, and idleShare for this search while no fiber is known.
+	// waitingShare limits the time for reading known fibers to one part in waitingShare of all time. searchShare
+	// limits the search of the heap for more fibers likewise, and idleShare this search while no fiber is known.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
 	// unsignedShare takes the place of idleShare while no thread has been seen to switch fibers. Then there may be no
 	// fiber to find.
@@ -22,7 +22,7 @@ const (
 	waitingSavings = int64(40e6)
 	// waitingSlice bounds the time of a tick for fibers, in ns, not counting one last step. Most need about 0.5 ms.
 	waitingSlice = int64(1_500_000)
-	// maxStepNS bounds the counted cost of a step, in ns. A longer step had no CPU.
+	// maxStepNS limits the counted cost of a step, in ns. In a longer step ddtop had no CPU.
 	maxStepNS = int64(3e6)
 	// waitingEveryNS and searchEveryNS are the shortest intervals between two readings of known fibers and between two
 	// searches of the heap, in ns.
@@ -30,7 +30,7 @@ const (
 	// maxWaiting bounds the fibers that are followed, waitingBytes the memory kept for their stacks.
 	maxWaiting   = 4096
 	waitingBytes = 16 << 20
-	// waitingBatch is the number of fibers read in a call, searchBatch the number of pages of the heap.
+	// waitingBatch is the number of fibers that one call reads, searchBatch the number of heap pages of one step.
 	waitingBatch, searchBatch = 16, 8
 	// maxHotPages bounds the hot pages: heap pages in which fibers were found, and which are searched first. Before
 	// each round, hotBatch of them are searched.
@@ -43,14 +43,14 @@ const (
 	// maxRootTasks bounds the requests of threads that are remembered, to identify a request that a thread has left to
 	// a fiber.
 	maxRootTasks = 4096
-	// maxBirthNS bounds the time between two samples of a fiber that a request's begin may lie in, in ns.
+	// maxBirthNS limits how long ago, in ns, a time may be to count as a limit for a request's begin.
 	maxBirthNS = int64(1e9)
 )
 
-// allowance is time that may be spent.
+// allowance is time in ns that may be spent.
 type allowance struct{ ns, atNS int64 }
 
-// earn adds one part in share of the time since the last call.
+// earn adds to the allowance one part in share of the time that has passed since the last call.
 func (a *allowance) earn(nowNS, share int64) {
 	if a.atNS == 0 {
 		a.ns = waitingSavings
@@ -67,28 +67,28 @@ type waitingFibers struct {
 	list    *threadList
 	stacks  *stackReader
 	serving *workReader
-	// finder finds fibers among the objects of a page. It is nil if this process's heap cannot be read, or if that
-	// was not tried yet.
+	// finder finds fibers among the objects of a page. It is nil if this process's heap cannot be read, or if ddtop
+	// has not tried yet.
 	finder *fiberFinder
 	tried  bool
 	self   int
 
 	known map[attach.Address]*waitingFiber
-	// order are the known ones by their numbers, and some that were dropped since.
+	// order has the known fibers by their numbers, and some that were dropped since.
 	order []*waitingFiber
 	last  sampler.FiberNumber
 	bytes int
-	full  bool // there are more than are followed
+	full  bool // there are more fibers than are followed
 
-	// switched is true if a thread has switched fibers. sign shows such a switch.
+	// switched is true if a thread has switched fibers. sign finds this out.
 	switched bool
 	sign     fiberSign
 
 	look, search allowance
-	// looking is true during a round. The round began at beganNS in generation. It has fill pages of filling left to
-	// search, has searched hot pages up to hotAt, and is at order[at]. It ends at order[until], which is -1 until the
-	// round reaches the list. Fibers found meanwhile wait for the next round, which would otherwise never begin under
-	// load.
+	// looking is true during a round. The round began at beganNS in generation. It still has to search fill pages of
+	// filling. It has searched hot pages up to hotAt, and read fibers up to order[at]. It ends at order[until], which
+	// is -1 until the round reaches the list. Fibers found later wait for the next round. Otherwise a round would
+	// never end under load.
 	looking    bool
 	beganNS    int64
 	generation sampler.Generation
@@ -100,7 +100,7 @@ type waitingFibers struct {
 	out        []sampler.Fiber
 	published  *sampler.Fibers
 
-	// pages are the pages of the current search, from page on. searched is true after one complete search.
+	// pages are the pages of the current search. It continues at index page. searched is true after a complete search.
 	pages        []attach.Address
 	page         int
 	pagesCut     bool
@@ -110,36 +110,36 @@ type waitingFibers struct {
 	hotFirst     int
 	// filling are pages that were being filled since they were searched last.
 	filling, nowFilling []attach.Address
-	// scans are the times at which pages were last searched, by their addresses.
+	// scans has the time at which each page was last searched, by the page's address (see scanOf).
 	scans map[attach.Address]int64
 
 	// rootTasks are the present and past tasks of threads' first fibers, by the task's Hash.
 	rootTasks map[uint64]work.TaskID
-	// byHash are the waiting fibers by their task's Hash.
+	// byHash has a waiting fiber for each task, by the task's Hash.
 	byHash map[uint64]*waitingFiber
 
 	plan   plan
 	slots  [waitingBatch]waitingSlot
-	own    waitingSlot // of a fiber that is read alone
+	own    waitingSlot // for a fiber that is read alone
 	copies [2][]byte
 }
 
-// waitingSlot is the buffer for a fiber of a batch.
+// waitingSlot has the buffers for one fiber of a batch.
 type waitingSlot struct {
 	heads    [2][]byte
 	frames   []byte
 	object   [heap.DataHeader]byte
-	from, to int // in the plan
+	from, to int // the slot's ranges in the plan
 	planned  bool
 }
 
-// waitingFiber is a fiber that is followed.
+// waitingFiber is what ddtop knows of a fiber that it follows.
 type waitingFiber struct {
 	addr   attach.Address
 	number sampler.FiberNumber
 	thread *thread
 	head   fiberHead
-	// kept are the frames read last. stack is their decoded stack in a generation.
+	// kept are the frames read last. stack is their decoded stack, valid in generation.
 	kept       []byte
 	stack      sampler.StackID
 	handlers   int
@@ -148,11 +148,11 @@ type waitingFiber struct {
 	state      work.State
 	// enumerates is true if the fiber is an Enumerator's.
 	enumerates bool
-	// helps is the task of another fiber that it works for.
+	// helps is the task of another fiber, or of a thread, that this fiber works for.
 	helps work.TaskID
-	// bornNS is a time at which it did not exist yet. It is zero if not known.
+	// bornNS is a time at which the fiber did not exist yet. It is zero if not known.
 	bornNS int64
-	// seenNS is when it was last seen in any state.
+	// seenNS is when the fiber was last seen in any state.
 	seenNS int64
 	gone   bool
 }
@@ -174,7 +174,7 @@ func (w *waitingFibers) ready() bool {
 	}
 	f, err := newFiberFinder(w.target)
 	if err != nil || w.vm.Resolve(&places) != nil || w.o.ThRootFiber < 0 {
-		return false // not told from outside on this release; a dump says why
+		return false // this release's fibers cannot be read, and a dump says why
 	}
 	w.finder, w.self = f, places.self
 	w.known, w.scans = make(map[attach.Address]*waitingFiber), make(map[attach.Address]int64)
@@ -209,14 +209,14 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	case !w.switched && !w.sign.seen(w, nowNS):
 		share = unsignedShare
 	case !w.switched:
-		w.switched, w.search = true, allowance{} // show soon what is there
+		w.switched, w.search = true, allowance{} // show soon the fibers that exist
 		fallthrough
 	case len(w.known) == 0:
 		share = idleShare
 	}
 	w.look.earn(nowNS, waitingShare*processes)
 	if w.search.atNS == 0 && !w.switched {
-		w.search.atNS = nowNS // nothing is saved up
+		w.search.atNS = nowNS // the search starts without saved time
 	}
 	w.search.earn(nowNS, share*processes)
 	for _, t := range w.list.read {
@@ -242,7 +242,7 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	return w.published
 }
 
-// noteThread makes the fiber that a thread runs a followed one, and remembers the work of its first fiber.
+// noteThread follows the fiber that a thread runs. If this is its first fiber, it remembers the thread's work instead.
 func (w *waitingFibers) noteThread(t *thread) {
 	st := &t.stack
 	root := w.firstFiber(t)
@@ -278,8 +278,8 @@ func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 
 func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 
-// born returns a time at which the context of a thread's fiber did not yet serve any new work of the thread, as in
-// work.Frames. It is zero if not known.
+// born returns a time at which a thread's fiber did not yet do the work that is found now (see work.Frames). It
+// returns zero if no such time is known.
 func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	addr, root := w.fiberOf(ec), w.firstFiber(t)
 	if w.finder == nil || root == 0 || addr == root {
@@ -325,7 +325,7 @@ func (w *waitingFibers) drop(f *waitingFiber) {
 	}
 }
 
-// keep keeps a fiber's frames if there is room.
+// keep stores a fiber's frames for the next comparison if there is room.
 func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes -= len(f.kept)
 	if w.bytes+len(frames) > waitingBytes/max(w.shared, 1) {
@@ -335,7 +335,7 @@ func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes += len(f.kept)
 }
 
-// lookOn continues the current round, or begins one if it is time. more is true if there is more to do.
+// lookOn continues the current round, or begins a round if it is time. more is true if there is more to do.
 func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 	if !w.looking {
 		if nowNS < w.nextNS || len(w.known) == 0 && (w.published == nil || len(w.published.List) == 0) {
@@ -363,7 +363,7 @@ func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 	return true
 }
 
-// publish makes the round's fibers the last whole result.
+// publish makes the round's fibers the last complete result.
 func (w *waitingFibers) publish(nowNS int64) {
 	order := w.order[:0]
 	for _, f := range w.order {
@@ -381,7 +381,7 @@ func (w *waitingFibers) publish(nowNS int64) {
 		AtNS: w.beganNS, ReadNS: nowNS - w.beganNS}
 }
 
-// noteFilling notes which pages are being filled, while there are fibers: new ones are on them.
+// noteFilling notes which pages Ruby fills with new objects. New fibers are on them.
 func (w *waitingFibers) noteFilling() {
 	if len(w.known) == 0 {
 		return
@@ -394,7 +394,7 @@ func (w *waitingFibers) noteFilling() {
 	}
 }
 
-// searchFilling searches pages that were being filled since the last time.
+// searchFilling searches the pages that noteFilling noted before the round began.
 func (w *waitingFibers) searchFilling(nowNS int64) {
 	n := min(w.fill, len(w.filling), searchBatch)
 	w.fill -= n
@@ -443,7 +443,7 @@ func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (an
 	seenNS := nowNS
 	for _, addr := range f.found {
 		if w.add(addr, before); w.known[addr] == nil {
-			seenNS = 0 // there is no room for it: it is found as new when there is, and was there before
+			seenNS = 0 // no room: when it is found as new later, it may have existed before now
 		}
 	}
 	w.roomForScans(nowNS)
@@ -459,12 +459,12 @@ func (w *waitingFibers) roomForScans(nowNS int64) {
 		return
 	}
 	maps.DeleteFunc(w.scans, func(_ attach.Address, atNS int64) bool { return nowNS-atNS > maxBirthNS })
-	if len(w.scans) > maxScans/2 { // else the next page might go through them again
+	if len(w.scans) > maxScans/2 { // otherwise the next page might scan all entries again
 		clear(w.scans)
 	}
 }
 
-// searchOn continues the search of the heap, or begins one if it is time. more is true if there is more to do.
+// searchOn continues the search of the heap, or begins a search if it is time. more is true if there is more to do.
 func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 	if w.page >= len(w.pages) {
 		if nowNS < w.nextSearchNS {
@@ -473,7 +473,7 @@ func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 		list, cut, err := w.gc.Pages()
 		w.nextSearchNS = nowNS + searchEveryNS
 		if err != nil || len(list) == 0 {
-			return false // the next search may do
+			return false // the next search may succeed
 		}
 		w.pages, w.page, w.pagesCut = list, 0, cut
 		return true

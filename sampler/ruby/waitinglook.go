@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// lookAt reads at most waitingBatch fibers. One call reads those that are still in their old places. sinceNS is a time
-// before any of them was read.
+// lookAt reads at most waitingBatch fibers. One call reads all fibers that are still in their old places. sinceNS is a
+// time before the first of these reads.
 func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 	p := &w.plan
 	p.reset()
@@ -47,11 +47,11 @@ func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 		if err == nil {
 			w.take(f, s, sinceNS)
 		}
-		f.state.Unplan() // fibers that were not read
+		f.state.Unplan() // take may not have used what Plan added
 	}
 }
 
-// take takes the results for a fiber, and reads further.
+// take evaluates what was read of a fiber, and reads more if necessary.
 func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	if w.plan.ranges[s.from].Failed {
 		w.drop(f)
@@ -81,7 +81,7 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 		return
 	}
 	if again := w.headOf(s.heads[1]); again != h || h.prev != 0 && w.active(t, f.addr) {
-		return // it runs, or has resumed the one that does
+		return // it runs, or has resumed the running fiber
 	}
 	if s.planned && f.head == h && !w.isOf(&h, s.object[:]) {
 		w.drop(f)
@@ -97,17 +97,17 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	w.serve(f, sinceNS)
 }
 
-// isOf reports whether an object still belongs to the fiber whose struct names it. Freed memory keeps its content for
-// a while.
+// isOf reports whether a fiber's object still points to the fiber's struct. If not, the struct may have been freed.
+// Freed memory keeps its content for a while.
 func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	objects := &w.o.Objects
 	_, ok := objects.DataType(object)
 	return ok && uint64(objects.Data(attach.Address(h.self), object)) == h.fiber
 }
 
-// hasEnded reports whether a fiber that neither waits nor was never resumed does not run either.
+// hasEnded reports whether a fiber has ended. The fiber is neither suspended nor new, so it runs or has ended.
 func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool {
-	// The thread names the context of a fiber that runs.
+	// While a fiber runs, its thread names the fiber's context.
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
@@ -184,14 +184,14 @@ func (w *waitingFibers) enumerates(id sampler.StackID) bool {
 // serve finds the work of a waiting fiber whose frames are kept, and adds it to the round's result.
 func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	frames := f.kept
-	if len(frames) == 0 { // there is no room for them
+	if len(frames) == 0 { // there was no room to keep them
 		frames = w.copies[0][:(f.head.low+f.head.size*8)-f.head.cfp]
 	}
 	now := w.now()
 	now -= now % 1000
 	ec := w.contextOf(f.addr)
 	w.serving.leads = append(w.serving.leads[:0], work.Lead{At: ec + attach.Address(w.o.ECFiber), Says: f.addr},
-		// Another thread's fiber may be born here, and wait at the same place.
+		// Another thread's fiber may get this memory, and wait at the same place in the code.
 		work.Lead{At: ec + attach.Address(w.o.ECThread), Says: attach.Address(f.head.thread)},
 		work.Lead{At: f.addr + attach.Address(w.self), Says: attach.Address(f.head.self)},
 		work.Lead{At: f.addr + attach.Address(w.finder.status.Offset), Says: attach.Address(f.head.statusWord)})
@@ -202,7 +202,7 @@ func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	w.reads.Calls += uint64(calls)
 	if err != nil {
 		w.missed = true
-		return // the target's: the next tick will say so
+		return // the next tick reports the error of the target
 	}
 	out := sampler.Fiber{Number: f.number, Thread: f.thread.id, Stack: f.stack, AtNS: fr.NowNS, Serving: f.state.Serving()}
 	if id, ok := f.state.Task(); ok && w.isHelper(f, &id) {
@@ -211,7 +211,7 @@ func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	w.out = append(w.out, out)
 }
 
-// isHelper reports whether a fiber's work is the work of another fiber, which has the same object for it.
+// isHelper reports whether a fiber only helps with the task of another fiber or thread, as an Enumerator's fiber does.
 func (w *waitingFibers) isHelper(f *waitingFiber, id *work.TaskID) bool {
 	if f.enumerates || f.helps.Hash() == id.Hash() && f.helps.Alike(id) {
 		return true

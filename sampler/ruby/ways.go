@@ -1,6 +1,6 @@
 package ruby
 
-// way is how a stack was read, and what proves it.
+// way is how a stack was read, and by what it was proven.
 type way int
 
 const (
@@ -13,10 +13,10 @@ const (
 	wayOnce
 	wayResting
 	waySame
-	// wayTwice and wayMore are the numbers of copies that agree.
+	// wayTwice and wayMore mean that two copies, or more than two, agree.
 	wayTwice
 	wayMore
-	// wayDeep and wayCut mean copies that agree, of a stackExact: whole, or without the middle.
+	// wayDeep and wayCut mean copies of a stackExact that agree. wayDeep has the whole stack, wayCut lacks the middle.
 	wayDeep
 	wayCut
 	// wayPart means that only the outer frames are kept, because the copies agree only on these.
@@ -32,7 +32,7 @@ func (w way) String() string {
 	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "suffix", "fiber"}[w]
 }
 
-// sameWay returns the way of a stack that equals the kept one, otherWay the way of one whose copies agree.
+// sameWay returns the way of a stack that equals the kept one. otherWay returns the way of a stack whose copies agree.
 func (p *stackPlan) sameWay() way {
 	switch {
 	case p.kind == stackResting:

@@ -13,7 +13,7 @@ var selects = map[string]bool{"select": true, "pselect6": true}
 // polls are the system calls that wait for the descriptors of an array.
 var polls = map[string]bool{"poll": true, "ppoll": true}
 
-// sleeps returns what a thread does that waits in the kernel.
+// sleeps returns the Doing of a thread that waits in the kernel.
 func (r *Record) sleeps() sampler.Doing {
 	d := sampler.Doing{Kind: sampler.DoingSleeps, Syscall: r.Name, FD: -1, Status: r.Status, Region: r.Region, Mutex: r.Mutex, Left: r.Left}
 	switch {
@@ -29,9 +29,9 @@ func (r *Record) sleeps() sampler.Doing {
 	return d
 }
 
-// woke notes that a thread in a system call without the GVL has finished its wait. This is so if the thread then had
-// to wait for a CPU. If Ruby's own status says that it sleeps, it counts as asleep until it has changed this status,
-// as with samples.
+// woke notes that a thread's wait in a system call without the GVL has ended, if the thread then had to wait for a
+// CPU. If Ruby's own status says that the thread sleeps, it counts as asleep until this status changes, as with
+// samples.
 func (m *Machine) woke(t *thread, r *Record) {
 	d := &t.doing
 	if t.state == released && d.Kind == sampler.DoingSleeps && d.Region && r.WokenNS > t.atNS && r.InNS-r.WokenNS > longNS {
@@ -43,7 +43,7 @@ func (m *Machine) woke(t *thread, r *Record) {
 func (m *Machine) does(t *thread, r *Record) {
 	runs := sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: r.Status, Region: r.Region}
 	asleep := r.Asleep && r.Kind == Out
-	from := max(t.sinceNS, t.atNS) // what came before was told
+	from := max(t.sinceNS, t.atNS) // earlier time was reported already
 	if r.InNS > from {
 		from = r.InNS
 	}

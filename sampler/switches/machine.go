@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// Constants of the rules. The times are of an x86_64 server of 2024. Each is too short to matter in a share of time.
+// Constants of the rules. The times, in ns, are of an x86_64 server of 2024. Each is too short to matter in a share.
 const (
 	// backNS is the time that a thread needs, after it got a CPU, until it runs Ruby: to return from the kernel and to
 	// get the scheduler's mutex. It is in ns.
@@ -30,9 +30,9 @@ const (
 	// endedNS is how long records of a native thread are ignored after its end, in ns, because its last switch comes
 	// after that. No other thread gets its number so soon.
 	endedNS = 20_000_000
-	// maxEnded bounds the threads of which the end is known.
+	// maxEnded limits the ended threads that are remembered.
 	maxEnded = 4096
-	// maxHeld bounds the changes that wait for a name.
+	// maxHeld limits the changes that wait for the name of a stack or request.
 	maxHeld = 1 << 13
 	// maxTurns is the number of kept holds of the GVL. They show whether a thread can have had an unrecorded one.
 	maxTurns = 16
@@ -43,27 +43,27 @@ const (
 type Machine struct {
 	to      *exact.Machine
 	threads map[int32]*thread
-	// of says which native thread an rb_thread_t was seen on last.
+	// of has the native thread on which each rb_thread_t was last seen.
 	of map[uint64]int32
-	// ended says when native threads ended.
+	// ended has the times at which native threads ended.
 	ended map[int32]int64
-	// joins are threads with a joinedNS.
+	// joins are the threads whose joinedNS is set.
 	joins []*thread
 	// holder is the thread that holds the GVL by the last records. It is nil if no thread does, or if this is not
-	// known. turns are the last turns of all threads. The next one is stored at turn.
+	// known. turns are the last holds of all threads. The next one is stored at index turn.
 	holder *thread
 	turns  [maxTurns]span
 	turn   int
-	// pending are changes that wait for earlier ones.
+	// pending are the changes that were not passed on yet, because earlier ones may follow.
 	pending []change
-	// Failed counts the records of which words could not be read.
+	// failed counts the records with words that could not be read.
 	failed uint64
 }
 
 type change struct {
 	exact.Record
 	stack Named
-	// does: it is for doing alone.
+	// does is true if the change reports only doing.
 	does  bool
 	doing sampler.Doing
 	// work is the request that the thread begins. It is nil if the change is about something else.
@@ -74,13 +74,13 @@ type thread struct {
 	tid     int32
 	address uint64
 	state   state
-	// atNS is the record's time, sinceNS the begin of the state.
+	// atNS is the time of the thread's last record. sinceNS is when its state began.
 	atNS, sinceNS int64
-	// blocked is Record.inCall of its last record, or true if that was the first.
+	// blocked is Record.inCall of the thread's last record. It is true before the first record.
 	blocked bool
 	// stack is the stack with which it waits for the GVL. It is nil if that was not copied.
 	stack Named
-	// joinedNS is when another thread put it into the queue. It is zero if none is known to have.
+	// joinedNS is when another thread put this one into the queue. It is zero if no thread is known to have done so.
 	joinedNS    int64
 	cfp, pc, sp uint64
 	// delayNS is Record.DelayNS of its last record.
@@ -142,8 +142,8 @@ func (m *Machine) Feed(r *Record) {
 		if len(m.threads) >= maxThreads {
 			return
 		}
-		// A new thread begins without the GVL, when it gets its CPU. If unknown, nothing is known of before the
-		// record.
+		// A new thread begins without the GVL, at the time when it gets its CPU. If this time is unknown, it begins
+		// with the record.
 		from := cmp.Or(r.InNS, r.NS)
 		t = &thread{tid: r.TID, address: r.Thread, state: released, blocked: true, atNS: from - 1, sinceNS: from}
 		m.threads[r.TID], m.of[r.Thread] = t, r.TID
@@ -183,7 +183,7 @@ func (m *Machine) Feed(r *Record) {
 	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.inCall() || r.Kind == Began, r.CFP, r.PC, r.SP
 }
 
-// placeOf returns the place in pending of a change at a time. It is near the end.
+// placeOf returns the index in pending for a change at a time. It searches from the end, which is near.
 func (m *Machine) placeOf(ns int64) int {
 	i := len(m.pending)
 	for i > 0 && m.pending[i-1].NS > ns {
@@ -200,14 +200,14 @@ func (m *Machine) Lost(ns int64) {
 	}
 }
 
-// unknown drops a thread of which nothing is known from a time on.
+// unknown drops a thread whose state is not known from a time on.
 func (m *Machine) unknown(t *thread, at int64) {
 	m.leave(t, at)
 	m.forget(t)
 	m.pending = append(m.pending, change{Record: exact.Record{NS: at - at%unitNS, TID: t.tid, Kind: exact.Exited}})
 }
 
-// forget lets go of a thread that has ended.
+// forget removes a thread that has ended.
 func (m *Machine) forget(t *thread) {
 	delete(m.threads, t.tid)
 	if m.of[t.address] == t.tid {
@@ -238,8 +238,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 			m.move(t, r, joined, waiting)
 		}
 	}
-	// ready is from when it could run Ruby, end until when it did, if it is in a system call now. In between is the
-	// best guess for a change that nothing dates.
+	// From ready on the thread could run Ruby. If it is in a system call now, it ran Ruby until end. Otherwise end is
+	// in the middle of the time since ready, the best guess for a change of unknown time.
 	ready := t.atNS
 	blocked := r.InNS > t.atNS && t.blocked // it came out of a system call
 	if r.InNS > t.atNS {
@@ -259,7 +259,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 	}
 	ran := r.CFP != t.cfp || r.PC != t.pc || r.SP != t.sp // Ruby's code went on
 	if !r.Before33 && t.state == released && r.WakerOwner == t.address && r.WokenNS > t.atNS {
-		m.move(t, r, r.WokenNS, waiting) // who woke it had put it into the queue, or gave it the GVL
+		m.move(t, r, r.WokenNS, waiting) // its waker had put it into the queue, or gave it the GVL
 		begin = ready
 	}
 	if gave := r.GaveNS; gave > t.atNS && gave <= r.NS {
@@ -294,7 +294,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 	case t.state == waiting:
 		m.move(t, r, ready, running)
 		m.move(t, r, end, is)
-	default: // it had not got the GVL, and has not
+	default: // it had no GVL before, and has none now
 		if ran || blocked && called && is == released {
 			m.turnOf(t, r, begin, end)
 		}
@@ -324,7 +324,7 @@ func (m *Machine) joined(r *Record) {
 	}
 }
 
-// queue has threads wait that others have put into the queue until a time.
+// queue moves threads to waiting if others have put them into the queue by a time.
 func (m *Machine) queue(untilNS int64) {
 	m.joins = slices.DeleteFunc(m.joins, func(x *thread) bool {
 		if x.joinedNS > untilNS {
@@ -338,7 +338,7 @@ func (m *Machine) queue(untilNS int64) {
 	})
 }
 
-// turnOf notes a hold of the GVL that no record shows. It covers the time in which no other thread had it.
+// turnOf notes a hold of the GVL that no record shows. It leaves out the time in which another thread had the GVL.
 func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
 	clip := func(s *span) {
 		if s.tid == t.tid || s.toNS <= from || s.fromNS >= to {
@@ -386,7 +386,7 @@ func (m *Machine) move(t *thread, r *Record, at int64, to state) {
 	m.tell(r, at, to, false, stack)
 }
 
-// leave ends a thread's turn with the GVL, if it has one.
+// leave ends a thread's hold of the GVL, if there is one.
 func (m *Machine) leave(t *thread, at int64) {
 	if m.holder != t {
 		return

@@ -9,14 +9,14 @@ import (
 const (
 	// briefNS bounds how long a thread that wakes up runs until it queues for the GVL.
 	briefNS = 50_000
-	// ranNS is the least time that a thread runs that has run Ruby's code.
+	// ranNS is the least time on a CPU of a thread that has run Ruby code.
 	ranNS = 30_000
-	// sliceNS is a time after a thread woke up, in ns. While others wait, a sleep after this time is more likely the
-	// end of the thread's time slice than its own wish. The slice began with the thread's hold, or with the first wait
-	// for it.
+	// sliceNS separates two kinds of sleep while others wait for the GVL. A thread that sleeps later than sliceNS
+	// after it woke up has probably used up its time slice. An earlier sleep is more likely its own wish. The slice
+	// began with the thread's hold, or with the first wait for it.
 	sliceNS = 5_000_000
-	// maxMoves bounds the events that wait for the next glance. Past it they are dropped, and the results are in
-	// doubt.
+	// maxMoves limits the events that wait for the next Glance. If there are more, they are dropped, and the results
+	// are in doubt.
 	maxMoves = 1 << 18
 	// recentThreads is the number of threads that are found without a map. It is a power of two.
 	recentThreads = 64
@@ -26,12 +26,12 @@ const (
 type MoveKind uint8
 
 const (
-	// Got: the thread gets a CPU.
+	// Got means that the thread gets a CPU.
 	Got MoveKind = iota
 	// Slept means that the thread goes to sleep. Preempted means that it loses its CPU and remains runnable.
 	Slept
 	Preempted
-	// Ended: the native thread ends.
+	// Ended means that the native thread ends.
 	Ended
 )
 
@@ -42,7 +42,7 @@ type Move struct {
 	Kind MoveKind
 }
 
-// Words are the words of one thread in Ruby's memory at a glance, as in Record.
+// Words are what Ruby's memory says about one thread at a Glance. The fields are as in Record.
 type Words struct {
 	TID                              int32
 	Thread                           uint64
@@ -53,7 +53,7 @@ type Words struct {
 // Glance is one reading of memory, between two times.
 type Glance struct {
 	FromNS, ToNS int64
-	// Owner is the thread that owned the GVL at both times. Sure is false if that was not the same one.
+	// Owner is the thread that owned the GVL at both times. Sure is false if the owner was not the same.
 	Owner    uint64
 	Sure     bool
 	Before33 bool
@@ -66,47 +66,47 @@ type Glance struct {
 // from its other moves and from other threads' moves. One goroutine uses it.
 type Movements struct {
 	threads map[int32]*mover
-	// recent are some of threads, at the rest of their tid.
+	// recent is a cache of threads, by the TID modulo recentThreads.
 	recent [recentThreads]*mover
 	moves  []Move
-	// round counts calls of Note and Look.
+	// round counts the calls of Look.
 	round   uint64
 	dropped bool
-	// changed: a thread has moved since the last glance, or did so during it.
+	// changed is true if a thread has moved since the last Glance, or during it.
 	changed bool
-	// Seen counts the sleeps with a glance, Concluded the ones without.
+	// Seen counts the sleeps with a Glance, and Concluded the sleeps without one.
 	Seen, Concluded uint64
 	out             func(*Record)
 	before33        bool
 	// active counts Ruby's threads that have a CPU or want one, waiters the ones that wait for the GVL.
 	active, waiters int
-	// holder was seen last to hold the GVL. It is nil if none was.
+	// holder is the thread that was last seen to hold the GVL. It is nil if there is none.
 	holder *mover
 }
 
 type mover struct {
 	tid   int32
 	words Words
-	// moved is the round in which it was marked as moved, or has moved within a glance.
+	// moved is the last round in which the thread moved, or was marked as moved.
 	moved uint64
 	is    state
 	on    bool
-	// preempted: it has no CPU and is runnable.
+	// preempted is true if the thread has no CPU and is runnable.
 	preempted bool
 	// inNS is when the thread got a CPU after its last sleep. gotNS is when it got its present CPU. ranNS is its time
 	// on a CPU since inNS. outNS is when it lost it. All are in ns.
 	inNS, gotNS, ranNS, outNS int64
-	// firstNS is when it first got a CPU since its activity is known. It is zero if it has got none since.
+	// firstNS is when the thread first got a CPU after its activity was last known. It is zero if it has got none.
 	firstNS int64
 	// gave is true if the thread has lost its CPU between giving the GVL away and its next sleep. went is true if it
 	// went to sleep soon after that.
 	gave, went bool
 	// told is true if the thread's activity off the CPU is known. busy is true if another thread had or wanted a CPU
-	// at outNS. queue is true if one waited for the GVL then.
+	// at outNS. queue is true if another thread waited for the GVL at outNS.
 	told, busy, queue bool
-	// lookedNS is the last glance at it since it moved.
+	// lookedNS is the time of the last Glance at the thread since it moved.
 	lookedNS int64
-	// steps changes when it has run Ruby's code.
+	// steps grows each time the thread has run Ruby code.
 	steps uint64
 	moves uint64
 }
@@ -145,7 +145,7 @@ func (m *Movements) Wanted(tid int32) bool {
 	return t == nil || t.words.Thread == 0 || t.on || t.preempted || !t.told || t.moved == m.round
 }
 
-// Note marks the threads with untaken moves, for Wanted.
+// Note marks the threads whose moves were not applied yet, for Wanted.
 func (m *Movements) Note() {
 	for i := range m.moves {
 		if t := m.thread(m.moves[i].TID); t != nil {
@@ -168,7 +168,7 @@ func (m *Movements) Forget(tid int32) {
 	}
 }
 
-// Pass applies the moves up to a time, and calls out as Look does. No earlier move comes later.
+// Pass applies the moves up to a time, and calls out as Look does. Callers add no earlier moves afterwards.
 func (m *Movements) Pass(untilNS int64, out func(*Record)) {
 	m.out = out
 	m.pass(untilNS)
@@ -321,7 +321,7 @@ func (m *Movements) conclude(t *mover) {
 	}
 	t.told = true
 	if is == t.is && t.ranNS < ranNS && !t.went {
-		return // it goes on to do what it did
+		return // it goes on as before
 	}
 	m.record(t, Out, t.outNS, is, 0)
 }
@@ -342,7 +342,7 @@ func (m *Movements) glance(g *Glance) {
 		m.count(t, +1)
 		owner := g.Owner
 		if !g.Sure && (t.on || t.preempted) {
-			continue // which of two threads it is that runs is not known
+			continue // it is not known which of two threads runs
 		}
 		r := Record{Thread: w.Thread, Owner: owner, Queued: w.Queued, Linked: w.Linked, Region: w.Region, Runnable: w.Runnable, Before33: g.Before33}
 		if !g.Sure && r.Owner == w.Thread {
@@ -350,7 +350,7 @@ func (m *Movements) glance(g *Glance) {
 		}
 		is := r.state()
 		switch {
-		case t.moves == 0 && t.outNS == 0 && t.lookedNS == 0: // it was there before
+		case t.moves == 0 && t.outNS == 0 && t.lookedNS == 0: // the thread existed before
 			t.told, t.outNS = !t.on, at
 			m.record(t, Began, at, is, owner)
 		case t.on, t.preempted:

@@ -6,9 +6,9 @@ import "github.com/ddtop/ddtop/sampler"
 type Kind uint8
 
 const (
-	// Out: the thread loses its CPU.
+	// Out means that the thread loses its CPU.
 	Out Kind = iota + 1
-	// Clock: the thread has had its CPU for a while, and keeps it.
+	// Clock means that the thread has had its CPU for a while, and keeps it.
 	Clock
 	// Exited means that the native thread ends. Its memory is not known.
 	Exited
@@ -37,7 +37,7 @@ type Record struct {
 	// Thread is the address of the rb_thread_t, Owner the thread that owns the GVL, and Last the last one in the queue.
 	// Owner and Last are 0 if there is none.
 	Thread, Owner, Last uint64
-	// Joined are threads that have joined the queue since the last record, if there is room, then zeros.
+	// Joined are threads that have joined the queue since the last record, as many as fit. The rest is zero.
 	Joined [6]uint64
 	// Queued is true if the thread's node is in the queue, and Linked if it is in the list of running threads. Region
 	// is true if the thread is in code that gave the GVL away and will take it back. Runnable is true if Ruby's status
@@ -45,7 +45,7 @@ type Record struct {
 	Queued, Linked, Region, Runnable bool
 	// Before33 is true up to Ruby 3.2, where Linked and Last mean nothing.
 	Before33 bool
-	// Asleep: the thread waits in the kernel, and did not lose its CPU to another thread.
+	// Asleep is true if the thread waits in the kernel, and did not lose its CPU to another thread.
 	Asleep bool
 	// Syscall is the system call that the thread is in, with its arguments. It is -1 outside of one.
 	Syscall int64
@@ -54,14 +54,14 @@ type Record struct {
 	// them.
 	Name       string
 	Descriptor bool
-	// FD is the first descriptor that a poll waits for. It is -1 of other calls.
+	// FD is the first descriptor that a poll waits for. It is -1 for other calls.
 	FD int32
-	// Status is Ruby's own word on the thread, and Mutex the address of the Mutex that the thread wants to lock, or 0.
+	// Status is Ruby's own word for the thread. Mutex is the address of the Mutex that the thread wants to lock, or 0.
 	Status sampler.Status
 	Mutex  uint64
-	// Left is sampler.Doing's. The caller of Feed sets it.
+	// Left is as in sampler.Doing. The caller of Feed sets it.
 	Left bool
-	// Collects: the garbage collector works.
+	// Collects is true if the garbage collector works.
 	Collects bool
 	// OfMove is true if Movements made the record (--source moved), because a thread got or lost a CPU.
 	// Such a record has no system call, no Status and no state of the collector.
@@ -84,7 +84,7 @@ type Record struct {
 	WorkNS int64
 }
 
-// SetStatus sets Status, and Runnable by it.
+// SetStatus sets Status, and sets Runnable accordingly.
 func (r *Record) SetStatus(word uint64) {
 	r.Status = sampler.Status(word)
 	r.Runnable = r.Status == sampler.Runnable
@@ -92,7 +92,7 @@ func (r *Record) SetStatus(word uint64) {
 
 // Named is a stack that waits for its name.
 type Named interface {
-	// Ready reports whether it has its name, or is not to be waited for any longer.
+	// Ready reports whether the stack has its name, or has waited too long for it.
 	Ready() bool
 	// Name returns the name. It is called once. Resumes is as in sampler.Change. Both are 0 if the stack has no name.
 	Name() (stack, resumes sampler.StackID)
@@ -100,7 +100,7 @@ type Named interface {
 
 // Worked is a request that waits to be found.
 type Worked interface {
-	// Ready reports whether it was found, or is not to be waited for any longer.
+	// Ready reports whether the request was found, or has waited too long.
 	Ready() bool
 	// ID returns the request. It is 0 if it was not found.
 	ID() sampler.WorkID

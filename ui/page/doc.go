@@ -1,3 +1,3 @@
-// Package page says what a view is. Each view is a package below it, in a folder of its own, and a line in the list of
-// package ui. Views do not import each other: what two of them share is in package widget or scene.
+// Package page has the interfaces of views. Each view is a package in a folder below this one, and has a line in
+// package ui's list of views. Views do not import each other. Packages widget and scene have what they share.
 package page

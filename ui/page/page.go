@@ -19,7 +19,7 @@ const (
 	SearchShared
 )
 
-// Page is a view that fills the screen. What it keeps of a person's choices survives a change of pages.
+// Page is a view that fills the screen. The user's choices on a page are kept when another page is opened.
 type Page interface {
 	// Keys returns the keys of the view. If all is false and the view has several parts, it returns the keys of the
 	// part with the focus.
@@ -51,7 +51,7 @@ type Fetching interface {
 	Fetched(h scene.Host, msg tea.Msg)
 }
 
-// Msg is a message for pages: the result of one of their commands.
+// Msg is a message for pages: the result of a command that a page has started.
 type Msg interface{ ForPage() }
 
 // Timed is a page with a time axis, on which the user can select a time span with the mouse. a is the area of the
@@ -60,19 +60,19 @@ type Timed interface {
 	AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area
 }
 
-// Wheeled is a page in which the wheel can act differently from the arrow keys. done is false if it does not.
+// Wheeled is a page that handles the mouse wheel itself. If done is false, the wheel acts as the arrow keys.
 type Wheeled interface {
 	Wheel(h scene.Host, x, y, d int, onAxis bool) (cmd tea.Cmd, done bool)
 }
 
-// Parted is a page that shows a list only in some of its parts. Lists reports whether it shows one now, which a search
-// would filter.
+// Parted is a page that shows a list only at times. Lists reports whether it shows one now, so that a search can
+// filter the list.
 type Parted interface{ Lists() bool }
 
 // Counted is a page that counts the results of a search.
 type Counted interface{ Found() string }
 
-// Named is a page that keeps names, which NamesChanged has it read again.
+// Named is a page that caches names. NamesChanged makes the page read them again.
 type Named interface{ NamesChanged() }
 
 // View registers a page.
@@ -88,7 +88,7 @@ type View struct {
 	Make func(c *widget.Parts) Page
 }
 
-// Makes is a constructor of a page as views want it.
+// Makes converts a constructor of a page to the type of View.Make.
 func Makes[P Page](construct func(*widget.Parts) P) func(*widget.Parts) Page {
 	return func(c *widget.Parts) Page { return construct(c) }
 }

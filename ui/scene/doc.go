@@ -1,3 +1,3 @@
-// Package scene is what a picture is made from: the time that is shown, the threads, figures and findings of that time,
-// what is selected, and how the screen is shared out. Views read the scene. A Host changes it for them.
+// Package scene has the data from which a picture is drawn. It has the shown time span with its threads, figures and
+// findings, the selection, and the layout of the screen. Views read the scene, and a Host changes it.
 package scene

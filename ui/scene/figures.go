@@ -13,11 +13,11 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Figures are the numbers of the head lines over the time span that is shown.
+// Figures are the numbers in the head lines. They cover the time span that is shown.
 type Figures struct {
-	Held, Waiting float64 // of the busiest ractor's GVL; all ractors' waiters
-	// WaitLengths are the lengths that shares of the waits for the GVL don't exceed (waitShares); waits is how many
-	// there were.
+	Held, Waiting float64 // share of time that the busiest ractor's GVL was held; mean number of waiters
+	// WaitLengths are quantiles of the lengths of the waits for the GVL (store.WaitShares). Waits is the number of
+	// waits.
 	WaitLengths    [len(store.WaitShares)]gvl.Bounded
 	Waits          int64
 	CPU, Throttled float64
@@ -25,29 +25,29 @@ type Figures struct {
 	Minor, Major   uint64
 	GCKnown        bool
 	RSS            int64
-	// Backlog is how many connections and requests waited for a thread of the process at the end. BacklogKnown
-	// reports whether that is known.
+	// Backlog is how many connections and requests waited for a thread of the process at the end. BacklogKnown is true
+	// if this number is known.
 	Backlog         int64
 	BacklogKnown    bool
 	StackHz, LockHz float64
 	SelfCPU         float64
 	SelfKnown       bool
-	SelfShort       bool // the measured time is too short to show it
+	SelfShort       bool // SelfCPU is not shown, because the measured time is too short
 	Priority        sampler.Priority
-	Halved, lowered bool // of the budget, at the end
-	Extended        bool // more is taken for the least quality
-	// lacks says by kind of figure why it is not told; "" if it is.
+	Halved, lowered bool // at the end: the budget was halved, the rates were lowered
+	Extended        bool // more than the budget is used, so that figures keep their least quality
+	// lacks has the reason why a kind of figure is not shown. It is "" if the kind is shown.
 	lacks   [sampler.NumFigures]string
-	exact   bool             // every change of the GVL is known
-	reads   sampler.Reads    // since the attach
-	stacks  store.StackReads // of the time shown
+	exact   bool             // nearly every change of the GVL is known
+	reads   sampler.Reads    // since ddtop attached
+	stacks  store.StackReads // in the time shown
 	Dropped uint64
-	LeftOut uint64 // names
+	LeftOut uint64 // names that were left out
 	slow    bool
-	// Halted is what holds the process from outside at the end. It is nil if nothing does.
+	// Halted is what stopped all threads from outside at the end of the time. It is nil if they were not stopped.
 	Halted     *Halt
-	PauseShare float64 // of the time
-	PauseNS    int64   // their mean length
+	PauseShare float64 // share of the time in which ddtop paused the process
+	PauseNS    int64   // mean length of these pauses
 	HeldSpark  []float64
 	WaitSpark  []float64
 	CPUSpark   []float64
@@ -92,8 +92,8 @@ func (f *Figures) Load(r *store.Reading, fromNS, toNS int64) {
 	f.WaitLengths, f.Waits = r.Waits.Lengths(fromNS, toNS, open)
 }
 
-// Busiest returns the share of a time for which the GVL was held, and this share by columns. If there are several
-// ractors, it takes the one whose GVL was held most.
+// Busiest returns the share of a time span in which the GVL was held, and this share for each column. If there are
+// several ractors, it uses the ractor whose GVL was held most.
 func Busiest(r *store.Reading, fromNS, toNS int64, columns int) (most float64, spark []float64) {
 	for _, id := range r.Timeline.Ractors() {
 		cells := r.Timeline.Owners(id, fromNS, toNS, columns)
@@ -144,11 +144,11 @@ func (f *Figures) loadMarks(r *store.Reading, fromNS, toNS int64) {
 	f.stacks = store.StackReads{Read: b.Stacks.Read - a.Stacks.Read, Lost: b.Stacks.Lost - a.Stacks.Lost}
 }
 
-// Enough reports whether a kind of figure has its least quality.
+// Enough reports whether figures of a kind are good enough to be shown.
 func (f *Figures) Enough(kind sampler.Figure) bool { return f.lacks[kind] == "" }
 
-// Why returns "–" and the reason why figures of some kinds are not shown. It is the reason of the first such kind. It
-// is empty if all have their least quality.
+// Why returns "–" and the reason why figures of some kinds are not shown. It uses the first such kind. The result is
+// empty if all are shown.
 func (f *Figures) Why(kinds ...sampler.Figure) string {
 	for _, kind := range kinds {
 		if why := f.lacks[kind]; why != "" {
@@ -158,7 +158,7 @@ func (f *Figures) Why(kinds ...sampler.Figure) string {
 	return ""
 }
 
-// Told returns a figure's text, or – if its kind has less than its least quality.
+// Told returns a figure's text, or – if figures of its kind are not good enough to be shown.
 func (f *Figures) Told(kind sampler.Figure, text string) string {
 	if !f.Enough(kind) {
 		return "–"
@@ -166,12 +166,12 @@ func (f *Figures) Told(kind sampler.Figure, text string) string {
 	return text
 }
 
-// WaitText is one of the lengths of waits.
+// WaitText returns the text of one quantile in WaitLengths.
 func (f *Figures) WaitText(of int) string {
 	return f.Told(sampler.FigureWaits, store.WaitInWords(f.Waits, f.WaitLengths[of]))
 }
 
-// WaitsText says how many waits for the GVL there were, of all threads, and how long they were; "" without any.
+// WaitsText describes number and lengths of all threads' waits for the GVL. It is "" if there were none.
 func (f *Figures) WaitsText() string {
 	if f.Waits == 0 || !f.Enough(sampler.FigureWaits) {
 		return ""
@@ -180,10 +180,10 @@ func (f *Figures) WaitsText() string {
 		f.WaitText(store.WaitP99), f.WaitText(store.WaitMax))
 }
 
-// MissesWaits reports whether short waits are missed because it reads more rarely than was asked for.
+// MissesWaits reports whether ddtop may miss short waits because it reads less often than the user asked for.
 func (f *Figures) MissesWaits() bool { return f.lowered && !f.exact && f.LockHz > 0 }
 
-// Lost is the share of the stacks read that are not there in full.
+// Lost returns the share of the read stacks that are incomplete.
 func (f *Figures) Lost() float64 { return style.Share(int64(f.stacks.Lost), int64(f.stacks.Read)) }
 
 // MayTake returns the share of a CPU that ddtop may take, at the end of the time shown. Zero means no limit.
@@ -200,10 +200,10 @@ func (f *Figures) MayTake(p *sampler.Process) float64 {
 // MostText writes a limit: 3 %, 1.5 %.
 func MostText(share float64) string { return strconv.FormatFloat(share*100, 'g', 4, 64) + " %" }
 
-// ManyPartial is the share of the stacks read from on which it is marked that they are not there in full.
+// ManyPartial is the share of incomplete stacks from which on the screen warns about them.
 const ManyPartial = 0.05
 
-// slower says why it reads less often than was asked for; "" where it does not.
+// slower returns why ddtop reads less often than the user asked for. It is "" if ddtop reads as often.
 func (f *Figures) slower(p *sampler.Process) string {
 	asked := fmt.Sprintf("; asked for were %s and %s", style.Rate(p.LockRate), style.Rate(p.StackRate))
 	switch {
@@ -252,14 +252,14 @@ func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 	return keys
 }
 
-// Halt is something that stops all threads of a process from outside. Its finding comes first, because no rule is
-// evaluated then, and all threads seem to wait for what they did last.
+// Halt is something that stops all threads of a process from outside. Its finding comes first: no rule is evaluated
+// then, and all threads seem to wait for what they did last.
 type Halt struct {
 	Word    string
 	Finding findings.Finding
 }
 
-// HaltOf returns what holds a process. It is nil if nothing does.
+// HaltOf returns what stops all threads of a process, or nil.
 func HaltOf(p *sampler.Proc) *Halt {
 	switch {
 	case p.Frozen:

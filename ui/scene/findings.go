@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// FindingID identifies a finding from picture to picture. A process has one finding of each rule.
+// FindingID identifies a finding in successive pictures. A process has at most one finding of each rule.
 type FindingID struct {
 	Of   *Member // nil for the shown process
 	Rule string
@@ -40,24 +40,24 @@ func (f *Findings) Index(id FindingID) int {
 	return -1
 }
 
-// Findings describes what is wrong in plain words, the cause first, with advice if there is room.
+// Findings are the findings that a picture shows.
 type Findings struct {
 	List []findings.Finding
 	// Owners are the processes of the findings, one for each. It is nil if all belong to the process that is shown.
 	Owners []*Member
 	// Note replaces the findings while there is nothing to judge yet.
 	Note string
-	// Below says which processes below the one shown can be watched. It is empty if there are none.
+	// Below is a text about the processes below the shown process that can be watched. It is empty if there are none.
 	Below string
 	// Others names the worst active finding of other processes. It is empty if there is none.
 	Others string
 	// Young is true until memory was watched for long enough to find growth.
 	Young bool
-	// Growing is how the memory grows, though that is not enough for a finding.
+	// Growing describes a growth of memory that is not long enough yet for a finding.
 	Growing findings.Growing
 }
 
-// Current are the findings that go on; those that have ended come after them in the list.
+// Current returns the active findings. In List, they come before the findings that have ended.
 func (v *Findings) Current() []findings.Finding {
 	n := slices.IndexFunc(v.List, func(f findings.Finding) bool { return f.AgoNS != 0 })
 	if n < 0 {
@@ -66,7 +66,7 @@ func (v *Findings) Current() []findings.Finding {
 	return v.List[:n]
 }
 
-// Pool reports whether there is a finding that one of some threads waits for a pool.
+// Pool reports whether an active finding says that one of the given threads waits for a pool.
 func (v *Findings) Pool(waiters []sampler.ThreadID) bool {
 	return slices.ContainsFunc(v.Current(), func(f findings.Finding) bool {
 		return f.ID == "pool_wait" && slices.ContainsFunc(f.Threads, func(id sampler.ThreadID) bool { return slices.Contains(waiters, id) })
@@ -83,8 +83,8 @@ const (
 	FiguresOfWidth = 100
 )
 
-// NothingFound returns the text for the case that there is no finding. If memory was not watched for long enough, the
-// text does not claim that memory does not grow.
+// NothingFound returns the text to show if there is no finding. If memory was not watched for long enough, the text
+// does not claim that memory does not grow.
 func (f *Findings) NothingFound() (mark, text string) {
 	switch {
 	case f.Below != "":
@@ -127,10 +127,10 @@ func BelowText(p *sampler.Process, below int) string {
 	return units.Plural(below, one, many) + " below, tab watches " + them
 }
 
-// Notes are what a person wrote at moments ("deploy rolled back"), by time.
+// Notes are the user's notes with their times, such as "deploy rolled back". They are sorted by time.
 type Notes []sampler.Note
 
-// MaxNotes bounds the notes that are kept; the oldest goes first.
+// MaxNotes limits the notes that are kept. Beyond it, the oldest note is dropped.
 const MaxNotes = 1000
 
 // RecordedNotes returns the notes that a recording has.
@@ -155,7 +155,7 @@ func (l *Notes) Add(n sampler.Note) {
 	}
 }
 
-// Last is the newest note at or before a moment; nil when there is none.
+// Last returns the newest note at or before a time, or nil if there is none.
 func (l Notes) Last(atNS int64) *sampler.Note {
 	for i := range slices.Backward(l) {
 		if l[i].AtNS <= atNS {

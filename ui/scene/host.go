@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// Member is one of several processes.
+// Member is one of several processes that ddtop shows.
 type Member struct {
 	Store *store.Store
-	// Number is the process's place in the order of joining, from 1 on. path has the numbers of its ancestors, the
-	// outermost first, and its own. Sorted by path, processes are in the order of a tree.
+	// Number is the process's place in the order of joining, from 1 on. Path has the numbers of its ancestors, the
+	// outermost first, then its own. Sorted by path, processes are in the order of a tree.
 	Number int
 	Parent int // PID; zero if not known
 	Path   []int
@@ -25,7 +25,7 @@ type PageID string
 const (
 	PageLive      PageID = "live" // timeline and flamegraph together
 	PageThreads   PageID = "threads"
-	PageThread    PageID = "thread" // one thread; enter leads there
+	PageThread    PageID = "thread" // one thread; enter opens this page
 	PageTimeline  PageID = "timeline"
 	PageFlame     PageID = "flame"
 	PageTop       PageID = "top"
@@ -59,12 +59,12 @@ type Host interface {
 	ShowFindings()
 	// ShowWait shows a wait on the timeline.
 	ShowWait(e *store.WaitEvent) tea.Cmd
-	// OpenProcess shows another process. Act does something with one behind the view of processes.
+	// OpenProcess shows another process. Act does something with a process without leaving the view of processes.
 	OpenProcess(of *Member) tea.Cmd
 	Act(of *Member, a Action) tea.Cmd
 }
 
-// Action is what can be done with a process from the view of all processes.
+// Action is something that the user can do with a process from the view of all processes.
 type Action uint8
 
 const (
@@ -83,12 +83,12 @@ const (
 	OnFlame
 )
 
-// Message is what the last key has to say; the next key takes it away.
+// Message is the text in the last line about the last key. The next key removes it.
 type Message struct {
 	Text    string
-	Problem bool     // it reports a failure
-	Hint    bool     // nothing was done: it says what could be
-	Paths   []string // in text
+	Problem bool     // the text reports a failure
+	Hint    bool     // nothing was done, and the text says what the user can do
+	Paths   []string // paths in Text
 }
 
 func (l *Message) Say(text string, paths ...string) { *l = Message{Text: text, Paths: paths} }
@@ -104,16 +104,16 @@ func (l *Message) Clear() { *l = Message{} }
 // Binding is one key of a view. The same value makes the key work, names it in the footer and explains it in the help,
 // so the three always agree.
 type Binding struct {
-	// Keys are what tea.KeyPressMsg.String gives.
+	// Keys are the keys, as tea.KeyPressMsg.String names them.
 	Keys []string
 	// Show is how the keys are written for people. Short has one or two words for the footer. If it is empty, the
 	// footer leaves the keys out. Help is the line of the help overlay.
 	Show, Short, Help string
-	// Footer is how the footer writes the keys together with others. If it is empty, the footer writes Show.
+	// Footer is how the footer shows this key together with related keys. If it is empty, the footer writes Show.
 	Footer string
-	// Always: the footer has room for it whatever else has none.
+	// Always is true if the footer always shows the key, even if there is no room for others.
 	Always bool
-	// When, if set, says whether the key does anything now: the footer leaves it out otherwise.
+	// When reports whether the key does anything now. If not, the footer leaves it out. Nil means always.
 	When func(Host) bool
 	Do   func(Host) tea.Cmd
 }
@@ -157,10 +157,10 @@ func OfFirst(maps []*KeyMap) []KeyMap {
 	return out
 }
 
-// MaxTerminal bounds the size of a picture.
+// MaxTerminal limits the width and the height of a picture, in cells.
 const MaxTerminal = 1000
 
-// Drag is a span of the time axis being selected with the mouse: columns of it.
+// Drag is a range of the time axis that the mouse is selecting, as columns of the axis.
 type Drag struct {
 	From, To int
 	// Before and Zoom are the selection and the zoom when the button was pressed. A drag restores them, because only a
@@ -169,7 +169,7 @@ type Drag struct {
 	Zoom   flamegraph.Path
 }
 
-// Inside reports whether a place of the screen is in an area of it.
+// Inside reports whether the cell at x, y of the screen is in an area.
 func Inside(a canvas.Area, x, y int) bool { return x >= a.X && x < a.X+a.W && y >= a.Y && y < a.Y+a.H }
 
 // DrawDrag marks the columns being selected.
@@ -188,10 +188,10 @@ type Zone struct {
 	Press func(h Host, x, y int) tea.Cmd
 }
 
-// maxZones bounds the zones of a picture: a few for each row of the largest terminal.
+// maxZones limits the zones of a picture to four for each row of the largest terminal.
 const maxZones = 4 * MaxTerminal
 
-// OnPress makes a part of the picture being drawn answer clicks; press gets the place within it.
+// OnPress registers press for clicks into an area of the picture being drawn. x and y are relative to the area.
 func (sc *Scene) OnPress(a canvas.Area, press func(h Host, x, y int) tea.Cmd) {
 	if a.W > 0 && a.H > 0 && len(sc.Zones) < maxZones {
 		sc.Zones = append(sc.Zones, Zone{a, press})

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// Opened is the request or job whose thread was opened, and how it goes on. It is zero if none was.
+// Opened is the request or job whose thread the user has opened, with its later fate. It is zero if there is none.
 type Opened struct {
 	Number sampler.WorkNumber
 	Thread sampler.ThreadID
@@ -26,7 +26,7 @@ func OpenedOf(q *account.Request) Opened {
 	return Opened{Number: q.Work.Number, Thread: q.Thread, name: name, fromNS: q.FromNS, seenNS: q.FromNS}
 }
 
-// Load takes what is known of it at the moment shown.
+// Load updates o from the requests at the moment shown.
 func (o *Opened) Load(sc *Scene) {
 	same := func(q *account.Request) bool { return q.Work.Number == o.Number }
 	if last := sc.Served.Last; last != nil && same(last) {

@@ -57,13 +57,13 @@ type HeapReader interface {
 const (
 	DefaultWindow  = 30 * time.Second
 	defaultRepaint = 250 * time.Millisecond
-	// MaxHistory bounds the history.
+	// MaxHistory is the longest allowed Options.History.
 	MaxHistory = time.Hour
 	// MinRepaint is the shortest time between two pictures: ten per second.
 	MinRepaint = 100 * time.Millisecond
 )
 
-// Options are what Run needs. Only Source or Group must be set.
+// Options are the options of Run. Either Source or Group must be set. All other fields are optional.
 type Options struct {
 	// Source is the process or recording to show. Run runs it and does not close it.
 	Source sampler.Source
@@ -166,7 +166,7 @@ func (x *Against) Factor(of *flamegraph.Snapshot) float64 {
 	return float64(of.ToNS-of.FromNS) / float64(x.spanNS())
 }
 
-// threadPattern is a thread's name without its numbers: worker-1 of one process is worker-7 of another.
+// threadPattern returns a thread's name without digits, because worker-1 of one process matches worker-7 of another.
 func threadPattern(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -176,7 +176,7 @@ func threadPattern(name string) string {
 	}, name)
 }
 
-// RootLike gives its threads the labels that threads of such names have in the screen's own tree.
+// RootLike returns labels for the recording's threads: those that like-named threads have in the screen's tree.
 func (x *Against) RootLike(root func(sampler.ThreadID) string, own *flamegraph.Snapshot, dict *sampler.Dictionary) func(sampler.ThreadID) string {
 	if root == nil {
 		return nil
@@ -200,5 +200,5 @@ func (x *Against) RootLike(root func(sampler.ThreadID) string, own *flamegraph.S
 	}
 }
 
-// Close does nothing: the recording was read.
+// Close does nothing, because the recording was already read in full.
 func (x *Against) Close() error { return nil }

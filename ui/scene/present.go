@@ -11,10 +11,10 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// HidesNames reports whether directories, users and hosts are not to be seen.
+// HidesNames reports whether names of directories, users and hosts are hidden.
 func (sc *Scene) HidesNames() bool { return sc.Presenting || sc.Opt.Redactor != nil }
 
-// HidesValues reports whether values of objects are not to be seen. They are in no file.
+// HidesValues reports whether values of objects are hidden. They are never saved to files.
 func (sc *Scene) HidesValues() bool { return sc.HidesNames() || sc.Saving }
 
 // Showable returns a text that may name files, without their directories if the view hides these. paths are paths that
@@ -32,7 +32,7 @@ func (sc *Scene) Showable(text string, paths ...string) string {
 	return redact.BareText(text, paths...)
 }
 
-// ShowableState is how the source of the samples is doing, in words that name no directories where these are hidden.
+// ShowableState returns s with an error text that names no directories, if the view hides these.
 func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
 	if s.Err != nil && sc.HidesNames() {
 		s.Err = errors.New(sc.Showable(sc.Opt.Redactor.Error(s.Err)))
@@ -61,7 +61,7 @@ func (sc *Scene) ShowableFindings(of *store.Store, list []findings.Finding) []fi
 	return list
 }
 
-// Shareable is the description of the process for what is shared or shown.
+// Shareable returns the description of the process, without names that the view hides.
 func (sc *Scene) Shareable() sampler.Process {
 	if sc.HidesNames() {
 		return redact.Bare(sc.Process)
@@ -69,7 +69,7 @@ func (sc *Scene) Shareable() sampler.Process {
 	return sc.Process
 }
 
-// LeftOut says what a file that is begun now does not hold; "" when it holds all.
+// LeftOut describes what a file that is saved now leaves out. It is "" if the file holds everything.
 func (sc *Scene) LeftOut() string {
 	switch {
 	case sc.Opt.Redactor != nil:
@@ -80,7 +80,7 @@ func (sc *Scene) LeftOut() string {
 	return ""
 }
 
-// LookAtSwitches takes over how following by thread switches is doing. It reports whether the picture changes by that.
+// LookAtSwitches updates the status of following thread switches. It reports whether the picture must change.
 func (sc *Scene) LookAtSwitches() bool {
 	from, ok := sc.Opt.Exact.(SwitchFollower)
 	if !ok {

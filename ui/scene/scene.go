@@ -28,32 +28,32 @@ type Scene struct {
 	Focus      Focus
 	// Opened is the request whose thread is shown.
 	Opened Opened
-	// Presenting: see present.
+	// Presenting is true if names are hidden (HidesNames).
 	Presenting    bool
 	Saving        bool // the screen is drawn for a file
 	Width, Height int
 	Regions       Regions
 
 	Process sampler.Process
-	// Below is how many processes below it can be watched, too.
+	// Below is how many processes below the shown process can be watched, too.
 	Below  int
 	Source store.SourceState
-	Exact  sampler.ExactStatus // zero where exact mode is not possible
-	// Switches is zero where thread switches cannot be followed.
+	Exact  sampler.ExactStatus // zero if exact mode is not possible
+	// Switches is zero if thread switches cannot be followed.
 	Switches sampler.SwitchStatus
-	// States is the state of every thread at HeldNS, and Moment the sample that has it. HeldNS is AtNS, unless the
+	// States has the state of every thread at HeldNS. Moment is the sample of this time. HeldNS is AtNS, unless the
 	// history does not reach AtNS.
 	States []gvl.ThreadState
 	Moment *sampler.Sample
 	HeldNS int64
-	// FromNS and ToNS are the edges of the time axis, cells how many columns it has.
+	// FromNS and ToNS are the edges of the time axis. Cells is the number of its columns.
 	FromNS, ToNS int64
 	Cells        int
-	ExactSpans   store.ExactSpans // known exactly
+	ExactSpans   store.ExactSpans // spans in which every change of the GVL is known
 	Figures      Figures
 	Findings     Findings
 	Notes        Notes
-	// Threads are the threads of the time shown. Weights are where the time of WeightsOf went.
+	// Threads are the threads of the time shown. Weights has what the threads did in the time of WeightsOf.
 	Threads   Threads
 	Weights   flamegraph.Snapshot
 	WeightsOf FlameRange
@@ -61,13 +61,13 @@ type Scene struct {
 	*Selection
 
 	Drag  *Drag  // nil unless the mouse selects a time span
-	Zones []Zone // where a click does something
+	Zones []Zone // areas that react to a click
 }
 
 // BodyRows is the height of a page.
 func (sc *Scene) BodyRows() int { return sc.Regions.Detail - sc.Regions.Axis - 1 }
 
-// FlameRange is the time span that the flamegraph's weights are of.
+// FlameRange is the time span that the flamegraph's weights cover.
 type FlameRange struct {
 	AtNS, WindowNS int64
 	Frozen         bool
@@ -84,9 +84,9 @@ func (sc *Scene) WeightsStale() bool {
 	return sc.AtNS-of.AtNS >= min(max(leastNS, min(secondNS, sc.WindowNS/30), sc.WindowNS/parts), (sc.AtNS-sc.OldestNS)/2)
 }
 
-// Axis returns the number of cells of the time axis and the time span that it covers. A cell is a whole number of kept
-// columns, so the picture moves by whole cells and does not shimmer. The number of cells is chosen so that the span is
-// close to the window and the cells fit the terminal's columns.
+// Axis returns the number of cells of the time axis and the time span that it covers. A cell is a whole number of the
+// timeline's columns, so the picture moves by whole cells and does not flicker. The number of cells is chosen so that
+// the span is close to the window and the cells fit the terminal's columns.
 func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 	cols = max(cols, 1)
 	each := max((windowNS+int64(cols)*columnNS-1)/(int64(cols)*columnNS), 1) * columnNS
@@ -98,7 +98,7 @@ const (
 	// shiftNS is the shortest time between two moves of a live time axis, in ns. A move repaints nearly every cell of
 	// the timeline. It makes most of the bytes to the terminal, and is unpleasant to watch.
 	shiftNS = int64(500e6)
-	// shiftShare: a move is at most one in so many of the cells.
+	// shiftShare limits a move to one cell in so many of the axis.
 	shiftShare = 20
 )
 
@@ -111,17 +111,17 @@ func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fro
 	}
 	each := (toNS - fromNS) / int64(cells)
 	step := each * min((shiftNS+each-1)/each, int64(cells/shiftShare))
-	if step <= each { // a cell stands long enough
+	if step <= each { // the axis moves rarely enough
 		return fromNS, toNS
 	}
 	end := sc.AtNS / step * step
-	if end-sc.OldestNS < step { // there would be nothing in it
+	if end-sc.OldestNS < step { // the axis would show nothing
 		return fromNS, toNS
 	}
 	return end - (toNS - fromNS), end
 }
 
-// NowWord is the word for the end of the time shown.
+// NowWord returns the word for the end of the time shown.
 func (sc *Scene) NowWord() string {
 	switch {
 	case sc.Frozen:
@@ -141,7 +141,7 @@ func (sc *Scene) When() string {
 	return "last " + span
 }
 
-// StackWord says of when a stack is.
+// StackWord returns the words for the time at which a stack was read.
 func (sc *Scene) StackWord() string {
 	if w := sc.NowWord(); w != "end" {
 		return w
@@ -150,48 +150,48 @@ func (sc *Scene) StackWord() string {
 }
 
 const (
-	// MinWidth and minHeight are the smallest terminal in which the screen still says something.
+	// MinWidth and MinHeight are the size of the smallest terminal in which the screen is useful.
 	MinWidth, MinHeight = 60, 15
-	// WideWidth is from where on groups are opened by themselves, four shares and long descriptions fit.
+	// WideWidth is the width from which on groups open automatically, and four shares and long descriptions fit.
 	WideWidth = 100
-	// MinTimelineColumns and minFlameRows are kept on a terminal of 80x24.
+	// MinTimelineColumns and MinFlameRows are guaranteed on a terminal of 80x24.
 	MinTimelineColumns = 36
 	MinFlameRows       = 6
-	// MaxLanes bounds the GVL lanes drawn: a lane a ractor.
+	// MaxLanes limits how many GVL lanes are drawn. Each ractor has a lane.
 	MaxLanes = 8
-	// MaxRows bounds the rows of the timeline's list: threads and groups.
+	// MaxRows limits the rows of the timeline's list: threads and groups.
 	MaxRows = 1 << 16
 )
 
-// Regions is where everything is: rows from the top.
+// Regions has the places of all parts of the screen. Rows are counted from the top.
 type Regions struct {
 	w, h int
-	// Head, findings, gauges and axis are rows; FindingRows is 2 to 4.
+	// Head, Findings, Gauges and Axis are rows. FindingRows is the number of rows for findings, 2 to 4.
 	Head, Findings, FindingRows, Gauges, Axis int
-	// Rows is the first row of the timeline, RowCount how many there are; lanes and LaneCount the GVL lanes under it.
+	// Rows is the timeline's first row, and RowCount their number. Lanes and LaneCount are the same for GVL lanes.
 	Rows, RowCount, Lanes, LaneCount int
-	// RowBudget is how many rows the timeline could have.
+	// RowBudget is how many rows the timeline can have at most.
 	RowBudget int
 	// Legend is the row of the legend, under the lanes. It is zero if there is none.
 	Legend int
-	// Rule is the line above the flamegraph; flame and FlameRows the flamegraph.
+	// Rule is the line above the flamegraph. Flame is the flamegraph's first row, and FlameRows their number.
 	Rule, Flame, FlameRows int
-	// Detail and footer are the last rows; they are the same row on a small terminal.
+	// Detail and Footer are the last rows. On a small terminal they are the same row.
 	Detail, Footer int
-	// NameW, NowW, CellsX, CellsW, SharesW are columns of the timeline.
+	// NameW, NowW, CellsW and SharesW are the widths of the timeline's columns. Its cells begin at CellsX.
 	NameW, NowW, CellsX, CellsW, SharesW int
 }
 
-// Demand is what there is to show.
+// Demand is how much room the parts of the screen need.
 type Demand struct {
 	// Rows is the number of timeline rows, Lanes the number of GVL lanes. FlameRows is the depth of the flamegraph. It
 	// is zero until it is known.
 	Rows, Lanes, FlameRows int
 	// Longest is the columns that the longest name needs, its indentation included.
 	Longest int
-	// Spaced: blank rows between the parts, where the terminal is high enough.
+	// Spaced puts blank rows between the parts if the terminal is high enough.
 	Spaced bool
-	// Timeline: the timeline has the page for itself, and two thirds of the width.
+	// Timeline is true if the page has only the timeline. Its cells then get two thirds of the width.
 	Timeline bool
 }
 
@@ -210,10 +210,10 @@ func findingRows(w, h int) int {
 // spacedHeight is the height from which on there is room for blank rows.
 const spacedHeight = 30
 
-// legendHeight is the height from which on the legend has a row of its own. Below it stands where nothing is selected.
+// legendHeight is the height from which on the legend has its own row. Below it, a selection hides the legend.
 const legendHeight = 30
 
-// NewRegions shares the terminal out.
+// NewRegions divides a terminal of w columns and h rows among the parts of the screen.
 func NewRegions(w, h int, d Demand) Regions {
 	r := Regions{w: w, h: h, FindingRows: findingRows(w, h), LaneCount: min(d.Lanes, MaxLanes)}
 	gap := 0
@@ -238,7 +238,7 @@ func NewRegions(w, h int, d Demand) Regions {
 		legend = 1
 	}
 	left -= legend
-	// The flamegraph gets two fifths, or less if it is not that deep; and what the timeline does not need.
+	// The flamegraph gets two fifths, or less if it is not that deep. It also gets what the timeline does not need.
 	least := MinFlameRows
 	if h < 24 {
 		least = 3

@@ -16,36 +16,36 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Served is what a picture knows of requests and jobs.
+// Served has the requests and jobs of a picture.
 type Served struct {
-	// Seen: there were some, at any time.
+	// Seen is true once any request or job was seen.
 	Seen bool
-	// Running are those in progress at the moment shown, the oldest first; of is for whom threads work then.
+	// Running are the requests in progress at the moment shown, the oldest first. ServingOf has each thread's work.
 	Running   []account.Request
 	ServingOf map[sampler.ThreadID]sampler.Serving
 	// Last is the request that ended last, while none is in progress. It is nil if none is remembered.
 	Last *account.Request
-	// Endpoints are the routes and the classes of jobs in the time shown, those with most time first.
+	// Endpoints are the routes and the classes of jobs in the time shown. Those with most time come first.
 	Endpoints []account.Endpoint
-	// Lengths are the lengths of all requests that began and ended in the time shown, PerSecond how many ended.
+	// Lengths has the lengths of all requests that began and ended in the time shown. PerSecond is how many ended.
 	Lengths gvl.Histogram
 	// Queued holds the times for which they had waited before a thread took them.
 	Queued    gvl.Histogram
-	slackNS   int64 // by how much they can be wrong
+	slackNS   int64 // mean error of Lengths
 	PerSecond float64
 	// AtLeast is true if too many requests were missed. Then PerSecond is a lower bound, and Lengths are only of the
 	// requests that were seen.
 	AtLeast bool
-	WaitNS  int64 // that all threads waited for the GVL in the time shown
-	// LeftOut is how many requests and jobs were not kept apart, since too many were in progress.
+	WaitNS  int64 // how long all threads together waited for the GVL in the time shown
+	// LeftOut is how many requests and jobs were not recorded one by one, because too many were in progress.
 	LeftOut uint64
-	// RoutesFromNS is from when on endpoints are told, if that is later than the begin of the time shown; else 0.
+	// RoutesFromNS is the time from which on endpoints are known, if it is after the begin of the time shown, else 0.
 	RoutesFromNS int64
 	// Fibers are the fibers that wait, by the last reading. It is nil if there was no reading, or if an earlier moment
 	// is shown. fibersNS is the age of the reading, in ns.
 	Fibers   *sampler.Fibers
 	fibersNS int64
-	// Server: code of a server or a job runner was met, whoever it serves.
+	// Server records whether code of a server or a job runner was seen, even without a request.
 	Server serverSeen
 }
 
@@ -116,7 +116,7 @@ func (s *Served) Length(q float64) string {
 	return LengthText(s.Lengths.Quantile(q)+slack, slack > 0)
 }
 
-// QuantileName is the name of a Length: "p95", or "p95 seen" if too many requests were missed.
+// QuantileName returns the name of Length(q): "p95", or "p95 seen" if too many requests were missed.
 func (s *Served) QuantileName(q float64) string {
 	name := fmt.Sprintf("p%g", q*100)
 	if s.AtLeast {
@@ -125,7 +125,7 @@ func (s *Served) QuantileName(q float64) string {
 	return name
 }
 
-// LengthText writes a request's length: with ≤ where readings were too far apart to tell it from a shorter one.
+// LengthText writes a request's length. atMost adds ≤, if samples were too rare to exclude a shorter length.
 func LengthText(ns int64, atMost bool) string {
 	if atMost {
 		return "≤" + units.Duration(ns)
@@ -133,7 +133,7 @@ func LengthText(ns int64, atMost bool) string {
 	return units.Duration(ns)
 }
 
-// QueuedText says how long requests had waited before a thread took them. It is empty if no request says so.
+// QueuedText says how long requests had waited before a thread took them. It is empty if this is known of no request.
 func (s *Served) QueuedText() string {
 	n, longest := s.Queued.Count()
 	if n == 0 {
@@ -142,10 +142,10 @@ func (s *Served) QueuedText() string {
 	return fmt.Sprintf("queued p50 %s p95 %s max %s before", units.Duration(s.Queued.Quantile(.5)), units.Duration(s.Queued.Quantile(.95)), units.Duration(longest))
 }
 
-// oldLookNS is the age from which on the screen shows how old a reading of fibers is, in ns.
+// oldLookNS is the age of a reading of fibers from which on the screen shows this age, in ns.
 const oldLookNS = int64(2e9)
 
-// FibersText counts the fibers that wait: "400 fibers wait", "400 fibers wait (as of 4 s ago)"; "" without any.
+// FibersText counts the fibers that wait, or is "": "400 fibers wait", "400 fibers wait (as of 4 s ago)".
 func (s *Served) FibersText() string {
 	if s.Fibers == nil || len(s.Fibers.List) == 0 {
 		return ""
@@ -157,7 +157,7 @@ func (s *Served) FibersText() string {
 	return text
 }
 
-// RunningText counts what goes on: "5 running", "4 requests, 1 job running".
+// RunningText counts the requests in progress: "5 running", "4 requests, 1 job running".
 func (s *Served) RunningText() string {
 	jobs := 0
 	for i := range s.Running {
@@ -173,7 +173,7 @@ func (s *Served) RunningText() string {
 	return units.Plural(requests, "request", "requests") + ", " + units.Plural(jobs, "job", "jobs") + " running"
 }
 
-// PerSecondText is how many end a second: "58", "0.3". It is "≥58" if that is a lower bound.
+// PerSecondText writes how many requests end per second: "58", "0.3". It is "≥58" if n is a lower bound.
 func PerSecondText(n float64, atLeast bool) string {
 	if atLeast && n >= 0.05 {
 		return "≥" + PerSecondText(n, false)
@@ -189,7 +189,7 @@ func PerSecondText(n float64, atLeast bool) string {
 	return units.Count(int64(n + 0.5))
 }
 
-// EndpointName is what the screen calls an endpoint.
+// EndpointName returns the name by which the screen shows an endpoint.
 func EndpointName(kind sampler.WorkKind, name string) string {
 	switch {
 	case name != "":
@@ -214,7 +214,7 @@ func (sc *Scene) RequestOf(id sampler.ThreadID) string {
 	return canvas.Clean(EndpointName(w.Kind, w.Endpoint))
 }
 
-// Asks describes what a thread asks a database or service at the moment shown, and which exception it handles: "SELECT
+// Asks describes the statement that a thread sends, and the exception that it handles, at the moment shown: "SELECT
 // orders WHERE id = ?", "handling IOError".
 func (sc *Scene) Asks(at sampler.Serving) string {
 	s := canvas.Clean(sc.Dict.Statement(at.Statement))
@@ -238,7 +238,7 @@ func (sc *Scene) holderOf(ractor sampler.RactorID) sampler.ThreadID {
 	return 0
 }
 
-// whoIs names a thread by what it works for, the fullest form first: "GET reports#build (tp 003)", "GET reports#build".
+// whoIs names a thread by its request, the longest form first: "GET reports#build (tp 003)", "GET reports#build".
 func (sc *Scene) whoIs(id sampler.ThreadID) []string {
 	name := canvas.Clean(gvl.ThreadName(id, sc.Dict))
 	if of := sc.RequestOf(id); of != "" {
@@ -247,7 +247,7 @@ func (sc *Scene) whoIs(id sampler.ThreadID) []string {
 	return []string{name}
 }
 
-// RequestForms says what a thread does for a request, with whom it waits for, the fullest form first.
+// RequestForms describes what a thread does and which thread it waits for. The longest form comes first.
 func (sc *Scene) RequestForms(ts gvl.ThreadState) []string {
 	forms := gvl.DescribeFit(ts, sc.Dict)
 	switch ts.State {
@@ -266,11 +266,11 @@ func (sc *Scene) RequestForms(ts gvl.ThreadState) []string {
 	return forms
 }
 
-// OwnPlace returns the innermost frame of the program's own code, with its file and line. If there is none, it returns
-// the innermost one written in Ruby. It returns "" if there is none.
+// OwnPlace returns the innermost frame of the program's own code, with its file and line. Without own code, it returns
+// the innermost frame written in Ruby, or "".
 func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	text := func(f *sampler.Frame) string {
-		if ext := filepath.Ext(f.Path); ext != "" && ext != ".rb" && !f.C { // a template: its method is named by a compiler
+		if ext := filepath.Ext(f.Path); ext != "" && ext != ".rb" && !f.C { // a template's method has a generated name
 			folder, name := filepath.Split(f.Path)
 			return canvas.Clean(style.LineIn(filepath.Join(filepath.Base(folder), name), f.Line, f.Uncertain))
 		}
@@ -296,7 +296,7 @@ func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 // that says what the thread waits for.
 func ServingForms(s gvl.State, forms []string, request string) []string {
 	if s.Held() || s == gvl.Native {
-		return []string{forms[0] + "  " + request} // what has no room of it is cut
+		return []string{forms[0] + "  " + request} // the drawing code cuts it to fit
 	}
 	var with []string
 	_, path, hasVerb := strings.Cut(request, " ")
@@ -311,24 +311,24 @@ func ServingForms(s gvl.State, forms []string, request string) []string {
 	return append(with, forms...)
 }
 
-// serverClasses are parts of the names of methods that servers and job runners run their threads in. Read-only.
+// serverClasses begin the names of methods of servers and job runners. Read-only.
 var serverClasses = []string{"Puma::", "Unicorn::", "Pitchfork::", "WEBrick::", "Falcon::", "Async::HTTP::Server", "Thin::", "PhusionPassenger::",
 	"Iodine", "Agoo", "Sidekiq::", "Resque::", "Delayed::Worker", "GoodJob::", "SolidQueue::", "Que::", "Shoryuken::", "Karafka::"}
 
 const (
-	// serverEachNS is how often threads are looked at for such a one until one is met, in ns.
+	// serverEachNS is the interval between two searches of the threads for such a method, in ns.
 	serverEachNS = int64(1e9)
-	// maxServerThreads and maxServerFrames bound how many are looked at.
+	// maxServerThreads and maxServerFrames limit the threads of a search, and the frames of each.
 	maxServerThreads, maxServerFrames = 100, 100
 )
 
-// serverSeen says whether a process is a server or a job runner: then it has requests to show, also while it is idle.
+// serverSeen records whether a process is a server or a job runner. Then it has requests to show, even while idle.
 type serverSeen struct {
 	Met      bool
 	lookedNS int64
 }
 
-// search looks at the stacks of a sample, at most once a second.
+// search searches the stacks of a sample for serverClasses, at most once a second.
 func (s *serverSeen) search(dict *sampler.Dictionary, m *sampler.Sample) {
 	if s.Met || s.lookedNS != 0 && m.TimeNS-s.lookedNS < serverEachNS && m.TimeNS >= s.lookedNS {
 		return
@@ -359,14 +359,14 @@ func ofServer(label string) bool {
 	return false
 }
 
-// EndpointKey names a route or a class of jobs; other: all those that are not kept apart.
+// EndpointKey names a route or a class of jobs. Other represents all that have no own entry.
 type EndpointKey struct {
 	Kind  sampler.WorkKind
 	Name  string
 	Other bool
 }
 
-// Number returns the number that the endpoint has in weights. It is zero if it has none.
+// Number returns the endpoint's ID in weights: zero for the zero key, NoEndpoint if no weight has the endpoint.
 func (k EndpointKey) Number(r *store.Reading) flamegraph.EndpointID {
 	if k == (EndpointKey{}) {
 		return 0
@@ -377,5 +377,5 @@ func (k EndpointKey) Number(r *store.Reading) flamegraph.EndpointID {
 	return flamegraph.NoEndpoint
 }
 
-// String is what the screen calls it.
+// String returns the name that the screen shows.
 func (k EndpointKey) String() string { return canvas.Clean(EndpointName(k.Kind, k.Name)) }

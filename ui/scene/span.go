@@ -10,48 +10,48 @@ import (
 // Span is the time span that is shown: WindowNS until AtNS.
 type Span struct {
 	WindowNS int64
-	// Frozen: the picture ends at AtNS. Otherwise it follows the newest sample.
+	// Frozen is true if AtNS stays. Otherwise AtNS follows the newest sample.
 	Frozen bool
 	AtNS   int64
-	// liveNS is the window to return to with the picture of now, after a part of it was selected. Otherwise it is zero.
+	// liveNS is the window to return to when the picture is live again. It is zero unless Show has changed the window.
 	liveNS int64
-	// OldestNS and LastNS are the edges of the history, 0 before the first sample; KeepNS is how long it can get.
+	// OldestNS and LastNS are the edges of the history, 0 before the first sample. KeepNS is its maximum length.
 	OldestNS, LastNS, KeepNS int64
 
-	// Playing is true if the shown moment advances with time, speed times as fast. If speed is zero, it is once.
+	// Playing is true if the shown moment advances at speed times real time. A speed of zero means real time.
 	Playing bool
 	speed   float64
-	played  time.Time // when it moved last; zero before the first time
+	played  time.Time // when the shown moment last advanced; zero before the first time
 }
 
-// Windows are the time spans that { and } go through.
+// Windows are the lengths of the time span that the keys { and } choose from.
 var Windows = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 
-// speeds are those that + and - go through.
+// speeds are the speeds that the keys + and - choose from.
 var speeds = []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30}
 
-// seekParts: , and . move by one of this many parts of the history.
+// seekParts is the number of steps in which the keys , and . go through the history.
 const seekParts = 10
 
-// maxPlayStep bounds how far one picture moves in real time, so that a terminal that stood still does not make it jump.
+// maxPlayStep limits the real time that one picture advances, so that playing does not jump after a pause.
 const maxPlayStep = time.Second
 
-// Freeze keeps the picture of now.
+// Freeze freezes a live picture at the newest sample.
 func (s *Span) Freeze() {
 	if !s.Frozen {
 		s.Frozen, s.AtNS = true, s.LastNS
 	}
 }
 
-// goLive returns to the picture of now, and to the window from before a part of it was selected.
+// goLive makes the picture live again, and restores the window that Show has changed.
 func (s *Span) goLive() {
 	if s.Frozen = false; s.liveNS != 0 {
 		s.WindowNS, s.liveNS = s.liveNS, 0
 	}
 }
 
-// ToggleFreeze freezes what is on the screen, or returns to the picture of now.
+// ToggleFreeze freezes the picture on the screen, or makes it live again.
 func (s *Span) ToggleFreeze() {
 	if s.Frozen {
 		s.goLive()
@@ -60,7 +60,7 @@ func (s *Span) ToggleFreeze() {
 	}
 }
 
-// Bounded is the moment nearest to ns that can be shown.
+// Bounded returns the moment nearest to ns that can be shown.
 func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, min(ns, s.LastNS)) }
 
 // AxisNS returns the time span that a time axis covers: the window, or the known part of it. At first it grows by half
@@ -78,10 +78,10 @@ func (s *Span) AxisNS() int64 {
 // StepNS is how far one key press moves in time.
 func (s *Span) StepNS() int64 { return max(s.WindowNS/30, store.ColumnNS) }
 
-// SeekNS is how far , and . move.
+// SeekNS is how far the keys , and . move in time.
 func (s *Span) SeekNS() int64 { return max((s.LastNS-s.OldestNS)/seekParts, store.ColumnNS) }
 
-// Move moves the moment that is shown; past the newest sample the picture is live again.
+// Move moves the shown moment by ns. Past the newest sample the picture is live again.
 func (s *Span) Move(ns int64) {
 	if s.LastNS == 0 || !s.Frozen && ns > 0 {
 		return
@@ -131,7 +131,7 @@ func (s *Span) TogglePlay() {
 	}
 }
 
-// Factor is how much faster than real time the history is played.
+// Factor returns the speed of playing, as a multiple of real time.
 func (s *Span) Factor() float64 {
 	if s.speed == 0 {
 		return 1

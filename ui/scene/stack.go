@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// LeastNow is the height from which on the list says something, its rule included.
+	// LeastNow is the least height of the list with its rule, in rows.
 	LeastNow = 5
-	// placeFrames is how many frames identify a place: a thread in IO#gets is identified by its callers.
+	// placeFrames is how many frames StackText writes. A frame such as IO#gets alone says little without its callers.
 	placeFrames = 5
 )
 
-// ThreadStack returns the stack of a thread at the moment shown; none when it is not known.
+// ThreadStack returns the stack of a thread at the moment shown. It is empty if it is not known.
 func (sc *Scene) ThreadStack(th *Thread) (title string, lines []string) {
 	if th == nil || !th.Known {
 		return "", nil
@@ -40,13 +40,13 @@ func (sc *Scene) FrameLines(st gvl.ThreadState) (lines []string) {
 type stackLine struct {
 	frame sampler.FrameID // zero for a run
 	run   string
-	from  int // how many frames are further in
+	from  int // number of frames further in
 }
 
-// maxStackLines bounds how many frames of a stack are looked at to list it.
+// maxStackLines limits how many frames of a stack ListStack reads.
 const maxStackLines = 1 << 12
 
-// stackLines returns the lines of a stack, innermost first, of its so many innermost frames.
+// stackLines returns the lines for the innermost frames of a stack, innermost first. It uses most frames at most.
 func (sc *Scene) stackLines(stack sampler.StackID, fold bool, most int) []stackLine {
 	ids := sc.Dict.Frames(stack, nil)
 	ids = ids[:min(len(ids), most)]
@@ -70,7 +70,7 @@ func (sc *Scene) stackLines(stack sampler.StackID, fold bool, most int) []stackL
 	return out
 }
 
-// ListStack writes a stack a row a line, innermost first.
+// ListStack draws the lines of a stack into the rows of a, innermost first.
 func (sc *Scene) ListStack(a canvas.Area, stack sampler.StackID, fold bool) {
 	t := &sc.Theme
 	lines := sc.stackLines(stack, fold, maxStackLines)
@@ -94,15 +94,15 @@ func (sc *Scene) ListStack(a canvas.Area, stack sampler.StackID, fold bool) {
 	}
 }
 
-// StackText writes the innermost lines of a stack in one.
+// StackText returns the innermost lines of a stack as one line.
 func (sc *Scene) StackText(stack sampler.StackID, fold bool) string {
-	const looked = 256 // frames, of which most are of libraries
+	const looked = 256 // frames that are read, because most are of libraries
 	out := ""
 	for n, l := range sc.stackLines(stack, fold, looked) {
 		if n == placeFrames {
 			break
 		}
-		s, _, _ := strings.Cut(l.run, ":") // its libraries would take the room of the frames behind it
+		s, _, _ := strings.Cut(l.run, ":") // leave out the libraries, because they take the room of further frames
 		if l.frame != 0 {
 			f := sc.Dict.Frame(l.frame)
 			if s = f.Label; !f.C && f.Line > 0 {

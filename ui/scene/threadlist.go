@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// RowKey names a row: a thread, or a group by its pattern.
+// RowKey identifies a row by its thread, or by the name pattern of its group.
 type RowKey struct {
 	Thread sampler.ThreadID
 	Group  string
@@ -27,8 +27,8 @@ type RowKey struct {
 	Fiber sampler.FiberNumber
 }
 
-// Selection is what all views have in common. It has the selected thread or group, and the thread or group to which
-// the flamegraph is limited. It also has the route or the class of jobs to which timeline and flamegraph are limited.
+// Selection has the choices that all views share. Selected is the selected thread or group. Filter limits the
+// flamegraph to a thread or group. Route limits timeline and flamegraph to a route or a class of jobs.
 type Selection struct {
 	Selected, Filter RowKey
 	Route            EndpointKey
@@ -37,24 +37,24 @@ type Selection struct {
 // Threads are the threads of the time shown, in Ruby's order.
 type Threads []Thread
 
-// Thread is a thread, with what it did in the time shown.
+// Thread is a thread of the target, with what it did in the time shown.
 type Thread struct {
 	ID     sampler.ThreadID
 	Name   string
 	Ractor sampler.RactorID
 	State  gvl.ThreadState
-	// Known: state holds, with its detail. seen: of state only State holds, taken from the last column.
+	// Known is true if State is known. Seen is true if at least State.State is known, by the last column.
 	Known, Seen bool
 	Totals      [gvl.NumStates]int64
-	BusyNS      int64 // of totals, neither parked nor asleep
+	BusyNS      int64 // the part of Totals in which the thread was busy
 	Active      bool
-	LeftOut     bool // it does not match what is searched for
-	Listens     bool // in io, it has nothing to do: a server without a client, a poller
-	// Idle says what such a thread waits for. It is empty if the thread is at work on a request or a job.
+	LeftOut     bool // it does not match the search
+	Listens     bool // its io has nothing to do: it waits for clients, or polls
+	// Idle names what an idle thread waits for. It is empty if the thread is at work on a request or a job.
 	Idle string
 }
 
-// Forms are the texts for what a thread does whose state is known, the fullest form first.
+// Forms returns texts for what a thread with a known state does. The longest form comes first.
 func (t *Thread) Forms(dict *sampler.Dictionary) []string {
 	if t.Idle != "" {
 		return gvl.DescribeIdle(t.State, t.Idle, dict)
@@ -114,9 +114,9 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 	}
 }
 
-// WaitForOthers changes the state of threads that rest, to Ruby, and wait for other threads: for a connection of a
-// pool, or in the middle of a request. The flamegraph decides by the same table (findings.Resting.State). s is the
-// sample of the threads' states. It may be nil. A thread at work on a request or a job is not called idle.
+// WaitForOthers sets the state to gvl.Lock for threads that sleep in Ruby's view, but wait for other threads. They
+// wait for a pool's connection, or within a request. The flamegraph uses the same rule (findings.Resting.State). s is
+// the sample of the threads' states, or nil. A thread at work on a request or a job is not idle.
 func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	if s == nil {
 		return
@@ -136,7 +136,7 @@ func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	}
 }
 
-// AnyActive reports whether some of the threads did something that counts, each or those that ended together.
+// AnyActive reports whether any of the threads is active. Threads that have ended count together, as one thread.
 func (l Threads) AnyActive(members []int, spanNS int64) bool {
 	var ended int64
 	for _, m := range members {
@@ -150,7 +150,7 @@ func (l Threads) AnyActive(members []int, spanNS int64) bool {
 	return float64(ended) > activeShare*float64(spanNS)
 }
 
-// MostlyGone reports whether most of the threads have ended: their rows would take the room of others'.
+// MostlyGone reports whether most of the threads have ended, so that their rows should not take room.
 func (l Threads) MostlyGone(members []int) bool {
 	gone := 0
 	for _, m := range members {
@@ -214,7 +214,7 @@ func (l Threads) Serve(endpoint flamegraph.EndpointID, weights *flamegraph.Snaps
 	}
 }
 
-// Listed is how many are not left out.
+// Listed returns the number of threads that are not left out.
 func (l Threads) Listed() (n int) {
 	for i := range l {
 		if !l[i].LeftOut {
@@ -224,7 +224,7 @@ func (l Threads) Listed() (n int) {
 	return n
 }
 
-// ListedOf takes those that are left out from groups, and the groups that are empty then.
+// ListedOf removes threads that are left out from groups. It also removes groups that become empty.
 func (l Threads) ListedOf(groups []Group) []Group {
 	out := groups[:0]
 	for _, g := range groups {
@@ -236,7 +236,7 @@ func (l Threads) ListedOf(groups []Group) []Group {
 	return out
 }
 
-// Counted is how many there are, and how many of them are listed: "15 threads", "3 of 15 threads".
+// Counted returns the number of threads, and how many are listed: "15 threads", "3 of 15 threads".
 func (l Threads) Counted() string {
 	all, n := units.Count(int64(len(l))), l.Listed()
 	if n < len(l) {
@@ -259,13 +259,13 @@ func lastState(tl *timeline.Timeline, id sampler.ThreadID, ns int64) (gvl.State,
 	return gvl.Unknown, false
 }
 
-// Row is the line of a thread.
+// Row returns the row of a thread.
 func (l Threads) Row(i int, inGroup bool) Row {
 	t := &l[i]
 	return Row{Key: RowKey{Thread: t.ID}, Name: t.Name, Members: []int{i}, InGroup: inGroup, Totals: t.Totals, State: t.State.State, Listens: t.Listens}
 }
 
-// GroupRow is the line of a group.
+// GroupRow returns the row of a group.
 func (l Threads) GroupRow(g Group) Row {
 	w := Row{Key: RowKey{Group: g.Name}, Name: fmt.Sprintf("%s ×%d", g.Name, len(g.Members)), Members: g.Members, IsGroup: true, Listens: true}
 	for _, i := range g.Members {
@@ -278,7 +278,7 @@ func (l Threads) GroupRow(g Group) Row {
 	return w
 }
 
-// Members returns the threads that a row stands for, and its name; nil when the row is gone.
+// Members returns the threads of a row, and the row's name. ids is nil if the row is gone.
 func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) {
 	if k == (RowKey{}) {
 		return nil, ""
@@ -299,10 +299,10 @@ func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) 
 	return ids, name
 }
 
-// StateCounts is how many threads are in each state. The last count is of idle threads, which are in io.
+// StateCounts has the number of threads in each state. The last number counts idle threads, which are in io.
 type StateCounts [gvl.NumStates + 1]int
 
-// States counts what some of the threads do, as far as it is known.
+// States counts the known states of the given threads.
 func (l Threads) States(members []int) (c StateCounts) {
 	for _, m := range members {
 		switch t := &l[m]; {
@@ -329,7 +329,7 @@ func (c StateCounts) String() string {
 	return strings.Join(parts, " · ")
 }
 
-// Draw writes the counts: in the words of everywhere, in short ones, or in letters, as there is room.
+// Draw writes the counts with full words, short words or letters, whichever fits.
 func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 	short := -1
 	for s, n := range c {
@@ -359,7 +359,7 @@ func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 			x = a.Put(x, 0, s.Short(), word) + 1
 		default:
 			letter := rune(s.Letter())
-			if s == gvl.Sleeping || s == gvl.Running { // as in the timeline: a point behind a number is none of its own
+			if s == gvl.Sleeping || s == gvl.Running { // as in the timeline: a glyph, not a point
 				letter = s.Glyph()
 			}
 			if text := fmt.Sprintf("%d%c", n, letter); x+canvas.Width(text) <= a.W {
@@ -376,18 +376,18 @@ func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 	}
 }
 
-// Bare is the key of the thread or group that a row belongs to.
+// Bare returns the key without its fiber: the key of the thread or group.
 func (k RowKey) Bare() RowKey { k.Fiber = 0; return k }
 
 // Group is a row of the timeline for one or several threads. It is either one thread or a pool: at least two threads
 // whose names follow one pattern.
 type Group struct {
-	// Name is the pool's pattern; "" for a thread on its own.
+	// Name is the pool's pattern. It is "" for a single thread.
 	Name    string
 	Members []int // indexes into the threads
 }
 
-// minGroup is how many threads make a pool.
+// minGroup is the least number of threads that form a pool.
 const minGroup = 2
 
 // GroupThreads sorts threads into groups, each at the place of its first member. names are the threads' names, in a
@@ -414,7 +414,7 @@ func GroupThreads(names []string) []Group {
 	return out
 }
 
-// RowDetail describes a row of threads.
+// RowDetail describes a row: the states of a group, or what a thread does.
 func (sc *Scene) RowDetail(w *Row) (name, rest string) {
 	var parts []string
 	if w.IsGroup {
@@ -453,7 +453,7 @@ func (sc *Scene) RowDetail(w *Row) (name, rest string) {
 	return th.Name, strings.Join(parts, "  ")
 }
 
-// Row is a line of the list: a thread, a group's head, or a member of an opened group.
+// Row is a row of the list: a thread, a group's head, or a member of an opened group.
 type Row struct {
 	Key      RowKey
 	Name     string
@@ -463,12 +463,12 @@ type Row struct {
 	InGroup  bool
 	Totals   [gvl.NumStates]int64
 	Cells    []timeline.Cell
-	Now      []string  // in words, the fullest form first
-	State    gvl.State // of a thread now
-	Ident    int       // of a thread in the GVL lane; zero if it has none
+	Now      []string  // what the thread does now, the longest form first
+	State    gvl.State // a thread's state now
+	Ident    int       // the thread's number in the GVL lane; zero if it has none
 	Holds    bool      // it holds the GVL now
-	Listens  bool      // in io it rests; of a group, all that are in io do
-	AtMoment bool      // now is of a moment of the time axis
+	Listens  bool      // its io has nothing to do; for a group, this is true of all members in io
+	AtMoment bool      // Now describes a moment of the time axis
 }
 
 // Words returns what the thread does now, in full. It is empty if it is not known.

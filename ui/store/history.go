@@ -13,44 +13,44 @@ import (
 const (
 	// FineColumnNS is the length of a column of a timeline that is made from the history.
 	FineColumnNS = int64(10 * time.Millisecond)
-	// MaxFineNS bounds the time span that one is made of: its samples are all read again.
+	// MaxFineNS limits the time span of such a timeline, because all its samples are read again.
 	MaxFineNS = int64(5 * time.Second)
 	// fineLeadNS is how long before a time span the reading begins, in ns. Then the classifier knows the threads, and
 	// the stream knows the holder of the GVL. fineTrailNS is how long the reading continues after the span, in ns,
-	// because later samples complete it. If samples are rare, it continues for knownBy of them, and for maxTrailNS at
-	// most.
+	// because later samples complete it. If samples are rare, it continues for knownBy samples, but at most for
+	// maxTrailNS.
 	fineLeadNS  = int64(time.Second)
 	fineTrailNS = int64(60 * time.Millisecond)
 	maxTrailNS  = int64(3 * time.Second)
 	knownBy     = 2
-	// maxFineColumns bounds the columns, of what comes after it included.
+	// maxFineColumns limits the number of columns, including the columns after the span.
 	maxFineColumns = 1 << 15
 )
 
 // FineRange is a time span and the length of a column, in ns.
 type FineRange struct{ FromNS, ToNS, ColumnNS int64 }
 
-// Fine is a timeline in short columns, of a span of the history.
+// Fine is a timeline of a span of the history, with short columns.
 type Fine struct {
 	FineRange
 	Timeline *timeline.Timeline
 	Err      error
 }
 
-// Fine reads a span of the history once more into a timeline with columns of the length.
+// Fine reads a span of the history again, into a timeline with columns of of.ColumnNS.
 func (s *Store) Fine(of FineRange) Fine {
 	f := Fine{FineRange: of}
 	toNS := s.knownAt(min(of.ToNS, of.FromNS+MaxFineNS))
 	stream := stream.New(s.target)
-	f.Timeline = timeline.New(stream, of.ColumnNS, min(int((toNS-of.FromNS)/of.ColumnNS)+2, maxFineColumns)) // the columns of the lead are given up
+	f.Timeline = timeline.New(stream, of.ColumnNS, min(int((toNS-of.FromNS)/of.ColumnNS)+2, maxFineColumns)) // the columns of the lead are dropped
 	f.Err = s.readAgain(of.FromNS, toNS, stream)
 	return f
 }
 
-// knownAt is up to when the history has to be read for what went on until toNS.
+// knownAt returns the time up to which the history must be read to know everything until toNS.
 func (s *Store) knownAt(toNS int64) int64 {
 	n, told := 0, toNS+fineTrailNS
-	// Reading the history reports what is wrong with it.
+	// An error is ignored here, because the reading that follows reports it.
 	_ = s.History.Range(toNS+1, toNS+maxTrailNS, func(x *sampler.Sample) {
 		if n++; n <= knownBy {
 			told = max(told, x.TimeNS)
@@ -69,28 +69,28 @@ const (
 	// momentNS is the length of the history before a moment that is read to find out what each thread did then, in ns.
 	// In this time every thread's stack is read, and reading it is fast enough for a key press.
 	momentNS = int64(300e6)
-	// nearNS is how long before a moment its last sample is as a rule, and by far.
+	// nearNS is more than the usual time between a moment and its last sample. Only samples this near are copied.
 	nearNS = int64(10e6)
 	// maxMomentAgeNS is how long before a moment its last sample may lie.
 	maxMomentAgeNS = int64(2e9)
-	// maxSinceNS is how long before a moment the beginning of a thread's state is looked for.
+	// maxSinceNS limits how far back before a moment the beginning of a thread's state is searched, in ns.
 	maxSinceNS = int64(60e9)
-	// historyBytes bounds the memory of the history's samples for ten minutes; for an hour it is twice as much.
+	// historyBytes limits the memory for ten minutes of samples. A longer history gets at most twice as much.
 	historyBytes = 64 << 20
 )
 
-// Moment returns the last sample at or before a time, with its states; nil when the history does not reach there.
+// Moment returns the last sample at or before a time, with its states. It returns nil if the history has none.
 func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	class := gvl.NewClassifier(s.target, s.Dict)
 	var last *sampler.Sample
-	var states []gvl.ThreadState // the classifier's, of the sample it was fed last
+	var states []gvl.ThreadState // the classifier's states of the last sample that it got
 	firstNS, lastNS := int64(0), int64(0)
 	look := func(x *sampler.Sample) {
 		if states = class.Classify(x); firstNS == 0 {
 			firstNS = x.TimeNS
 		}
 		if lastNS = x.TimeNS; lastNS < atNS-nearNS {
-			return // a copy of each would cost as much as all else
+			return // copying every sample would double the cost
 		}
 		if last == nil {
 			last = new(sampler.Sample)
@@ -121,20 +121,20 @@ func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	return last, states, nil
 }
 
-// maxChainNS bounds the time of the history that is read again for one wait. Of a longer wait the end is read.
+// maxChainNS limits the part of a wait for which the history is read again. For a longer wait, its end is read.
 const maxChainNS = int64(10e9)
 
 // WaitChain says who held the GVL during a wait.
 type WaitChain struct {
 	Of  WaitKey
 	Sum stream.ChainSum
-	// LenNS is the length of the wait that it is about, cut: of its end alone.
+	// LenNS is the length of the part of the wait that was read. If Cut is true, this is only its end.
 	LenNS int64
 	Cut   bool
 	Err   error
 }
 
-// Chain reads the history around a wait once more.
+// Chain reads the history around a wait again, to find out who held the GVL.
 func (s *Store) Chain(e *WaitEvent) WaitChain {
 	c := WaitChain{Of: e.Key(), LenNS: e.LenNS}
 	if c.Cut = e.LenNS > maxChainNS; c.Cut {

@@ -27,7 +27,7 @@ type Mark struct {
 	Unjudged unjudged
 	Growing  findings.Growing
 	Stacks   StackReads
-	// Quality is what figures rest on since the attach.
+	// Quality counts the samples and changes since the attach on which figures are based.
 	Quality sampler.Quality
 }
 
@@ -40,13 +40,13 @@ func (m *meters) feed(s *sampler.Sample) {
 	m.Switches.Feed(s.Proc.Switches, s.TimeNS)
 }
 
-// unjudged is why an instant without findings is not one at which nothing was wrong.
+// unjudged says why an instant without findings does not mean that nothing was wrong.
 type unjudged uint8
 
 const (
 	judged   unjudged = iota
-	starting          // most rules look at nothing of a program's start
-	settling          // too little was measured
+	starting          // most rules ignore the start of a program
+	settling          // ddtop has measured for too short a time
 )
 
 // settleNS is how long ddtop measures before it reports that nothing stands out, in ns. A rule's condition must hold
@@ -57,7 +57,7 @@ const settleNS = int64(5 * time.Second)
 // memory.
 const MemoryWatchNS = int64(time.Minute)
 
-// WhyUnjudged tells it of the newest instant, with what has been measured up to it.
+// WhyUnjudged returns the unjudged of the newest instant. measuredNS is how long ddtop has measured, in ns.
 func WhyUnjudged(f *findings.Findings, measuredNS int64) unjudged {
 	switch {
 	case f.Early():
@@ -68,7 +68,7 @@ func WhyUnjudged(f *findings.Findings, measuredNS int64) unjudged {
 	return judged
 }
 
-// Note says it, of an instant that is over or of now.
+// Note describes u in words. over is true for an instant in the past, and false for now.
 func (u unjudged) Note(over bool) string {
 	switch {
 	case u == starting && over:
@@ -88,7 +88,7 @@ type StackReads struct {
 	Read, Lost uint64
 }
 
-// count adds a sample's.
+// count adds the stacks of a sample.
 func (n *StackReads) count(s *sampler.Sample) {
 	const lost = sampler.StackPartial | sampler.StackFailed
 	for i := range s.Threads {
@@ -103,15 +103,15 @@ func (n *StackReads) count(s *sampler.Sample) {
 	}
 }
 
-// MarkEachNS is the distance of marks.
+// MarkEachNS is the interval between marks, in ns.
 const MarkEachNS = int64(500 * time.Millisecond)
 
 // marks is a ring of marks over the history. It grows until it is full. A mark takes about 2 kB, and with an hour's
 // history of many processes most marks are never made.
 type marks struct {
 	ring []Mark
-	next int // where the next one goes, once the ring is full
-	most int // marks kept
+	next int // the index for the next mark, once the ring is full
+	most int // the largest number of marks
 }
 
 func newMarks(history time.Duration) marks {
@@ -141,7 +141,7 @@ func (m *marks) Mark(i int) *Mark {
 
 func (m *marks) last() *Mark { return m.Mark(len(m.ring) - 1) }
 
-// LastBefore returns the newest mark that is not later than ns, or the oldest one; nil when there is none.
+// LastBefore returns the newest mark that is not later than ns, or else the oldest mark. It is nil without marks.
 func (m *marks) LastBefore(ns int64) *Mark {
 	if len(m.ring) == 0 {
 		return nil
@@ -150,19 +150,19 @@ func (m *marks) LastBefore(ns int64) *Mark {
 	return m.Mark(max(i-1, 0))
 }
 
-// Span returns the two marks that a time span lies between; ok is false while there are no two.
+// Span returns the marks at the two ends of a time span. ok is false if there are not two different marks.
 func (m *marks) Span(fromNS, toNS int64) (a, b *Mark, ok bool) {
 	a, b = m.LastBefore(fromNS), m.LastBefore(toNS)
 	return a, b, a != nil && b != nil && b.TimeNS > a.TimeNS
 }
 
-// maxExactSpans bounds the time spans that are known exactly; the oldest go first.
+// maxExactSpans limits the number of ExactSpans. The oldest are dropped first.
 const maxExactSpans = 1 << 10
 
-// ExactSpans are the time spans of which every change of the GVL is known, in order.
+// ExactSpans are the time spans in which every change of the GVL is known, oldest first: from and to, in ns.
 type ExactSpans [][2]int64
 
-// add takes what a sample says.
+// add adds the time span of a sample's changes.
 func (x *ExactSpans) add(c *sampler.Changes) {
 	if !c.Known() {
 		return
@@ -179,7 +179,7 @@ func (x *ExactSpans) add(c *sampler.Changes) {
 // Any reports whether a part of a time span is known exactly.
 func (x ExactSpans) Any(fromNS, toNS int64) bool { return x.share(fromNS, toNS) > 0 }
 
-// share is the part of a time span that is known exactly.
+// share returns the part of a time span that is known exactly.
 func (x ExactSpans) share(fromNS, toNS int64) float64 {
 	var sum int64
 	for _, s := range x {
@@ -188,10 +188,10 @@ func (x ExactSpans) share(fromNS, toNS int64) float64 {
 	return style.Share(sum, toNS-fromNS)
 }
 
-// NearlyAll reports whether what is known exactly of a time span is as good as all of it.
+// NearlyAll reports whether at least 99 % of a time span is known exactly.
 func (x ExactSpans) NearlyAll(fromNS, toNS int64) bool { return x.share(fromNS, toNS) >= 0.99 }
 
-// Words say how much of a time span is known exactly; "" for nothing of it.
+// Words describes how much of a time span is known exactly. It returns "" if nothing is.
 func (x ExactSpans) Words(fromNS, toNS int64) string {
 	switch {
 	case x.NearlyAll(fromNS, toNS):

@@ -15,22 +15,22 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Recorder writes the stream of samples to a file while it comes. Its file is readable up to the last two seconds
-// however ddtop ends.
+// Recorder writes samples to a file as they come. However ddtop ends, the file can be read, and lacks at most the last
+// two seconds.
 type Recorder struct {
 	Path string
 	File *os.File
 	W    *recording.Writer
-	err  error // the first; nothing is written after it
-	// notes are those that the next write takes along.
+	err  error // the first error. Nothing is written after it.
+	// notes are the notes that the next write adds.
 	notes []sampler.Note
 
 	once   sync.Once
-	done   chan struct{} // closed when the file is
-	closed error         // how that went
+	done   chan struct{} // closed when the file is closed
+	closed error         // the error of closing the file
 }
 
-// write adds a sample; it is called for one at a time.
+// write adds a sample. Calls must not overlap.
 func (r *Recorder) write(s *sampler.Sample) {
 	r.writeNotes()
 	if r.err == nil {
@@ -42,7 +42,7 @@ func (r *Recorder) writeNotes() {
 	for len(r.notes) > 0 && r.err == nil {
 		err := r.W.Note(r.notes[0])
 		if errors.Is(err, recording.ErrSlow) {
-			return // there will be room when the disk has taken something
+			return // the disk is slow: the next write tries again
 		}
 		r.err, r.notes = err, r.notes[1:]
 	}
@@ -71,7 +71,7 @@ func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	}
 }
 
-// maxRecordings bounds the names tried when a recording of the same second exists.
+// maxRecordings limits the names that are tried if a recording of the same second exists.
 const maxRecordings = 100
 
 // newRecording makes a file named after base, of mode 0600, because stacks and names can be private. It makes the
@@ -114,7 +114,7 @@ func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, no
 			r.notes = append(r.notes, n)
 		}
 	}
-	s.mu.Lock() // samples that come meanwhile wait, and are written after these
+	s.mu.Lock() // samples that come during this time wait, and are written later
 	defer s.mu.Unlock()
 	s.drain()
 	if err := s.History.Range(fromNS, math.MaxInt64, r.write); err != nil && r.err == nil {
@@ -124,7 +124,7 @@ func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, no
 	return r, nil
 }
 
-// Note puts a note into the recording that goes on, if any, before its next sample.
+// Note adds a note to the current recording, if there is one, before its next sample.
 func (s *Store) Note(n sampler.Note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *Store) Note(n sampler.Note) {
 // closed. If another call has begun to end it, StopRecording waits for the same end.
 func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64, lost uint64, err error) {
 	s.mu.Lock()
-	s.drain() // they came before the end
+	s.drain() // these samples came before the end
 	if s.Rec != nil {
 		s.ending, s.Rec = s.Rec, nil
 	}
@@ -159,10 +159,10 @@ func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64,
 	return r.Path, r.W.Bytes(), r.W.Lost(), err
 }
 
-// unwrittenFor is how long the end of the screen waits for the disk that recordings go to.
+// unwrittenFor is how long ddtop waits for a slow disk to write recordings, after the screen has ended.
 const unwrittenFor = time.Second
 
-// LeaveRecordings ends the recordings that go on when the screen has been left.
+// LeaveRecordings ends the current recordings of stores, after the screen has ended.
 func LeaveRecordings(stores ...*Store) error {
 	over, done := context.WithTimeout(context.Background(), unwrittenFor)
 	defer done()
@@ -174,7 +174,7 @@ func LeaveRecordings(stores ...*Store) error {
 	return errors.Join(errs...)
 }
 
-// Absolute returns a path that can be pasted into another terminal; the path itself where that can't be told.
+// Absolute returns the absolute path, for use in another terminal. If it is unknown, it returns path.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// maxPending bounds the samples that wait while a picture is made: 8 s at 1 kHz. Beyond it the Source waits, and
+	// maxPending limits the samples that wait while a picture is made: 8 s at 1 kHz. Beyond it the Source waits, and
 	// counts the samples that it loses (sampler.Reads.Lost).
 	maxPending = 8192
-	// maxPendingThreads bounds them too, by the threads that they list in all: about 100 MB.
+	// maxPendingThreads limits the total number of threads in these samples, to about 100 MB.
 	maxPendingThreads = 1 << 19
-	// maxSpare bounds the used-up samples whose memory is kept for new ones, about as many as wait during a picture.
-	// So ddtop is not larger after the machine was full for a few seconds.
+	// maxSpare limits the folded samples whose memory is reused, about as many as wait during a picture. So ddtop does
+	// not stay larger after the machine was full for a few seconds.
 	maxSpare = 256
-	// ColumnNS is the length of a kept column of the timeline.
+	// ColumnNS is the length of a column of the timeline, in ns.
 	ColumnNS = int64(100 * time.Millisecond)
-	// minKeptNS is for how long frames and stacks are kept at least: blame and findings look back so far.
+	// minKeptNS is how long frames and stacks are kept at least, in ns, because blame and findings look back so far.
 	minKeptNS = int64(account.MaxBlameWindowNS)
 )
 
@@ -39,7 +39,7 @@ const (
 type Store struct {
 	Src     sampler.Source
 	target  sampler.Process
-	Dict    *sampler.Dictionary // what the screen shows: files have views of their own
+	Dict    *sampler.Dictionary // names for the screen. Files are written with other views.
 	names   *redact.Redactor
 	KeepNS  int64 // how much history is kept
 	History *recording.History
@@ -48,50 +48,50 @@ type Store struct {
 	fold      *measure.Fold
 	rolling   *flamegraph.Rolling
 	collector *flamegraph.Collector
-	resting   *findings.Resting // of what is read
+	resting   *findings.Resting // for Reading
 	marks     marks
 	waits     *waitLog
 	exact     ExactSpans
-	states    []gvl.ThreadState // of what is read, see Read
+	states    []gvl.ThreadState // a copy of the states, for Reading
 	holds     account.LockHolds
 	quality   account.QualityMeter
 	last      int64
-	slow      bool   // of the newest sample: the process is idle
+	slow      bool   // in the newest sample, the process is idle
 	unkept    uint64 // samples that the history did not take
 	stacks    StackReads
 	meters    meters
 	Rec       *Recorder // nil if there is no recording
 	ending    *Recorder // nil if no recording is being closed
 	keeper    *sampler.Keeper
-	held      bool // what is shown can be older than the history: nothing is evicted
+	held      bool // see Hold: nothing is evicted
 
 	pendMu  sync.Mutex // guards the following fields
 	pending []*sampler.Sample
-	// pendingThreads is how many threads these list in all.
+	// pendingThreads is the total number of threads in pending.
 	pendingThreads int
 	spare          []*sampler.Sample
 
-	Stirred chan struct{} // see stir
+	Stirred chan struct{} // see Stir
 
 	endMu sync.Mutex // guards the following fields
 	done  bool
 	err   error
 	end   sampler.End
 	ended bool
-	// family is nil until the Source has told it.
+	// family is nil until the Source has reported it.
 	family *sampler.Family
 }
 
 // DefaultHistory is how long the past is kept.
 const DefaultHistory = 10 * time.Minute
 
-// Options are what New needs to know.
+// Options are the options for New.
 type Options struct {
 	// History is how long the past is kept. Zero means DefaultHistory.
 	History time.Duration
-	// Rules are the rules of findings. It is nil for all of them with their default thresholds.
+	// Rules are the rules of findings. If it is nil, all rules apply, with their default thresholds.
 	Rules *findings.Rules
-	// Redactor leaves out what can name somebody. It is nil if nothing is left out.
+	// Redactor removes text that can name a person. If it is nil, nothing is removed.
 	Redactor *redact.Redactor
 }
 
@@ -115,7 +115,7 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
-	// A server without a client rests like a worker without a job; who waits for a pool does not.
+	// A server without a client rests, like a worker without a job. A thread that waits for a pool does not rest.
 	s.collector = flamegraph.NewCollector(s.fold.Stream(), s.fold.Resting().State, s.rolling)
 	s.resting = s.fold.Resting()
 	s.collector.ByEndpointNow(s.Dict)
@@ -128,7 +128,7 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Process describes the target, with the part that it has in its service now.
+// Process describes the target, with its current role in its service.
 func (s *Store) Process() sampler.Process {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
@@ -139,7 +139,7 @@ func (s *Store) Process() sampler.Process {
 	return p
 }
 
-// Below is how many processes below the target run the same program.
+// Below returns how many descendants of the target run the same program.
 func (s *Store) Below() int {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
@@ -153,11 +153,11 @@ const (
 	// familyEvery is the interval at which a process's role in its service is read. Sidekiq changes its title every
 	// ten seconds, and a new worker should be seen soon.
 	familyEvery = 2 * time.Second
-	// familyRest is the time after a question that got no answer. Each such question can hold a thread of ddtop.
+	// familyRest is the pause after a read that failed, because each such read can block a thread of ddtop.
 	familyRest = 30 * time.Second
 )
 
-// followFamily asks for the part of the process in its service again and again, until ctx ends.
+// followFamily reads the process's role in its service at intervals, until ctx ends.
 func (s *Store) followFamily(ctx context.Context) {
 	src, ok := s.Src.(interface {
 		Family() (sampler.Family, error)
@@ -183,7 +183,7 @@ func (s *Store) followFamily(ctx context.Context) {
 	}
 }
 
-// Run runs the Source until ctx ends, the target ends or the target cannot be read. State says which.
+// Run runs the Source until ctx ends, the target ends or the target cannot be read. State reports which.
 func (s *Store) Run(ctx context.Context) {
 	following, stop := context.WithCancel(ctx)
 	go s.followFamily(following)
@@ -201,7 +201,7 @@ func (s *Store) Run(ctx context.Context) {
 	s.SetState(state)
 }
 
-// SetState replaces how the Source is doing. Silent and FailingNS are the Source's own to tell.
+// SetState sets the state of the Source, except Silent, FailingNS and Failure, which State asks the Source for.
 func (s *Store) SetState(x SourceState) {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
@@ -224,24 +224,24 @@ func (s *Store) runSource(ctx context.Context) (err error) {
 	return err
 }
 
-// SourceState is how the Source is doing.
+// SourceState is the state of a Source.
 type SourceState struct {
-	// Done: no more samples will come. Err says why when something failed; End how the target ended, when Ended.
+	// Done is true if no more samples will come. Err is the reason if something failed. End is valid if Ended.
 	Done  bool
 	Err   error
 	End   sampler.End
 	Ended bool
-	// Silent is for how long the process has not answered, in whole seconds, from silentAfter on.
+	// Silent is how long the process has not answered, in whole seconds. It is zero below silentAfter.
 	Silent time.Duration
 	// FailingNS is the time since which no sample could be read. It is zero while samples come. Failure says why.
 	FailingNS int64
 	Failure   string
 }
 
-// silentAfter is how long the target of a tick must not have answered to be said.
+// silentAfter is how long a target must have been silent before State reports it.
 const silentAfter = 1500 * time.Millisecond
 
-// State says how the Source is doing.
+// State returns the state of the Source.
 func (s *Store) State() SourceState {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
@@ -259,7 +259,7 @@ func (s *Store) State() SourceState {
 	return state
 }
 
-// Feed folds one sample in, or keeps a copy for later when a picture is being made. It is called by one goroutine.
+// Feed folds a sample, or keeps a copy for later if a picture is being made. It is called by one goroutine.
 func (s *Store) Feed(x *sampler.Sample) {
 	s.pendMu.Lock()
 	full := len(s.pending) >= maxPending || s.pendingThreads+len(x.Threads) > maxPendingThreads
@@ -287,7 +287,7 @@ func (s *Store) Feed(x *sampler.Sample) {
 	s.pendingThreads += len(c.Threads)
 }
 
-// drain folds what waits. The caller holds mu.
+// drain folds the pending samples. The caller holds mu.
 func (s *Store) drain() {
 	s.pendMu.Lock()
 	batch := s.pending
@@ -311,7 +311,7 @@ func (s *Store) drain() {
 func (s *Store) foldOne(x *sampler.Sample) {
 	s.fold.Feed(x)
 	if err := s.History.Append(x); err != nil {
-		s.unkept++ // the one error is a sample beyond the format's limits; all else still holds
+		s.unkept++ // the sample exceeds the format's limits: only the history lacks it
 	}
 	if s.Rec != nil {
 		s.Rec.write(x)
@@ -330,11 +330,11 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	s.last, s.slow = x.TimeNS, x.Slow
 }
 
-// rareNS is how long after the one before a sample of an idle process is drawn at once, in ns. The screen then need not
-// wake up by itself.
+// rareNS is how far apart samples of an idle process must be, in ns, so that each is drawn at once. Then the screen
+// need not wake up by itself.
 const rareNS = int64(900e6)
 
-// Stir has a screen look at once that rests because the process is idle.
+// Stir wakes up a screen that rests because the process is idle.
 func (s *Store) Stir() {
 	select {
 	case s.Stirred <- struct{}{}:
@@ -353,9 +353,9 @@ type Reading struct {
 	Waits    *waitLog
 	Exact    ExactSpans
 	Holds    *account.LockHolds
-	// LastNS is the time of the newest sample; 0 before the first.
+	// LastNS is the time of the newest sample. It is zero before the first.
 	LastNS int64
-	// Dropped counts samples that are missing, in all or in the history.
+	// Dropped counts the samples that are missing everywhere, or only in the history.
 	Dropped uint64
 	// LeftOut counts the frames, stacks, threads and peers that there was no room for.
 	LeftOut uint64
@@ -394,14 +394,14 @@ func (s *Store) Read(fn func(*Reading)) {
 	})
 }
 
-// Hold says whether what is shown can be older than the history: a picture that stands still, or is compared with.
+// Hold sets whether the screen may show data older than the history: a frozen picture, or a picture to compare with.
 func (s *Store) Hold(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = on
 }
 
-// Newest is the time of the newest sample, those included that wait for a picture to be made; 0 before the first.
+// Newest folds the pending samples, and returns the time of the newest. It returns zero if there is no sample.
 func (s *Store) Newest() (atNS int64, slow bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 const (
 	WaitSlotNS   = int64(time.Second)
 	maxWaitSlots = 3600
-	// longestEach is how many of the longest waits that ended in a second are kept, when it is too long ago for all.
+	// longestEach is how many of a second's longest waits are kept, after Events has dropped the others.
 	longestEach = 32
-	// maxHolderStacks bounds the threads whose last stack as holder is remembered.
+	// maxHolderStacks limits the threads whose last stack as holder is remembered.
 	maxHolderStacks = 1 << 12
 )
 
@@ -28,19 +28,19 @@ type waitLog struct {
 	Sum   gvl.Lengths
 	// Events are the last single waits, with their threads.
 	Events waitEvents
-	// holders are the stacks that threads had when they last held the GVL. served has, by their slots, the requests
+	// holders are the stacks that threads had when they last held the GVL. served has, by thread slot, the requests
 	// that threads work for while they wait.
 	holders map[sampler.ThreadID]sampler.StackID
 	served  []served
 }
 
-// served is the last time in which a thread waited, and its work in that time. The work is zero if there were several,
-// one after the other, or if it is not known.
+// served is the last period in which a thread waited, and its work in this period. The work is zero if it changed
+// within the period, or if it is not known.
 type served struct {
 	thread       sampler.ThreadID
 	work         sampler.WorkID
 	fromNS, toNS int64
-	// open are the numbers of events that end later: time is handed out when the stacks around it are known.
+	// open are the numbers of wait events that end later, because intervals come late, when their stacks are known.
 	open []int
 }
 
@@ -56,7 +56,7 @@ func NewWaitLog(history time.Duration) *waitLog {
 	return &waitLog{slots: make([]waitSlot, n), holders: make(map[sampler.ThreadID]sampler.StackID)}
 }
 
-// Waited notes a wait that is over.
+// Waited adds a wait that has ended.
 func (w *waitLog) Waited(x *gvl.Wait) {
 	e := WaitEvent{EndNS: x.ToNS, LenNS: x.NS(), LeastNS: x.LeastNS, MostNS: x.MostNS, Cut: x.Cut, HandNS: x.HandoverNS, NoCPUNS: x.NoCPUNS, Thread: x.Thread, First: x.FirstHolder, Last: x.LastHolder,
 		Stack: x.Before.Stack, FirstStack: w.holders[x.FirstHolder], LastStack: w.holders[x.LastHolder], Ractor: x.Before.Ractor, After: x.After, Exact: x.Exact}
@@ -70,7 +70,7 @@ func (w *waitLog) Waited(x *gvl.Wait) {
 	}
 }
 
-// maxOpenWaits bounds the waits of a thread that ended since its stack was read last. Later waits have no request.
+// maxOpenWaits limits the waits of a thread that ended since its stack was read last. Later waits have no request.
 const maxOpenWaits = 256
 
 func (w *waitLog) servedIn(slot int) *served {
@@ -80,7 +80,7 @@ func (w *waitLog) servedIn(slot int) *served {
 	return &w.served[max(slot, 0)]
 }
 
-// Lock notes the stack of a holder.
+// Lock remembers the stack of a thread that holds the GVL.
 func (w *waitLog) Lock(i *gvl.LockInterval) {
 	stack := cmp.Or(i.Turn, i.Stack)
 	if i.Thread == 0 || stack == 0 || w.holders[i.Thread] == stack {
@@ -92,8 +92,8 @@ func (w *waitLog) Lock(i *gvl.LockInterval) {
 	w.holders[i.Thread] = stack
 }
 
-// Interval notes what a thread works for while it waits. The request of a wait is the request at that instant, not the
-// request that was read last.
+// Interval remembers what a thread works for while it waits. The request of a wait is the request at that instant, not
+// the request that was read last.
 func (w *waitLog) Interval(i *gvl.Interval) {
 	s := w.servedIn(i.Slot)
 	if i.State == gvl.Waiting {
@@ -122,7 +122,7 @@ func (w *waitLog) Interval(i *gvl.Interval) {
 	s.open = left
 }
 
-// serves notes for whom one of the longest waits was.
+// serves sets the work of one of the longest waits.
 func (s *waitSlot) serves(k WaitKey, work sampler.WorkID) {
 	for i := range s.longest {
 		if e := &s.longest[i]; e.Key() == k {
@@ -188,10 +188,10 @@ func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	w.Events.ForEach(all, toNS, fn)
 }
 
-// WaitShares are the shares of the waits whose lengths are told: half, 90 %, 99 % and all of them.
+// WaitShares are the quantiles of waits that Lengths returns: half, 90 %, 99 % and all of them.
 var WaitShares = [...]float64{0.5, 0.9, 0.99, 1}
 
-// Indexes of waitShares.
+// Indexes of WaitShares.
 const (
 	WaitP50 = iota
 	WaitP90
@@ -199,11 +199,11 @@ const (
 	WaitMax
 )
 
-// Lengths returns the lengths that each of WaitShares of the waits of a time span did not exceed, and the number of
-// waits. It includes the waits that had not ended by then.
+// Lengths returns the WaitShares quantiles of the lengths of waits in a time span, and the number of waits. open are
+// the waits that had not ended by then.
 func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitShares)]gvl.Bounded, n int64) {
 	w.Sum.Reset()
-	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // soon after boot a span begins before time does
+	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // a span can begin before the boot
 		if s := &w.slots[sec%int64(len(w.slots))]; s.second == sec {
 			w.Sum.Merge(&s.waits)
 		}
@@ -215,7 +215,7 @@ func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitSh
 	return told, w.Sum.Count()
 }
 
-// WaitInWords is the length of one of n waits; "–" without any.
+// WaitInWords returns the length of one of n waits as text, or "–" if n is zero.
 func WaitInWords(n int64, told gvl.Bounded) string {
 	if n == 0 {
 		return "–"
@@ -223,7 +223,7 @@ func WaitInWords(n int64, told gvl.Bounded) string {
 	return told.Duration()
 }
 
-// WaitKey names a wait.
+// WaitKey identifies a wait.
 type WaitKey struct {
 	thread sampler.ThreadID
 	endNS  int64
@@ -237,18 +237,18 @@ func (e *WaitEvent) Key() WaitKey {
 	return WaitKey{thread: e.Thread, endNS: e.EndNS}
 }
 
-// FromNS is when the wait began.
+// FromNS returns when the wait began.
 func (e *WaitEvent) FromNS() int64 { return e.EndNS - e.LenNS }
 
-// maxWaitEvents bounds the last single waits that are kept: 9 MB. At a thousand waits a second that is two minutes.
+// maxWaitEvents limits how many single waits are kept, to 12 MB. With a thousand waits a second, this is two minutes.
 const maxWaitEvents = 1 << 17
 
 // WaitEvent is one wait for the GVL.
 type WaitEvent struct {
-	// LenNS is the likely length, between leastNS and mostNS.
+	// EndNS is when the wait ended. LenNS is its likely length, between LeastNS and MostNS.
 	EndNS, LenNS    int64
 	LeastNS, MostNS int64
-	// HandNS, NoCPUNS, first and last are HandoverNS, NoCPUNS, FirstHolder and LastHolder of gvl.Wait. They are set
+	// HandNS, NoCPUNS, First and Last are HandoverNS, NoCPUNS, FirstHolder and LastHolder of gvl.Wait. They are set
 	// only for exact waits.
 	HandNS, NoCPUNS int64
 	Thread          sampler.ThreadID
@@ -256,14 +256,14 @@ type WaitEvent struct {
 	// Stack is the stack of the waiting thread. FirstStack and LastStack are the holders' last stacks when the wait
 	// ended. A stack is zero if it is not known.
 	Stack, FirstStack, LastStack sampler.StackID
-	Work                         sampler.WorkID // what the thread worked for; zero if it did not work, or if it is not known
+	Work                         sampler.WorkID // what the thread worked for. Zero means no work, or unknown work.
 	Ractor                       sampler.RactorID
 	After                        gvl.State // what the thread did before it wanted the GVL
 	Exact                        bool      // both ends are known to the microsecond
-	Open, Cut                    bool      // it goes on; samples did not see one of its ends
+	Open, Cut                    bool      // the wait has not ended; samples missed one of its ends
 }
 
-// wait is what the lengths of waits count of it.
+// wait returns the part of the event that gvl.Lengths counts.
 func (e *WaitEvent) wait() *gvl.Wait {
 	return &gvl.Wait{FromNS: e.FromNS(), ToNS: e.EndNS, LeastNS: e.LeastNS, MostNS: e.MostNS, InProgress: e.Open, Cut: e.Cut}
 }
@@ -271,17 +271,17 @@ func (e *WaitEvent) wait() *gvl.Wait {
 // Length returns the wait's length as the screen shows it.
 func (e *WaitEvent) Length() gvl.Bounded { return e.wait().Told() }
 
-// QueueNS is the part of an exact wait before the thread had been chosen.
+// QueueNS returns the part of an exact wait before the thread was chosen as the next holder.
 func (e *WaitEvent) QueueNS() int64 { return max(e.LenNS-e.HandNS, 0) }
 
 // waitEvents is a ring of the last finished waits, in the order of their ends.
 type waitEvents struct {
 	ring []WaitEvent
 	next int
-	all  int // since the beginning
+	all  int // the number of waits ever added
 }
 
-// add notes a wait, and returns its number. It allocates only until the ring is full.
+// add adds a wait, and returns its number. It allocates only until the ring is full.
 func (w *waitEvents) add(e WaitEvent) int {
 	w.all++
 	if len(w.ring) < maxWaitEvents {
@@ -340,13 +340,13 @@ type ListOf struct {
 	AtMost    int
 }
 
-// Count is how many waits there were.
+// Count returns the number of waits.
 func (t *ThreadWaits) Count() int64 { return t.Lengths.Count() }
 
-// P99 is the 99th percentile in words.
+// P99 returns the 99th percentile of the lengths as text.
 func (t *ThreadWaits) P99() string { return t.InWords(0.99) }
 
-// InWords is the length that the share q of the waits did not exceed.
+// InWords returns the length that the share q of the waits did not exceed, as text.
 func (t *ThreadWaits) InWords(q float64) string {
 	return WaitInWords(t.Count(), t.Lengths.Quantile(q))
 }
@@ -388,7 +388,7 @@ func (w *waitEvents) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list
 	return out
 }
 
-// setExactBegin sets the beginning of a thread's present wait to a time that is known exactly. Samples alone only show
+// setExactBegin sets the beginning of a thread's current wait to a time that is known exactly. Samples alone only show
 // that the thread waited at each of them.
 func setExactBegin(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS int64) {
 	for i := range states {
@@ -398,7 +398,7 @@ func setExactBegin(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS i
 	}
 }
 
-// setExactBegins does the same for states of a moment of the past.
+// setExactBegins calls setExactBegin for each exact wait that was in progress at a past moment.
 func (w *waitEvents) setExactBegins(states []gvl.ThreadState, atNS int64) {
 	w.ForEach(atNS, math.MaxInt64, func(e *WaitEvent) {
 		if e.Exact && e.FromNS() <= atNS {

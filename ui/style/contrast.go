@@ -6,17 +6,16 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// Legible is the contrast that text has at least: WCAG 2.1's 1.4.3.
+// Legible is the least contrast of text and its background (WCAG 2.1, 1.4.3).
 const Legible = 4.5
 
 // Graphic is the least contrast of signs that are not text, such as the letters of the timeline (WCAG 2.1, 1.4.11).
 const Graphic = 3
 
-// Toward mixes a colour with another until it is legible on a background. If it never is, the result is other.
+// Toward mixes c with other until text in this colour is legible on bg. If no mixture is, it returns other.
 func Toward(c, other, bg canvas.Color) canvas.Color { return MixUntil(c, other, bg, Legible) }
 
-// MixUntil mixes a colour with another until it has a contrast with a background. If it never has, the result
-// is other.
+// MixUntil mixes c with other until the contrast with bg reaches a value. If no mixture does, it returns other.
 func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	const steps = 10
 	for i := range steps {
@@ -27,8 +26,8 @@ func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	return other
 }
 
-// Readable returns a state's colour with enough contrast for text on the theme's background. The dark greys of the
-// idle states and the blue of io are too close to a dark background, and yellow to a light one.
+// Readable returns a state's colour, changed so that text in it is legible on the theme's background. The dark greys
+// of the idle states and the blue of io are too close to a dark background, and yellow to a light one.
 func (t *Theme) Readable(c canvas.Color) canvas.Color {
 	end := canvas.RGB(WhiteText)
 	if t.Background.Light() {
@@ -37,24 +36,25 @@ func (t *Theme) Readable(c canvas.Color) canvas.Color {
 	return Toward(c, end, t.Background)
 }
 
-// fewColors keeps text apart from its ground on a terminal of 16 or 256 colours, whose nearest two can be one.
+// fewColors corrects colours for a terminal with 16 or 256 colours. There, text and its background can become the same
+// colour.
 type fewColors struct {
-	// Convert gives the terminal's colour that comes nearest.
+	// Convert returns the nearest colour of the terminal. It is nil if the terminal shows all colours.
 	Convert func(color.Color) color.Color
 	Are16   bool
 	known   map[canvas.Style]canvas.Style
 }
 
-// How Bubble Tea calls a terminal of 16 colours, and one that shows every colour as it is.
+// Bubble Tea's names for a terminal with 16 colours, and for one that shows every colour exactly.
 const (
 	Colors16  = "ANSI"
 	TrueColor = "TrueColor"
 )
 
-// maxKnownStyles bounds the styles that are remembered.
+// maxKnownStyles limits the styles whose corrections are remembered.
 const maxKnownStyles = 1 << 14
 
-// apply corrects the styles of a picture.
+// apply corrects the styles of a drawn picture.
 func (f *fewColors) apply(a canvas.Area, t *Theme) {
 	if f.Convert == nil {
 		return
@@ -72,8 +72,8 @@ func (f *fewColors) apply(a canvas.Area, t *Theme) {
 	})
 }
 
-// The 256 colours of xterm: a cube of six steps for each component and a ramp of greys. A colour that is less
-// saturated than colourless counts as a grey.
+// The 256 colours of xterm are a cube of six steps for each component, and a ramp of greys. A colour whose components
+// differ by less than colourless counts as a grey.
 const (
 	rampFirst, rampStep, rampLast = 8, 10, 238
 	colourless                    = 0x30
@@ -81,8 +81,8 @@ const (
 
 var cubeSteps = [...]int{0, 0x5f, 0x87, 0xaf, 0xd7, 0xff}
 
-// In256 returns the nearest of the 256 colours. For greys it takes a grey. The nearest by hue would be teal for a
-// bluish grey, and teal has a meaning here.
+// In256 returns the nearest of the 256 colours. For a grey it takes one from the ramp of greys. By components alone,
+// the nearest for a bluish grey would be teal, and teal has a meaning here.
 func In256(c canvas.Color) canvas.Color {
 	if !c.IsSet() {
 		return c
@@ -112,8 +112,8 @@ func In256(c canvas.Color) canvas.Color {
 	return canvas.RGB(nearest(r)<<16 | nearest(g)<<8 | nearest(b))
 }
 
-// correct replaces colours by the terminal's own. If text and its background get the same colour, the text becomes
-// black or white, whichever has more contrast. A cell that is meant to have one colour stays unchanged.
+// correct replaces colours by colours of the terminal. If text and its background would get the same colour, the text
+// becomes black or white, whichever has more contrast. A cell that has only one colour on purpose is kept.
 func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	if s.FG == s.BG || !s.FG.IsSet() {
 		if !f.Are16 {
@@ -124,12 +124,12 @@ func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	switch {
 	case !f.Are16:
 		s.FG, s.BG = In256(s.FG), In256(s.BG)
-	case s.FG == t.Text && !s.BG.IsSet() && t.Background.Light(): // the terminal's own plain text: a bold black would come out grey
+	case s.FG == t.Text && !s.BG.IsSet() && t.Background.Light(): // terminal's own: bold black becomes grey
 		s.FG = 0
 		return s
 	default:
 		if grey := In256(s.FG); grey.IsGrey() {
-			s.FG = grey // of a bluish one blue comes nearest
+			s.FG = grey // for a bluish grey, the nearest colour would be blue
 		}
 	}
 	ground := s.BG
@@ -137,7 +137,7 @@ func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 		ground = t.Background
 	}
 	at := f.Convert(ground)
-	if at == nil || f.Convert(s.FG) != at { // nil without colours
+	if at == nil || f.Convert(s.FG) != at { // at is nil if the terminal has no colours
 		return s
 	}
 	r, g, b, _ := at.RGBA()

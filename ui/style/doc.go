@@ -1,3 +1,3 @@
-// Package style says how the screen looks. It has the themes, and fits their colours to terminals that have few. It
-// draws states and shares of time, and writes figures.
+// Package style decides the look of the screen. It has the themes, and adapts their colours to terminals with few
+// colours. It draws states and shares of time, and formats figures.
 package style

@@ -20,7 +20,7 @@ func ValueOr(unknown bool, v float64) float64 {
 	return v
 }
 
-// AxisTime prints a distance from now for the time axis: "30s", "2m30s", "500ms", "1.5ms", "200µs".
+// AxisTime formats the distance from now of a point on the time axis: "30s", "2m30s", "500ms", "1.5ms", "200µs".
 func AxisTime(ns int64) string {
 	d := time.Duration(ns)
 	switch {
@@ -38,7 +38,7 @@ func AxisTime(ns int64) string {
 	return units.LongDuration(d)
 }
 
-// Rate prints a frequency: "100 Hz", "1 kHz", "9.8 Hz".
+// Rate formats a frequency: "100 Hz", "1 kHz", "9.8 Hz".
 func Rate(hz float64) string {
 	switch {
 	case hz >= 9950:
@@ -55,10 +55,10 @@ func Rate(hz float64) string {
 	return fmt.Sprintf("%.1f Hz", hz)
 }
 
-// CodeLine writes code and its place: "Order#total  order.rb:3", of a template "orders/_row.html.erb:4".
+// CodeLine returns code with its place: "Order#total order.rb:3". For a template this is "orders/_row.html.erb:4".
 func CodeLine(code, place string) string { return Beside(gvl.AddLine(code, place)) }
 
-// CodeIn writes code with its place in brackets: "Order#total (order.rb:3)", of a template "orders/_row.html.erb:4".
+// CodeIn returns code with its place in brackets: "Order#total (order.rb:3)", for a template "orders/_row.html.erb:4".
 func CodeIn(code, file string, line int32, uncertain bool) string {
 	if file == "" {
 		return code
@@ -70,7 +70,7 @@ func CodeIn(code, file string, line int32, uncertain bool) string {
 	return code
 }
 
-// Beside writes two texts beside each other. Either may be empty.
+// Beside returns two texts with two blanks between them. Either may be empty.
 func Beside(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -78,8 +78,8 @@ func Beside(a, b string) string {
 	return a + "  " + b
 }
 
-// LineIn writes a line of a file, "app.rb:12". It adds a question mark if the line cannot be trusted
-// (sampler.Frame.Uncertain). Line 0 means that the line is not known.
+// LineIn returns a line of a file: "app.rb:12". It adds a question mark if the line cannot be trusted
+// (sampler.Frame.Uncertain). If line is 0, it is unknown, and LineIn returns the file alone.
 func LineIn(file string, line int32, uncertain bool) string {
 	if line == 0 {
 		return file
@@ -98,10 +98,10 @@ func Share(part, whole int64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// Between separates the parts of a line that says what is shown.
+// Between separates the parts of a status line.
 const Between = " · "
 
-// FitParts leaves out the last parts of a line that have no room.
+// FitParts removes the last parts of a line until the rest fits into w columns.
 func FitParts(s string, w int) string {
 	for canvas.Width(s) > w {
 		i := strings.LastIndex(s, Between)
@@ -114,7 +114,7 @@ func FitParts(s string, w int) string {
 }
 
 // Wrap breaks a text at spaces into at most n lines of at most w columns. If the text needs more lines, the last line
-// is cut, and whole is false.
+// is cut and whole is false.
 func Wrap(s string, w, n int) (lines []string, whole bool) {
 	s = canvas.Clean(s)
 	for len(lines) < n-1 && canvas.Width(s) > w {
@@ -136,7 +136,7 @@ func Wrap(s string, w, n int) (lines []string, whole bool) {
 	return append(lines, canvas.Cut(s, w)), canvas.Width(s) <= w
 }
 
-// unitFollows reports whether a text goes on with the unit of a number that it ends with. Both stay in one row.
+// unitFollows reports whether before ends with a number and after begins with its unit. Wrap keeps these in one line.
 func unitFollows(before, after string) bool {
 	if before == "" || before[len(before)-1] < '0' || before[len(before)-1] > '9' {
 		return false
@@ -149,7 +149,7 @@ func unitFollows(before, after string) bool {
 	return false
 }
 
-// Fit returns the first of the forms of a text, the fullest first, that has room, or as much of the last as has.
+// Fit returns the first form that fits into w columns, or else the last one, cut. forms begin with the longest.
 func Fit(forms []string, w int) string {
 	for _, s := range forms {
 		if canvas.Width(s) <= w {
@@ -159,10 +159,10 @@ func Fit(forms []string, w int) string {
 	return canvas.Cut(forms[len(forms)-1], w)
 }
 
-// Metrics are the weights that w goes through.
+// Metrics are the weights of the flamegraph, in the order in which the key w selects them.
 var Metrics = []flamegraph.Metric{flamegraph.Wall, flamegraph.CPU, flamegraph.Wait, flamegraph.Blame, flamegraph.Allocations}
 
-// MetricName is the word for a weight on the screen.
+// MetricName returns the screen's words for a weight.
 func MetricName(m flamegraph.Metric) string {
 	switch m {
 	case flamegraph.CPU:
@@ -179,7 +179,7 @@ func MetricName(m flamegraph.Metric) string {
 	return "wall time"
 }
 
-// NothingOf says why there is nothing to draw by a weight.
+// NothingOf returns the text for a flamegraph that is empty by this weight.
 func NothingOf(m flamegraph.Metric) string {
 	switch m {
 	case flamegraph.Blame:
@@ -190,7 +190,7 @@ func NothingOf(m flamegraph.Metric) string {
 	return "no " + MetricName(m) + " here"
 }
 
-// Measure prints an amount of a weight. Allocations are an estimate, so no digits beyond the second are shown.
+// Measure formats an amount of a weight. Allocations are estimates, so they are rounded to two digits.
 func Measure(m flamegraph.Metric, n int64) string {
 	switch m {
 	case flamegraph.Samples:
@@ -210,7 +210,7 @@ func roundTo2(n int64) int64 {
 	return int64(math.Round(float64(n)/unit) * unit)
 }
 
-// Estimated says how good an estimate of allocations is: "estimate ±5 %", or that it is none yet.
+// Estimated returns how good an estimate of allocations is: "estimate ±5 %", or "too few seen".
 func Estimated(a flamegraph.AllocEstimate) string {
 	if !a.Enough() {
 		return "too few seen"
@@ -218,12 +218,12 @@ func Estimated(a flamegraph.AllocEstimate) string {
 	return "estimate " + Uncertainty(a)
 }
 
-// Uncertainty is the error of an estimate, rounded up: "±5 %".
+// Uncertainty returns the error of an estimate, rounded up: "±5 %".
 func Uncertainty(a flamegraph.AllocEstimate) string {
 	return fmt.Sprintf("±%.0f %%", math.Ceil(a.Error()*100))
 }
 
-// TooFew says why allocations have no shares yet; "" when they have.
+// TooFew returns why allocations have no shares yet, or "" if they have.
 func TooFew(a flamegraph.AllocEstimate) string {
 	switch {
 	case a.Enough():

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// FrameCell returns the appearance of a column of a row while a frame is highlighted. Where the frame ran, it is as
-// usual, and stronger the more it ran. Elsewhere it is an empty background, which shows that the row existed.
+// FrameCell returns how a column of a row is drawn while a frame is highlighted. Columns in which the frame ran are as
+// usual, and stronger the more it ran. Other columns have an empty background, which shows that the row existed.
 func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if c.Listed() > 0 {
 		return t.StateCell(c, ascii, beside)
@@ -20,14 +20,14 @@ func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 	return ' ', canvas.Style{BG: t.Background.Mix(t.Text, quiet)}
 }
 
-// loudWait is the share of a column from which on a wait in it is drawn in bold.
+// loudWait is the least share of a column from which on a wait in it is drawn in bold.
 const loudWait = 0.1
 
-// LeastWait is the least share of a column for which a wait in it is drawn. It is half an eighth of the cell, the
-// least that a cell can show.
+// LeastWait is the least share of a column from which on a wait in it is drawn. It is half an eighth of the cell, and
+// rounds up to an eighth, the least that a cell can show.
 const LeastWait = 1.0 / 16
 
-// Shade returns a colour in a strength, 0 to 1.
+// Shade returns a colour with a strength from 0 (the background) to 1.
 func (t *Theme) Shade(c canvas.Color, strength float64) canvas.Color {
 	if t.Flat {
 		return c
@@ -35,7 +35,7 @@ func (t *Theme) Shade(c canvas.Color, strength float64) canvas.Color {
 	return t.Background.Mix(c, strength)
 }
 
-// ListenCell draws a cell of a thread that listens: io by its letter, at rest by its colour.
+// ListenCell returns how a column of a thread that listens is drawn: the letter of io on the colour of rest.
 func (t *Theme) ListenCell(c *timeline.Cell, ascii bool, _ *shades) (rune, canvas.Style) {
 	glyph := c.Dominant.Glyph()
 	if ascii {
@@ -45,24 +45,23 @@ func (t *Theme) ListenCell(c *timeline.Cell, ascii bool, _ *shades) (rune, canva
 	return glyph, canvas.Style{FG: MixUntil(t.Faint, t.Text, bg, Graphic), BG: bg}
 }
 
-// leastDominant is about the least share that the dominant state of a column has.
+// leastDominant is about the smallest share of a column that its dominant state can have. It gets the weakest shade.
 const leastDominant = 0.3
 
-// ShadeSteps is the number of strengths in which a state is drawn, in addition to the weakest. More cannot be
-// distinguished. Each change from one column to the next takes about 15 bytes to the terminal.
+// ShadeSteps is the number of strengths for a state besides the weakest. The eye cannot distinguish more. Each change
+// of strength between columns costs about 15 bytes of output to the terminal.
 const ShadeSteps = 4
 
-// InSteps rounds a strength, 0 to 1.
+// InSteps rounds a strength from 0 to 1 to one of the ShadeSteps.
 func InSteps(v float64) float64 { return math.Round(v*ShadeSteps) / ShadeSteps }
 
-// shadeRun is the number of cells, counted in time, in which a strength is carried on.
+// shadeRun is the number of columns after which strengths are chosen anew (shades).
 const shadeRun = 16
 
-// shades are the strengths that the cells of a row were drawn in last, from left to right, by state: of the state, and
-// of the wait in it. The next cell is given the same where it is less than a step from it: noise doesn't make a row
-// spotted then, which is restless in itself, worse in a compressed video, and about 15 to 40 bytes a spot. They begin
-// again with every shadeRun-th cell of time, so that the cells stay as they are while the picture moves, and before the
-// first of those aren't carried on.
+// shades are the last strengths in a row, by state: of the state itself, and of the wait in it. The next cell keeps a
+// strength if its own differs by less than a step. So noise does not make a row look spotted, which costs 15 to 40
+// bytes of output a spot. At every shadeRun-th column of time, strengths are chosen anew. So a cell stays the same
+// while the picture moves. Cells before the first such column keep nothing.
 type shades struct {
 	carried       bool
 	ran           float64
@@ -77,7 +76,7 @@ func NewShades() *shades {
 	return s
 }
 
-// GoTo is called before each cell of a row, which is cell, of eachNS from fromNS on.
+// GoTo must be called before each cell of a row. fromNS is the row's beginning, and eachNS the length of a cell.
 func (s *shades) GoTo(cell int, fromNS, eachNS int64) {
 	if (fromNS/max(eachNS, 1)+int64(cell))%shadeRun == 0 {
 		*s = *NewShades()
@@ -85,7 +84,7 @@ func (s *shades) GoTo(cell int, fromNS, eachNS int64) {
 	}
 }
 
-// near rounds a strength, 0 to 1.
+// near rounds a strength from 0 to 1, or keeps the last one if it is less than a step away.
 func (s *shades) near(last *float64, v float64) float64 {
 	if math.Abs(v-*last) < 1.0/ShadeSteps {
 		return *last
@@ -97,7 +96,7 @@ func (s *shades) near(last *float64, v float64) float64 {
 	return v
 }
 
-// eighths rounds a share of running. It keeps the last height if the share is less than an eighth from it.
+// eighths returns a share of running in eighths. It keeps the last height if the share is less than an eighth away.
 func (s *shades) eighths(v float64) int {
 	if math.Abs(v-s.ran) >= 1.0/8 {
 		v = math.Round(v*8) / 8
@@ -109,11 +108,11 @@ func (s *shades) eighths(v float64) int {
 	return int(s.ran * 8)
 }
 
-// leastRan is the share of a column from which on running in it is drawn. It is an eighth of the cell.
+// leastRan is the least share of a column from which on running in it is drawn: an eighth of the cell.
 const leastRan = 1.0 / 8
 
-// letter returns the colour of the letters on a state's background, black or white. It is the colour that is more
-// legible on the worst shade, so that a row does not alternate between the two.
+// letter returns the colour of letters on a state's background, black or white. It is the one with more contrast on
+// its worst shade, so that a row does not alternate between the two.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
 	black, white := canvas.RGB(BlackText), canvas.RGB(WhiteText)
 	weakest := t.Shade(full, t.Weakest)
@@ -124,13 +123,13 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 	return white
 }
 
-// StateCell returns what a column of the timeline looks like. The glyph is the state with the largest share. The
-// ground is its colour, stronger with a larger share.
+// StateCell returns the glyph and style for a column of the timeline. The glyph is the state with the largest share.
+// The background is its colour, stronger with a larger share.
 //
-// If the thread also waited (leastWait), the block of running is cut at the top. Other letters are underlined and take
-// the colour of waiting. If the thread also ran (leastRan), a block of running stands at the bottom in place of the
-// letter. It is as high as the share. The letter stays if the thread waited longer than it ran.
-// beside are the shades of the cells to its left. It is nil if the cell stands alone.
+// If the thread also waited (LeastWait), the block of running is cut at the top. Other letters are underlined and take
+// the colour of waiting. If the thread also ran (leastRan), a block of running replaces the letter. It is as high as
+// the share. But the letter stays if the thread waited longer than it ran. beside has the shades of the cells to the
+// left. It is nil for a single cell.
 func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if beside == nil {
 		beside = NewShades()
@@ -138,7 +137,7 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 	s := c.Dominant
 	full := t.States[s]
 	strength := 1.0
-	if !s.Idle() { // which is quiet at any share
+	if !s.Idle() { // idle states have one strength
 		strength = beside.near(&beside.share[s], math.Pow(min(max((c.Share-leastDominant)/(1-leastDominant), 0), 1), 0.8))
 	}
 	bg := t.Shade(full, t.Weakest+(1-t.Weakest)*strength)
@@ -164,14 +163,14 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 	}
 	st := canvas.Style{FG: t.letter(full), BG: bg}
 	plain := st.FG
-	if s.Idle() { // quiet, but there
+	if s.Idle() { // faint, but visible
 		plain = t.Text
 		st.FG = MixUntil(t.Faint, plain, bg, Graphic)
 	}
 	if s == gvl.Waiting {
 		st.Attr |= canvas.Bold
 	}
-	if waitedToo { // the longer it waited, the louder
+	if waitedToo { // the more it waited, the stronger
 		loud := canvas.RGB(0xFFB38A)
 		if bg.Light() {
 			loud = canvas.RGB(0x8A2B00)
@@ -185,7 +184,7 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 	return glyph, st
 }
 
-// DrawStates draws a bar that is divided by the time in each state. A state with less than half a column is left out.
+// DrawStates draws a bar divided by the time in each state. It leaves out states with less than half a column.
 func (t *Theme) DrawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bool) {
 	parts := make([]int64, len(gvl.InBars))
 	most, sum := 0, int64(0)
@@ -214,7 +213,7 @@ func (t *Theme) DrawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bo
 	}
 }
 
-// legendWords are the states in the order of the legend, in words and in short ones.
+// legendWords has the states in the order of the legend, each with its words and a short form.
 var legendWords = []struct {
 	state       gvl.State
 	word, short string
@@ -224,8 +223,8 @@ var legendWords = []struct {
 	{gvl.Stalled, "stalled", "stalled"},
 }
 
-// DrawLegend writes the letters and colours of the states with their names, in one line. If there is no room it uses
-// short names, and then as many of these as fit.
+// DrawLegend draws the states' letters and colours with their names, in one line. If there is no room, it uses short
+// names, and draws as many as fit.
 func DrawLegend(a canvas.Area, t *Theme, ascii bool) {
 	whole := 1
 	for _, l := range legendWords {
@@ -248,11 +247,11 @@ func DrawLegend(a canvas.Area, t *Theme, ascii bool) {
 	}
 }
 
-// sparkLevels are the heights of a sparkline. Nothing has the lowest, as a base line.
+// sparkLevels are the heights of a sparkline. A value of 0 has the lowest one, as a base line.
 var sparkLevels = []rune("▁▂▃▄▅▆▇█")
 
-// DrawSpark draws one column for each value, the newest on the right. The value top has the full height. Negative
-// values mean that there was no measurement, and stay blank.
+// DrawSpark draws one column for each value, the newest on the right. The value top has the full height. A negative
+// value means that there was no measurement, and leaves its column blank. The result is the column behind the last.
 func DrawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.Style) int {
 	for _, v := range values {
 		switch {
@@ -270,9 +269,9 @@ func DrawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.St
 	return x
 }
 
-// DrawColumn draws one column of a chart from the bottom of its area to a share of its height. The height is rounded
-// to eighths of a row. The uppermost eighth of a row stays free. Without colours, a full chart would otherwise merge
-// with the chart above it.
+// DrawColumn draws one column of a chart, from the bottom of its area to a share of its height. The height is rounded
+// to eighths of a row. The top eighth always stays free. Otherwise, without colours, a full chart would merge with the
+// chart above it.
 func DrawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 	eighths := min(int(share*float64(8*a.H)+0.5), 8*a.H-1)
 	for y := a.H - 1; y >= 0 && eighths > 0; y-- {
@@ -282,19 +281,19 @@ func DrawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 	}
 }
 
-// DrawPoint draws one column of a curve at the height of a share (0 to 1).
+// DrawPoint draws one column of a curve, a mark at the height of a share (0 to 1).
 func DrawPoint(a canvas.Area, x int, share float64, st canvas.Style) {
 	eighth := min(max(int(share*float64(8*a.H-1)+0.5), 0), 8*a.H-1)
 	a.Rune(x, a.H-1-eighth/8, sparkLevels[eighth%8], st)
 }
 
-// Bar draws a share (0 to 1) in w columns.
+// Bar returns a bar of w columns for a share (0 to 1).
 func Bar(share float64, w int) string {
 	n := min(max(int(share*float64(w)+0.5), 0), w)
 	return strings.Repeat("█", n) + strings.Repeat("░", w-n)
 }
 
-// State is the style of the word for a state: bold if the thread holds the GVL or waits for it or for a lock.
+// State returns the style for a state's name. It is bold if the thread holds the GVL or waits for it or a lock.
 func (t *Theme) State(s gvl.State) canvas.Style {
 	st := canvas.Style{FG: t.Readable(t.States[s])}
 	if s == gvl.Waiting || s.Held() || s == gvl.Lock {
@@ -303,13 +302,13 @@ func (t *Theme) State(s gvl.State) canvas.Style {
 	return st
 }
 
-// Heading draws a rule over the first row of an area, with a title on it. It returns the column behind the title.
+// Heading draws a line in the first row of an area, with a title on it. It returns the column behind the title.
 func (t *Theme) Heading(a canvas.Area, title string) int {
 	a.Row(0).Fill('─', t.Rule())
 	return a.Put(1, 0, canvas.Cut(title, a.W-2), t.Bold())
 }
 
-// DrawBar draws a share (0 to 1) as a bar of an area's first row.
+// DrawBar draws a bar for a share (0 to 1) in an area's first row.
 func DrawBar(a canvas.Area, share float64, c canvas.Color) {
 	for x := range min(int(share*float64(a.W)+0.5), a.W) {
 		a.Rune(x, 0, '▇', canvas.Style{FG: c})

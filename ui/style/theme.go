@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// The palette is Okabe and Ito's, made to be distinguished with any kind of colour blindness (Color Universal Design,
-// 2008). Vermilion is kept for one thing: waiting for the GVL.
+// The palette of Okabe and Ito can be distinguished with any kind of colour blindness (Color Universal Design, 2008).
+// Vermilion is used for one thing only: waiting for the GVL.
 const (
 	okabeOrange     = 0xE69F00
 	OkabeSkyBlue    = 0x56B4E9
@@ -26,46 +26,46 @@ const (
 	backgroundLight = 0xFFFFFF
 )
 
-// Theme is the set of colours of the screen. It holds no state.
+// Theme is a set of colours for the screen. It holds no state.
 type Theme struct {
 	Name string
-	// Background is the colour that the terminal's own background is assumed to have when colours are mixed into it.
-	// It is painted only in pictures.
+	// Background is the assumed colour of the terminal's background, into which other colours are mixed. It is painted
+	// only in pictures.
 	Background canvas.Color
-	// Text, Dim, Faint are the three strengths of plain text; Line draws rules and borders.
+	// Text, Dim and Faint are the three strengths of plain text. Line is for rules and borders.
 	Text, Dim, Faint, Line canvas.Color
-	// Selection is the background of the selected row; Accent what has the focus.
+	// Selection is the background of the selected row. Accent marks what has the focus.
 	Selection, Accent canvas.Color
-	// Good, Warn and Crit colour the light of the header and the findings.
+	// Good, Warn and Crit colour findings, and the light in the header.
 	Good, Warn, Crit canvas.Color
-	// States holds a colour for each state.
+	// States has a colour for each state.
 	States [gvl.NumStates]canvas.Color
-	// Owners tell threads apart in the GVL lane; they're used in turn.
+	// Owners distinguish threads in the GVL lane. Threads use them in turn.
 	Owners []canvas.Color
-	// Flame has the colours of frames by the origin of their code (OriginOf). OriginUnknown is for rows of threads and
-	// for the root.
+	// Flame has the colours of frames by the origin of their code (OriginOf). OriginUnknown is also for rows of
+	// threads and for the root.
 	Flame [sampler.NumOrigins]canvas.Color
-	// Weakest is the strength of a state's colour at the smallest share, 0 to 1. The colour must be recognisable, and
-	// the letter on it legible.
+	// Weakest is the strength of a state's colour at the smallest share, 0 to 1. The colour must still be
+	// recognizable, and the letter on it legible.
 	Weakest float64
-	// Few is true if the terminal has at most 256 colours. Then the colours of frames in the flamegraph do not vary,
-	// because a slightly different colour would become another one.
+	// Few is set if the terminal has at most 256 colours. Then frames of the flamegraph do not vary their colour,
+	// because the nearest colour of the terminal could be quite another.
 	Few bool
-	// Flat: states are drawn in their own colour whatever their share, for a terminal whose few colours have no shades.
+	// Flat is set if the terminal's few colours have no shades. Then states have their full colour at any share.
 	Flat bool
-	// Letters: without colours, only the letter of a cell tells its state.
+	// Letters is set if there are no colours, so that only the letter of a cell shows its state.
 	Letters bool
 }
 
-// In16 returns the theme for a terminal of 16 colours. Each state with a meaning has one of them for itself. None is
-// mixed, because a weak green would become black.
+// In16 returns the theme for a terminal with 16 colours. Each state with a meaning gets one of them for itself. None
+// is mixed, because a weak green would become black.
 func (t Theme) In16() Theme {
 	t.Flat = true
 	for s, rgb := range map[gvl.State]uint32{gvl.Running: 0x008000, gvl.Waiting: 0xFF0000, gvl.GC: 0xFFFF00, gvl.Stalled: 0x800080,
 		gvl.Native: 0x008080, gvl.IO: 0x000080, gvl.Lock: 0x808000} {
 		t.States[s] = canvas.RGB(rgb)
 	}
-	// Plain text has the two greys; of a bluish black blue would come nearest.
+	// Plain text uses the two greys, because for a bluish black the nearest colour would be blue.
 	const grey, bright = 0x606060, 0x909090
 	t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(WhiteText), canvas.RGB(bright), canvas.RGB(grey), canvas.RGB(grey)
 	if t.Background.Light() {
@@ -74,10 +74,10 @@ func (t Theme) In16() Theme {
 	return t
 }
 
-// Themes are the names that ThemeByName knows.
+// Themes are the names that ThemeByName accepts.
 var Themes = []string{"auto", "dark", "light", "high-contrast"}
 
-// ThemeByName returns a theme. The names "" and "auto" mean the dark one. The program exchanges it for the light one if
+// ThemeByName returns a theme. The names "" and "auto" mean the dark theme. The caller replaces it by the light one if
 // the terminal reports a light background.
 func ThemeByName(name string) (Theme, error) {
 	switch name {
@@ -181,7 +181,7 @@ func flames(app, gem, stdlib, core, native uint32) [sampler.NumOrigins]canvas.Co
 		sampler.OriginCore: canvas.RGB(core), sampler.OriginUnknown: canvas.RGB(native)}
 }
 
-// OriginOf returns where a frame's code comes from. Evaluated code counts as the program's if nothing else is known.
+// OriginOf returns the origin of a frame's code. Evaluated code of unknown origin counts as the program's.
 func OriginOf(f sampler.Frame) sampler.Origin {
 	if o := f.From(); o != sampler.OriginEval {
 		return o
@@ -189,14 +189,14 @@ func OriginOf(f sampler.Frame) sampler.Origin {
 	return sampler.OriginApp
 }
 
-// Plain text in its strengths.
+// Styles for plain text of different strengths, and for rules.
 func (t *Theme) Plain() canvas.Style  { return canvas.Style{FG: t.Text} }
 func (t *Theme) Bold() canvas.Style   { return canvas.Style{FG: t.Text, Attr: canvas.Bold} }
 func (t *Theme) Dimmed() canvas.Style { return canvas.Style{FG: t.Dim} }
 func (t *Theme) Faded() canvas.Style  { return canvas.Style{FG: t.Faint} }
 func (t *Theme) Rule() canvas.Style   { return canvas.Style{FG: t.Line} }
 
-// On returns the style of text on a coloured ground, black or white, whichever reads better.
+// On returns the style of text on a coloured background: black or white, whichever has more contrast.
 func On(bg canvas.Color) canvas.Style {
 	fg := canvas.RGB(WhiteText)
 	if black := canvas.RGB(BlackText); black.Contrast(bg) > fg.Contrast(bg) {
@@ -205,7 +205,7 @@ func On(bg canvas.Color) canvas.Style {
 	return canvas.Style{FG: fg, BG: bg}
 }
 
-// Owner is the colour of a thread in the GVL lane.
+// Owner returns the colour of a thread in the GVL lane.
 func (t *Theme) Owner(ident int) canvas.Color {
 	if ident <= 0 {
 		return t.Dim
@@ -213,7 +213,7 @@ func (t *Theme) Owner(ident int) canvas.Color {
 	return t.Owners[(ident-1)%len(t.Owners)]
 }
 
-// OnSelection puts a style on the ground of a selected row.
+// OnSelection returns a style changed for the background of a selected row.
 func (t *Theme) OnSelection(s canvas.Style) canvas.Style {
 	s.BG = t.Selection
 	if s.FG.IsSet() {
@@ -222,8 +222,8 @@ func (t *Theme) OnSelection(s canvas.Style) canvas.Style {
 	return s
 }
 
-// PutGround puts what is drawn on the ground of a selected row. Bars and other signs that are not letters keep their
-// colour, by which they are told.
+// PutGround gives a drawn area the background of a selected row. Bars and other graphic signs keep their colour,
+// because it has a meaning.
 func (t *Theme) PutGround(a canvas.Area) {
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
 		if r >= '▀' && r <= '▟' || r == '■' {
@@ -234,7 +234,7 @@ func (t *Theme) PutGround(a canvas.Area) {
 	})
 }
 
-// Highlight marks a selected row: by its ground and, without colours, by bold.
+// Highlight marks a selected row by its background and, if it has the focus, by bold text.
 func (t *Theme) Highlight(a canvas.Area, focused bool) {
 	t.PutGround(a)
 	a.Restyle(func(s canvas.Style) canvas.Style {
@@ -245,14 +245,14 @@ func (t *Theme) Highlight(a canvas.Area, focused bool) {
 	})
 }
 
-// Colors are the colours of the screen, on its terminal.
+// Colors are the colours of the screen on its terminal.
 type Colors struct {
 	Theme  Theme
 	Few    fewColors
 	Ground ground
 }
 
-// SetProfile takes over how many colours the terminal has.
+// SetProfile sets how many colours the terminal has.
 func (c *Colors) SetProfile(p tea.ColorProfileMsg) {
 	c.Few = fewColors{Are16: p.String() == Colors16}
 	if p.String() != TrueColor {
@@ -261,7 +261,7 @@ func (c *Colors) SetProfile(p tea.ColorProfileMsg) {
 	c.SetTheme(c.Theme)
 }
 
-// SetTheme changes the theme.
+// SetTheme changes the theme, and adapts it to the terminal.
 func (c *Colors) SetTheme(t Theme) {
 	t.Letters = c.Theme.Letters
 	if c.Few.Are16 {
@@ -271,7 +271,7 @@ func (c *Colors) SetTheme(t Theme) {
 	c.Theme, c.Few.known = t, nil
 }
 
-// SetGround takes the terminal's answer, or (nil) that there was none in time. A late one counts.
+// SetGround sets the background that the terminal reported, or nil if there was no answer in time. A late one counts.
 func (c *Colors) SetGround(msg *tea.BackgroundColorMsg) {
 	if msg == nil {
 		c.Ground.Asked = true
@@ -283,29 +283,29 @@ func (c *Colors) SetGround(msg *tea.BackgroundColorMsg) {
 	}
 }
 
-// Apply corrects the colours of a picture for the terminal.
+// Apply corrects the colours of a drawn picture for the terminal.
 func (c *Colors) Apply(a canvas.Area) {
 	c.Ground.apply(a, &c.Theme)
 	c.Few.apply(a, &c.Theme)
 }
 
-// Copied are the same colours for another screen, which remembers its own corrections.
+// Copied returns the same colours for another screen, which remembers its own corrections.
 func (c *Colors) Copied() Colors {
 	out := *c
 	out.Few.known, out.Ground.known = nil, nil
 	return out
 }
 
-// ground is what is known of the terminal's own background. tmux 3.3 and GNU screen don't tell theirs, and on a light
-// one the dark theme's text can't be seen.
+// ground is what is known of the terminal's own background. tmux 3.3 and GNU screen do not report it. On a light
+// background, the dark theme's text would be invisible.
 type ground struct {
-	answered bool // it is known
-	Asked    bool // in vain
+	answered bool // the terminal reported its background
+	Asked    bool // there was no answer in time
 	known    map[canvas.Style]canvas.Style
 }
 
-// apply makes the dark theme legible on any ground that may be the terminal's: plain text has the terminal's own
-// colour, and colours are as dark as white needs, which black can bear.
+// apply makes the dark theme legible on a background that is not known. Plain text gets the terminal's own colour.
+// Other colours become dark enough for a white background, which is also legible on black.
 func (g *ground) apply(a canvas.Area, t *Theme) {
 	if g.answered || !g.Asked {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// baseKind is the base of the flamegraph's comparison.
+// baseKind says with what the flamegraph is compared.
 type baseKind uint8
 
 const (
@@ -27,7 +27,7 @@ func (v *flameBase) CompareAgainst() {
 	v.Base, v.BaseKind, v.BaseWhen = &v.Against.Weights, AgainstBase, v.Against.About()
 }
 
-// loadDiff compares the whole tree with the one of the base, both scaled to the same whole.
+// loadDiff compares the tree of all frames with the tree of the base. It compares shares of each tree's total.
 func (v *Flame) loadDiff(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	v.Diff, v.diffSelf, v.Changes = nil, nil, nil
 	if !v.Comparing() {
@@ -41,7 +41,7 @@ func (v *Flame) loadDiff(o flamegraph.Options, weights *flamegraph.Snapshot, dic
 	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: float64(before.Root.Total), AfterWhole: float64(v.Whole.Root.Total)})
 }
 
-// compare notes by how much of the whole each node of the tree changed, and lists the functions whose own time changed.
+// compare computes how much each node's share of the total changed, and lists the functions whose own time changed.
 func (v *flameBase) compare(before, after *flamegraph.Tree, d flamegraph.Diff) {
 	v.Diff, v.diffSelf = make(map[*flamegraph.Node]float64), make(map[*flamegraph.Node]float64)
 	if d.BeforeWhole == 0 || d.AfterWhole == 0 {
@@ -65,19 +65,19 @@ func (v *flameBase) compare(before, after *flamegraph.Tree, d flamegraph.Diff) {
 	})
 }
 
-// change is the change of a function's own time, as a share of the whole.
+// change is the change of a function's own time, as a share of the total time.
 type change struct {
 	Label string
 	Share float64
 }
 
-// LeastChange is the smallest change that is named.
+// LeastChange is the smallest change of a share that is listed: 0.05 percentage points, the first that Points shows.
 const LeastChange = 0.0005
 
 // diffColor returns a colour from blue (less) over grey to vermilion (more). The two ends can be distinguished with
 // any kind of colour blindness.
 func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
-	const full = 0.2 // of the whole
+	const full = 0.2 // the change, as a share of the total, that has the full colour
 	grey := t.Background.Mix(t.Flame[sampler.OriginUnknown], 0.45)
 	d := v.change(n)
 	s := min(math.Sqrt(math.Abs(d)/full), 1)
@@ -87,7 +87,7 @@ func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
 	return grey.Mix(canvas.RGB(style.OkabeVermilion), s)
 }
 
-// diffMark is the change of a node in front of its label: colour alone must not carry it.
+// diffMark returns the change of a node as a text before its label, because colour alone must not show it.
 func (v *Flame) diffMark(n *flamegraph.Node) string {
 	if !v.Comparing() {
 		return ""
@@ -107,10 +107,10 @@ func Points(d float64) string {
 	}
 }
 
-// DrawChanges names the functions whose own time changed most, those that are gone too.
+// DrawChanges lists the functions whose own time changed most, also those that are not called now.
 func (v *flameBase) DrawChanges(a canvas.Area, t *style.Theme) {
 	about := "change of own time, in percentage points:"
-	if v.BaseKind == AgainstBase { // which has no room above on a narrow screen
+	if v.BaseKind == AgainstBase { // on a narrow screen its name has no room above
 		about = "own time against " + v.BaseWhen + ", in points:"
 	}
 	x := a.Put(1, 0, about, t.Dimmed())

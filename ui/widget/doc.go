@@ -1,3 +1,3 @@
-// Package widget has the parts that several views use: lists and tables, the timeline, the flamegraph with the panel
-// under it, the head lines, findings, and overlays.
+// Package widget has the parts that several views use: lists, tables, the timeline, the flamegraph with its panel, the
+// head lines, findings, and overlays.
 package widget

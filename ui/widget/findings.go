@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// pressFinding makes a click on a finding go to what it is about.
+// pressFinding makes a click on a finding open the view that shows its cause.
 func pressFinding(f *scene.Findings, sc *scene.Scene, a canvas.Area, i int) {
 	id := f.ID(i)
 	sc.OnPress(a, func(h scene.Host, _, _ int) tea.Cmd { return h.GoToFinding(id) })
@@ -26,7 +26,7 @@ func moreFindings(sc *scene.Scene, row canvas.Area, n int) {
 	sc.OnPress(row.Sub(row.W-w, 0, w, 1), func(h scene.Host, _, _ int) tea.Cmd { h.ShowFindings(); return nil })
 }
 
-// hexAddress is an address of an object; its last digits are enough to tell it from others.
+// hexAddress matches the address of an object. Its last four digits suffice to identify the object.
 var hexAddress = regexp.MustCompile(`0x[0-9a-f]{5,12}([0-9a-f]{4})`)
 
 // findingLines returns a finding's title and text in at most n lines of w columns. If they do not fit, it shortens
@@ -46,7 +46,7 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 	if len(f.Current()) == 0 {
 		mark, text := f.NothingFound()
 		color := t.Good
-		if mark == "…" && f.Note == "" { // the memory grows
+		if mark == "…" && f.Note == "" { // NothingFound then warns that the memory grows
 			color = t.Warn
 		}
 		a.Put(1, 0, mark, canvas.Style{FG: color, Attr: canvas.Bold})
@@ -65,7 +65,7 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 	others := len(f.List) - 1
 	lines := findingLines(worst, a.W-4, a.H)
 	left := a.H - len(lines)
-	if others > 0 && left == 0 { // the last line makes room for the word that there are more
+	if others > 0 && left == 0 { // cut the last line to make room for "+2 more"
 		more := "  " + moreText(others)
 		last := &lines[len(lines)-1]
 		*last = canvas.Cut(*last, a.W-4-canvas.Width(more)) + more
@@ -76,7 +76,7 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 		moreFindings(sc, a.Sub(3, len(lines)-1, canvas.Width(lines[len(lines)-1]), 1), others)
 	}
 	y := len(lines)
-	end := 3 + canvas.Width(lines[y-1]) // of the last row of the worst finding
+	end := 3 + canvas.Width(lines[y-1]) // column after the last row of the worst finding
 	if worst.Next != "" && (left >= 2 || left == 1 && others == 0) {
 		end = a.Put(3, y, canvas.Cut("→ "+worst.Next, a.W-4), t.Dimmed())
 		y++
@@ -85,7 +85,7 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 		end = a.Put(3, y, canvas.Cut(native, a.W-4), t.Dimmed())
 		y++
 	}
-	// A sentence goes on in the next row, so that the time of the figures stands behind the last one.
+	// The time that the figures cover is written behind the last row, because a sentence can continue in the next row.
 	if a.W >= scene.FiguresOfWidth && worst.AgoNS == 0 && end+2+canvas.Width(scene.FiguresOf) < a.W {
 		a.PutRight(y-1, scene.FiguresOf+" ", t.Dimmed())
 	}
@@ -145,7 +145,7 @@ func drawFindingLines(a canvas.Area, f *findings.Finding, lines []string, t *sty
 // maxFindingLines bounds the lines of one finding in the list of all.
 const maxFindingLines = 8
 
-// DrawAllFindings lists all findings in full over the screen, each with what to do. It keeps the selected one in sight.
+// DrawAllFindings draws all findings in full over the screen, each with its advice. It keeps the selected one visible.
 func DrawAllFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene, o *Overlay) {
 	t, w := &sc.Theme, a.W-OverlayMargin
 	at := max(f.Index(o.Finding), 0)

@@ -35,7 +35,7 @@ func (v *Flame) Comparing() bool {
 	return v.Base != nil && (v.BaseKind != AgainstBase || v.Filter == "")
 }
 
-// FlameLook is the user's choices for drawing flamegraphs, shared by all processes.
+// FlameLook has the user's choices for drawing flamegraphs. All processes share them.
 type FlameLook struct {
 	Metric   flamegraph.Metric
 	ShowIdle bool
@@ -44,11 +44,11 @@ type FlameLook struct {
 	Inverted bool // callees first
 	Upward   bool // the first row is at the bottom: flames, not icicles
 	Search   *regexp.Regexp
-	// Sought is the search that a view made to show one function in the flamegraph: it leaves no rows out of lists.
+	// Sought is a search that another view set to show one function in the flamegraph. It does not filter lists.
 	Sought *regexp.Regexp
 }
 
-// Listed is the pattern for rows of lists. It is nil if all are listed.
+// Listed returns the pattern that filters the rows of lists. It is nil if all rows are listed.
 func (l *FlameLook) Listed() *regexp.Regexp {
 	if l.Search == l.Sought {
 		return nil
@@ -56,22 +56,22 @@ func (l *FlameLook) Listed() *regexp.Regexp {
 	return l.Search
 }
 
-// Colouring says what the colour of a frame is.
+// Colouring says what the colour of a frame means.
 type Colouring uint8
 
 const (
-	// colourByItself is by state where that tells something: of wall time. Other weights are one state's, or nearly.
+	// colourByItself colours wall time by state. It colours other metrics, which are mostly in one state, by origin.
 	colourByItself Colouring = iota
 	ColourByState
 	ColourByOrigin
 )
 
-// byState reports whether the colour of a frame is the state that its time was mostly in.
+// byState reports whether the colour of a frame shows the state in which most of its time was spent.
 func (l *FlameLook) byState() bool {
 	return l.Colour == ColourByState || l.Colour == colourByItself && l.Metric == flamegraph.Wall
 }
 
-// NextColouring goes from states to origins and back.
+// NextColouring switches between colours by state and by origin.
 func (l *FlameLook) NextColouring() {
 	if l.byState() {
 		l.Colour = ColourByOrigin
@@ -80,7 +80,7 @@ func (l *FlameLook) NextColouring() {
 	}
 }
 
-// Flame shows where the time goes. The selection and the zoom are kept as a path of functions, because the tree is
+// Flame is a flamegraph on the screen. The selection and the zoom are kept as a path of functions, because the tree is
 // made again for every picture.
 type Flame struct {
 	FlameLook
@@ -89,22 +89,22 @@ type Flame struct {
 	flamePicture
 	Builder  *flamegraph.Builder
 	origins  map[sampler.FrameID]sampler.Origin
-	Endpoint flamegraph.EndpointID // shows only its time; zero for all
+	Endpoint flamegraph.EndpointID // only time of this endpoint is shown; zero means all time
 	Filter   string                // describes the selected threads; empty for all
-	// Everything is what is shown otherwise. If it is empty, all threads are shown.
+	// Everything describes what is shown while Filter is empty. If it is empty, that is "all threads".
 	Everything string
-	// rest is the share of rest in the time, if it is hidden.
+	// rest is the share of the time in which threads had nothing to do. It is zero if the picture includes this time.
 	rest float64
 }
 
-// flameShape says which stacks a picture has and which of their frames.
+// flameShape says which stacks the picture leaves out, and which frames of the others.
 type flameShape struct {
-	// hidden are the labels of functions left out, focused the one that all stacks shown hold.
+	// hidden has the labels of functions that are left out. If focused is set, only stacks with it are shown.
 	hidden  map[string]bool
 	focused string
 }
 
-// flameBase is the base of a picture's comparison.
+// flameBase has the weights that the flamegraph is compared with, and the result of the comparison.
 type flameBase struct {
 	// Base are the weights of the time BaseWhen, with which the shown weights are compared. It is nil if nothing is
 	// compared. Diff is the change of each node's share of the whole, and diffSelf the change of its own time. Changes
@@ -122,25 +122,25 @@ type flameBase struct {
 type flamePicture struct {
 	// Whole is the tree of all frames. Tree is the tree that is shown: Whole, or the tree of own.
 	Whole, Tree *flamegraph.Tree
-	own         *flamegraph.Folded          // nil if libraries are not folded
-	Fold        *flamegraph.Folded          // nil if runs without a branch are not folded
-	gaps        map[*flamegraph.Node]string // rows of left-out frames, by the outermost of them
+	own         *flamegraph.Folded          // the tree of own code; nil if libraries are not folded
+	Fold        *flamegraph.Folded          // the tree with folded runs; nil if they are not folded
+	gaps        map[*flamegraph.Node]string // labels of rows of left-out frames, by their outermost frame
 	Picture     flamegraph.Picture
 	Matches     flamegraph.Matches
-	inRun       map[*flamegraph.Node]*flamegraph.Node // of runs that the search matches, the heaviest frame that it matches there
+	inRun       map[*flamegraph.Node]*flamegraph.Node // for a run that the search matches, its heaviest matching frame
 
 	Zoom     flamegraph.Path
 	Selected flamegraph.Path
 	SelNode  *flamegraph.Node
 	Top      int // first row of the picture that is drawn
-	Height   int // as many rows were drawn the last time
+	Height   int // rows that were drawn last time
 
-	// depth is the depth that the screen makes room for, last seen needed at depthNS.
+	// depth is the number of rows that the screen has room for. They were last needed at depthNS.
 	depth   int
 	depthNS int64
 }
 
-// restOf is the share of rest in the time of some threads. If threads is nil, it is of all threads.
+// restOf returns the share of threads' time in which they had nothing to do. If threads is nil, it is for all threads.
 func restOf(weights *flamegraph.Snapshot, threads map[sampler.ThreadID]bool) float64 {
 	var rest, all int64
 	for i := range weights.Entries {
@@ -157,14 +157,14 @@ func restOf(weights *flamegraph.Snapshot, threads map[sampler.ThreadID]bool) flo
 	return style.Share(rest, all)
 }
 
-// mostlyRest is the share of rest above which the caption says how much of the time is hidden. The picture shows only
-// the other time, and would look like the picture of a busy process.
+// mostlyRest is the share of hidden rest from which the caption reports it. Otherwise an idle process would look busy,
+// because the picture shows only the other time.
 const mostlyRest = .95
 
-// maxPictureRows bounds the depth of the picture: a stack of Rails has about 150 frames.
+// maxPictureRows bounds the depth of the picture. A stack of Rails has about 150 frames.
 const maxPictureRows = 2000
 
-// Build makes the tree of some weights and its picture, for an area of so many rows.
+// Build makes the tree of weights and its picture, for an area with a width and a number of rows.
 func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, threads map[sampler.ThreadID]bool, root func(sampler.ThreadID) string,
 	width, rows int) {
 	if v.Builder == nil {
@@ -191,7 +191,7 @@ func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, th
 	}
 }
 
-// lay makes the picture of the tree.
+// lay computes the picture: which cell each node of the tree gets.
 func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 	zoom, _ := v.Tree.Find(v.Zoom)
 	v.findMatches(zoom)
@@ -201,13 +201,13 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 		tree = v.Fold.Tree
 	}
 	v.Picture = flamegraph.Layout(tree, v.drawn(zoom), width, maxPictureRows)
-	if len(v.Zoom) == 0 && len(v.Picture.Rows) > 0 { // the root's row says nothing that the rule does not
+	if len(v.Zoom) == 0 && len(v.Picture.Rows) > 0 { // the rule above already says what the root is
 		v.Picture.Rows = v.Picture.Rows[1:]
 	}
 	v.SelNode = nil
 	if len(v.Selected) > 0 {
 		n, ok := v.Tree.Find(v.Selected)
-		if !ok && n.Kind == flamegraph.RunNode { // it was in it while it was open
+		if !ok && n.Kind == flamegraph.RunNode { // the selected frame was in this run while the run was open
 			v.Selected, ok = flamegraph.PathOf(n), true
 		}
 		if ok {
@@ -215,7 +215,7 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 		}
 	}
 	v.gaps = make(map[*flamegraph.Node]string)
-	clear(v.origins) // of this picture's frames alone: a program that redefines its methods has new ones all the time
+	clear(v.origins) // frames of older pictures would pile up if a program redefines methods
 	for _, row := range v.Picture.Rows {
 		for i := range row {
 			n := row[i].Node
@@ -250,7 +250,7 @@ func (v *flamePicture) RowsWanted(nowNS int64) int {
 	return v.depth
 }
 
-// Fit scrolls so that the selected frame is among the rows drawn.
+// Fit scrolls until the selected frame is visible in an area of height rows.
 func (v *flamePicture) Fit(height int) {
 	v.Height = height
 	if y, _, ok := v.Find(v.SelNode); ok {
@@ -281,8 +281,8 @@ func (v *flamePicture) SelectNode(n *flamegraph.Node) {
 	}
 }
 
-// First selects the heaviest frame of the first row if no frame is selected, or if the selected one does not exist
-// now. It reports whether it did.
+// First reports whether the picture does not have the selected frame, or none is selected. It then selects the
+// heaviest frame of the first row.
 func (v *flamePicture) First() bool {
 	if _, _, ok := v.Find(v.SelNode); ok {
 		return false
@@ -328,7 +328,7 @@ func (v *Flame) Stack() (title string, lines []string) {
 	return title, lines
 }
 
-// SelectAt selects the frame drawn at a place of the flamegraph, in an area of the height.
+// SelectAt selects the frame at a column and row of the flamegraph's area, which has height rows.
 func (v *Flame) SelectAt(x, y, height int) {
 	if y = v.rowAt(y, height); y < 0 {
 		return
@@ -367,12 +367,12 @@ func (v *Flame) FocusSelected() {
 	v.Zoom = nil
 }
 
-// Shaped reports whether something is hidden or focused; unshape shows all again.
+// Shaped reports whether functions are hidden, or one is focused. Unshape shows all stacks again.
 func (v *flameShape) Shaped() bool { return len(v.hidden) > 0 || v.focused != "" }
 
 func (v *flameShape) Unshape() { v.hidden, v.focused = nil, "" }
 
-// Shape says in words what the picture is made of.
+// Shape describes in words how the picture is arranged, and what it leaves out.
 func (v *Flame) Shape() string {
 	s := "callers first"
 	if v.Inverted {
@@ -381,7 +381,7 @@ func (v *Flame) Shape() string {
 	if v.Upward {
 		s += ", at the bottom"
 	}
-	var more []string // which must be seen, so it comes first
+	var more []string // comes first, because it must not be cut off
 	if v.focused != "" {
 		more = append(more, "only with "+v.focused)
 	}
@@ -400,7 +400,7 @@ func (v *Flame) Shape() string {
 	return s
 }
 
-// options adds what the person chose to the options of a tree.
+// options adds the user's choices to the options of a tree.
 func (v *Flame) options(o flamegraph.Options) flamegraph.Options {
 	o.Endpoint = v.Endpoint
 	if v.Inverted {
@@ -432,7 +432,7 @@ func FlameKeys(v *Flame) scene.KeyMap {
 	}}
 }
 
-// ignoreCase is what a search begins with unless it holds an upper-case letter.
+// ignoreCase is the prefix of the pattern of a search without an upper-case letter.
 const ignoreCase = "(?i)"
 
 func StripCase(s string) string {
@@ -442,7 +442,7 @@ func StripCase(s string) string {
 	return s
 }
 
-// CompileSearch makes the expression of a search: without regard to case unless an upper-case letter is in it.
+// CompileSearch compiles a search. The search ignores case unless it has an upper-case letter.
 func CompileSearch(s string) (*regexp.Regexp, error) {
 	for _, r := range s {
 		if r >= 'A' && r <= 'Z' {

@@ -29,7 +29,7 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 		of = "only " + v.Filter
 	}
 	var parts []string
-	if v.Search != nil { // a frame that matches the search must not be among the frames without room
+	if v.Search != nil { // written first: a match may be in a frame without room
 		parts = append(parts, v.Found())
 	}
 	few := v.Few()
@@ -51,7 +51,7 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	if v.Filter == "" {
 		parts = append(parts, of)
 	}
-	switch v.Colour { // as was asked for
+	switch v.Colour { // only if the user chose it
 	case ColourByState:
 		parts = append(parts, "coloured by state")
 	case ColourByOrigin:
@@ -65,7 +65,7 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	case v.Tree == nil:
 	case v.Metric == flamegraph.Allocations:
 		parts = slices.Insert(parts, 0, style.Estimated(v.Tree.Allocations))
-	case few == "" && (v.Tree.Samples > 0 || v.Tree.Root.Total == 0): // known waits have time without a sample
+	case few == "" && (v.Tree.Samples > 0 || v.Tree.Root.Total == 0): // exact waits have time but no samples
 		parts = append(parts, Samples(v.Tree.Samples))
 	}
 	if len(v.Zoom) > 0 {
@@ -99,10 +99,11 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	}
 }
 
-// FewSamples is the number below which shares are rough: with 50, one of 50 % is right to 14 points, 19 times in 20.
+// FewSamples is the number of samples below which shares are rough. With 50 samples, a share of 50 % is within 14
+// points of the true one, 19 times in 20.
 const FewSamples = 50
 
-// Samples counts them in words.
+// Samples returns a number of samples in words.
 func Samples(n int64) string {
 	if n == 1 {
 		return "1 sample"
@@ -119,11 +120,11 @@ func (v *Flame) Few() string {
 	return "only " + Samples(v.Tree.Samples)
 }
 
-// Found says how much of the picture a search found.
+// Found returns the search, and the share of the picture's time that it matches.
 func (v *Flame) Found() string {
 	s := "/" + StripCase(v.Search.String()) + "/"
 	if len(v.Matches.Nodes) == 0 {
-		return s + " matches no frame" // though a thread's name may
+		return s + " matches no frame" // a thread's name may match
 	}
 	return s + " " + units.Percent(v.Matches.Share)
 }
@@ -136,7 +137,7 @@ func (v *flamePicture) root() *flamegraph.Node {
 	return v.Tree.Root
 }
 
-// From which share of its time a state is named for the whole picture, and for a frame.
+// These are the least shares of time from which mostly names a state: for the whole picture, and for one frame.
 const (
 	leastOfAll   = 0.1
 	leastOfFrame = 0.005
@@ -165,7 +166,7 @@ func (v *Flame) mostly(n *flamegraph.Node, least float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// unsure reports whether too few allocations were seen to say whose they are.
+// unsure reports whether too few allocations were seen to say which functions make them.
 func (v *Flame) unsure() bool {
 	return v.Tree != nil && v.Metric == flamegraph.Allocations && !v.Tree.Allocations.Enough()
 }
@@ -216,7 +217,7 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 		}
 	}
 	text := c.Text
-	if clean := canvas.Clean(label); clean != label { // ␛ for an escape, as in all views; the layout is that of files, which have U+FFFD
+	if clean := canvas.Clean(label); clean != label { // the layout has U+FFFD for an escape, views have ␛
 		label, text = clean, flamegraph.LabelFit(clean, a.W)
 	}
 	fit := func(w int) string { return flamegraph.LabelFit(label, w) }
@@ -227,7 +228,7 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 	if c.Node != nil {
 		mark = v.diffMark(c.Node)
 	}
-	if sign, _ := utf8.DecodeRuneInString(mark); canvas.Width(mark) > a.W { // a number that is cut is another
+	if sign, _ := utf8.DecodeRuneInString(mark); canvas.Width(mark) > a.W { // a cut number would be wrong
 		mark = string(sign)
 	}
 	if c.Node != nil && c.Node.Own && v.byState() && !v.Comparing() {
@@ -261,7 +262,7 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 			text = mark + fit(a.W-x-1-canvas.Width(mark))
 		}
 		a.Put(x, 0, text, st)
-		// The last column is half as strong, so that two cells of one colour are two cells.
+		// The last column is paler, so that two neighbours of the same colour look like two cells.
 		if !selected && a.W > 1 {
 			last := st
 			last.BG = t.Background.Mix(st.BG, 0.55)
@@ -272,13 +273,13 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 		}
 		return
 	}
-	// Without colour a cell is its label and a bar to its end, with a space to the next one.
+	// Without colour, a cell has its label and then a bar. A space separates it from the next cell.
 	bar := '░'
 	if selected {
 		a.Fill(' ', st)
 		bar = ' '
 	}
-	if a.W == 1 && !hit { // a letter would read as the first of what is beside it
+	if a.W == 1 && !hit { // a letter would look like the start of the next label
 		text = string(bar)
 	}
 	if c.Node != nil && (mark != "" || canvas.Width(text) > a.W-1) && a.W > 1 {
@@ -294,8 +295,7 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 const foreignStrength = 0.72
 
 // CellColor returns the colour of a frame, by the state in which most of its time was spent, or by the origin of its
-// code. The frame's name makes the colour a little lighter or darker. So neighbours differ, and a frame keeps its
-// colour.
+// code. The frame's name makes it lighter or darker. So neighbours differ, and a frame keeps its colour.
 func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	n := c.Node
 	switch {
@@ -312,7 +312,7 @@ func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	h.Write([]byte(n.Label))
 	shade := float64(h.Sum32()%7)/6*0.24 - 0.12
 	base := t.Flame[v.origins[n.Frame]]
-	if v.byState() { // what is not the program's own is weaker
+	if v.byState() { // code of libraries is paler
 		if base = t.States[n.TopState()]; !n.Own && !t.Flat {
 			base = t.Background.Mix(base, foreignStrength)
 		}
@@ -353,13 +353,13 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 	}
 	sum := style.Measure(v.Metric, n.Total)
 	if v.Metric.IsTime() && n.Total > v.Tree.ToNS-v.Tree.FromNS {
-		sum += " thread-time" // several threads at a time: more than passed on the clock
+		sum += " thread-time" // several threads ran at the same time
 	}
 	weights := []string{fmt.Sprintf("total %.1f %%", float64(n.Total)/total*100)}
 	switch {
 	case !v.Inverted:
 		weights = append(weights, fmt.Sprintf("self %.1f %%", float64(n.Self)/total*100))
-	case n.Parent == v.Tree.Root: // callees first: the first frame was executed, the others called it
+	case n.Parent == v.Tree.Root: // the first frame is the one that was executed
 		weights[0] = "self" + strings.TrimPrefix(weights[0], "total")
 	}
 	if mix := v.mostly(n, leastOfFrame); mix != "" {
@@ -369,7 +369,7 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 		weights = append(weights, "uncertain")
 	}
 	weights = append(weights, sum)
-	// The colour says where the code comes from, too: this is the first to be left out.
+	// The origin comes last, where it is cut first, because the colour can show it too.
 	parts = append(parts, weights...)
 	if origin != "" {
 		parts = append(parts, origin)
@@ -383,13 +383,13 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 	return name, strings.Join(parts, "  ")
 }
 
-// SVGColors are the colours of the flamegraph as it is on the screen, for a picture of it.
+// SVGColors returns the colours that the flamegraph has on the screen, for an SVG file.
 func (v *Flame) SVGColors(t style.Theme, dict *sampler.Dictionary) *flamegraph.SVGColors {
 	if v.Base != nil {
-		return nil // what differs from another time is not in the tree
+		return nil // the tree does not have the differences
 	}
-	seen := *v                                              // the view goes on changing while the file is written
-	seen.origins = make(map[sampler.FrameID]sampler.Origin) // of the whole tree, not of what had room alone
+	seen := *v                                              // a copy, because the view can change meanwhile
+	seen.origins = make(map[sampler.FrameID]sampler.Origin) // of all frames of the tree
 	out := &flamegraph.SVGColors{Fill: func(n *flamegraph.Node) (string, bool) {
 		if n.IsFrame() {
 			seen.origins[n.Frame] = style.OriginOf(dict.Frame(n.Frame))

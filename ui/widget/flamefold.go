@@ -13,10 +13,10 @@ import (
 type Folding uint8
 
 const (
-	// FoldByItself first folds like foldRuns. If less than half of the program's own code is then on the screen, it
-	// folds like foldLibraries from then on.
+	// FoldByItself first folds like FoldRuns. If less than half of the program's own code can then be read, it folds
+	// like FoldLibraries from then on.
 	FoldByItself Folding = iota
-	// FoldLibraries folds what is not the program's own (flamegraph.Fold).
+	// FoldLibraries folds frames that are not the program's own code (flamegraph.Fold).
 	FoldLibraries
 	// FoldRuns folds long runs of frames without a branch (flamegraph.FoldStraight).
 	FoldRuns
@@ -24,7 +24,7 @@ const (
 	FoldNothing
 )
 
-// NextFolding goes on from own code to folded runs, to everything, and back.
+// NextFolding switches to the next kind: from own code to folded runs, to all frames, and back to own code.
 func (v *Flame) NextFolding() {
 	switch v.Folding {
 	case FoldNothing:
@@ -36,7 +36,7 @@ func (v *Flame) NextFolding() {
 	}
 }
 
-// ToggleLibraries goes from own code to everything and back.
+// ToggleLibraries switches between own code and all frames.
 func (v *Flame) ToggleLibraries() {
 	if v.Folding == FoldLibraries {
 		v.setFolding(FoldNothing)
@@ -45,9 +45,9 @@ func (v *Flame) ToggleLibraries() {
 	}
 }
 
-// setFolding folds in another way. What is selected and zoomed into stays so, where the picture has it.
+// setFolding folds in another way. It keeps the selection and the zoom if the new picture has their frames.
 func (v *Flame) setFolding(to Folding) {
-	v.depth = 0 // the rows that another picture needed
+	v.depth = 0 // forget how many rows the old picture needed
 	if v.Folding = to; v.Tree == nil {
 		return
 	}
@@ -64,7 +64,7 @@ func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	return slices.MaxFunc(v.standsFor(n), func(x, y *flamegraph.Node) int { return cmp.Compare(x.Total, y.Total) })
 }
 
-// keep makes nodes of the whole tree the selected and zoomed ones of the picture as it is folded now.
+// keep folds the whole tree again, and keeps the selection and the zoom, which are nodes of the whole tree or nil.
 func (v *Flame) keep(selected, zoom *flamegraph.Node) {
 	v.Tree, v.own = v.Whole, nil
 	v.Zoom, v.Selected = nil, nil
@@ -79,7 +79,7 @@ func (v *Flame) keep(selected, zoom *flamegraph.Node) {
 	}
 }
 
-// foldLibraries makes the tree of the program's own code. The run that is zoomed into is open.
+// foldLibraries makes the tree of the program's own code. It leaves a run open if the user has zoomed into it.
 func (v *Flame) foldLibraries() {
 	v.own = flamegraph.Fold(v.Whole, func(run *flamegraph.Node) bool {
 		if len(v.Zoom) < run.Depth {
@@ -92,7 +92,7 @@ func (v *Flame) foldLibraries() {
 	v.Tree = v.own.Tree
 }
 
-// shown is the node of the tree shown that stands for one of the whole tree.
+// shown returns the node of Tree that represents a node of the whole tree.
 func (v *flamePicture) shown(n *flamegraph.Node) *flamegraph.Node {
 	if v.own != nil {
 		return v.own.Shown(n)
@@ -100,7 +100,7 @@ func (v *flamePicture) shown(n *flamegraph.Node) *flamegraph.Node {
 	return n
 }
 
-// standsFor are the nodes of the whole tree that one of the tree shown stands for, of a run the outermost.
+// standsFor returns the nodes of the whole tree that a node of Tree represents. For a run, these are its outermost.
 func (v *flamePicture) standsFor(n *flamegraph.Node) []*flamegraph.Node {
 	if v.own != nil {
 		return v.own.Of(n)
@@ -116,7 +116,7 @@ func (v *flamePicture) Under(dict *sampler.Dictionary, n *flamegraph.Node) func(
 	return v.Tree.Under(dict, n)
 }
 
-// findMatches fills in what the search matches under the zoomed node.
+// findMatches sets Matches and inRun to what the search matches below the zoomed node.
 func (v *Flame) findMatches(zoom *flamegraph.Node) {
 	v.Matches, v.inRun = flamegraph.Matches{}, nil
 	switch {
@@ -128,7 +128,7 @@ func (v *Flame) findMatches(zoom *flamegraph.Node) {
 	}
 }
 
-// change is the change of a node's share of the whole.
+// change returns the change of a node's share of the total.
 func (v *Flame) change(n *flamegraph.Node) float64 {
 	if v.own == nil {
 		return v.Diff[n]
@@ -150,10 +150,10 @@ func (v *Flame) change(n *flamegraph.Node) float64 {
 }
 
 const (
-	// leastLabel is the width from which on a cell can be read.
+	// leastLabel is the width in columns from which the label of a cell can be read.
 	leastLabel = 6
 	// leastToFold is the least number of samples with which the picture is checked for hidden own code. A process with
-	// ten requests a second has as many in the first seconds.
+	// ten requests a second has so many in its first seconds.
 	leastToFold = 10
 )
 
@@ -174,7 +174,7 @@ func (v *Flame) hidesOwn(rows int) bool {
 	}
 	var all, read int64
 	var under func(n *flamegraph.Node) int64 // the weight of own methods
-	under = func(n *flamegraph.Node) int64 { // as deep as the tree
+	under = func(n *flamegraph.Node) int64 { // recursion as deep as the tree
 		var sum int64
 		for _, c := range n.Children {
 			sum += under(c)
@@ -205,7 +205,7 @@ func (v *flamePicture) original(n *flamegraph.Node) *flamegraph.Node {
 	return v.Fold.Of(n)[0]
 }
 
-// drawn is the node of the picture that stands for one of Tree.
+// drawn returns the node of the picture that represents a node of Tree.
 func (v *flamePicture) drawn(n *flamegraph.Node) *flamegraph.Node {
 	if v.Fold == nil {
 		return n

@@ -4,7 +4,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// callerOf and calleeOf go by the rows of the picture, where a run of frames may be one row; nil at the ends.
+// callerOf and calleeOf return the node of the next row outward or inward, or nil at the end. A row may be a run.
 func (v *flamePicture) callerOf(n *flamegraph.Node) *flamegraph.Node {
 	return v.original(v.drawn(n).Parent)
 }
@@ -40,7 +40,7 @@ func (v *flamePicture) SelectBeside(d int) {
 	}
 }
 
-// up and down move the selection by a row of the screen: outward at the top, in a picture of flames at the bottom.
+// up and Down move the selection by one row of the screen. Callers are above, or below if Upward is set.
 func (v *Flame) up() {
 	if v.Upward {
 		v.SelectChild()
@@ -69,7 +69,7 @@ func (v *Flame) rowAt(y, height int) int {
 	return y
 }
 
-// ScrollBy scrolls by rows of the screen, whichever way the picture grows.
+// ScrollBy scrolls by d rows of the screen. A positive d moves to rows further down.
 func (v *Flame) ScrollBy(d int) {
 	if v.Upward {
 		d = -d
@@ -83,7 +83,7 @@ func (v *flamePicture) toRoot() {
 	v.First()
 }
 
-// pageBy scrolls by a screenful of the screen.
+// pageBy scrolls by one screen, up (-1) or down (+1).
 func (v *Flame) pageBy(d int) {
 	if v.Upward {
 		d = -d
@@ -120,7 +120,7 @@ func (v *flamePicture) ZoomIn() {
 	}
 }
 
-// ZoomOut leaves the zoom; false when there was none.
+// ZoomOut leaves the zoom. It returns false if there was no zoom.
 func (v *flamePicture) ZoomOut() bool {
 	if len(v.Zoom) == 0 {
 		return false

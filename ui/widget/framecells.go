@@ -11,15 +11,15 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// frameCells are cells that take the place of the timeline's own. They show only the time of the frame that is
-// selected in the flamegraph, or of the route that is shown, by its state.
+// frameCells are cells that replace the timeline's own ones. They show, by state, only the time of the frame selected
+// in the flamegraph, or of the shown route.
 type frameCells struct {
 	label string
 	Cells map[scene.RowKey][]timeline.Cell
 }
 
-// LoadFrameCells finds out where a frame runs, or which threads work for an endpoint. It does so only for rows that
-// are drawn. It adds up the weight, by metric, of the keys for which under returns true.
+// LoadFrameCells finds out when a frame runs, or which threads work for an endpoint. It fills only the rows that are
+// drawn. It adds up the wall time of keys for which under returns true, if they have weight in metric.
 func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
 	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]timeline.Cell, len(v.Visible))}
 	of := make(map[sampler.ThreadID][][]timeline.Cell)
@@ -42,7 +42,7 @@ func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegr
 				return
 			}
 			state := k.State
-			// Where in its slot of time it ran is not kept: evenly.
+			// Spread the time evenly over its slot, because the store does not keep when in the slot it was.
 			for i := max(0, (fromNS-v.FromNS)/each); i < int64(v.Cells); i++ {
 				cellNS := v.FromNS + i*each
 				if cellNS >= toNS {
@@ -62,7 +62,7 @@ func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegr
 	}
 }
 
-// finishFrameCell fills in what follows from the frame's time. Shares are of the row's time.
+// finishFrameCell computes a cell's dominant state, and the frame's share of the row's time.
 func finishFrameCell(c, whole *timeline.Cell) {
 	c.SpanNS = whole.SpanNS
 	for s, ns := range c.NS {
@@ -73,7 +73,7 @@ func finishFrameCell(c, whole *timeline.Cell) {
 	c.Share = min(style.Share(c.Listed(), whole.Listed()), 1)
 }
 
-// cell is a row's cell; one without time for a row that came after.
+// cell returns a cell of a row. It is empty if the row came after LoadFrameCells.
 func (l *frameCells) cell(k scene.RowKey, i int) *timeline.Cell {
 	if cells := l.Cells[k]; i < len(cells) {
 		return &cells[i]
@@ -81,7 +81,7 @@ func (l *frameCells) cell(k scene.RowKey, i int) *timeline.Cell {
 	return &timeline.Cell{}
 }
 
-// draw says on the time axis, in place of the times furthest back, that the rows are a frame's.
+// draw writes "where FRAME runs" at the left end of the time axis, instead of times. It returns the columns used.
 func (l *frameCells) draw(axis canvas.Area, t *style.Theme) int {
 	const before, after = "where ", " runs "
 	room := axis.W*2/3 - len(before) - len(after)

@@ -13,10 +13,10 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// RestStates are those of weights that are rest: the weights of the screen are of findings.Resting's states.
+// RestStates are the states of threads that have nothing to do. On the screen this is Parked (findings.Resting).
 const RestStates = flamegraph.StateSet(1) << gvl.Parked
 
-// TopOrder is what the rows are sorted by.
+// TopOrder is the column by which the view of functions is sorted.
 type TopOrder string
 
 const (
@@ -25,7 +25,7 @@ const (
 	ByBlame TopOrder = "blame"
 )
 
-// TopKey names a row.
+// TopKey identifies a row: a function, a line, a file or a gem.
 type TopKey struct {
 	Label, File string
 	Line        int32
@@ -33,22 +33,22 @@ type TopKey struct {
 
 func (k TopKey) ID() TopKey { return k }
 
-// LibraryRow begins the name of a row that stands for the functions of a library.
+// LibraryRow is the prefix of the name of a row that sums up all functions of a library.
 const LibraryRow = "⋯ "
 
-// rowOfFrame is a frame's place in the rows, and whether the line that it stands for can't be trusted.
+// rowOfFrame is the row of a frame. uncertain is true if the frame's line number cannot be trusted.
 type rowOfFrame struct {
 	row       int32
 	uncertain bool
-	// own: it is the program's own code; core: a function of Ruby's core or in C.
+	// own is true for the program's own code. core is true for functions of Ruby's core or in C.
 	own, core bool
-	library   string // of what is not own
+	library   string // the frame's library, if it is not own
 	native    bool   // a C function below the Ruby frames
 }
 
-// Rows maps the frames of stacks to rows: functions, lines, gems or files. Each frame is looked up once.
+// Rows maps the frames of stacks to rows: functions, lines, gems or files. It looks up each frame once.
 type Rows struct {
-	// Key names a frame's row.
+	// Key returns the key of a frame's row.
 	Key func(f *sampler.Frame, from sampler.Origin) TopKey
 	// Add makes the row of a key that is new. Rows are numbered in the order in which they are made.
 	Add func(k TopKey, from sampler.Origin)
@@ -77,7 +77,7 @@ func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, dou
 	for _, id := range r.frames {
 		at := r.ofFrame(dict, id)
 		if at.native {
-			continue // its time is the Ruby frame's, so that the time of a function is in one row
+			continue // its time counts for the Ruby frame that called it
 		}
 		if at.uncertain {
 			doubt(at.row)
@@ -123,7 +123,7 @@ func (r *Rows) named(k TopKey, from sampler.Origin) int32 {
 	return i
 }
 
-// KeyOfFunction is the row of a frame's function.
+// KeyOfFunction returns the key of the row of a frame's function.
 func KeyOfFunction(f *sampler.Frame) TopKey {
 	if f.C {
 		return TopKey{Label: f.Label}
@@ -140,7 +140,7 @@ func DrawFunction(a canvas.Area, label, where string, st canvas.Style, t *style.
 	}
 }
 
-// SharePoints prints a share with one decimal: in a list by weight the order must be plain.
+// SharePoints prints a share with one decimal, so that a list sorted by weight shows the order.
 func SharePoints(s float64) string {
 	switch {
 	case s <= 0:
@@ -151,20 +151,20 @@ func SharePoints(s float64) string {
 	return fmt.Sprintf("%.1f %%", s*100)
 }
 
-// PlacesFrom is what the places were summed from.
+// PlacesFrom says from which time a list of places was made, and whether directories were hidden in it.
 type PlacesFrom struct {
 	FromNS, ToNS int64
 	Hides        bool // directories were hidden
 }
 
-// Blame is whose code made others wait for the GVL.
+// Blame says which code held the GVL while other threads waited for it.
 type Blame struct {
 	Places []flamegraph.PlaceSum
-	// WaitNS is the waiting of all threads, NobodyNS the part in which no thread held the GVL.
+	// WaitNS is the time that all threads waited for the GVL, in ns. NobodyNS is the part without a holder.
 	WaitNS, NobodyNS int64
 }
 
-// BlameOf sums the blame up by place.
+// BlameOf sums up by place in the code how long other threads waited for the GVL.
 func BlameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) Blame {
 	b := Blame{Places: s.Places(dict, func(e *flamegraph.Entry) int64 { return e.Weights.BlameNS })}
 	charged, total := int64(0), s.Total()
@@ -172,7 +172,7 @@ func BlameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) Blame {
 		charged += b.Places[i].NS
 	}
 	b.NobodyNS = max(total.WaitNS-charged, 0)
-	b.WaitNS = max(total.WaitNS, charged) // a wait's own time comes with its stack, a little later than the blame
+	b.WaitNS = max(total.WaitNS, charged) // blame is known a little earlier than the time of the wait
 	return b
 }
 
@@ -188,7 +188,7 @@ func DrawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *style.Theme) {
 	}
 }
 
-// PlaceFit cuts a method, with the C function that it calls if there is one, so that their names survive longest.
+// PlaceFit cuts "METHOD → C FUNCTION" to w columns. It keeps as much as it can of both names.
 func PlaceFit(code string, w int) string {
 	const calls = " → "
 	caller, callee, found := strings.Cut(code, calls)
@@ -203,7 +203,7 @@ func PlaceFit(code string, w int) string {
 	return flamegraph.LabelFit(caller, room-canvas.Width(callee)) + calls + callee
 }
 
-// ClockOf is the form of a moment on a screen of so many columns: as fine as it is known.
+// ClockOf returns the time format for a wait on a screen of so many columns. Microseconds are only for exact waits.
 func ClockOf(e *store.WaitEvent, screen int) string {
 	switch {
 	case !e.Exact:

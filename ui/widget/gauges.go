@@ -12,23 +12,23 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// gauge is one figure of the head: a word, its value and, if there is room, its recent past.
+// gauge is one figure of the head: a word, its value and, if there is room, a small graph of its recent past (spark).
 type gauge struct {
 	Label, Value string
 	style        canvas.Style
 	spark        []float64
 	top          float64
 	sparkStyle   canvas.Style
-	// priority decides what is dropped first on a narrow terminal: the gauge with the larger number. Its spark is
-	// already dropped at priority+sparkLater.
+	// priority decides which gauge a narrow terminal drops first: the one with the largest number. Its spark is
+	// dropped earlier, at priority+sparkLater.
 	priority int
-	// bar: a line is before it.
+	// bar is true if a vertical line separates it from the gauge before.
 	bar bool
 }
 
 const sparkLater = 10
 
-// GaugesOf are the figures of the head.
+// GaugesOf returns the figures of the head.
 func GaugesOf(f *scene.Figures, t *style.Theme, s *scene.Served) []gauge {
 	waitColor := t.Readable(t.States[gvl.Waiting])
 	heldStyle, waitStyle := t.Bold(), t.Bold()

@@ -17,34 +17,34 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Head draws who the target is and how the sampling does, or the banner that says that the picture is not live.
+// Head draws the first line: the target and the state of sampling, or a banner that says that the picture is not live.
 type Head struct {
 	Process sampler.Process
 	State   store.SourceState
-	// Live is false while the picture is frozen at AtNS; BehindNS is how far that is from the newest sample.
+	// Live is false while the picture is frozen at AtNS. BehindNS is the time from there to the newest sample.
 	Live             bool
 	AtNS, BehindNS   int64
 	NowNS            int64 // time of the newest sample
-	WindowNS, SpanNS int64 // the span asked for and the part of it there is
+	WindowNS, SpanNS int64 // the requested time span, and how much of it has samples
 	Replay           bool
-	More             time.Duration // for how long ddtop, and exact mode, may cost more. It is zero if the usual limits hold
+	More             time.Duration // how long ddtop may still exceed its usual cost; zero if it may not
 	Recording        bool
-	// Playing and Speed describe the playback of a recording. played is the position in the history, and loaded how
-	// much of the recording has been read, from 0 to 1.
+	// Playing and Speed describe the playback of a recording. Played is the position in the history, and Loaded the
+	// part of the recording that was read, from 0 to 1.
 	Playing        bool
 	Speed          float64
 	Played, Loaded float64
-	// StepNS is how far [ and ] move.
+	// StepNS is how far the keys [ and ] move the shown time, in ns.
 	StepNS  int64
 	Figures *scene.Figures
 	Exact   sampler.ExactStatus
-	// Switches is how following by thread switches is doing.
+	// Switches is the state of following by thread switches.
 	Switches sampler.SwitchStatus
 	// Number and Of say which of several processes is shown. Of is zero if there is only one process. Whole is true if
 	// the head describes all of them.
 	Number, Of int
 	Whole      bool
-	Programs   string // the names of all, when whole
+	Programs   string // the names of all programs, if Whole is true
 }
 
 func (h *Head) Draw(a canvas.Area, t *style.Theme) {
@@ -101,7 +101,7 @@ func (h *Head) who() string {
 	return fmt.Sprintf("%s  pid %d", h.Process.Name(), h.Process.PID)
 }
 
-// which says which process of several it is.
+// which says which of several processes is shown.
 func (h *Head) which() string { return fmt.Sprintf("process %d of %d", h.Number, h.Of) }
 
 func (h *Head) drawFrozen(a canvas.Area, t *style.Theme) {
@@ -132,18 +132,18 @@ func (h *Head) drawFrozen(a canvas.Area, t *style.Theme) {
 		text += "  sampling goes on"
 	}
 	h.banner(a, t, text, "[ ] "+style.AxisTime(h.StepNS)+"  { } range  space live", t.Accent)
-	if barX > 0 { // in reverse video what is played would look empty
+	if barX > 0 { // drawn again without reverse video, in which the played part would look empty
 		a.Put(barX, 0, style.Bar(h.Played, PlayedColumns), canvas.Style{FG: t.Accent, BG: t.Background})
 	}
 }
 
-// banner fills the row in reverse video: no one may take an old picture for a live one.
+// banner fills the row in reverse video, so that an old picture is not mistaken for a live one.
 func (h *Head) banner(a canvas.Area, t *style.Theme, text, right string, c canvas.Color) {
 	st := canvas.Style{FG: c, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
 	a.Fill(' ', st)
 	x := a.Put(1, 0, canvas.Cut(text, a.W-2), st)
 	texts := []string{right + "    " + h.who(), h.who(), h.Process.Name()}
-	if h.Of == 0 { // of several processes it matters more which it is
+	if h.Of == 0 { // with several processes, the PID matters more
 		texts = slices.Insert(texts, 1, right+"    "+h.Process.Name())
 	}
 	for _, s := range texts {
@@ -183,9 +183,9 @@ func (h *Head) drawLive(a canvas.Area, t *style.Theme) {
 	if p.LayoutNote != "" && !h.Whole {
 		left = append(left, p.LayoutNote)
 	}
-	// The health on the right gives way from its end, the description of the target from its own.
+	// If the room is too small, the right side (health) and the left side (the target) both lose their last parts.
 	least := 2 + canvas.Width(left[0]) + 2 + canvas.Width(ruby)
-	if h.Whole { // the names of programs stand in the table
+	if h.Whole { // the table has the names of the programs
 		least = 0
 	}
 	for len(right) > 1 && x+least+rightW > a.W {
@@ -203,13 +203,13 @@ func (h *Head) drawLive(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// spaciousWidth is from where on the banner has room for the place in a recording that is not being played.
+// spaciousWidth is the width from which the banner shows the position in a recording that is not being played.
 const spaciousWidth = 140
 
-// PlayedColumns is the length of the bars of a recording.
+// PlayedColumns is the width of the progress bars of a recording, in columns.
 const PlayedColumns = 12
 
-// ExactEnded says in a sentence why exact mode ended itself.
+// ExactEnded returns a sentence that says why exact mode ended by itself.
 func ExactEnded(s *sampler.ExactStatus) string {
 	if s.Wrong {
 		return "exact mode ended, and what it told is not to be trusted: " + s.Ended
@@ -234,7 +234,7 @@ func exactSegments(s *sampler.ExactStatus, t *style.Theme) []segment {
 	return nil
 }
 
-// exactHelp says in the help how exact mode is doing.
+// exactHelp returns the lines of the help about the cost and the results of exact mode.
 func exactHelp(s *sampler.ExactStatus, p *sampler.Process) []scene.Binding {
 	counts := fmt.Sprintf("%s hits of its breakpoints told %s changes of the GVL, %s were lost", units.Count(int64(s.Hits)), units.Count(int64(s.Changes)), units.Count(int64(s.Lost)))
 	switch {
@@ -247,7 +247,7 @@ func exactHelp(s *sampler.ExactStatus, p *sampler.Process) []scene.Binding {
 	return nil
 }
 
-// ReadsHelp says in the help how sampling and exact mode are doing.
+// ReadsHelp returns the part of the help that describes sampling, exact mode and thread switches in figures.
 func ReadsHelp(sc *scene.Scene) scene.KeyMap {
 	k := sc.Figures.ReadsHelp(&sc.Process)
 	k.Bindings = append(k.Bindings, exactHelp(&sc.Exact, &sc.Process)...)
@@ -255,13 +255,13 @@ func ReadsHelp(sc *scene.Scene) scene.KeyMap {
 	return k
 }
 
-// segment is a piece of the head line.
+// segment is a text of the head line with its style.
 type segment struct {
 	text  string
 	style canvas.Style
 }
 
-// health lists how the sampling does, the more important first.
+// health returns the texts about the state of sampling, the most important first.
 func (h *Head) health(t *style.Theme) []segment {
 	f := h.Figures
 	live := segment{"● LIVE", canvas.Style{FG: t.Good, Attr: canvas.Bold}}
@@ -276,7 +276,7 @@ func (h *Head) health(t *style.Theme) []segment {
 	}
 	window := style.AxisTime(h.WindowNS)
 	if h.SpanNS < h.WindowNS*9/10 {
-		known := "<1s" // the first pictures come before the first second has passed
+		known := "<1s" // less than a second has passed
 		if s := h.SpanNS / int64(time.Second); s > 0 {
 			known = style.AxisTime(s * int64(time.Second))
 		}
@@ -299,7 +299,7 @@ func (h *Head) health(t *style.Theme) []segment {
 				self.text += " for quality"
 			}
 		}
-		if h.More > 0 { // the countdown stands beside the cost
+		if h.More > 0 { // show the remaining time beside the cost
 			self.text = fmt.Sprintf("ddtop %.1f %%, exact may cost %s", f.SelfCPU*100, scene.MostText(sampler.MoreExactCost))
 			if limit := h.Process.Overhead; limit > 0 && limit < sampler.MoreShare {
 				self.text = fmt.Sprintf("ddtop %.1f of %s", f.SelfCPU*100, scene.MostText(sampler.MoreShare))
@@ -324,7 +324,7 @@ func (h *Head) health(t *style.Theme) []segment {
 	if h.Process.Pauses && f.PauseNS > 0 {
 		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.PauseShare*100, units.Duration(f.PauseNS)), canvas.Style{FG: t.Warn}})
 	}
-	// How often it reads is in the help; what is missing is said here.
+	// The help has the rates. The head shows only what is missing.
 	warn := func(text string) { out = append(out, segment{text, canvas.Style{FG: t.Warn}}) }
 	switch { // the help has all, with the reason
 	case h.Whole || h.Replay:
@@ -348,12 +348,12 @@ func (h *Head) health(t *style.Theme) []segment {
 	return out
 }
 
-// followed reports whether no wait is missed now, however rarely ddtop reads.
+// followed reports whether ddtop now sees every wait, at any rate of samples.
 func (h *Head) followed() bool {
 	return h.Exact.On || h.Switches.On && h.Switches.Kind == "switches" && h.Switches.Lost == 0
 }
 
-// switchSegments say in the head that thread switches are followed, or that they are not although that was asked for.
+// switchSegments show in the head that thread switches are followed, or that ddtop polls although it wanted to.
 func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
@@ -369,7 +369,7 @@ func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 	return nil
 }
 
-// switchHelp says in the help how following by thread switches is doing.
+// switchHelp returns the line of the help about following by thread switches.
 func switchHelp(s *sampler.SwitchStatus, p *sampler.Process) []scene.Binding {
 	switch {
 	case s.On && s.Kind == "moved":

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// keyed is a row of a list. Its ID stays the same from picture to picture, so that the cursor stays on its row when
-// other rows come, go or change places.
+// keyed is a row of a list. Its ID is the same in each picture. So the cursor stays on its row when other rows come,
+// go or move.
 type keyed[K comparable] interface{ ID() K }
 
 // List is a list of rows. One row has the cursor, and some are on the screen.
@@ -20,20 +20,20 @@ type List[R keyed[K], K comparable] struct {
 	// Cursor is the key of the selected row. Several lists may share it, and it may be stored elsewhere. If no row has
 	// this key, no row is selected, for example at first.
 	Cursor *K
-	At     int // the last place of that row, from which the keys continue
+	At     int // the last index of that row, from which the keys continue if it is gone
 	Top    int // first row on the screen
 	Height int // rows that the screen has room for
 }
 
-// Index returns the row with the cursor. It is -1 if none has it.
+// Index returns the index of the row with the cursor, or -1 if no row has it.
 func (l *List[R, K]) Index() int {
 	return slices.IndexFunc(l.Rows, func(r R) bool { return r.ID() == *l.Cursor })
 }
 
-// Step is how far a key moves the cursor.
+// Step is how far a key moves the cursor: a number of rows and a number of screens.
 type Step struct{ Rows, Screens int }
 
-// Move moves the cursor, to the edge at most. The first step from no row at all is to the first or the last one.
+// Move moves the cursor within the list. If no row was ever selected, a step goes to the first or the last row.
 func (l *List[R, K]) Move(by Step) {
 	if len(l.Rows) == 0 {
 		return
@@ -43,7 +43,7 @@ func (l *List[R, K]) Move(by Step) {
 	i := l.Index()
 	switch {
 	case i >= 0:
-	case *l.Cursor != none && n > 0: // what has its place now is below it
+	case *l.Cursor != none && n > 0: // the row was removed: the next one has its index
 		i = l.At - 1
 	case *l.Cursor != none:
 		i = l.At
@@ -54,7 +54,7 @@ func (l *List[R, K]) Move(by Step) {
 	*l.Cursor = l.Rows[l.At].ID()
 }
 
-// Settle puts the cursor on a row if none has it: the row at the last place.
+// Settle makes sure that a row has the cursor. If none has, it selects the row at the cursor's last index.
 func (l *List[R, K]) Settle() {
 	if len(l.Rows) > 0 && l.Index() < 0 {
 		l.At = min(l.At, len(l.Rows)-1)
@@ -111,7 +111,7 @@ func (l *List[R, K]) Draw(a canvas.Area, sc *scene.Scene, drawRow func(a canvas.
 	}
 }
 
-// MarkRow shows that the cursor is on a row; focused: the arrow keys move it.
+// MarkRow shows that the cursor is on a row. focused is true if the arrow keys move this cursor.
 func MarkRow(a canvas.Area, sc *scene.Scene, focused bool) {
 	t := &sc.Theme
 	t.Highlight(a, focused)
@@ -134,5 +134,5 @@ func CursorKeys(short, help string, move func(h scene.Host, by Step) tea.Cmd) []
 	}
 }
 
-// GroupSign is the last column that opens and closes a group when it is clicked.
+// GroupSign is the last of the columns in which a click opens or closes a group.
 const GroupSign = 2

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// OverlayLine draws one line of what lies over the screen.
+// OverlayLine draws one line of an overlay.
 type OverlayLine func(a canvas.Area)
 
 // OverlayMargin is the columns that the frame of an overlay takes.
@@ -18,7 +18,7 @@ const OverlayMargin = 4
 // it, it takes the whole width.
 const MaxOverlay, LeastBeside = 200, 80
 
-// overlayID says what lies over the screen.
+// overlayID says which overlay is open.
 type overlayID uint8
 
 const (
@@ -28,7 +28,7 @@ const (
 	NumOverlays
 )
 
-// Overlay is what lies over the screen, and from which line on it is shown.
+// Overlay is a box that is drawn over the screen, and its scroll position.
 type Overlay struct {
 	What   overlayID
 	Scroll int
@@ -48,7 +48,7 @@ func (o *Overlay) Toggle(what overlayID) {
 }
 
 // DrawOverlay draws the lines in a frame over its area, or over a part of it if there are few lines. scroll is the
-// number of lines to skip. DrawOverlay returns the largest scroll that makes sense.
+// number of lines to skip. DrawOverlay returns scroll, limited to the number of lines.
 func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLine, scroll int) int {
 	a = a.Sub(0, 0, a.W, min(a.H, len(lines)+2))
 	a.Fill(' ', canvas.Style{BG: t.Background})

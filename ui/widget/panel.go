@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	// LeastPanel is the least height of the panel under the flamegraph with a text. The panel grows in steps of
+	// LeastPanel is the least height of a panel with lists under the flamegraph, in rows. The panel grows in steps of
 	// panelStep rows, so that a stack one frame deeper does not move it.
 	LeastPanel = 8
 	panelStep  = 4
-	// panelEachNS is how old its list of functions may be: numbers that change faster can't be read.
+	// panelEachNS is how often the panel's lists change, in ns. Numbers that change faster cannot be read.
 	panelEachNS = int64(1e9)
-	// maxPanelRows bounds the rows of each of its lists.
+	// maxPanelRows bounds the rows of each list of the panel.
 	maxPanelRows = 100
 )
 
-// Panel fills the rows below the flamegraph with a list of functions, wherever they are in the picture. It lists the
-// heaviest functions. If one is selected, it lists its callers, its callees and where it runs.
+// Panel fills the rows below the flamegraph. It lists the heaviest functions, summed up over all their places in the
+// picture. If a function is selected, it lists its callers, its callees and where it runs.
 type Panel struct {
 	Flame    *Flame
-	timeline *Timeline // whose selected row says whose stacks are shown where the flamegraph is empty
+	timeline *Timeline // if the flamegraph is empty, the panel shows the stacks of its selected row
 	now      *Now
 
-	Rows int  // its height, the rule above it included; zero if it is not shown
-	idle bool // the flamegraph is empty: the panel says where the threads are instead
+	Rows int  // height of the panel with its rule; zero if it is not shown
+	idle bool // true if the flamegraph is empty: the panel then shows where the threads are
 	tree *flamegraph.Tree
 	toNS int64
 	of   panelOf
@@ -41,9 +41,9 @@ type Panel struct {
 	// it, or of the selected function in all of its places.
 	Total int64
 
-	// Hot are the functions by their own weight. Own are the program's own functions by their weight with what they
-	// call outside of the program. Both begin with the heaviest. If a function is selected, they are the functions
-	// under it.
+	// Hot are the functions by their own weight. Own are the program's own functions, by their weight with the
+	// libraries and C functions that they call. Both begin with the heaviest. If a function is selected, they are the
+	// functions under it.
 	Hot, Own []PanelRow
 
 	Self             int64
@@ -53,29 +53,29 @@ type Panel struct {
 	Threads          []PanelRow
 }
 
-// panelOf says what the panel is about: the function, or the thread or group, of the selected row; the zero value: all.
+// panelOf is what the panel is about: the selected function, thread or group. The zero value means all.
 type panelOf struct{ flamegraph.FuncKey }
 
-// PanelRow is a function with a weight of its own in each of the lists.
+// PanelRow is a row of one of the lists: a function and its weight in this list.
 type PanelRow struct {
 	flamegraph.FuncKey
 	frame     sampler.FrameID
 	from      sampler.Origin
 	Weight    int64 // what the list is sorted by
 	Total     int64
-	States    [gvl.NumStates]int64 // of weight
+	States    [gvl.NumStates]int64 // Weight by state
 	own       int64
 	ownStates [gvl.NumStates]int64
-	depth     int              // how many of the calls being looked at are its
-	best      *flamegraph.Node // its heaviest place
+	depth     int              // calls of the function on the path that sum is walking
+	best      *flamegraph.Node // the function's heaviest node
 }
 
-// FlameRows is the height of the flamegraph on the screen, without the panel under it.
+// FlameRows returns the height of the flamegraph on the screen, without the panel under it.
 func (p *Panel) FlameRows(sc *scene.Scene) int {
 	return p.Room(sc) - p.Rows
 }
 
-// Room is the height of both.
+// Room returns the height of the flamegraph and the panel together.
 func (p *Panel) Room(sc *scene.Scene) int {
 	if sc.Page != scene.PageFlame {
 		return sc.Regions.FlameRows
@@ -95,7 +95,7 @@ func (p *Panel) Place(sc *scene.Scene, force bool) {
 	if v.Tree == nil || v.unsure() {
 		return
 	}
-	if p.idle = v.Tree.Root.Total <= 0; p.idle { // a line says so
+	if p.idle = v.Tree.Root.Total <= 0; p.idle { // the flamegraph then needs only a line of text
 		const line = 3
 		if p.Rows = p.FlameRows(sc) - line; p.Rows < scene.LeastNow {
 			p.Rows = 0
@@ -140,7 +140,7 @@ func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
 		p.Callers, p.Callees, p.Threads = w.list(w.up), w.list(w.down), w.list(w.in)
 		if v.Inverted {
 			p.Callers, p.Callees = p.Callees, p.Callers
-			return // what is under it in this picture called it
+			return // in this picture, the nodes below the function are its callers
 		}
 		for _, n := range w.at {
 			w.sum(n, nil)
@@ -162,7 +162,7 @@ func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
 	p.Own = w.list(w.funcs)
 }
 
-// panelWalk goes over a tree once. Functions are distinguished as its nodes are: a method defined in two files is two.
+// panelWalk sums up a tree by function. A method that is defined in two files counts as two functions.
 type panelWalk struct {
 	p        *Panel
 	dict     *sampler.Dictionary
@@ -170,10 +170,10 @@ type panelWalk struct {
 	inverted bool
 	funcs    map[flamegraph.FuncKey]*PanelRow
 	// key is the selected function. up are the functions above its places in the tree, and down those below them. in
-	// are the roots that they belong to.
+	// are the threads or groups of these places.
 	key          flamegraph.FuncKey
 	up, down, in map[flamegraph.FuncKey]*PanelRow
-	at           []*flamegraph.Node // its places
+	at           []*flamegraph.Node // places of the selected function
 }
 
 // row returns the row of a node's function in one of the lists.
@@ -213,7 +213,7 @@ func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 		r.depth++
 		defer func() { r.depth-- }()
 		self, states := n.Self, &n.StateSelf
-		if w.inverted { // the first row is what was executed, and what is under it who called it
+		if w.inverted { // only nodes of the first row were executed, the others are callers
 			self, states = 0, &n.StateTotal
 			if n.Parent == w.root {
 				self = n.Total
@@ -281,7 +281,7 @@ func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 		case n.Parent == w.root:
 			p.Self += n.Total
 		}
-		if next && n.Self > 0 { // of a picture of callees: nothing called it
+		if next && n.Self > 0 { // in an inverted picture: the stack begins here
 			w.row(w.down, n).add(n.Self, &n.StateSelf)
 		}
 		inside++

@@ -18,13 +18,13 @@ import (
 type panelColumn struct {
 	title string
 	rows  []PanelRow
-	// itself is the row that stands for the function itself, and what it says instead of its name.
+	// itself is the label of the row for the selected function itself. This row shows word instead of its name.
 	itself, word string
-	totals       bool // a column with the share of the function and all that it calls
+	totals       bool // true if there is a second column, with the share of a function and all that it calls
 	of           int64
 }
 
-// Draw draws what the flamegraph leaves room for.
+// Draw draws the lists that fit, or the places of the threads if the flamegraph is empty.
 func (p *Panel) Draw(a canvas.Area, sc *scene.Scene) {
 	switch {
 	case a.H < 2:
@@ -49,7 +49,7 @@ func (p *Panel) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawLists draws a rule and lists under it, as many as have room side by side.
+// drawLists draws a rule, and below it as many lists as fit side by side.
 func (p *Panel) drawLists(a canvas.Area, sc *scene.Scene, title, rest string, columns []panelColumn) {
 	t := &sc.Theme
 	a.Row(0).Fill('─', t.Rule())
@@ -67,7 +67,7 @@ func (p *Panel) drawLists(a canvas.Area, sc *scene.Scene, title, rest string, co
 	}
 }
 
-// listColumns are the lists of functions.
+// listColumns returns the lists of the heaviest functions.
 func (p *Panel) listColumns() []panelColumn {
 	out := []panelColumn{{title: "function", rows: p.Hot, totals: true, of: p.Total}}
 	if len(p.Own) > 0 {
@@ -76,7 +76,7 @@ func (p *Panel) listColumns() []panelColumn {
 	return out
 }
 
-// frameColumns are the lists around the selected function.
+// frameColumns returns the lists for the selected function: its callers, its callees and the threads.
 func (p *Panel) frameColumns(inverted bool) []panelColumn {
 	callees := panelColumn{title: "calls", rows: p.Callees, itself: p.of.Label, word: "itself", of: p.Total}
 	callers := panelColumn{title: "called by", rows: p.Callers, of: p.Total}
@@ -90,7 +90,7 @@ func (p *Panel) frameColumns(inverted bool) []panelColumn {
 	return out
 }
 
-// figures sums the selected function up: in all of its places, which the line about the selected frame does not.
+// figures returns the figures of the selected function in all its places. The line about the frame counts one.
 func (p *Panel) figures() string {
 	whole := p.Flame.Tree.Root.Total
 	s := fmt.Sprintf(" · total %s, self %s", units.Percent(style.Share(p.Total, whole)), units.Percent(style.Share(p.Self, whole)))
@@ -107,9 +107,9 @@ func (p *Panel) figures() string {
 const (
 	panelShareW = 6
 	panelBarW   = 12
-	narrowPanel = 50 // columns, below which the bars are half as long
-	leastPlaced = 30 // columns for a name and its place: below, the name has them all
-	moreW       = 6  // of "▼40" with a space on either side
+	narrowPanel = 50 // width in columns below which bars are half as long
+	leastPlaced = 30 // least width in columns to write the place beside the name
+	moreW       = 6  // width of "▼40" with a space on either side
 )
 
 func (p *Panel) drawColumn(a canvas.Area, sc *scene.Scene, c *panelColumn) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// WorkKey names a row: a request or job in progress, or an endpoint.
+// WorkKey identifies a row: a request or job in progress, or an endpoint.
 type WorkKey struct {
 	Number   sampler.WorkNumber
 	Endpoint scene.EndpointKey
@@ -28,20 +28,20 @@ type RequestRow struct {
 	ThreadName string
 	Name       string
 	AgeNS      int64
-	// State is what its thread does for the request at the moment shown. It is nil if it is not known, or if the
+	// State is what the thread does for the request at the shown moment. It is nil if this is unknown, or if the
 	// request is suspended.
 	State *gvl.ThreadState
 	Away  bool
-	// waits: it is suspended, and one of its thread's fibers was seen to wait for it: at is that fiber's.
+	// FiberWaits is true if the request is suspended and a waiting fiber works for it. at is then from this fiber.
 	FiberWaits bool
-	Forms      []string // of state, in words, the fullest first
-	What       string   // the statement, or else where it is in the code
+	Forms      []string // texts for State, the longest first
+	What       string   // the statement that it waits for, or its place in the code
 	at         sampler.Serving
 }
 
 func (w *RequestRow) ID() WorkKey { return WorkKey{Number: w.Work.Number} }
 
-// NewRequestRow tells what a request is at now. i is which of the scene's threads has it, -1 if none.
+// NewRequestRow returns the row of a request. i is the index of its thread in the scene, or -1 if there is none.
 func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	w := &RequestRow{Request: q, ThreadName: canvas.Clean(gvl.ThreadName(q.Thread, sc.Dict)), Name: canvas.Clean(scene.EndpointName(q.Work.Kind, q.Work.Endpoint)),
 		AgeNS: max(min(q.ToNS, sc.AtNS)-q.FromNS, 0)}
@@ -58,7 +58,7 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 		}
 	default:
 		state := sc.Threads[i].State
-		state.SinceNS = max(state.SinceNS, q.FromNS) // between two requests it moved, even if that was not seen
+		state.SinceNS = max(state.SinceNS, q.FromNS) // the state cannot be older than the request
 		w.State, w.at = &state, at
 		w.Forms = sc.RequestForms(*w.State)
 		if w.What = sc.Asks(at); w.What == "" {
@@ -75,7 +75,7 @@ func (w *RequestRow) Matches(re *regexp.Regexp, sc *scene.Scene) bool {
 		len(w.Forms) > 0 && re.MatchString(w.Forms[0])
 }
 
-// Detail says of a request what its row has no room for.
+// Detail returns the details of a request for which its row has no room.
 func (w *RequestRow) Detail(sc *scene.Scene) (name, rest string) {
 	name = w.Name
 	if s := w.Values(sc); s != "" {
@@ -114,7 +114,7 @@ func (w *RequestRow) Age() string {
 	return scene.LengthText(account.Length(w.AgeNS, w.BeginSlackNS()))
 }
 
-// Values are its path or its arguments, where they are shown.
+// Values returns the request's path or the job's arguments. It returns "" if the screen hides names.
 func (w *RequestRow) Values(sc *scene.Scene) string {
 	if sc.HidesNames() {
 		return ""
@@ -122,7 +122,7 @@ func (w *RequestRow) Values(sc *scene.Scene) string {
 	return canvas.Clean(w.Work.Values)
 }
 
-// Urgent is the place of its state in urgency.
+// Urgent returns the index of the request's state in gvl.ByUrgency, for sorting.
 func (w *RequestRow) Urgent() int {
 	if w.State == nil {
 		return len(gvl.ByUrgency)
@@ -130,7 +130,7 @@ func (w *RequestRow) Urgent() int {
 	return slices.Index(gvl.ByUrgency[:], w.State.State)
 }
 
-// DrawEndpoint writes a route or a class of jobs, and where they are shown the values of a request.
+// DrawEndpoint writes a route or a class of jobs, and then the values of a request if there are any.
 func DrawEndpoint(a canvas.Area, name, values string, t *style.Theme) {
 	x := a.Put(0, 0, canvas.Cut(name, a.W), t.Bold())
 	if verb, _, ok := strings.Cut(name, " "); ok && verb == strings.ToUpper(verb) {

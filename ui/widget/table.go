@@ -10,37 +10,37 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Column describes a column of a table completely. To add a column is to add an entry.
+// Column describes a column of a table. Adding a column needs only one more Column.
 type Column[R any] struct {
-	Title string // over it
-	Short string // shown if title has no room; if empty, title is cut
-	// Width returns the width of a column on a screen with a number of columns. It returns 0 if there is no room, and
-	// Rest if the column takes what the others leave.
+	Title string // the head of the column
+	Short string // shown if Title has no room; if it is empty, Title is cut
+	// Width returns the width of the column on a screen of a given width. Zero means no room. Rest means the width
+	// that other columns leave free.
 	Width func(screen int) int
-	// Widens, if set, says whether it takes a part of what the others leave besides its width.
+	// Widens, if set, reports whether the column also gets a part of the width that other columns leave free.
 	Widens func(*scene.Scene) bool
-	// Least is the width that a column that takes the rest needs at least. If it has less, columns with a number in
-	// Drop are dropped, the lowest number first. If this is not enough, the column itself is dropped.
+	// Least is the least width of a column of width Rest. If it would get less, columns with a number in Drop are
+	// dropped, the lowest first. If this is not enough, the column itself is dropped.
 	Least, Drop int
-	Right       bool // it ends at its right edge
+	Right       bool // its text is aligned to the right
 	Tail        bool // true for names of threads, which canvas.CutName cuts
 	// Order is the name of the order by this column. If it is empty, the table cannot be sorted by it. Compare is this
 	// order. It puts the rows first that matter most.
 	Order   string
 	Compare func(x, y R) int
-	// Text is what is in it, and how; draw draws it instead, where a text won't do.
+	// Text returns the text and style of a cell. If Draw is set, it draws the cell instead.
 	Text func(r R, sc *scene.Scene) (string, canvas.Style)
 	Draw func(a canvas.Area, r R, sc *scene.Scene)
-	// Spans, if set, says of which rows it has the columns behind it as well.
+	// Spans, if set, reports whether in this row the cell also covers all columns to its right.
 	Spans func(r R) bool
-	// Bare keeps the ground of a selected row from this column, because its own ground has a meaning.
+	// Bare is true if a selected row keeps this cell's own background colour, because the colour has a meaning.
 	Bare bool
 }
 
-// Rest is the width of a column that takes what the others leave. Several columns share it.
+// Rest as a width means the width that other columns leave free. If several columns have it, they share this width.
 const Rest = -1
 
-// Wide is a width on screens of any size; then come pairs of a size from which on there is another one, and that.
+// Wide returns a function for Column.Width. from has pairs: a screen width, and the column width from there on.
 func Wide(width int, from ...int) func(int) int {
 	return func(screen int) int {
 		w := width
@@ -55,17 +55,17 @@ func Wide(width int, from ...int) func(int) int {
 type Table[R keyed[K], K comparable] struct {
 	List[R, K]
 	Columns []Column[R]
-	// Left and right are the columns of the screen that stay free at the edges.
+	// Left and Right are the numbers of screen columns that stay free at the edges.
 	Left, Right int
 	// Natural is the order while the table is sorted by no column, and Unsorted is the name of this order. If Unsorted
 	// is empty, the table is always sorted by a column.
 	Natural  func(x, y R) int
 	Unsorted string
-	By       string // the order
+	By       string // name of the current order
 	Reverse  bool
 }
 
-// Orders are the names of the orders that there are.
+// Orders returns the names of all orders of the table.
 func (t *Table[R, K]) Orders() []string {
 	var out []string
 	if t.Unsorted != "" {
@@ -79,7 +79,7 @@ func (t *Table[R, K]) Orders() []string {
 	return out
 }
 
-// Sort sorts rows of the table by the order chosen. Those that it does not tell apart stay as they came.
+// Sort sorts rows by the chosen order. Rows that are equal in this order keep their places.
 func (t *Table[R, K]) Sort(rows []R) {
 	compare := t.Natural
 	if i := slices.IndexFunc(t.Columns, func(c Column[R]) bool { return c.Order != "" && c.Order == t.By }); i >= 0 {
@@ -93,7 +93,7 @@ func (t *Table[R, K]) Sort(rows []R) {
 	})
 }
 
-// Sorted says by what the rows are sorted. It is empty for the order that the table has at first.
+// Sorted returns the present order in words. It returns "" if the order is first, the one at the start.
 func (t *Table[R, K]) Sorted(first string) string {
 	switch {
 	case t.By != first && t.Reverse:
@@ -106,13 +106,13 @@ func (t *Table[R, K]) Sorted(first string) string {
 	return ""
 }
 
-// sortBy chooses an order; the one that it is already turns round.
+// sortBy selects an order. If the table already has this order, it is reversed.
 func (t *Table[R, K]) sortBy(order string) {
 	t.Reverse = t.By == order && !t.Reverse
 	t.By = order
 }
 
-// sortNext goes on to the next order, or with -1 back to the one before.
+// sortNext switches to the next order (+1) or the previous one (-1).
 func (t *Table[R, K]) sortNext(n int) {
 	all := t.Orders()
 	t.By = all[(slices.Index(all, t.By)+n+len(all))%len(all)]
@@ -120,13 +120,13 @@ func (t *Table[R, K]) sortNext(n int) {
 
 func (t *Table[R, K]) turnRound() { t.Reverse = !t.Reverse }
 
-// Sorter is a table whose order keys change.
+// Sorter is a table that keys can sort in another order.
 type Sorter interface {
 	sortNext(n int)
 	turnRound()
 }
 
-// SortKeys are the keys that sort the table which of returns; help says by what.
+// SortKeys returns the keys that sort a table. of returns the table, and help is the text of the help.
 func SortKeys(help string, of func() Sorter) []scene.Binding {
 	return []scene.Binding{
 		{Keys: []string{">", "shift+."}, Show: "< >", Short: "sort", Help: help,
@@ -137,7 +137,7 @@ func SortKeys(help string, of func() Sorter) []scene.Binding {
 	}
 }
 
-// Fit shares the columns of a screen out. A column that there is no room for has 0.
+// Fit returns the width of each column on a screen of a given width. A column without room gets 0.
 func (t *Table[R, K]) Fit(screen int, sc *scene.Scene) []int {
 	widths := make([]int, len(t.Columns))
 	free := screen - t.Left - t.Right + 1
@@ -189,7 +189,7 @@ func (t *Table[R, K]) Draw(a canvas.Area, sc *scene.Scene, focused bool, pressed
 // DrawHead writes the names of the columns, marks the one that the table is sorted by, and makes clicks sort it.
 func (t *Table[R, K]) DrawHead(a canvas.Area, sc *scene.Scene) { t.drawHead(a, sc, 0) }
 
-// drawHead draws the head. The count of hidden rows takes the last columns of it.
+// drawHead draws the head. Its last columns (taken) stay free for the count of hidden rows.
 func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	x := t.Left
 	for i, w := range t.Fit(a.W, sc) {
@@ -217,7 +217,7 @@ func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	}
 }
 
-// DrawRows draws the rows that there is room for. The cursor is faint without the focus, while the arrows move another.
+// DrawRows draws the rows that fit. Without focus the cursor is faint, because the arrow keys move another one.
 func (t *Table[R, K]) DrawRows(a canvas.Area, sc *scene.Scene, focused bool, pressed func(h scene.Host, r R, x int) tea.Cmd) {
 	widths := t.Fit(a.W, sc)
 	cells := func(a canvas.Area, r R, bare bool) {

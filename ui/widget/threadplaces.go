@@ -14,20 +14,20 @@ import (
 )
 
 // Now fills free rows below the threads. It shows the stack of the selected thread at the shown moment. For a group,
-// or for all threads, it shows the stacks that they are on.
+// or for all threads, it lists their stacks with the threads on each.
 type Now struct {
-	flame  *Flame // where it folds libraries, stacks do
+	flame  *Flame // if it folds libraries, Now does too
 	atNS   int64
 	key    scene.RowKey
-	in     sampler.Generation // the Dictionary's generation that places is of
-	folded bool               // so are places
+	in     sampler.Generation // generation of the Dictionary in which the IDs in Places are valid
+	folded bool               // true if libraries are folded in Places
 	Places []Spot
 }
 
 // Folds reports whether frames of libraries are folded, as in the flamegraph.
 func (n *Now) Folds() bool { return n.flame.Folding == FoldLibraries }
 
-// Spot is a state and a stack with the threads that are there.
+// Spot is a state and a stack, and the names of the threads that have both.
 type Spot struct {
 	State  gvl.State
 	idle   bool // its threads are in io and have nothing to do
@@ -74,7 +74,7 @@ func (n *Now) Draw(a canvas.Area, sc *scene.Scene, w *scene.Row) {
 	}
 }
 
-// drawPlaces lists the places of threads. The place with most threads is the first.
+// drawPlaces lists the states and stacks of threads. The one with most threads comes first.
 func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, members []int) {
 	t := &sc.Theme
 	g := sc.Dict.Generation()
@@ -100,7 +100,7 @@ func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, membe
 		row.Put(x, 0, canvas.Cut(p.frames, a.W-x-namesW-3), t.Plain())
 		row.Put(a.W-namesW-1, 0, canvas.Cut(strings.Join(p.Names, ", "), namesW), t.Dimmed())
 	}
-	// What is left has the stack of most of them in full.
+	// The remaining rows show the stack of the first entry in full.
 	first := &n.Places[0]
 	rest := a.Sub(0, len(n.Places), a.W, a.H-len(n.Places))
 	if rest.H < scene.LeastNow || first.stack == 0 {
@@ -135,7 +135,7 @@ func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 		}
 		out[n].Names = append(out[n].Names, th.Name)
 	}
-	// Stacks that differ further out than what is written are one place.
+	// Stacks that differ only in frames that are not written count as the same place.
 	byText := make(map[string]int)
 	merged := out[:0:0]
 	for _, p := range out {

@@ -27,24 +27,24 @@ func (v *Timeline) Detail(sc *scene.Scene) (name, rest string) {
 	return "", ""
 }
 
-// Timeline lists all threads with their past. The selection and the opened groups are kept by name and id, so that
-// they survive when other threads come and go.
+// Timeline lists all threads with their states over time. The selection and the opened groups are kept by name and ID,
+// so that they survive when other threads come and go.
 type Timeline struct {
 	*scene.Selection
 	List[scene.Row, scene.RowKey]
-	opened map[string]bool // what the person chose, by group
+	opened map[string]bool // groups that the user has opened (true) or closed (false)
 
-	Threads scene.Threads // the scene's
+	Threads scene.Threads // the threads of the scene
 	Lanes   []lane
 	Idents  idents
 	// FromNS and ToNS are the edges of the time axis.
 	FromNS, ToNS int64
-	Cells        int // of the time axis
+	Cells        int // number of cells of the time axis
 	rootOf       map[sampler.ThreadID]string
 	Visible      []scene.Row
 	Shares       shareColumns
 	FrameCells   *frameCells        // nil if the rows show all states
-	ids          []sampler.ThreadID // of cellsOf
+	ids          []sampler.ThreadID // memory for cellsOf
 	// past are the cells of the rows of the last picture. shown are the cells of this picture while it is loaded.
 	past, shown map[scene.RowKey]*timeline.RowCells
 }
@@ -58,7 +58,7 @@ type lane struct {
 	label  string
 	ractor sampler.RactorID
 	cells  []timeline.OwnerCell
-	owner  []int // ident of each cell's owner
+	owner  []int // the number of each cell's owner (idents)
 	Own    bool  // true if the cells have another time span than the threads' totals
 }
 
@@ -128,7 +128,7 @@ func (v *Timeline) openGroups(groups []scene.Group, budget int) map[string]bool 
 	return open
 }
 
-// Longest is the columns that the longest name needs, its indentation included.
+// Longest returns the number of columns that the longest name needs, with its indentation.
 func (v *Timeline) Longest() int {
 	n := 0
 	for i := range v.Rows {
@@ -141,7 +141,7 @@ func (v *Timeline) Longest() int {
 	return n
 }
 
-// LoadCells reads the past of the rows that are drawn, and the lanes.
+// LoadCells reads the cells of the visible rows, and the lanes of the GVL.
 func (v *Timeline) LoadCells(sc *scene.Scene, r *store.Reading, cols, rows int) {
 	v.Cells = cols
 	v.selectGroup()
@@ -166,7 +166,7 @@ func (v *Timeline) LoadCells(sc *scene.Scene, r *store.Reading, cols, rows int) 
 	}
 }
 
-// selectGroup moves a selection whose row is gone because its group was closed to the group.
+// selectGroup selects the group of the selected thread if the thread has no row, because its group was closed.
 func (v *Timeline) selectGroup() {
 	if v.Index() >= 0 {
 		return
@@ -236,13 +236,13 @@ func (v *Timeline) loadLanes(r *store.Reading, cols int) {
 	}
 }
 
-// Roots gives each thread the name of its row: its group's or its own. The flamegraph hangs its stacks from it.
+// Roots returns for each thread the name of its group, or its own name. They are the roots in the flamegraph.
 func (v *Timeline) Roots() map[sampler.ThreadID]string { return v.rootOf }
 
-// Expand opens or closes the selected group; closing a member closes its group.
+// Expand opens or closes the selected group. If a thread of a group is selected, it opens or closes this group.
 func (v *Timeline) Expand(open bool) { Expand(&v.List, v.opened, open) }
 
-// Expand opens or closes the group with the cursor, of rows that are threads and groups.
+// Expand opens or closes the group of the row with the cursor. opened keeps this choice.
 func Expand[R interface {
 	keyed[scene.RowKey]
 	Line() *scene.Row
@@ -262,7 +262,7 @@ func Expand[R interface {
 	}
 }
 
-// Chosen is the selected thread; nil when none is, or a group.
+// Chosen returns the selected thread. It is nil if no row or a group is selected.
 func (v *Timeline) Chosen() *scene.Thread {
 	if w := v.SelectedRow(); w != nil && !w.IsGroup {
 		return &v.Threads[w.Members[0]]
@@ -270,7 +270,7 @@ func (v *Timeline) Chosen() *scene.Thread {
 	return nil
 }
 
-// SelectedRow is nil when no row is selected.
+// SelectedRow returns the selected row. It is nil if no row is selected.
 func (v *Timeline) SelectedRow() *scene.Row {
 	if i := v.Index(); i >= 0 {
 		return &v.Rows[i]
@@ -289,21 +289,21 @@ func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
 	}
 }
 
-// identGlyphs are what stands for a thread in the GVL lane, beside its colour.
+// identGlyphs are the characters that mark threads in the lane of the GVL, in addition to their colours.
 const identGlyphs = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // idents gives each thread that holds the GVL a glyph, which the thread keeps while it is in the picture. A digit is
-// the number at the end of the thread's name, and a letter is the first one of the name. If another thread has the
-// glyph already, a thread is drawn as "+". It gets no other digit, because that would look like a number in its name.
+// the number at the end of the thread's name. A letter is the first letter of the name. If another thread already has
+// the glyph, the thread gets "+". Another digit would look like the number in its name.
 type idents struct {
-	Numbers map[sampler.ThreadID]int // 1 and up; absent: none
+	Numbers map[sampler.ThreadID]int // index in identGlyphs plus 1; threads without a glyph are absent
 	used    [len(identGlyphs) + 1]sampler.ThreadID
 }
 
 // digitGlyphs is how many of identGlyphs are digits.
 const digitGlyphs = 9
 
-// digitOf returns the number at the end of a name, or zero if it has none that is a digit.
+// digitOf returns the number at the end of a name, or zero if there is none from 1 to 9.
 func digitOf(name string) int {
 	digits := name[len(strings.TrimRight(name, "0123456789")):]
 	if n, err := strconv.Atoi(digits); err == nil && n <= digitGlyphs {
@@ -312,7 +312,7 @@ func digitOf(name string) int {
 	return 0
 }
 
-// assign gives numbers to the owners of the lanes, the longest holders first. It frees the numbers of threads that
+// assign gives glyphs to the threads that held the GVL, the longest holders first. It frees the glyphs of threads that
 // have left the picture.
 func (d *idents) assign(lanes []lane, threads scene.Threads) {
 	held := make(map[sampler.ThreadID]int64)
@@ -361,7 +361,7 @@ func glyphsOf(name string) []int {
 		return []int{n}
 	}
 	if name == "" || name[len(name)-1] >= '0' && name[len(name)-1] <= '9' {
-		return nil // a number that is no digit
+		return nil // the number is not from 1 to 9
 	}
 	var out []int
 	for _, letter := range []string{strings.ToLower(name[:1]), strings.ToUpper(name[:1])} {
@@ -372,7 +372,7 @@ func glyphsOf(name string) []int {
 	return out
 }
 
-// identRune is the glyph of a number.
+// identRune returns the glyph of a number, or '+' if it has none.
 func identRune(n int) rune {
 	if n <= 0 || n > len(identGlyphs) {
 		return '+'
@@ -380,7 +380,7 @@ func identRune(n int) rune {
 	return rune(identGlyphs[n-1])
 }
 
-// Parts are the parts that several views consist of. A page gets the ones that it shows.
+// Parts has the parts of the screen that several views share. A page uses the parts that it shows.
 type Parts struct {
 	Chosen   *scene.Selection
 	Timeline Timeline

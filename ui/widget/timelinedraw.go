@@ -79,14 +79,14 @@ func (v *Timeline) drawRow(a canvas.Area, w *scene.Row, t *style.Theme, g *scene
 	v.drawShares(a.Sub(a.W-g.SharesW, 0, g.SharesW, 1), w, t)
 }
 
-// drawNow writes what a thread does: the state's word in its colour, the rest plain.
+// drawNow writes what a thread does. The first word names the state, in the state's colour.
 func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canvas.Style) {
 	if w.IsGroup && !w.AtMoment {
 		v.Threads.States(w.Members).Draw(a, t, st)
 		return
 	}
 	forms := w.Now
-	if n := len(forms); n > 0 && canvas.Width(forms[n-1]) > a.W { // half a length would be another one
+	if n := len(forms); n > 0 && canvas.Width(forms[n-1]) > a.W { // a duration that is cut would be wrong
 		word, _, _ := strings.Cut(forms[n-1], " ")
 		forms = []string{word}
 	}
@@ -115,7 +115,7 @@ func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, foc
 		counted, _, _ = strings.Cut(counted, " threads")
 	}
 	x := a.Put(1, 0, canvas.Cut(counted, g.NameW-1), title)
-	// Rows above and below those that are drawn.
+	// Write how many rows are hidden above and below.
 	hidden := strings.TrimRight(v.Hidden(), " ")
 	a.Put(x, 0, canvas.Cut(hidden, g.NameW+g.NowW-x), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	if x+canvas.Width(hidden) <= g.NameW {
@@ -132,11 +132,11 @@ func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, foc
 	v.Shares.drawHead(a.Sub(a.W-g.SharesW, 0, g.SharesW, 1), t)
 }
 
-// BlankShare: up to a tenth of the time axis stays blank on the left.
+// BlankShare bounds the blank part of the time axis on its left: one part in BlankShare.
 const BlankShare = 10
 
-// CellAt returns which of n cells is in column x of w columns. Each column has a cell, the newest at the right edge. If
-// there are much fewer cells than columns, a cell takes several columns. The result is -1 if the column has no cell.
+// CellAt returns which of n cells is drawn in column x of w columns. The newest cell is at the right edge. If there
+// are far fewer cells than columns, a cell takes several columns. The result is -1 if the column has no cell.
 func CellAt(x, n, w int) int {
 	if n == 0 {
 		return -1
@@ -147,13 +147,13 @@ func CellAt(x, n, w int) int {
 	return x * n / w
 }
 
-// tickSteps are the distances that the marks of a time axis may have.
+// tickSteps are the possible intervals between two marks of a time axis.
 var tickSteps = []time.Duration{100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond,
 	5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
 	5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
 	10 * time.Minute, 15 * time.Minute, 30 * time.Minute}
 
-// tickColumns is the least distance of two marks.
+// tickColumns is the least distance between two marks, in columns.
 const tickColumns = 8
 
 // DrawTicks marks round times on the axis, from the column left up to the column right.
@@ -181,7 +181,7 @@ func (v *Timeline) DrawTicks(axis canvas.Area, left, right int, st canvas.Style)
 	}
 }
 
-// quietShare is the share of a column below which the GVL lane shows it as free.
+// quietShare is the share of held time below which the lane of the GVL shows a column as free.
 const quietShare = 0.1
 
 func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Regions) {
@@ -201,7 +201,7 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 			continue
 		}
 		c := &l.cells[i]
-		if style.Share(c.HeldNS, c.SampledNS) < quietShare { // mostly free: not a thread's number, which would look like use
+		if style.Share(c.HeldNS, c.SampledNS) < quietShare { // mostly free: a thread's number would look like use
 			if c.SampledNS > 0 {
 				cells.Rune(x, 0, '·', t.Faded())
 			}
@@ -213,7 +213,7 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 			continue
 		}
 		ground := t.Shade(full, LaneStrength(style.InSteps(min(style.Share(c.HeldByOwnerNS, c.SampledNS), 1))))
-		// A thread has one colour of digits, unless it is illegible.
+		// The glyph of a thread has the same colour in all shades, unless it could not be read.
 		cells.Rune(x, 0, identRune(l.owner[i]), canvas.Style{FG: style.MixUntil(style.On(full).FG, style.On(ground).FG, ground, style.Graphic), BG: ground})
 	}
 	if g.SharesW > 0 {
@@ -221,7 +221,7 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 	}
 }
 
-// LaneStrength is how strong the colour of a thread is that held the GVL for a share of a column.
+// LaneStrength returns how strong a thread's colour is in a column, by the share in which it held the GVL.
 func LaneStrength(share float64) float64 { return 0.3 + 0.7*share }
 
 // drawHolder names the thread of the ractor that held the GVL longest in the time shown, and the share of the time.
@@ -258,7 +258,7 @@ func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	if ident := v.Idents.Numbers[v.Threads[best].ID]; ident > 0 {
 		x = a.Put(0, 0, string(identRune(ident)), canvas.Style{FG: t.Readable(t.Owner(ident)), Attr: canvas.Bold})
 		if named {
-			x = a.Put(x, 0, " = ", t.Dimmed()) // it also explains the numbers before names
+			x = a.Put(x, 0, " = ", t.Dimmed()) // also explains the glyphs before the names of threads
 		}
 	}
 	name := ""
@@ -268,8 +268,8 @@ func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	a.Put(x, 0, name+held, t.Dimmed())
 }
 
-// DrawNotes writes the notes on the time axis of a timeline, each from its moment on, cut to the room. A note at the
-// right edge ends there.
+// DrawNotes writes the notes on the time axis. Each note begins at its moment, and is cut if it has no room. A note at
+// the right edge ends at its moment.
 func (v *Timeline) DrawNotes(axis canvas.Area, l scene.Notes, t *style.Theme) {
 	st := canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	end := axis.W
@@ -296,8 +296,8 @@ func (v *Timeline) DrawNotes(axis canvas.Area, l scene.Notes, t *style.Theme) {
 	}
 }
 
-// clearWords clears the columns from from to to of a row, and also the remaining part of each word that it cuts: half
-// of "-25s" would be another time. It keeps the notes in the row, which end with their own words.
+// clearWords clears columns of a row. It also clears the rest of each word that it cuts, because half of "-25s" would
+// be a wrong time. It does not cut other notes in the row.
 func clearWords(a canvas.Area, from, to int) {
 	var there []rune
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
@@ -314,7 +314,7 @@ func clearWords(a canvas.Area, from, to int) {
 	a.Sub(from, 0, to-from, 1).Fill(' ', canvas.Style{})
 }
 
-// columnAt returns the column of a time axis of w columns that holds a moment; ok is false when none does.
+// columnAt returns the column of a moment on a time axis of w columns. ok is false if no column shows it.
 func (v *Timeline) columnAt(ns int64, w int) (x int, ok bool) {
 	span := v.ToNS - v.FromNS
 	if span <= 0 || v.Cells == 0 || ns <= v.FromNS || ns > v.ToNS {

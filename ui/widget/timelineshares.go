@@ -17,7 +17,7 @@ import (
 // because they are parts of Running: all three hold the GVL.
 var ShareStates = []gvl.State{gvl.Running, gvl.Waiting, gvl.IO, gvl.Lock, gvl.Native, gvl.Parked, gvl.Sleeping, gvl.Unknown}
 
-// shareHeads are the heads of the columns, of at most shareW-1 letters.
+// shareHeads are the heads of the columns, of at most scene.ShareW-1 letters.
 var shareHeads = [gvl.NumStates]string{gvl.Running: "run", gvl.Waiting: "wait", gvl.IO: "io", gvl.Lock: "lock", gvl.Native: "nativ",
 	gvl.Parked: "park", gvl.Sleeping: "sleep", gvl.Unknown: "?"}
 
@@ -26,12 +26,12 @@ var shareHeads = [gvl.NumStates]string{gvl.Running: "run", gvl.Waiting: "wait", 
 type shareColumns struct {
 	States []gvl.State
 	blame  bool
-	// blamed is what others waited for the GVL behind each thread, in ns, all the sum of it.
+	// blamed is how long others waited for the GVL while a thread held it, in ns. all is the sum over all threads.
 	blamed map[sampler.ThreadID]int64
 	all    int64
 }
 
-// From how many waiting threads, in the mean, the column of blame comes, and below how many it goes.
+// The column of blame appears from blameComes waiting threads on average, and disappears below BlameGoes.
 const (
 	blameComes = 0.5
 	BlameGoes  = 0.25
@@ -81,7 +81,7 @@ func (s *shareColumns) Choose(threads scene.Threads, room int, waiting float64) 
 	s.States = order
 }
 
-// ShownAs is the state in whose column of shares another one is.
+// ShownAs returns the state whose column of shares includes the time of s.
 func ShownAs(s gvl.State) gvl.State {
 	if s.Held() {
 		return gvl.Running
@@ -89,7 +89,7 @@ func ShownAs(s gvl.State) gvl.State {
 	return s
 }
 
-// LoadBlame sums up who made others wait for the GVL.
+// LoadBlame sums up for each thread how long others waited for the GVL while it held the GVL.
 func (s *shareColumns) LoadBlame(sc *scene.Scene) {
 	s.blamed, s.all = make(map[sampler.ThreadID]int64), 0
 	for i := range sc.Weights.Entries {
@@ -100,7 +100,7 @@ func (s *shareColumns) LoadBlame(sc *scene.Scene) {
 	}
 }
 
-// drawHead writes what the columns are.
+// drawHead writes the heads of the columns.
 func (s *shareColumns) drawHead(a canvas.Area, t *style.Theme) {
 	for i, st := range s.States {
 		a.Put(i*scene.ShareW, 0, canvas.PadLeft(shareHeads[st], scene.ShareW-1), canvas.Style{FG: t.Readable(t.States[st])})

@@ -6,21 +6,21 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// GVLWorld is a GVL as Ruby hands it on: first in, first out. Each thread holds it for the length of its turn and wants
-// it again at once.
+// GVLWorld simulates a GVL that threads get in the order in which they asked for it, as in Ruby. Each thread holds the
+// GVL for a fixed time, then wants it again at once.
 type GVLWorld struct {
 	Now      int64
-	turn     []int64 // by thread, from the first
+	turn     []int64 // length of each thread's holds, in ns
 	queue    []sampler.ThreadID
 	Owner    sampler.ThreadID
 	untilNS  int64
-	Since    []int64   // since when each thread waits
-	Waits    [][]int64 // of each thread, those that are over
-	cpu, got []int64   // its CPU time and its turns on a CPU
+	Since    []int64   // the time since which each thread waits
+	Waits    [][]int64 // lengths of each thread's waits that have ended
+	cpu, got []int64   // each thread's CPU time and number of times on a CPU
 	seenCPU  []sampler.Kernel
 }
 
-// NewGVLWorld returns a GVL of as many threads as turns. Each turn is the length of a thread's holds, in ns.
+// NewGVLWorld returns a GVL with a thread for each of turns. A turn is the length of the thread's holds, in ns.
 func NewGVLWorld(turns ...int64) *GVLWorld {
 	w := &GVLWorld{Now: Base, turn: turns, Owner: 1, untilNS: Base + turns[0]}
 	n := len(turns)
@@ -34,7 +34,7 @@ func NewGVLWorld(turns ...int64) *GVLWorld {
 	return w
 }
 
-// Until lets time pass.
+// Until advances the simulation to a time.
 func (w *GVLWorld) Until(at int64) {
 	for w.untilNS <= at {
 		last := int(w.Owner) - 1

@@ -11,12 +11,12 @@ const Sec = 1000 * MS
 // Base is the time of the first sample in tests, CLOCK_MONOTONIC ns.
 const Base = 1_000_000 * MS
 
-// ProcOf is a process of an era of Ruby.
+// ProcOf returns a process with an era of Ruby.
 func ProcOf(era sampler.Era) sampler.Process {
 	return sampler.Process{PID: 1, Era: era, StackRate: 100, LockRate: 1000}
 }
 
-// Released is a thread in a blocking region, as the reader sees it.
+// Released returns a thread in a blocking region, as the reader reports it.
 func Released(id sampler.ThreadID) sampler.Thread {
 	return sampler.Thread{
 		ID: id, Ractor: 1, TID: int32(id) + 100, Status: sampler.Stopped, Bits: sampler.BitBlockingRegion,
@@ -24,40 +24,40 @@ func Released(id sampler.ThreadID) sampler.Thread {
 	}
 }
 
-// Asleep is a thread that has released the GVL outside a blocking region.
+// Asleep returns a thread that has released the GVL outside a blocking region.
 func Asleep(id sampler.ThreadID, st sampler.Status, kind sampler.BlockKind) sampler.Thread {
 	t := Released(id)
 	t.Status, t.Bits, t.Blocked.Kind = st, 0, kind
 	return t
 }
 
-// Holder is a thread that holds the GVL.
+// Holder returns a thread that holds the GVL.
 func Holder(id sampler.ThreadID) sampler.Thread {
 	t := Released(id)
 	t.Status, t.Bits = sampler.Runnable, sampler.BitLinked
 	return t
 }
 
-// Queued is a thread in the queue for the GVL.
+// Queued returns a thread in the queue for the GVL.
 func Queued(id sampler.ThreadID) sampler.Thread {
 	t := Released(id)
 	t.Status, t.Bits = sampler.Runnable, sampler.BitQueued
 	return t
 }
 
-// Answered is a thread in a system call, by the kernel's answer.
+// Answered returns t in a system call, as /proc shows it.
 func Answered(t sampler.Thread, at int64, call string, fd int32, peer sampler.PeerID) sampler.Thread {
 	t.Kernel = sampler.Kernel{StateAtNS: at, Syscall: call, FD: fd, FDs: 1, Peer: peer, CPUAtNS: at}
 	return t
 }
 
-// Rechecked is a thread whose memory was read again after the kernel's answer.
+// Rechecked returns t, marked as read again after the kernel was asked for its system call.
 func Rechecked(t sampler.Thread) sampler.Thread {
 	t.Kernel.Rechecked = true
 	return t
 }
 
-// SampleAt is a sample of one ractor with an owner of its GVL. The threads that are queued wait for it.
+// SampleAt returns a sample with one ractor, whose GVL has the given owner. Queued threads wait for it.
 func SampleAt(at int64, owner sampler.ThreadID, threads ...sampler.Thread) *sampler.Sample {
 	s := &sampler.Sample{
 		TimeNS: at, Depth: sampler.StackTick, Threads: threads, GC: sampler.GC{Valid: true},
@@ -72,5 +72,5 @@ func SampleAt(at int64, owner sampler.ThreadID, threads ...sampler.Thread) *samp
 	return s
 }
 
-// Eras are all eras.
+// Eras has all eras of Ruby.
 var Eras = []sampler.Era{sampler.EraFlag, sampler.EraOwner, sampler.EraSched}

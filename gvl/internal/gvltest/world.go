@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// World makes random streams that obey what the reader promises, and some of what it does not.
+// World makes random streams of samples. Most follow what the reader guarantees, some go beyond it.
 type World struct {
 	rng     *rand.Rand
 	Now     int64
@@ -15,12 +15,12 @@ type World struct {
 	threads []sampler.Thread
 	ractors int
 	Stacks  []sampler.StackID
-	// Churn is the chance that a thread comes or goes in a tick; gaps the chance of a long gap.
+	// Churn is the chance that a thread comes or goes in a tick. Gaps is the chance of a long gap between ticks.
 	Churn, Gaps float64
 	tick        uint64
 }
 
-// NewWorld returns a world of so many threads and ractors.
+// NewWorld returns a World with the given numbers of threads and ractors.
 func NewWorld(seed uint64, threads, ractors int, dict *sampler.Dictionary) *World {
 	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), Now: Base, ractors: ractors}
 	for i := range 8 {
@@ -40,7 +40,7 @@ func (w *World) add() {
 	w.threads = append(w.threads, t)
 }
 
-// Sample moves the world on by about a tick.
+// Sample advances the time by about a tick, changes some threads, and returns a sample.
 func (w *World) Sample() *sampler.Sample {
 	w.tick++
 	w.Now += MS/2 + w.rng.Int64N(MS)
@@ -69,7 +69,7 @@ func (w *World) Sample() *sampler.Sample {
 		r := &s.Ractors[int(t.Ractor)-1]
 		switch {
 		case t.Bits&sampler.BitLinked != 0:
-			// Each thread believes itself the owner: only two can be named.
+			// Several threads may count as holders, but a sample can name only two owners.
 			if r.OwnerStart == 0 {
 				r.OwnerStart = t.ID
 			} else if r.OwnerEnd == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Table keeps a record for each listed thread. Samples list threads in a stable order. So a record is found by its
-// place in the last sample, and by a map only if the list has changed.
+// Table keeps a record for each listed thread. Samples list threads in a stable order. So the record of a thread is
+// found by the thread's index in the last sample. The map is needed only if the list has changed.
 type Table[T any] struct {
 	ByID    map[sampler.ThreadID]*Record[T]
 	order   []*Record[T]
@@ -30,7 +30,7 @@ func New[T any]() Table[T] {
 	return Table[T]{ByID: make(map[sampler.ThreadID]*Record[T])}
 }
 
-// Begin starts a sample of n threads.
+// Begin starts a sample with n threads.
 func (t *Table[T]) Begin(n int) {
 	t.tick++
 	t.Changed = n != len(t.order)
@@ -41,11 +41,11 @@ func (t *Table[T]) Begin(n int) {
 	}
 }
 
-// BeginSame starts a sample of the same threads. Callers do not ask for records.
+// BeginSame starts a sample with the same threads as the last one. Callers do not call Find for it.
 func (t *Table[T]) BeginSame() { t.Changed = false }
 
-// Find returns the record of the i-th thread. fresh is true if the thread was not listed before. Callers ask for places
-// in order. A thread that a damaged recording lists twice gets nil the second time.
+// Find returns the record of the i-th thread of the sample. fresh is set if the thread was not listed before. Callers
+// must call it in the order of the threads. If a damaged recording lists a thread twice, r is nil the second time.
 func (t *Table[T]) Find(i int, id sampler.ThreadID) (r *Record[T], fresh bool) {
 	if i < len(t.order) {
 		if r = t.order[i]; r.id == id && r.tick != t.tick {
@@ -72,7 +72,7 @@ func (t *Table[T]) Find(i int, id sampler.ThreadID) (r *Record[T], fresh bool) {
 	return r, !ok
 }
 
-// End finishes the sample. It calls gone for each thread that has left the list, in order of their IDs, and drops its
+// End ends the sample. It calls gone for each thread that this sample does not list, in order of IDs, and drops its
 // record.
 func (t *Table[T]) End(gone func(*Record[T])) {
 	if !t.Changed {
@@ -93,10 +93,10 @@ func (t *Table[T]) End(gone func(*Record[T])) {
 	}
 }
 
-// All returns the records of all threads that are listed or not yet known to be gone, in order of their IDs.
+// All returns the records of all threads, in order of IDs. Threads that left the list are included until End.
 func (t *Table[T]) All() []*Record[T] {
 	return slices.SortedFunc(maps.Values(t.ByID), func(a, b *Record[T]) int { return cmp.Compare(a.id, b.id) })
 }
 
-// Get returns the record of a listed thread, or nil.
+// Get returns the record of a thread, or nil if it is not listed.
 func (t *Table[T]) Get(id sampler.ThreadID) *Record[T] { return t.ByID[id] }

@@ -18,7 +18,7 @@ type Switch struct {
 // errPaused is returned if the user presses the key for exact mode while --pause is on.
 var errPaused = errors.New("exact mode would also measure the stops that --pause causes. Start ddtop without --pause")
 
-// Exact puts the probes in.
+// Exact puts the probes into the process.
 func (s *Switch) Exact(ctx context.Context) error {
 	if s.Paused {
 		return errPaused
@@ -26,13 +26,13 @@ func (s *Switch) Exact(ctx context.Context) error {
 	return s.Src.Exact(ctx, s.Flags.options())
 }
 
-// EndExact removes the probes.
+// EndExact removes the probes from the process.
 func (s *Switch) EndExact() error {
 	_, err := s.Src.EndExact()
 	return err
 }
 
-// SwitchStatus returns whether the process is followed by its thread switches.
+// SwitchStatus returns the state of following the process by its thread switches.
 func (s *Switch) SwitchStatus() sampler.SwitchStatus {
 	if from, ok := s.Src.(SwitchSource); ok {
 		return from.SwitchStatus()

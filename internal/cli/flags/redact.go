@@ -69,7 +69,7 @@ func (r *Redaction) Redactor() *redact.Redactor {
 	return r.names
 }
 
-// Text is a sentence that may name files.
+// Text returns a sentence, in which names of files are replaced.
 func (r *Redaction) Text(s string) string { return r.Redactor().Text(s) }
 
 // Program returns the name of a program by its path, or its pseudonym.

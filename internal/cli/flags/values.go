@@ -157,7 +157,7 @@ func (f *Endpoint) Set(text string) error {
 	return nil
 }
 
-// Match returns the test. It is nil if everything is selected.
+// Match returns the function that selects names. It is nil if everything is selected.
 func (f *Endpoint) Match() func(name string) bool {
 	if f.re == nil {
 		return nil

@@ -10,37 +10,37 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Open attaches to a process once more.
+// Open attaches to a process again, with a separate source.
 type Open func(ctx context.Context) (*live.Source, error)
 
 const (
-	// asksFrom is the least growth outside Ruby's objects, in bytes, for which calls that ask for memory are followed.
+	// asksFrom is the growth outside Ruby's objects, in bytes, from which on calls that ask for memory are followed.
 	asksFrom = 1_000_000
-	// asksUntil is the least growth between two counts, in bytes, while they are. An arena of malloc grows by 132 KB.
+	// asksUntil is the least growth between two counts for following to go on, in bytes. malloc grows by 132 KB.
 	asksUntil = 100_000
 )
 
-// asksIdle is how long calls are followed without another count. Counts are 10 s apart at most, and can take longer.
+// asksIdle is how long calls are followed without a new count. Counts begin at most 10 s apart, but can take longer.
 const asksIdle = time.Minute
 
-// asker follows the calls that ask the kernel for memory, while memory outside Ruby's objects grows. It is for any
-// goroutine.
+// asker follows the calls that ask the kernel for memory, while memory outside Ruby's objects grows. Any goroutine may
+// use it.
 type asker struct {
 	open Open
 	mu   sync.Mutex
-	// src is a source of its own, because calls are followed while objects are counted. It is nil before that.
+	// src is a separate source, because objects are counted at the same time. It is nil until calls are followed.
 	src    *live.Source
 	follow live.Asks
 	on     bool
 	idle   *time.Timer
-	// first and last are counts, missing says why calls cannot be followed.
+	// first and last are the first and the last count. missing says why calls cannot be followed.
 	first, last export.Before
 	missing     string
-	// most are the calls of the time in which most memory was asked for.
+	// most are the calls of the period, from start to stop, in which most memory was asked for.
 	most *sampler.MemoryAsks
 }
 
-// look decides after a count whether calls are followed.
+// look starts or stops following calls, by the growth that a new count shows.
 func (a *asker) look(ctx context.Context, now export.Before) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,7 +94,7 @@ func (a *asker) stop() {
 	}
 }
 
-// text is a sentence about the calls while they are followed.
+// text returns a sentence about the calls while they are followed.
 func (a *asker) text() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +104,7 @@ func (a *asker) text() string {
 	return export.AskedText(nil, nil, a.missing)
 }
 
-// add ends following, and adds what was asked for to h.
+// add ends following, and adds the calls with the memory that they asked for to h.
 func (a *asker) add(h *export.Heap) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,6 +121,6 @@ func (a *asker) close() {
 	defer a.mu.Unlock()
 	a.stop()
 	if a.src != nil {
-		_ = a.src.Close() // nothing depends on how the process was left
+		_ = a.src.Close() // an error of closing changes no result
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// ReadCore is `ddtop heap` of a core file. name is its path.
+// ReadCore runs `ddtop heap` on a core file. name is its path.
 func (f *Flags) ReadCore(ctx context.Context, core *live.Core, name string, out run.Output, asJSON bool, std run.Streams) error {
 	if missing := core.Missing(); missing > 0 {
 		std.Say("the core file was cut short by %d bytes: objects in them are missing here", missing)

@@ -12,18 +12,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Limits of the interval between two counts. A tenth of the whole time lies between them.
+// The interval between two counts is a tenth of the whole time, within these limits.
 const (
 	leastCountEvery, mostCountEvery = time.Second, 10 * time.Second
 	countsWanted                    = 10
 )
 
-// countEvery is the interval between two counts of a measurement.
+// countEvery returns the interval between two counts of a measurement.
 func countEvery(length time.Duration) time.Duration {
 	return min(max(length/countsWanted, leastCountEvery), mostCountEvery)
 }
 
-// Count counts once, or for the length of time. open attaches to the same process. note says why it counted for less.
+// Count counts objects once, or for a length of time. open attaches to the same process. note says why it ended early.
 func Count(ctx context.Context, src *live.Source, open Open, length time.Duration) (h *export.Heap, note string, err error) {
 	began := time.Now()
 	var last *sampler.HeapCount
@@ -37,7 +37,7 @@ func Count(ctx context.Context, src *live.Source, open Open, length time.Duratio
 	asks := asker{open: open}
 	defer asks.close()
 	if length > 0 {
-		before.Memory, _ = live.ReadMemory(ctx, src) // the count tells why nothing can be read
+		before.Memory, _ = live.ReadMemory(ctx, src) // CountHeap returns the error
 	}
 	for next := began; ; {
 		c, err := src.CountHeap(ctx)
@@ -64,7 +64,7 @@ func Count(ctx context.Context, src *live.Source, open Open, length time.Duratio
 			}
 		}
 		next = next.Add(every)
-		if now := time.Now(); next.Before(now) { // a count can take longer
+		if now := time.Now(); next.Before(now) { // a count can take longer than the interval
 			next = now
 		}
 		if next.Sub(began) > length {
@@ -73,7 +73,7 @@ func Count(ctx context.Context, src *live.Source, open Open, length time.Duratio
 		wait := time.NewTimer(time.Until(next))
 		select {
 		case <-wait.C:
-		case <-ctx.Done(): // the next count says so
+		case <-ctx.Done(): // the next count returns an error
 		}
 		wait.Stop()
 	}

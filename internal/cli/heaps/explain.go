@@ -12,10 +12,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// progressEvery is how often the progress of a copy is said.
+// progressEvery is the interval between two messages about the progress of a copy.
 const progressEvery = 2 * time.Second
 
-// Explain is `ddtop heap` of a process with --holders or --biggest, or with a file of all objects.
+// Explain runs `ddtop heap` on a process with --holders or --biggest, or writes a file of all objects.
 func (f *Flags) Explain(ctx context.Context, src *live.Source, out run.Output, asJSON bool, std run.Streams) error {
 	release, err := f.Stop(ctx, src, std)
 	if err != nil {
@@ -50,8 +50,8 @@ func (f *Flags) Explain(ctx context.Context, src *live.Source, out run.Output, a
 	return h.WriteText(std.Results(ctx))
 }
 
-// Stop stops the process once and copies its memory, if --pause asks for that. What is then read of the heap is of that
-// instant, until release is called.
+// Stop stops the process once and copies its memory, if --pause asks for that. Until release is called, the heap is
+// read from this copy.
 func (f *Flags) Stop(ctx context.Context, src *live.Source, std run.Streams) (release func(), err error) {
 	if !*f.Pause {
 		return func() {}, nil

@@ -19,16 +19,16 @@ import (
 
 const (
 	dumpEnd, packedEnd = ".json", ".json.zst"
-	// maxHeapFile bounds a file of the heap, in bytes, and maxHeapWindow the memory that its compression needs.
+	// maxHeapFile limits the size of a heap file, and maxHeapWindow the memory for decompressing it, both in bytes.
 	maxHeapFile, maxHeapWindow = 1 << 36, 128 << 20
 )
 
-// AreFiles reports whether the words name files of a heap: one or two that end in .json or .json.zst.
+// AreFiles reports whether all words name files of a heap, which end in .json or .json.zst.
 func AreFiles(words []string) bool {
 	return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return !strings.HasSuffix(w, dumpEnd) && !strings.HasSuffix(w, packedEnd) })
 }
 
-// Read is `ddtop heap` with files.
+// Read runs `ddtop heap` on one file, or compares two files.
 func (f *Flags) Read(ctx context.Context, files []string, asJSON bool, std run.Streams) error {
 	switch {
 	case len(files) > 2:
@@ -89,7 +89,7 @@ func IsProfile(out run.Output) bool {
 	return strings.HasSuffix(string(out), ".pb.gz") || strings.HasSuffix(string(out), ".pprof")
 }
 
-// CheckOut refuses names that stand for no format.
+// CheckOut refuses file names whose end names no known format.
 func CheckOut(out run.Output, std run.Streams) error {
 	switch name := string(out); {
 	case IsProfile(out):
@@ -100,7 +100,7 @@ func CheckOut(out run.Output, std run.Streams) error {
 	return flags.Usagef("the end of %s stands for no format: take %s, %s or .pb.gz", out, dumpEnd, packedEnd)
 }
 
-// Write writes the heap into a file.
+// Write writes all objects of the heap into a file.
 func Write(ctx context.Context, out run.Output, g *heapgraph.Graph, std run.Streams) error {
 	return out.Write(ctx, std, func(w io.Writer) error {
 		if !strings.HasSuffix(string(out), packedEnd) {

@@ -1,4 +1,4 @@
-// Package heaps has what `ddtop heap` does without a process: its questions to a graph of objects, and files of a heap.
+// Package heaps is `ddtop heap` at work. It counts objects, finds what holds them, and reads and writes heap files.
 package heaps
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 )
 
-// Flags ask who holds objects.
+// Flags are the flags that ask what holds objects.
 type Flags struct {
 	Holders    string
 	Biggest    bool
 	MaxObjects uint64
 	MaxMemory  flags.ByteSize
-	// Pause is whether the process is to be stopped once, to copy its memory.
+	// Pause is true if the process is to be stopped once, to copy its memory.
 	Pause *bool
 }
 
-// Asked reports whether the user wants to know who holds objects.
+// Asked reports whether --holders or --biggest is set.
 func (f *Flags) Asked() bool { return f.Holders != "" || f.Biggest }
 
 // AddTo adds the flags to a command. pause is set by --pause.
@@ -38,7 +38,7 @@ func (f *Flags) AddTo(cmd *cobra.Command, pause *bool) {
 	cmd.Flags().Var(&f.MaxMemory, "max-memory", "of --holders, --biggest, --pause and files: refuse to copy more")
 }
 
-// Answer adds what the flags ask for.
+// Answer adds the answers that the flags ask for to h.
 func (f *Flags) Answer(h *export.HeapGraph, g *heapgraph.Graph) error {
 	if f.Holders != "" {
 		set, err := objectsOf(g, f.Holders)

@@ -15,22 +15,22 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Readers read the heaps of processes that are sampled at the same time. Each process has a source of its own for that,
-// because a count takes seconds, and samples must not wait for it.
+// Readers reads the heaps of processes that are sampled at the same time. Each heap is read with a separate source,
+// because a count takes seconds and samples must not wait for it.
 type Readers struct {
 	attach func(ctx context.Context, pid int) (*live.Source, error)
 	ctx    context.Context
 	end    context.CancelFunc
-	// turn is held while a heap is read: one at a time, so that all together keep to their part of the budget.
+	// turn is held while a heap is read: one at a time, so that all together use no more than besideShare.
 	turn sync.Mutex
 	mu   sync.Mutex
 	of   map[int]*Reader
 }
 
-// besideShare is the part of the budget of a CPU that counts take while a process is sampled. The samples get the rest.
+// besideShare is the part of the CPU budget for counts while a process is sampled. The samples get the rest.
 const besideShare = 0.5
 
-// NewReaders returns Readers that attach with some options.
+// NewReaders returns Readers that attach to processes with the given options.
 func NewReaders(o live.Options) *Readers {
 	o.Overhead *= besideShare
 	o.OverheadMost, o.Pause, o.Running, o.Dictionary = 0, false, false, nil
@@ -52,8 +52,8 @@ func (r *Readers) Of(pid int) *Reader {
 }
 
 // During counts the objects of p again and again for the length of time, or until ctx ends. end ends the counting, and
-// returns the last count with what grew. It waits for the first count. It returns nil and says why if there is none. If
-// r is nil, nothing is counted.
+// returns the last count with what grew. It waits for the first count. If there is no count, it returns nil and calls
+// say with the reason. If r is nil, nothing is counted.
 func (r *Readers) During(ctx context.Context, p sampler.Process, length time.Duration, say func(format string, args ...any)) (end func() *export.Heap) {
 	if r == nil {
 		return func() *export.Heap { return nil }
@@ -133,7 +133,7 @@ func (r *Reader) close() error {
 	return r.src.Close()
 }
 
-// with calls f with the source. The end of ctx or of the Readers ends the context of f.
+// with calls f with the source. f's context ends when ctx ends or the Readers are closed.
 func (r *Reader) with(ctx context.Context, f func(ctx context.Context, src *live.Source) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -184,7 +184,7 @@ func (r *Reader) Explain(ctx context.Context, class string, hurry func() bool, p
 	return b.String(), err
 }
 
-// write writes the answers as text.
+// write writes the answers to the flags as text.
 func (f *Flags) write(b *strings.Builder, p sampler.Process, g *heapgraph.Graph, info *sampler.HolderInfo) error {
 	h := export.NewHeapGraph(p, g, info)
 	if err := f.Answer(h, g); err != nil {

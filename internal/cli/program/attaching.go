@@ -79,7 +79,7 @@ func openBelow(ctx context.Context, pid int, opts live.Options) *live.Source {
 		for _, parent := range generation {
 			children, err := kernel.Children(parent)
 			if err != nil {
-				continue // it has ended meanwhile
+				continue // the process has ended in the meantime
 			}
 			next = append(next, children...)
 		}

@@ -22,8 +22,8 @@ import (
 type Command struct {
 	cmd *exec.Cmd
 	// Output is the path of the file that receives the program's output. It is empty if the program writes to ddtop's
-	// own streams. file is that file, opened. The path may lead to another file later, if the folder for temporary
-	// files belongs to another user.
+	// own streams. file is this file, held open, because the path may name another file later. That can happen if the
+	// folder for temporary files belongs to another user.
 	Output string
 	file   *commandOutput
 	// ownGroup is true if the program has its own process group. Then it does not get the signals that are typed at
@@ -57,7 +57,7 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: c.ownGroup}
 	c.cmd.Stdout, c.cmd.Stderr = std.Out, std.Err
 	if screen {
-		file, err := os.CreateTemp("", "ddtop-"+std.Redact.Program(args[0])+"-*.log") // mode 0600
+		file, err := os.CreateTemp("", "ddtop-"+std.Redact.Program(args[0])+"-*.log") // with mode 0600
 		if err != nil {
 			return nil, fmt.Errorf("a file for the output of %s: %w", args[0], err)
 		}
@@ -86,11 +86,11 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 	return c, nil
 }
 
-// PID returns the number of the program's process.
+// PID returns the process id of the program.
 func (c *Command) PID() int { return c.cmd.Process.Pid }
 
 // ForwardSignals passes the signals that ddtop receives on to the program, until stop is called. A terminal sends
-// signals to its whole group. If the program is in ddtop's group, it gets these itself, and ForwardSignals does not
+// signals to its whole group. If the program is in ddtop's group, it gets them itself, and ForwardSignals does not
 // pass them on.
 func (c *Command) ForwardSignals() (stop func()) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
@@ -156,7 +156,7 @@ func (c *Command) NameOutput(std run.Streams) {
 	}
 }
 
-// CopyOutput writes what the program wrote.
+// CopyOutput copies the program's output to w.
 func (c *Command) CopyOutput(w io.Writer) error {
 	if err := c.file.copyTo(w); err != nil {
 		return fmt.Errorf("showing the output in %s: %w", c.Output, err)

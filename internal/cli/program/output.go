@@ -55,7 +55,7 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	for {
 		o.shorten()
 		written, now := o.written(), time.Now()
-		// the program may begin to write fast at any time
+		// The interval at most doubles, because the program may begin to write fast at any time.
 		every = min(2*every, nextLook(written-before, now.Sub(at), o.max))
 		next := time.NewTimer(every)
 		before, at = written, now
@@ -68,8 +68,8 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	}
 }
 
-// nextLook returns the time until the next check of a file that may have most bytes. The file has grown by grown
-// bytes in the time in.
+// nextLook returns the time until the next check. The file may have at most most bytes. It grew by grown bytes during
+// in.
 func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	if grown <= 0 {
 		return outputEvery
@@ -97,7 +97,7 @@ func (o *commandOutput) shorten() {
 	if err != nil || info.Size()-o.hole <= o.max {
 		return
 	}
-	const block = 1 << 20 // file systems remove only whole blocks; this is a multiple of every block size
+	const block = 1 << 20 // file systems remove only whole blocks, and 1 MiB is a multiple of every block size
 	to := (info.Size() - o.kept) / block * block
 	switch err := removeBegin(o.File, o.hole, to); {
 	case err == nil:
@@ -108,7 +108,7 @@ func (o *commandOutput) shorten() {
 	case punchHole(o.File, to) == nil:
 		o.cut += to - o.hole
 		o.hole = to
-	default: // all that there is
+	default: // the file system can only remove everything
 		if o.failed = o.Truncate(0); o.failed == nil {
 			o.cut, o.hole = o.cut+info.Size()-o.hole, 0
 		}

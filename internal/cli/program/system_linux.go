@@ -12,8 +12,8 @@ import (
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // removeBegin removes the bytes before to from a file, which becomes shorter (fallocate(2): ext4 and xfs). It returns
-// errors.ErrUnsupported if the file system cannot do this. ext4 and xfs also refuse if the bytes before hole were
-// freed by punchHole before.
+// errors.ErrUnsupported if the file system cannot do this, or if punchHole freed the bytes before hole earlier. ext4
+// and xfs refuse in this case.
 func removeBegin(f *os.File, hole, to int64) error {
 	if hole > 0 {
 		return errors.ErrUnsupported

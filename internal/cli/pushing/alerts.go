@@ -22,20 +22,20 @@ import (
 )
 
 const (
-	// maxAlertBytes and maxAlerts limit the messages of one destination that wait in memory: their size in bytes, and
-	// their number.
+	// maxAlertBytes and maxAlerts limit the unsent messages of one destination in memory: their total size in bytes,
+	// and their number.
 	maxAlertBytes = 4e6
 	maxAlerts     = 1000
-	// maxCaptureBytes limits the captures that wait in memory, in bytes.
+	// maxCaptureBytes limits the unsent captures in memory, in bytes.
 	maxCaptureBytes = 64e6
-	// alertsVariable names the environment variable with URLs like --alert's. The other variable has headers for the
-	// requests.
+	// alertsVariable names the environment variable with more URLs for --alert. The other two name variables with
+	// headers for requests.
 	alertsVariable         = "DDTOP_ALERTS"
 	alertHeadersVariable   = "DDTOP_ALERT_HEADERS"
 	captureHeadersVariable = "DDTOP_CAPTURE_HEADERS"
 )
 
-// Alerts are the destinations of messages and captures, from the flags and the environment.
+// Alerts holds the destinations of messages and captures that the user named.
 type Alerts struct {
 	To      []string
 	Capture string
@@ -49,9 +49,8 @@ func (f *Alerts) urls() []string {
 // Given reports whether the user has named any destination.
 func (f *Alerts) Given() bool { return len(f.urls()) > 0 || f.Capture != "" }
 
-// Open returns a Watch that watches findings, or nil if no findings are wanted. profiles are the destinations of
-// profiles. Some of them accept messages too. figures is true if the status page shows findings. version is the
-// version of ddtop.
+// Open returns a Watch for findings, or nil if findings are not needed. profiles are the destinations of profiles.
+// Some of them also accept messages. figures is true if the status page shows findings. version is ddtop's version.
 func (f *Alerts) Open(ctx context.Context, rules *findings.Rules, profiles []push.Route, figures bool, version string,
 	log *slog.Logger) (w *Watch, err error) {
 	list, err := f.destinations(profiles, version)

@@ -21,12 +21,12 @@ const (
 	// otherServices.
 	maxServices   = 64
 	otherServices = "(other)"
-	// rotateNS is the interval, in ns, at which waits for the quantile are dropped. Each wait counts for one to two
-	// intervals.
+	// rotateNS is the interval, in ns, at which old waits are dropped from the quantile. Each wait counts for one to
+	// two intervals.
 	rotateNS = int64(time.Minute)
 )
 
-// TellAt serves the status page at a listener, until stop is called.
+// TellAt serves the status page on a listener until stop is called.
 func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
 	p.services = newServiceFigures()
 	s := status.Serve(l, loopback, func() *status.Figures {
@@ -58,8 +58,8 @@ type serviceFigures struct {
 // service has the figures of one service. The lock of serviceFigures guards it.
 type service struct {
 	status.Service
-	// now has the waits since turnNS. before has the waits of the rotateNS before it. Both are by the known length of
-	// the waits (gvl.Wait.SureNS).
+	// now has the waits since turnNS, and before has the waits of the interval before turnNS. Both have the known
+	// lengths of waits (gvl.Wait.SureNS).
 	now, before gvl.Histogram
 	// qualityNow and qualityBefore are the quality of the samples behind now and before.
 	qualityNow, qualityBefore sampler.Quality
@@ -70,7 +70,7 @@ type service struct {
 	left time.Time
 }
 
-// joined counts a process of the service, and ended subtracts it.
+// joined counts a new process of the service. ended removes a process.
 func (s *service) joined() {
 	s.Processes++
 	s.left = time.Time{}
@@ -86,8 +86,8 @@ func (s *service) ended() {
 // between two scrapes, which can be minutes.
 const forgetAfter = 15 * time.Minute
 
-// forget drops the services whose last process ended more than forgetAfter ago. If room is true, it also drops the
-// service whose last process ended first.
+// forget drops the services whose last process ended more than forgetAfter ago. If room is true and there are too many
+// services, it also drops the service that has had no process for longest.
 func (f *serviceFigures) forget(room bool) {
 	var oldest *service
 	for name, s := range f.all {
@@ -124,7 +124,7 @@ func (f *serviceFigures) of(name string) *service {
 	return s
 }
 
-// join adds a process to a service, and leave removes it.
+// join adds a process to a service. processFigures.leave removes it.
 func (f *serviceFigures) join(name string) *processFigures {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,12 +181,12 @@ type processFigures struct {
 	gvl.Ignore
 	all    *serviceFigures
 	of     *service
-	lastNS int64 // the last sample of the period; zero if there was none
+	lastNS int64 // time of the last sample in this period; zero if none
 	// quality is the quality of the samples since the process was found.
 	quality account.QualityMeter
 }
 
-// begin begins a period. name is the process's service, which may differ from the previous period's.
+// begin begins a period of the profile. name is the process's service, which may have changed.
 func (p *processFigures) begin(name string) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -220,7 +220,7 @@ func (p *processFigures) Interval(i *gvl.Interval) {
 	}
 }
 
-// Lock adds the time in which unlisted threads held a GVL. These threads have no intervals.
+// Lock adds the time in which unlisted threads held or wanted a GVL. These threads have no intervals.
 func (p *processFigures) Lock(i *gvl.LockInterval) {
 	if i.Unlisted == (gvl.Unlisted{}) {
 		return

@@ -1,4 +1,4 @@
-// Package pushing implements `ddtop push`. It follows processes, and passes a profile of each period on to be sent.
+// Package pushing implements `ddtop push`. It follows processes, and sends a profile of each period.
 package pushing
 
 import (
@@ -76,11 +76,11 @@ type pushed struct {
 	tags           atomic.Pointer[push.Tags]
 	// attached is the time of the attach by the wall clock. It is nil until onClock is called.
 	attached atomic.Pointer[time.Time]
-	// heap is the latest count of live objects if it was not sent yet.
+	// heap is the latest count of live objects. It is nil if this count was already sent.
 	heap atomic.Pointer[export.Heap]
 	// counted is the latest count of live objects, even if it was sent. It is nil before the first count.
 	counted atomic.Pointer[export.Heap]
-	seq     int // of the goroutine that encodes
+	seq     int // number of the next profile; only the encoding goroutine uses it
 }
 
 // New returns a Pushing that sends through a Pusher.
@@ -133,10 +133,10 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	return err
 }
 
-// firstPeriod returns the length of a process's first period. It differs between processes, so that many processes
-// that were found at once do not all send at once.
+// firstPeriod returns the length of a process's first period. It differs between processes. So processes that were
+// found at the same time do not all send at once.
 func (p *Pushing) firstPeriod() time.Duration {
-	const golden = 0.618033988749895 // the fractional parts of its multiples are spread evenly
+	const golden = 0.618033988749895 // the fractional parts of its multiples are evenly spread
 	part := math.Mod(float64(p.joined)*golden, 1)
 	p.joined++
 	return p.period - time.Duration(part*float64(p.period)/2)
@@ -198,7 +198,7 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 	}
 }
 
-// failure returns why ddtop ended a context on purpose. It returns nil if a parent context ended.
+// failure returns why ddtop itself ended a context. It returns nil if a parent context ended.
 func failure(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -281,8 +281,7 @@ func (one *pushed) describe(given push.Tags) {
 }
 
 // maxClockError limits how far the wall clock may drift from CLOCK_MONOTONIC before the time of the attach is
-// corrected. Below this limit the time of the attach is constant, so each period begins exactly when the previous one
-// ended.
+// corrected. Without a correction each period begins exactly when the previous period ended.
 const maxClockError = time.Second
 
 // onClock returns p with the times of its start and of the attach corrected to the present wall clock. ddtop follows
@@ -302,8 +301,8 @@ func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	return p
 }
 
-// attachedBy returns the time of an attach by the wall clock, which shows now. elapsed is the time since the attach
-// by CLOCK_MONOTONIC. at is the previous result. attachedBy returns it again unless it is wrong by more than
+// attachedBy returns the time of an attach by the wall clock. now is the wall clock, and elapsed the time since the
+// attach by CLOCK_MONOTONIC. at is the previous result. attachedBy returns it again unless it is wrong by more than
 // maxClockError.
 func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
 	by := now.Add(-elapsed)
@@ -318,7 +317,7 @@ func pushProcess(p sampler.Process) push.Process {
 		StartTicks: p.StartTicks}
 }
 
-// encode passes the measurements on, one after the other.
+// encode turns the measured periods into profiles, one after the other, and hands them to the pusher.
 func (p *Pushing) encode() {
 	defer close(p.encoded)
 	for f := range p.finished {
@@ -326,7 +325,7 @@ func (p *Pushing) encode() {
 		period := push.Period{Process: pushProcess(f.m.Process), From: f.m.Process.WallTime(f.m.Weights.FromNS), To: f.m.Process.WallTime(f.m.Weights.ToNS), Seq: f.of.seq}
 		f.of.seq++
 		period.Tags = *f.of.tags.Load()
-		for endpoint, n := range f.ended { // by the names that the profile's labels have
+		for endpoint, n := range f.ended { // with the same names as in the profile's labels
 			if period.Ended == nil {
 				period.Ended = make(map[string]int64)
 			}

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// stepEvery is the interval at which the findings of processes are compared with those in messages.
+	// stepEvery is the interval at which the board of findings is updated and messages are sent.
 	stepEvery = time.Second
 	// captureNS is the time that a capture covers before a finding, and after the message about it, in ns.
 	captureNS = int64(30 * time.Second)
@@ -33,7 +33,7 @@ const (
 	// began. ringBytes limits the samples that are kept for each process, in bytes.
 	ringNS    = 4 * captureNS
 	ringBytes = 8e6
-	// maxOrders limits the incomplete captures of a process.
+	// maxOrders limits the ordered captures of a process that are not made yet.
 	maxOrders = 8
 )
 
@@ -49,7 +49,7 @@ type Watch struct {
 	Place    func(file string) string
 
 	board *alert.Board
-	// capturing is held while a capture is made. Only one is made at a time, which limits memory and CPU time.
+	// capturing is locked while a capture is made. Captures are made one by one to limit memory and CPU time.
 	capturing sync.Mutex
 	writing   sync.WaitGroup
 }
@@ -72,7 +72,7 @@ func (w *Watch) close(end context.Context, log *slog.Logger) {
 		all.Go(func() { w.Alerts.Close(end) })
 	}
 	if w.Captures != nil {
-		if end.Err() == nil { // after end, processes may still be read, and new captures may begin
+		if end.Err() == nil { // after end, new captures may still begin
 			made := make(chan struct{})
 			go func() { w.writing.Wait(); close(made) }()
 			select {
@@ -127,11 +127,11 @@ type watched struct {
 
 	history *recording.History // nil without captures
 	orders  chan order
-	waiting []order // the orders whose time has not ended
+	waiting []order // orders whose toNS has not passed
 	lastNS  int64
 }
 
-// order is a capture to be made. base is the name of its files without the suffix.
+// order is a capture to be made later. base is the name of its files without the suffix.
 type order struct {
 	base         string
 	note         string
@@ -184,7 +184,7 @@ func (w *watched) feed(s *sampler.Sample, states []gvl.ThreadState) {
 	w.carryOut(s.TimeNS, false)
 }
 
-// told describes a finding in words. It includes the trace of the finding's first thread.
+// told converts a finding for a message. It includes the trace of the finding's first thread.
 func (w *watched) told(x *findings.Finding, s *sampler.Sample) alert.Finding {
 	f := alert.Finding{
 		Rule: x.ID, Severity: x.Severity.String(), Title: flamegraph.Printable(x.Title), Text: flamegraph.Printable(x.Text),
@@ -199,8 +199,7 @@ func (w *watched) told(x *findings.Finding, s *sampler.Sample) alert.Finding {
 	return f
 }
 
-// capture orders a capture and returns the place to which it will be sent. The place is empty if too many captures
-// are waiting.
+// capture orders a capture and returns where its files will be. The result is empty if too many captures are waiting.
 func (w *watched) capture(f *alert.Finding) alert.Capture {
 	p := w.one.src.Process()
 	base := safefile.DatedName(p.Title, p.PID, time.Now()) + "-" + f.Rule
@@ -212,7 +211,7 @@ func (w *watched) capture(f *alert.Finding) alert.Capture {
 	}
 }
 
-// carryOut makes the captures whose time has ended. If all is true, it makes every ordered capture.
+// carryOut makes the captures whose time has passed. If all is true, it makes every ordered capture.
 func (w *watched) carryOut(nowNS int64, all bool) {
 	for more := true; more; {
 		select {

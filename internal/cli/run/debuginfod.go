@@ -47,8 +47,8 @@ func (d *Debuginfod) AddTo(cmd *cobra.Command, std Streams) {
 	}
 }
 
-// Fetch begins to get the debug files for the C functions on native stacks, and waits for them. What it reads of the
-// process is not shown.
+// Fetch gets the debug files for the C functions on native stacks, at most for debugWait. It reads the stacks only for
+// this.
 func (d *Debuginfod) Fetch(ctx context.Context, src NativeSource) {
 	if d.Client == nil {
 		return

@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// measuring is the measurement of one process by measureGroup. It measures for the length of time. It returns the
-// result, and a note if it ended early.
+// measuring measures one process for a length of time (MeasureGroup). It returns the result, and a note if the
+// measurement ended early.
 type measuring[T any] func(ctx context.Context, src sampler.Source, length time.Duration) (T, string, error)
 
-// MeasureGroup measures all processes of a group. Later processes are measured for the rest of the time. The results
-// are in the order in which the processes were found. It reports a process that cannot be measured, which is no error
-// if there are others.
+// MeasureGroup measures all processes of a group. A process that starts later is measured for the rest of the time.
+// The results are in the order in which the processes were found. It prints which processes cannot be measured. It
+// fails only if none can.
 func MeasureGroup[T any](ctx context.Context, g sampler.Group, length time.Duration, std Streams, measure measuring[T]) ([]T, error) {
 	type result struct {
 		value T
@@ -46,7 +46,7 @@ func MeasureGroup[T any](ctx context.Context, g sampler.Group, length time.Durat
 		case r.err != nil:
 			failed = append(failed, r.err)
 		case ctx.Err() != nil:
-			interrupted = r.note // the same for all
+			interrupted = r.note // all processes have the same note then
 			out = append(out, r.value)
 		default:
 			SayNote(std, r.note)
@@ -61,7 +61,7 @@ func MeasureGroup[T any](ctx context.Context, g sampler.Group, length time.Durat
 		return nil, ErrNothingOfAny
 	}
 	for _, err := range failed {
-		if !errors.Is(err, ErrNothing) { // a process that ended at once is in the list of ended ones
+		if !errors.Is(err, ErrNothing) { // a process that ended at once is reported elsewhere, as ended
 			std.SayErr(err)
 		}
 	}

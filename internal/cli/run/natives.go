@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// nativeThreads separates the native threads that Ruby does not know from the others. It is used before and after a
-// measurement, because a recording does not contain them.
+// nativeThreads separates the native threads that Ruby does not know from the others. It reads them before and after a
+// measurement, because samples do not contain them.
 type nativeThreads struct {
 	src    *live.Source
 	before map[int32]int64 // CPU time in ns
@@ -26,7 +26,7 @@ func WatchNative(src sampler.Source) nativeThreads {
 	n := nativeThreads{src: s, before: make(map[int32]int64)}
 	list, err := s.NativeThreads()
 	if err != nil {
-		return nativeThreads{} // the figures of Ruby's own threads stay true without them
+		return nativeThreads{} // the figures of Ruby's threads do not need them
 	}
 	for _, t := range list {
 		n.before[t.TID] = t.CPUNS
@@ -34,7 +34,7 @@ func WatchNative(src sampler.Source) nativeThreads {
 	return n
 }
 
-// Others returns the threads that Ruby does not know, with the CPU time since watchNative. known are the tids of
+// Others returns the threads that Ruby does not know, with their CPU time since WatchNative. known are the tids of
 // Ruby's threads in the measurement. A Ruby thread may have been started since its last sample. So Others takes one
 // more sample after it has listed the threads.
 func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []report.StatNative {
@@ -63,10 +63,10 @@ func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []repo
 	return out
 }
 
-// maxAlone bounds the C stacks that a Stat has of a running thread that Ruby does not know.
+// maxAlone limits the C stacks that a Stat lists for each running thread that Ruby does not know.
 const maxAlone = 10
 
-// UnknownOf leaves out the known threads, and the threads of a sample that was taken after the list.
+// UnknownOf returns the threads of list that Ruby does not know: neither in known nor in s, a sample taken after list.
 func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []report.StatNative {
 	ruby := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {
@@ -89,7 +89,7 @@ type NativeSource interface {
 	NativeStacks(context.Context, *sampler.Sample, []int32) (live.NativeStacks, error)
 }
 
-// RubyTIDs are the tids of a Stat's threads.
+// RubyTIDs returns the tids of a Stat's threads.
 func RubyTIDs(s *report.Stat) map[int32]bool {
 	known := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {

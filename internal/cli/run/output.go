@@ -19,7 +19,7 @@ import (
 // Output is the place of a command's file: a path, or "-" for standard output.
 type Output string
 
-// Check refuses a destination to which writing would fail after the measurement.
+// Check refuses a destination that cannot be written, before time is spent on a measurement.
 func (o Output) Check(command string, binary bool, std Streams) error {
 	switch {
 	case o == "":
@@ -42,7 +42,7 @@ func (o Output) Check(command string, binary bool, std Streams) error {
 		if p.Info.IsDir() {
 			return flags.Usagef("%s is a folder: -o takes a file", o)
 		}
-		return nil // a device or a pipe: nothing is created beside it
+		return nil // a device or a pipe needs no temporary file
 	}
 	probe, err := p.Begin()
 	if err != nil {
@@ -55,7 +55,7 @@ func (o Output) Check(command string, binary bool, std Streams) error {
 func (o Output) Spare(paths ...string) error {
 	to, err := os.Stat(string(o))
 	if err != nil || !to.Mode().IsRegular() {
-		return nil // nothing is there that could be written over
+		return nil // there is no file to overwrite
 	}
 	for _, path := range paths {
 		if from, err := os.Stat(path); err == nil && os.SameFile(from, to) {
@@ -92,8 +92,8 @@ func (o Output) openDescriptor(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), string(o)), nil
 }
 
-// Write writes the whole file, or leaves the earlier one. If a pipe has no reader, it gives up a while after ctx has
-// ended.
+// Write writes the whole file. If that fails, an earlier file stays as it is. If a pipe has no reader, it gives up a
+// while after ctx has ended.
 func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) error) error {
 	if o == "-" {
 		return write(std.Results(ctx))
@@ -108,7 +108,7 @@ func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) er
 	giveUp, released := Patience(ctx)
 	defer released()
 	if err := safefile.WriteFile(string(o), o.waiting(giveUp, std), write); err != nil {
-		if !strings.Contains(err.Error(), string(o)) { // a device's error has another name, and an export's error has none
+		if !strings.Contains(err.Error(), string(o)) { // not every error names the file
 			err = fmt.Errorf("writing %s: %w", o, err)
 		}
 		return err
@@ -120,12 +120,12 @@ func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) er
 // Partial is added to the name of a recording that will replace a file, until it is complete.
 const Partial = ".partial"
 
-// streamed is a file that is written while it is measured.
+// streamed is a file that is written during a measurement.
 type streamed struct {
 	io.Writer
 	// Done ends the writing. complete is true if all was written.
 	Done func(complete bool) error
-	// There is true if the file is written under its final name. Then the file is whole as soon as all was written.
+	// There is true if the file is written under its final name, and not under a temporary one.
 	There bool
 	// Kept describes where the written part remains if the file is not completed. It is empty if the destination is
 	// not a file.
@@ -189,7 +189,7 @@ func (o Output) Stream(giveUp <-chan struct{}, std Streams) (s streamed, err err
 	return s, nil
 }
 
-// waiting reports that ddtop waits for the reader of a pipe.
+// waiting returns a Waiting that tells the user when ddtop waits for the reader of a pipe.
 func (o Output) waiting(giveUp <-chan struct{}, std Streams) safefile.Waiting {
 	return safefile.Waiting{GiveUp: giveUp, Begins: func() { std.Say("waiting for a program that reads %s", o) }}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// cutPatience is how long after its end a period waits for a sample at which nothing is counted by sample.
+// cutPatience is how long past its end a period waits for a sample that two periods can share, in ns.
 const cutPatience = int64(time.Second)
 
-// keepBeside is how long names are kept at least, in ns: for the past of findings, and for captures.
+// keepBeside is the least time for which names are kept, in ns. Past findings and captures need them.
 const keepBeside = int64(4 * time.Minute)
 
-// periods cuts the samples of a process into consecutive weighings without gaps. The last sample of one is the first
-// of the next.
+// periods divides the samples of a process into consecutive weighings without gaps. The last sample of a weighing is
+// also the first of the next.
 type periods struct {
 	src      sampler.Source
 	needs    Needs
@@ -24,11 +24,11 @@ type periods struct {
 	class    *gvl.Classifier
 	keeper   *sampler.Keeper
 	ended    *account.EndedCounts
-	// done is called with each period, and how many requests and jobs ended in it by route or class, not to wait in.
+	// done gets each period, with how many requests and jobs ended in it, by route or class. It must not block.
 	done func(m profile.Measured, ended map[string]int64)
 	// Also returns a further consumer of a period's intervals. It is nil if there is none.
 	Also func() gvl.Consumer
-	// Beside is called with each sample and its states, across periods. It is nil if there is nothing beside.
+	// Beside is called with each sample and its states, in all periods. It may be nil.
 	Beside func(*sampler.Sample, []gvl.ThreadState)
 
 	now            *weighing
@@ -36,13 +36,13 @@ type periods struct {
 	untilNS        int64
 }
 
-// NewPeriods cuts into periods of a length. The first one is shorter and ends after firstly.
+// NewPeriods returns periods of the given length. The first period is shorter and ends after firstly.
 func NewPeriods(src sampler.Source, of Needs, length, firstly time.Duration, done func(profile.Measured, map[string]int64)) *periods {
 	return &periods{
 		src: src, needs: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
 		class: gvl.NewClassifier(src.Process(), src.Dictionary()),
 		ended: account.NewEndedCounts(src.Dictionary()),
-		// The period that was ended last may still be written out. What is beside needs names for keepBeside.
+		// The last period may still be written out while the next runs. Beside needs names for keepBeside.
 		keeper: sampler.NewKeeper(src.Dictionary(), max(2*int64(length)+int64(time.Minute), keepBeside)),
 	}
 }
@@ -62,12 +62,12 @@ func (p *periods) Feed(s *sampler.Sample) error {
 	p.now.feed(s, states)
 	p.lastNS = s.TimeNS
 	over := s.TimeNS - p.untilNS
-	// What a stack tick counts, and an allocation's pair, would count in both.
+	// Both periods would count a stack tick and an allocation's pair, so wait for a sample without them.
 	if over < 0 || over < cutPatience && (s.Depth == sampler.StackTick || s.GC.Pair.Thread != 0) {
 		return nil
 	}
 	p.Finish()
-	for p.untilNS <= s.TimeNS { // several periods have passed while no sample could be read
+	for p.untilNS <= s.TimeNS { // several periods have passed without a sample
 		p.untilNS += p.lengthNS
 	}
 	return p.begin(s, states)

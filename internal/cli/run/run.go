@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// DiskPatience is how long ddtop waits for a disk or a pipe's reader after the interrupt and the measurement's end.
+// DiskPatience is how long ddtop waits for a disk or a pipe's reader after an interrupt or the end of a measurement.
 const DiskPatience = 1500 * time.Millisecond
 
-// Patience returns a channel that is closed a while after ctx has ended. Then ddtop stops waiting for a disk or the
-// reader of a pipe. released ends the watch.
+// Patience returns a channel that is closed DiskPatience after ctx has ended. Then ddtop stops waiting for a disk or
+// the reader of a pipe. released frees the timer.
 func Patience(ctx context.Context) (giveUp <-chan struct{}, released func()) {
 	return PatienceFor(ctx, DiskPatience)
 }
@@ -38,7 +38,7 @@ func Every(ctx context.Context, interval time.Duration, do func(now time.Time)) 
 	}
 }
 
-// Unless calls f in a goroutine of its own and returns its error. Once giveUp is closed it returns late's instead.
+// Unless calls f in its own goroutine and returns its error. If giveUp is closed before, it returns the error of late.
 func Unless(giveUp <-chan struct{}, late, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -50,7 +50,7 @@ func Unless(giveUp <-chan struct{}, late, f func() error) error {
 	}
 }
 
-// A Printer prints values in a goroutine of its own. Sampling adds them and never waits.
+// A Printer prints values in its own goroutine, so that the sampling code that adds them never waits.
 type Printer[T any] struct {
 	values chan T
 	done   chan error
@@ -58,7 +58,7 @@ type Printer[T any] struct {
 	lost   int
 }
 
-// maxWaiting limits the values that wait for their reader. A reader that is a thousand lines late is not reading.
+// maxWaiting limits the values that wait to be printed. If a thousand lines wait, the output has no active reader.
 const maxWaiting = 1000
 
 // Print begins to print. It calls failed when nothing more can be written.
@@ -90,8 +90,8 @@ func (p *Printer[T]) Add(v T) {
 	}
 }
 
-// Close waits until all values are printed. A value that is added later is lost, such as one of a disk that has not
-// answered. say reports how many were lost before.
+// Close waits until all values are printed. Values that are added later are lost, for example after a disk did not
+// answer in time. say reports how many were lost before.
 func (p *Printer[T]) Close(say func(format string, args ...any)) error {
 	p.mu.Lock()
 	values, lost := p.values, p.lost

@@ -15,7 +15,7 @@ import (
 // Unlimited is the length of a measurement that ends with the process.
 const Unlimited = time.Duration(math.MaxInt64)
 
-// ErrNothing is returned when a measurement ended before its second sample: one alone has no duration.
+// ErrNothing is returned when a measurement ended before its second sample. A single sample has no duration.
 var ErrNothing = errors.New("it ended before anything was measured")
 
 // patience is how much longer than requested a measurement waits for its second sample. On a starved machine the
@@ -23,7 +23,7 @@ var ErrNothing = errors.New("it ended before anything was measured")
 const patience = 10 * time.Second
 
 // SampleFor delivers the source's samples for the length of time from the first one on, or until ctx or the target
-// ends. note says in a sentence why it ended early, "" when it did not.
+// ends. note is a sentence that says why it ended early, else "".
 func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, emit func(*sampler.Sample)) (note string, err error) {
 	atMost := length
 	if length < Unlimited-patience {
@@ -46,7 +46,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 		emit(s)
 	})
 	ended := errors.Is(err, sampler.ErrEnded)
-	// What follows needs no probes, which would go on to cost the process something.
+	// Remove the probes now, because they slow the process down and are not needed from here on.
 	if inexact := exact.End(src); inexact != nil {
 		return "", errors.Join(inexact, err)
 	}
@@ -55,7 +55,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	}
 	failedNS, failed := readFailure(src)
 	if samples < 2 {
-		// A recording ends, too, and that says nothing of the process unless its end was seen.
+		// The end of a recording is the end of the process only if the recording contains it.
 		if _, seen := src.End(); ended && seen {
 			return "", fmt.Errorf("%w: process %d %s", ErrNothing, src.Process().PID, howItEnded(src))
 		}
@@ -84,7 +84,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	return "", nil
 }
 
-// silence returns how long the unfinished last tick of a measurement has lasted. It is zero if there is none.
+// silence returns how long ago the last tick began, if this tick has not finished. Otherwise it is zero.
 func silence(src sampler.Source) time.Duration {
 	if s, ok := src.(*live.Source); ok {
 		return s.Silent()
@@ -92,7 +92,7 @@ func silence(src sampler.Source) time.Duration {
 	return 0
 }
 
-// readFailure says since when reading a source's process has failed, and why. err is nil if it has not.
+// readFailure returns since when a source's process cannot be read, and why. err is nil if it can be read.
 func readFailure(src sampler.Source) (sinceNS int64, err error) {
 	if s, ok := src.(*live.Source); ok {
 		return s.Failing()
@@ -100,7 +100,7 @@ func readFailure(src sampler.Source) (sinceNS int64, err error) {
 	return 0, nil
 }
 
-// TellFailures says, until ctx ends, when reading a process begins to fail, and when it works again.
+// TellFailures calls say when a process cannot be read, and when it can be read again, until ctx ends.
 func TellFailures(ctx context.Context, src sampler.Source, say func(format string, args ...any)) {
 	var told int64
 	Every(ctx, time.Second, func(time.Time) {
@@ -117,11 +117,10 @@ func TellFailures(ctx context.Context, src sampler.Source, say func(format strin
 	})
 }
 
-// LastLook bounds the last reading of the process after an interrupted measurement.
+// LastLook limits the time of the last reading of a process after an interrupted measurement.
 const LastLook = time.Second
 
-// Afterwards returns the context for the work after a measurement. After a signal, this work is still done, but not
-// waited for.
+// Afterwards returns the context for the work after a measurement. After a signal, the context ends after LastLook.
 func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return context.WithCancel(ctx)
@@ -129,7 +128,7 @@ func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), LastLook)
 }
 
-// howItEnded reads "exited with code 3", "exited".
+// howItEnded returns words such as "exited (code 3)", "exited" or "ended".
 func howItEnded(src sampler.Source) string {
 	end, ok := src.End()
 	switch {
@@ -141,7 +140,7 @@ func howItEnded(src sampler.Source) string {
 	return end.Reason
 }
 
-// WithinEnd bounds all work after the signal to end.
+// WithinEnd limits the time of all work after the signal to end.
 const WithinEnd = 4500 * time.Millisecond
 
 // Ending returns the context for the work after the end of another context.

@@ -19,13 +19,13 @@ import (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// Terminal says that In and Out are a terminal, so that there can be a screen and questions.
+	// Terminal is true if In and Out are a terminal, so that ddtop can show a screen and ask questions.
 	Terminal bool
-	// Redact is --redact of the command that runs, or nil if it has none.
+	// Redact is the running command's --redact, or nil if the command lacks this flag.
 	Redact *flags.Redaction
-	// Own is --own-code of the command that runs, or nil if it has none.
+	// Own is the running command's --own-code, or nil if the command lacks this flag.
 	Own *flags.OwnCode
-	// Chosen is the process that was found by other words than its PID.
+	// Chosen is how the target was found, if not by its PID.
 	Chosen *Chosen
 }
 
@@ -37,10 +37,10 @@ func Standard() Streams {
 	}
 }
 
-// Chosen is which process was found by other words than its PID, so that ddtop can be started again for the same one.
+// Chosen records a process that was found by other words than its PID, so that a new ddtop can find it again.
 type Chosen struct {
-	Words    []string   // the words by which it was found
-	PIDs     flags.PIDs // empty: the flags name it
+	Words    []string   // the words by which the process was found
+	PIDs     flags.PIDs // empty if flags select the process
 	Children bool
 }
 
@@ -58,7 +58,7 @@ func (s Streams) SayErr(err error) {
 	fmt.Fprintf(s.Err, "ddtop: %s%s\n", s.sentence(err), help)
 }
 
-// Say says a sentence on standard error.
+// Say prints a sentence on standard error.
 func (s Streams) Say(format string, args ...any) {
 	fmt.Fprintf(s.Err, "ddtop: %s\n", s.Redact.Text(fmt.Sprintf(format, args...)))
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TellExact returns a Told that prints sentences.
+// TellExact returns a Told that prints messages of exact mode as sentences.
 func TellExact(say func(format string, args ...any)) exact.Told {
 	return exact.Told{
 		Refused: func(p sampler.Process, why error) {

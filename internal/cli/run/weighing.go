@@ -22,10 +22,10 @@ type weighing struct {
 	stamps    *profile.Timeline
 }
 
-// Needs are the data that a format needs beside the weights.
+// Needs selects the data that a format needs in addition to the weights.
 type Needs struct {
-	// Trace selects events in their order. Spans selects the tracer's spans. Stamps selects the times of the parts of
-	// weights.
+	// Trace selects events in the order of time. Spans selects the tracer's spans. Stamps selects the times at which
+	// weights were added.
 	Trace, Spans, Stamps bool
 	// Rest makes the states distinguish work from rest, by findings.Resting.
 	Rest bool

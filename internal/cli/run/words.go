@@ -14,7 +14,7 @@ func OneLine(text string) string {
 	return strings.NewReplacer("\n", "; ", "\t", "").Replace(strings.TrimSpace(text))
 }
 
-// maxName bounds the printed part of a process's name, in columns, because a process may choose a name of 64 KB.
+// maxName limits a printed process name, in columns, because a process can give itself a name of 64 KB.
 const maxName = 64
 
 // ShortName returns a process's name for a sentence: without control characters, and not too long.

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
-// errUnread is returned when there is no reader.
+// errUnread is returned when nothing reads the output.
 var errUnread = errors.New("nothing more could be written: nobody reads it")
 
 // patientWriter is a writer that gives up without a reader. A write that still waits some time after ctx has ended is
@@ -40,15 +40,14 @@ func (p *patientWriter) Write(b []byte) (n int, err error) {
 }
 
 const (
-	// asideChunk is the size of the parts passed to the writing goroutine, in bytes. asideWaiting bounds the waiting
+	// asideChunk is the size of the parts passed to the writing goroutine, in bytes. asideWaiting limits the waiting
 	// parts.
 	asideChunk   = 64 << 10
 	asideWaiting = 64
 )
 
-// asideWriter writes on a goroutine of its own, so that a briefly slow disk stops no sampling. If the disk is slow
-// for longer, Write waits for it until giveUp is closed. The sampling thread counts the samples that are lost
-// meanwhile.
+// asideWriter writes in its own goroutine, so that a briefly slow disk does not stop sampling. If the disk is slow for
+// longer, Write waits for it until giveUp is closed. The sampling thread counts the samples that are lost meanwhile.
 type asideWriter struct {
 	GiveUp <-chan struct{}
 	chunk  []byte
@@ -58,7 +57,7 @@ type asideWriter struct {
 	err    error         // why, once failed is closed
 }
 
-// WriteAside returns a writer that writes on a goroutine of its own.
+// WriteAside returns a writer that writes in its own goroutine.
 func WriteAside(to io.Writer, giveUp <-chan struct{}) *asideWriter {
 	w := &asideWriter{GiveUp: giveUp, chunks: make(chan []byte, asideWaiting), done: make(chan error, 1), failed: make(chan struct{})}
 	go func() {
@@ -84,7 +83,7 @@ func (w *asideWriter) Write(b []byte) (int, error) {
 	return len(b), w.hand()
 }
 
-// hand passes the collected data on.
+// hand passes the collected data to the writing goroutine.
 func (w *asideWriter) hand() error {
 	select {
 	case <-w.failed:
@@ -107,5 +106,5 @@ func (w *asideWriter) Close() error {
 	return Unless(w.GiveUp, Slow, func() error { return <-w.done })
 }
 
-// Slow returns the error of a disk that was not waited for.
+// Slow returns the error for a disk that was too slow.
 func Slow() error { return recording.ErrSlow }

@@ -1,4 +1,4 @@
-// Package sudo names the command that root would run, and offers to run it.
+// Package sudo suggests the sudo command that would succeed, and offers to run it.
 package sudo
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// Again returns the arguments that start ddtop again for the same processes; cmd is the command that they gave.
+// Again returns arguments that start ddtop again for the same processes. cmd is the command in args.
 func Again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
 	if len(c.PIDs) == 0 {
 		return args
 	}
-	// The command's name, if there is one, stands before the words.
+	// The words that named the processes are the last positional arguments. The command's name may come before them.
 	at := positionals(args, cmd)
 	at = at[max(0, len(at)-len(c.Words)):]
 	var left []string
@@ -41,8 +41,8 @@ func Again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
 	return args
 }
 
-// positionals are the places of the arguments that are neither flags nor their values: a value may be the same word as
-// a process's name, and is a file to write, as root.
+// positionals returns the indexes of the arguments that are neither flags nor their values. A flag's value must not
+// count, even if it equals a process's name: it can be a file that root would write.
 func positionals(args []string, cmd *cobra.Command) []int {
 	var at []int
 	for i := 0; i < len(args); i++ {
@@ -51,7 +51,7 @@ func positionals(args []string, cmd *cobra.Command) []int {
 			return at
 		case strings.HasPrefix(a, "--"):
 			if f := cmd.Flags().Lookup(a[2:]); f != nil && f.NoOptDefVal == "" {
-				i++ // with =VALUE it has another name
+				i++ // a flag with =VALUE is not found here
 			}
 		case len(a) > 1 && a[0] == '-':
 			for j := 1; j < len(a); j++ {
@@ -59,7 +59,7 @@ func positionals(args []string, cmd *cobra.Command) []int {
 					if f != nil && j == len(a)-1 {
 						i++
 					}
-					break // the rest is the flag's value
+					break // the rest of this argument is the flag's value
 				}
 			}
 		default:
@@ -69,13 +69,13 @@ func positionals(args []string, cmd *cobra.Command) []int {
 	return at
 }
 
-// kept are environment variables that decide the appearance of the screen, the place of the settings, and what
-// --debuginfod asks. sudo would remove them.
+// kept are environment variables that sudo would remove. They affect the screen, the place of the settings, and
+// --debuginfod.
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE",
 	"DEBUGINFOD_URLS", "DEBUGINFOD_CACHE_PATH"}
 
-// NameCommand puts the very command into an error that says how root may read or follow a process; nil if root may
-// not.
+// NameCommand adds the full sudo command to an error that root would not get. It returns the arguments of ddtop in
+// this command, or nil if root would get the error, too.
 func NameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) []string {
 	var inexact *exact.Error
 	if errors.As(why, &inexact) && inexact.RootHelps() {
@@ -97,15 +97,15 @@ func NameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) 
 	return args
 }
 
-// Offer asks at a terminal whether to run ddtop with sudo, and runs it. It returns when it was not run.
-// config is the path of the user's settings, or "".
+// Offer asks at a terminal whether to run ddtop with sudo, and runs it. It returns only if sudo was not run. config is
+// the path of the user's settings, or "".
 func Offer(ctx context.Context, args []string, std run.Streams, config string) error {
 	if !std.Terminal || args == nil {
 		return nil
 	}
 	program, err := exec.LookPath("sudo")
 	if err != nil || ctx.Err() != nil {
-		return nil // the error has said it
+		return nil // the error already names the sudo command
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -120,7 +120,7 @@ func Offer(ctx context.Context, args []string, std run.Streams, config string) e
 	}
 	env := os.Environ()
 	if config != "" {
-		if _, err := os.Stat(config); err == nil { // root's own would be another one
+		if _, err := os.Stat(config); err == nil { // root would have other settings
 			env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "XDG_CONFIG_HOME=") }),
 				"XDG_CONFIG_HOME="+filepath.Dir(filepath.Dir(config)))
 		}
@@ -138,7 +138,7 @@ func Offer(ctx context.Context, args []string, std run.Streams, config string) e
 	return nil
 }
 
-// ShellWords writes arguments as they are typed into a shell.
+// ShellWords returns the arguments as one would type them into a shell.
 func ShellWords(args []string) string {
 	out := make([]string, len(args))
 	for i, a := range args {
@@ -150,7 +150,7 @@ func ShellWords(args []string) string {
 	return strings.Join(out, " ")
 }
 
-// maxAnswer is the longest answer read, in bytes.
+// maxAnswer limits the answer that is read, in bytes.
 const maxAnswer = 256
 
 // readAnswer reads one line. A terminal returns one line per read, and readAnswer reads no more, because later input

@@ -1,4 +1,4 @@
-// Package tools is `ddtop mcp` at work: tools that only read, for a client of the Model Context Protocol.
+// Package tools is the server of `ddtop mcp`. Its tools for clients of the Model Context Protocol only read.
 package tools
 
 import (
@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// maxResult bounds the result of a tool, in bytes.
+	// maxResult limits the result of a tool, in bytes.
 	maxResult = 32 << 10
-	// defaultSeconds is how long a tool measures if it is not told, maxSeconds the longest it may.
+	// defaultSeconds is how long a tool measures by default, in s. maxSeconds is the longest allowed time.
 	defaultSeconds, maxSeconds = 5, 60
-	// maxCall bounds the name and the arguments of a call, in bytes. Errors repeat them.
+	// maxCall limits the name and the arguments of a call, in bytes, because errors repeat them.
 	maxCall = 16 << 10
-	// maxAtOnce bounds the tools that work at a time. The others wait.
+	// maxAtOnce limits how many tools work at the same time. Further calls wait.
 	maxAtOnce = 2
 	// cutNote ends a result that was longer.
 	cutNote = "\n… the result was cut here: it is longer than 32 KB"
@@ -32,7 +32,7 @@ const (
 
 // Server answers the calls of a client. Each tool is a command of ddtop.
 type Server struct {
-	// Version is ddtop's. Values is set if the tool dump may show values.
+	// Version is ddtop's version. Values is true if the tool dump may show values.
 	Version string
 	Values  bool
 	// Command runs a command and returns what it prints.
@@ -114,7 +114,7 @@ func (s *Server) diff(ctx context.Context, in diffInput) (string, error) {
 		if filepath.Ext(path) != ".ddtop" {
 			return "", errors.New("it takes two recordings, files that end in .ddtop")
 		}
-		// A pipe would keep its place among the tools until another program writes to it.
+		// Reading a pipe would block one of the places for tools until another program writes to the pipe.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return "", errors.New("it takes regular files, no pipes, devices or folders")
 		}
@@ -122,7 +122,7 @@ func (s *Server) diff(ctx context.Context, in diffInput) (string, error) {
 	return s.run(ctx, "diff", "--", in.Before, in.After)
 }
 
-// addTool adds a tool that only reads. An error of it is a result, so that the client can act on it.
+// addTool adds a tool that only reads. Its errors are returned as results, so that the client can act on them.
 func addTool[In any](server *mcp.Server, name, about string, do func(context.Context, In) (string, error)) {
 	closed := false
 	tool := &mcp.Tool{Name: name, Description: about}
@@ -136,7 +136,7 @@ func addTool[In any](server *mcp.Server, name, about string, do func(context.Con
 	})
 }
 
-// bounded cuts a result.
+// bounded cuts a result to maxResult bytes.
 func bounded(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	if len(text) <= maxResult {
@@ -145,7 +145,7 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxResult-len(cutNote)], "") + cutNote
 }
 
-// measure is `ddtop stat` of a process.
+// measure runs `ddtop stat` on a process.
 func (s *Server) measure(ctx context.Context, in measureInput, form ...string) (string, error) {
 	seconds := cmp.Or(in.Seconds, defaultSeconds)
 	if seconds < 1 || seconds > maxSeconds {
@@ -154,7 +154,7 @@ func (s *Server) measure(ctx context.Context, in measureInput, form ...string) (
 	return s.run(ctx, append([]string{"stat", "-p", strconv.Itoa(in.PID), "-d", fmt.Sprint(seconds, "s")}, form...)...)
 }
 
-// part is one part of the JSON of `ddtop stat`.
+// part returns one part of the JSON of `ddtop stat`.
 func (s *Server) part(ctx context.Context, in measureInput, name string) (string, error) {
 	text, err := s.measure(ctx, in, "--json")
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Server) part(ctx context.Context, in measureInput, name string) (string
 	return fitted(name, all[name])
 }
 
-// fitted is a part of JSON that fits into a result. If lists in it are shortened, it is in an object that says so.
+// fitted shortens the lists in a part of JSON until it fits into a result. The result then says that lists were cut.
 func fitted(name string, part json.RawMessage) (string, error) {
 	var v any
 	from := json.NewDecoder(bytes.NewReader(part))

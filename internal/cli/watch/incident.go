@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// spareBytes is the size that must be free below the limit for a recording to continue, in bytes. It is more than
-	// one write adds.
+	// spareBytes is how much must be free below the folder's limit for a recording to continue, in bytes. It is more
+	// than one write adds.
 	spareBytes = 256 << 10
 	// abandonAfter limits how long a recording waits for a disk that does not answer. ddtop cannot keep the names in
 	// the samples for longer.
@@ -26,32 +26,32 @@ const (
 // errAbandoned is the error of a recording that was given up because its disk did not answer.
 var errAbandoned = fmt.Errorf("the disk has not answered for %v", abandonAfter)
 
-// incident writes the recording of an incident from the history. It uses a goroutine of its own, so that sampling
-// never waits for the disk.
+// incident writes the recording of an incident from the history. It has its own goroutine, so that sampling never
+// waits for the disk.
 type incident struct {
 	of      *watched
 	cause   measure.Cause
-	fromNS  int64 // of the first sample
+	fromNS  int64 // time of the first sample to record
 	beganNS int64
-	orders  chan order    // the newest only
-	done    chan struct{} // closed at its end
-	// busyNS is when the current order was begun, in ns since begin. It is zero if no order is being carried out.
+	orders  chan order    // holds only the newest order
+	done    chan struct{} // closed when the goroutine ends
+	// busyNS is when the present order was begun, in ns since started. It is zero between orders.
 	busyNS  atomic.Int64
 	started time.Time
 
-	// The following fields belong to the goroutine until done is closed.
-	writtenNS int64 // up to here the samples are written
+	// Only the goroutine may use the following fields until done is closed.
+	writtenNS int64 // samples are written up to this time
 	// firstNS and lastNS are the times of the first and the last sample written.
 	firstNS, lastNS int64
 	missingNS       int64
 	// full is true if the recording ended because of the limit on bytes.
 	full   bool
 	failed error
-	// lost is why earlier recordings of the same incident could not be written.
+	// lost is the error of an earlier recording of the same incident that could not be written.
 	lost error
 }
 
-// order tells the goroutine up to which time to write the recording.
+// order asks the goroutine to write the recording up to toNS. last marks the final order.
 type order struct {
 	toNS int64
 	last bool
@@ -74,11 +74,11 @@ func (w *watched) startIncident(cause measure.Cause, fromNS, beganNS int64, find
 	return in
 }
 
-// maxNoted limits the findings that the note of a recording lists.
+// maxNoted limits the findings that are listed in the note of a recording.
 const maxNoted = 5
 
-// write orders the recording up to a time. It replaces an order that the goroutine has not begun. After the last
-// order there must be no other.
+// write orders the recording up to a time. It replaces an order that the goroutine has not begun. No order may follow
+// the last order.
 func (in *incident) write(o order) {
 	select {
 	case <-in.orders:
@@ -101,7 +101,7 @@ func (in *incident) run(note string) {
 	in.failed = in.record(note)
 }
 
-// record carries out orders until the last one, or until an error.
+// record carries out orders until the last order or an error.
 func (in *incident) record(note string) (err error) {
 	in.busyNS.Store(int64(time.Since(in.started)) + 1)
 	defer in.busyNS.Store(0)

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// maxKeptListed limits the files that are listed in a folder. maxSameName limits the files with the same process,
-	// millisecond and reason.
+	// maxKeptListed limits the files that are listed in a folder. maxSameName limits the files whose names differ only
+	// in their final number.
 	maxKeptListed = 1 << 16
 	maxSameName   = 100
 )
@@ -30,18 +30,18 @@ const (
 // keptName matches the names of ddtop's recordings: PROGRAM-PID-TIME-REASON.ddtop. ddtop never touches other files.
 var keptName = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+(-\d+)?\.ddtop(\.partial)?$`)
 
-// Folder is a folder of recordings with limits. The goroutines of all processes use it. Each call may wait for the
-// disk.
+// Folder is a folder of recordings with limits on number and size. The goroutines of all processes use it. Each call
+// may wait for the disk.
 type Folder struct {
 	path  string
-	count int   // recordings at most
+	count int   // counts bytes, also of files that are being written
 	bytes int64 // total size, with files that are being written
 	// removed is called for each recording that was removed because of the limits.
 	removed func(path string, size int64)
 
 	mu    sync.Mutex
 	seq   int
-	order map[string]int // the files of this run, in the order of their incidents
+	order map[string]int // number of each file of this run, in the order of incidents
 	open  map[string]bool
 }
 
@@ -87,7 +87,7 @@ type keptRecording struct {
 	path   string
 }
 
-// begin begins a recording. base is its name without the suffix. If the folder was removed, begin makes it again.
+// begin creates the file of a recording, and the folder if it is missing. base is the name without the suffix.
 func (k *Folder) begin(base string) (*keptRecording, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,8 +111,8 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	if r.Pending, err = r.to.BeginBeside(run.Partial); err != nil {
 		return nil, errors.Join(err, r.to.Close())
 	}
-	// The lock shows other ddtops that the file is being written. It is best effort, because not every file system
-	// has locks.
+	// The lock shows other ddtop processes that the file is being written. Errors are ignored, because not every file
+	// system has locks.
 	_ = unix.Flock(int(r.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if k.order == nil {
 		k.order, k.open = make(map[string]int), make(map[string]bool)
@@ -123,8 +123,8 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	return r, nil
 }
 
-// close ends the recording. If whole is true, the file gets its final name. Otherwise the partial file stays, or is
-// removed if some is false, because then it has no samples. kept is the path of the file, or "".
+// close ends the recording. If whole is true, the file gets its final name. Otherwise it remains as a partial file. If
+// some is false, it has no samples and is removed. kept is the path of the file, or "".
 func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	defer r.to.Close()
 	switch {
@@ -143,8 +143,8 @@ func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	return kept, err
 }
 
-// trim removes the oldest recordings until the folder is within its limits, with spare bytes left. It never removes
-// the newest one. enough is false if the current recording alone exceeds the limits.
+// trim removes the oldest recordings until the folder is within its limits, with spare bytes free. It never removes
+// the newest recording. enough is false if the remaining recordings still exceed the limit on bytes.
 func (k *Folder) trim(spare int64) (enough bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -180,7 +180,7 @@ func (k *Folder) trim(spare int64) (enough bool, err error) {
 	return bytes <= k.bytes, nil
 }
 
-// writtenByOthers reports whether another ddtop is writing a file at present.
+// writtenByOthers reports whether another ddtop process is writing a file.
 func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 	if !strings.HasSuffix(name, run.Partial) {
 		return false
@@ -193,8 +193,8 @@ func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// list returns the recordings, the oldest first. Recordings of this run are in the order in which they were made,
-// even if the clock was set.
+// list returns the recordings, the oldest first. Recordings of this run are in the order of their incidents, even if
+// the clock was set.
 func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 	files, err := safefile.DatedFiles(folder, maxKeptListed, keptName)
 	if err != nil {
@@ -205,7 +205,7 @@ func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 		whole := strings.TrimSuffix(f.Name, run.Partial)
 		list = append(list, keptFile{f, k.order[whole], k.open[whole]})
 	}
-	for name := range k.order { // files that a user has removed are forgotten
+	for name := range k.order { // forget files that a user has removed
 		if !k.open[name] && !slices.ContainsFunc(list, func(f keptFile) bool { return strings.TrimSuffix(f.Name, run.Partial) == name }) {
 			delete(k.order, name)
 		}

@@ -7,30 +7,30 @@ import (
 )
 
 // trigger decides when an incident begins and ends. Every second, it gets the conditions that hold. An incident ends
-// when no condition has held for a while, so repeated conditions are one incident. The recording of an incident ends
-// at a limit at the latest. So a condition that holds for hours gives one recording of its beginning. The next
-// incident can begin after the condition has ended. Times are CLOCK_MONOTONIC in ns.
+// when no condition has held for the time after. So a condition that comes and goes is one incident. Its recording
+// ends after the time longest. So a condition that holds for hours has one recording of its beginning. Times are
+// CLOCK_MONOTONIC in ns.
 type trigger struct {
 	before, after, longest int64
 
 	active bool
-	cause  measure.Cause // the first one
-	// fromNS is the begin of the incident's recording, and beganNS is when the incident was seen. lastNS is the first
-	// second without a condition since one held, or now. The incident ended before lastNS.
+	cause  measure.Cause // the first condition that held
+	// fromNS is the begin of the incident's recording, and beganNS is when the incident was seen. lastNS is the last
+	// second in which a condition held, or the second after it. The incident ended before lastNS.
 	fromNS, beganNS, lastNS int64
-	held                    bool // a second ago
-	// spent is true if the incident has outlasted the limit. Its recording has ended, and trigger waits for its end.
+	held                    bool // a condition held one second ago
+	// spent is true if the incident lasted longer than its recording may be. No new incident begins until it ends.
 	spent bool
 }
 
-// turn is how an incident has changed in a second.
+// turn says what has happened to the incident in a second.
 type turn uint8
 
 const (
 	turnNone  turn = iota
-	turnBegin      // one begins
-	turnEnd        // it has ended
-	turnSpent      // it continues, and its recording ends at the limit
+	turnBegin      // an incident begins
+	turnEnd        // the incident has ended
+	turnSpent      // the incident continues, but its recording ends at the limit
 )
 
 // step adds the conditions of one second.

@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// ringBytes limits the samples of a process that are kept in memory. ringSlack is the additional time for which
-	// they are kept, because a slow disk may delay the recording.
+	// ringBytes limits the samples of a process that are kept in memory, in bytes. ringSlack is how much longer they
+	// are kept, because a slow disk may delay the recording.
 	ringBytes = 64e6
 	ringSlack = 15 * time.Second
 	// retryAfter is the time between a failed recording and the next one of the same incident.
 	retryAfter = 10 * time.Second
-	// slowAfter is how long a disk must be silent before ddtop reports it.
+	// slowAfter is how long a disk may not answer before ddtop reports it.
 	slowAfter = 5 * time.Second
 )
 
@@ -52,7 +52,7 @@ type watching struct {
 	say    func(format string, args ...any)
 
 	mu   sync.Mutex
-	said string // why the last recording could not be written; empty if it could
+	said string // the last reported fault; empty after a written recording
 	// unwritten is the first error of a recording. failed is the number of recordings with an error.
 	unwritten error
 	failed    int
@@ -66,14 +66,14 @@ type watched struct {
 	keeper  *sampler.Keeper
 	trigger trigger
 
-	now      *incident // the current one; nil if there is none
-	ofNow    bool      // it belongs to the incident in progress
-	begun    bool      // a recording was begun for it, or the reason against it was printed
-	recorded bool      // it needs no other recording
+	now      *incident // the recording in progress; nil if there is none
+	ofNow    bool      // now records the incident in progress, not the one before
+	begun    bool      // a recording of the incident was begun, or its failure was printed
+	recorded bool      // the incident needs no other recording
 	retryNS  int64
 	lastNS   int64
-	// lost is why no recording of the incident could be written so far. It is nil while a recording can still be
-	// complete.
+	// lost is the error of a failed recording of the incident in progress. It is nil while a complete recording is
+	// still possible.
 	lost error
 }
 
@@ -107,7 +107,7 @@ func (w *watched) step(v measure.Verdict) {
 	w.reap(v.AtNS)
 	turn := w.trigger.step(v.AtNS, v.Causes)
 	if turn == turnBegin {
-		w.countLost() // the previous incident
+		w.countLost() // of the previous incident
 		w.ofNow, w.begun, w.recorded, w.retryNS = false, false, false, 0
 		e := w.event("began", w.trigger.cause)
 		first, _ := w.history.Span()
@@ -142,7 +142,7 @@ func (w *watched) step(v measure.Verdict) {
 	}
 }
 
-// reap handles the end of the current recording, and a disk that does not answer.
+// reap handles a recording that has ended, and a disk that does not answer.
 func (w *watched) reap(nowNS int64) {
 	if w.now == nil {
 		return
@@ -168,7 +168,7 @@ func (w *watched) reap(nowNS int64) {
 	w.now, w.ofNow = nil, false
 }
 
-// written records that the disk has accepted a recording.
+// written is called after a recording was written to the disk.
 func (w *watched) written(in *incident) {
 	w.mu.Lock()
 	w.said = ""
@@ -182,7 +182,7 @@ func (w *watched) written(in *incident) {
 // row.
 func (w *watched) fail(in *incident) {
 	in.lost = cmp.Or(in.lost, w.failureOf(in))
-	if w.ofNow { // another finding can be tried
+	if w.ofNow { // a new recording of the incident can still succeed
 		w.lost = in.lost
 	} else {
 		w.count(in.lost)
@@ -205,7 +205,7 @@ func (w *watched) failureOf(in *incident) error {
 	return fmt.Errorf("recording %s of process %d: %w", in.cause.Condition, w.src.Process().PID, in.failed)
 }
 
-// countLost counts the incident as failed if no recording of it could be written.
+// countLost counts the incident as failed if no recording of it was written.
 func (w *watched) countLost() {
 	if w.lost != nil {
 		w.count(w.lost)
@@ -213,8 +213,7 @@ func (w *watched) countLost() {
 	}
 }
 
-// count records that a recording could not be written. ddtop then ends with an exit code for this, unless a later
-// recording of the same incident succeeds.
+// count counts a recording that could not be written. ddtop then ends with an error.
 func (w *watching) count(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -233,7 +232,7 @@ func (w *watching) failure() error {
 	return w.unwritten
 }
 
-// sayOnce prints a message, unless the previous message was the same and no recording was written since.
+// sayOnce prints a message unless why is the same as in the previous call and no recording was written since.
 func (w *watching) sayOnce(why, format string, args ...any) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -310,8 +309,8 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	case <-all:
 	case <-giveUp:
 		select {
-		case <-all: // all recordings have been given up, and this was reported
-		case <-time.After(run.LastLook): // one goroutine has not returned from reading its process
+		case <-all: // all recordings ended, or their failures were reported
+		case <-time.After(run.LastLook): // a goroutine still reads its process
 		}
 	}
 	if errors.Is(err, sampler.ErrEnded) {

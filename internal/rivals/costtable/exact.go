@@ -28,7 +28,7 @@ var (
 	}
 )
 
-// runExact writes the tables of what exact mode costs, beside sampling at 1 kHz and beside no ddtop.
+// runExact writes the tables of what exact mode costs, compared with sampling at 1 kHz and with no ddtop.
 func runExact(in io.Reader, out, missing io.Writer) error {
 	m, err := parse(in)
 	if err != nil {
@@ -88,8 +88,8 @@ func railsCells(of map[string]float64, way string) (cells string) {
 	return cells + fmt.Sprintf(" %+.1f %% | %s %% | %s | %s |", of[way+"-estimate-%"], number(of[way+"-%"]), change(of, way+"-beside-1-kHz"), told(of, way))
 }
 
-// told returns the cells of turns and hits a second by exact mode's own report, if it was on all the time. It names
-// records that had no room.
+// told returns the cells of turns and hits per second, as exact mode reports them if it was on all the time. It adds
+// the number of lost records.
 func told(of map[string]float64, way string) string {
 	cells := "– | –"
 	if turns, ok := of[way+"-turns/s"]; ok {
@@ -101,12 +101,12 @@ func told(of map[string]float64, way string) string {
 	return cells
 }
 
-// gvlRate is how often the GVL was read. This is less than wanted if threads had no CPU, or if a process mostly sleeps.
+// gvlRate returns how often the GVL was read. It is lower than wanted if threads had no CPU or mostly sleep.
 func gvlRate(of map[string]float64, way string) string {
 	return fmt.Sprintf(" (GVL %.0f Hz)", of[way+"-lock-Hz"])
 }
 
-// change is by how much something differs from what it is compared with, in percent, and the interval.
+// change returns a difference in percent, with its interval.
 func change(of map[string]float64, name string) string {
 	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", of[name+"-%"], of[name+"-low-%"], of[name+"-high-%"])
 }

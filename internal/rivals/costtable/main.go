@@ -59,13 +59,13 @@ func run(in io.Reader, out, missing io.Writer) error {
 // metrics are the values that benchmarks reported, by benchmark ("Cost/idle") and unit.
 type metrics map[string]map[string]float64
 
-// maxLine is the longest line that is read, in bytes; what a benchmark that failed says may be long.
+// maxLine limits the length of a line, in bytes. Failed benchmarks can print long lines.
 const maxLine = 1 << 20
 
 // result is a benchmark's line, with the number of CPUs at the end of its name.
 var result = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
-// parse reads the output of go test -bench and takes no notice of other lines.
+// parse reads the output of go test -bench and ignores other lines.
 func parse(in io.Reader) (metrics, error) {
 	m := make(metrics)
 	lines := bufio.NewScanner(in)
@@ -91,7 +91,7 @@ func parse(in io.Reader) (metrics, error) {
 // row is a line of the table.
 type row struct {
 	what, aim string
-	// cell is what was measured of the version "ddtop" or "before"; false when it was not.
+	// cell returns the figure of the version "ddtop" or "before". It returns false if it was not measured.
 	cell func(m metrics, version string) (string, bool)
 }
 
@@ -114,7 +114,7 @@ var rows = []row{
 	{what: "… a worker of Rails", aim: "≤ 74 ms", cell: firstFrame("rails")},
 }
 
-// share is a share of a CPU.
+// share returns a cell with the share of a CPU that ddtop took.
 func share(bench, variant string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		v, ok := m[bench][version+variant+"-%"]
@@ -132,7 +132,7 @@ func rates(of map[string]float64, name string) string {
 	return fmt.Sprintf(" (GVL %.0f Hz, stacks %.0f Hz)", locks, of[name+"-stack-Hz"])
 }
 
-// beside is a share of a CPU as a multiple of another one, which is a variant of the same version or "bare-loop".
+// beside returns a cell with a share of a CPU, also as a multiple of another share (other, which can be "bare-loop").
 func beside(bench, variant, otherBench, other, called string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		unit := version + other + "-%"
@@ -156,7 +156,7 @@ func forRequests(bench string) func(metrics, string) (string, bool) {
 	}
 }
 
-// besideRbspy is a figure as a fraction of rbspy's.
+// besideRbspy returns a cell with a figure as a fraction of rbspy's.
 func besideRbspy(variant, unit string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		const bench = "Rivals/debian-3.1/"
@@ -175,7 +175,7 @@ func firstFrame(program string) func(metrics, string) (string, bool) {
 	}
 }
 
-// idle is what the screen costs beside a process that is idle for long.
+// idle returns a cell with the cost of the screen while the process is idle for long.
 func idle(source string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		v, ok := m["Idle"][source+"-%"]
@@ -183,13 +183,13 @@ func idle(source string) func(metrics, string) (string, bool) {
 	}
 }
 
-// fleet is what push costs beside fifty workers.
+// fleet returns a cell with the cost of push for fifty workers.
 func fleet(m metrics, version string) (string, bool) {
 	v, ok := m["Fleet"][version+"-%"]
 	return fmt.Sprintf("%s %%, %s MB", number(v), number(m["Fleet"][version+"-MB"])), ok
 }
 
-// number has two figures that count, or all before the point.
+// number writes two significant digits, or all digits before the point.
 func number(v float64) string {
 	switch {
 	case v >= 10 || v == 0:

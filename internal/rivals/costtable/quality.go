@@ -92,7 +92,7 @@ func line(out io.Writer, what string, of func(profiler int) string) {
 	}
 }
 
-// cell has the figures that were measured, and – for the others. It is – if none was.
+// cell returns the figures that were measured, and – for the others. It returns – if none was measured.
 func cell(of map[string]float64, profiler, unit string, names []string) string {
 	out, any := "", false
 	for i, name := range names {

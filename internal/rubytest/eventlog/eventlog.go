@@ -23,16 +23,16 @@ import (
 //go:embed ext/eventlog.c
 var source string
 
-// Env is the environment that a program needs to log into a file, which is relative to the program's folder.
+// Env returns the variables that a program needs to log into a file. The file is relative to the program's folder.
 func Env(file string) []string {
-	// The extension is made for no ABI in particular (see its source); development builds ask.
+	// Development builds of Ruby check an extension's ABI. This extension fits every ABI (see its source).
 	return []string{"EVENTLOG_FILE=" + file, "RUBY_ABI_CHECK=0"}
 }
 
-// ThreadEvents reports whether a Ruby says thread events: from 3.2 on. Before, the log has the collector's alone.
+// ThreadEvents reports whether a Ruby sends thread events (3.2 and later). Other logs have collector events only.
 func ThreadEvents(r rubytest.Ruby) bool { return r.AtLeast(3, 2) }
 
-// build compiles the extension, once a test binary.
+// build compiles the extension, once per test binary.
 var build = sync.OnceValues(func() (so []byte, err error) {
 	cc, err := compiler()
 	if err != nil {
@@ -51,7 +51,7 @@ var build = sync.OnceValues(func() (so []byte, err error) {
 	if err := os.WriteFile(src, []byte(source), 0o644); err != nil {
 		return nil, err
 	}
-	// Declarations without a prototype, as in Ruby's own headers, are not C23: ask for C11.
+	// Ruby's own headers have declarations without a prototype, which C23 does not allow. So this is C11.
 	cmd := exec.Command(cc, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden", "-o", out, src)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compiling the event log: %s: %w:\n%s", strings.Join(cmd.Args, " "), err, text)
@@ -59,7 +59,7 @@ var build = sync.OnceValues(func() (so []byte, err error) {
 	return os.ReadFile(out)
 })
 
-// errNoCompiler is a reason to skip, not to fail.
+// errNoCompiler means that there is no C compiler. Then the test is skipped.
 type errNoCompiler struct{}
 
 func (errNoCompiler) Error() string { return "no C compiler (cc or gcc) for the event log" }

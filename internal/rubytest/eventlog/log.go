@@ -30,7 +30,7 @@ type Record struct {
 	// Thread is the Thread object of the event. It is 0 for the thread that runs on TID (3.2, and the collector's
 	// events).
 	Thread uint64
-	// TID is the native thread that said it: for Ready it can be the one that woke the thread.
+	// TID is the native thread that sent the event. For Ready it can be the thread that woke Thread.
 	TID   uint32
 	Event Event
 }
@@ -85,7 +85,7 @@ func Parse(data []byte) (*Log, error) {
 
 // Times is how long a thread was in each of the states that the events distinguish, in ns.
 type Times struct {
-	// Running: it holds the GVL and does not collect garbage. Waiting: it wants the GVL. Released: neither.
+	// Running is the time with the GVL, except GC. Waiting is the time until it gets the GVL. Released is the rest.
 	Running, GC, Waiting, Released int64
 }
 
@@ -100,7 +100,7 @@ const (
 	released
 )
 
-// follow is a thread's way through the window.
+// follow adds up the times of one thread in the window.
 type follow struct {
 	tid   uint32
 	state state
@@ -156,7 +156,7 @@ func (l *Log) Times(from, to int64) map[uint32]Times {
 // ready.
 func (r Record) bySelf() bool { return r.Thread == 0 || r.Event != Ready && r.Event != Started }
 
-// key names the thread that a record is about. Thread objects stay where they are: nothing here compacts.
+// key identifies the thread that a record is about. Thread objects do not move, because no test compacts.
 func (l *Log) key(r Record) uint64 {
 	if r.Thread != 0 {
 		return r.Thread
@@ -167,23 +167,23 @@ func (l *Log) key(r Record) uint64 {
 	return uint64(r.TID)
 }
 
-// Waits sums up the waiting for the GVL between two instants.
+// Waits sums up the waits for the GVL between two instants.
 type Waits struct {
-	// LongestNS is the longest wait, or what of it lies in between.
+	// LongestNS is the longest wait. Only its part between the instants counts.
 	LongestNS int64
-	// TotalNS is the waiting of all threads, in thread·ns. ByHolder is the part of it while each thread held the GVL,
-	// by native thread id. The id 0 is for time without a holder.
+	// TotalNS is the sum of all threads' waits, in thread·ns. ByHolder is the part of it while each thread held the
+	// GVL, by native thread id. The id 0 is for time without a holder.
 	TotalNS  int64
 	ByHolder map[uint32]int64
 }
 
-// Waits returns the threads that waited for the GVL between two instants (CLOCK_MONOTONIC in ns), and the holders.
+// Waits sums up the waits for the GVL between two instants (CLOCK_MONOTONIC in ns), in total and by holder.
 func (l *Log) Waits(from, to int64) Waits {
 	type thread struct {
 		tid   uint32
 		state state
 		since int64
-		held  int64 // what others waited meanwhile
+		held  int64 // how long others waited meanwhile
 	}
 	threads := make(map[uint64]*thread)
 	for _, r := range l.Records {
@@ -240,7 +240,7 @@ func (l *Log) Waits(from, to int64) Waits {
 	return w
 }
 
-// after is the state that a thread is in after an event.
+// after returns the state of a thread after an event.
 func after(e Event) state {
 	switch e {
 	case Started, Ready:
@@ -255,7 +255,7 @@ func after(e Event) state {
 	return none
 }
 
-// before is the state that a thread must have been in whose first event this is: hooks are installed while it lives.
+// before returns the state of a thread before its first event in the log. Hooks can be installed while it lives.
 func before(e Event) state {
 	switch e {
 	case Ready:

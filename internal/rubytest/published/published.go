@@ -1,5 +1,5 @@
-// Package published lets programs publish spans for readers outside, as tracers' native code does. It compiles a Ruby
-// extension (ext) for this. Every Ruby from 2.5 on can load it.
+// Package published starts Ruby programs that publish spans for readers outside, as the native code of tracers does.
+// It compiles a Ruby extension (ext) for this, which every Ruby from 2.5 on can load.
 package published
 
 import (
@@ -18,11 +18,11 @@ var source string
 //go:embed published.rb
 var program string
 
-// Span is what a thread publishes, in decimal; "0" for nothing.
+// Span is what a thread publishes: numbers in decimal, or "0" for nothing.
 type Span struct{ ID, Root string }
 
-// Start starts the program with arguments: parked or race. flags are for the compiler: how the thread-local variable is
-// reached. The test is skipped if there is no compiler.
+// Start starts the program, with arguments "parked" or "race" in o. flags are flags of the compiler, which decide how
+// the thread-local variable is reached. The test is skipped if there is no compiler.
 func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string) *rubytest.Process {
 	t.Helper()
 	p := Prepare(t, r, o, flags...)
@@ -30,7 +30,7 @@ func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string) *
 	return p
 }
 
-// Prepare is Start of a program that waits for a line before it publishes anything.
+// Prepare is like Start, but the program publishes nothing until it is sent a line.
 func Prepare(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string) *rubytest.Process {
 	t.Helper()
 	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
@@ -39,7 +39,7 @@ func Prepare(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string)
 	if err := os.WriteFile(src, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Declarations without a prototype, as in Ruby's own headers, are not C23: ask for C11.
+	// Ruby's own headers have declarations without a prototype, which C23 forbids. So ask for C11.
 	args := append([]string{"-std=gnu11", "-O2", "-w", "-fPIC", "-shared", "-fvisibility=hidden"}, flags...)
 	if text, err := exec.Command(gcc, append(args, "-o", out, src)...).CombinedOutput(); err != nil {
 		t.Fatalf("compiling the extension: %v: %s", err, text)

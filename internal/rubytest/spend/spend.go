@@ -23,8 +23,8 @@ var program string
 // Function is the kind of code that the program spends time in.
 type Function int
 
-// The functions: two of the extension below one Ruby method, one without the GVL, libz's deflate, and Ruby code. All is
-// everything that the program's thread did.
+// First and Second are functions of the extension that one Ruby method calls. Outside runs without the GVL. Deflate is
+// libz's deflate, and Ruby is Ruby code. All is everything that the program's thread did.
 const (
 	First Function = iota
 	Second
@@ -38,7 +38,7 @@ const (
 // Names are the symbols of the C functions, and the label of the Ruby method.
 var Names = [All]string{"spend_first", "spend_second", "spend_outside", "deflate", "Object#ruby"}
 
-// Start starts the program. It spends nothing before Go. The test is skipped if there is no compiler.
+// Start starts the program, which spends no time before Go. It skips the test if there is no compiler.
 func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubytest.Process {
 	t.Helper()
 	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
@@ -65,14 +65,14 @@ func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubytest.Process 
 	return p
 }
 
-// Go begins to spend time.
+// Go makes the program begin to spend time.
 func Go(t *testing.T, p *rubytest.Process) {
 	t.Helper()
 	p.Send(t, "go")
 	p.Expect(t, "going")
 }
 
-// Stop ends it, and returns the CPU time that was spent by function, in ns.
+// Stop makes the program stop, and returns the CPU time that it spent in each function, in ns.
 func Stop(t *testing.T, p *rubytest.Process) (ns [NumFunctions]int64) {
 	t.Helper()
 	p.Send(t, "stop")

@@ -1,10 +1,10 @@
-// Command testrun is the part of scripts/test that reads what tests report.
+// Command testrun is the part of scripts/test that evaluates the output of tests.
 //
 //	testrun count EVENTS RECORD FLAKY EXIT -- FLAGS
-//	        counts the tests of a run of go test -json, whose exit code is EXIT. It runs a test a second time, alone
-//	        and with the same FLAGS, if the test failed in no other way than that something was seen too seldom
-//	        (rubytest.OftenEnough). Such a test is reported as flaky, with both outputs, in the file FLAKY.
-//	        Prints how many passed, failed and were skipped.
+//	        reads the events of a run of go test -json, whose exit code is EXIT. It prints how many tests passed,
+//	        failed and were skipped. If a test failed only because it saw something too seldom
+//	        (rubytest.OftenEnough), it runs the test again, alone and with the same FLAGS. If that passes, it reports
+//	        the test as flaky, with both outputs, in the file FLAKY.
 //	testrun flaky FLAKY
 //	        prints the flaky tests of that file, and fails if there are two or more.
 //	testrun packages RECORD
@@ -12,7 +12,7 @@
 //	testrun left RECORD BINARY ARGUMENTS
 //	        runs the tests of a test binary that were left out with -short, and no others. It is for go test -exec.
 //
-// RECORD is the file that DDTOP_TEST_RECORD named.
+// RECORD is the file that the environment variable DDTOP_TEST_RECORD named during the run.
 package main
 
 import (
@@ -91,14 +91,14 @@ func packages(tests []test) []string {
 	return slices.Compact(all)
 }
 
-// A result is what a run of go test says of its tests.
+// A result is what a run of go test reported about its tests.
 type result struct {
 	ended  map[test]string // "pass", "fail" or "skip"
 	output map[string]string
 	failed []string // packages, in the order they ended
 }
 
-// whole is the test that a subtest belongs to.
+// whole returns the top-level test to which a subtest belongs.
 func (t test) whole() test {
 	name, _, _ := strings.Cut(t.name, "/")
 	return test{t.pkg, name}
@@ -116,7 +116,7 @@ func readEvents(r io.Reader) (result, error) {
 		t := test{e.Package, e.Test}
 		switch e.Action {
 		case "output":
-			// What a subtest prints is its test's, too.
+			// The output of a subtest also counts as its test's.
 			res.output[e.Package+" "+t.whole().name] += e.Output
 		case "pass", "fail", "skip":
 			if e.Test != "" {
@@ -128,7 +128,7 @@ func readEvents(r io.Reader) (result, error) {
 	}
 }
 
-// failures returns the whole tests that failed.
+// failures returns the top-level tests that failed.
 func (res result) failures() []test {
 	var failed []test
 	for t, how := range res.ended {
@@ -140,13 +140,13 @@ func (res result) failures() []test {
 	return failed
 }
 
-// final reports whether a failed test may not be tried again, whatever it declares.
+// final reports whether a failed test must not be tried again, even if it was recorded as seen too seldom.
 func (res result) final(t test) bool {
 	// The race detector may report after the test's last cleanup.
 	return strings.Contains(res.output[t.pkg+" "+t.name], "race detected during execution of test")
 }
 
-// count prints how many tests of a run passed, failed and were skipped, after tests that may be tried again were.
+// count tries tests again that may be, and then prints how many tests passed, failed and were skipped.
 func count(events, record, flaky string, code int, flags []string, out io.Writer) error {
 	f, err := os.Open(events)
 	if err != nil {
@@ -205,14 +205,14 @@ func again(t test, flags []string) (output string, ok bool) {
 	args := append([]string{"test", "-v", "-count=1"}, flags...)
 	cmd := exec.Command("go", append(args, "-run", "^"+regexp.QuoteMeta(t.name)+"$", t.pkg)...)
 	text, err := cmd.CombinedOutput()
-	// A pattern that finds no test passes, too.
+	// A pattern that matches no test passes, too.
 	return string(text), err == nil && bytes.Contains(text, []byte("--- PASS: "+t.name+" "))
 }
 
-// flakyTest begins the report of a flaky test, and no other line of it.
+// flakyTest begins the report of a flaky test. No other line of the report begins with it.
 const flakyTest = "FLAKY: "
 
-// flaky prints the reports of flaky tests. One per run is chance; two are a fault.
+// flaky prints the reports of flaky tests. One per run is chance, but two are an error.
 func flaky(path string, out io.Writer) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -235,7 +235,7 @@ func flaky(path string, out io.Writer) error {
 	return nil
 }
 
-// report adds a flaky test to a file.
+// report appends the report of a flaky test to a file.
 func report(path string, t test, first, second string) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -257,7 +257,7 @@ func indent(what, text string) string {
 // runLeft replaces this process by the test binary, with a pattern of the tests that were left out.
 func runLeft(record, binary string, args []string) error {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-test.run=") }) {
-		return execute(binary, args) // a flaky test, alone
+		return execute(binary, args) // count runs a flaky test again, alone
 	}
 	left, err := readRecord(record, "left")
 	if err != nil {
@@ -280,7 +280,7 @@ func execute(program string, args []string) error {
 	return syscall.Exec(program, append([]string{program}, args...), os.Environ())
 }
 
-// pattern matches the tests of a package, each by its full name. The tests of subtests of one name are grouped by it.
+// pattern returns a pattern for the left-out tests of a package, each by its full name.
 func pattern(left []test, pkg string) string {
 	var names []string
 	for _, t := range left {
@@ -292,7 +292,7 @@ func pattern(left []test, pkg string) string {
 	names = slices.Compact(names)
 	var wanted []string
 	for _, name := range names {
-		// A test that was left out as a whole has all its subtests.
+		// A test that was left out as a whole includes its subtests.
 		if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, n+"/") }) {
 			continue
 		}

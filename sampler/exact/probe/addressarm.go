@@ -69,7 +69,7 @@ func isHint(word uint32) bool { return word&0xfffff01f == 0xd503201f }
 // harmlessARM is harmless for aarch64. It rejects exclusive loads, because a probe between such a load and its store
 // would break the pair.
 func harmlessARM(in *arm64asm.Inst, needs argument) bool {
-	written := 1 // of the registers that it names first
+	written := 1 // how many of the first operands it writes
 	switch in.Op {
 	case arm64asm.CMP, arm64asm.CMN, arm64asm.TST, arm64asm.STP, arm64asm.STR, arm64asm.STRB, arm64asm.STRH, arm64asm.STUR, arm64asm.STURB, arm64asm.STURH:
 		written = 0
@@ -93,7 +93,7 @@ func harmlessARM(in *arm64asm.Inst, needs argument) bool {
 				return false
 			}
 		case arm64asm.MemImmediate:
-			if arg.Mode != arm64asm.AddrOffset && needs.onARM(arm64asm.Reg(arg.Base)) { // the address is counted on
+			if arg.Mode != arm64asm.AddrOffset && needs.onARM(arm64asm.Reg(arg.Base)) { // it changes the base too
 				return false
 			}
 		}

@@ -78,8 +78,8 @@ func (c *calls) all() ([][]uint64, error) {
 	return c.of, nil
 }
 
-// callsIn finds the calls of functions in code. slots maps the address of each word from which a function's address
-// is loaded to the function. A stub of the linker may begin with endbr64 and a prefix.
+// callsIn finds the calls of functions in code. slots maps the address of each word that holds a function's address to
+// the number of the function. A stub of the linker may begin with endbr64 and a prefix.
 func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
 	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, 0, 1, 4, 5)
 }

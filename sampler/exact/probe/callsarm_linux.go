@@ -23,7 +23,7 @@ func loadsARM(c *attach.CodeSection, slots map[uint64]int, found func(at uint64,
 		switch {
 		case word&0x9f000000 == 0x90000000: // adrp
 			pages[word&31] = at&^0xfff + uint64(signed(word>>5&0x7ffff<<2|word>>29&3, 21))<<12
-		case word&0xffc00000 == 0xf9400000: // ldr of 8 bytes, at an offset that is a multiple of them
+		case word&0xffc00000 == 0xf9400000: // ldr of 8 bytes, at an offset that is a multiple of 8
 			if page := pages[word>>5&31]; page != 0 {
 				if fn, ok := slots[page+uint64(word>>10&0xfff)*8]; ok {
 					found(at, fn)

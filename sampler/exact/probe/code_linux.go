@@ -64,9 +64,9 @@ func (c *Code) Close() error {
 
 // functions returns the functions that need a probe because the scheduler calls one of them on every change. Ruby's
 // own functions are exported, so strip does not remove them. But a compiler may have inlined them, and a Ruby without
-// a libruby does not export them. In these cases the probes go into the C library's functions. The rest of the
-// process calls these too. See docs/reference/exact.md#where-the-probes-are. Up to 3.2 more functions are needed,
-// because a waiting thread can also be the one that measures the time slices.
+// a libruby does not export them. In these cases the probes go into the C library's functions. The rest of the process
+// calls these too. See docs/reference/exact.md#where-the-probes-are. Up to 3.2 one more function is needed, because a
+// waiting thread can also be the one that measures the time slices.
 func functions(before33 bool) []function {
 	f := []function{
 		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},
@@ -298,7 +298,7 @@ func (f *finder) findLibrary() error {
 		}
 	}
 	if _, ok := f.module.Symbol(of); ok && !f.module.Undefined(of) {
-		f.library = f.module // statically linked, the C library too
+		f.library = f.module // Ruby and the C library are in one file
 		return nil
 	}
 	return cmp.Or(errors.Join(errs...), fmt.Errorf("none of its files has a function %s that can be found: it is linked with its C library into one file, and stripped", of))

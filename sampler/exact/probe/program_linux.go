@@ -35,7 +35,7 @@ const (
 	counters
 )
 
-// record is the offset of the record on a program's stack. The words below the record are for single values.
+// onStack is the offset of the record on a program's stack. wordAt, below the record, is for single values.
 const (
 	onStack = -recordSize
 	wordAt  = onStack - 8
@@ -85,14 +85,14 @@ func wordAtAddress(to int16, at uint64) asm.Instructions {
 	}
 }
 
-// program makes the program. In it, R6 has the registers of the thread that hit the probe, and R7 has the counters.
-// R8 has the numbers of the process and the thread. R9 has the task at first, and later the thread's rb_thread_t.
+// program returns the BPF program. R6 has the registers of the thread that hit the probe, and R7 has the counters. R8
+// has the numbers of the process and the thread. R9 has the task at first, and later the thread's rb_thread_t.
 func (b *builder) program() asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadMapValue(asm.R7, b.counters, 0),
 	}
-	if b.kind != exact.Exited { // every process of the machine executes the code of this probe
+	if b.kind != exact.Exited { // ends of threads are no hits, and all processes run this program
 		ins = append(ins, asm.Mov.Imm(asm.R1, 1), asm.StoreXAdd(asm.R7, asm.R1, asm.DWord)) // countHits is the first counter
 	}
 	switch b.argument {

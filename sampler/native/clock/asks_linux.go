@@ -13,7 +13,7 @@ const (
 	// MaxAsks bounds the stacks of a process that are copied in a second. The ring has room for them. maxEvents bounds
 	// the calls in a second that give memory back or move it, and are reported.
 	MaxAsks, maxEvents = 100, 4000
-	// maxError is the largest number of an error of a system call (include/linux/err.h).
+	// maxError is the largest error number of a system call (include/linux/err.h).
 	maxError = 4095
 )
 
@@ -36,7 +36,7 @@ const (
 	askCode // code of a file was mapped
 )
 
-// The words of an Ask on the program's stack and in the ring. If there is no stack, the thread and the time follow.
+// The places of an Ask's words on the program's stack and in the ring. Without a stack, thread and time follow.
 const (
 	askKind = 8 * iota
 	askAddress
@@ -60,7 +60,7 @@ func decodeCode(b []byte) (kind AskKind, ns int64, ok bool) {
 	return decodeAsk(b).Kind, int64(binary.LittleEndian.Uint64(b[callNS:])), true
 }
 
-// sharedAsks has the program of all Feeds of FollowAsks.
+// sharedAsks has the program that all Feeds of FollowAsks share.
 var sharedAsks bpf.Shared[*timer]
 
 // FollowAsks copies the stacks of threads that ask the kernel for memory, until Close. They do so with mmap, mremap
@@ -81,7 +81,7 @@ func openAsks() (*timer, error) {
 	})
 }
 
-// The numbers of the system calls (arch/x86/entry/syscalls/syscall_64.tbl), which are in a row but for the last.
+// The numbers of the system calls (arch/x86/entry/syscalls/syscall_64.tbl). All but the last are consecutive.
 const (
 	callMmap, callMprotect, callMunmap, callBrk, callMremap = 9, 10, 11, 12, 25
 )
@@ -101,7 +101,7 @@ const (
 	argThird, argFirst, argSecond, argFourth = 1, 5, 4, 10
 )
 
-// chooseCalls leaves only calls that have changed the mappings. R6 are the registers, R7 is the result, R8 the call.
+// chooseCalls ends the program unless a call changed the mappings. R6 has the registers, R7 the result, R8 the call.
 func (p *places) chooseCalls() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
@@ -122,7 +122,7 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	store := func(place int16, from asm.Register) asm.Instruction {
 		return asm.StoreMem(asm.RFP, askAt+place, from, asm.DWord)
 	}
-	// A length counts in whole pages.
+	// Lengths are rounded up to whole pages.
 	length := func(to asm.Register, n int) {
 		add(arg(to, n), asm.Add.Imm(to, 1<<pageShift-1), asm.RSh.Imm(to, pageShift), asm.LSh.Imm(to, pageShift))
 	}
@@ -154,8 +154,8 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	add(store(askBytes, asm.R1))
 	kind(AskGone, "event")
 
-	// malloc has arenas of 64 MB, at a multiple of that. An arena says how much of it was usable before this call
-	// (struct _heap_info, mprotect_size, glibc malloc/arena.c). At first that is zero, and not yet in memory.
+	// An arena of malloc has 64 MB, and begins at a multiple of 64 MB. It says how much of it was usable before this
+	// call (struct _heap_info, mprotect_size, glibc malloc/arena.c). At first that is zero, and not yet in memory.
 	add(arg(asm.R1, argThird).WithSymbol("mprotect"), asm.JNE.Imm(asm.R1, readWrite, "end"),
 		arg(asm.R8, argFirst), asm.RSh.Imm(asm.R8, arenaShift), asm.LSh.Imm(asm.R8, arenaShift),
 		asm.Mov.Reg(asm.R3, asm.R8), asm.Add.Imm(asm.R3, arenaMapped))
@@ -170,12 +170,12 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	add(store(askBytes, asm.R1), arg(asm.R1, argFourth), arg(asm.R2, argThird), asm.JSet.Imm(asm.R1, mapAnonymous, "anonymous"),
 		asm.And.Imm(asm.R2, protExec), asm.JEq.Imm(asm.R2, 0, "end"))
 	kind(askCode, "report")
-	// A reservation is no memory, nor is a thread's stack, which is used in small part.
+	// A reservation does not count as memory, nor does a thread's stack, because most of it stays unused.
 	add(asm.JEq.Imm(asm.R2, 0, "reserved").WithSymbol("anonymous"), asm.JSet.Imm(asm.R1, mapStack, "reserved"), asm.Ja.Label("asks"),
 		asm.And.Imm(asm.R1, mapFixed).WithSymbol("reserved"), asm.JEq.Imm(asm.R1, 0, "end"))
 	kind(AskGone, "event")
 
-	// spend jumps to the label full if a number of calls was reported in this second.
+	// spend jumps to the label full if most calls were already reported in this second. Here most is a number.
 	spend := func(place int16, most int32, have, full string) {
 		add(asm.LoadMem(asm.R0, asm.RFP, nsAt, asm.DWord), asm.LoadMem(asm.R1, asm.R9, targetSecond, asm.DWord),
 			asm.Mov.Reg(asm.R2, asm.R0), asm.Sub.Reg(asm.R2, asm.R1),

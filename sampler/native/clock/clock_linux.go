@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// ringBytes is the size of the ring for 49 stacks a second of each CPU. It has 36 stacks, which 14 busy CPUs make
-	// between two reads. A faster clock has fastRingBytes.
+	// ringBytes is the size of the ring for 49 stacks a second of each CPU. It has room for 36 stacks, which 14 busy
+	// CPUs make between two reads. A faster clock has fastRingBytes.
 	ringBytes, fastRingBytes = 2 << 20, 8 << 20
 	// maxPending bounds the stacks of all processes that wait to be taken.
 	maxPending = fastRingBytes / entrySize
@@ -31,13 +31,13 @@ type timer struct {
 	ring    *bpf.Ring
 	// asks is true if the program runs at calls of the kernel instead of at ticks.
 	asks bool
-	// records are of each clock's CPU, and recordsNS is when they were last read.
+	// records has the records of each CPU. recordsNS is when they were last read.
 	records   []records
 	recordsNS int64
 	feeds     map[uint32]*Feed
 }
 
-// shared is the timer of all Feeds.
+// shared is the timer that all Feeds of Follow share.
 var shared bpf.Shared[*timer]
 
 // Feed has the stacks of one process. It is for one goroutine at a time.
@@ -97,7 +97,7 @@ func (f *Feed) join(t *timer) error {
 	return nil
 }
 
-// Close ends it. With the last Feed the program leaves the kernel.
+// Close ends a Feed. When the last Feed ends, the program is removed from the kernel.
 func (f *Feed) Close() error {
 	if f.t == nil {
 		return nil
@@ -135,8 +135,8 @@ func (f *Feed) take() ([]Sample, error) {
 	return list, err
 }
 
-// readRing keeps what the ring has until each Feed's Drain. f may be nil. Its stacks always have room. The caller holds
-// mu.
+// readRing keeps what the ring has until each Feed's Drain. Stacks of f always have room. f may be nil. The caller
+// holds mu.
 func (t *timer) readRing(f *Feed) error {
 	return t.ring.Read(func(b []byte) error {
 		tgid, err := tgidOf(b)
@@ -198,7 +198,7 @@ func tgidOf(b []byte) (uint32, error) {
 	return uint32(s.TGID), err
 }
 
-// Counts reads what was counted.
+// Counts returns what the program in the kernel has counted.
 func (f *Feed) Counts() (Counts, error) {
 	at, err := bpf.CountersOf(f.t.targets, f.target.PID)
 	if err != nil {
@@ -252,7 +252,6 @@ func load(size uint32, begin func(t *timer, p *places, ring int) error) (_ *time
 	return t, begin(t, &places, ringFD)
 }
 
-// load loads the program.
 func (t *timer) load(spec ebpf.ProgramSpec) (*ebpf.Program, error) {
 	spec.License = bpf.License
 	loaded, err := t.Load(map[string]*ebpf.ProgramSpec{spec.Name: &spec})
@@ -321,8 +320,8 @@ const (
 	collectAt = ownerAt - 8
 )
 
-// program runs on a CPU's clock, or at the end of system calls. Then filter chooses the calls, and event says what each
-// did. R9 is the target.
+// program returns the program that runs on a CPU's clock, or at the end of system calls. For system calls, filter
+// chooses the calls, and event says what each did. R9 is the target.
 func (p *places) program(targets, ring int, filter, event asm.Instructions) asm.Instructions {
 	ins := append(filter,
 		asm.FnGetCurrentPidTgid.Call(),
@@ -343,7 +342,7 @@ func (p *places) program(targets, ring int, filter, event asm.Instructions) asm.
 		asm.StoreMem(asm.RFP, threadAt, asm.R1, asm.DWord),
 		asm.FnGetCurrentTaskBtf.Call(),
 		asm.LoadMem(asm.R7, asm.R0, p.threadPointer, asm.DWord))
-	// The word at the address in R7 plus an offset of the target's. A word that is not there is 0.
+	// plus reads the word at R7 plus an offset that the target gives. If the word cannot be read, it is 0.
 	plus := func(field, to int16) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R9, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
 		ins = append(ins, bpf.ReadTo(to, 8)...)
@@ -403,7 +402,7 @@ func (p *places) also(calls bool, end string) asm.Instructions {
 	}
 	ins = append(ins, asm.LoadMem(asm.R6, asm.R7, 8*native.StackPointer, asm.DWord), asm.Sub.Imm(asm.R6, redZone),
 		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.R7, morePieces, asm.R1, asm.DWord))
-	// In pieces, because one read of all fails at the first page that is not there.
+	// The stack is copied in pieces, because one read of it all would fail at the first missing page.
 	for i := range int32(maxPieces) {
 		ins = append(ins,
 			asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Imm(asm.R1, moreHead+i*pieceBytes), asm.Mov.Imm(asm.R2, pieceBytes),

@@ -15,7 +15,7 @@ const (
 	// recordPages is the number of pages for the records of one CPU. The kernel wants a power of two. There is room
 	// for more than 70 mappings between two reads. A program makes about as many when it starts with 70 libraries.
 	recordPages = 4
-	// maxChanges bounds the times that are kept of one process. If there are more, the first two become one.
+	// maxChanges limits the periods that are kept for one process. If there are more, the first two become one.
 	maxChanges = 64
 	// maxRecord is the largest size of a record, in bytes: a path of 4,096 bytes and the fields around it. If less
 	// room is left for records, one may have been lost. The kernel reports this only when it writes the next one.
@@ -30,10 +30,10 @@ const (
 	recordTime                         = 8
 )
 
-// change is a time in which a process has mapped code of a file, in ns.
+// change is a period in which a process has mapped code of a file, in ns.
 type change struct{ from, to int64 }
 
-// records are what the kernel tells on one CPU of memory that processes map as code.
+// records are what one CPU has recorded about memory that processes map as code.
 type records struct{ page, data []byte }
 
 func openRecords(clock int) (r records, err error) {
@@ -66,7 +66,7 @@ func (r *records) read(each func(pid uint32, ns int64), lost func()) {
 	eachRecord(b, each, lost)
 }
 
-// eachRecord is read of records in a row.
+// eachRecord calls each and lost for the records in b, like read.
 func eachRecord(b []byte, each func(pid uint32, ns int64), lost func()) {
 	for len(b) > 0 {
 		n := 0

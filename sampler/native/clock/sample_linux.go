@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// Hz is how often the stack of a running thread is copied by default. It is no divisor of the kernel's own ticks.
+// Hz is how often the stack of a running thread is copied by default. It must not divide the rates of kernel ticks.
 const Hz = 49
 
 // Target is a process with the places of the data that the program reads.
@@ -77,7 +77,7 @@ const (
 
 // Sample is a thread at an instant at which it ran.
 type Sample struct {
-	// Stack is its Ruby stack. It is valid while the bytes are, as Native is.
+	// Stack is the thread's Ruby stack. Like Native, it points into the bytes that the Sample was decoded from.
 	bpf.Stack
 	Registers native.Registers
 	// Native has the bytes of the C stack from the address NativeAt on.
@@ -87,9 +87,9 @@ type Sample struct {
 	// collector worked.
 	Thread          uint64
 	Holds, Collects bool
-	// Alone is true of a thread that Ruby does not know. It has no Ruby stack.
+	// Alone is true for a thread that Ruby does not know. It has no Ruby stack.
 	Alone bool
-	// Ask is the call of the kernel of a Feed of FollowAsks. If it gives memory back or moves it, it has no stack.
+	// Ask is the call, if the Feed was made by FollowAsks. A call that gives memory back or moves it has no stack.
 	Ask Ask
 }
 
@@ -127,7 +127,7 @@ type Counts struct {
 	// Ticks counts how often a Ruby thread ran at a tick. Copied counts the stacks that were copied. The others had no
 	// room in the ring, or were too large.
 	Ticks, Copied uint64
-	// BusyNS is how long this took the kernel, in ns.
+	// BusyNS is how long the program has run in the kernel, in ns.
 	BusyNS int64
 	// Calls counts the calls that asked the kernel for memory, and Asked the bytes. Calls without a stack count, too.
 	// Unseen counts the calls without a Sample that gave memory back or moved it. All are zero unless the Feed is of

@@ -1,4 +1,4 @@
-// Package iterator reads all registers of the threads of a process that sleep, from the kernel and without a stop. A
-// small program in the kernel visits the threads each time that ddtop asks. It reads the kernel's memory alone, and
-// ends with ddtop, however ddtop ends, because it hangs on ddtop's descriptors.
+// Package iterator reads all registers of a process's sleeping threads from the kernel, without stopping the process.
+// A small BPF program visits the threads when ddtop asks. It reads only the kernel's memory. It ends with ddtop,
+// however ddtop ends, because ddtop's descriptors keep it loaded.
 package iterator

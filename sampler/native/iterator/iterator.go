@@ -7,25 +7,25 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// maxThreads bounds the threads of one reading.
+// maxThreads limits the threads of one reading.
 const maxThreads = 1 << 16
 
-// uninterruptible is the bit of state D (TASK_UNINTERRUPTIBLE, linux/sched.h).
+// uninterruptible is the bit of state D in a task's state (TASK_UNINTERRUPTIBLE, linux/sched.h).
 const uninterruptible = 2
 
-// Thread is a thread that sleeps.
+// Thread has the registers of a sleeping thread.
 type Thread struct {
 	Registers native.Registers
-	// Turns is how often the thread was given a CPU, as in task/TID/schedstat. The registers are the thread's own
-	// until Turns grows.
+	// Turns is how often the thread got a CPU, as in task/TID/schedstat. While Turns is the same, the thread has not
+	// moved, and the registers are valid.
 	Turns int64
-	// Call is the number of its system call. It is negative if the thread sleeps outside of one.
+	// Call is the number of the system call in which the thread sleeps, or negative if it sleeps outside one.
 	Call int64
-	// Uninterruptible is true in state D.
+	// Uninterruptible is set if the thread is in state D.
 	Uninterruptible bool
 }
 
-// What the program writes for each thread: these words, then the registers.
+// Offsets in the record that the program writes for each thread: these words, then the registers.
 const (
 	recordTID = 8 * iota
 	recordTurns
@@ -35,7 +35,7 @@ const (
 	recordSize = recordRegisters + 8*native.NumRegisters
 )
 
-// decode adds the threads in what the program has written.
+// decode adds the threads in records of the program to a map by TID.
 func decode(b []byte, to map[int32]Thread) error {
 	if len(b)%recordSize != 0 {
 		return fmt.Errorf("%d bytes of threads, of %d each", len(b), recordSize)

@@ -15,18 +15,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// readBytes is how much is read at once. The kernel's own buffer has 32 KB (kernel/bpf/bpf_iter.c).
+// readBytes is the size of a read, in bytes. The kernel's own buffer has 32 KB (kernel/bpf/bpf_iter.c).
 const readBytes = 64 << 10
 
-// Iterator reads the registers of a process's threads. It is for one goroutine at a time.
+// Iterator reads the registers of a process's threads. Only one goroutine may use it at a time.
 type Iterator struct {
 	programs bpf.Programs
 	link     int
 	buf      []byte
 }
 
-// Check returns why registers cannot be read on this machine with ddtop's rights. It returns nil if they can. The error
-// is bpf.ErrKernel or bpf.ErrRights.
+// Check returns an error if registers cannot be read on this machine with ddtop's rights: bpf.ErrKernel or
+// bpf.ErrRights.
 func Check() error {
 	m, err := bpf.ThisMachine()
 	if err != nil {
@@ -35,7 +35,7 @@ func Check() error {
 	return m.CheckRegisters()
 }
 
-// Try loads the program and removes it again. This shows what the kernel, a container or a security module forbids.
+// Try loads the program and removes it again, to show whether the kernel, a container or a security module forbids it.
 // The errors are the same as Open's.
 func Try() error {
 	x, err := Open(os.Getpid())
@@ -45,7 +45,7 @@ func Try() error {
 	return x.Close()
 }
 
-// Open loads the program for a process. The error is bpf.ErrKernel or bpf.ErrRights, or one of a full machine.
+// Open loads the program for a process. The error is bpf.ErrKernel or bpf.ErrRights, or about a full machine.
 func Open(pid int) (_ *Iterator, err error) {
 	if err := Check(); err != nil {
 		return nil, err
@@ -72,11 +72,11 @@ func Open(pid int) (_ *Iterator, err error) {
 	return x, nil
 }
 
-// attach makes an iterator over the threads of a process. Before Linux 6.1 it visits the threads of all processes, and
-// the program leaves the others out.
+// attach makes an iterator over the threads of a process. Before Linux 6.1 it visits the threads of all processes.
+// Then the program skips all others.
 func attach(program, pid int) (fd int, err error) {
-	// The kernel's union bpf_attr for BPF_LINK_CREATE, and its bpf_iter_link_info.task (linux/bpf.h).
-	type taskInfo struct{ _, pid, _ uint32 } // tid, pid, pid_fd
+	// These are the kernel's union bpf_attr for BPF_LINK_CREATE, and its bpf_iter_link_info.task (linux/bpf.h).
+	type taskInfo struct{ _, pid, _ uint32 } // fields tid, pid, pid_fd
 	type linkCreate struct {
 		program, target, kind, flags uint32
 		info                         *taskInfo
@@ -93,7 +93,7 @@ func attach(program, pid int) (fd int, err error) {
 	return fd, err
 }
 
-// bpfCall is the system call bpf with a command that returns a descriptor, which is closed on exec.
+// bpfCall makes the system call bpf with a command that returns a descriptor. The kernel closes it on exec.
 func bpfCall(command int, attr unsafe.Pointer, size uintptr) (fd int, err error) {
 	n, _, errno := unix.Syscall(unix.SYS_BPF, uintptr(command), uintptr(attr), size)
 	if errno != 0 {
@@ -102,21 +102,21 @@ func bpfCall(command int, attr unsafe.Pointer, size uintptr) (fd int, err error)
 	return int(n), nil
 }
 
-// Read reads the registers of all threads that sleep, into to. It takes 1 to 2 µs for each thread. A thread whose Turns
-// are the same after another read has not moved in between.
+// Read reads the registers of all sleeping threads into to, by TID. It takes 1 to 2 µs for each thread. If a thread's
+// Turns are the same in two reads, the thread has not moved in between.
 func (x *Iterator) Read(to map[int32]Thread) error {
 	attr := struct{ link, flags uint32 }{link: uint32(x.link)}
 	fd, err := bpfCall(unix.BPF_ITER_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 	if err != nil {
 		return fmt.Errorf("visiting the threads: %w", err)
 	}
-	defer func() { _ = unix.Close(fd) }() // it was only read
+	defer func() { _ = unix.Close(fd) }() // errors do not matter after reading
 	clear(to)
 	for {
 		n, err := unix.Read(fd, x.buf)
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-			continue // the kernel returns EAGAIN after a million tasks that are left out (bpf_iter.c)
+			continue // the kernel returns EAGAIN after it has skipped a million tasks (bpf_iter.c)
 		case err != nil:
 			return fmt.Errorf("visiting the threads: %w", err)
 		case n == 0:
@@ -131,7 +131,7 @@ func (x *Iterator) Read(to map[int32]Thread) error {
 // Close removes the program from the kernel.
 func (x *Iterator) Close() error { return x.programs.Close() }
 
-// places are the places in this kernel of the fields that the program reads, in bytes from the start of their struct.
+// places has the offsets of the fields that the program reads in this kernel's structs, in bytes.
 type places struct {
 	tgid, tid, turns, onCPU, state int16
 	call                           int16
@@ -162,16 +162,16 @@ func placesOfKernel(spec *btf.Spec) (p places, err error) {
 	return p, nil
 }
 
-// Places of struct bpf_iter__task, and of struct bpf_iter_meta (linux/bpf.h). They are part of the kernel's interface.
+// Offsets in struct bpf_iter__task and struct bpf_iter_meta (linux/bpf.h). They are part of the kernel's interface.
 const (
 	contextMeta, contextTask = 0, 8
 	metaFile                 = 0
 )
 
-// visit emits the instructions that run for each thread. They write a record if the thread sleeps and is not on a CPU.
-// The record has the registers that the kernel saved when the thread entered the kernel. It also has the number of
-// times that the thread got a CPU, which is read first. If the next record has a greater number, the thread may have
-// run while this one was made.
+// visit returns the instructions that run for each thread. They write a record if the thread sleeps and is not on a
+// CPU. The record has the registers that the kernel saved when the thread entered the kernel. It also has the number
+// of times that the thread got a CPU, which is read first. If the next record has a greater number, the thread may
+// have run while this one was made.
 func (p *places) visit(pid int32) asm.Instructions {
 	const record = -recordSize
 	ins := asm.Instructions{
@@ -185,7 +185,7 @@ func (p *places) visit(pid int32) asm.Instructions {
 		asm.LoadMem(asm.R1, asm.R7, p.onCPU, asm.Word),
 		asm.JNE.Imm(asm.R1, 0, "end"),
 		asm.LoadMem(asm.R1, asm.R7, p.state, asm.Word),
-		asm.JEq.Imm(asm.R1, 0, "end"), // it wants to run
+		asm.JEq.Imm(asm.R1, 0, "end"), // state 0: the thread is runnable
 		asm.StoreMem(asm.RFP, record+recordState, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R7, p.tid, asm.Word),
 		asm.StoreMem(asm.RFP, record+recordTID, asm.R1, asm.DWord),
@@ -203,6 +203,6 @@ func (p *places) visit(pid int32) asm.Instructions {
 		asm.LoadMem(asm.R1, asm.R1, metaFile, asm.DWord),
 		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, record),
 		asm.Mov.Imm(asm.R3, recordSize),
-		asm.FnSeqWrite.Call(), // what has no room is written again with the next read
+		asm.FnSeqWrite.Call(), // if the buffer is full, the kernel calls the program again
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }

@@ -48,7 +48,7 @@ func (b *bell) open(flags *ebpf.Map, ring int) (err error) {
 	}
 	b.file = file
 	go func() {
-		_ = conn.Read(func(uintptr) bool { b.ring(); return false }) // until it is closed
+		_ = conn.Read(func(uintptr) bool { b.ring(); return false }) // loops until the file is closed
 	}()
 	return nil
 }
@@ -66,7 +66,7 @@ func (b *bell) set(rung func()) {
 	b.store(bpf.ForceWakeup)
 }
 
-// ring calls the function that waits for a record, if there is one.
+// ring calls the function that set has stored, if there is one.
 func (b *bell) ring() {
 	b.mu.Lock()
 	rung := b.rung

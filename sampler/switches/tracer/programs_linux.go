@@ -135,8 +135,8 @@ func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	}
 }
 
-// stored emits instructions that load a task's kept data into R9. If there is none, they create it if create is set,
-// and otherwise jump to the label or.
+// stored emits instructions that load a task's kept data into R9. If there is none and create is 1, they create the
+// data. Otherwise they jump to the label or.
 func (b *builder) stored(task asm.Register, create int32, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, b.threads),
@@ -232,7 +232,7 @@ func read(to int16, size int32, n int) asm.Instructions {
 		asm.Mov.Imm(asm.R0, 0).WithSymbol(ok))
 }
 
-// record emits instructions that make the record of the current task. R6 has the task, R8 its target, and R9 its kept
+// record emits instructions that make a record of the task in R6. R6 has the task, R8 its target, and R9 its kept
 // data.
 func (b *builder) record(kind switches.Kind) asm.Instructions {
 	k := &b.kernel
@@ -390,8 +390,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	return append(ins, asm.LoadMem(asm.R8, asm.RFP, savedAt, asm.DWord).WithSymbol(or))
 }
 
-// emit emits instructions that send the record to the target in R8, and count it and its cost. then runs in between
-// and must keep R8.
+// emit emits instructions that send the record to the target in R8, and count it and its cost. The instructions in
+// then run in between, and must keep R8.
 func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))

@@ -21,9 +21,9 @@ type Target struct {
 	// ExecutionContext leads directly to the rb_thread_t.
 	ExecutionContext int64
 	ThreadOfEC       int
-	// These are offsets in an rb_thread_t, in bytes. ReadyNode is its node in the queue. RunningNode is its node in
-	// the list of running threads, or -1 if there is no such list. Region is its region without the GVL, Unblock the
-	// function that unblocks it, Status its status, and ContextOfThread its execution context.
+	// These are offsets in an rb_thread_t, in bytes. ReadyNode is the thread's node in the queue. RunningNode is its
+	// node in the list of running threads, or -1 without such a list. Region is its region without the GVL. Unblock is
+	// the function that unblocks it. Status is its status, ContextOfThread its execution context.
 	ReadyNode, RunningNode, Region, Unblock, Status, ContextOfThread int
 	// Mutex is the offset in an rb_thread_t of the Mutex that the thread wants to lock, in bytes. Collector is the
 	// address of the word with the collector's flags, or 0 if unknown. CollectsShift and CollectsBits select the
@@ -126,8 +126,8 @@ const (
 	recordSP
 	// recordWork is the environment of the request that the thread serves, or 0.
 	recordWork
-	// recordQueue are the threads that have joined the queue since the previous record, by their nodes. The one that
-	// joined last comes first.
+	// recordQueue has the nodes of the threads that have joined the queue since the previous record. The last to join
+	// comes first.
 	recordQueue
 	_
 	_

@@ -48,9 +48,9 @@ type Tracer struct {
 	places *ebpf.Map
 	works  *bpf.Ring
 	feeds  map[uint32]*Feed
-	// filled counts the reads of the ring for records before which the ring may have been full.
+	// filled counts how often the ring for records may have been full before read emptied it.
 	filled uint64
-	// record is the record that read decodes. It is reused for the next one.
+	// record is the record that read decodes at the moment. It is reused for the next record.
 	record switches.Record
 	bell   bell
 }
@@ -86,7 +86,7 @@ type Counts struct {
 	Records, Lost, Failed uint64
 	// BusyNS is the time that making records took, in ns.
 	BusyNS int64
-	// Room is the number of records that may wait for Drain.
+	// Room is how many records can wait for Drain before records are lost.
 	Room int
 }
 
@@ -281,7 +281,7 @@ func (f *Feed) MayHaveLost() bool {
 
 func (f *Feed) mayHaveLost() bool { return f.counted != [2]uint64{f.t.filled, f.dropped} }
 
-// Counts reads the programs' counters.
+// Counts reads the programs' counters for the process.
 func (f *Feed) Counts() (Counts, error) {
 	f.t.mu.Lock()
 	f.counted, f.fresh = [2]uint64{f.t.filled, f.dropped}, false

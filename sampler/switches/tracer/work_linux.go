@@ -75,7 +75,7 @@ const (
 	workTGID = workTID + 4
 )
 
-// Work is the environment of a request that a thread had at an instant, while the thread stood still.
+// Work is a copy of a request's environment (the Hash), made in the thread that serves the request.
 type Work struct {
 	NS  int64
 	TID int32

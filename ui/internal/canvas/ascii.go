@@ -8,8 +8,8 @@ var plain = map[rune]rune{
 	'▁': '_', '▂': '.', '▃': ',', '▄': '-', '▅': '=', '▆': '+', '▇': '*',
 }
 
-// ToASCII replaces every character outside ASCII: signs by the most similar ones, others by a question mark for each
-// column.
+// ToASCII replaces every character outside ASCII: the screen's signs by similar ones, others by a question mark for
+// each column.
 func (g *Grid) ToASCII() {
 	for i := range g.cells {
 		c := &g.cells[i]

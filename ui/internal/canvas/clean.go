@@ -16,7 +16,7 @@ var width = &runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true
 // maxCombining bounds the marks kept on one base character.
 const maxCombining = 3
 
-// RuneWidth is the number of columns that a rune takes after Clean: 0, 1 or 2.
+// RuneWidth returns the number of columns that a rune takes after Clean: 0, 1 or 2.
 func RuneWidth(r rune) int {
 	if r >= 0x20 && r < 0x7f {
 		return 1
@@ -24,7 +24,7 @@ func RuneWidth(r rune) int {
 	return width.RuneWidth(r)
 }
 
-// Width is the number of columns that s takes once it is cleaned.
+// Width returns the number of columns that s takes after Clean.
 func Width(s string) int {
 	n := 0
 	for i := 0; i < len(s); i++ {
@@ -46,10 +46,10 @@ func slowWidth(s string) int {
 
 // Clean makes any string, such as a thread's name, safe to draw. Control characters become their Unicode pictures (␛
 // for ESC), and invalid UTF-8 becomes U+FFFD. It drops everything that reorders text, or whose width differs between
-// terminals: format characters (bidi overrides, joiners, zero-width spaces), variation selectors, tags and skin
-// tones. Regional indicators become letters. Combining marks stay, at most three on a base character. The result has
-// the same width rune by rune and cluster by cluster, since terminals do either (mode 2027). The rest of a cluster
-// that has not is dropped.
+// terminals: format characters (bidi overrides, joiners, zero-width spaces), variation selectors, tags and skin tones.
+// Regional indicators become letters. Combining marks stay, at most three on a base character. Some terminals measure
+// text by runes, others by grapheme clusters (mode 2027), so both must give the same width. If a cluster has two
+// widths, only its first rune is kept.
 func Clean(s string) string {
 	if isSimple(s) {
 		return s
@@ -73,7 +73,7 @@ func Clean(s string) string {
 	return Clean(b.String()) // a dropped character may have separated two clusters; each round is shorter
 }
 
-// firstThatAgrees returns a cluster's first rune, or nothing if even that has two widths.
+// firstThatAgrees returns a cluster's first rune, or nothing if even this rune has two widths.
 func firstThatAgrees(cluster string) string {
 	_, n := utf8.DecodeRuneInString(cluster)
 	if first := cluster[:n]; n < len(cluster) && slowWidth(first) == ansi.StringWidth(first) {
@@ -117,8 +117,8 @@ func cleanRunes(s string) string {
 	return b.String()
 }
 
-// isSimple reports whether s holds only characters of one column each that nothing joins, such as the screen's own.
-// It is the fast path for most texts.
+// isSimple reports whether s has only characters of one column that never join others, such as the screen's own. It is
+// the fast path for most texts.
 func isSimple(s string) bool {
 	for _, r := range s {
 		switch {
@@ -153,7 +153,7 @@ func Cut(s string, w int) string {
 	return s
 }
 
-// CutLeft shortens s to at most w columns from its beginning: the end of a path says more than its start.
+// CutLeft shortens s to at most w columns by cutting its beginning. It is for paths, whose end matters most.
 func CutLeft(s string, w int) string {
 	s = Clean(s)
 	if w <= 0 {
@@ -172,8 +172,8 @@ func CutLeft(s string, w int) string {
 	return "…"
 }
 
-// CutName shortens the name of a thread or a process to at most w columns. The number at its end stays, because only
-// the number tells it from its twins. The word before the number stays if there is room: "puma…tp 003". Without any
+// CutName shortens the name of a thread or a process to at most w columns. The number at its end stays, because
+// threads of one pool differ only in it. The word before the number stays if there is room: "puma…tp 003". Without any
 // number the last word stays: "puma srv…reaper".
 func CutName(s string, w int) string {
 	s = Clean(s)
@@ -201,7 +201,7 @@ func CutName(s string, w int) string {
 	return CutLeft(s, w)
 }
 
-// cutBefore shortens s to w columns by what is before its end.
+// cutBefore shortens s to w columns by cutting before tail, which is the end of s.
 func cutBefore(s, tail string, w int) string {
 	head := strings.TrimSuffix(Cut(s, w-slowWidth(tail)), "…")
 	return strings.TrimRight(head, " ") + "…" + tail

@@ -1,4 +1,4 @@
-// Package canvas is a grid of terminal cells: views draw text into it, and it turns into one string with as few escape
-// sequences as possible. Everything that is drawn passes Clean first, so a name read from the target can neither move
-// the cursor nor break a column.
+// Package canvas is a grid of terminal cells. Views draw text into the grid. It is written as a string with as few
+// escape sequences as possible. All text passes Clean first. So a name from the target can neither move the cursor nor
+// shift columns.
 package canvas

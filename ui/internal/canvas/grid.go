@@ -4,7 +4,7 @@ package canvas
 type Cell struct {
 	// Rune is the character of the cell. It is zero in the second column of a wide character.
 	Rune rune
-	// Marks are combining characters on it.
+	// Marks are the combining characters after Rune.
 	Marks string
 	Style Style
 }
@@ -17,7 +17,7 @@ type Grid struct {
 	sgr   sequences
 }
 
-// Reset makes the grid w×h and blank, keeping its memory.
+// Reset makes the grid w×h and blank. It reuses the memory of the grid.
 func (g *Grid) Reset(w, h int) {
 	w, h = max(w, 0), max(h, 0)
 	g.W, g.H = w, h
@@ -31,7 +31,7 @@ func (g *Grid) Reset(w, h int) {
 	}
 }
 
-// At returns a cell; a blank one outside the grid.
+// At returns a cell. Outside the grid it returns a blank cell.
 func (g *Grid) At(x, y int) Cell {
 	if x < 0 || y < 0 || x >= g.W || y >= g.H {
 		return Cell{Rune: ' '}
@@ -60,7 +60,7 @@ type Area struct {
 	X, Y, W, H int
 }
 
-// Sub returns a rectangle inside the area, cut to it; x and y are relative to the area.
+// Sub returns a rectangle inside the area. x and y are relative to the area. The rectangle is cut at the area's edges.
 func (a Area) Sub(x, y, w, h int) Area {
 	if x < 0 {
 		w, x = w+x, 0
@@ -139,7 +139,7 @@ func (a Area) Restyle(f func(Style) Style) {
 	var from, to Style
 	known := false
 	a.RestyleRunes(func(_ rune, s Style) Style {
-		if !known || s != from { // neighbours mostly have the same style
+		if !known || s != from { // f is called once for neighbours of the same style
 			from, to, known = s, f(s), true
 		}
 		return to
@@ -156,9 +156,9 @@ func (a Area) RestyleRunes(f func(rune, Style) Style) {
 	}
 }
 
-// String returns the grid as lines joined by
-// , with SGR sequences where the style changes. Every line starts and ends in the terminal's own style. If color is
-// false, it leaves out colours and keeps attributes, as NO_COLOR requires.
+// String returns the grid as lines joined by "\n", with SGR sequences where the style changes. Every line starts and
+// ends in the terminal's own style. If color is false, it leaves out colours and keeps attributes, as NO_COLOR
+// requires.
 func (g *Grid) String(color bool) string {
 	b := g.out[:0]
 	for y := range g.H {
@@ -195,7 +195,7 @@ func (g *Grid) String(color bool) string {
 	return string(b)
 }
 
-// Copy makes the grid the same as another, keeping its memory.
+// Copy copies another grid into this one. It reuses the memory of this one.
 func (g *Grid) Copy(from *Grid) {
 	g.W, g.H = from.W, from.H
 	g.cells = append(g.cells[:0], from.cells...)

@@ -9,7 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// Color is a 24-bit colour; the zero value is the terminal's own. It is a color.Color, as Lip Gloss takes them.
+// Color is a 24-bit colour. The zero value is the terminal's own colour. Color implements color.Color for Lip Gloss.
 type Color uint32
 
 const colorSet Color = 1 << 24
@@ -29,7 +29,7 @@ func (c Color) IsGrey() bool {
 	return r == g && g == b
 }
 
-// RGBA returns the components as color.Color does, 0 to 0xffff; all 0 for the terminal's own colour.
+// RGBA returns the components, 0 to 0xffff (color.Color). All are 0 for the terminal's own colour.
 func (c Color) RGBA() (r, g, b, a uint32) {
 	if !c.IsSet() {
 		return 0, 0, 0, 0
@@ -59,7 +59,7 @@ func (c Color) Contrast(o Color) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// linear holds the components of sRGB, 0 to 255, as shares of light: a frame asks for thousands.
+// linear converts components of sRGB, 0 to 255, to linear light. It is a table, because a frame needs thousands.
 var linear = func() (v [256]float64) {
 	for i := range v {
 		if s := float64(i) / 255; s <= 0.04045 {
@@ -76,7 +76,7 @@ func (c Color) luminance() float64 {
 	return 0.2126*linear[r] + 0.7152*linear[g] + 0.0722*linear[b]
 }
 
-// Hex is the colour as #rrggbb.
+// Hex returns the colour as #rrggbb.
 func (c Color) Hex() string {
 	const digits = "0123456789abcdef"
 	b := [7]byte{'#'}
@@ -111,7 +111,7 @@ func (s Style) With(a Attr) Style { s.Attr |= a; return s }
 // Colorless returns the style with the terminal's own colours.
 func (s Style) Colorless() Style { return Style{Attr: s.Attr} }
 
-// Lipgloss returns the style as Lip Gloss's, which chooses the terminal's sequences.
+// Lipgloss converts the style for Lip Gloss, which makes the terminal's sequences.
 func (s Style) Lipgloss() lipgloss.Style {
 	l := lipgloss.NewStyle()
 	if s.FG.IsSet() {
@@ -146,7 +146,7 @@ func (s Style) plain(color bool) bool {
 	return !color || !s.BG.IsSet()
 }
 
-// maxSequences bounds the cached sequences. Past it all are dropped.
+// maxSequences bounds the cached sequences. Beyond it, the cache is emptied.
 const maxSequences = 1 << 14
 
 // sequences are Lip Gloss's parameters of SGR ("1", "38;2;0;158;115"), cached for each foreground, background and set
@@ -158,7 +158,7 @@ type sequences struct {
 	convert func(color.Color) color.Color
 }
 
-// of returns the parameters of a style that has one part only; "" for a colour that the terminal does not have.
+// of returns the parameters of a style that has only one part. It returns "" for a colour that the terminal lacks.
 func (q *sequences) of(part Style) string {
 	if s, ok := q.known[part]; ok {
 		return s
@@ -174,7 +174,7 @@ func (q *sequences) of(part Style) string {
 		l = l.Background(q.convert(part.BG))
 	}
 	s := parameters(l)
-	if part.Attr != 0 { // it says twice that text is underlined
+	if part.Attr != 0 { // Lip Gloss repeats the parameter of underlined text
 		var once []string
 		for _, p := range strings.Split(s, ";") {
 			if !slices.Contains(once, p) {
@@ -219,7 +219,7 @@ func (q *sequences) appendSGR(b []byte, from, to Style) []byte {
 	if to.BG != from.BG {
 		add(Style{BG: to.BG})
 	}
-	if len(b) == start { // nothing that the terminal has; without parameters it would be a reset
+	if len(b) == start { // the terminal lacks these parts; an empty sequence would reset the style
 		return b[:start-len("\x1b[")]
 	}
 	return append(b, 'm')

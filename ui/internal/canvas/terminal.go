@@ -9,12 +9,12 @@ import (
 // each picture's text, styles and widths from a string. That took three quarters of the CPU time of drawing.
 type Terminal struct {
 	w, h  int
-	cells []Cell // as shows has them
-	known bool   // it shows the cells
+	cells []Cell // what the terminal shows, by Cell.shows
+	known bool   // true if the terminal is known to show cells
 	out   []byte
 	sgr   sequences
-	pen   Style // while out is made
-	x, y  int   // of the cursor, while out is made; y is -1 if it is not known
+	pen   Style // style of the text written last, while out is made
+	x, y  int   // place of the cursor while out is made; y is -1 if it is unknown
 }
 
 // SetColors sets the conversion to the terminal's colours. nil means that it shows every colour unchanged.
@@ -25,7 +25,7 @@ func (t *Terminal) SetColors(convert func(color.Color) color.Color) {
 // Forget must be called if another program may have written to the terminal. The next Update writes every row.
 func (t *Terminal) Forget() { t.known = false }
 
-// The number of equal cells between two different ones that are written again, because skipping them takes as many
+// shortGap is how many unchanged cells between changed ones are written again, because skipping them takes as many
 // bytes.
 const shortGap = 3
 
@@ -34,8 +34,8 @@ const leastErased = 4
 
 // Update returns the bytes that make the terminal, in raw mode, show the grid. It returns nothing if it already does.
 // The bytes are valid until the next call. They begin and end in the terminal's own style, and the cursor can be
-// anywhere. Only cells in the terminal's own style are erased. Terminals without background colour erase erase in their
-// own style (no bce in terminfo, as in GNU screen's default).
+// anywhere. Only cells in the terminal's own style are erased. Some terminals always erase in their own style (no bce
+// in terminfo, as in GNU screen's default).
 func (t *Terminal) Update(g *Grid) []byte {
 	t.out, t.pen = t.out[:0], Style{}
 	if t.w != g.W || t.h != g.H || len(t.cells) != len(g.cells) {
@@ -53,7 +53,7 @@ func (t *Terminal) Update(g *Grid) []byte {
 
 // row writes what differs in a row.
 func (t *Terminal) row(row, old []Cell, y int) {
-	end := len(row) // from there on it is blank
+	end := len(row) // the row is blank from there on
 	for end > 0 && row[end-1].shows() == (Cell{Rune: ' '}) {
 		end--
 	}
@@ -83,7 +83,7 @@ func (t *Terminal) row(row, old []Cell, y int) {
 				t.out = append(appendRune(t.out, c.Rune), c.Marks...)
 			}
 		}
-		if t.x = x; x == len(row) { // where the cursor is behind the last column differs between terminals
+		if t.x = x; x == len(row) { // behind the last column, terminals differ in where the cursor is
 			t.y = -1
 		}
 	}
@@ -139,7 +139,7 @@ func (t *Terminal) csi(n int, final byte) {
 	t.out = append(t.out, final)
 }
 
-// turn changes the style that is written in.
+// turn switches to the style of the following text.
 func (t *Terminal) turn(st Style) {
 	switch {
 	case st == t.pen:

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gvlState is what a thread has to do with the GVL now.
+// gvlState returns the present state of a thread at the GVL.
 func (s *Source) gvlState(t *thread) sampler.GVLState {
 	switch {
 	case t == s.owner:
@@ -17,7 +17,7 @@ func (s *Source) gvlState(t *thread) sampler.GVLState {
 	return sampler.GVLReleased
 }
 
-// change fills the sample's changes: what went on within the step, some microseconds one after the other.
+// change fills in the sample's changes of the GVL within the step, some microseconds apart.
 func (s *Source) change(first bool) {
 	c := &s.sample.Changes
 	*c = sampler.Changes{FromNS: s.now - step, ToNS: s.now, Fresh: first, List: c.List[:0]}
@@ -34,7 +34,7 @@ func (s *Source) change(first bool) {
 		return
 	}
 	after(50, 500)
-	for _, t := range s.threads { // who comes to wait does it before the one that held the GVL gives it away
+	for _, t := range s.threads { // threads begin to wait before the holder gives the GVL away
 		if t.gvl == sampler.GVLReleased && s.gvlState(t) != sampler.GVLReleased {
 			after(1, 12)
 			add(t, sampler.GVLQueued, 0)

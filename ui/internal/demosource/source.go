@@ -25,11 +25,11 @@ type Options struct {
 	HogAfter time.Duration
 	// Length is how long the target lives. Zero means a minute.
 	Length time.Duration
-	// Realtime paces the samples by the clock; otherwise they come as fast as they are taken.
+	// Realtime emits the samples in real time. Otherwise Run emits them as fast as possible.
 	Realtime bool
 	// ExtraNames are threads that only sleep.
 	ExtraNames []string
-	// KilledAtEnd makes the target end with status 137 instead of being let go.
+	// KilledAtEnd makes the target end with status 137. Otherwise its status is unknown.
 	KilledAtEnd bool
 	// Title is the program's name. If it is empty, the name is order-service.
 	Title string
@@ -37,7 +37,7 @@ type Options struct {
 	// unless it is zero.
 	Serving   bool
 	IdleAfter time.Duration
-	// Exact gives every sample the changes of the GVL since the one before, with times between the two.
+	// Exact gives every sample the changes of the GVL since the sample before, with exact times.
 	Exact bool
 	// Said is appended to all texts of requests and jobs: routes and classes, values, statements, exceptions.
 	Said string
@@ -53,8 +53,8 @@ type Source struct {
 	owner   *thread
 	queue   []*thread
 	held    int64
-	changes *rand.Rand         // of the changes' times
-	mutex   *thread            // who holds the cache's Mutex
+	changes *rand.Rand         // makes the times of changes
+	mutex   *thread            // the thread that holds the cache's Mutex
 	served  sampler.WorkNumber // requests and jobs so far
 	now     int64
 	sample  sampler.Sample
@@ -91,15 +91,15 @@ func New(o Options) *Source {
 // Process describes the simulated target.
 func (s *Source) Process() sampler.Process { return s.process }
 
-// Dictionary holds its names.
+// Dictionary returns the names of the simulated target.
 func (s *Source) Dictionary() *sampler.Dictionary { return s.dict }
 
-// ReadFile fails: the program's files are as made up as the program.
+// ReadFile always fails, because the program has no files.
 func (s *Source) ReadFile(string, int64) ([]byte, time.Time, error) {
 	return nil, time.Time{}, os.ErrNotExist
 }
 
-// End says that the target was killed, once its time is over.
+// End returns the end of the target, after Options.Length.
 func (s *Source) End() (sampler.End, bool) {
 	if !s.ended {
 		return sampler.End{}, false
@@ -107,7 +107,7 @@ func (s *Source) End() (sampler.End, bool) {
 	return sampler.End{AtNS: s.now, Reason: "exited", ExitKnown: s.opt.KilledAtEnd, ExitCode: 137}, true
 }
 
-// Run plays the simulation.
+// Run emits the samples of the whole simulation, in order.
 func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	end := startNS + int64(s.opt.Length)
 	began := time.Now()

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// kind is what a simulated thread does.
+// kind is a kind of activity of a simulated thread.
 type kind uint8
 
 const (
@@ -30,7 +30,7 @@ type activity struct {
 	peer    sampler.PeerID
 	fd      int32
 	syscall string
-	// begins is the request or job that begins with it; statement is what is asked meanwhile.
+	// begins is the request or job that begins with the activity. statement is the statement that it waits for.
 	begins    sampler.Work
 	statement string
 }
@@ -42,16 +42,16 @@ type thread struct {
 	script  func() activity
 	do      activity
 	left    int64
-	waiting bool // in the queue for the GVL
-	after   bool // it came from a blocking region
+	waiting bool // true while it is in the queue for the GVL
+	after   bool // true if it came into the queue from a blocking region
 	cpuNS   int64
-	gvl     sampler.GVLState // as of the last sample
+	gvl     sampler.GVLState // in the last sample
 	serving sampler.Serving
 	readNS  int64 // when its stack was read last
-	// what the kernel was asked last
+	// asked is what the kernel last reported, at askedNS.
 	asked   activity
 	askedNS int64
-	// turns is how often it was given a CPU. The counters were read at countedNS last.
+	// turns is how often it got a CPU. cpu0 and turns0 are its counters when they were last read, at countedNS.
 	turns                   int64
 	countedNS, cpu0, turns0 int64
 }
@@ -69,7 +69,7 @@ func (s *Source) frame(label, path string, line int32) sampler.FrameID {
 	return s.dict.InternFrame(f)
 }
 
-// stack interns a stack given outermost first.
+// stack interns a stack. frames begins with the outermost frame.
 func (s *Source) stack(frames ...sampler.FrameID) sampler.StackID {
 	var id sampler.StackID
 	for _, f := range frames {
@@ -78,7 +78,7 @@ func (s *Source) stack(frames ...sampler.FrameID) sampler.StackID {
 	return id
 }
 
-// cast makes the threads.
+// cast makes the threads and their scripts.
 func (s *Source) cast() {
 	const app, gems, lib = "/srv/app/", "/usr/local/bundle/gems/", "/usr/lib/ruby/3.4.0/"
 	f := s.frame
@@ -187,17 +187,17 @@ func (s *Source) add(name string, isMain bool, script func() activity) {
 // routes are the routes of the requests, in turn.
 var routes = [...]string{"GET orders#show", "GET orders#index", "GET orders#show", "POST carts#create", "GET orders#show"}
 
-// request is the next request.
+// request returns the next request.
 func (s *Source) request() sampler.Work {
 	return sampler.Work{Kind: sampler.WorkRequest, Endpoint: routes[int(s.served)%len(routes)]}
 }
 
 func job(class string) sampler.Work { return sampler.Work{Kind: sampler.WorkJob, Endpoint: class} }
 
-// idle reports whether the last request has come.
+// idle reports whether no further requests come (Options.IdleAfter).
 func (s *Source) idle() bool { return s.opt.IdleAfter > 0 && s.now-startNS >= int64(s.opt.IdleAfter) }
 
-// cycle repeats what make returns, made again each round.
+// cycle returns the activities that make returns, one by one. At the end of each round it calls make again.
 func (s *Source) cycle(make func() []activity) func() activity {
 	var round []activity
 	return func() activity {

@@ -56,7 +56,7 @@ func (s *Source) tick() {
 
 // next begins a thread's next activity.
 func (s *Source) next(t *thread, released bool) {
-	const maxInstant = 16 // activities without any length in a row
+	const maxInstant = 16 // bounds the activities of zero length in a row
 	for range maxInstant {
 		t.do = t.script()
 		t.left = t.do.ns
@@ -77,7 +77,7 @@ func (s *Source) next(t *thread, released bool) {
 			if t.left == 0 {
 				continue
 			}
-			if !released && s.owner == nil && s.held < slice { // it holds the GVL and keeps it
+			if !released && s.owner == nil && s.held < slice { // it keeps the GVL
 				s.owner = t
 				t.turns++
 				return
@@ -90,7 +90,7 @@ func (s *Source) next(t *thread, released bool) {
 	}
 }
 
-// serve notes for whom a thread does what it begins.
+// serve notes the request or job that a thread's new activity belongs to.
 func (s *Source) serve(t *thread) {
 	if !s.opt.Serving {
 		return
@@ -142,7 +142,7 @@ func (s *Source) read(n int) *sampler.Sample {
 }
 
 func (s *Source) evidence(t *thread, depth sampler.Depth) sampler.Thread {
-	// The kernel is asked at a lower rate than memory is read: a thread at a time, in turn, and when what it does
+	// The kernel is asked less often than memory is read: about each thread in turn, and when its activity has
 	// changed.
 	const askEach = 64
 	if tick := s.now / step; (tick+int64(t.id))%askEach == 0 || t.asked != t.do {
@@ -224,7 +224,7 @@ func (s *Source) counters(n int) {
 	}
 	out.GC.Allocated += 900
 	out.GC.Pair = sampler.AllocPair{}
-	const pairs = 7 // ticks between two in which a thread is caught allocating
+	const pairs = 7 // interval of ticks in which a thread is seen allocating
 	if s.owner != nil && !collecting && n%pairs == 0 {
 		out.GC.Pair = sampler.AllocPair{Thread: s.owner.id, Objects: uint32(1 + n/pairs%3)}
 	}

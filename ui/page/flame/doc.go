@@ -1,2 +1,2 @@
-// Package flame is the view of the flamegraph over the whole screen.
+// Package flame is the view with a flamegraph over the whole screen.
 package flame

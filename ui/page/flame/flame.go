@@ -19,7 +19,7 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the live view's flamegraph on the whole screen.
+// Page is the flamegraph over the whole screen. It shares the flamegraph with the live view.
 type Page struct {
 	page.Plain
 	flame *widget.Flame
@@ -49,7 +49,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 }
 
 func (p *Page) Wheel(h scene.Host, _, _, d int, _ bool) (tea.Cmd, bool) {
-	p.flame.ScrollBy(d) // refresh keeps it within the picture, and the selection in sight
+	p.flame.ScrollBy(d) // Refresh limits the scrolling and keeps the selection visible
 	h.Refresh()
 	return nil, true
 }

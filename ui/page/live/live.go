@@ -120,7 +120,7 @@ func (p *Page) AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area {
 	return a.Sub(r.CellsX, r.Axis, r.CellsW, r.Lanes+r.LaneCount-r.Axis)
 }
 
-// pressRow selects the row that was clicked; on the sign of a group it opens or closes it.
+// pressRow selects the row that was clicked. A click on the sign of a group opens or closes the group.
 func (p *Page) pressRow(h scene.Host, x, y int) tea.Cmd {
 	if y >= len(p.Timeline.Visible) {
 		return nil

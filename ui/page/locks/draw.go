@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// maxCyclesDrawn bounds the deadlocks with a box of their own.
+// maxCyclesDrawn limits how many deadlocks are drawn in a box.
 const maxCyclesDrawn = 3
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
@@ -36,7 +36,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		y += h
 	}
 	rest := a.Sub(0, y, a.W, a.H-y)
-	// The locks get what they need up to a half, the blame the rest; and the other way round.
+	// If the locks leave too little room, the table of blame still gets up to half of the rows.
 	blame := 0
 	if p.blames(sc) {
 		blame = len(p.Places) + 4
@@ -65,10 +65,10 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 // leastWaiters is the least height of the list of threads that wait for a lock, with its head.
 const leastWaiters = 2
 
-// leastBlame is the least mean number of threads that waited for the GVL for which a table names the causes.
+// leastBlame is the mean number of threads waiting for the GVL from which a table names the causes.
 const leastBlame = 0.01
 
-// blames reports whether there is blame to speak of.
+// blames reports whether enough threads waited for the GVL to show a table of the causes.
 func (p *Page) blames(sc *scene.Scene) bool {
 	return len(p.Places) > 0 && style.Share(p.WaitNS, sc.Weights.ToNS-sc.Weights.FromNS) >= leastBlame
 }
@@ -229,7 +229,7 @@ func (l *lockRow) atWork(sc *scene.Scene) (n int) {
 // addressWidth is the room for the end of a lock's address, with the space before it.
 const addressWidth = 6
 
-// kindIn writes the kind of a lock so that a column of w columns has room for its address.
+// kindIn returns the kind of a lock, shortened if a column of width w would have no room for the address.
 func kindIn(kind string, w int) string {
 	if kind == "ConditionVariable" && w < canvas.Width(kind)+addressWidth {
 		return "CondVar"
@@ -259,7 +259,7 @@ func holderIs(s gvl.State) string {
 	return s.String()
 }
 
-// whereIs is the place of a stack with its file and line.
+// whereIs returns the place of a stack with its file and line.
 func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
 	p, line := flamegraph.PlaceOf(dict, stack)
 	if p.Path == "" {
@@ -323,12 +323,12 @@ func (p *Page) drawBlame(a canvas.Area, sc *scene.Scene) {
 		rows.Put(1, 0, canvas.Cut(text, a.W-2), t.Dimmed())
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
-	if len(p.Places) > 0 && a.H >= 10 { // heads, where they don't take a row from what is worth reading
+	if len(p.Places) > 0 && a.H >= 10 { // draw the head if enough rows remain
 		p.ByPlace.DrawHead(rows.Row(0), sc)
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
 	p.ByPlace.DrawRows(rows, sc, true, func(scene.Host, placeRow, int) tea.Cmd { return nil })
-	if rows.Y > a.Y+1 { // not over a place
+	if rows.Y > a.Y+1 { // only if this covers no place
 		a.PutRight(1, p.ByPlace.Hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	}
 }

@@ -37,7 +37,7 @@ var View = page.View{
 type Page struct {
 	page.Plain
 	flame *widget.Flame // its search selects the rows
-	// Both are the rows of both tables, which share one cursor.
+	// Both has the rows of both tables, because they share one cursor.
 	Both    widget.List[lockKey, lockKey]
 	Locks   widget.Table[lockRow, lockKey]
 	ByPlace widget.Table[placeRow, lockKey]
@@ -56,7 +56,7 @@ type lockKey struct {
 	kind   string
 	holder sampler.ThreadID
 	Place  flamegraph.Place
-	// isPlace distinguishes the place without a stack from no row.
+	// isPlace is true for a place. So the place without a stack differs from the zero lockKey, which is no row.
 	isPlace bool
 }
 
@@ -66,11 +66,11 @@ func (k lockKey) ID() lockKey { return k }
 type (
 	lockRow struct {
 		*account.Contended
-		// use is how the lock was used in the time shown, of which overNS were watched. Only locks have it.
+		// use is how the lock was used in the time shown, of which overNS were watched. Queues have none.
 		use    account.LockUse
 		overNS int64
 		cost   account.LockCost
-		// taken is where the holder took it. If that is not known, it is where a thread waits or waited longest for it.
+		// taken is where the holder took the lock. If this is unknown, it is where a thread waits, or waited longest.
 		taken lockPlace
 	}
 	placeRow struct{ *flamegraph.PlaceSum }
@@ -91,7 +91,7 @@ type deadLink struct {
 	thread, holder sampler.ThreadID
 	kind           string
 	object         uint64
-	stack          sampler.StackID // of the holder
+	stack          sampler.StackID // the holder's stack
 }
 
 func New(c *widget.Parts) *Page {
@@ -142,7 +142,7 @@ func (p *Page) enter(h scene.Host) tea.Cmd {
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	if i := p.Both.Index(); i >= 0 {
-		p.Both.At = i // a click has moved the cursor, too
+		p.Both.At = i // a click may have moved the cursor
 	}
 	all := account.Locks(sc.States)
 	// Locks come first. A lock for which no thread waits now is behind the others.
@@ -158,13 +158,13 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	})
 	all = slices.Insert(all, locks, recent...)
 	locks += len(recent)
-	for _, c := range costs { // no hold of it was seen to end
+	for _, c := range costs { // add locks of which no hold was seen to end
 		if !slices.ContainsFunc(all[:locks], func(x account.Contended) bool { return x.Object == c.Object }) {
 			all = slices.Insert(all, locks, account.Contended{Kind: c.Kind, Object: c.Object, Exclusive: true})
 			locks++
 		}
 	}
-	sorting.StableBy(all[:locks], func(x, y account.Contended) int { // those that cost most first
+	sorting.StableBy(all[:locks], func(x, y account.Contended) int { // the most expensive locks first
 		return cmp.Or(cmp.Compare(costs[y.Object].WaitedNS, costs[x.Object].WaitedNS), cmp.Compare(x.Object, y.Object))
 	})
 	p.Locks.Rows, p.ByPlace.Rows, p.Both.Rows = p.Locks.Rows[:0], p.ByPlace.Rows[:0], p.Both.Rows[:0]
@@ -177,7 +177,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 			p.Locks.Rows, p.Both.Rows = append(p.Locks.Rows, l), append(p.Both.Rows, l.ID())
 		}
 	}
-	p.ShortLocks = len(all) - len(p.Locks.Rows) // all but the ones for which no thread waits now
+	p.ShortLocks = len(all) - len(p.Locks.Rows) // locks with only short waits are not listed
 	if re := p.flame.Listed(); re != nil {
 		p.Locks.Rows = slices.DeleteFunc(p.Locks.Rows, func(l lockRow) bool { return !l.matches(re, sc.Dict) })
 		p.Both.Rows = p.Both.Rows[:0]
@@ -287,7 +287,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return "", ""
 }
 
-// lockName is the kind and the address of a lock.
+// lockName returns the kind and the address of a lock.
 func lockName(kind string, object uint64) string {
 	if kind == "" {
 		kind = "a lock"
@@ -305,7 +305,7 @@ type lockPlace struct {
 	uncertain   bool
 }
 
-// maxLockFrames bounds the frames that are searched for the code that takes a lock.
+// maxLockFrames limits how many frames are searched for the code that takes a lock.
 const maxLockFrames = 200
 
 // load finds how the lock was used and where it is taken.
@@ -405,7 +405,7 @@ func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 	a.Put(x, 0, canvas.CutLeft(where, a.W-x), t.Dimmed())
 }
 
-// heldShares are the shares of a lock's holds with a displayed length: half, 95 % and all of them.
+// heldShares are the quantiles of a lock's hold times that the table shows: p50, p95 and max.
 var heldShares = [...]float64{.5, .95, 1}
 
 // held returns the i-th quantile of the lengths of the lock's holds. It is "–" if no hold was seen from its beginning
@@ -433,7 +433,7 @@ func (l lockRow) heldNow() string {
 	return known(l.use.HeldNow)
 }
 
-// perSecond returns how often the lock was taken, at least. Holds without a waiting thread are not seen.
+// perSecond returns how often per second the lock was taken, at least. Holds without a waiting thread are not seen.
 func (l lockRow) perSecond() string {
 	if l.overNS <= 0 || l.use.Taken == 0 {
 		return "–"
@@ -446,7 +446,7 @@ func (l lockRow) perSecond() string {
 	return "≥" + units.Count(int64(hz))
 }
 
-// useText is the use of a lock in a sentence, for the line that describes the selected row.
+// useText describes the use of a lock in the line about the selected row.
 func (l lockRow) useText(sc *scene.Scene) string {
 	if !l.Exclusive {
 		return ""
@@ -484,7 +484,7 @@ func (l lockRow) drawWaiters(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// pressThread opens a thread.
+// pressThread returns the action of a click on a thread: it opens the thread.
 func pressThread(id sampler.ThreadID) func(h scene.Host, x, y int) tea.Cmd {
 	return func(h scene.Host, _, _ int) tea.Cmd {
 		h.Showing().Selected = scene.RowKey{Thread: id}

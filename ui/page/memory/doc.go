@@ -1,2 +1,2 @@
-// Package memory is the view of the memory and the collector, and whose code paid for collections.
+// Package memory is the view of memory and of the garbage collector. It also shows which code paid for collections.
 package memory

@@ -63,17 +63,17 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 }
 
 const (
-	// mostPayers and leastPayers are the rows for whose code paid for collections, on a screen with and without room.
+	// mostPayers and leastPayers limit the rows for code that paid for collections, on a screen with and without room.
 	mostPayers, leastPayers = 10, 3
 	// levelRows and rateRows are the least numbers of rows in which a curve and a rate can be read. mostLevelRows is
 	// the largest number of rows of a curve, if there is room.
 	levelRows, rateRows, mostLevelRows = 3, 2, 8
 )
 
-// rowsOf is how many rows figures take in so many columns, with their heading.
+// rowsOf returns how many rows the figures take in this number of columns, with their heading.
 func rowsOf(figures []figure, columns int) int { return 1 + (len(figures)+columns-1)/columns }
 
-// heights shares free rows out among the series, which have one row each. Levels get them before rates.
+// heights returns how many rows each series gets. Each gets one, and levels (curves) get more before rates do.
 func (p *Page) heights(free int) []int {
 	out := make([]int, len(p.series))
 	for i := range out {
@@ -142,7 +142,7 @@ func (p *Page) drawSeries(a canvas.Area, s *series, t *style.Theme) {
 	}
 }
 
-// figure is a line of figures. of is its share of a limit. It is zero if there is none.
+// figure is one figure with its name. Of is its share of a limit. It is zero if there is no limit.
 type figure struct {
 	Name, Text string
 	Of         float64
@@ -153,7 +153,7 @@ type figure struct {
 var leastTelling = []string{"unprotected", "survived", "phase", "context switches", "old malloc", "malloc increase",
 	"last collection", "memory pressure", "CPU", "major faults", "new objects"}
 
-// fitFigures leaves figures out until the rest has room, or nothing is left that may be.
+// fitFigures leaves figures out until the rest fits into rows, or until no further figure may be left out.
 func fitFigures(figures []figure, rows int) []figure {
 	for _, name := range leastTelling {
 		if len(figures) <= rows {
@@ -164,7 +164,7 @@ func fitFigures(figures []figure, rows int) []figure {
 	return figures
 }
 
-// Figures are the collector's figures at the end of the time shown.
+// Figures returns the figures of the collector and of the process at the end of the displayed time.
 func (p *Page) Figures(sc *scene.Scene) []figure {
 	var out []figure
 	put := func(name, text string) { out = append(out, figure{Name: name, Text: text}) }
@@ -247,7 +247,7 @@ const (
 	minAllocInstants    = 20
 )
 
-// allocatedText names the classes that most objects were made of, an estimate; "" when too little was seen.
+// allocatedText names the classes of most new objects, by an estimate. It returns "" if too little was seen.
 func allocatedText(a report.StatAlloc) string {
 	if a.Instants < minAllocInstants || len(a.Classes) == 0 {
 		return ""
@@ -295,7 +295,7 @@ func (p *Page) processFigures() []figure {
 	return out
 }
 
-// drawBar draws how much of a limit is used; near it the bar warns.
+// drawBar draws how much of a limit is used. Near the limit, the bar has the colour of a warning.
 func drawBar(a canvas.Area, of float64, t *style.Theme) {
 	const near = 0.9
 	st := canvas.Style{FG: t.Accent}

@@ -23,7 +23,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// part is what the page shows.
+// part is a part of the page. The page shows one part at a time.
 type part int
 
 const (
@@ -44,7 +44,7 @@ const (
 	// quickMemory is how long reading the parts of the memory may take if it is done with each count. If it takes
 	// longer, it is done only while these parts are shown.
 	quickMemory = 2 * time.Second
-	// maxCurve bounds the points of a curve. Beyond it every second one is dropped.
+	// maxCurve limits the points of a curve. Beyond it, every second point is dropped.
 	maxCurve = 512
 )
 
@@ -52,9 +52,9 @@ const (
 type counts struct {
 	busy  bool
 	next  time.Time // when the next count may begin
-	err   error     // of the last count
+	err   error     // the error of the last count
 	watch growth.Watch
-	named map[string]growth.Class // the classes that grow
+	named map[string]growth.Class // the classes that grow, by name
 	// Last is the last count. It is nil before the first.
 	Last  *export.Heap
 	count *sampler.HeapCount
@@ -69,19 +69,19 @@ type counts struct {
 	slow     bool
 }
 
-// answer is what holds objects, or which are the largest.
+// answer is the answer to a question about the heap: what holds the objects of a class, or which objects are largest.
 type answer struct {
-	of          string // the class; empty for the largest objects
+	of          string // the class, or empty if the question is about the largest objects
 	cancel      context.CancelFunc
 	done, total atomic.Int64
 	hurry       atomic.Bool
-	lines       []string // nil while they are awaited
+	lines       []string // nil until the answer arrives
 	err         error
 	rows        []string // the lines, folded to the width of the screen
 	top, height int
 }
 
-// title says what was asked.
+// title returns the question.
 func (a *answer) title() string {
 	if a.of == "" {
 		return "the largest objects"
@@ -89,19 +89,19 @@ func (a *answer) title() string {
 	return "what holds " + a.of
 }
 
-// kindRow is the objects of a class or type.
+// kindRow is a row of the table: the objects of a class or type.
 type kindRow struct {
 	*report.HeapKind
-	grown   int64 // its old objects since the base
+	grown   int64 // the growth of its old objects since the base
 	since   bool  // grown is known
 	perSec  float64
-	growing *growth.Class // of a class that grows; else nil
+	growing *growth.Class // nil if the class does not grow all the time
 }
 
-// ID is the name: the list has each once.
+// ID returns the name, which only one row of the list has.
 func (r kindRow) ID() string { return r.Name }
 
-// countMsg brings a count, answerMsg an answer.
+// countMsg brings the result of a count, answerMsg an answer.
 type (
 	countMsg struct {
 		of     *Page
@@ -118,7 +118,7 @@ type (
 	}
 )
 
-// ForPage marks them as messages for pages.
+// ForPage marks the two as messages for pages.
 func (countMsg) ForPage()  {}
 func (answerMsg) ForPage() {}
 
@@ -129,7 +129,7 @@ func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
 // leastGrownShare of itself.
 const leastGrown, leastGrownShare = 8_000_000, 0.02
 
-// wanted reports whether counts are wanted: the page shows them, or the memory grows.
+// wanted reports whether to count the heap, because the page shows counts or because the memory grows.
 func (p *Page) wanted(sc *scene.Scene) bool {
 	if sc.Page == scene.PageMemory && p.part != collectorPart {
 		return true
@@ -141,11 +141,11 @@ func (p *Page) wanted(sc *scene.Scene) bool {
 	return sc.Page == scene.PageMemory && p.from.Proc.RSSBytes > 0 && grown >= max(leastGrown, leastGrownShare*float64(p.from.Proc.RSSBytes))
 }
 
-// memoryGrows is the finding that the memory grows.
+// memoryGrows is the ID of the finding that the memory grows.
 const memoryGrows = "memory_grows"
 
-// Growing adds to the finding that the memory grows the class that grows most, and the keys that show which objects
-// hold it. It changes the list.
+// Growing completes the finding that the memory grows, in list itself. It adds the class that grows most, and the keys
+// that show what holds its objects.
 func (p *Page) Growing(list []findings.Finding) {
 	for i := range list {
 		f := &list[i]
@@ -184,7 +184,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 // waits reports whether an answer is awaited.
 func (a *answer) waits() bool { return a != nil && a.lines == nil && a.err == nil }
 
-// Fetched keeps what was read.
+// Fetched stores a count or an answer that was read.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch x := msg.(type) {
 	case countMsg:
@@ -204,7 +204,7 @@ func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	h.Refresh()
 }
 
-// add takes a count.
+// add stores the result of a count.
 func (c *counts) add(sc *scene.Scene, x *countMsg) {
 	c.busy, c.err = false, x.err
 	c.next = x.began.Add(max(countEvery, (1+countRest)*x.took))
@@ -213,7 +213,7 @@ func (c *counts) add(sc *scene.Scene, x *countMsg) {
 	}
 	if n := sc.Notes.Last(x.count.BeganNS); n != nil && n.AtNS != c.markNS {
 		c.markNS = n.AtNS
-		if c.Last != nil { // the count before the mark is the nearest to it
+		if c.Last != nil { // this count is the nearest one before the mark
 			c.rebase()
 		}
 	}
@@ -245,7 +245,7 @@ func (c *counts) add(sc *scene.Scene, x *countMsg) {
 	}
 }
 
-// rebase has growth measured from the last count.
+// rebase makes the last count the base from which growth is measured.
 func (c *counts) rebase() {
 	of := func(list []report.HeapKind) map[string]report.HeapKind {
 		m := make(map[string]report.HeapKind, len(list))
@@ -258,7 +258,7 @@ func (c *counts) rebase() {
 	c.baseNS = c.count.BeganNS
 }
 
-// curves adds a point to each curve of memory.
+// curves adds a point to the curve of each kind of memory.
 func (c *counts) curves(m *sampler.MemoryParts) {
 	had := 0
 	if len(c.consists) > 0 {
@@ -282,7 +282,7 @@ func (c *counts) curves(m *sampler.MemoryParts) {
 		add(strings.TrimSuffix(p.Kind, " memory"), p.Bytes)
 	}
 	for _, s := range c.consists {
-		if len(s.values) == had { // there is none of this kind now
+		if len(s.values) == had { // there is no memory of this kind now
 			s.values = append(s.values, 0)
 		}
 		if len(s.values) > maxCurve {
@@ -296,7 +296,7 @@ func (c *counts) curves(m *sampler.MemoryParts) {
 	}
 }
 
-// since says from when on growth is measured.
+// since returns a text with the time from which growth is measured.
 func (c *counts) since(sc *scene.Scene) string {
 	at := sc.Process.WallTime(c.baseNS).Format("15:04:05")
 	if n := sc.Notes.Last(c.markNS); n != nil && c.markNS != 0 {
@@ -305,7 +305,7 @@ func (c *counts) since(sc *scene.Scene) string {
 	return "grown since " + at + "; m begins anew"
 }
 
-// loadRows lists the classes or types.
+// loadRows fills the table with the classes or types.
 func (p *Page) loadRows() {
 	t, c := &p.Table, &p.Counts
 	t.Rows = t.Rows[:0]
@@ -335,15 +335,15 @@ func (p *Page) loadRows() {
 	t.Sort(t.Rows)
 }
 
-// Lists reports whether classes or types are listed.
+// Lists reports whether the table of classes or types is shown.
 func (p *Page) Lists() bool { return p.asked == nil && (p.part == classesPart || p.part == typesPart) }
 
-// Found counts the rows of a search.
+// Found returns the number of rows that a search leaves, in words.
 func (p *Page) Found() string {
 	return units.Plural(len(p.Table.Rows), "row", "rows")
 }
 
-// turn shows another part.
+// turn returns the action of a key that goes to another part, by parts further.
 func (p *Page) turn(by part) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd { return p.turnTo(h, (p.part+by+numParts)%numParts) }
 }
@@ -361,7 +361,7 @@ func (p *Page) turnTo(h scene.Host, to part) tea.Cmd {
 	return p.Fetch(h)
 }
 
-// ask asks what holds the selected class, or which objects are the largest.
+// ask returns the action of a key that asks what holds the selected class or, if biggest, what is largest.
 func (p *Page) ask(biggest bool) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd {
 		of := ""
@@ -388,7 +388,7 @@ func (p *Page) ask(biggest bool) func(h scene.Host) tea.Cmd {
 	}
 }
 
-// hurry has the answer that is awaited made at once.
+// hurry makes the copy of the heap for the awaited answer use a whole CPU, so that it ends soon.
 func (p *Page) hurry(h scene.Host) tea.Cmd {
 	if p.asked.waits() {
 		p.asked.hurry.Store(true)
@@ -396,7 +396,7 @@ func (p *Page) hurry(h scene.Host) tea.Cmd {
 	return nil
 }
 
-// leave closes the answer, and cancels a question in progress.
+// leave closes the answer. If the answer is still awaited, leave cancels the work on it.
 func (p *Page) leave(h scene.Host) tea.Cmd {
 	p.asked.cancel()
 	p.asked = nil
@@ -413,7 +413,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// heavier orders rows by a figure, the largest first.
+// heavier returns an order of rows by a figure, the largest first.
 func heavier(of func(r kindRow) float64) func(x, y kindRow) int {
 	return func(x, y kindRow) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.Name, y.Name)) }
 }

@@ -64,7 +64,7 @@ func (p *Page) kindColumns() []widget.Column[kindRow] {
 	}
 }
 
-// signed is a number of objects with its sign.
+// signed returns a number of objects as text, with its sign.
 func signed(n int64) string {
 	switch {
 	case n > 0:
@@ -75,8 +75,8 @@ func signed(n int64) string {
 	return "0"
 }
 
-// rateText returns how many objects a class grows by. Classes that grow all the time are highlighted. A question mark
-// means that garbage can be among the objects.
+// rateText returns how many objects a class gains per second. Classes that grow all the time are highlighted. A
+// question mark means that garbage can be among the objects.
 func rateText(r kindRow, sc *scene.Scene) (string, canvas.Style) {
 	t := &sc.Theme
 	switch {
@@ -92,7 +92,7 @@ func rateText(r kindRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Number(r.perSec, 1) + "/s", t.Plain()
 }
 
-// drawParts names the parts over the page, and returns the area below.
+// drawParts writes the names of the page's parts in the first row, and returns the area below.
 func (p *Page) drawParts(a canvas.Area, sc *scene.Scene) canvas.Area {
 	t, x := &sc.Theme, 1
 	for i, name := range partNames {
@@ -113,7 +113,7 @@ func (p *Page) drawParts(a canvas.Area, sc *scene.Scene) canvas.Area {
 	return a.Sub(0, 1, a.W, a.H-1)
 }
 
-// drawHeap draws the part of the heap that is chosen.
+// drawHeap draws the selected part of the page, if it is about the heap.
 func (p *Page) drawHeap(a canvas.Area, sc *scene.Scene) {
 	t, c := &sc.Theme, &p.Counts
 	y := 0
@@ -154,10 +154,10 @@ func (p *Page) drawHeap(a canvas.Area, sc *scene.Scene) {
 	p.Table.Draw(a.Sub(0, y, a.W, a.H-y), sc, true, func(scene.Host, kindRow, int) tea.Cmd { return nil })
 }
 
-// mostWrapped is how many rows a sentence gets.
+// mostWrapped limits the rows of a sentence.
 const mostWrapped = 3
 
-// putWrapped writes a sentence in as many rows as it needs, and returns how many these are.
+// putWrapped writes a sentence in as many rows as it needs, up to mostWrapped, and returns their number.
 func putWrapped(a canvas.Area, y int, text string, st canvas.Style) int {
 	lines, _ := style.Wrap(text, a.W-2, mostWrapped)
 	for i, s := range lines {
@@ -166,7 +166,7 @@ func putWrapped(a canvas.Area, y int, text string, st canvas.Style) int {
 	return len(lines)
 }
 
-// age says how old the last count is.
+// age returns how old the last count is, in words.
 func (p *Page) age(sc *scene.Scene) string {
 	ago := sc.LastNS - p.Counts.count.EndedNS
 	if p.Counts.busy {
@@ -178,8 +178,8 @@ func (p *Page) age(sc *scene.Scene) string {
 	return fmt.Sprintf("%s ago.", units.ProseDuration(ago/int64(time.Second)*int64(time.Second)))
 }
 
-// growthLines return the class that grows most, or why it is not known. They also name what the memory's growth
-// consists of, and classes that do not grow now.
+// growthLines returns lines about growth: the class that grows most, or why it is not known, what kind of memory grew,
+// and a class that stopped growing.
 func (p *Page) growthLines() []string {
 	list := []string{p.growthText()}
 	if text := p.Counts.Last.GrownText(); text != "" && len(p.Counts.Last.Growth.Classes) == 0 {
@@ -191,7 +191,7 @@ func (p *Page) growthLines() []string {
 	return list
 }
 
-// growthText says which classes grow, or what is missing to say so.
+// growthText returns which class grows most, or what is missing to name it.
 func (p *Page) growthText() string {
 	w := &p.Counts.watch
 	taken, _ := w.Counts()
@@ -239,10 +239,10 @@ func (p *Page) drawConsists(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// hiddenValue stands for the first bytes of a String.
+// hiddenValue replaces the first bytes of a String if values are hidden.
 const hiddenValue = "    (value not shown)"
 
-// draw draws an answer, or how far it is.
+// draw draws the answer, or how much of the heap is copied for it.
 func (x *answer) draw(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	t.Heading(a, " "+flamegraph.Printable(x.title())+" ")
@@ -265,7 +265,7 @@ func (x *answer) draw(a canvas.Area, sc *scene.Scene) {
 			x.rows = append(x.rows, folded(text, a.W-2)...)
 		}
 		top := max(0, min(x.top, len(x.rows)-x.height))
-		if !sc.Saving { // the next picture has all rows again
+		if !sc.Saving { // a saved picture does not scroll the screen
 			x.top = top
 		}
 		for y, text := range x.rows[top:min(top+x.height, len(x.rows))] {
@@ -274,7 +274,7 @@ func (x *answer) draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// folded returns a line in rows of a width. Rows behind the first are set in.
+// folded returns a text in rows of w columns. Rows after the first are indented.
 func folded(text string, w int) []string {
 	const in = "      "
 	if canvas.Width(text) <= w {

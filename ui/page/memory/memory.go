@@ -35,7 +35,7 @@ type Page struct {
 	flame *widget.Flame
 
 	At     store.Mark // the figures at the end of the time shown
-	from   store.Mark // and at its begin; timeNS is zero if there is only one
+	from   store.Mark // the figures at its beginning. TimeNS is zero if there is only one mark
 	known  bool
 	series []series
 	// Payers are the places of code that ran during collections. The next allocating thread pays for lazy sweeping
@@ -47,9 +47,9 @@ type Page struct {
 	part   part
 	Counts counts
 	Table  widget.Table[kindRow, string]
-	// asked is what holds a class, or which objects are the largest. It is nil while neither is shown.
+	// asked is the answer that the page shows instead of the table. It is nil if the page shows none.
 	asked *answer
-	// listKeys and answerKeys work while classes or types, and while an answer is shown.
+	// listKeys work while classes or types are shown, answerKeys while an answer is shown.
 	listKeys, answerKeys scene.KeyMap
 }
 
@@ -58,12 +58,12 @@ type series struct {
 	name, value string
 	values      []float64
 	low, top    float64              // the ends of the scale
-	unit        func(float64) string // of a value on the scale
-	state       gvl.State            // gives the colour; Unknown: plain
+	unit        func(float64) string // formats a value of the scale
+	state       gvl.State            // gives the colour. Unknown means a dim one
 	level       bool                 // a curve, whose scale need not begin at zero
 }
 
-// leastSpan is the least part of a level that its scale shows, so that noise is not drawn as a mountain.
+// leastSpan is the least height of a level's scale, as a share of its top, so that noise does not look like a peak.
 const leastSpan = 0.1
 
 // fit sets the ends of the scale. The scale of a rate begins at zero and reaches to least or further.
@@ -87,7 +87,7 @@ func (s *series) fit(least float64) {
 	s.low = min(s.low, s.top)
 }
 
-// scale is the ends of the scale in words. Both have the same unit, so that the lower one does without.
+// scale returns the ends of the scale in words. If both have the same unit, only top names it.
 func (s *series) scale() (low, top string) {
 	low, top = s.unit(s.low), s.unit(s.top)
 	if n, unit, ok := strings.Cut(low, " "); ok && strings.HasSuffix(top, " "+unit) {
@@ -98,7 +98,7 @@ func (s *series) scale() (low, top string) {
 	return low, top
 }
 
-// compact is a count in few columns.
+// compact returns a count as text of few columns.
 func compact(n float64) string {
 	switch {
 	case n >= 1e9:
@@ -219,7 +219,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	f := &sc.Figures
 	lastRSS := -1.0
 	add(series{name: "RSS", value: units.Bytes(f.RSS), level: true, unit: bytes}, 1, func(i int) float64 {
-		if n := cells[i].RSSBytes; n > 0 { // it is read ten times a second at most
+		if n := cells[i].RSSBytes; n > 0 { // many cells have none, because it is read ten times a second at most
 			lastRSS = float64(n)
 		}
 		return lastRSS
@@ -261,7 +261,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.loadPayers(sc)
 }
 
-// perSecond is the mean growth of a counter over the time shown, in words.
+// perSecond returns the mean growth of a counter per second over the displayed time, in words.
 func (p *Page) perSecond(of func(*store.Mark) float64) string {
 	if p.from.TimeNS == 0 {
 		return "–"
@@ -278,7 +278,7 @@ func eachSecond(n float64, ns int64) string {
 	return units.Count(int64(n)) + "/s"
 }
 
-// loadPayers sums the time in the collector by the place that ran into it.
+// loadPayers sums up the time in the collector by the place in the code that ran into it.
 func (p *Page) loadPayers(sc *scene.Scene) {
 	s := &sc.Weights
 	of := widget.PlacesFrom{FromNS: s.FromNS, ToNS: s.ToNS, Hides: sc.Dict.HidesDirectories()}

@@ -95,7 +95,7 @@ func (p *Page) Columns() []widget.Column[*processRow] {
 	}
 }
 
-// backlogText is how many connections and requests wait for a thread of the process.
+// backlogText returns how many connections and requests wait for a thread of the process.
 func backlogText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 	st := w.style(&sc.Theme)
 	if !w.figures.BacklogKnown {
@@ -107,7 +107,7 @@ func backlogText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Count(w.figures.Backlog), st
 }
 
-// style is how the row's words and figures look.
+// style returns the style of the row's words and figures.
 func (w *processRow) style(t *style.Theme) canvas.Style {
 	switch {
 	case w.Of == nil && w.idle == nil:
@@ -119,14 +119,14 @@ func (w *processRow) style(t *style.Theme) canvas.Style {
 }
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
-	// The table gets what it needs, up to half; the rest is for what is below.
+	// The table gets the rows that it needs, up to half of them. The lower view gets the rest.
 	lines := len(p.Table.Rows)
 	high := 1 + max(min(lines, (a.H-2)/2), min(lines, 3))
 	p.Table.Draw(a.Sub(0, 0, a.W, high), sc, !p.onLower, func(h scene.Host, _ *processRow, _ int) tea.Cmd { return p.choose(h) })
 	p.drawLower(a.Sub(0, high, a.W, a.H-high), sc)
 }
 
-// stateMark is the sign of what became of a process.
+// stateMark returns the sign, the word and the style for the state of a process.
 func stateMark(s processState, t *style.Theme) (mark, word string, st canvas.Style) {
 	switch s {
 	case processReplaced:
@@ -139,7 +139,7 @@ func stateMark(s processState, t *style.Theme) (mark, word string, st canvas.Sty
 	return "●", "running", canvas.Style{FG: t.Good, Attr: canvas.Bold}
 }
 
-// markText is the sign before a row.
+// markText returns the sign before a row.
 func markText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 	switch {
 	case w.idle != nil:
@@ -196,7 +196,7 @@ func threadsText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 	return fmt.Sprint(w.threads), w.style(&sc.Theme)
 }
 
-// drawWorst writes the worst finding of a process, or how it ended; how many findings all have.
+// drawWorst writes the worst finding of a process and the number of others, or how the process ended.
 func (p *Page) drawWorst(a canvas.Area, w *processRow, sc *scene.Scene) {
 	t := &sc.Theme
 	switch {
@@ -231,7 +231,7 @@ func (p *Page) drawWorst(a canvas.Area, w *processRow, sc *scene.Scene) {
 	}
 }
 
-// drawFinding writes a finding's title, with the sign of its severity. suffix comes behind it and is never cut.
+// drawFinding writes a finding's title, with the sign of its severity. suffix follows the title and is never cut.
 func (p *Page) drawFinding(a canvas.Area, f findings.Finding, t *style.Theme, suffix string) {
 	mark, st := widget.FindingMark(&f, t)
 	x := a.Put(0, 0, mark+" ", st)
@@ -256,7 +256,7 @@ func (p *Page) DrawTop(a canvas.Area, sc *scene.Scene, head widget.Head) {
 	widget.DrawGauges(a.Row(r.Gauges), &f, new(scene.Served), t)
 }
 
-// Worst are the findings of all processes, with the process in the title of each.
+// Worst returns the findings of all processes. Each title begins with the process.
 func (p *Page) Worst(sc *scene.Scene) scene.Findings {
 	v := scene.Findings{Note: sc.Findings.Note}
 	if len(p.findings.Rows) > 0 {
@@ -289,7 +289,7 @@ func (p *Page) programs() string {
 	return strings.Join(names[:min(len(names), maxPrograms)], " · ")
 }
 
-// maxPrograms bounds the names of programs in the head.
+// maxPrograms limits the number of program names in the head line.
 const maxPrograms = 4
 
 // done reports whether all processes have stopped being sampled.

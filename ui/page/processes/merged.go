@@ -25,7 +25,7 @@ type merger struct {
 	part  flamegraph.Snapshot
 }
 
-// translation is from one process's numbers to the merged ones.
+// A translation maps one process's IDs to the IDs of the merged Dictionary.
 type translation struct {
 	stacks  map[sampler.StackID]sampler.StackID
 	frames  map[sampler.FrameID]sampler.FrameID
@@ -37,19 +37,19 @@ func NewMerger() *merger {
 	return &merger{Dict: sampler.NewDictionary(), of: make(map[*scene.Member]*translation), owner: make([]*scene.Member, 1)}
 }
 
-// maxMergedThreads and maxMergedFrames bound what the merged weights distinguish; past them they are begun again.
+// maxMergedThreads and maxMergedFrames limit the size of a merger. Beyond them, a new merger replaces it.
 const (
 	maxMergedThreads = 1 << 16
 	maxMergedFrames  = 1 << 16
 )
 
-// full reports whether a limit is reached: threads were born and died, or methods were redefined, for long.
+// full reports whether a limit is reached. This happens if threads come and go, or methods are redefined, for long.
 func (g *merger) full() bool {
 	frames, stacks, _, _, _ := g.Dict.Sizes()
 	return len(g.owner) > maxMergedThreads || frames > maxMergedFrames || stacks > 4*maxMergedFrames
 }
 
-// begin drops the weights, and the processes that are gone.
+// begin drops the weights, and the translations of processes that are not in list.
 func (g *merger) begin(list []*scene.Member) {
 	g.Whole.Entries = g.Whole.Entries[:0]
 	g.Whole.FromNS, g.Whole.ToNS, g.Whole.Overflow, g.Whole.Dropped = 0, 0, 0, flamegraph.Weights{}
@@ -92,7 +92,7 @@ func (g *merger) Add(m *scene.Member, r *store.Reading, fromNS, toNS int64) {
 func (t *translation) stack(to, from *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 	t.chain = t.chain[:0]
 	at := id
-	for at != 0 && t.stacks[at] == 0 { // ends: a caller was interned before its callee
+	for at != 0 && t.stacks[at] == 0 { // this ends, because a caller's ID is older than its callee's
 		t.chain = append(t.chain, at)
 		at, _ = from.Stack(at)
 	}
@@ -117,12 +117,12 @@ func (t *translation) frame(to, from *sampler.Dictionary, id sampler.FrameID) sa
 	return f
 }
 
-// mergedRow is a function over all processes shown.
+// mergedRow is a function with its weight in all processes shown.
 type mergedRow struct {
 	widget.TopKey
 	from                        sampler.Origin
 	Self, total                 int64
-	processes, stampOf, stampIn int // the number of processes it ran in; marks of the last process and stack counted
+	processes, stampOf, stampIn int // how many processes it ran in; the last process and stack that were counted
 }
 
 // Functions sums the merged weights by function, the heaviest first. If own is true, the weight of other code counts
@@ -135,7 +135,7 @@ func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 	of := widget.Rows{Core: true, Key: func(f *sampler.Frame, _ sampler.Origin) widget.TopKey { return widget.KeyOfFunction(f) },
 		Add: func(k widget.TopKey, from sampler.Origin) { rows = append(rows, mergedRow{TopKey: k, from: from}) }}
 	of.Forget()
-	for n := range g.Whole.Entries { // the processes one after the other
+	for n := range g.Whole.Entries { // the entries are grouped by process
 		e := &g.Whole.Entries[n]
 		w := e.Weights.Of(metric)
 		if w <= 0 || skip.Has(e.Key.State) && skip != 0 {
@@ -151,7 +151,7 @@ func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 			if i == 0 {
 				r.Self += w
 			}
-			if r.stampIn != n+1 { // once a stack, however often it is in it
+			if r.stampIn != n+1 { // count a function once in a stack, however often it is there
 				r.stampIn = n + 1
 				r.total += w
 			}

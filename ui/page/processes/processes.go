@@ -29,8 +29,8 @@ var View = page.View{
 	Offered: func(o scene.Offers) bool { return o.Processes },
 }
 
-// Page is view 8. It has a row for each process. Below the rows it shows the flamegraph, the functions or the
-// findings, of all processes or of the selected one.
+// Page is view 8. It has a row for each process. Below the rows it shows the flamegraph, the functions or the findings
+// of all processes, or of the selected process.
 type Page struct {
 	page.Plain
 	fleet processList
@@ -39,8 +39,8 @@ type Page struct {
 	lower   lowerView
 	onLower bool // the arrow keys go to the lower view
 
-	rows      []*processRow      // without the row of all, and the unsampled ones
-	idle      []sampler.Relative // alive and not sampled
+	rows      []*processRow      // a row for each sampled process
+	idle      []sampler.Relative // running processes that are not sampled
 	forgotten int
 	all       processRow
 	// worst is the worst finding of all processes. It is nil if there is none. worstIn says how many processes of its
@@ -49,10 +49,10 @@ type Page struct {
 	worstIn, worstShort string
 
 	loadedAt  time.Time
-	loads     int // how often the rows were made
+	loads     int // how many times the rows were made
 	of        scene.FlameRange
 	Merged    *merger
-	hides     bool // directories were hidden when merged was begun
+	hides     bool // directories were hidden when Merged was begun
 	mergedOf  mergedFrom
 	Flame     widget.Flame
 	functions widget.Table[*mergedRow, widget.TopKey]
@@ -61,7 +61,7 @@ type Page struct {
 	together  together
 }
 
-// mergedFrom holds the choices from which the lower view was made.
+// mergedFrom identifies the input from which the lower view was made.
 type mergedFrom struct {
 	loads    int
 	selected *scene.Member
@@ -94,7 +94,7 @@ const (
 // processRow is a process with its head figures, the row of all, or an unsampled process.
 type processRow struct {
 	Of      *scene.Member     // nil for the row of all, and for an unsampled process
-	idle    *sampler.Relative // not sampled
+	idle    *sampler.Relative // nil unless the process is not sampled
 	Process sampler.Process
 	parent  int
 	threads int
@@ -111,7 +111,7 @@ type processRow struct {
 // processKey identifies a row. Its zero value is the row of all processes.
 type processKey struct {
 	Of   *scene.Member
-	idle int // its PID
+	idle int // the PID of an unsampled process
 }
 
 func (w *processRow) ID() processKey {
@@ -138,7 +138,7 @@ func (f *processFinding) ID() findingKey { return findingKey{f.of, f.Title} }
 // because the shown process may have ended.
 const RefreshProcesses = 500 * time.Millisecond
 
-// processList is the kind of list on the page.
+// processList gives the page its processes: List those that are sampled, Relatives all.
 type processList interface {
 	List() []*scene.Member
 	Relatives() (list []sampler.Relative, forgotten int)
@@ -281,7 +281,7 @@ func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// choose shows the process that was selected in the table below it.
+// choose makes the lower view show the process that is selected in the table.
 func (p *Page) choose(h scene.Host) tea.Cmd {
 	p.onLower, p.Flame.Zoom, p.Flame.Selected = false, nil, nil
 	p.functions.Reset()
@@ -290,7 +290,7 @@ func (p *Page) choose(h scene.Host) tea.Cmd {
 	return nil
 }
 
-// enter opens the selected process on the live view, or what the selected finding is about; in the flamegraph it zooms.
+// enter opens the selected process, or the cause of the selected finding. In the flamegraph it zooms.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	to, k := p.Table.Cursor.Of, p.findings.Index()
 	switch {
@@ -334,7 +334,7 @@ func (p *Page) nextMetric() {
 	p.mergedOf = mergedFrom{}
 }
 
-// Load reads all processes. r is the reading of the shown one, whose Store is locked.
+// Load reads all processes. r is the reading of the shown process, whose Store is locked.
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	list := p.fleet.List()
 	of := scene.FlameRange{AtNS: sc.AtNS, WindowNS: sc.WindowNS, Frozen: sc.Frozen}
@@ -359,7 +359,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	}
 }
 
-// read calls fn with a process's Store. The shown process's is already locked.
+// read calls fn with a reading of a process's Store. The Store of the shown process is already locked, so r is used.
 func read(sc *scene.Scene, r *store.Reading, of *scene.Member, fn func(*store.Reading)) {
 	if of.Store.Dict == sc.Dict {
 		fn(r)
@@ -388,7 +388,7 @@ func (p *Page) merge(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 			}
 			if r.LastNS != 0 && (sc.Frozen || sc.Opt.Replay || !of.Store.State().Done) {
 				p.Merged.Add(of, r, to-sc.WindowNS, to)
-			} else if r.LastNS != 0 && selected == of { // it has ended: its last moments
+			} else if r.LastNS != 0 && selected == of { // an ended process shows its last moments
 				p.Merged.Add(of, r, to-sc.WindowNS, to)
 			}
 		})
@@ -401,8 +401,8 @@ func (p *Page) merge(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 	}
 }
 
-// buildFlame builds the merged flamegraph, with the processes below the root. Workers of one program below one process
-// are one, because they run the same code.
+// buildFlame builds the merged flamegraph, with the processes below the root. Workers with the same program and the
+// same parent process share a node, because they run the same code.
 func (p *Page) buildFlame(width, height int) {
 	v := &p.Flame
 	v.Everything, v.Filter = "all processes", ""
@@ -429,7 +429,7 @@ func (p *Page) buildFlame(width, height int) {
 	v.Build(&p.Merged.Whole, p.Merged.Dict, nil, func(id sampler.ThreadID) string { return roots[p.Merged.owner[id]] }, width, height)
 }
 
-// actions are the keys of view 8 that save, copy, mark or record the selected process, whichever was opened last.
+// actions returns the keys that save, copy, mark or record the selected process, even if another process is open.
 func (p *Page) actions() []scene.Binding {
 	act := func(a scene.Action) func(scene.Host) tea.Cmd {
 		return func(h scene.Host) tea.Cmd { return p.act(h, a) }
@@ -451,7 +451,7 @@ func (p *Page) Meant() *scene.Member {
 		return p.findings.Rows[k].of
 	case p.Table.Cursor.Of != nil:
 		return p.Table.Cursor.Of
-	case p.Table.Cursor.idle != 0: // it is not sampled
+	case p.Table.Cursor.idle != 0: // the process is not sampled
 	case len(p.rows) == 1:
 		return p.rows[0].Of
 	}

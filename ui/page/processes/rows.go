@@ -30,7 +30,7 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 	}
 	planTogether(rows)
 	for _, row := range rows {
-		// What explains most comes first; here it is the worst that counts.
+		// findings come with the best explanation first, but here the worst comes first
 		sorting.StableBy(row.findings, func(x, y findings.Finding) int { return worseFirst(&x, &y) })
 		for _, f := range row.findings {
 			p.findings.Rows = append(p.findings.Rows, &processFinding{row.Of, f})
@@ -60,7 +60,7 @@ func titleOf(sc *scene.Scene, p *sampler.Process) string {
 // showsArgs reports whether command lines may be shown now.
 func showsArgs(sc *scene.Scene) bool { return sc.Opt.Args && !sc.HidesNames() }
 
-// setState notes what became of the process.
+// setState sets the row's state and the text about its end from the state of its source.
 func (w *processRow) setState(s store.SourceState, replay bool) {
 	switch {
 	case s.Err != nil:
@@ -75,7 +75,7 @@ func (w *processRow) setState(s store.SourceState, replay bool) {
 	}
 }
 
-// shownAt returns the end of the time shown of a process. It returns false if the process has no sample yet.
+// shownAt returns the end of a process's time that is shown. ok is false if the process has no sample yet.
 func shownAt(sc *scene.Scene, r *store.Reading) (atNS int64, ok bool) {
 	if sc.Frozen {
 		return sc.AtNS, r.LastNS != 0
@@ -98,7 +98,7 @@ func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	_, w.lane = scene.Busiest(r, to-sc.WindowNS, to, laneColumns)
 }
 
-// loadFindings reads the findings of the time shown, in their own order.
+// loadFindings reads the findings of the time shown, in the order of package findings.
 func (w *processRow) loadFindings(sc *scene.Scene, r *store.Reading, to int64) {
 	switch end := cmp.Or(w.Of.Store.State().End.AtNS, r.LastNS); {
 	case w.state == processRuns:
@@ -118,7 +118,7 @@ func (w *processRow) loadFindings(sc *scene.Scene, r *store.Reading, to int64) {
 	w.findings = sc.ShowableFindings(w.Of.Store, w.findings)
 }
 
-// halted returns what stops the living process from outside. It is nil if nothing does.
+// halted returns what stops a running process from outside, or nil.
 func (w *processRow) halted() *scene.Halt {
 	if w.state != processRuns {
 		return nil
@@ -148,7 +148,7 @@ func (p *Page) sumUp() {
 		a.LockHz += f.LockHz
 		a.Minor += f.Minor
 		a.Major += f.Major
-		a.SelfCPU, a.SelfKnown = max(a.SelfCPU, f.SelfCPU), a.SelfKnown || f.SelfKnown // ddtop's own, the same for all
+		a.SelfCPU, a.SelfKnown = max(a.SelfCPU, f.SelfCPU), a.SelfKnown || f.SelfKnown // same in each row
 		a.Halved, a.Extended = a.Halved || f.Halved, a.Extended || f.Extended
 		a.Backlog += f.Backlog
 		a.BacklogKnown = a.BacklogKnown || f.BacklogKnown
@@ -159,8 +159,8 @@ func (p *Page) sumUp() {
 	}
 }
 
-// sumUpFindings finds the worst finding of all processes. It is the most severe one. Of several it is the one that
-// most processes have. It counts by program, as stat does.
+// sumUpFindings finds the worst finding of all processes. It is the most severe one. Of several, it is the finding
+// that most processes of its program have. stat counts in the same way.
 func (p *Page) sumUpFindings() {
 	type key struct{ program, id string }
 	has, of := make(map[key]int), make(map[string]int)
@@ -197,7 +197,7 @@ const inTree = "order"
 
 func asInTheTree(x, y *processRow) int { return slices.Compare(x.Of.Path, y.Of.Path) }
 
-// order makes the rows of the table: all processes, each of them, and those that are not sampled.
+// order makes the rows of the table: the row of all processes, a row for each, and rows for unsampled processes.
 func (p *Page) order() {
 	t := &p.Table
 	t.Rows = append(append(t.Rows[:0], &p.all), p.rows...)
@@ -205,13 +205,13 @@ func (p *Page) order() {
 	for i := range p.idle {
 		t.Rows = append(t.Rows, &processRow{idle: &p.idle[i]})
 	}
-	if t.Index() < 0 { // it is sampled now, or no more, or was forgotten
+	if t.Index() < 0 { // the process was forgotten, or is sampled now, or is not sampled now
 		*t.Cursor = p.sameProcess(*t.Cursor)
 	}
 }
 
-// sameProcess returns the present key of a process whose row has disappeared, because the process is sampled now or is
-// not sampled now. If it has no row, it returns the key of all processes.
+// sameProcess returns the new key of a process. The key changes when sampling of the process begins or ends. If the
+// process has no row, it returns the key of the row of all processes.
 func (p *Page) sameProcess(k processKey) processKey {
 	pid := k.idle
 	if k.Of != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// planTogether gives the findings of all processes one plan of advice.
+// planTogether makes the advice of all processes' findings agree.
 func planTogether(rows []*processRow) {
 	all := make([]findings.Told, 0, len(rows))
 	for _, w := range rows {
@@ -20,14 +20,14 @@ func planTogether(rows []*processRow) {
 	findings.PlanTogether(all...)
 }
 
-// together keeps the findings of all processes for the screen of one of them.
+// together caches the findings of all processes, for views that show one process.
 type together struct {
 	rows []*processRow
 	at   time.Time
 	of   scene.FlameRange
 }
 
-// Together makes the advice of the shown process's findings part of the plan of all processes. If it has no active
+// Together adjusts the advice of the shown process's findings to the findings of all processes. If it has no active
 // finding, it notes what is wrong with the others. r is the reading of the shown process, whose Store is locked.
 func (p *Page) Together(sc *scene.Scene, r *store.Reading, v *scene.Findings) {
 	t, now := &p.together, sc.Now()
@@ -47,7 +47,7 @@ func (p *Page) Together(sc *scene.Scene, r *store.Reading, v *scene.Findings) {
 	var others []*processRow
 	for _, w := range t.rows {
 		if w.Of.Store.Dict == sc.Dict {
-			w.findings = slices.Clone(v.List) // the history keeps its own
+			w.findings = slices.Clone(v.List) // a copy, because planTogether changes it
 			v.List = w.findings
 		} else if w.worst() >= 0 {
 			others = append(others, w)
@@ -57,7 +57,7 @@ func (p *Page) Together(sc *scene.Scene, r *store.Reading, v *scene.Findings) {
 	v.Others = ofOthers(sc, others)
 }
 
-// loadTold reads the findings of the time shown alone.
+// loadTold reads only the findings of the time shown, and no figures.
 func (w *processRow) loadTold(sc *scene.Scene, r *store.Reading) {
 	to, ok := shownAt(sc, r)
 	if !ok {
@@ -90,7 +90,7 @@ func ofOthers(sc *scene.Scene, list []*processRow) string {
 	return text
 }
 
-// active are the findings that go on, which come first.
+// active returns the active findings, which come first in the list.
 func active(list []findings.Finding) []findings.Finding {
 	if n := slices.IndexFunc(list, func(f findings.Finding) bool { return f.AgoNS != 0 }); n >= 0 {
 		return list[:n]

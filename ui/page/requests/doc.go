@@ -1,2 +1,2 @@
-// Package requests is the view of requests and jobs in progress, and routes with what their time goes to.
+// Package requests is the view of requests and jobs in progress, and of where the time of each route goes.
 package requests

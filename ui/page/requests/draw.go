@@ -64,7 +64,7 @@ func endpointColumns() []widget.Column[*endpointRow] {
 			Text: func(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 				switch s := text(w); {
 				case s == "–":
-				case w.Slack() > 0 && sc.Width < scene.WideWidth && !strings.HasPrefix(s, "≥"): // the column of bounds has no room
+				case w.Slack() > 0 && sc.Width < scene.WideWidth && !strings.HasPrefix(s, "≥"): // no column ±
 					return "~" + s, sc.Theme.Plain()
 				default:
 					return s, sc.Theme.Plain()
@@ -135,8 +135,8 @@ func endpointColumns() []widget.Column[*endpointRow] {
 	}
 }
 
-// muchBlame is the share of all waiting for the GVL above which it is highlighted. littleBlame is the least share that
-// is shown.
+// muchBlame is the share of all waiting for the GVL from which a route's blame is highlighted. littleBlame is the
+// least share that is shown.
 const (
 	muchBlame   = 0.25
 	littleBlame = 0.005
@@ -147,7 +147,7 @@ func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 	switch {
 	case w.Blame < littleBlame, !sc.Figures.Enough(sampler.FigureWaits), !sc.Figures.Enough(sampler.FigureStacks):
 		return "–", sc.Theme.Faded()
-	case sc.Figures.Waiting < widget.BlameGoes: // of little waiting
+	case sc.Figures.Waiting < widget.BlameGoes: // a share of very little waiting
 		return units.Percent(w.Blame), sc.Theme.Dimmed()
 	case w.Blame >= muchBlame:
 		st.Attr = canvas.Bold
@@ -155,8 +155,8 @@ func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Percent(w.Blame), st
 }
 
-// awayText says why the state of a request's thread is not the request's. Only a request that a fiber was seen to wait
-// for is known to be in a fiber. A plain thread may have begun another request, or ended this one.
+// awayText returns why the state of a request's thread is not the request's. A request is known to be in a fiber only
+// if a fiber was seen to wait for it. Otherwise the thread may have begun another request, or ended this one.
 func awayText(w *widget.RequestRow) string {
 	if w.FiberNS > 0 {
 		return "its fiber waits, others of its thread run"
@@ -183,7 +183,7 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 		return
 	}
 	room, least := a.W, 4
-	if s := w.State.State; s == gvl.Waiting || s == gvl.Lock { // whom it waits for says more than where it is in the code
+	if s := w.State.State; s == gvl.Waiting || s == gvl.Lock { // the thread it waits for says more than its own code
 		least = 14
 	} else if w.What != "" {
 		room = max(a.W-2-canvas.Width(w.What), a.W/2)
@@ -211,7 +211,7 @@ func DrawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *sc
 	}
 }
 
-// maxParts bounds the named states of a request's time.
+// maxParts limits how many states of a request's time are named.
 const maxParts = 4
 
 // drawParts names the states of a request's time, as many as there is room for. It adds the peer if all of them have
@@ -255,13 +255,13 @@ func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS
 	return parts
 }
 
-// peerWord returns a word for a peer: its kind, or its place.
+// peerWord returns a word for a peer: its service, or its address.
 func peerWord(p sampler.Peer) string {
 	return canvas.Clean(cmp.Or(p.Service, p.Remote))
 }
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
-	// What is in progress gets what it needs up to a half, the routes the rest; and the other way round.
+	// If the requests in progress leave too little room, the routes still get up to half of the rows.
 	below := 0
 	if len(p.Endpoints.Rows) > 0 {
 		below = len(p.Endpoints.Rows) + 2
@@ -313,7 +313,7 @@ func (p *Page) shown() *widget.RequestRow {
 	return nil
 }
 
-// nothing returns the text if no request is in progress, with the last one.
+// nothing returns the text if no request is in progress. It names the last request.
 func (p *Page) nothing(sc *scene.Scene) string {
 	switch {
 	case p.all[0] > 0:
@@ -331,7 +331,7 @@ func (p *Page) nothing(sc *scene.Scene) string {
 	return s
 }
 
-// RoutesSince returns the begin of the known routes, if the time shown begins before it.
+// RoutesSince returns the text that says since when routes are known, for a time that begins earlier.
 func RoutesSince(sc *scene.Scene) string {
 	ago := units.Duration(max(sc.LastNS-sc.Served.RoutesFromNS, 0))
 	return "of the last " + ago + " alone, since " + sc.Process.WallTime(sc.Served.RoutesFromNS).Format("15:04:05")

@@ -34,13 +34,13 @@ type Page struct {
 	flame *widget.Flame // its search selects the rows
 	now   *widget.Now
 	page.Plain
-	// both are the rows of both tables, which share one cursor.
+	// both has the rows of both tables, because they share one cursor.
 	both      widget.List[widget.WorkKey, widget.WorkKey]
 	Running   widget.Table[*widget.RequestRow, widget.WorkKey]
 	Endpoints widget.Table[*endpointRow, widget.WorkKey]
-	// all is the number of rows, with the ones that a search leaves out.
+	// all is the number of rows of each table, including rows that a search leaves out.
 	all [2]int
-	// rowOf is which of scene.threads a thread is.
+	// rowOf is the index of each thread in Scene.Threads.
 	rowOf map[sampler.ThreadID]int
 }
 
@@ -48,7 +48,7 @@ type Page struct {
 type endpointRow struct {
 	*account.Endpoint
 	Title string
-	Blame float64 // the share of all waiting for the GVL that is behind it
+	Blame float64 // the share of all waiting for the GVL that it caused
 }
 
 func (w *endpointRow) ID() widget.WorkKey {
@@ -108,7 +108,7 @@ func (p *Page) enter(h scene.Host) tea.Cmd {
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	if i := p.both.Index(); i >= 0 {
-		p.both.At = i // a click has moved the cursor, too
+		p.both.At = i // a click may have moved the cursor
 	}
 	p.all = [2]int{len(sc.Served.Running), len(sc.Served.Endpoints)}
 	p.Running.Rows, p.Endpoints.Rows, p.both.Rows = p.Running.Rows[:0], p.Endpoints.Rows[:0], p.both.Rows[:0]
@@ -155,7 +155,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	}
 }
 
-// mostTime is the order of endpoints by the time of threads in them.
+// mostTime orders endpoints by the time that threads and fibers spent in them, the largest first.
 func mostTime(x, y *endpointRow) int {
 	return cmp.Compare(y.TotalNS()+y.FiberNS, x.TotalNS()+x.FiberNS)
 }

@@ -1,2 +1,2 @@
-// Package thread is the view of one thread: its stack with the source, its waits, and how its time was shared out.
+// Package thread is the view of one thread. It shows its stack with the source, its waits, and how it spent its time.
 package thread

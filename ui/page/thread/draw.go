@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// threadLabelW is the width of the labels before a thread's lanes.
+// threadLabelW is the width of the labels before the thread's lanes, in columns of the screen.
 const threadLabelW = 9
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
@@ -64,7 +64,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	p.drawSource(a.Sub(left+1, 5, a.W-left-1, stackH), sc)
 }
 
-// drawSummary writes the thread's name, what it does and the distribution of its time.
+// drawSummary draws the thread's name, its state, and how its time is distributed.
 func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	t, th := &sc.Theme, p.row
 	info, _ := sc.Dict.Thread(th.ID)
@@ -97,7 +97,7 @@ func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	case !th.Seen:
 		state = "ended"
 	}
-	// What it does comes before its numbers: those have the room that is left.
+	// The state is more important than the ids. They only get the room that is left.
 	var ids []string
 	if info.TID != 0 {
 		ids = append(ids, fmt.Sprintf("tid %d", info.TID))
@@ -115,8 +115,7 @@ func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawServing writes the thread's request or job, its begin, and the statement. It returns false if there is none, or
-// it is not known.
+// drawServing draws the thread's request or job, its age, and its statement. It returns false if no request is known.
 func (p *Page) drawServing(a canvas.Area, sc *scene.Scene) bool {
 	of := sc.RequestOf(p.row.ID)
 	if of == "" {
@@ -143,7 +142,7 @@ func (p *Page) drawServing(a canvas.Area, sc *scene.Scene) bool {
 	return true
 }
 
-// drawLanes draws the thread's states, and the shares of its time that it held and waited for the GVL.
+// drawLanes draws the thread's states, and the shares of its time in which it held the GVL or waited for it.
 func (p *Page) drawLanes(a canvas.Area, sc *scene.Scene) {
 	t, beside := &sc.Theme, style.NewShades()
 	for x := range a.W {
@@ -195,8 +194,8 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 	}, func(h scene.Host, _ StackFrame, _ int) tea.Cmd { return p.choose(h) })
 }
 
-// WaitsText returns the lengths of the waits, and the part of all waiting since the start that was not queueing: the
-// hand-over, the end of a time slice, the lack of a CPU.
+// WaitsText returns the lengths of waits in the window. It adds which parts of all waiting since the start were not
+// queueing: the hand-over, the end of a time slice, the lack of a CPU.
 func (p *Page) WaitsText() string {
 	w := &p.Waits
 	text := fmt.Sprintf("p50 %s  p90 %s  max %s ", w.InWords(0.5), w.InWords(0.9), w.InWords(1))
@@ -215,12 +214,12 @@ func (p *Page) WaitsText() string {
 	return text
 }
 
-// shortText says that all waits are too short for the list.
+// shortText says that all waits are shorter than the threshold of the list.
 func (p *Page) shortText(sc *scene.Scene) string {
 	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", units.Count(int64(p.Waits.Short)), units.Duration(int64(sc.Opt.WaitThreshold)))
 }
 
-// fitWords leaves out the last figures of a line that have no room.
+// fitWords removes figures from the end of a line until it fits into w columns.
 func fitWords(s string, w int) string {
 	for canvas.Width(s) > w {
 		i := strings.LastIndex(strings.TrimRight(s, " "), "  ")
@@ -252,7 +251,7 @@ func (p *Page) drawWaits(a canvas.Area, sc *scene.Scene) {
 	}
 	barX := 39
 	if strings.HasSuffix(title, "exact ") {
-		barX = 46 // behind whom
+		barX = 46 // exact waits also name a thread
 	}
 	most := p.Waits.Longest[0].Length().NS
 	for y, e := range p.Waits.Longest[:min(a.H-1, len(p.Waits.Longest))] {
@@ -274,7 +273,7 @@ func (p *Page) drawWaits(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSource shows the file around the selected frame's line, with the share of the thread's time beside each line.
+// drawSource draws the source around the selected frame's line, with each line's share of the thread's time.
 func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	a.Row(0).Fill('─', t.Rule())
@@ -325,7 +324,7 @@ func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSeen lists the lines of a file with time, if the file itself cannot be read.
+// drawSeen lists only the lines in which the thread spent time, because the source file cannot be read.
 func (p *Page) drawSeen(a canvas.Area, path string, current int32, t *style.Theme) {
 	lines := p.Heat.linesOf(path)
 	for y := range min(a.H, len(lines)) {
@@ -333,11 +332,11 @@ func (p *Page) drawSeen(a canvas.Area, path string, current int32, t *style.Them
 	}
 }
 
-// drawLine draws one line of source: number, heat, text.
+// drawLine draws one line of source: its number, its share of the thread's time, its text.
 func (p *Page) drawLine(a canvas.Area, path string, line, current int32, text string, t *style.Theme) {
 	const numberW = 6
 	barW := 6
-	if text == "" { // the source is not there, and its room is free
+	if text == "" { // without the source, the bar can be wider
 		barW = max(barW, a.W/3)
 	}
 	st := t.Dimmed()

@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	// maxSourceBytes bounds a source file that is read, maxSourceLines its lines. maxSourceFiles bounds the files that
-	// are kept.
+	// maxSourceBytes bounds the size of a source file, maxSourceLines its lines, and maxSourceFiles the number of
+	// files that are kept.
 	maxSourceBytes = 2 << 20
 	maxSourceLines = 1 << 16
 	maxSourceFiles = 16
 )
 
-// SourceFile is a file of the target's program, or why there is none.
+// SourceFile is a source file of the target's program, or the error of reading it.
 type SourceFile struct {
 	Lines []string
 	// Newer is true if the file changed after the program started, so that the program may run other lines.
 	Newer bool
 	Err   error
-	// pending: it is being read.
+	// pending is true while the file is being read.
 	pending bool
 }
 
-// SourceMsg brings a file that was read.
+// SourceMsg delivers a file that was read.
 type SourceMsg struct {
 	Path string
 	File *SourceFile
 }
 
-// ForPage marks it as a message for pages.
+// ForPage marks SourceMsg as a message for pages.
 func (SourceMsg) ForPage() {}
 
 // sources are the files read so far, by their path in the target.
@@ -43,10 +43,10 @@ type sources struct {
 	order []string // oldest first
 }
 
-// get returns a file; nil when it was not asked for.
+// get returns a file. It returns nil if the file was not requested.
 func (s *sources) get(path string) *SourceFile { return s.files[path] }
 
-// put keeps a file, and forgets the oldest when there are too many.
+// put keeps a file. If there are too many files, it drops the oldest.
 func (s *sources) put(path string, f *SourceFile) {
 	if s.files == nil {
 		s.files = make(map[string]*SourceFile)
@@ -61,12 +61,12 @@ func (s *sources) put(path string, f *SourceFile) {
 	s.files[path] = f
 }
 
-// fileReader is a sampler.Source that can read the files of its process's program, with the process's rights.
+// fileReader is a sampler.Source that can read the source files of its process, with the rights of the process.
 type fileReader interface {
 	ReadFile(path string, limit int64) (content []byte, modified time.Time, err error)
 }
 
-// fetch returns the command that reads a file as the target sees it. startedAt is when the target started.
+// fetch returns the command that reads a file in the target's file system. startedAt is when the target started.
 func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) tea.Cmd {
 	if s.get(path) != nil {
 		return nil
@@ -80,12 +80,11 @@ func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) te
 	return func() tea.Msg { return SourceMsg{path, readSource(files, path, startedAt)} }
 }
 
-// startSlack is how much newer than the process's start a file must be to count as changed. The start is known to a
-// clock tick (10 ms), and files are often written just before the program starts. In its first second a program has
-// hardly read a file.
+// startSlack is how much newer than the process a file must be to count as changed. The process's start is known to 10
+// ms, and files are often written just before the program starts. A program reads hardly any file in its first second.
 const startSlack = time.Second
 
-// readSource reads a file's lines.
+// readSource reads the lines of a file.
 func readSource(files fileReader, path string, startedAt time.Time) *SourceFile {
 	content, modified, err := files.ReadFile(path, maxSourceBytes)
 	if err != nil {

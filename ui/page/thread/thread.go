@@ -26,32 +26,32 @@ var View = page.View{
 }
 
 const (
-	// longestWaits bounds the listed waits of a thread.
+	// longestWaits limits the listed waits of a thread.
 	longestWaits = 20
-	// maxThreadFrames bounds the frames of a stack that are listed.
+	// maxThreadFrames limits the listed frames of a stack.
 	maxThreadFrames = 4096
 )
 
-// Page shows one thread: the one that is selected everywhere.
+// Page shows the selected thread.
 type Page struct {
-	flame *widget.Flame // decides whether the stack folds libraries
+	flame *widget.Flame // says whether the stack folds libraries
 	page.Plain
 	Frames widget.List[StackFrame, frameKey]
-	// chosen is the frame that the user selected. If there is none, or if the stack lacks it, the cursor is on the
-	// innermost frame with a file.
+	// chosen is the frame that the user selected. If the stack lacks it, the cursor is on the innermost frame with a
+	// file.
 	chosen  frameKey
 	sources sources
 
-	Depth  int           // of the stack
-	Native int           // how many C functions are below it
+	Depth  int           // number of frames in the whole stack
+	Native int           // number of C functions below the Ruby frames
 	row    *scene.Thread // nil if the thread is not in the time shown
 	cells  []timeline.Cell
 	fromNS int64
 	toNS   int64
 	Waits  store.ThreadWaits
-	kinds  report.StatWaits // of what all waiting since the start consists
-	noCPU  float64          // the part of its time at work since the start without a CPU
-	partly bool             // older waits than the kept ones are missing
+	kinds  report.StatWaits // all waiting since the start by kind
+	noCPU  float64          // share of its working time since the start without a CPU
+	partly bool             // the oldest waits of the window are missing
 
 	builder *flamegraph.Builder
 	Heat    heat
@@ -61,7 +61,7 @@ type Page struct {
 	}
 }
 
-// StackFrame is a frame of the stack, or a run of frames. Label is the text of a run. nth distinguishes frames of the
+// StackFrame is a frame of the stack, or a folded run of frames, whose text is Label. nth distinguishes frames of the
 // same method. Native is set for C functions of the native stack, below the Ruby frames.
 type StackFrame struct {
 	sampler.Frame
@@ -76,7 +76,7 @@ type frameKey struct {
 
 func (f StackFrame) ID() frameKey { return frameKey{f.Label, f.Path, f.nth} }
 
-// heat is the share of a thread's time that it spent in a line, callees included.
+// heat is how long a thread spent in each line of code, callees included.
 type heat struct {
 	Lines map[CodeLine]int64
 	Total int64
@@ -115,7 +115,7 @@ func (p *Page) choose(h scene.Host) tea.Cmd {
 	return p.Fetch(h)
 }
 
-// Frame returns the frame under the cursor. The page shows its source. It returns nil if the thread has no stack.
+// Frame returns the frame under the cursor, whose source the page shows. It returns nil if the thread has no stack.
 func (p *Page) Frame() *sampler.Frame {
 	if i := p.Frames.Index(); i >= 0 {
 		return &p.Frames.Rows[i].Frame
@@ -123,7 +123,7 @@ func (p *Page) Frame() *sampler.Frame {
 	return nil
 }
 
-// next goes to another thread, in Ruby's order.
+// next selects the thread that is n places further in the list.
 func (p *Page) next(h scene.Host, n int) {
 	threads := h.Showing().Threads
 	if len(threads) == 0 {
@@ -135,7 +135,7 @@ func (p *Page) next(h scene.Host, n int) {
 	h.Refresh()
 }
 
-// Fetch returns the command that reads the source of the frame shown.
+// Fetch returns the command that reads the source file of the selected frame.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	f := p.Frame()
 	if h.Showing().Opt.Replay || h.Showing().Source.Ended || h.Showing().Source.Err != nil || f == nil || !strings.HasPrefix(f.AbsolutePath, "/") {
@@ -144,7 +144,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	return p.sources.fetch(h.Store().Src, f.AbsolutePath, h.Showing().Process.StartedAt)
 }
 
-// Fetched keeps the source that was read.
+// Fetched stores a source file that was read.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	if msg, ok := msg.(SourceMsg); ok {
 		p.sources.put(msg.Path, msg.File)
@@ -152,7 +152,7 @@ func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	}
 }
 
-// NamesChanged makes the page name the code again.
+// NamesChanged makes the page look up the names of code again.
 func (p *Page) NamesChanged() { p.builder = nil }
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
@@ -183,7 +183,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.loadHeat(sc, id)
 }
 
-// loadStack reads the stack.
+// loadStack loads the rows of the stack.
 func (p *Page) loadStack(sc *scene.Scene) {
 	l := &p.Frames
 	l.Rows, *l.Cursor, p.Depth, p.Native = l.Rows[:0], p.chosen, 0, 0
@@ -210,7 +210,7 @@ func (p *Page) loadStack(sc *scene.Scene) {
 	}
 }
 
-// nativeRows returns the C functions below the stack, if they are known of this stay. It asks for them.
+// nativeRows returns the C functions below the Ruby stack, if they are known. It also requests them for the next time.
 func (p *Page) nativeRows(sc *scene.Scene) (rows []StackFrame) {
 	if sc.Moment == nil {
 		return nil
@@ -218,7 +218,7 @@ func (p *Page) nativeRows(sc *scene.Scene) (rows []StackFrame) {
 	sc.Moment.Native.Want(p.row.ID, sc.Moment.TimeNS)
 	stay, ok := sc.Moment.NativeStay(p.row.ID)
 	if !ok {
-		for i := range sc.Moment.Threads { // a recording has no stays
+		for i := range sc.Moment.Threads { // in a recording, the stack is part of the sample
 			if th := &sc.Moment.Threads[i]; th.ID == p.row.ID && th.Native != 0 {
 				stay.NativeStack = sc.Dict.NativeStack(th)
 			}
@@ -252,7 +252,7 @@ func FoldFrames(all []StackFrame) []StackFrame {
 	return rows
 }
 
-// loadHeat sums the thread's time by line when the weights are new.
+// loadHeat sums the thread's time by line if the weights or the thread changed.
 func (p *Page) loadHeat(sc *scene.Scene, id sampler.ThreadID) {
 	s := &sc.Weights
 	if p.builder == nil {
@@ -266,7 +266,7 @@ func (p *Page) loadHeat(sc *scene.Scene, id sampler.ThreadID) {
 	p.Heat.add(tree.Root, make(map[CodeLine]bool))
 }
 
-// add sums the time of a node and of the nodes under it. A line that calls itself counts once. The tree's depth bounds
+// add adds the time of a node and of all nodes below it. A recursive line counts once. The depth of the tree bounds
 // the recursion.
 func (h *heat) add(n *flamegraph.Node, above map[CodeLine]bool) {
 	l := CodeLine{n.File, n.Line}
@@ -311,7 +311,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return f.Label, rest
 }
 
-// linesOf returns the lines of a file that have time, in their order.
+// linesOf returns the lines of a file in which the thread spent time, sorted.
 func (h *heat) linesOf(path string) []int32 {
 	var out []int32
 	for l := range h.Lines {

@@ -1,2 +1,2 @@
-// Package threads is the view of the table of threads.
+// Package threads is the view with the table of threads.
 package threads

@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// threadColumns are the columns of the table of threads.
+// threadColumns returns the columns of the table of threads.
 func threadColumns() []widget.Column[*TableRow] {
 	onlyWide := widget.Wide(0, 160, 5)
 	percent := func(n int, s gvl.State) func(*TableRow, *scene.Scene) (string, canvas.Style) {
@@ -94,10 +94,10 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	p.now.Draw(a.Sub(0, rows, a.W, a.H-rows), sc, selected)
 }
 
-// leastName is the least width of a thread's name beside the number of its fibers.
+// leastName is the least width of a thread's name if the number of its fibers is shown, too.
 const leastName = 6
 
-// drawTreeName writes the name of a thread or a group, members behind their group.
+// drawTreeName draws the name of a thread or a group. Threads within a group are indented.
 func drawTreeName(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	t := &sc.Theme
 	if w.fiber != nil {
@@ -129,7 +129,7 @@ func drawTreeName(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	}
 }
 
-// percents are the row's shares of running, waiting, input and output, and the rest.
+// percents returns the row's shares in percent: holding the GVL, waiting for it, I/O, and the rest.
 func (w *TableRow) percents() []int {
 	run := w.Totals[gvl.Running] + w.Totals[gvl.Stalled] + w.Totals[gvl.GC]
 	wait, io := w.Totals[gvl.Waiting], w.Totals[gvl.IO]
@@ -157,9 +157,9 @@ func detailText(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
 	return "", sc.Theme.Dimmed()
 }
 
-// beyondState returns the part of a description that the columns of the state and its length do not show.
+// beyondState returns the part of a state's description that other columns do not show.
 func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
-	ts.Detail.FD = -1 // the number would cut an address
+	ts.Detail.FD = -1 // leaves room for the address
 	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
 	for _, said := range []string{" " + ts.Lasted().Prose(), " " + units.ProseDuration(ts.DurationNS()), ": ", " "} {
 		s = strings.TrimPrefix(s, said)
@@ -167,7 +167,7 @@ func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 	return s
 }
 
-// drawState writes what the thread does and for how long, or counts the states of a group.
+// drawState draws what a thread does and for how long, or how many threads of a group are in each state.
 func drawState(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	t := &sc.Theme
 	if w.IsGroup {
@@ -190,7 +190,7 @@ func drawState(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	}
 }
 
-// drawFrame writes the thread's request, and the innermost frame of its stack with its place.
+// drawFrame draws the thread's request, and the innermost frame of its stack with file and line.
 func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	if w.fiber != nil {
 		a.Put(0, 0, canvas.Cut(w.fiber.what, a.W), sc.Theme.Plain())
@@ -200,7 +200,7 @@ func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	if w.IsGroup || !th.Known {
 		return
 	}
-	if of := sc.RequestOf(th.ID); of != "" { // for whom it works says more than the function it is in
+	if of := sc.RequestOf(th.ID); of != "" { // the request says more than the function
 		x := a.Put(0, 0, canvas.Cut(of, a.W), sc.Theme.Bold())
 		if left := a.W - x - 2; left >= leastFrame {
 			drawFrameOf(a.Sub(x+2, 0, left, 1), th.State.Stack, sc)
@@ -210,7 +210,7 @@ func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	drawFrameOf(a, th.State.Stack, sc)
 }
 
-// leastFrame is the least width of a frame behind a request.
+// leastFrame is the least width for a frame after a request.
 const leastFrame = 10
 
 func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene.Scene) {
@@ -226,9 +226,9 @@ func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene.Scene) {
 	}
 }
 
-// frameWhere is the file and line of a stack's innermost frame written in Ruby; "" without one.
+// frameWhere returns the file and line of a stack's innermost frame written in Ruby, or "" if there is none.
 func frameWhere(dict *sampler.Dictionary, stack sampler.StackID) string {
-	const maxUp = 64 // C functions in a row
+	const maxUp = 64 // limits the C functions to skip
 	for range maxUp {
 		caller, id := dict.Stack(stack)
 		if id == 0 {

@@ -13,18 +13,18 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// maxFiberRows bounds the fibers that are listed below a thread.
+// maxFiberRows limits the fibers listed below one thread.
 const maxFiberRows = 500
 
-// fiberRow is a waiting fiber, as of its last reading.
+// fiberRow is a row for a waiting fiber, as it was when fibers were last read.
 type fiberRow struct {
 	number sampler.FiberNumber
-	name   string // its request or job; empty if it has none
-	ageNS  int64  // the request's age; zero if not known
-	what   string // its statement, or its place in the code
+	name   string // its request or job, or ""
+	ageNS  int64  // the request's age, or zero if not known
+	what   string // its statement (SQL), or its place in the code
 }
 
-// fibersOf returns the waiting fibers, by their threads. Fibers with a request come first, the oldest before the
+// fibersOf returns the waiting fibers of each thread. Fibers with a request come first, the oldest request before the
 // others.
 func fibersOf(sc *scene.Scene) map[sampler.ThreadID][]*sampler.Fiber {
 	look := sc.Served.Fibers
@@ -48,7 +48,7 @@ func fibersOf(sc *scene.Scene) map[sampler.ThreadID][]*sampler.Fiber {
 	return of
 }
 
-// withFibers adds the number of waiting fibers to the rows of threads, and their fibers below unfolded rows.
+// withFibers sets the number of waiting fibers in rows of threads, and adds rows for the fibers of unfolded ones.
 func (p *Page) withFibers(sc *scene.Scene, rows []*TableRow) []*TableRow {
 	of := fibersOf(sc)
 	if of == nil {
@@ -100,17 +100,17 @@ func (p *Page) unfold(open bool) bool {
 	return true
 }
 
-// follow makes the row that all views have selected the table's, unless that is one of its fibers.
+// follow selects, in the table, the row that is selected in all views, unless one of its fibers is selected.
 func (p *Page) follow() {
 	if p.Cursor.Bare() != p.all.Selected {
 		p.Cursor = p.all.Selected
 	}
 }
 
-// choose makes the table's row, or its thread's, the selection of all views.
+// choose makes the table's selected row, or the thread of a selected fiber, the selection of all views.
 func (p *Page) choose() { p.all.Selected = p.Cursor.Bare() }
 
-// fibersText returns a row's text about the fibers of its thread: "+ 60 fibers", or "+60" if that has no room.
+// fibersText returns the text for the number of a thread's fibers: "+ 60 fibers", or "+60" if there is no room.
 func (w *TableRow) fibersText(room int) string {
 	if w.fibers == 0 {
 		return ""
@@ -121,7 +121,7 @@ func (w *TableRow) fibersText(room int) string {
 	return "+" + units.Count(int64(w.fibers))
 }
 
-// draw writes a fiber's name.
+// draw draws a fiber's name: its request or job, or "fiber".
 func (f *fiberRow) draw(a canvas.Area, w *TableRow, t *style.Theme) {
 	x := 4
 	if w.InGroup {
@@ -134,7 +134,7 @@ func (f *fiberRow) draw(a canvas.Area, w *TableRow, t *style.Theme) {
 	widget.DrawEndpoint(a.Sub(x, 0, max(a.W-x, 0), 1), f.name, "", t)
 }
 
-// drawState writes that a fiber waits, and the age of its request.
+// drawState draws that the fiber waits, and how old its request is.
 func (f *fiberRow) drawState(a canvas.Area, t *style.Theme) {
 	x := a.Put(0, 0, "waits", canvas.Style{FG: t.Readable(t.States[gvl.Parked])})
 	if f.ageNS > 0 {

@@ -25,13 +25,13 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the table of threads. All views share its selected row.
+// Page is the table of threads. Its selected thread or group is also the selection of the other views.
 type Page struct {
 	now *widget.Now
 	page.Plain
 	Table  widget.Table[*TableRow, scene.RowKey]
-	flat   bool            // without groups
-	opened map[string]bool // what the person chose, by group
+	flat   bool            // threads are not grouped
+	opened map[string]bool // whether the user opened or closed a group, by its name
 	// all is the selection of all views. Cursor is the table's own selection, because only the table can select fibers
 	// of a thread.
 	all      *scene.Selection
@@ -39,19 +39,19 @@ type Page struct {
 	unfolded map[sampler.ThreadID]bool  // the threads whose fibers are shown
 	cpu      map[sampler.ThreadID]int64 // CPU time within cpuNS
 	cpuNS    int64
-	cpuOf    [2]int64 // the period of cpu
+	cpuOf    [2]int64 // beginning and end of the period of cpu
 }
 
-// TableRow is a thread, or a group of them.
+// TableRow is a row of the table: a thread, a group of threads, or a fiber.
 type TableRow struct {
 	scene.Row
-	CPU    float64 // 1: a whole core
+	CPU    float64 // in CPUs
 	p99NS  int64
 	p99    string
 	active bool
-	urgent int // the place in urgency of the most urgent state among its threads
-	// fibers is the number of waiting fibers of a thread. unfolded is true if they are shown below it. fiber is such
-	// a fiber.
+	urgent int // index in gvl.ByUrgency of its most urgent state
+	// fibers is the number of a thread's waiting fibers. unfolded is set if they are shown below it. fiber is set in a
+	// row for such a fiber.
 	fibers   int
 	unfolded bool
 	fiber    *fiberRow
@@ -117,7 +117,7 @@ func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// expand opens or closes the selected group; closing a member closes its group.
+// expand opens or closes the selected group or thread. Closing on a member closes its group.
 func (p *Page) expand(h scene.Host, open bool) {
 	if !p.unfold(open) {
 		widget.Expand(&p.Table.List, p.opened, open)
@@ -133,12 +133,12 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.build(sc, waits)
 	p.Table.Rows = p.withFibers(sc, p.Table.Rows)
 	if p.Cursor.Fiber != 0 && p.Table.Index() < 0 {
-		p.Cursor = p.Cursor.Bare() // the fiber waits no more
+		p.Cursor = p.Cursor.Bare() // the fiber has ended or runs
 	}
 	p.choose()
 }
 
-// loadCPU sums the CPU time by thread. It uses the weights that are kept for the flamegraph, for any period.
+// loadCPU sums the CPU time of each thread from the flamegraph's weights, which exist for any period.
 func (p *Page) loadCPU(sc *scene.Scene) {
 	s := &sc.Weights
 	if of := [2]int64{s.FromNS, s.ToNS}; p.cpu == nil || of != p.cpuOf {
@@ -150,7 +150,7 @@ func (p *Page) loadCPU(sc *scene.Scene) {
 	}
 }
 
-// build makes the rows: groups with their members, sorted.
+// build sets the rows: groups with their threads, sorted.
 func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWaits) {
 	threads, t := sc.Threads, &p.Table
 	single := make([]*TableRow, len(threads))
@@ -198,7 +198,7 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 	for _, h := range heads {
 		chosen, said := p.opened[h.Key.Group]
 		within := slices.ContainsFunc(h.Members, func(k int) bool { return threads[k].ID == t.Cursor.Thread })
-		if h.IsGroup && within && said && !chosen { // it was selected in another view: its group stands for it
+		if h.IsGroup && within && said && !chosen { // chosen in another view: select its group
 			*t.Cursor = h.Key
 		}
 		fits := rows+len(h.Members) <= sc.BodyRows()-1 && !threads.MostlyGone(h.Members)
@@ -216,7 +216,7 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 	}
 }
 
-// inRubysOrder puts active threads first.
+// inRubysOrder orders active threads before others, and otherwise as Ruby lists them.
 func inRubysOrder(x, y *TableRow) int {
 	switch {
 	case x.active == y.active:
@@ -227,7 +227,7 @@ func inRubysOrder(x, y *TableRow) int {
 	return 1
 }
 
-// part is the share of the row's time in some states.
+// part returns the share of the row's time in some states.
 func (w *TableRow) part(states ...gvl.State) float64 {
 	var of int64
 	for _, s := range states {

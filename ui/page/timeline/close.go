@@ -12,33 +12,33 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// closeColumns are the lengths of a column of a close picture, the longest first. The ones shorter than fineColumnNS
-// need time with every change of the GVL known.
+// closeColumns are the possible lengths of a column in the close view, the longest first. Columns shorter than
+// store.FineColumnNS are only shown for times in which every change of the GVL is known.
 var closeColumns = []time.Duration{100 * time.Millisecond, 50 * time.Millisecond, 20 * time.Millisecond, 10 * time.Millisecond, 5 * time.Millisecond, 2 * time.Millisecond, time.Millisecond, 500 * time.Microsecond, 200 * time.Microsecond,
 	100 * time.Microsecond, 50 * time.Microsecond, 20 * time.Microsecond, 10 * time.Microsecond}
 
 const (
-	// waitParts sets the zoom to a wait: the wait takes one part in waitParts of the axis.
+	// waitParts sets the zoom to a wait: the wait takes at most one part in waitParts of the axis.
 	waitParts = 3
 )
 
-// closeView is a part of the time shown in columns so short that single changes of the GVL are visible. The zero
-// value means that there is none.
+// closeView is a part of the time with columns so short that single changes of the GVL are visible. The zero value
+// means that there is no close view.
 type closeView struct {
-	// ColumnNS is the length of a column, fromNS the left edge of the first.
+	// ColumnNS is the length of a column in ns. fromNS is the left edge of the first column.
 	ColumnNS, fromNS int64
 }
 
 func (c closeView) On() bool { return c.ColumnNS != 0 }
 
-// closeAround returns the view with a number of columns of a length, in which a moment is at the share place.
+// closeAround returns a view of columns of length columnNS. The time atNS is at the share place of its width.
 func closeAround(columnNS, atNS int64, columns int, place float64) closeView {
 	from := atNS - int64(place*float64(columnNS*int64(columns)))
 	return closeView{ColumnNS: columnNS, fromNS: from / columnNS * columnNS}
 }
 
-// zoomClose zooms within exactly known time, in (-1) or out (+1). It returns false if the whole screen should zoom
-// instead.
+// zoomClose zooms in (-1) or out (+1) where every change of the GVL is known. It returns false if the whole screen
+// should zoom instead.
 func (p *Page) zoomClose(h scene.Host, d int) bool {
 	cols := h.Showing().Regions.CellsW
 	at := p.CursorNS
@@ -66,7 +66,7 @@ func (p *Page) zoomClose(h scene.Host, d int) bool {
 			break
 		}
 		if d > 0 && int64(c) > each {
-			level = i // the shortest of those that are longer
+			level = i // the shortest of the longer columns
 		}
 	}
 	switch {
@@ -81,20 +81,20 @@ func (p *Page) zoomClose(h scene.Host, d int) bool {
 	return true
 }
 
-// ShowWait freezes the picture with a wait for the GVL in its middle, the cursor at its beginning.
+// ShowWait freezes the screen with a wait for the GVL in its middle, and puts the cursor at the wait's begin.
 func (p *Page) ShowWait(h scene.Host, e *store.WaitEvent) {
 	h.Showing().Freeze()
 	p.CursorNS, p.Close = max(e.FromNS(), h.Showing().OldestNS), closeView{}
 	p.Timeline.OpenGroupOf(e.Thread)
 	cols := max(h.Showing().Regions.CellsW, 1)
-	for _, c := range closeColumns { // the shortest columns in which it has room
+	for _, c := range closeColumns { // the shortest columns in which the whole wait fits
 		if span := int64(c) * int64(cols); span >= waitParts*e.LenNS && span <= store.MaxFineNS && (e.Exact || int64(c) >= store.FineColumnNS) {
 			p.Close = closeAround(int64(c), e.EndNS-e.LenNS/2, cols, 0.5)
 		}
 	}
 }
 
-// pan moves the close picture by columns.
+// pan moves the close view by columns.
 func (p *Page) pan(h scene.Host, columns int64) {
 	c := &p.Close
 	c.fromNS = max(min(c.fromNS+columns*c.ColumnNS, h.Showing().LastNS-c.ColumnNS), h.Showing().OldestNS)
@@ -102,7 +102,7 @@ func (p *Page) pan(h scene.Host, columns int64) {
 	h.Refresh()
 }
 
-// within leaves the close picture when the time shown by the whole screen has moved away from it.
+// within closes the close view if it is outside the time that the whole screen shows.
 func (p *Page) within(sc *scene.Scene) {
 	end := p.Close.fromNS + p.Close.ColumnNS*int64(sc.Regions.CellsW)
 	if p.Close.On() && (!sc.Frozen || end < sc.AtNS-sc.WindowNS || p.Close.fromNS > sc.AtNS) {
@@ -110,7 +110,7 @@ func (p *Page) within(sc *scene.Scene) {
 	}
 }
 
-// loadClose fills the rows for the close picture: their time, and what they did at the cursor, or at the end.
+// loadClose sets the totals of all rows in the close view, and their states at the cursor, or else at the end.
 func (p *Page) loadClose() {
 	v := p.Timeline
 	for i := range v.Lanes {
@@ -131,7 +131,7 @@ func (p *Page) loadClose() {
 	}
 }
 
-// cellAtCursor returns a row's cell under the cursor, or the last one.
+// cellAtCursor returns a row's cell under the cursor, or its last cell if the cursor is not on the axis.
 func (p *Page) cellAtCursor(w *scene.Row) *timeline.Cell {
 	i := len(w.Cells) - 1
 	if p.CursorNS >= p.Span[0] && p.CursorNS < p.Span[1] && p.Span[1] > p.Span[0] {
@@ -143,7 +143,7 @@ func (p *Page) cellAtCursor(w *scene.Row) *timeline.Cell {
 	return &w.Cells[i]
 }
 
-// cellForms say which states a cell has, the fullest form first: "waiting 60 % · running 40 %".
+// cellForms describes the states of a cell, the longest form first: "waiting 60 % · running 40 %".
 func cellForms(c *timeline.Cell) []string {
 	if c.Share >= 0.995 {
 		return []string{c.Dominant.String()}

@@ -1,2 +1,2 @@
-// Package timeline is the view of the timeline over the whole screen, with a cursor in time.
+// Package timeline is the view with a timeline over the whole screen, and with a cursor in time.
 package timeline

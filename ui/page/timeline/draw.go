@@ -37,7 +37,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	sc.DrawDrag(a.Sub(g.CellsX, 0, g.CellsW, y+high))
 }
 
-// drawProcess draws the lanes of the collector, the CPU and the waiting on the axis of the threads.
+// drawProcess draws the lanes of the collector, the CPU and waiting threads, on the same time axis as the threads.
 func (p *Page) drawProcess(a canvas.Area, sc *scene.Scene) {
 	t, g := &sc.Theme, &sc.Regions
 	var sum timeline.ProcCell
@@ -52,7 +52,7 @@ func (p *Page) drawProcess(a canvas.Area, sc *scene.Scene) {
 	gc, cpu := units.Percent(style.Share(sum.GCNS, sum.SampledNS)), units.Percent(style.Share(sum.CPUNS, sum.SampledNS))
 	lanes := [processLanes]struct {
 		name  string
-		value []string // the fullest form first
+		value []string // the longest form first
 		top   float64
 		of    func(timeline.ProcCell) float64
 		color canvas.Color
@@ -61,7 +61,7 @@ func (p *Page) drawProcess(a canvas.Area, sc *scene.Scene) {
 		{"CPU", []string{cpu + " of a core", cpu}, cpuTop, timeline.ProcCell.CPU, t.Text},
 		{"waiting", waitingText(style.Share(sum.WaitNS, sum.SampledNS), waitTop), waitTop, timeline.ProcCell.Waiters, t.Readable(t.States[gvl.Waiting])},
 	}
-	if p.Close.On() { // the counters are read more rarely than the columns are long, and so is whether a collection goes on
+	if p.Close.On() { // the collector and the CPU are read less often than once per column, so their lanes are empty
 		for i := range lanes[:2] {
 			lanes[i].value, lanes[i].of = []string{"–"}, func(timeline.ProcCell) float64 { return 0 }
 		}
@@ -83,13 +83,13 @@ func (p *Page) drawProcess(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// waitingText says how many threads waited for the GVL in the mean and at most, the fullest form first.
+// waitingText says how many threads waited for the GVL, on average and at most. The longest form comes first.
 func waitingText(mean, most float64) []string {
 	n := fmt.Sprintf("%.1f", mean)
 	return []string{fmt.Sprintf("%s threads, up to %.0f", n, most), n + " threads", n}
 }
 
-// drawCursor marks the column of the cursor and says what the selected thread did then.
+// drawCursor marks the column of the cursor, and describes what the selected thread did then.
 func (p *Page) drawCursor(a canvas.Area, y int, sc *scene.Scene) {
 	t, v, g := &sc.Theme, p.Timeline, &sc.Regions
 	if p.CursorNS < p.Span[0] || p.CursorNS >= p.Span[1] {
@@ -148,9 +148,9 @@ func (p *Page) drawCursor(a canvas.Area, y int, sc *scene.Scene) {
 	p.drawStackAtCursor(a, y, s.Stack, sc)
 }
 
-// drawStackAtCursor lists a stack under the row y, or writes it in one.
+// drawStackAtCursor lists a stack below the row y, or writes it on one line if there is little room.
 func (p *Page) drawStackAtCursor(a canvas.Area, y int, stack sampler.StackID, sc *scene.Scene) {
-	const enough = 4 // rows, for a stack with a row a frame
+	const enough = 4 // rows, to list a frame on each
 	if a.H-y-1 >= enough {
 		sc.ListStack(a.Sub(1, y+1, a.W-2, a.H-y-1), stack, p.now.Folds())
 		return

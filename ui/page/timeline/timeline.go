@@ -27,7 +27,7 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the timeline on the whole screen, with a cursor in time. Its rows are the live view's.
+// Page is the timeline over the whole screen, with a cursor in time. It shares its rows with the live view.
 type Page struct {
 	page.Plain
 	Timeline *widget.Timeline
@@ -35,11 +35,11 @@ type Page struct {
 	now      *widget.Now
 	// CursorNS is the instant under the cursor. It is zero if there is no cursor.
 	CursorNS int64
-	// Fine is the picture in short columns, made if the frozen period is short. asked is the last request for one.
+	// Fine is the timeline in short columns, for a short frozen period. asked is the last request for such a timeline.
 	Fine  store.Fine
 	asked store.FineRange
-	// Close is the view of a short time for which all changes are known. It replaces the timeline when the user zooms
-	// in far enough.
+	// Close is a view of a short time in which every change of the GVL is known. It replaces the timeline when the
+	// user zooms in far enough.
 	Close closeView
 	// at is what the threads did at the cursor. askedNS is the last requested instant.
 	at      instant
@@ -58,23 +58,23 @@ type instant struct {
 	err    error
 }
 
-// fineMsg and instantMsg bring data read from the history.
+// fineMsg and instantMsg deliver data that was read from the history.
 type (
 	fineMsg    store.Fine
 	instantMsg instant
 )
 
-// ForPage marks it as a message for pages.
+// ForPage marks fineMsg as a message for pages.
 func (fineMsg) ForPage() {}
 
-// ForPage marks it as a message for pages.
+// ForPage marks instantMsg as a message for pages.
 func (instantMsg) ForPage() {}
 
-// processLanes is the number of lanes under the GVL's: GC, CPU, waiting. cursorRows describe the cursor.
+// processLanes is the number of lanes of the process: GC, CPU, waiting. cursorRows is the height of the cursor's text.
 const (
 	processLanes = 3
 	cursorRows   = 2
-	// maxLaneRows bounds the height of the process's lanes. stackRows of the space are kept for the stack.
+	// maxLaneRows limits the height of each of these lanes. stackRows are kept free for the stack.
 	maxLaneRows = 4
 	stackRows   = 12
 )
@@ -115,12 +115,12 @@ func New(c *widget.Parts) *Page {
 	return p
 }
 
-// CellNS is the length of a column on the screen.
+// CellNS returns the length of a column on the screen, in ns.
 func (p *Page) CellNS(sc *scene.Scene) int64 {
 	return max((p.Span[1]-p.Span[0])/int64(max(p.Timeline.Cells, 1)), 1)
 }
 
-// moveCursor moves the cursor by columns; past the edge the picture moves. A cursor freezes the picture.
+// moveCursor moves the cursor by n columns, and the shown time if the cursor leaves it. This freezes the screen.
 func (p *Page) moveCursor(h scene.Host, n int) {
 	if h.Showing().LastNS == 0 {
 		return
@@ -149,12 +149,12 @@ func (p *Page) moveCursor(h scene.Host, n int) {
 		h.Showing().AtNS += p.CursorNS - p.Span[1] + each
 	}
 	h.Showing().AtNS = h.Showing().Bounded(h.Showing().AtNS)
-	if !frozen || h.Showing().AtNS != atNS { // otherwise only the cursor is drawn again
+	if !frozen || h.Showing().AtNS != atNS { // otherwise only the cursor needs drawing
 		h.Refresh()
 	}
 }
 
-// press selects the row that was clicked (y is of the rows), and over the time axis puts the cursor there.
+// press selects the clicked row, and puts the cursor at the clicked time. y is relative to the rows.
 func (p *Page) press(h scene.Host, x, y int) tea.Cmd {
 	v, g := p.Timeline, &h.Showing().Regions
 	if y >= 0 && y < len(v.Visible) {
@@ -172,7 +172,7 @@ func (p *Page) press(h scene.Host, x, y int) tea.Cmd {
 	return p.Fetch(h)
 }
 
-// setCursor puts the cursor at a moment of the history. A cursor freezes the picture.
+// setCursor puts the cursor at a moment of the history. This freezes the screen.
 func (p *Page) setCursor(h scene.Host, ns int64) {
 	if !h.Showing().Frozen {
 		h.Showing().Frozen, h.Showing().AtNS = true, min(p.Span[1], h.Showing().LastNS) // nothing moves away from the mouse
@@ -180,7 +180,7 @@ func (p *Page) setCursor(h scene.Host, ns int64) {
 	p.CursorNS = max(h.Showing().OldestNS, min(ns, h.Showing().LastNS-1))
 }
 
-// AxisArea is the time axis with the lanes under it, the rows of the threads included.
+// AxisArea returns the area of the time axis, with the rows of the threads and the lanes under it.
 func (p *Page) AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area {
 	g := &sc.Regions
 	return a.Sub(g.CellsX, 0, g.CellsW, 1+p.rowCount+min(len(p.Timeline.Lanes), scene.MaxLanes)+p.laneRows*processLanes)
@@ -210,7 +210,7 @@ func (p *Page) zoom(h scene.Host, d int) {
 	h.Refresh()
 }
 
-// moveTime moves the time shown by a step, or by a third of the close picture.
+// moveTime moves the shown time by one step, or the close view by a third of its width.
 func (p *Page) moveTime(h scene.Host, d int64) {
 	if p.Close.On() {
 		p.pan(h, d*int64(h.Showing().Regions.CellsW)/waitParts)
@@ -220,8 +220,8 @@ func (p *Page) moveTime(h scene.Host, d int64) {
 	h.Refresh()
 }
 
-// wantsFine returns the period for which the picture is made from the history's samples. It returns false if the
-// picture is made from the timeline.
+// wantsFine returns the time range whose samples are read from the history for a finer timeline. It returns false if
+// the usual timeline is fine enough.
 func (p *Page) wantsFine(sc *scene.Scene) (store.FineRange, bool) {
 	if c := &p.Close; c.On() {
 		return store.FineRange{FromNS: c.fromNS, ToNS: c.fromNS + c.ColumnNS*int64(sc.Regions.CellsW), ColumnNS: c.ColumnNS}, true
@@ -229,7 +229,7 @@ func (p *Page) wantsFine(sc *scene.Scene) (store.FineRange, bool) {
 	return store.FineRange{FromNS: sc.AtNS - sc.WindowNS - sc.WindowNS/widget.BlankShare, ToNS: sc.AtNS, ColumnNS: store.FineColumnNS}, sc.Frozen && sc.WindowNS <= store.MaxFineNS
 }
 
-// Fetch returns the commands that read the history: the fine picture, and the instant under the cursor.
+// Fetch returns the commands that read the history for the fine timeline, and for the instant under the cursor.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	var cmds []tea.Cmd
 	store := h.Store()
@@ -247,7 +247,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Fetched stores the data if it is still wanted.
+// Fetched stores data from the history if it is still wanted.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch msg := msg.(type) {
 	case fineMsg:
@@ -322,7 +322,7 @@ func (p *Page) Under(id sampler.ThreadID) (gvl.ThreadState, bool) {
 	return p.at.states[i], true
 }
 
-// Stack returns the stack at the instant under the cursor, if there is a cursor.
+// Stack returns the selected thread's stack at the cursor, or its present stack if there is no cursor.
 func (p *Page) Stack(sc *scene.Scene) (string, []string) {
 	th := p.Timeline.Chosen()
 	if th == nil || p.CursorNS == 0 {

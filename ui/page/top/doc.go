@@ -1,2 +1,2 @@
-// Package top is the view of functions, lines, gems and files by what they weigh.
+// Package top is the view that lists functions, lines, gems and files by their weight, such as time or allocations.
 package top

@@ -43,7 +43,7 @@ func (p *Page) columns() []widget.Column[*topRow] {
 		{Width: widget.Wide(1), Text: p.trendText}, {Width: bar, Draw: p.drawWeight}, {Width: widget.Wide(widget.Rest), Draw: p.drawName}}
 }
 
-// ifCompared is a width that a column has while the rows are compared with another recording.
+// ifCompared gives a column the width n while the rows are compared with another recording, else 0.
 func (p *Page) ifCompared(n int) func(int) int {
 	return func(int) int {
 		if p.Was == nil {
@@ -53,7 +53,7 @@ func (p *Page) ifCompared(n int) func(int) int {
 	}
 }
 
-// shares are the parts that a row has of all there is now, in the order chosen, now and in the other recording.
+// shares returns a row's share by the chosen weight, now and in the other recording, both of the present total.
 func (p *Page) shares(r *topRow) (now, before float64) {
 	by, of := widget.TopOrder(p.Table.By), p.Total[0]+p.Total[1]
 	if by == widget.ByBlame {
@@ -86,7 +86,7 @@ func (p *Page) changeText(r *topRow, sc *scene.Scene) (string, canvas.Style) {
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	widths := p.Table.Fit(a.W, sc)
-	x := a.W - p.Table.Right - widths[len(widths)-1] // the kinds stand over the names
+	x := a.W - p.Table.Right - widths[len(widths)-1] // the kinds of rows are named above the column of names
 	for k, s := range TopKindNames {
 		st := t.Dimmed()
 		if TopKind(k) == p.Kind {
@@ -102,7 +102,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		a.Put(3, 1+(a.H-1)/2, canvas.Cut(why, a.W-4), t.Dimmed())
 	} else {
 		p.Table.Draw(a, sc, true, func(scene.Host, *topRow, int) tea.Cmd { return nil })
-		if p.Flame.Metric == flamegraph.Allocations { // the rule above has no room for it on a narrow screen
+		if p.Flame.Metric == flamegraph.Allocations { // the rule above lacks room for this on a narrow screen
 			a.PutRight(0, " "+style.Uncertainty(p.Alloc)+p.Table.Hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 		}
 	}

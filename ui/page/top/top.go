@@ -29,26 +29,26 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page lists what the time goes to, heaviest first: functions, lines, gems or files.
+// Page is view 5. It lists functions, lines, gems or files by their weight, the heaviest first.
 type Page struct {
-	Flame *widget.Flame // its selection and measure apply
+	Flame *widget.Flame // its metric, folding and search apply here, too
 	page.Plain
 	Kind  TopKind
-	Table widget.Table[*topRow, widget.TopKey] // of the rows with a weight
+	Table widget.Table[*topRow, widget.TopKey] // has only rows with a weight
 
 	rows    []topRow
-	All     int          // the number of rows with a weight, with the ones that a search leaves out
-	most    int64        // the largest weight in the order chosen
-	of      *widget.Rows // maps frames to rows; nil if there are none yet
+	All     int          // the number of rows with a weight, before a search
+	most    int64        // the largest weight of a row, by the chosen order
+	of      *widget.Rows // maps frames to rows; nil before the first Sum
 	indexOf TopKind
-	indexIn sampler.Generation // the Dictionary's generation that the rows are of
-	Total   [2]int64           // weight of the time before and of the recent part
+	indexIn sampler.Generation // the Dictionary's generation to which the rows belong
+	Total   [2]int64           // weights of the earlier time and of its recent part
 	blame   int64
-	Alloc   flamegraph.AllocEstimate // for allocations; the weights are then the seen ones
+	Alloc   flamegraph.AllocEstimate // for the metric Allocations, whose weights count seen objects
 	recent  flamegraph.Snapshot
 	stacks  map[sampler.StackID]*stackWeight
 	loaded  topOf
-	// before sums the weights of another recording. was is the result. It is nil if there is no comparison.
+	// before sums the weights of another recording. Was is the result. It is nil if there is no comparison.
 	before *Page
 	Was    map[string]topBefore
 }
@@ -66,14 +66,14 @@ const (
 
 var TopKindNames = [numTopKinds]string{"functions", "lines", "gems", "files"}
 
-// topRow is the weight of a function, line, gem or file: self and total in the time before and in the recent part.
+// topRow is a function, line, gem or file. self and total have its weights in the earlier time and in the recent part.
 type topRow struct {
 	widget.TopKey
 	from        sampler.Origin
 	self, total [2]int64
 	blame       int64
-	stamp       int  // the last stack that was counted in total
-	uncertain   bool // of a line: some of the frames can't be trusted
+	stamp       int  // number of the last stack that was counted in total
+	uncertain   bool // some frames of this line cannot be trusted
 }
 
 type stackWeight struct {
@@ -81,7 +81,7 @@ type stackWeight struct {
 	blame  int64
 }
 
-// topOf holds the choices from which the rows were summed.
+// topOf identifies the input from which the rows were summed.
 type topOf struct {
 	kind         TopKind
 	metric       flamegraph.Metric
@@ -89,11 +89,10 @@ type topOf struct {
 	fromNS, toNS int64
 	hides        bool // directories were hidden
 	own          bool // the weight of other code counts for its own caller
-	against      bool // they are compared with another recording
+	against      bool // the rows are compared with another recording
 }
 
-// recentParts is the number of parts of the time shown. The last part is the recent one, which the trend compares
-// with the others.
+// recentParts is the number of parts of the time shown. The trend compares the last part with the others.
 const recentParts = 4
 
 func New(c *widget.Parts) *Page {
@@ -107,7 +106,7 @@ func New(c *widget.Parts) *Page {
 		}
 	}
 	sort := widget.SortKeys("sort by self, by total or by blame", func() widget.Sorter { return &p.Table })
-	sort[len(sort)-1].Short = "" // the least first is rarely asked for, and the footer has little room
+	sort[len(sort)-1].Short = "" // the footer has little room, and reversing the order is rarely needed
 	p.KeyMap = scene.KeyMap{Title: "top", Bindings: slices.Concat([]scene.Binding{
 		{Keys: []string{"enter"}, Show: "enter", Short: "flamegraph", Help: "show it in the flamegraph", Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
 		{Keys: []string{"right", "l", "tab"}, Show: "← →", Short: "kind", Help: "functions, lines, gems or files (also h, l, tab)", Do: turn(+1)},
@@ -169,7 +168,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	s := &sc.Weights
 	of := topOf{p.Kind, p.Flame.Metric, p.Flame.ShowIdle, s.FromNS, s.ToNS, sc.Dict.HidesDirectories(), p.ownOnly(), p.Flame.BaseKind == widget.AgainstBase && p.Flame.Comparing()}
 	if of != p.loaded {
-		if of.hides != p.loaded.hides { // the rows have other names
+		if of.hides != p.loaded.hides { // hiding directories changes the names of rows
 			p.of = nil
 		}
 		p.loaded = of
@@ -182,9 +181,9 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.Sort()
 }
 
-// Sum adds the weights up by row.
+// Sum adds up the weights by row.
 func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
-	// A program that redefines its methods has new frames and functions all the time. Old ones are forgotten.
+	// Drop old rows, because a program that redefines its methods has new frames and functions all the time.
 	if g := sc.Dict.Generation(); p.of == nil || p.indexOf != p.Kind || p.indexIn != g {
 		p.indexOf, p.indexIn, p.rows = p.Kind, g, nil
 		p.of = &widget.Rows{Key: p.key, ByLine: p.Kind == TopLines, Core: p.Kind == TopFunctions,
@@ -218,7 +217,7 @@ func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 			v := e.Weights.Of(p.Flame.Metric)
 			w.weight[part] += v
 			p.Total[part] += v
-			if sign < 0 { // the recent part is not part of the time before
+			if sign < 0 { // the earlier time does not include the recent part
 				w.weight[0] -= v
 				p.Total[0] -= v
 			} else {
@@ -298,7 +297,7 @@ func (p *Page) Sort() {
 	t.Sort(t.Rows)
 }
 
-// heavier is the order of rows by a weight, the heaviest first.
+// heavier returns a comparison that sorts rows by a weight, the heaviest first.
 func heavier(by widget.TopOrder) func(x, y *topRow) int {
 	return func(x, y *topRow) int {
 		return cmp.Or(cmp.Compare(y.Weight(by), x.Weight(by)), cmp.Compare(y.Weight(widget.ByTotal), x.Weight(widget.ByTotal)),
@@ -333,7 +332,7 @@ func (p *Page) About(sc *scene.Scene) string {
 	if p.Flame.Listed() != nil {
 		s = fmt.Sprintf("%d of %d ", len(p.Table.Rows), p.All) + s
 	}
-	if few := p.Flame.Few(); few != "" { // which must not be what has no room
+	if few := p.Flame.Few(); few != "" { // put first, so that it is not cut off
 		s = few + " · " + s
 	}
 	if p.ownOnly() {
@@ -364,7 +363,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return name, rest
 }
 
-// measure prints a weight. For allocations, the seen ones are a share of all.
+// measure prints a weight. For allocations, it estimates the number of all objects from the seen ones.
 func (p *Page) measure(sc *scene.Scene, n int64) string {
 	if p.Flame.Metric == flamegraph.Allocations {
 		n = int64(style.Share(n, p.Alloc.Seen) * float64(p.Alloc.Objects))
@@ -372,7 +371,7 @@ func (p *Page) measure(sc *scene.Scene, n int64) string {
 	return style.Measure(p.Flame.Metric, n)
 }
 
-// nothing returns why the list is empty. It is empty if the list is not.
+// nothing returns why the list is empty, or "" if it is not.
 func (p *Page) nothing(sc *scene.Scene) string {
 	switch {
 	case p.Flame.Metric == flamegraph.Allocations && !p.Alloc.Enough():
@@ -411,7 +410,7 @@ func (p *Page) beforeOf(sc *scene.Scene) map[string]topBefore {
 	return out
 }
 
-// topBefore is a row's weight in the other recording.
+// topBefore has a row's weights in the other recording.
 type topBefore struct{ Self, total, blame int64 }
 
 func (t topBefore) weight(by widget.TopOrder) int64 {
@@ -424,7 +423,7 @@ func (t topBefore) weight(by widget.TopOrder) int64 {
 	return t.Self
 }
 
-// Name returns a row's name, which is the same in another recording.
+// Name returns a name by which the row is found in another recording.
 func (r *topRow) Name() string {
 	if r.Label != "" {
 		return r.Label

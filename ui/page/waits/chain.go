@@ -14,13 +14,13 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// namedInSentence bounds the holders in the sentence about a wait.
+// namedInSentence limits how many holders the sentence about a wait names.
 const namedInSentence = 2
 
-// chainMsg brings data read from the history.
+// chainMsg has the holders of the GVL during a wait, as read from the history.
 type chainMsg store.WaitChain
 
-// Fetch returns the command that reads the holders of the GVL during the selected wait.
+// Fetch returns the command that reads who held the GVL during the selected wait.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	i := p.Table.Index()
 	if i < 0 || p.Table.Rows[i].ID() == p.asked {
@@ -31,29 +31,29 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	return func() tea.Msg { return chainMsg(store.Chain(&e)) }
 }
 
-// ForPage marks it as a message for pages.
+// ForPage marks the message as one for pages.
 func (chainMsg) ForPage() {}
 
-// Fetched stores the data if it is still wanted.
+// Fetched stores the data of a chainMsg if it is still wanted.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	if msg, ok := msg.(chainMsg); ok && msg.Of == p.asked {
 		p.chain = store.WaitChain(msg)
-		if p.chain.Of.Open { // it goes on, and is asked for again at the next picture
+		if p.chain.Of.Open { // the wait goes on, so ask again at the next picture
 			p.asked = store.WaitKey{}
 		}
 		h.Draw()
 	}
 }
 
-// chainPart is a row of a chain.
+// chainPart is one part of a wait's time, by the reason why the thread waited.
 type chainPart struct {
 	NS     int64
 	what   string    // "behind Report#build (worker-1)"
-	method string    // the method in what. It is empty if no stack is known.
-	state  gvl.State // of the holder; Unknown: there was none
+	method string    // the method within what, or "" if no stack is known
+	state  gvl.State // state of the holder; Unknown if there was none
 }
 
-// fit is what the part is in so many columns. The name of the method survives longest.
+// fit returns what, cut to w columns. The name of the method is cut last.
 func (c *chainPart) fit(w int) string {
 	before, after, _ := strings.Cut(c.what, c.method)
 	if room := w - canvas.Width(before) - canvas.Width(after); c.method != "" && room > 0 {
@@ -62,7 +62,7 @@ func (c *chainPart) fit(w int) string {
 	return canvas.Cut(c.what, w)
 }
 
-// ChainParts returns the parts of a wait's time, the longest holder first, then the part without a holder.
+// ChainParts returns the parts of a wait's time: holders of the GVL, the longest first, then time without a holder.
 func ChainParts(c *store.WaitChain, sc *scene.Scene) []chainPart {
 	var out []chainPart
 	for i := range c.Sum.Parts {
@@ -108,7 +108,7 @@ func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
 	var said []string
 	holders, more, moreNS := 0, 0, int64(0)
 	for _, x := range all {
-		word := x.what // names have colons, too
+		word := x.what // not cut at a colon, because names have colons, too
 		if x.state != gvl.Unknown {
 			if holders++; holders > namedInSentence {
 				more++
@@ -122,7 +122,7 @@ func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
 				more = 0
 			}
 		}
-		if x.NS*200 >= c.LenNS || len(said) == 0 { // shorter parts, below half a percent, are in the rows
+		if x.NS*200 >= c.LenNS || len(said) == 0 { // leaves out parts below half a percent
 			said = append(said, units.ProseDuration(x.NS)+" "+word)
 		}
 	}
@@ -135,7 +135,7 @@ func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
 	return w.Name + " " + waited + ": " + strings.Join(said, ", ")
 }
 
-// behindOthers sums up the holders that a sentence does not name.
+// behindOthers returns the text for the holders that a sentence does not name.
 func behindOthers(ns int64, n int) string {
 	return fmt.Sprintf("%s behind %s", units.ProseDuration(ns), units.Plural(n, "other place", "other places"))
 }

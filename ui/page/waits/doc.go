@@ -1,2 +1,2 @@
-// Package waits is the view of the single waits for the GVL, and who held it during the selected wait.
+// Package waits is the view that lists single waits for the GVL, and who held it during the selected wait.
 package waits

@@ -16,11 +16,11 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// waitEdges are the edges of the histogram's columns, in ns: five a power of ten, from 1 µs to 10 s.
+// waitEdges are the edges of the histogram's columns, in ns: five per power of ten, from 1 µs to 10 s.
 var waitEdges = waitEdgesOf()
 
-// waitEdgesEach is the number of columns per power of ten, firstWaitEdge the lowest edge, and waitDecades the number
-// of powers of ten.
+// waitEdgesEach is the number of columns per power of ten. firstWaitEdge is the lowest edge, in ns. waitDecades is the
+// number of powers of ten.
 const (
 	waitEdgesEach = 5
 	firstWaitEdge = int64(1e3)
@@ -28,7 +28,7 @@ const (
 )
 
 func waitEdgesOf() []int64 {
-	steps := [waitEdgesEach]int64{100, 158, 251, 398, 631} // hundredths
+	steps := [waitEdgesEach]int64{100, 158, 251, 398, 631} // in hundredths
 	var out []int64
 	for n, at := 0, firstWaitEdge; n < waitDecades; n, at = n+1, at*10 {
 		for _, s := range steps {
@@ -38,7 +38,7 @@ func waitEdgesOf() []int64 {
 	return append(out, firstWaitEdge*1e7)
 }
 
-// waitColumns returns the columns of the list. exact is true if some waits have details of exact mode.
+// waitColumns returns the columns of the list. exact is set if waits have the details of exact mode.
 func waitColumns(exact bool) []widget.Column[*WaitRow] {
 	by := func(order string) func(x, y *WaitRow) int {
 		return func(x, y *WaitRow) int { return WaitOrders[order](&x.WaitEvent, &y.WaitEvent) }
@@ -58,7 +58,7 @@ func waitColumns(exact bool) []widget.Column[*WaitRow] {
 		columns = append(columns, exactWaitColumns()...)
 	}
 	after, code := widget.Wide(8), widget.Wide(widget.Rest)
-	if exact { // behind whom it waited needs the room
+	if exact { // the columns of exact mode need the room
 		after, code = widget.Wide(0, roomyWidth, 8), widget.Wide(0, roomyWidth, widget.Rest)
 	}
 	return append(columns,
@@ -73,10 +73,10 @@ func waitColumns(exact bool) []widget.Column[*WaitRow] {
 		}})
 }
 
-// leastCode is the least width of code beside the text before it.
+// leastCode is the least width of a column part with code, beside the request or thread.
 const leastCode = 10
 
-// drawCode writes code behind a request or a thread. If a method's name is too long, its class is cut.
+// drawCode draws code after a request or a thread (lead). If a method's name is too long, its class is cut first.
 func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string, int) string) {
 	x := 0
 	if lead != "" {
@@ -98,10 +98,10 @@ func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string
 	a.Put(x, 0, flamegraph.LabelFit(label, room), st)
 }
 
-// roomyWidth is from where on the list says what a thread was at, too, when it has the columns of exact waits.
+// roomyWidth is the least width of the screen for the columns "after" and "waits in" in exact mode.
 const roomyWidth = 150
 
-// exactWaitColumns returns the columns of exact mode.
+// exactWaitColumns returns the additional columns of exact mode.
 func exactWaitColumns() []widget.Column[*WaitRow] {
 	ns := func(of func(w *WaitRow) int64) func(*WaitRow, *scene.Scene) (string, canvas.Style) {
 		return func(w *WaitRow, sc *scene.Scene) (string, canvas.Style) {
@@ -169,7 +169,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSums says how long the waits were, and how well that is known.
+// drawSums draws a line with the total and the longest of the waits, and how exactly they are known.
 func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	if why := sc.Figures.Why(sampler.FigureWaits); why != "" {
@@ -209,8 +209,7 @@ func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 	a.Put(x+3, 0, canvas.Cut(style.FitParts(strings.Join(parts, style.Between), a.W-x-4), a.W-x-4), t.Dimmed())
 }
 
-// drawHistogram draws the number of waits by length, on a scale of powers of ten. A very small count has the lowest
-// visible column.
+// drawHistogram draws the number of waits by length, with powers of ten as the scale. Any count above 0 is visible.
 func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 	const labelW = 8
 	most := int64(0)
@@ -218,11 +217,11 @@ func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 		most = max(most, n)
 	}
 	if most == 0 {
-		return // the list says that there was none
+		return // the list says so
 	}
 	a.Put(1, 0, canvas.PadLeft(units.Count(most), labelW-2), t.Dimmed())
 	a.Put(1, a.H-1, canvas.PadLeft("length", labelW-2), t.Dimmed())
-	each := max((a.W-labelW-1)/len(p.Counts), 1) // screen columns a bucket has
+	each := max((a.W-labelW-1)/len(p.Counts), 1) // screen columns for each count
 	bars := a.Sub(labelW, 0, min(each*len(p.Counts), a.W-labelW), a.H-1)
 	st := canvas.Style{FG: t.Readable(t.States[gvl.Waiting])}
 	for i, n := range p.Counts {
@@ -241,7 +240,7 @@ func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// drawChain describes the selected wait in a sentence, and lists the holders of the GVL during it.
+// drawChain draws a sentence about the selected wait, and the list of who held the GVL during it.
 func (p *Page) drawChain(a canvas.Area, w *WaitRow, sc *scene.Scene) {
 	t := &sc.Theme
 	t.Heading(a, " the selected wait ")
@@ -260,7 +259,7 @@ func (p *Page) drawChain(a canvas.Area, w *WaitRow, sc *scene.Scene) {
 	}
 }
 
-// drawParts draws a row for each holder, as many as there is room for.
+// drawParts draws a row for each part of the wait, and "… more" if there is no room.
 func (p *Page) drawParts(a canvas.Area, sc *scene.Scene) {
 	const barW, nsW = 20, 9
 	t := &sc.Theme

@@ -28,46 +28,46 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// MaxListedWaits is how many waits the list has that come first by its order, and how many of the last ones besides.
+// MaxListedWaits limits the list: to this many first waits by its order, and this many latest waits.
 const MaxListedWaits = 500
 
-// Page lists the single waits for the GVL of the time shown, with a histogram of their lengths. It also lists the
-// holders of the GVL during the selected wait.
+// Page lists the single waits for the GVL in the time shown, with a histogram of their lengths. Below, it shows who
+// held the GVL during the selected wait.
 type Page struct {
 	page.Plain
-	flame *widget.Flame // its search selects the rows
+	flame *widget.Flame // its search filters the rows
 	Table widget.Table[*WaitRow, store.WaitKey]
 	// thread is the thread whose waits are listed. It is zero for all threads.
 	thread sampler.ThreadID
 
-	// All is the number of waits in the time shown. kept is the number of single waits that thread and search select.
+	// All is the number of waits in the time shown. kept is the number of single waits that match thread and search.
 	// exact is how many of these are known exactly.
 	All, kept, exact int64
 	filtered         bool
 	columnsExact     bool
-	Counts           []int64 // of waitEdges
+	Counts           []int64 // number of waits between waitEdges
 	longest          gvl.Bounded
 	sums             waitSums
 	names            map[sampler.ThreadID]string
 	codes            map[sampler.StackID]waitCode
 
 	chain store.WaitChain
-	asked store.WaitKey // the wait whose chain is wanted, or known
+	asked store.WaitKey // the wait whose chain was requested
 }
 
-// waitSums are the sums of the listed single waits.
+// waitSums are sums over the single waits that match, in ns.
 type waitSums struct {
 	ns, handNS, noCPUNS int64
 	exactNS             int64
 }
 
-// waitCode is the name of a stack, and whether the search finds it.
+// waitCode is the name of a stack's code, and whether the search matches the stack.
 type waitCode struct {
 	text  string
 	found bool
 }
 
-// WaitRow is a wait in the list.
+// WaitRow is a row of the list, a wait.
 type WaitRow struct {
 	store.WaitEvent
 	Name, firstName, lastName string
@@ -103,8 +103,8 @@ func New(c *widget.Parts) *Page {
 
 func (p *Page) Found() string { return units.Count(p.All) + " waits" }
 
-// toggleThread switches between the waits of all threads and of one: the thread of the selected wait, or the one
-// selected in all views.
+// toggleThread switches between the waits of all threads and of one thread. This is the thread of the selected wait,
+// or else the thread selected in all views.
 func (p *Page) toggleThread(h scene.Host) {
 	switch i := p.Table.Index(); {
 	case p.thread != 0:
@@ -134,7 +134,7 @@ func (p *Page) enter(h scene.Host) tea.Cmd {
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	if i := p.Table.Index(); i >= 0 {
-		p.Table.At = i // a click has moved the cursor, too
+		p.Table.At = i // a click may have moved the cursor
 	}
 	fromNS, toNS, re := sc.AtNS-sc.WindowNS, sc.AtNS, p.flame.Listed()
 	p.filtered = p.thread != 0 || re != nil
@@ -175,14 +175,14 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		}
 	}
 	p.All = p.kept
-	if r.Waits.Events.FromNS() > fromNS { // not all are known one by one, but their lengths are
+	if r.Waits.Events.FromNS() > fromNS { // older waits are known only by their lengths
 		if _, n := r.Waits.Lengths(fromNS, toNS, nil); !p.filtered {
 			p.Counts = append(p.Counts[:0], make([]int64, len(waitEdges)+1)...)
 			r.Waits.Sum.Counts(waitEdges, p.Counts)
 			p.All = max(n, p.kept)
 		}
 	}
-	exact := 2*p.exact >= p.kept && p.exact > 0 // else they are empty for most waits: exact mode has ended
+	exact := 2*p.exact >= p.kept && p.exact > 0 // otherwise most waits have no value there
 	if exact != p.columnsExact {
 		p.Table.Columns, p.columnsExact = waitColumns(exact), exact
 		if !slices.Contains(p.Table.Orders(), p.Table.By) {
@@ -196,8 +196,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.Table.Sort(p.Table.Rows)
 }
 
-// matches reports whether a wait is listed. It must belong to the selected thread. The search must find its thread, a
-// method of its stack or of the holder's, or its request.
+// matches reports whether a wait is listed. It must be a wait of the chosen thread, if there is one. The search must
+// match its thread, a method on its stack or on a holder's, or its request.
 func (p *Page) matches(e *store.WaitEvent, re *regexp.Regexp, sc *scene.Scene) bool {
 	if p.thread != 0 && e.Thread != p.thread {
 		return false
@@ -225,13 +225,13 @@ func (p *Page) NameOf(id sampler.ThreadID, sc *scene.Scene) string {
 	return s
 }
 
-// codeOf names the program's own code of a stack; found: the search finds any of its frames.
+// codeOf returns the name of a stack's own code, and whether the search matches any of its frames.
 func (p *Page) codeOf(stack sampler.StackID, re *regexp.Regexp, sc *scene.Scene) waitCode {
 	c, ok := p.codes[stack]
 	if ok || stack == 0 {
 		return c
 	}
-	if c.text = scene.OwnPlace(sc.Dict, stack); c.text == "" { // none of it is the program's own
+	if c.text = scene.OwnPlace(sc.Dict, stack); c.text == "" { // no frame is the program's own
 		if _, f := sc.Dict.Stack(stack); f != 0 {
 			c.text = canvas.Clean(sc.Dict.Frame(f).Label)
 		}
@@ -248,7 +248,7 @@ func (p *Page) codeOf(stack sampler.StackID, re *regexp.Regexp, sc *scene.Scene)
 	return c
 }
 
-// workName returns the name of a request or job on the screen. It is empty if there is none.
+// workName returns the screen's name of a request or job, or "".
 func workName(id sampler.WorkID, sc *scene.Scene) string {
 	w := sc.Dict.Work(id)
 	if w.Kind == sampler.WorkNone {
@@ -271,13 +271,13 @@ func (p *Page) newRow(e *store.WaitEvent, sc *scene.Scene) *WaitRow {
 	return w
 }
 
-// waitPicker keeps the first of many waits by an order, and the last ones.
+// waitPicker keeps, of many waits, the first ones by an order and the latest ones.
 type waitPicker struct {
 	compare     func(x, y *store.WaitEvent) int
 	first, last []*store.WaitEvent
 }
 
-// picker returns a picker of the first waits by the order of the table.
+// picker returns a waitPicker for the present order of the table.
 func (p *Page) picker() *waitPicker {
 	i := slices.IndexFunc(p.Table.Columns, func(c widget.Column[*WaitRow]) bool { return c.Order == p.Table.By })
 	compare := WaitOrders[p.Table.Columns[i].Order]
@@ -287,7 +287,7 @@ func (p *Page) picker() *waitPicker {
 	return &waitPicker{compare: compare}
 }
 
-// add adds a wait. Waits come in the order of their ends.
+// add adds a wait. Waits must be added in order of their ends.
 func (k *waitPicker) add(e *store.WaitEvent) {
 	if k.first = append(k.first, e); len(k.first) >= 2*MaxListedWaits {
 		k.first = k.best()
@@ -302,7 +302,7 @@ func (k *waitPicker) best() []*store.WaitEvent {
 	return k.first[:min(len(k.first), MaxListedWaits)]
 }
 
-// picked are the waits that are kept, each once.
+// picked returns the waits that were kept, each once.
 func (k *waitPicker) picked() []*store.WaitEvent {
 	out := slices.Clone(k.best())
 	seen := make(map[store.WaitKey]bool, len(out))
@@ -317,7 +317,7 @@ func (k *waitPicker) picked() []*store.WaitEvent {
 	return out
 }
 
-// WaitOrders are the orders of waits, the most notable first.
+// WaitOrders has the orders of the list. Each puts the most important waits first.
 var WaitOrders = map[string]func(x, y *store.WaitEvent) int{
 	"length": func(x, y *store.WaitEvent) int {
 		return cmp.Or(cmp.Compare(y.Length().NS, x.Length().NS), cmp.Compare(y.EndNS, x.EndNS))
@@ -355,7 +355,7 @@ func (p *Page) About(sc *scene.Scene) string {
 	return strings.Join(parts, style.Between)
 }
 
-// searchedFor returns the text that lists are searched for. It is empty if there is none.
+// searchedFor returns the text that is searched for, or "".
 func searchedFor(sc *scene.Scene, f *widget.Flame) string {
 	if re := f.Listed(); re != nil {
 		return widget.StripCase(re.String())

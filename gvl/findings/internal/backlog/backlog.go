@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// maxReadings bounds the readings of a Queue that are kept, one per second.
+	// maxReadings limits the readings of a Queue that are kept, one per second.
 	maxReadings = 128
-	// maxTakers bounds the threads of a Queue that are known.
+	// maxTakers limits how many threads that take from a Queue are remembered.
 	maxTakers = 16
-	// parts is the number of parts of the time. In each the Queue must be longer than in the one before.
+	// parts is the number of parts of the time. In each part the Queue must be longer than in the part before.
 	parts = 4
-	// leastPart is the least growth, as a part of the length at the begin.
+	// leastPart is the least growth, as a part of the length at the beginning.
 	leastPart = .05
 )
 
 type reading struct{ atNS, length int64 }
 
-// Queue is a Queue of the program.
+// Queue is a Queue of the program, or an Array that is used like a Queue.
 type Queue struct {
 	sampler.List
 	// Waited are the threads that were seen to wait for its items, or to run code that takes from it.
@@ -29,7 +29,7 @@ type Queue struct {
 	readings []reading
 }
 
-// Text says which Queue or Array it is.
+// Text returns words for the Queue or Array, with its name if it is known.
 func (q *Queue) Text() string {
 	kind := "Queue"
 	if q.Array {
@@ -44,7 +44,7 @@ func (q *Queue) Text() string {
 	return "a Queue"
 }
 
-// waited notes a thread that takes from the Queue.
+// waited remembers a thread that takes from the Queue.
 func (q *Queue) waited(id sampler.ThreadID) {
 	if len(q.Waited) < maxTakers && !slices.Contains(q.Waited, id) {
 		q.Waited = append(q.Waited, id)
@@ -79,7 +79,7 @@ func (b *Queues) Add(s *sampler.Sample, states []gvl.ThreadState) {
 	}
 }
 
-// Takes notes a thread that waits for the items of a Queue.
+// Takes remembers a thread that waits for the items of a Queue.
 func (b *Queues) Takes(object uint64, id sampler.ThreadID) {
 	if q := b.of[object]; q != nil {
 		q.waited(id)

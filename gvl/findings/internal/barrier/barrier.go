@@ -1,4 +1,4 @@
-// Package barrier notes since when a thread has kept other ractors waiting at a barrier.
+// Package barrier finds out how long a thread has kept other ractors waiting at a barrier.
 package barrier
 
 import (
@@ -10,22 +10,22 @@ const (
 	// maxStepNS is the longest time between two readings, in ns. If it is exceeded, the barrier may have ended, and
 	// another one may have begun.
 	maxStepNS = int64(250e6)
-	// leastReadings is the least number of readings of one barrier. Between two barriers the thread runs other code,
-	// which is then likely to be seen.
+	// leastReadings is the least number of readings of one barrier. If there were several barriers, so many readings
+	// would probably show other code in between.
 	leastReadings = 10
 )
 
-// Stay is the time since when a thread has not joined a barrier at which others wait.
+// Stay is a time during which a thread has not joined a barrier at which others wait.
 type Stay struct {
 	// sinceNS is the first reading, lastNS the last one. Both are zero if no barrier waits for the thread.
 	sinceNS, lastNS int64
-	// delay is the thread's time without a CPU since its start, in ns: at sinceNS and at lastNS.
+	// delay is the thread's total time without a CPU, in ns: up to sinceNS and up to lastNS.
 	delay    [2]int64
 	readings int
 	stack    sampler.StackID
 }
 
-// Add adds a sample of a thread. gap is true if it is not known what happened since the last one.
+// Add adds a sample of a thread. gap is true if the time since the last sample is unknown.
 func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 	switch {
 	case t.Bits&sampler.BitBarrier == 0 || !ts.State.Held():

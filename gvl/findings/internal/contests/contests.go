@@ -15,8 +15,8 @@ const (
 	MinCounts = 20
 )
 
-// look is one sample of a lock: its holder, and how often waiting threads were at least woken in vain since the last
-// sample. Each time the lock had been released.
+// look is one sample of a lock. vain is how often waiting threads were woken in vain since the last sample, at least.
+// Each time the lock had been released.
 type look struct {
 	atNS   int64
 	holder sampler.ThreadID

@@ -15,18 +15,18 @@ const (
 	// maxAgeNS is the largest age of a reading that still describes the present, in ns. If there are very many
 	// processes, it is the interval between two readings.
 	maxAgeNS = 10e9
-	// These are the least CPU times, in CPUs, that are mentioned. leastUser applies to a program that is named, least
-	// to all others together and to a hypervisor. leastUnseen applies to processes that ddtop cannot see. It is larger
-	// because their time is computed as a difference.
+	// These are the least CPU times that are mentioned, in CPUs. leastUser applies to a single program. least applies
+	// to all other processes together, and to a hypervisor. leastUnseen applies to processes that ddtop cannot see. It
+	// is larger because their time is computed as a difference.
 	leastUser, least, leastUnseen = .05, .10, .25
-	// ownShare is the part of the CPUs that a target may use from which on it takes most of them itself.
+	// ownShare is the least share of its allowed CPUs that a target must use for Own to report it.
 	ownShare = .5
-	// fullShare is the part of the machine's CPUs from which on it is full.
+	// fullShare is the used share of the machine's CPUs from which on they count as all in use.
 	fullShare = .8
 )
 
-// Said returns which programs use the CPUs, in parts of a sentence. It is empty if this is not known. limited is true
-// if the target has a CPU limit of its own that delays it. Then other processes matter only if they use all CPUs.
+// Said returns parts of a sentence about the programs that use the CPUs. It is empty if this is not known. limited is
+// true if the target has a CPU limit of its own that delays it. Then other processes matter only if they use all CPUs.
 func Said(u *sampler.CPUUse, nowNS int64, limited bool) (out []string) {
 	if u == nil || u.AtNS <= u.FromNS || nowNS-u.AtNS > max(maxAgeNS, u.AtNS-u.FromNS) {
 		return nil

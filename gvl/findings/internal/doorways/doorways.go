@@ -1,4 +1,5 @@
-// Package doorways finds the methods of stacks in which threads may wait for each other, or which they are inside of.
+// Package doorways finds methods on stacks at which threads may wait for each other. It also finds methods that
+// threads are inside of, such as Pool#with while it runs its block.
 package doorways
 
 import (
@@ -8,35 +9,35 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ID is the number of a method.
+// ID is the number of a method (label and file) in a Stacks.
 type ID uint32
 
 type key struct{ label, path string }
 
-// Doors are the methods of a stack in which it may wait, and those it is inside of.
+// Doors has the methods of a stack at which its thread may wait, and those it is inside of.
 type Doors struct {
-	// Near are methods that no code further in calls back, the innermost first.
+	// Near has the methods inside of which no block of an outer method runs, the innermost first.
 	Near []ID
-	// Through are methods that have called back a method further out.
+	// Through has the methods inside of which a block of an outer method runs: with, in "with { … }".
 	Through []ID
 }
 
 const (
-	// maxNear limits how many methods around a wait can be its gate. An example is checkout, called by with, called by
-	// a helper of the program.
+	// maxNear limits the methods in Near. A wait can be in checkout, called by with, called by a helper of the
+	// program.
 	maxNear = 6
-	// maxThrough limits how many methods a stack can be inside. Helpers that take blocks are among them.
+	// maxThrough limits the methods in Through. Helpers that take blocks are among them, so there can be many.
 	maxThrough = 48
 )
 
-// Stacks remembers the methods of stacks.
+// Stacks computes the Doors of stacks, and remembers them.
 type Stacks struct {
 	dict   *sampler.Dictionary
 	ids    map[key]ID
 	stacks map[sampler.StackID]Doors
 }
 
-// New returns Stacks whose IDs are in a dictionary. It may be nil.
+// New returns a Stacks for stacks of the given Dictionary, which may be nil.
 func New(dict *sampler.Dictionary) *Stacks {
 	return &Stacks{dict: dict, ids: make(map[key]ID), stacks: make(map[sampler.StackID]Doors)}
 }
@@ -44,16 +45,15 @@ func New(dict *sampler.Dictionary) *Stacks {
 // Known reports whether there is a dictionary.
 func (g *Stacks) Known() bool { return g.dict != nil }
 
-// Is reports whether a frame is code of a method with that number.
+// Is reports whether a frame belongs to the method with this ID.
 func (g *Stacks) Is(f *sampler.Frame, id ID) bool {
 	return !f.C && g.ids[key{code.Method(f.Label), f.Path}] == id
 }
 
-// Len returns the number of stacks or of methods that are remembered, the larger one.
+// Len returns the number of remembered stacks or of methods, whichever is larger.
 func (g *Stacks) Len() int { return max(len(g.stacks), len(g.ids)) }
 
-// Forget drops all stacks and methods, and reports that it has, if there are as many as limit of one of them. Methods
-// get new numbers then.
+// Forget drops all stacks and methods if Len has reached limit, and reports whether it did. Methods then get new IDs.
 func (g *Stacks) Forget(limit int) bool {
 	if g.Len() < limit {
 		return false
@@ -72,20 +72,20 @@ func (g *Stacks) intern(k key) ID {
 	return id
 }
 
-// Of returns the methods of a stack.
+// Of returns the Doors of a stack.
 func (g *Stacks) Of(stack sampler.StackID) Doors {
 	if s, ok := g.stacks[stack]; ok {
 		return s
 	}
-	// Each method of the stack with its place, and from where on outwards it is covered: called back from further in.
+	// A frame is covered if it lies between a method and a block of that method, which runs further in.
 	type place struct {
 		id    ID
 		block bool
 	}
 	var frames []place
 	innermost := make(map[ID]int)
-	covered := [code.MaxFrames + 1]int{} // +1 where a covered stretch begins, -1 behind its end
-	covers := make(map[ID]bool)          // nested blocks of one method are no call of another method
+	covered := [code.MaxFrames + 1]int{} // +1 where covered frames begin, -1 behind their end
+	covers := make(map[ID]bool)          // set if another method is between two frames of this one
 	for _, f := range code.Frames(g.dict, stack, code.MaxFrames) {
 		if f.C || f.Label == "" || strings.HasPrefix(f.Path, "<internal:") {
 			continue

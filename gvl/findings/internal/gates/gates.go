@@ -1,4 +1,4 @@
-// Package gates follows the methods in which threads wait until another thread has come out.
+// Package gates finds methods in which threads wait until another thread has left the method, such as Pool#with.
 package gates
 
 import (
@@ -14,8 +14,8 @@ import (
 const (
 	// maxGates limits the methods that are followed at a time.
 	maxGates = 16
-	// EveryNS is the interval at which waiting threads and threads inside are counted, in ns. windowNS is the past that
-	// counts, the window of findings.
+	// EveryNS is the interval at which waiting threads and threads inside are counted, in ns. windowNS is how far back
+	// counts are used, in ns. It is the window of findings.
 	EveryNS  = 100e6
 	windowNS = 10e9
 	// maxCounts is the number of counts in the window.
@@ -32,12 +32,12 @@ const (
 	// without a CPU is not inside yet. fewerSeenShare is this part if threads have left the method for good, which
 	// they never do in a worker's loop.
 	fewerShare, fewerSeenShare = .02, .15
-	// minLeft is the least number of times that a thread left it.
+	// minLeft is the least number of times that a thread left the method.
 	minLeft = 3
 	// minVain is the least number of times that a waiting thread must have been woken in vain: an object was put back,
 	// and another thread was faster. While there is no job, a thread that waits for a job is not woken at all.
 	minVain = 5
-	// moreShare is the part of the counts that may have more threads inside, on their way in or out.
+	// moreShare is the part of the counts in which more threads may be inside, as some are on their way in or out.
 	moreShare = .25
 )
 
@@ -75,12 +75,12 @@ type Gate struct {
 	ID     doorways.ID
 	counts [maxCounts]count
 	next   int
-	// inside has the threads inside, since when. known has the threads that were seen waiting or inside.
+	// inside has the threads inside, and since when, in ns. known has the threads that were seen waiting or inside.
 	inside map[sampler.ThreadID]int64
 	known  map[sampler.ThreadID]lastWait
 	// serving is set if all threads that waited in the last count were in requests or jobs.
 	serving bool
-	// Nested is set if a thread inside waits for a second turn, or for the end of a thread that waits.
+	// Nested is set if a thread inside waits to enter a second time, or for the end of a thread that waits.
 	Nested bool
 	lastNS int64
 	// Open is set if the method is known to be a gate. Size is how many threads it lets in.
@@ -119,7 +119,7 @@ func (g *Gates) Closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *Gate 
 }
 
 // Count counts the threads at each gate, at intervals, and reports whether the set of gates has changed. threadAt
-// returns the thread of the state with an index.
+// returns the Thread for an index of states.
 func (g *Gates) Count(now int64, states []gvl.ThreadState, threadAt func(int) Thread) bool {
 	if !g.Known() || now < g.nextNS {
 		return false
@@ -222,7 +222,7 @@ func (g *Gates) countAt(x *Gate, now int64, states []gvl.ThreadState, threadAt f
 		last := lastWait{}
 		if waits {
 			last = lastWait{ts.MovedNS, ts.Detail.DeadlineNS}
-			// Of one that was not known yet it is not known whether its time was up.
+			// For a thread that was not known before, ddtop cannot know whether its timeout had passed.
 			if was, ok := x.known[ts.Thread]; ok && ts.MovedNS > max(was.movedNS, ts.SinceNS) && (was.deadlineNS == 0 || ts.MovedNS < was.deadlineNS) {
 				l.vain++
 			}
@@ -282,7 +282,7 @@ func (x *Gate) judge(now int64) {
 	if left >= minLeft {
 		allowed = fewerSeenShare
 	}
-	if x.Open { // a known gate stays one on less evidence, so that its finding does not flicker
+	if x.Open { // a known gate needs less evidence to stay a gate, so that its finding does not flicker
 		allowed, allowedMore, moves = fewerSeenShare, 2*moreShare, moves || changed+left+vain > 0
 	}
 	x.Size = int(size)
@@ -290,7 +290,7 @@ func (x *Gate) judge(now int64) {
 		(x.serving || x.Nested || moves && fewer <= int(allowed*float64(n))+1)
 }
 
-// topCount is the number with the highest count, the largest of equal ones.
+// topCount returns the number with the highest count, and this count. Of equal counts, the largest number wins.
 func topCount(counts map[int32]int) (value int32, times int) {
 	for v, n := range counts {
 		if n > times || n == times && v > value {
@@ -300,7 +300,7 @@ func topCount(counts map[int32]int) (value int32, times int) {
 	return value, times
 }
 
-// Waiting is the mean number of waiting threads in the window.
+// Waiting returns the mean number of waiting threads in the window.
 func (x *Gate) Waiting(now int64) float64 {
 	sum, n := 0, 0
 	for _, l := range x.counts {

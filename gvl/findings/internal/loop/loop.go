@@ -1,5 +1,5 @@
-// Package loop notes since when a thread with a fiber scheduler has run one fiber, so that its event loop stands
-// still. It also counts how often fibers did so for long.
+// Package loop measures how long a thread with a fiber scheduler has run one fiber, while its event loop stood still.
+// It also counts how often this lasted long.
 package loop
 
 import (
@@ -10,45 +10,45 @@ import (
 )
 
 const (
-	// maxStepNS is the longest time between two readings of a thread, in ns. If it is exceeded, the thread's event
-	// loop may have run.
+	// maxStepNS is the longest time between two readings of a thread within a stay, in ns. After a longer time, the
+	// event loop may have run unseen.
 	maxStepNS = int64(250e6)
-	// leastReadings is the least number of readings of a stay. With so many, another fiber that runs in between would
-	// probably be seen.
+	// leastReadings is the minimum number of readings of a stay. With this many, another fiber that runs in between
+	// would probably be seen.
 	leastReadings = 10
-	// longNS is the least length of a long stay, in ns, and longReadings the least number of its readings. A client
-	// notices such a delay. Consecutive calls of a few ms are rarely mistaken for so long a stay.
+	// longNS is the minimum length of a long stay, in ns, and longReadings its minimum number of readings. A client
+	// notices such a delay. Consecutive calls of a few ms are rarely mistaken for such a stay.
 	longNS, longReadings = int64(250e6), 5
-	// maxLong bounds the long stays that are kept. So many fit into ten seconds.
+	// maxLong limits the kept long stays. No more of them fit into ten seconds.
 	maxLong = 40
 )
 
-// Span is a long stay.
+// Span is a long stay: a time in which a thread ran only one fiber.
 type Span struct {
 	FromNS, ToNS int64
 	// Stack is the stack of the last reading.
 	Stack sampler.StackID
 }
 
-// Stay is the time since when a thread has run one fiber, which is not the one with the event loop.
+// Stay is the time for which a thread has run one fiber other than its event loop.
 type Stay struct {
 	turn sampler.ThreadBits
-	// sinceNS is the first reading, lastNS the last one. Both are zero if the thread runs its event loop.
+	// sinceNS is the time of the first reading, and lastNS of the last. Both are zero while the event loop runs.
 	sinceNS, lastNS int64
-	// waitNS is the time in which the thread waited for the GVL. delay is its time without a CPU since its start, in
-	// ns, by the last reading at sinceNS and by the last reading at lastNS.
+	// waitNS is how long the thread waited for the GVL. delay is its time without a CPU since its start, in ns: at
+	// sinceNS and at lastNS.
 	waitNS   int64
 	delay    [2]int64
 	readings int
-	// untilNS is the time up to which the stay is known, in ns. If the thread held the GVL, this is the last reading
-	// of its counters, because it may have lacked a CPU since.
+	// untilNS is the time up to which the stay is known, in ns. If the thread held the GVL, it is the last reading of
+	// its counters, because the thread may have lacked a CPU since.
 	untilNS int64
 	stack   sampler.StackID
-	// ended are the last long stays that have ended, the oldest first.
+	// ended are the latest long stays that have ended, the oldest first.
 	ended []Span
 }
 
-// Add adds a sample of a thread. gap is true if it is not known what happened since the last one.
+// Add adds a sample of a thread. gap is true if samples before it are missing.
 func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 	turn := t.Bits & sampler.BitFiberTurn
 	switch {
@@ -56,7 +56,7 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 		s.begin(Stay{})
 		return
 	case t.Quality&sampler.StackFresh == 0:
-		return // its words are older
+		return // the thread's fiber was not read in this sample
 	case s.sinceNS == 0 || gap || turn != s.turn || ts.AtNS-s.lastNS > maxStepNS:
 		s.begin(Stay{turn: turn, sinceNS: ts.AtNS, delay: [2]int64{t.Kernel.RunDelayNS}})
 	case ts.State == gvl.Waiting:
@@ -79,10 +79,10 @@ func (s *Stay) NS() int64 {
 	return s.net()
 }
 
-// net is NS whatever the number of readings.
+// net returns the same as NS, but for any number of readings.
 func (s *Stay) net() int64 { return max(s.untilNS-s.sinceNS-s.waitNS-(s.delay[1]-s.delay[0]), 0) }
 
-// long reports whether the stay is a long one.
+// long reports whether the stay is long enough to be counted.
 func (s *Stay) long() bool { return s.readings >= longReadings && s.net() >= longNS }
 
 // begin ends the stay, keeps it if it was long, and begins the next one.
@@ -97,9 +97,9 @@ func (s *Stay) begin(next Stay) {
 	*s = next
 }
 
-// Long returns the long stays that ended at or after fromNS or have not ended: their number, their time since fromNS,
-// in ns, and the longest. Time without a CPU and waits for the GVL count, because the other fibers wait meanwhile,
-// too.
+// Long returns the long stays that ended at or after fromNS or have not ended: their number, their time since fromNS
+// in ns, and the longest. It includes time without a CPU and waits for the GVL, because the other fibers have to wait
+// then, too.
 func (s *Stay) Long(fromNS int64) (n int, ns int64, longest Span) {
 	add := func(x Span) {
 		if x.ToNS < fromNS {

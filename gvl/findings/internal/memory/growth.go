@@ -1,4 +1,4 @@
-// Package memory notes a process's memory, and says since when it has grown.
+// Package memory notes the size of a process's memory, and finds out since when it has grown.
 package memory
 
 import (
@@ -7,24 +7,25 @@ import (
 )
 
 const (
-	// EveryNS is the interval between notes of the process's memory, in ns. notes is how many are kept: three minutes.
+	// EveryNS is the interval between notes of the process's memory, in ns. notes is how many are kept, for three
+	// minutes.
 	EveryNS = 3e9
 	notes   = 61
-	// step is the least part of itself by which the memory must grow from one note to the next but one.
+	// step is the share by which the memory must at least grow within two notes to count as growing.
 	step = .01
-	// stepMax is enough of a step for large programs, in bytes.
+	// stepMax is the growth within two notes that always suffices, in bytes. It is for large programs.
 	stepMax = 8 << 20
-	// pace is the part of its mean pace at which the memory must have grown lately: what fills up slows down.
+	// pace is the share of its mean rate at which the memory must have grown lately. A cache that fills up slows down.
 	pace = .5
-	// rubyPart is the part of the growth below which Ruby's own memory is not the reason.
+	// rubyPart is the share of the growth below which Ruby's own memory is not its cause.
 	rubyPart = .25
 )
 
 // Note is a note of the memory at a time, CLOCK_MONOTONIC in ns.
 type Note struct {
 	AtNS, RSS int64
-	// RSS is in bytes. Slots is the size of all objects' slots in bytes, Marked how many objects survived the last
-	// marking. Both can be GCUnknown.
+	// RSS is in bytes. Slots is the size of all slots of objects, in bytes. Marked is the number of objects that
+	// survived the last marking. Both can be GCUnknown.
 	Slots, Marked int64
 	// Malloc is the number of bytes that Ruby has malloc'ed less those it freed, since the attach. It includes memory
 	// that C code takes with Ruby's own functions (xmalloc). It is GCUnknown if Ruby's count cannot be read.
@@ -33,13 +34,13 @@ type Note struct {
 	Classes *sampler.AllocClasses
 }
 
-// Growth notes the process's memory.
+// Growth keeps the last notes, and finds out whether the memory grows.
 type Growth struct {
 	points [notes]Note
-	n      int // how many were noted since the attach
-	// level is the note after the last full collection, before the one before that. first is the note since which
-	// each was higher than the one before. AtNS is zero if there is none. If full collections are rare, only these
-	// notes show growth.
+	n      int // number of notes since the attach
+	// level is the note after the last full collection, and before the one after the full collection before it. Since
+	// first, the memory was larger after each full collection. AtNS is zero if there is none. If full collections are
+	// rare, only these notes show growth.
 	level, before, first Note
 	mallocs              mallocs
 }
@@ -50,8 +51,8 @@ type mallocs struct {
 	majors                uint64
 }
 
-// add adds a reading of the count. A full collection begins it anew. What was added before that, since the last
-// reading, is not known, and taken for as much as between the two readings before.
+// add adds a reading of the count. A full collection sets the count to zero. The growth between the last reading and
+// the collection is unknown. add assumes that it was as much as between the two readings before.
 func (m *mallocs) add(s *sampler.Sample) {
 	d := &s.GCDetail
 	if d.AtNS == 0 || d.AtNS == m.atNS || d.OldMallocIncrease == sampler.GCUnknown {
@@ -68,9 +69,8 @@ func (m *mallocs) add(s *sampler.Sample) {
 	m.last, m.step, m.atNS, m.majors = d.OldMallocIncrease, step, d.AtNS, s.GC.MajorCount
 }
 
-// OfC reports whether the memory that has grown since a note is memory of C code. It is if Ruby's slots and its own
-// count of malloc'ed bytes account for less than a quarter. ruby is what they account for, in bytes. known is false if
-// one of them is not known.
+// OfC reports whether C code has caused the growth since a note. This is so if Ruby's slots and its count of malloc'ed
+// bytes explain less than a quarter of it. ruby is what they explain, in bytes. known is false if one is unknown.
 func (n *Note) OfC(from *Note) (ofC bool, ruby int64, known bool) {
 	for _, x := range [...]int64{n.Slots, from.Slots, n.Malloc, from.Malloc} {
 		if x == sampler.GCUnknown {
@@ -89,7 +89,7 @@ func (g *Growth) Back(n int) *Note {
 	return &g.points[(g.n-1-n)%notes]
 }
 
-// Add notes the memory at intervals.
+// Add adds a sample. It makes a note every EveryNS.
 func (g *Growth) Add(s *sampler.Sample) {
 	g.mallocs.add(s)
 	if s.Proc.AtNS == 0 || s.Proc.RSSBytes == 0 {
@@ -125,13 +125,13 @@ func (g *Growth) noteLevel(p *Note) {
 	}
 }
 
-// grew reports whether the memory has grown from one note to another.
+// grew reports whether the memory has grown enough from one note to another (step, stepMax).
 func grew(from, to *Note) bool {
 	return float64(to.RSS-from.RSS) >= min(step*float64(from.RSS), stepMax)
 }
 
-// SinceLevel returns the full collection, not before fromNS, since which the memory has grown from each to the next,
-// and lately too, for longer than the notes go back. It returns nil if the memory does not grow.
+// SinceLevel returns the note since which the memory was larger after each full collection, and grew lately too. The
+// note is not from before fromNS, but older than all notes in points. The result is nil if the memory does not grow.
 func (g *Growth) SinceLevel(fromNS int64) *Note {
 	now := g.Back(0)
 	if g.before.AtNS == 0 || now == nil || g.first.AtNS < fromNS || now.AtNS-g.first.AtNS < notes*EveryNS {

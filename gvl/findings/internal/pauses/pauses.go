@@ -6,10 +6,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// LongNS is the shortest collection whose time on a CPU is known, in ns: the CPU time is read at stack ticks.
+// LongNS is the length from which a pause is long, in ns. Stack ticks read the CPU time too rarely for shorter ones.
 const LongNS = 50e6
 
-// Pause is the time from when a thread enters the collector until it leaves it. The zero value is no pause.
+// Pause is the time from entering the collector until leaving it. The zero value means no pause.
 type Pause struct {
 	FromNS, WallNS int64
 	// RanNS is the part of the pause in which the collecting thread had a CPU, in ns. MarkNS is the part of RanNS in
@@ -26,10 +26,10 @@ type Pause struct {
 // Full reports whether the pause belongs to a full collection.
 func (p *Pause) Full() bool { return sampler.GCIsMajor(p.Reason) }
 
-// AutoCompacts reports whether the collection compacts although no code asked for that: GC.auto_compact is on.
+// AutoCompacts reports whether the collection compacts only because GC.auto_compact is on.
 func (p *Pause) AutoCompacts() bool { return p.Compacts && p.Reason&sampler.GCCompact == 0 }
 
-// Watch follows the collections.
+// Watch follows the garbage collections of a process.
 type Watch struct {
 	// pause is the pause in progress. until is the end of its last interval. thread is the collecting thread, and
 	// cpuNS this thread's CPU time when the pause began.
@@ -45,7 +45,7 @@ type Watch struct {
 	FirstOld, LastOld Level
 }
 
-// Sum is a number of pauses, their length, and when the first one began.
+// Sum is the number of pauses, their total length, and when the first one began.
 type Sum struct {
 	N           int
 	NS, FirstNS int64
@@ -54,7 +54,7 @@ type Sum struct {
 // Level is a number of objects at a time. AtNS is zero if it is not known.
 type Level struct{ AtNS, Objects int64 }
 
-// Interval adds time inside the collector.
+// Interval adds an interval inside the collector. It must come before the Tick of its sample.
 func (w *Watch) Interval(fromNS, toNS int64) {
 	if fromNS != w.until || w.pause.FromNS == 0 {
 		w.pause.FromNS = fromNS
@@ -88,7 +88,7 @@ func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
 	return w.pause, ended
 }
 
-// left reports whether the collector was left between two samples that both were inside it.
+// left reports whether the collector was left, and entered again, between two samples inside it.
 func left(was, now *sampler.GC) bool {
 	// Ruby adds to its total when it leaves the collector, and makes no objects inside. From 3.4 on a compaction counts
 	// moved objects as new ones, but these releases have the total.
@@ -110,7 +110,7 @@ func (w *Watch) during(t *gvl.Tick) {
 		}
 		found = true
 		p.Stack = ts.Stack
-		// The kernel counts a wait for a CPU only when it ends. The time on a CPU is known earlier.
+		// The time on a CPU is better than the wait for a CPU, which the kernel counts only when the wait has ended.
 		k := &t.Threads[i].Kernel
 		if w.thread != ts.Thread {
 			w.thread, w.cpuNS = ts.Thread, 0
@@ -123,7 +123,7 @@ func (w *Watch) during(t *gvl.Tick) {
 			p.RanNS = min(p.RanNS, k.CPUNS-w.cpuNS)
 		}
 	}
-	// The thread that is about to collect can wait for the GVL in a sample that read the collector's words later.
+	// If no thread collects yet, the waiting one may be about to: the collector's words were read later.
 	p.Waited = p.Waited || waiting && found
 	if t.GC.Mode == sampler.GCMarking {
 		p.MarkNS += max(p.RanNS-ran, 0)

@@ -1,4 +1,4 @@
-// Package spin notes at which few stacks a thread stays, and whether it only waits for something or tries it there.
+// Package spin finds threads that spin: they stay at a few stacks, where they only wait for something or try it.
 package spin
 
 import (
@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// maxStacks bounds the stacks of a thread that spins. A thread with more of them does something.
+	// maxStacks limits the stacks of a thread that spins. A thread with more stacks does real work.
 	maxStacks = 12
-	// tried is the part of the samples with the GVL in which a thread that spins waits, tries, or is on the way to it.
-	// asked is that part if it only asks. blindly is the part in the attempts alone if it only reads or writes, which
-	// can move data, too. least is the least part in the attempts themselves.
+	// tried is the least part of the samples with the GVL that must be in attempts, or on the way to them. asked
+	// replaces it if the thread only asks. If it only reads or writes, which can move data, too, at least blindly must
+	// be in attempts alone. least is the least part in attempts in all cases.
 	tried, asked, blindly, least = .6, .5, .8, .1
 	// late is added to tried if threads lack a CPU. Threads that worked 1,000 times a second had 64 % then.
 	late = .1
@@ -23,21 +23,21 @@ const (
 	looks = 8
 )
 
-// reading is a reading of a thread's counters. readyNS is its CPU time and its time without a CPU.
+// reading is a reading of a thread's counters. readyNS is its CPU time plus its time ready without a CPU.
 type reading struct{ atNS, turns, cpuNS, readyNS int64 }
 
-// Stay is the time since when a thread has been at a few places only.
+// Stay is the time in which a thread has been at a few stacks only.
 type Stay struct {
 	stacks [maxStacks]sampler.StackID
 	n      int
-	// sinceNS is its begin. held counts the samples with the GVL at each stack.
+	// sinceNS is when the Stay began. held counts the samples with the GVL at each stack.
 	sinceNS int64
 	held    [maxStacks]int64
 	// The thread's counters at the first and the last reading.
 	first, last reading
 }
 
-// Add adds a sample of a thread, whose stack was read.
+// Add adds a sample of a thread, unless its stack was not read.
 func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState) {
 	const bits = sampler.StackFresh | sampler.StackFailed | sampler.StackPartial
 	if ts.Stack == 0 || t.Quality&bits != sampler.StackFresh {
@@ -63,7 +63,7 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState) {
 	}
 }
 
-// Rates returns a thread's wake-ups per second, the CPUs that it takes, and those that it takes or is ready to take.
+// Rates returns a thread's wake-ups per second, the CPUs that it takes, and the CPUs that it takes or waits for.
 func (s *Stay) Rates() (wakes, cpu, ready float64) {
 	span := max(s.last.atNS-s.first.atNS, 1)
 	wakes = float64(s.last.turns-s.first.turns) * 1e9 / float64(span)
@@ -76,8 +76,8 @@ func (s *Stay) Place() sampler.StackID { return s.stacks[0] }
 // SpanNS returns the time between the first and the last reading of the thread's counters, in ns.
 func (s *Stay) SpanNS() int64 { return s.last.atNS - s.first.atNS }
 
-// Samples are the samples with the GVL of threads that may spin: all, the ones in an attempt, and the ones in the
-// frames that called it, at the lines of those calls.
+// Samples counts the samples with the GVL of threads that may spin. held counts all of them. tried counts samples in
+// an attempt, and onWay samples in callers of attempts.
 type Samples struct {
 	held, tried, onWay int64
 	Attempts           code.Attempt

@@ -12,29 +12,29 @@ import (
 type Flags uint32
 
 const (
-	// Idle: waits for work: a pool's worker without a job, a server's select loop, a poller.
+	// Idle is for waiting for work: a pool's worker without a job, a server's select loop, a poller.
 	Idle Flags = 1 << iota
-	// Pool: waits for a connection of a connection pool.
+	// Pool is for waiting for a connection of a connection pool.
 	Pool
-	// DB: in a database adapter.
+	// DB is for code of a database adapter.
 	DB
 	// Redis is for a Redis client, Log for a logger, Require for loading code.
 	Redis
 	Log
 	Require
-	// Regex: the innermost frame matches a regular expression.
+	// Regex is for an innermost frame that matches a regular expression.
 	Regex
-	// Server: a worker of a server's or a job runner's pool.
+	// Server is for a worker thread in the pool of a server or a job runner.
 	Server
-	// GCStart: the program itself asked for the collection.
+	// GCStart is for a collection that the program itself requested.
 	GCStart
-	// Child is for waiting for the output of a program that it started.
+	// Child is for waiting for the output of a program that the thread started.
 	Child
 	// Ending is for a server or job runner that has been told to end, and waits for its work to end.
 	Ending
-	// Connect: waits until a connection is there, in code that does not call back a block with it.
+	// Connect is for waiting until a connection is established, in code that does not pass the connection to a block.
 	Connect
-	// Fork: the innermost frame is a fork.
+	// Fork is for an innermost frame that is a fork.
 	Fork
 	// Boot is for a worker that runs a hook at its start.
 	Boot
@@ -46,10 +46,10 @@ const (
 )
 
 const (
-	// innerFrames is the number of innermost frames that show what a thread waits for. Marks of whole stacks are
-	// searched at any depth up to maxClassFrames.
+	// innerFrames is the number of innermost frames that show what a thread waits for. Markers with depth 0 are
+	// searched in the whole stack, up to code.MaxFrames.
 	innerFrames = 6
-	// MaxClasses bounds the stacks whose flags are kept.
+	// MaxClasses limits how many stacks' flags are kept.
 	MaxClasses = 1 << 16
 )
 
@@ -113,7 +113,7 @@ var markers = []marker{
 	{"Kernel#`", false, Child, 1}, {"Open3.", true, Child, innerFrames},
 }
 
-// timeLimits are the methods that set a time limit, which another thread ends with an exception.
+// timeLimits are methods that run code with a time limit. Another thread ends the code by an exception.
 var timeLimits = map[string]bool{"Timeout.timeout": true, "Timeout#timeout": true, "Rack::Timeout#call": true}
 
 // regexLabels are the C functions that match regular expressions.
@@ -191,7 +191,7 @@ func (c *Classes) Of(stack sampler.StackID) Flags {
 	return flags
 }
 
-// MaxLimitFrames bounds the frames that are searched for a time limit around a deadlock, in all of its threads
+// MaxLimitFrames limits how many frames are searched for a time limit around a deadlock, in all its threads
 // together.
 const MaxLimitFrames = 1 << 16
 

@@ -1,19 +1,19 @@
-// Package tenses has the words of findings that differ between present and past.
+// Package tenses has words of findings in two forms, present and past. Spoken chooses one when the text is shown.
 package tenses
 
 import "strings"
 
-// These separate the present of a word from its past.
+// These bytes mark a word with two forms in a text: begins, the present form, past, the past form, ends.
 const (
 	begins = "\x01"
 	past   = "\x02"
 	ends   = "\x03"
 )
 
-// Of puts a word that differs between present and past into a text.
+// Of returns a word of a text that has two forms. Spoken chooses one of them.
 func Of(present, then string) string { return begins + present + past + then + ends }
 
-// The words that most texts need.
+// Words that many texts need.
 const (
 	Is    = begins + "is" + past + "was" + ends
 	Waits = begins + "waits" + past + "waited" + ends
@@ -21,12 +21,12 @@ const (
 	Are   = begins + "are" + past + "were" + ends
 	Spend = begins + "spend" + past + "spent" + ends
 	Take  = begins + "take" + past + "took" + ends
-	// Now separates a text's figures from its part about the present moment.
+	// Now stands before the part of a text about the present moment: "now 3 threads", later "last 3 threads".
 	Now = begins + "now" + past + "last" + ends
 )
 
-// Spoken returns a text in the present, or in the past if over is true. Names of the process can hold anything, so
-// incomplete marks stay.
+// Spoken returns a text in the present tense, or in the past tense if over is set. A name in the text may hold a mark
+// by chance, so Spoken keeps what follows a mark without its end.
 func Spoken(text string, over bool) string {
 	var b strings.Builder
 	for {

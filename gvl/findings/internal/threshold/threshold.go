@@ -31,7 +31,7 @@ func (u Unit) Format(v float64) string {
 	return units.Number(v, 1)
 }
 
-// Parse reads a threshold. All are above 0.
+// Parse reads a threshold, which must be above 0.
 func (u Unit) Parse(text string) (float64, error) {
 	list, most, like := units.Numbers, 1e9, "3 or 1.5"
 	switch u {

@@ -1,4 +1,4 @@
-// Package tips has advice that changes the number of processes or threads, with what fits if that does not.
+// Package tips has advice for findings, best first, with alternatives if the first contradicts other advice.
 package tips
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// Effect is how advice changes the number of processes and threads.
+// Effect is how advice changes the number of processes and threads. It is a set of bits.
 type Effect uint8
 
 // The changes.
@@ -18,7 +18,7 @@ const (
 	FewerThreads
 )
 
-// Against returns the effects that contradict c.
+// Against returns the effects that contradict c: fewer processes if c has more processes, and so on.
 func (c Effect) Against() (x Effect) {
 	for _, pair := range [...][2]Effect{{MoreProcesses, FewerProcesses}, {MoreThreads, FewerThreads}} {
 		if c&pair[0] != 0 {
@@ -35,16 +35,16 @@ func (c Effect) Against() (x Effect) {
 type Advice struct {
 	Text string
 	Does Effect
-	// With names the rule whose finding must explain this one (causes). It is empty if the advice always holds.
+	// With names a rule whose finding must explain this one (causes) for the advice to fit. Empty means always.
 	With string
-	// Below is set if another finding must come before this one, alone if there must be no other active one.
+	// Below is set if the advice fits only below another finding, Alone if no other finding may be active.
 	Below, Alone bool
 }
 
 // RuleStarved is the rule whose finding changes the advice of others.
 const RuleStarved = "cpu_starved"
 
-// Starved is for a process without a CPU.
+// Starved returns advice for a process that lacks CPU.
 func Starved() []Advice {
 	return []Advice{
 		{Text: "fewer workers on this machine, or more CPUs", Does: FewerProcesses | FewerThreads},
@@ -52,7 +52,7 @@ func Starved() []Advice {
 	}
 }
 
-// Taken is Starved if the finding names the processes that take the CPUs.
+// Taken is like Starved, for a finding that names the processes that use the CPUs.
 func Taken() []Advice {
 	return []Advice{
 		{Text: "limit what takes the CPUs (nice, a cgroup), fewer workers on this machine, or more CPUs", Does: FewerProcesses | FewerThreads},
@@ -60,7 +60,7 @@ func Taken() []Advice {
 	}
 }
 
-// Throttled is for a container that has used up its share of the CPUs.
+// Throttled returns advice for a container that has used up its CPU limit.
 func Throttled() []Advice {
 	return []Advice{
 		{Text: "raise the container's CPU limit, or run fewer workers in it", Does: FewerProcesses | FewerThreads},
@@ -68,7 +68,7 @@ func Throttled() []Advice {
 	}
 }
 
-// TakesLess begins advice with how to make ddtop use less.
+// TakesLess puts before each piece of advice how to make ddtop use less CPU.
 func TakesLess(list []Advice) []Advice {
 	for i := range list {
 		list[i].Text = "let ddtop take less (--overhead 1%); then " + list[i].Text
@@ -76,7 +76,7 @@ func TakesLess(list []Advice) []Advice {
 	return list
 }
 
-// MemoryStall is for a process that lacks memory.
+// MemoryStall returns advice for a process that lacks memory.
 func MemoryStall() []Advice {
 	return []Advice{
 		{Text: "fewer threads or processes on this machine, jemalloc or MALLOC_ARENA_MAX=2, more memory", Does: FewerProcesses | FewerThreads},
@@ -84,7 +84,7 @@ func MemoryStall() []Advice {
 	}
 }
 
-// Saturated says how many threads fill a process: 1/(1-io) if a share io of the time is outside the GVL.
+// Saturated returns advice for a saturated GVL. If a share io of the work is I/O, 1/(1-io) threads fill a process.
 func Saturated(io float64) []Advice {
 	starved := Advice{Text: "give the process more CPU first: it keeps the GVL longer because it has none", With: RuleStarved}
 	collects := Advice{Text: "allocate less first: the collector runs with the GVL while they wait", With: "gc_pressure"}
@@ -102,7 +102,7 @@ func Saturated(io float64) []Advice {
 	}, less}
 }
 
-// ThreadHog is for a thread that hogs the GVL.
+// ThreadHog returns advice for a thread that hogs the GVL.
 func ThreadHog() []Advice {
 	return []Advice{
 		{Text: "move this work to another process, lower its Thread#priority, or call Thread.pass in it", Does: MoreProcesses},
@@ -111,7 +111,7 @@ func ThreadHog() []Advice {
 	}
 }
 
-// RouteHog is for a route or job that hogs the GVL.
+// RouteHog returns advice for a route or class of jobs that hogs the GVL.
 func RouteHog() []Advice {
 	return []Advice{
 		{Text: "move this work to another process or to a job, or call Thread.pass in it", Does: MoreProcesses},
@@ -120,7 +120,7 @@ func RouteHog() []Advice {
 	}
 }
 
-// Stuck is for a holder. known is true if its innermost frame is known, c if that is a C function.
+// Stuck returns advice for a holder. known is set if its innermost frame is known, c if that is a C function.
 func Stuck(known, c bool) []Advice {
 	switch {
 	case !known:
@@ -137,7 +137,7 @@ func Stuck(known, c bool) []Advice {
 	}
 }
 
-// IOBusy is for threads that wait for I/O most of their time.
+// IOBusy returns advice for threads that wait for I/O most of their time.
 func IOBusy() []Advice {
 	return []Advice{
 		{Text: "ask less often or for more at once; the GVL is free meanwhile, so more threads would do more at a time", Does: MoreThreads},
@@ -146,12 +146,12 @@ func IOBusy() []Advice {
 	}
 }
 
-// ThreadLeak is for threads that grow in number.
+// ThreadLeak returns advice for threads whose number keeps growing.
 func ThreadLeak() []Advice {
 	return []Advice{{Text: "see why those threads do not end; start them from a pool"}}
 }
 
-// QueueGrows is for a Queue that only grows.
+// QueueGrows returns advice for a Queue that keeps growing.
 func QueueGrows() []Advice {
 	const less = "give each item less to do; a SizedQueue makes the threads wait that fill it"
 	return []Advice{
@@ -161,12 +161,12 @@ func QueueGrows() []Advice {
 	}
 }
 
-// TakersEnded is for a Queue that only grows since threads that took from it have ended.
+// TakersEnded returns advice for a Queue that grows because threads that took from it have ended.
 func TakersEnded() []Advice {
 	return []Advice{{Text: "see why threads that took from it ended (Thread#report_on_exception), and start them again"}}
 }
 
-// AllBusy is for a pool whose threads all have work.
+// AllBusy returns advice for a pool whose threads are all busy.
 func AllBusy() []Advice {
 	return []Advice{
 		{Text: "give the process more CPU first: more workers would share the same CPUs", With: RuleStarved},
@@ -176,7 +176,7 @@ func AllBusy() []Advice {
 	}
 }
 
-// Regex is for a match that does not end, in a Ruby of a version such as "3.1.2". Regexp.timeout exists from 3.2 on.
+// Regex returns advice for an endless match, by Ruby's version, such as "3.1.2". Ruby 3.2 has Regexp.timeout.
 func Regex(version string) string {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
@@ -189,8 +189,8 @@ func Regex(version string) string {
 		version + " has no Regexp.timeout, 3.2 has"
 }
 
-// Pool is for threads that wait for a connection of a pool. awaited names another service for which a thread with a
-// connection waits. It is empty if there is none.
+// Pool returns advice for threads that wait for a connection of a pool. awaited names another service that a thread
+// with a connection waits for. It is empty if there is none.
 func Pool(awaited string) string {
 	if awaited != "" {
 		return "give the connection back before waiting for " + awaited + "; a larger pool only moves the limit"

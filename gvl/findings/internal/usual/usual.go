@@ -4,10 +4,10 @@ package usual
 import "github.com/ddtop/ddtop/sampler"
 
 const (
-	// share is the part of its time at one stack from which on that is a thread's usual one.
+	// share is the part of a thread's time from which on a stack is its usual stack.
 	share = .9
-	// Wait is the least time that a reader has waited at its usual stack, as a multiple of http_slow's threshold for a
-	// wait. No call takes so long.
+	// Wait is how long a reader of a stream must have waited at its usual stack, as a multiple of http_slow's
+	// threshold for a wait. No call takes so long.
 	Wait = 2
 )
 
@@ -15,7 +15,7 @@ const (
 // next message. It follows the stack that can have more than half of the time (Boyer and Moore's vote).
 type Stack struct {
 	stack sampler.StackID
-	// leadNS is how much longer the thread was at stack than elsewhere. seenNS is all time.
+	// leadNS is how much longer the thread was at stack than elsewhere. seenNS is the sum of all stays.
 	leadNS, seenNS int64
 	// LongestNS is the longest stay at stack that has ended.
 	LongestNS int64

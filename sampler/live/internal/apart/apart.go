@@ -1,4 +1,4 @@
-// Package apart runs work that may hang on a thread of its own, and gives up waiting for it in time.
+// Package apart runs work that may hang, each on a thread of its own, and stops waiting for it after a limit.
 package apart
 
 import (
@@ -35,7 +35,7 @@ type outcome struct {
 	exits  bool
 }
 
-// A Lane lets one work at a time be done for a process, on an OS thread of its own.
+// A Lane runs work for a process on an OS thread of its own, one work at a time.
 type Lane struct {
 	pid int
 	// working holds a token while work runs. left is true if the work was abandoned.
@@ -46,7 +46,7 @@ type Lane struct {
 // NewLane returns a Lane for a process.
 func NewLane(pid int) Lane { return Lane{pid: pid, working: make(chan struct{}, 1)} }
 
-// Close calls end once no work runs and none will start. It may call end at once.
+// Close prevents further work and calls end after the current work. It does not wait for abandoned work.
 func (l *Lane) Close(end func() error) error {
 	if l.left.Load() {
 		go func() {
@@ -55,7 +55,7 @@ func (l *Lane) Close(end func() error) error {
 		}()
 		return nil
 	}
-	l.working <- struct{}{} // for good
+	l.working <- struct{}{} // never removed, so no work can start
 	return end()
 }
 
@@ -138,7 +138,7 @@ func Result[T any](ctx context.Context, l *Lane, work func() (T, error), drop fu
 	abandoned = true
 	mu.Unlock()
 	select {
-	case r := <-out: // just now
+	case r := <-out: // it has come just now
 		away(r)
 	default:
 	}

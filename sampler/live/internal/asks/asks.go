@@ -1,4 +1,4 @@
-// Package asks adds up by stack which memory a process asked the kernel for, and what of it is still mapped.
+// Package asks sums up by stack which memory a process asked the kernel for, and how much of it is still mapped.
 package asks
 
 import (
@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// maxAreas bounds the areas that are known to be mapped. Each takes 24 bytes, and each change moves half of them.
+	// maxAreas limits the mapped areas that are known. Each takes 24 bytes, and each change moves half of them.
 	maxAreas = 1 << 14
-	// maxStacks bounds the stacks.
+	// maxStacks limits the stacks that have a sum. Memory of further stacks is left out.
 	maxStacks = 1 << 12
 )
 
-// Ledger has the areas that a process has mapped since it is followed. It is for any goroutine.
+// Ledger has the areas that a process has mapped since ddtop follows it. Any goroutine may use it.
 type Ledger struct {
 	mu     sync.Mutex
-	areas  []area // by address, none of them overlaps another
+	areas  []area // by address, and without overlaps
 	stacks map[sampler.StackID]*Owner
-	// named are the calls that have a stack, and cut is true if areas had no room.
+	// named is the number of calls whose stack is known. cut is true if areas were dropped because of maxAreas.
 	named uint64
 	cut   bool
 }
@@ -32,7 +32,7 @@ type area struct {
 	of       *Owner
 }
 
-// Owner is who asked for memory: at first a call, and a stack as soon as it is known.
+// Owner is what asked for memory: at first a single call, and all calls of a stack once the call's stack is known.
 type Owner struct {
 	into         *Owner // nil unless another Owner has replaced this one
 	calls, bytes uint64
@@ -48,7 +48,7 @@ func (l *Ledger) More(from, bytes uint64) *Owner {
 	return of
 }
 
-// put adds areas in a row. No area may be there yet.
+// put inserts adjacent areas. They must not overlap an existing area.
 func (l *Ledger) put(list []area) {
 	if len(list) == 0 {
 		return
@@ -60,7 +60,7 @@ func (l *Ledger) put(list []area) {
 	l.areas = slices.Insert(l.areas, l.place(list[0].from), list...)
 }
 
-// place is the first area that ends after an address.
+// place returns the index of the first area that ends after an address.
 func (l *Ledger) place(at uint64) int {
 	i, _ := slices.BinarySearchFunc(l.areas, at, func(a area, at uint64) int {
 		if a.to <= at {
@@ -99,8 +99,8 @@ func (l *Ledger) gone(from, to uint64) (out []area) {
 	return out
 }
 
-// Moved moves areas to another address. What asked for them stays the same. Bytes at their end that have no room there
-// are gone.
+// Moved moves areas to another address. They keep their Owners. Bytes at their end are dropped if the new place is
+// smaller.
 func (l *Ledger) Moved(from, fromBytes, to, toBytes uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +115,7 @@ func (l *Ledger) Moved(from, fromBytes, to, toBytes uint64) {
 	l.put(kept)
 }
 
-// Name says which stack a call had.
+// Name adds a call to a stack, once the call's stack is known.
 func (l *Ledger) Name(of *Owner, stack sampler.StackID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,14 +135,14 @@ func (l *Ledger) Name(of *Owner, stack sampler.StackID) {
 	l.named += of.calls
 }
 
-// Forget forgets all stacks, because their IDs have lost their meaning.
+// Forget drops all areas and stacks, because the IDs of the stacks are invalid.
 func (l *Ledger) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.areas, l.stacks, l.named = nil, nil, 0
 }
 
-// Sum adds up what is known by stack. Copied, Sure and Stacks of the result are set.
+// Sum returns the sums by stack. It sets only Copied, Sure and Stacks of the result.
 func (l *Ledger) Sum() (out sampler.MemoryAsks) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,14 +5,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// Dumped gives the registers of the threads in a core file. All of them stand still, and all registers are known.
+// Dumped gives the registers of the threads in a core file. No thread moves, and all registers are known.
 type Dumped struct{ Core *attach.Core }
 
-// Registers is native.Source's. ok is false if the core has no registers of the thread.
+// Registers implements native.Source. ok is false if the core has no registers of the thread.
 func (d Dumped) Registers(tid int32) (r native.Registers, at native.Moment, ok bool, err error) {
 	words, ok := d.Core.UserRegisters(tid)
 	return native.OfUser(words), at, ok, nil
 }
 
-// Stays is native.Source's.
+// Stays implements native.Source. Threads of a core never move.
 func (d Dumped) Stays(int32, native.Moment) (bool, error) { return true, nil }

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// tries is how often a thread's native stack is read if the thread moves meanwhile. The first reading opens files, so
-// it takes far longer than the next one.
+// tries bounds how often a thread's native stack is read if the thread moves meanwhile. The first try opens files, so
+// it takes much longer than the next one.
 const tries = 4
 
 // Errors that say why a stack has no native frames.
@@ -32,7 +32,7 @@ type Subject struct {
 	PID     int
 	// Dumped gives the registers of the threads in a core file. It is nil for a process.
 	Dumped native.Source
-	// VMPath is the file that has the VM. Machine is the process's, and JIT says that Ruby compiles code.
+	// VMPath is the file that has the VM. Machine is the process's machine type. JIT is true if Ruby compiles code.
 	VMPath, Machine string
 	JIT             bool
 	Names           *redact.Redactor
@@ -42,14 +42,14 @@ type Subject struct {
 	Controls func(id sampler.ThreadID) (frames []native.Control, whole, same bool)
 }
 
-// Reader reads native stacks. What it needs is opened by the first Prepare. It is for one goroutine at a time.
+// Reader reads native stacks. The first Prepare opens what it needs. It is for one goroutine at a time.
 type Reader struct {
 	tasks *kernel.Tasks
 	space *native.Space
 	ruby  *native.Ruby
 	of    Subject
 
-	// source gives registers. It is the same as registers, unless the subject is a core file: then registers is nil.
+	// source gives registers of threads. For a process it is the same as registers. For a core file, registers is nil.
 	source    native.Source
 	registers *Registers
 }
@@ -88,7 +88,7 @@ func (r *Reader) Prepare(of Subject) (err error) {
 	return nil
 }
 
-// Readings is how often the mappings were read: by Prepare, and by others when an address was in no mapping.
+// Readings returns how often the mappings were read: by Prepare, and when an address was in no mapping.
 func (r *Reader) Readings() uint64 {
 	if r.space == nil {
 		return 0
@@ -96,7 +96,7 @@ func (r *Reader) Readings() uint64 {
 	return r.space.Readings()
 }
 
-// Close closes what Prepare has opened. The process stays open.
+// Close closes what Prepare has opened. It does not close the process.
 func (r *Reader) Close() {
 	if r.space != nil {
 		r.space.Close()
@@ -107,7 +107,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// chooser returns the frames of a stack that are shown, and why others are missing.
+// chooser returns the frames of a stack that are shown. The error says why other frames are missing.
 type chooser func(native.Stack) ([]native.Frame, error)
 
 // Whole reads the whole native stack of a thread that Ruby does not know. See Ruby.
@@ -116,8 +116,8 @@ func (r *Reader) Whole(tid int32) (out sampler.NativeStack, ok bool, err error) 
 }
 
 // Ruby reads the native stack below the innermost Ruby frame of a thread. ok is false if the thread runs or has ended.
-// The error says that the kernel does not tell. turns is how often the thread must have got a CPU. Zero means that
-// this does not matter.
+// The error says that the kernel gives no registers. If turns is not zero, the thread must have got a CPU exactly so
+// often.
 func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, turns, func(stack native.Stack) ([]native.Frame, error) {
 		frames, whole, same := r.of.Controls(id)
@@ -132,7 +132,7 @@ func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.
 }
 
 // Copied unwinds the native stack of a thread that ran while its registers and its stack were copied, down to Ruby's
-// own frames. control are its Ruby frames of the same instant. The error says why there is nothing.
+// own frames. control are its Ruby frames of the same instant. The error says why there are no frames.
 func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, control []native.Control,
 	whole bool) (out sampler.NativeStack, err error) {
 	frames, err := r.ruby.BelowCopied(r.space.UnwindCopied(regs, from, copied), control, whole, r.of.JIT)
@@ -143,7 +143,7 @@ func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, contr
 	return out, nil
 }
 
-// CopiedWhole is Copied of a thread that Ruby does not know.
+// CopiedWhole is Copied for a thread that Ruby does not know.
 func (r *Reader) CopiedWhole(regs native.Registers, from uint64, copied []byte) (out sampler.NativeStack) {
 	stack := r.space.UnwindCopied(regs, from, copied)
 	out.Frames = r.copiedNames(stack.Frames)
@@ -163,7 +163,7 @@ func (r *Reader) copiedNames(frames []native.Frame) []sampler.NativeFrame {
 	return out
 }
 
-// withoutName leaves the name of a file out of the reason why frames are missing, if names are to be left out.
+// withoutName replaces the name of a file in the reason why frames are missing, if the user wants names removed.
 func (r *Reader) withoutName(missing error) error {
 	var stop *native.Stop
 	if !errors.As(missing, &stop) {
@@ -172,7 +172,7 @@ func (r *Reader) withoutName(missing error) error {
 	return &native.Stop{Library: r.of.Names.NativeFrame(sampler.NativeFrame{Library: stop.Library}).Library, Err: stop.Err}
 }
 
-// names turns frames into what is shown of them.
+// names returns frames with their names, for display.
 func (r *Reader) names(frames []native.Frame) []sampler.NativeFrame {
 	out := r.space.Names(frames)
 	for i := range out {
@@ -217,7 +217,7 @@ func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.Nativ
 	return sampler.NativeStack{Missing: ErrMoves.Error()}, true, nil
 }
 
-// unlessGone is an error unless it says that a thread has ended.
+// unlessGone returns err, or nil if err says that a thread has ended.
 func unlessGone(err error) error {
 	if errors.Is(err, kernel.ErrGone) {
 		return nil

@@ -9,35 +9,35 @@ import (
 	"github.com/ddtop/ddtop/sampler/native/iterator"
 )
 
-// maxVisits bounds the visits of all threads in one round. Each takes up to some milliseconds if the kernel has
-// thousands of threads. A thread that moves asks for another one.
+// maxVisits bounds how often one round reads the registers of all threads. Each visit takes milliseconds if the
+// machine has thousands of threads. A thread that has moved needs another visit.
 const maxVisits = 64
 
-// Registers gives the registers of threads that do not run. If ddtop may load programs into the kernel, it gives all of
-// them (package iterator). Otherwise it gives what every user gets who may read the memory: stack pointer and program
-// counter. It is for one goroutine.
+// Registers gives the registers of threads that do not run. If ddtop may load programs into the kernel, it gives all
+// registers (package iterator). Otherwise it gives stack pointer and program counter, which need only the right to
+// read the memory. It is for one goroutine.
 type Registers struct {
 	pid   int
 	tasks *kernel.Tasks
-	// all is opened by the first question. It is nil before, and if err says why there is none.
+	// all is opened by the first visit. It is nil before that, and if it cannot be used. err is then the reason.
 	all *iterator.Iterator
 	err error
-	// threads are what the last visit found and what no caller has asked for yet. visits counts the round's.
+	// threads are the threads of the last visit that were not asked for yet. visits counts the visits of this round.
 	threads map[int32]iterator.Thread
 	visits  int
-	// plain is true if the system call of the last thread says all that the kernel does for it.
+	// plain is true if the system call of the last thread suffices to say what the kernel does for it.
 	plain bool
 }
 
-// NewRegisters gives the registers of a process's threads. tasks stay the caller's.
+// NewRegisters returns the Registers of a process. The caller closes tasks.
 func NewRegisters(pid int, tasks *kernel.Tasks) *Registers {
 	return &Registers{pid: pid, tasks: tasks, threads: make(map[int32]iterator.Thread)}
 }
 
-// Close removes what was put into the kernel.
+// Close removes the program from the kernel.
 func (r *Registers) Close() {
 	if r.all != nil {
-		_ = r.all.Close() // nothing depends on how the program left the kernel
+		_ = r.all.Close() // an error of removing the program changes nothing
 		r.all = nil
 	}
 }
@@ -65,7 +65,7 @@ func (r *Registers) visit() {
 	}
 }
 
-// Registers is native.Source's.
+// Registers implements native.Source.
 func (r *Registers) Registers(tid int32) (native.Registers, native.Moment, bool, error) {
 	if r.visits == 0 {
 		r.visit()
@@ -75,7 +75,7 @@ func (r *Registers) Registers(tid int32) (native.Registers, native.Moment, bool,
 	}
 	x, ok, err := r.tasks.Standing(tid)
 	if ok && err == nil {
-		r.visit() // it has gone to sleep, or has moved, since the last visit
+		r.visit() // the thread has moved since the last visit
 		if regs, at, ok := r.visited(tid); ok {
 			return regs, at, true, nil
 		}
@@ -83,7 +83,7 @@ func (r *Registers) Registers(tid int32) (native.Registers, native.Moment, bool,
 	return native.At(x.SP, x.PC), native.Moment{Turns: x.Turns, Call: x.Line}, ok, err
 }
 
-// visited takes a thread of the last visit.
+// visited removes a thread from the last visit, and returns its registers.
 func (r *Registers) visited(tid int32) (native.Registers, native.Moment, bool) {
 	x, ok := r.threads[tid]
 	delete(r.threads, tid)
@@ -91,7 +91,7 @@ func (r *Registers) visited(tid int32) (native.Registers, native.Moment, bool) {
 	return x.Registers, native.Moment{Turns: x.Turns}, ok
 }
 
-// Stays is native.Source's.
+// Stays implements native.Source.
 func (r *Registers) Stays(tid int32, at native.Moment) (bool, error) {
 	if at.Call == "" {
 		cpu, err := r.tasks.CPU(tid)
@@ -101,7 +101,7 @@ func (r *Registers) Stays(tid int32, at native.Moment) (bool, error) {
 	return ok && err == nil && at == native.Moment{Turns: x.Turns, Call: x.Line}, err
 }
 
-// hint says who can read the frames that are missing for an unknown register. It is empty if no user can.
+// hint tells the user how to see the frames that an unknown register hides. It is empty if this is impossible.
 func (r *Registers) hint() string {
 	switch {
 	case errors.Is(r.err, bpf.ErrRights):

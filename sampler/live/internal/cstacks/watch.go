@@ -15,7 +15,7 @@ const (
 	stayNS = 900_000_000
 	// maxRound bounds the stacks that one round reads. A round comes once a second.
 	maxRound = 32
-	// retryNS is how long no stack is read after an error, in ns. The error can pass, as a lack of descriptors does.
+	// retryNS is how long no stack is read after an error, in ns. Errors such as a lack of descriptors are temporary.
 	retryNS = 30_000_000_000
 )
 
@@ -23,7 +23,7 @@ const (
 type Place struct {
 	TID   int32
 	Stack sampler.StackID
-	// Turns is how often it had got a CPU.
+	// Turns is how often the thread had got a CPU.
 	Turns int64
 }
 
@@ -34,7 +34,7 @@ type Watch struct {
 	counts sampler.NativeCounts
 	// againNS is when stacks are read again after an error. It is zero if there was none.
 	againNS int64
-	// debugFiles is how many debug files had come when stacks were last read.
+	// debugFiles is how many debug files had arrived by the last round.
 	debugFiles int64
 }
 
@@ -52,7 +52,7 @@ func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.Thread
 		return
 	}
 	var due []sampler.ThreadID
-	more := of.Debug.Came() != w.debugFiles // stacks get more names when they are read again
+	more := of.Debug.Came() != w.debugFiles // new debug files: read stacks again for their names
 	w.debugFiles = of.Debug.Came()
 	now := make(map[sampler.ThreadID]stay, len(places))
 	for id, place := range places {
@@ -93,7 +93,7 @@ func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.Thread
 	to.Count(w.counts, "")
 }
 
-// fail says why no stack can be read, and waits before the next one.
+// fail reports why no stack can be read, and stops reading for retryNS.
 func (w *Watch) fail(nowNS int64, to *sampler.NativeWatch, why string) {
 	w.againNS = nowNS + retryNS
 	to.Count(w.counts, why)
@@ -109,7 +109,7 @@ func (w *Watch) read(id sampler.ThreadID, nowNS int64, to *sampler.NativeWatch) 
 	switch {
 	case !ok, stack.Missing == ErrMoves.Error(), stack.Missing == ErrRubyMoved.Error(), stack.Missing == native.ErrUnconfirmed.Error():
 		w.counts.Moved++
-		return nil // the next round may have more luck, or find another stay
+		return nil // the next round tries again
 	case stack.Missing == native.ErrMisfit.Error():
 		w.counts.Refused++
 	default:

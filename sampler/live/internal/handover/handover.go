@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// maxWaiting bounds the samples that wait to be taken from the clock: 4 s at 1 kHz. maxWaitingThreads bounds the
-	// threads in them, about 30 MB. Further samples are lost, and counted.
+	// maxWaiting limits the samples that wait for the receiver: 4 s at 1 kHz. maxWaitingThreads limits the threads in
+	// them, to about 30 MB. Further samples are lost, and counted.
 	maxWaiting        = 4096
 	maxWaitingThreads = 1 << 17
-	// maxFree bounds the samples whose memory is kept for the next ones.
+	// maxFree limits the samples whose memory is kept for reuse.
 	maxFree = 256
 	// batchNS is the least time that samples are collected before the receiver is woken. A wake-up costs as much as
 	// some ticks. At least batchSamples are collected, unless that takes longBatchNS.
 	batchNS      = 25_000_000
 	batchSamples = 8
 	longBatchNS  = 200_000_000
-	// manySharers is how many processes have samples collected for longer, up to mostBatches times longBatchNS.
+	// For each manySharers processes, samples are collected for another longBatchNS, up to mostBatches times.
 	manySharers, mostBatches = 8, 3
 	// slowBatchNS is how long samples are collected while no thread runs.
 	slowBatchNS = 400_000_000
@@ -30,14 +30,14 @@ const (
 // that goroutine, not even for a lock, because the lock's holder may have no CPU on a full machine.
 type Handover struct {
 	waiting queue
-	free    queue // samples that were taken, for the next ones
+	free    queue // samples that were taken, for reuse
 	// Wake receives a value when samples wait.
 	Wake chan struct{}
 	// threads is the number of threads in the samples that wait.
 	threads atomic.Int64
 	// Sharers is how many processes are read at once.
 	Sharers *atomic.Int32
-	// lost, wokenNS, newest and holding belong to the clock. newest is the last lost sample. holding is true if no
+	// Only the clock uses lost, wokenNS, newest and holding. newest is the last lost sample. holding is true if no
 	// sample was handed over since.
 	lost    uint64
 	wokenNS int64
@@ -101,7 +101,7 @@ func New() *Handover {
 // Put hands a copy of a sample over, or counts it as lost. Only the clock may call it.
 func (h *Handover) Put(s *sampler.Sample, list *exact.List) {
 	n, most := int64(len(s.Threads)), int64(sampler.Share(maxWaitingThreads, int(h.Sharers.Load())))
-	// There is no other writer, so what there is room for now there is room for below.
+	// Only the clock puts samples in, so if there is room now, there is room below.
 	if h.waiting.full() || h.threads.Load() > 0 && h.threads.Load()+n > most {
 		h.lost++
 		h.newest.CopyFrom(s)
@@ -141,15 +141,15 @@ func (h *Handover) Take(ready func(timeNS int64) bool, emit func(*Sample)) {
 		h.waiting.take()
 		emit(s)
 		h.threads.Add(-int64(len(s.Threads)))
-		s.List, s.Changes = nil, sampler.Changes{} // they belong to the sample before
+		s.List, s.Changes = nil, sampler.Changes{} // the next sample must not have them
 		if !h.free.full() {
 			h.free.put(s)
 		}
 	}
 }
 
-// End is Take after the clock has ended. wait makes all samples ready. If the last samples were lost, no later sample
-// can report the loss. So the newest one is kept, and reports how many are missing before it.
+// End does what Take does, after the clock has ended. wait makes all samples ready. If the last samples were lost, no
+// later sample can report the loss. So the newest lost sample is kept, and reports how many are missing before it.
 func (h *Handover) End(wait func(timeNS int64), emit func(*Sample)) {
 	h.Take(func(timeNS int64) bool { wait(timeNS); return true }, emit)
 	if h.holding {

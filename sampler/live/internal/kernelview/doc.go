@@ -1,2 +1,2 @@
-// Package kernelview asks the kernel what it knows of the threads of a sample, as little as their states need.
+// Package kernelview asks the kernel about the threads of a sample, but only what their states need.
 package kernelview

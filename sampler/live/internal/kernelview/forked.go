@@ -5,9 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firstStack decides whether the main thread of a forked process runs on the stack with which its program began. If
-// another thread than the main one forks, that thread becomes the child's main thread. It continues in its own block
-// and on its own stack.
+// firstStack decides whether the main thread of a forked process runs on the stack with which its program began. If a
+// thread other than the main thread forks, it becomes the child's main thread. It continues in its own block and on
+// its own stack.
 type firstStack struct {
 	// of is the mapping of the stack with which the program began. It is empty in a process that was not forked, or
 	// after an exec.
@@ -18,8 +18,8 @@ type firstStack struct {
 	known, elsewhere bool
 }
 
-// maxFirstStack bounds the growth of a program's stack below its mapping, in bytes. Beyond it, the stack is another
-// one. The kernel keeps at least as much room free there (MIN_GAP in mm/util.c).
+// maxFirstStack limits the growth of a program's stack below its mapping, in bytes. Beyond it, the address is on
+// another stack. The kernel keeps at least as much room free there (MIN_GAP in mm/util.c).
 const maxFirstStack = 128 << 20
 
 // NewFirstStack finds the stack of a process.

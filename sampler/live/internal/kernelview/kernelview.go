@@ -11,9 +11,9 @@ import (
 
 // Named times of asking the kernel, in ns.
 const (
-	// askAgainNS is how old the kernel's word on a blocked thread may get before ddtop asks again.
+	// askAgainNS is how old the kernel's answer about a blocked thread may get before ddtop asks again.
 	askAgainNS = 100_000_000
-	// idleCPUNS is how often the CPU counters of a thread are read that seems to do nothing.
+	// idleCPUNS is the interval at which the CPU counters of a thread that seems idle are read.
 	idleCPUNS = 250_000_000
 	// waitParts is how many times the counters of a waiting thread are read, at least, while it does not move. If
 	// another wait follows before a tick comes, the length of the first wait is known to an eighth.
@@ -25,26 +25,26 @@ const (
 	// OldestCPUNS is the largest age of a thread's CPU counters if a budget makes stack ticks rare, in ns. The
 	// counters are sums, so one reading a second (1.3 µs a thread) is enough to know all of a thread's CPU time.
 	OldestCPUNS = 1_000_000_000
-	// EndParts limits how old counters may be at the ends of the time that figures cover: one part in EndParts of it.
+	// EndParts limits the age of counters at the ends of the time that figures cover: this time divided by EndParts.
 	// Times shorter than EndParts seconds have the counters read more often.
 	EndParts = 4
 	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, with a CPU.
 	settleNS = 3_000_000
-	// ProcNS and SelfNS are how often the counters of the process and of ddtop are read.
+	// ProcNS and SelfNS are the intervals at which the counters of the process and of ddtop are read.
 	ProcNS = 250_000_000
-	// listensNS is how often it is looked at whether a thread that waits at a connection asks or listens: 5 µs a time.
+	// listensNS is the interval of checks whether a thread that waits at a connection listens. A check takes 5 µs.
 	listensNS = 1_000_000_000
 	SelfNS    = 1_000_000_000
 )
 
-// freeCPUReads is the number of threads at work, or waiting since recently, whose CPU counters every stack tick reads.
+// freeCPUReads is the largest number of working threads for which every stack tick reads all their CPU counters.
 const freeCPUReads = 30
 
 // computes is how many consecutive answers must show a thread on a CPU for it to count as computing. A thread that
 // enters a call gives one or two.
 const computes = 3
 
-// maxAsksPerTick bounds the threads whose system call a lock tick reads because they have just blocked.
+// maxAsksPerTick limits the threads whose system call a lock tick reads because they have just blocked.
 const maxAsksPerTick = 64
 
 // View keeps the kernel's facts about each thread and decides when to read them again. Each thread costs 1 to 2 µs. So
@@ -58,8 +58,8 @@ type View struct {
 	// order are the views of the last sample's threads, in its order.
 	order []*threadView
 	round uint64
-	// working is the number of threads whose CPU counters are read often, of the last stack tick: those that have been
-	// at work since the last reading, and those that wait since less than waitParts times idleCPUNS.
+	// working is the number of threads in the last stack tick whose CPU counters are read often. They have worked
+	// since the last reading, or waited for less than waitParts times idleCPUNS.
 	working int64
 	// pausedNS is when the target was last let go after a stop for a sample. It is zero if it never was.
 	pausedNS int64
@@ -67,52 +67,52 @@ type View struct {
 	Spaces *kernel.Namespace
 	lost   lostHelpers
 	// LockWaitNS is when a thread was last seen to wait for a lock of C code, CLOCK_MONOTONIC in ns. LostLocks are the
-	// addresses of such locks without an owner that no thread holds. It is nil if there is none. Any goroutine may use
-	// both.
+	// addresses of such locks that no thread of the process can release. It is nil if there is none. Any goroutine may
+	// use both.
 	LockWaitNS atomic.Int64
 	LostLocks  atomic.Pointer[[]uint64]
 	First      firstStack
-	// Frozen: the process's cgroup was frozen when that was asked last.
+	// Frozen is true if the process's cgroup was frozen at the last check.
 	Frozen bool
-	// OldestNS is how old the CPU counters of a thread get.
+	// OldestNS limits the age of a thread's CPU counters, in ns.
 	OldestNS int64
-	// refused keeps the first error that means that the kernel will not tell.
+	// refused is the first error that means that the kernel refuses to answer.
 	refused error
 }
 
 type threadView struct {
-	// gone: the kernel has the thread no more, and had it before.
+	// gone is true if the kernel had the thread, but the thread has ended.
 	gone bool
-	// What each sample looks at stands first.
+	// Each sample reads the following fields, so they come first.
 	id       sampler.ThreadID
 	tid      int32
 	stack    sampler.StackID
 	released bool
 	busy     bool // ran or wanted to run since its CPU counters were read
 	round    uint64
-	// ranNS is when its counters were last found to have moved, or would have been, CLOCK_MONOTONIC in ns.
+	// ranNS is the last time that its counters were read after it had run or wanted to run, CLOCK_MONOTONIC in ns.
 	ranNS int64
 	k     sampler.Kernel
 	sleep sleepConfidence
-	// call is the last system call that had a name of its own.
+	// call is the last system call other than restart_syscall.
 	call kernel.Call
-	// listensNS is when it was last looked at whether it listens, at the descriptor listensFD.
+	// listensNS is when ddtop last checked whether the thread listens, at the descriptor listensFD.
 	listensNS int64
 	listensFD int32
 	settling  settling
 	lost      lostWait
 }
 
-// sleepConfidence says how long the answer that a thread sleeps is believed. A thread that computes without the GVL can
-// sleep for a moment, for a page or a lock in the kernel. Nothing in memory shows when it goes on. Believed for
-// askAgainNS, such a moment would count as a tenth of a second of I/O. So after a thread was seen to compute, its sleep
-// is believed for as long again as it was found asleep. If it computes and sleeps in turns, its sleep is not believed
-// until it has lasted for askAgainNS.
+// sleepConfidence says how long the answer that a thread sleeps is believed. A thread that computes without the GVL
+// can sleep for a moment, for a page or a lock in the kernel. Nothing in memory shows when it continues. If the answer
+// were believed for askAgainNS, such a moment would count as 0.1 s of I/O. So after a thread was seen to compute, its
+// sleep is believed for as long again as it was found asleep. If it computes and sleeps in turns, its sleep is not
+// believed until it has lasted for askAgainNS.
 type sleepConfidence struct {
-	ran      int   // answers in a row that it is on a CPU
-	computed bool  // in this episode
+	ran      int   // consecutive answers that it is on a CPU
+	computed bool  // it was seen to compute in this episode
 	turns    bool  // it slept and then ran, after it had computed
-	asleepNS int64 // the first of the answers in a row that it sleeps; zero if the last answer was that it runs
+	asleepNS int64 // time of the first of consecutive answers that it sleeps. Zero if it ran in the last answer
 }
 
 func (c *sleepConfidence) answer(k *sampler.Kernel, ns int64) {
@@ -129,7 +129,7 @@ func (c *sleepConfidence) answer(k *sampler.Kernel, ns int64) {
 	c.turns = c.turns && ns-c.asleepNS < askAgainNS
 }
 
-// believedNS is how long after an answer, given at a time, the thread counts as asleep.
+// believedNS returns how long after an answer at the time ns the thread counts as asleep.
 func (c *sleepConfidence) believedNS(ns int64) int64 {
 	switch {
 	case c.turns:
@@ -140,7 +140,7 @@ func (c *sleepConfidence) believedNS(ns int64) int64 {
 	return askAgainNS
 }
 
-// settling reports whether a thread that is ready to run after a pause has had a CPU since the pause. On a full
+// settling records whether a thread that is ready to run after a pause has had a CPU since the pause. On a full
 // machine, the thread only then begins to return to its call.
 type settling struct {
 	pauseNS int64
@@ -161,13 +161,13 @@ type question uint8
 
 const (
 	askNothing question = iota // the last answer holds
-	askForget                  // nothing, and what it said is over
+	askForget                  // nothing, and the last answer is dropped
 	askOwner                   // whether the holder of the GVL sleeps in the kernel, and still holds it
 	askCall                    // in which system call the thread is
 	askFD                      // for a thread without a native thread: what the descriptor in memory is
 )
 
-// Fill adds the kernel's part to a sample. all asks about every thread, whatever is known (for a single dump).
+// Fill adds the kernel's part to a sample. all is true for a single dump: it asks about every thread.
 func (v *View) Fill(s *sampler.Sample, all bool) {
 	v.round++
 	if s.PauseNS != 0 {
@@ -182,7 +182,7 @@ func (v *View) Fill(s *sampler.Sample, all bool) {
 		t := &s.Threads[i]
 		w := v.of(i, t.ID)
 		if t.TID != w.tid {
-			// Another native thread, or none: its counters and calls are another thread's.
+			// Another native thread, or none: the known counters and calls are not its own.
 			w.tid = t.TID
 			w.k, w.call, w.sleep = sampler.Kernel{FD: -1}, kernel.Call{}, sleepConfidence{}
 		}
@@ -191,8 +191,8 @@ func (v *View) Fill(s *sampler.Sample, all bool) {
 		runnable := t.Status == sampler.Runnable && t.Bits&sampler.BitBlockingRegion == 0
 		released := !owner && !queued && !runnable
 		if released && !w.released {
-			// What was said of it as the holder of the GVL says nothing about what it does without: rechecked as that
-			// is, it would not count, and it would keep the kernel from being asked.
+			// The answer about the thread as holder of the GVL does not apply now. It would also keep ddtop from
+			// asking the kernel again.
 			w.forget()
 		}
 		q := v.question(s, t, w, owner, released, all)
@@ -260,8 +260,8 @@ func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, own
 		return askNothing
 	case s.PauseNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != sampler.SyscallRunning &&
 		(owner || released && w.released && w.stack == t.Stack):
-		// After a pause, threads are on their way back into the call they slept in: what the kernel said before holds
-		// while a thread stays where it was.
+		// After a pause, threads return to the call in which they slept. The earlier answer stays valid for a thread
+		// whose stack has not changed.
 		return askNothing
 	case owner && t.Bits&sampler.BitLinked != 0:
 		return askOwner
@@ -287,13 +287,13 @@ func (v *View) put(q question, t *sampler.Thread, w *threadView) {
 	}
 }
 
-// forget drops the kernel's answer: it is of an episode that has ended.
+// forget drops the kernel's answer, because the episode that it was about has ended.
 func (w *threadView) forget() {
 	w.k.Syscall, w.k.StateAtNS, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child, w.k.Rechecked = "", 0, -1, 0, 0, 0, false
 	w.sleep = sleepConfidence{}
 }
 
-// of finds what is kept of the i-th thread, which mostly was the i-th in the last sample, too.
+// of returns the threadView of the i-th thread. Usually it was the i-th in the last sample, too.
 func (v *View) of(i int, id sampler.ThreadID) *threadView {
 	if i < len(v.order) && v.order[i].id == id {
 		w := v.order[i]
@@ -314,7 +314,7 @@ func (v *View) of(i int, id sampler.ThreadID) *threadView {
 	return w
 }
 
-// owns reports whether the owner field named the thread at the start or the end of the read.
+// owns reports whether the GVL's owner field named the thread at the start or the end of the read.
 func owns(s *sampler.Sample, t *sampler.Thread) bool {
 	for i := range s.Ractors {
 		if r := &s.Ractors[i]; r.ID == t.Ractor && (r.OwnerStart == t.ID || r.OwnerEnd == t.ID) {
@@ -329,7 +329,7 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 	switch t.Blocked.Kind {
 	case sampler.BlockNone, sampler.BlockIO, sampler.BlockSelect, sampler.BlockChild:
 	default:
-		return all && t.Bits&sampler.BitBlockingRegion != 0 // memory knows better
+		return all && t.Bits&sampler.BitBlockingRegion != 0 // memory shows why it is blocked
 	}
 	if all || !w.released || w.k.StateAtNS == 0 {
 		return true
@@ -339,8 +339,8 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 		return true
 	}
 	if w.k.Syscall == sampler.SyscallRunning {
-		// A thread that has just released the GVL is on its way into a system call more often than not: until the next
-		// stack tick it would be shown as native. There are never more of them for long than there are CPUs.
+		// A thread that has just released the GVL is usually about to make a system call. If ddtop did not ask again,
+		// it would show as native until the next stack tick. For long, there are only as many such threads as CPUs.
 		return true
 	}
 	// When stack ticks stop the target, lock ticks ask instead.
@@ -355,7 +355,7 @@ func (v *View) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all 
 		s.Depth == sampler.StackTick && s.TimeNS-w.k.StateAtNS > askAgainNS
 }
 
-// askOwner asks whether the holder of the GVL sleeps in the kernel, and if so whether it still holds it.
+// askOwner asks whether the holder of the GVL sleeps in the kernel. If so, it checks whether it still holds the GVL.
 func (v *View) askOwner(t *sampler.Thread, w *threadView) {
 	w.k.Rechecked = false
 	v.ask(t.TID, w)
@@ -385,7 +385,7 @@ func (v *View) ask(tid int32, w *threadView) {
 	switch call.Name {
 	case sampler.SyscallRunning, sampler.SyscallNone:
 		if v.pausedNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != "" && w.k.Syscall != sampler.SyscallRunning && v.settles(tid, w) {
-			return // it was in a call, and nothing says that it has left it but our own stop
+			return // it was in a call, and only ddtop's own stop made it leave
 		}
 	case restarted:
 		if call.Args == w.call.Args && w.call.Name != "" {
@@ -407,8 +407,8 @@ func (v *View) ask(tid int32, w *threadView) {
 	w.sleep.answer(&w.k, w.k.StateAtNS)
 }
 
-// settles reports whether a thread that is not in its call may be on its way back from the last pause: until settleNS
-// after it was seen to have had a CPU. Its counters move when it gets one, and while it has one.
+// settles reports whether a thread that is not in its call may still be returning to it after the last pause. It may
+// for settleNS after the pause, and until its CPU counters show that it has run.
 func (v *View) settles(tid int32, w *threadView) bool {
 	now, at := v.now(), &w.settling
 	cpu, err := v.tasks.CPU(tid)

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// lostAgainNS is how long the owner of an awaited mutex is believed, in ns.
+	// lostAgainNS is how long the result of a check of awaited locks is reused, in ns.
 	lostAgainNS = 1_000_000_000
-	// maxHelpers bounds the native threads unknown to Ruby that are checked.
+	// maxHelpers limits how many native threads that Ruby does not know are checked.
 	maxHelpers = 64
 )
 
@@ -30,7 +30,7 @@ type lostHelpers struct {
 }
 
 // lostName returns the name of a wait in a futex. It is futex if nothing more is known. Other names mean that no
-// thread can end the wait, or that the helper threads that may resolve a name ask no server.
+// thread can end the wait, or that helper threads wait for a lock and ask no name server.
 func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	if v.Spaces == nil || v.mem == nil {
 		return call.Name
@@ -62,7 +62,7 @@ func (v *View) isLost(call *kernel.Call) bool {
 	if has, known := v.Spaces.Has(owner); has || !known {
 		return false
 	}
-	// It owned the mutex while it was looked for.
+	// The owner must be the same after the search.
 	again, ok := kernel.MutexOwner(v.mem, call.Args[0])
 	return ok && again == owner
 }

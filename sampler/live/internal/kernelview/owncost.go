@@ -7,22 +7,22 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// OwnCost is what ddtop itself takes. All Sources share it.
+// OwnCost measures the CPU time and memory of ddtop itself. All Sources share it.
 var OwnCost selfCost
 
 // selfCPUNS is the interval at which ddtop's own CPU time is read, in ns. The kernel adds up all threads of ddtop.
 // This takes 2 µs with one process, 40 µs with fifty.
 const selfCPUNS = 100_000_000
 
-// selfCost keeps what was read of ddtop itself.
+// selfCost has the last figures of ddtop itself.
 type selfCost struct {
 	mu   sync.Mutex
 	self sampler.Self
-	// atNS is when all was read, nextNS from when on the CPU time is read again.
+	// atNS is when all figures were read. nextNS is when the CPU time is read next.
 	atNS, nextNS int64
 }
 
-// Read returns what ddtop takes. With anew, all of it is read now.
+// Read returns the figures of ddtop. If anew is true, all are read now.
 func (c *selfCost) Read(now int64, anew bool) sampler.Self {
 	c.mu.Lock()
 	defer c.mu.Unlock()

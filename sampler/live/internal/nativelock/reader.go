@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// maxThreads bounds the threads that are asked in one round.
+// maxThreads limits the threads that are read in one round.
 const maxThreads = 4096
 
 // Reader finds the locks of C code that threads of a process wait for. It is for one goroutine.
@@ -24,7 +24,7 @@ type Reader struct {
 	tasks  *kernel.Tasks
 	spaces *kernel.Namespace
 	space  *native.Space
-	// registers are for stacks.
+	// registers reads the registers of threads, to unwind their stacks.
 	registers *cstacks.Registers
 	// seen are the locks that threads waited for in the last round, by address.
 	seen map[uint64]*awaited
@@ -44,7 +44,7 @@ type awaited struct {
 	where  native.LockWait
 }
 
-// New opens a Reader. vmPath is the file that has the VM, and machine the process's.
+// New opens a Reader. vmPath is the file that contains Ruby's VM. machine is the process's machine, such as "x86_64".
 func New(proc *attach.Process, vmPath, machine string) (*Reader, error) {
 	r := &Reader{proc: proc, seen: make(map[uint64]*awaited)}
 	if err := r.open(machine); err != nil {
@@ -55,7 +55,7 @@ func New(proc *attach.Process, vmPath, machine string) (*Reader, error) {
 	return r, nil
 }
 
-// open opens what a Reader reads from, but the parent.
+// open opens what a Reader reads from, except the parent.
 func (r *Reader) open(machine string) (err error) {
 	if r.tasks, err = kernel.OpenTasks(r.proc.PID(), sampler.NewDictionary()); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// Round asks each thread once where it stands.
+// Round reads once what each thread waits for.
 func (r *Reader) Round(ctx context.Context) error {
 	tids, err := r.tasks.List()
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *Reader) Round(ctx context.Context) error {
 	}
 	for at, waiters := range now {
 		lock := r.seen[at]
-		// If the lock was given up, a waiter was woken.
+		// If a former waiter has moved, the lock may have been given up. Then its facts are collected anew.
 		if lock == nil || !contains(waiters, lock.waiters) {
 			if len(r.seen) >= sampler.MaxNativeLocks && lock == nil {
 				continue
@@ -182,7 +182,7 @@ func contains(now, before map[int32]native.Moment) bool {
 	return true
 }
 
-// stands says since when a thread stands that does not run. ok is false if it runs, or cannot be asked.
+// stands returns the moment since which a thread has not run. ok is false if it runs, or cannot be read.
 func (r *Reader) stands(tid int32) (at native.Moment, ok bool) {
 	x, ok, err := r.tasks.Standing(tid)
 	return native.Moment{Turns: x.Turns, Call: x.Line}, ok && err == nil
@@ -218,13 +218,13 @@ func (r *Reader) stack(tid int32) (frames []sampler.NativeFrame, stopped error, 
 	return r.space.Names(stack.Frames), stack.Stopped, true
 }
 
-// findOutside finds out of which locks' libraries a thread is outside.
+// findOutside finds the locks whose library a thread is outside of.
 func (r *Reader) findOutside(tid int32) {
 	var frames []sampler.NativeFrame
 	var stopped error
 	for _, lock := range r.seen {
 		if _, waits := lock.waiters[tid]; waits {
-			lock.outside[tid] = true // it can release nothing
+			lock.outside[tid] = true // a waiting thread can release nothing
 		}
 		if !lock.where.LowLevel || lock.outside[tid] {
 			continue
@@ -242,8 +242,8 @@ func (r *Reader) findOutside(tid int32) {
 	}
 }
 
-// Judge says of each lock who holds it. id returns Ruby's thread of a TID, or zero. undecided is true if another round
-// may say more.
+// Judge returns the locks with their holders. id returns Ruby's thread of a TID, or zero. undecided is true if another
+// round may show more.
 func (r *Reader) Judge(id func(tid int32) sampler.ThreadID) (list []sampler.NativeLock, undecided bool) {
 	tids, err := r.tasks.List()
 	if err != nil {
@@ -292,7 +292,7 @@ func (r *Reader) stillWaits(at uint64, lock *awaited) bool {
 	return kernel.LockAwaited(r.proc, at)
 }
 
-// owned says who the owner of a mutex is.
+// owned sets the state and the holder of a mutex by its owner.
 func (r *Reader) owned(out *sampler.NativeLock, owner int32, id func(tid int32) sampler.ThreadID) {
 	has, known := r.spaces.Has(owner)
 	again, ok := kernel.MutexOwner(r.proc, out.Address)

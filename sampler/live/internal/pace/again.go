@@ -1,15 +1,15 @@
 package pace
 
-// Constants of Again. A process whose threads switched too often is followed again after its switches were below
-// againShare of the possible rate for againNS, in ns. If they switch too often again within steadyNS, this time
+// Constants of Again. If a process's threads switched too often, ddtop follows their switches again after they were
+// below againShare of the possible rate for againNS, in ns. If they switch too often again within steadyNS, this time
 // doubles, up to mostAgainNS.
 const (
 	againShare                     = 0.8
 	againNS, mostAgainNS, steadyNS = 30_000_000_000, 480_000_000_000, 300_000_000_000
 )
 
-// Again decides when a process is followed again after its threads had switched too often. Times are CLOCK_MONOTONIC
-// in ns.
+// Again decides when ddtop follows the thread switches of a process again, after they had come too often. Times are
+// CLOCK_MONOTONIC in ns.
 type Again struct {
 	// waitNS is how long the threads must switch less often, in ns. highNS is when they last switched too often, or
 	// when following ended.
@@ -18,7 +18,7 @@ type Again struct {
 	atNS, switches int64
 }
 
-// Ended notes that following ended now, after it had lasted for some time.
+// Ended records that ddtop stopped following the process now, after lastedNS.
 func (f *Again) Ended(now, lastedNS int64) {
 	if f.waitNS *= 2; lastedNS > steadyNS {
 		f.waitNS = 0
@@ -27,7 +27,7 @@ func (f *Again) Ended(now, lastedNS int64) {
 	f.highNS, f.atNS = now, 0
 }
 
-// Is reports whether it is time. switches is the number of switches so far, most the number allowed per second.
+// Is reports whether to follow the process again. switches is their number so far, most the allowed number per second.
 func (f *Again) Is(now, switches int64, most float64) bool {
 	if f.atNS != 0 && switches == f.switches && now-f.atNS < countedNS {
 		return now-f.highNS >= f.waitNS // the switches were not counted again since

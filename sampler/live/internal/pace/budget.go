@@ -11,21 +11,21 @@ import (
 
 // Times and shares of the budget. Times are in ns. Shares are of the budget unless the comment says otherwise.
 const (
-	// burstNS is how long the budget may be saved up. It pays for an expensive tick, which then leaves no gap.
+	// burstNS limits how much unused budget is saved, in ns. Savings pay for an expensive tick, so it leaves no gap.
 	burstNS = 500_000_000
 	// tuneNS is the interval at which the rates are decided, in ns. They are constant in between, so that the time of
 	// the next tick does not depend on the result of the last one (docs/reference/states.md#rates-that-fall).
 	tuneNS = 100_000_000
-	// holdNS bounds the wait of all ticks while more than a burst is overdrawn.
+	// holdNS limits how long all ticks wait if the budget is overdrawn by more than burstNS.
 	holdNS = 100_000_000
 	// besideTauNS is the time constant of the mean CPU time of everything but the ticks, in ns. This time reduces the
 	// budget of the ticks by at most besideShare of the usual budget, because a large screen must not end the sampling.
 	besideTauNS = 2e9
 	besideShare = 0.5
-	// startNS is how long ddtop may still start after its first tick. It loads programs, and reads tables of symbols.
-	// Such work does not come again, so beside counts no more of it than besideShare takes from the ticks.
+	// startNS is how long after its first tick ddtop may still do work that does not recur: load programs, and read
+	// tables of symbols. Until then beside counts at most besideShare of the usual budget.
 	startNS = 10_000_000_000
-	// leastGive is the part of its income that is spent while the budget is overdrawn.
+	// leastGive is the part of the budget's income that is spent while the budget is overdrawn.
 	leastGive = 0.25
 	// rise is the largest rise of a rate in tuneNS. 5 % every 0.1 s doubles a rate in 1.4 s. mostRise limits the rise
 	// of a rate if its decisions are further apart. steady is the smallest change of a rate, as a ratio, that is
@@ -64,7 +64,7 @@ const (
 // Lock ticks get half of the CPU time, and the additional work of stack ticks gets the other half. If one of them
 // needs less, the other may use more. The same applies to awake and idle Sources.
 type Budget struct {
-	// Share is of one CPU. Zero means no limit.
+	// Share is the share of one CPU that ddtop may use. Zero means no limit.
 	Share float64
 	// tuneAtNS is when the rates are decided next. It is never moved to an earlier time.
 	tuneAtNS atomic.Int64
@@ -76,9 +76,9 @@ type Budget struct {
 	stackHz, lockHz             float64
 	awake, idle, exact, serving int
 	stretch                     stretch
-	// held: ticks had to wait, and less than half of the budget has been saved up since.
+	// held is true if ticks had to wait, and less than half of a burst has been saved since.
 	held bool
-	// levelNS is the CPU time saved up; negative: overdrawn. levelAtNS is when it was brought up to date.
+	// levelNS is the saved CPU time, or negative if the budget is overdrawn. levelAtNS is when it was last updated.
 	levelNS   float64
 	levelAtNS int64
 	lock      tickCost
@@ -98,13 +98,13 @@ type Budget struct {
 	// the usual share must not be exceeded.
 	mostShare float64
 	window    time.Duration
-	// kinds is how many kinds of figures, in their order, can have their least quality.
+	// kinds is how many kinds of figures, in the order of sampler.Figure, can have their least quality.
 	kinds sampler.Figure
-	// needs is the share of one CPU that their least quality needs. extended is true if that is more than the limit,
-	// and is used.
+	// needs is the share of one CPU that their least quality needs. extended is true if needs is above the limit, and
+	// applies.
 	needs    float64
 	extended bool
-	// moreShare is in force until moreNS, if it is more than the limit.
+	// moreShare replaces a lower limit until moreNS.
 	moreShare float64
 	moreNS    int64
 }
@@ -128,7 +128,7 @@ func (c *tickCost) add(ns float64) {
 	c.sum, c.of = c.sum+ns, c.of+1
 }
 
-// settle ends a period of ticks.
+// settle ends a period between two decisions of the rates. If the cost has jumped, mean becomes the recent mean.
 func (c *tickCost) settle() {
 	if c.of >= jumpTicks {
 		if lately := c.sum / float64(c.of); lately > jump*c.mean {
@@ -151,7 +151,7 @@ func (b *Budget) Ask(stackHz, lockHz float64) {
 	b.stackHz, b.lockHz = stackHz, lockHz
 }
 
-// Count says that Sources begin (+) or end (-) to tick at the rates asked for, and to be idle.
+// Count adds to the number of awake Sources and of idle Sources. Negative numbers subtract.
 func (b *Budget) Count(awake, idle int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +159,7 @@ func (b *Budget) Count(awake, idle int) {
 	b.idle += idle
 }
 
-// CountExact says that a Source begins, or ends, to tick at the stack rate alone.
+// CountExact counts a Source that begins, or ends, to tick at the stack rate alone (exact mode).
 func (b *Budget) CountExact(begins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,7 +170,7 @@ func (b *Budget) CountExact(begins bool) {
 	}
 }
 
-// CountServing says that a Source was seen to serve requests or jobs, or has ended.
+// CountServing counts a Source that was seen to serve requests or jobs, or that has ended.
 func (b *Budget) CountServing(begins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -181,7 +181,7 @@ func (b *Budget) CountServing(begins bool) {
 	}
 }
 
-// LockAnew reports that lock ticks read something else from now on, so that their earlier cost means nothing.
+// LockAnew resets the cost of lock ticks. Call it when lock ticks begin to read different data.
 func (b *Budget) LockAnew() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -218,21 +218,21 @@ func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	return min((1-e)*lock+e*exactLock, b.lockRate()), min(stack, b.stackHz)
 }
 
-// part is the part of the awake Sources that n of all Sources are.
+// part returns n as a part of the number of awake Sources, at most 1.
 func (b *Budget) part(n int) float64 { return min(float64(n)/float64(max(b.awake, 1)), 1) }
 
 // fleet reports whether more than fewExact Sources have changes that are known without ticks. All their ticks read
 // stacks then, because a tick for counters alone costs nearly as much.
 func (b *Budget) fleet() bool { return b.exact > fewExact }
 
-// lockRate is the rate asked for of lock ticks, in Hz, the mean of the Sources that are awake.
+// lockRate returns the requested rate of lock ticks, in Hz, as a mean of the awake Sources.
 func (b *Budget) lockRate() float64 {
 	e := b.part(b.exact)
 	return (1-e)*b.lockHz + e*min(b.lockHz, b.stackHz)
 }
 
-// usual returns the share of a CPU with which figures have their least quality. It is half of the requested one if no
-// CPU is free.
+// usual returns the share of a CPU that ddtop may use unless more is allowed for a purpose. It is half of the
+// requested share if no CPU is free.
 func (b *Budget) usual() float64 {
 	if b.full.is {
 		return b.Share / 2
@@ -248,7 +248,7 @@ func (b *Budget) limit() float64 {
 	return limit
 }
 
-// TakeMore lets share of one CPU be taken until a time. Without a limit it changes nothing.
+// TakeMore allows ddtop a share of one CPU until a time. Without a limit it changes nothing.
 func (b *Budget) TakeMore(share float64, until int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -276,8 +276,8 @@ func (b *Budget) ForRecords() float64 {
 	return recordsPart * max(b.Share, b.limit(), b.mostShare)
 }
 
-// BesideRecords returns the share of a CPU for readings between ticks. It is what is in force, or what records leave of
-// the most that ddtop may use, if that is less. It is at least leastBeside of what is in force. Zero means no limit.
+// BesideRecords returns the share of a CPU for readings between ticks. It is InForce, or what records leave of the
+// largest allowed share if that is less. It is at least leastBeside of InForce. Zero means no limit.
 func (b *Budget) BesideRecords() float64 {
 	share, most := b.InForce(), b.ForRecords()/recordsPart
 	_, rate := b.Records.Now()
@@ -338,13 +338,13 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	}
 	var ownNS int64
 	if now >= b.tuneAtNS.Load() {
-		ownNS = own() // asks the kernel: not while other Sources wait
+		ownNS = own() // own asks the kernel, so call it without the lock
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ticksNS += ns
 	if b.tunedNS == 0 {
-		// What came before was attaching.
+		// The CPU time before the first tick was for attaching.
 		b.startedNS, b.tunedNS, b.levelAtNS, b.ownNS, b.tunedTicksNS = now, now, now, ownNS, b.ticksNS
 		b.tuneAtNS.Store(now + tuneNS)
 		b.levelNS = b.most()
@@ -362,10 +362,10 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	if d := now - b.levelAtNS; d > 0 {
 		b.levelNS, b.levelAtNS = min(b.levelNS+income*float64(d), b.most()), now
 	}
-	// Not more is owed than stacks wait for at most: else what the lowest rates overdraw would add up, and be paid for
-	// when there is room again.
+	// Limit the debt to the longest wait of stacks. Otherwise the debt of the lowest rates would add up, and delay
+	// ticks when there is room again.
 	b.levelNS = max(b.levelNS-float64(ns), -income*1e9/leastStackHz)
-	if now >= b.tuneAtNS.Load() { // and so it was above
+	if now >= b.tuneAtNS.Load() { // then own was called above
 		b.tune(now, ownNS)
 	}
 	if debt := -b.levelNS - float64(last); debt > 0 {
@@ -377,14 +377,14 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	return all, stacks
 }
 
-// most is the most that is saved up.
+// most returns the largest CPU time that is saved, in ns.
 func (b *Budget) most() float64 { return b.limit() * burstNS }
 
-// income is the share of a CPU that ticks may use.
+// income returns the share of a CPU that ticks may use.
 func (b *Budget) income() float64 { return b.forTicks(b.limit()) }
 
-// forTicks is the part of a limit that ticks may use. What is beyond the usual limit must pay for everything that more
-// ticks cost, such as handing on their samples. Otherwise ddtop would take more than the limit.
+// forTicks returns the part of a limit that ticks may use. A share above the usual limit must pay for everything that
+// more ticks cost, such as handing on their samples. Otherwise ddtop would take more than the limit.
 func (b *Budget) forTicks(limit float64) float64 {
 	return max(limit-b.beside, (1-besideShare)*min(b.usual(), limit))
 }
@@ -432,7 +432,7 @@ func (b *Budget) tune(now, own int64) {
 	case b.needs < enoughShare*usual:
 		b.extended = false
 	}
-	// Half full the budget is where it should be; less is made good, more is not spent on purpose.
+	// The aim is to save half a burst. With less, spend less than the income. With more, spend just the income.
 	give := b.income() * min(max(0.5+b.levelNS/b.most(), leastGive), 1)
 	switch {
 	case b.levelNS < 0:
@@ -440,12 +440,12 @@ func (b *Budget) tune(now, own int64) {
 	case b.levelNS >= b.most()/2:
 		b.held = false
 	}
-	lockWant, stackWant := b.lockRate()*lock, b.stackHz*stack // of one Source
+	lockWant, stackWant := b.lockRate()*lock, b.stackHz*stack // the cost for one Source
 	idleWant := float64(b.idle) * (min(b.lockHz, 1e9/slowIntervalNS)*lock + min(b.stackHz, 1e9/(2*slowIntervalNS))*stack)
 	awakeGets, idleGets := divideFrom(give, float64(b.awake)*(lockWant+stackWant), idleWant, least, 0)
 	awake := float64(b.awake)
 	if b.awake == 0 {
-		// The rates of the one that wakes up first.
+		// Set the rates for the first Source that will wake up.
 		awake, awakeGets = 1, max(give-idleWant, give/2)
 	}
 	lockWant, stackWant = awake*lockWant, awake*stackWant

@@ -724,8 +724,8 @@ func TestBudgetForQuality(t *testing.T) {
 	}
 }
 
-// TestBudgetAfterExpensiveTicks: rates recover although they had to fall far. While few ticks come, few decisions do, so
-// each must raise the rates by more.
+// TestBudgetAfterExpensiveTicks: rates recover although they had to fall far. While few ticks come, few decisions do.
+// So each decision must raise the rates by more.
 func TestBudgetAfterExpensiveTicks(t *testing.T) {
 	const expensiveNS = 2e9
 	stacks := func(lock, stack float64) int {

@@ -14,21 +14,21 @@ const (
 	// tenth of it, because a process that is idle at first usually stays idle. A second at the full rate costs as much
 	// as half a minute at the slow rate.
 	firstSlowNS = 100_000_000
-	// firstTicks is the least number of ticks that the verdict at the start is made from.
+	// firstTicks is the least number of ticks before firstSlowNS applies.
 	firstTicks = 50
 	// slowIntervalNS is the interval between ticks of a slow clock, in ns. Every second tick reads the stacks. The
 	// interval is slowestIntervalNS if no thread has run or waited for slowestAfterNS.
 	slowIntervalNS    = 50_000_000
 	slowestIntervalNS = 100_000_000
 	slowestAfterNS    = 10_000_000_000
-	// slowExactNS is the time between ticks while nothing runs or waits and changes are known without them.
+	// slowExactNS is slowIntervalNS for a Clock that is Exact, because changes are known without ticks.
 	slowExactNS = 125_000_000
-	// slowestExactNS is the same when nothing has run or waited for slowestAfterNS.
+	// slowestExactNS is this interval after nothing has run or waited for slowestAfterNS.
 	slowestExactNS = 250_000_000
-	// GlanceNS is the interval between two glances at the states of threads that move, in ns (moved_linux.go). 90 % of
-	// the time that threads of Rails are without a CPU is in intervals of 10 ms and more. glanceGapNS is the longest
-	// interval between two samples, whatever glances show. leastGlanceGapNS is this interval while threads run and
-	// samples are cheap: they cost less than glanceGapShare of what ddtop may use.
+	// GlanceNS is the interval between two glances, in ns: short reads of the states of threads that move
+	// (moved_linux.go). 90 % of the time that threads of Rails are without a CPU is in intervals of 10 ms and more.
+	// glanceGapNS is the longest interval between two samples, whatever glances show. leastGlanceGapNS is this
+	// interval while threads run and samples are cheap: they cost less than glanceGapShare of what ddtop may use.
 	GlanceNS         = 10_000_000
 	glanceGapNS      = 500_000_000
 	leastGlanceGapNS = 100_000_000
@@ -54,18 +54,18 @@ type Clock struct {
 	// slowLockNS and slowStackNS are the intervals while nothing runs or waits.
 	slowLockNS, slowStackNS float64
 	Next, nextStack         int64
-	// restNS is the time before which no stacks are read. lastStack is when they were read last.
+	// restNS is the time before which no stacks are read. lastStack is when stacks were last read.
 	restNS, lastStack int64
 
 	lastBusy int64
 	Slow     bool
-	// Exact: each change of the GVL is known.
+	// Exact is true if each change of the GVL is known without ticks.
 	Exact bool
 	// Serves is true from the first request or job that was seen.
 	Serves bool
 	// allStacks is set if all ticks read stacks, unless stacks are read less often than leastFleetHz.
 	allStacks bool
-	// ticks counts the ticks before the first sign of life. It is -1 after one.
+	// ticks counts the ticks before any thread has run or waited. It is -1 after that.
 	ticks int
 	rng   *rand.Rand
 }
@@ -92,7 +92,7 @@ func (c *Clock) lockJitter(ns float64) int64 {
 	return c.jitter(ns)
 }
 
-// Tick is called when the clock woke up at now: it says what to read, and how many ticks it was too late for.
+// Tick is called when the clock wakes up, at now. It returns what to read, and how many ticks were missed.
 func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	interval, stack := c.lockNS, c.stackNS
 	if c.Slow {
@@ -123,20 +123,20 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	return depth, late
 }
 
-// Rest delays the next reading of stacks at least until the time until. For the budget it delays it until owed, but
-// the rate does not fall below leastStackHz.
+// Rest delays the next reading of stacks to the time until. The budget can delay it further, to owed, but the rate
+// does not fall below leastStackHz.
 func (c *Clock) Rest(until, owed int64) {
 	c.restNS = max(until, min(owed, c.lastStack+1e9/leastStackHz))
 	c.nextStack = max(c.nextStack, c.restNS)
 }
 
-// Wait puts the next tick off until a time at least.
+// Wait delays the next tick to a time, unless it is due later.
 func (c *Clock) Wait(until int64) { c.Next = max(c.Next, until) }
 
-// Hurry has the next tick come at once.
+// Hurry makes the next tick due at once.
 func (c *Clock) Hurry(now int64) { c.Next = min(c.Next, now) }
 
-// Note adds the result of a tick. The first sign of life brings the full rate back at once.
+// Note records whether a tick found a thread that runs or waits. The first such tick restores the full rate at once.
 func (c *Clock) Note(now int64, busy bool) {
 	if busy {
 		c.lastBusy, c.ticks = now, -1

@@ -1,7 +1,7 @@
 package pace
 
-// LooksPart is the part of the budget for readings of threads between two ticks, and RoutesPart the part for reading
-// what copied requests are. creditSaveNS limits how long unused credit is kept, in ns.
+// LooksPart is the part of the budget for readings of threads between two ticks. RoutesPart is the part for finding
+// out which requests threads serve. creditSaveNS limits how long unused credit is kept, in ns.
 const (
 	LooksPart, RoutesPart = 0.4, 0.4
 	creditSaveNS          = 200_000_000
@@ -15,15 +15,15 @@ type Credit struct {
 	atNS int64
 }
 
-// Allows reports whether there is time for a reading at now, CLOCK_MONOTONIC in ns. share is the share of a CPU that
-// ddtop may use. Zero means no limit.
+// Allows reports whether there is CPU time for a reading at now, CLOCK_MONOTONIC in ns. share is the share of a CPU
+// that ddtop may use. Zero means no limit.
 func (c *Credit) Allows(now int64, share float64) bool {
 	c.ns = min(c.ns+float64(now-c.atNS)*share*c.Part, creditSaveNS*share)
 	c.atNS = now
 	return share == 0 || c.ns > 0
 }
 
-// Rest returns how long there is no time for a reading, in ns. share is as for Allows.
+// Rest returns how long to wait until there is CPU time for a reading, in ns. share is as for Allows.
 func (c *Credit) Rest(share float64) int64 {
 	if share == 0 || c.ns > 0 {
 		return 0
@@ -34,8 +34,8 @@ func (c *Credit) Rest(share float64) int64 {
 // Spend counts the CPU time of a reading, in ns.
 func (c *Credit) Spend(ns int64) { c.ns -= float64(ns) }
 
-// mostBells is how many consecutive records of an idle process wake the clock at once. bellsPerSecond is how many do
-// on average. A request makes about four records.
+// mostBells limits how many records of an idle process wake the clock in a burst. bellsPerSecond limits the mean. A
+// request makes about four records.
 const mostBells, bellsPerSecond = 10, 20
 
 // Bells bounds how often the records of an idle process wake its clock.

@@ -6,7 +6,7 @@ import "sync"
 // makes some ticks fail.
 const FailingAfterNS = 1e9
 
-// Failing keeps for how long all ticks have failed. Any goroutine may call its methods.
+// Failing records since when all ticks have failed. Any goroutine may call its methods.
 type Failing struct {
 	mu sync.Mutex
 	// sinceNS is the time of the first failed tick since the last success, CLOCK_MONOTONIC in ns. It is zero if the

@@ -2,7 +2,7 @@ package pace
 
 import "github.com/ddtop/ddtop/sampler"
 
-// fullness decides whether the machine has no CPU to spare. Then ddtop's CPU time is missing elsewhere.
+// fullness decides whether the machine has no free CPU. Then other programs lack the CPU time that ddtop uses.
 type fullness struct {
 	is bool
 	// idleNS is the idle time of all of the machine's CPUs at the last reading, in ns. It is zero if there was none.
@@ -31,11 +31,11 @@ const (
 // Press says whether CPUs are scarce in the cgroup of one process.
 type Press struct {
 	is bool
-	// someNS is the last Pressure.CPUSomeNS of the cgroup, at a time.
+	// someNS is the last Pressure.CPUSomeNS of the cgroup, read at atNS.
 	someNS, atNS int64
 }
 
-// take adds the pressure at a time.
+// take adds a reading of the pressure, unless the last one is too recent.
 func (q *Press) take(now int64, p sampler.Pressure) {
 	if q.atNS != 0 && now-q.atNS < lookNS*9/10 {
 		return
@@ -47,7 +47,7 @@ func (q *Press) take(now int64, p sampler.Pressure) {
 	*q = Press{is: q.someNS != 0 && float64(some-q.someNS)/float64(now-q.atNS) > pressed, someNS: some, atNS: now}
 }
 
-// look adds the idle time of all CPUs at a time.
+// look adds a reading of the idle time of all CPUs, and updates the verdict.
 func (f *fullness) look(now, idleNS int64) {
 	before := *f
 	f.idleNS, f.atNS = idleNS, now
@@ -89,7 +89,7 @@ func (b *Budget) Look(now int64, idle func() (int64, error), p sampler.Pressure,
 	if !due {
 		return
 	}
-	ns, err := idle() // reads a file: not while other Sources wait
+	ns, err := idle() // reads a file, so call it without the lock
 	if err != nil {
 		return
 	}
@@ -106,7 +106,7 @@ func (b *Budget) Leave(of *Press) {
 	*of = Press{}
 }
 
-// count updates the number of pressed processes when one was or is pressed.
+// count updates the number of pressed processes. was and is report whether a process was pressed, and is now.
 func (f *fullness) count(was, is bool) {
 	if was {
 		f.pressed--

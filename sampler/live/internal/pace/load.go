@@ -3,8 +3,8 @@ package pace
 import "sync"
 
 const (
-	// recordNS is the cost of a record from the ring to the figures, in ns. It was measured with 30,000 records per
-	// second: 0.8 to 1.1 µs on free CPUs and on a full machine, and 1.35 µs with the screen.
+	// recordNS is the cost of a record, from the kernel's ring to the figures, in ns. It was measured with 30,000
+	// records per second: 0.8 to 1.1 µs on free CPUs and on a full machine, and 1.35 µs with the screen.
 	recordNS = 1_500
 	// loadSaveNS limits how much unused time for records is kept for later, in ns. loadDebtNS is how much more time
 	// records may take than they had, in ns. Beyond that, Over is true for the processes with the most records.
@@ -16,12 +16,12 @@ type RecordLoad struct {
 	mu   sync.Mutex
 	ns   float64
 	atNS int64
-	// of are the processes, rate is how many records a second they all made lately.
+	// of is the number of processes. rate is their recent total number of records per second.
 	of   int
 	rate float64
 }
 
-// OwnLoad is the part of one process.
+// OwnLoad is the part of one process in a RecordLoad.
 type OwnLoad struct {
 	counted bool
 	rate    float64
@@ -51,11 +51,11 @@ func (l *RecordLoad) Add(own *OwnLoad, now, spanNS int64, records uint64, share 
 	}
 }
 
-// Over reports whether records have cost too much for too long, and this process makes no fewer than the others.
+// Over reports whether records have cost too much for too long, and this process makes at least the mean number.
 func (l *RecordLoad) Over(own *OwnLoad, share float64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	const rounding = 1.01 // rate is a sum of sums
+	const rounding = 1.01 // rate is a sum with rounding errors
 	return share != 0 && l.ns < -loadDebtNS*share && own.rate*float64(l.of)*rounding >= l.rate
 }
 

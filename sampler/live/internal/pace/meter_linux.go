@@ -22,7 +22,7 @@ func NewMeter(helper func() int) *Meter {
 	return m
 }
 
-// Since is the CPU time since the last call, in ns.
+// Since returns the CPU time since the last call, in ns.
 func (m *Meter) Since() int64 {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
@@ -34,7 +34,7 @@ func (m *Meter) Since() int64 {
 		return d
 	}
 	if tid := m.helper(); tid != m.tid {
-		m.tid, m.lastOther = tid, 0 // a new thread: all that it took was for this
+		m.tid, m.lastOther = tid, 0 // a new thread: all its CPU time counts
 	}
 	if m.tid == 0 {
 		return d

@@ -14,7 +14,7 @@ var samplingStart = time.Now()
 // Monotonic is a monotonic clock in ns.
 func Monotonic() int64 { return int64(time.Since(samplingStart)) }
 
-// A Sleeper sleeps.
+// A Sleeper sleeps until a time.
 type Sleeper struct{}
 
 // NewSleeper returns a Sleeper.
@@ -23,7 +23,7 @@ func NewSleeper(_ bool) *Sleeper { return new(Sleeper) }
 // Close does nothing.
 func (*Sleeper) Close() {}
 
-// Wakes is false: Wake does nothing.
+// Wakes returns false, because Wake does nothing.
 func (*Sleeper) Wakes() bool { return false }
 
 // Wake does nothing.
@@ -38,10 +38,10 @@ func (*Sleeper) Until(ns int64) (woken bool) {
 // RaisePriority does nothing.
 func RaisePriority() {}
 
-// KernelPriority is unknown.
+// KernelPriority returns PriorityUnknown on this system.
 func KernelPriority() sampler.Priority { return sampler.PriorityUnknown }
 
-// PriorityNote is "": processes can be sampled on Linux only.
+// PriorityNote returns "", because this system cannot sample processes.
 func PriorityNote() string { return "" }
 
 // A Meter measures nothing on this system, where nothing is sampled.
@@ -50,8 +50,8 @@ type Meter struct{}
 // NewMeter returns a Meter.
 func NewMeter(func() int) *Meter { return new(Meter) }
 
-// Since is 0.
+// Since returns 0 on this system.
 func (*Meter) Since() int64 { return 0 }
 
-// OwnCPU is 0.
+// OwnCPU returns 0 on this system.
 func OwnCPU() int64 { return 0 }

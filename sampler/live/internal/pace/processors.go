@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxExtraProcessors bounds the processors added to the Go scheduler for sampling goroutines.
+// maxExtraProcessors limits the processors added to the Go scheduler for sampling goroutines.
 const maxExtraProcessors = 8
 
 // Processors adds a processor to the Go scheduler for each sampling goroutine, which keeps one while it sleeps between
-// ticks (see sleeper). The Sources of a Group share one, since raising the number is read and write.
+// ticks (see Sleeper). The Sources of a Group share one Processors, because it reads and writes GOMAXPROCS.
 type Processors struct {
 	mu      sync.Mutex
 	running int

@@ -8,13 +8,13 @@ import (
 // Rates are the rates in use, in Hz. They are lower than the requested ones if several processes share a budget.
 type Rates struct{ stack, lock atomic.Uint64 }
 
-// Set sets both, in Hz.
+// Set sets both rates, in Hz.
 func (r *Rates) Set(stack, lock float64) {
 	r.stack.Store(math.Float64bits(stack))
 	r.lock.Store(math.Float64bits(lock))
 }
 
-// Intervals are the nominal times between two ticks, in ns.
+// Intervals returns the nominal times between two ticks, in ns.
 func (r *Rates) Intervals() (stackNS, lockNS float64) {
 	return 1e9 / math.Float64frombits(r.stack.Load()), 1e9 / math.Float64frombits(r.lock.Load())
 }

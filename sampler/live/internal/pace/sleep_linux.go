@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// timerSleepNS is the shortest sleep that uses a timer, in ns. It is the slow clock's.
+	// timerSleepNS is the shortest sleep that uses a timer, in ns. Only a slow clock sleeps that long.
 	timerSleepNS = 20_000_000
 	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler if Go's monitor thread is slow, in ns.
 	// On a full machine another goroutine may have the processor at the end of such a sleep, which would delay ticks
@@ -29,14 +29,14 @@ const monitorSlackNS = 25_000_000
 // Sleeper sleeps for one goroutine that has a thread of its own. docs/internals/reading.md#what-it-costs has the
 // reasons for its two ways, with figures.
 //
-// Go's scheduler is not told of a short sleep. The thread keeps its processor, and Run adds one for that. A longer
+// Go's scheduler does not know of a short sleep. The thread keeps Go's processor, so Run adds a processor. A longer
 // sleep must not keep it. If Go's monitor thread could be slowed down, a longer sleep is an ordinary system call.
 // Otherwise a timer with a descriptor ends it.
 type Sleeper struct {
 	told  bool     // Go's scheduler knows of sleeps that are not short
 	timer *os.File // nil if there is none
 	fd    int
-	// woken is counted up by Wake, and is what long sleeps wait for.
+	// woken is increased by Wake. Long sleeps wait for a change of it.
 	woken atomic.Uint32
 }
 
@@ -66,7 +66,7 @@ func (z *Sleeper) Close() {
 	}
 }
 
-// Until sleeps until CLOCK_MONOTONIC reaches ns, or Wake is called. It reports whether that was so.
+// Until sleeps until CLOCK_MONOTONIC reaches ns, or Wake is called. woken reports whether Wake ended the sleep.
 func (z *Sleeper) Until(ns int64) (woken bool) {
 	d := ns - Monotonic()
 	switch {
@@ -86,7 +86,7 @@ func (z *Sleeper) wait(ns int64) bool {
 	if unix.TimerfdSettime(z.fd, unix.TFD_TIMER_ABSTIME, &at, nil) != nil {
 		return false
 	}
-	var expired [8]byte // how often, by which the kernel wants to be asked
+	var expired [8]byte // the number of expirations, which the kernel writes
 	_, err := z.timer.Read(expired[:])
 	return err == nil
 }
@@ -94,10 +94,10 @@ func (z *Sleeper) wait(ns int64) bool {
 // Wakes reports whether Wake ends a long sleep.
 func (z *Sleeper) Wakes() bool { return z.told }
 
-// Wake ends a long sleep, or has the next one not begin. It is for any goroutine.
+// Wake ends a long sleep, or prevents the next one. Any goroutine may call it.
 func (z *Sleeper) Wake() {
 	z.woken.Add(1)
-	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&z.woken)), futexWake|futexPrivate, 1) // how many slept
+	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&z.woken)), futexWake|futexPrivate, 1) // how many woke
 }
 
 // The operations of futex(2), and its mask of all wakers (linux/futex.h).
@@ -126,7 +126,7 @@ func sleepShort(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	for {
 		_, _, errno := syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
-		// monotonic is a call that may be preempted: it is where a goroutine gives way to garbage collection.
+		// Go can preempt the call of Monotonic. There the goroutine gives way to garbage collection.
 		if errno != unix.EINTR || Monotonic() >= ns {
 			return
 		}
@@ -135,7 +135,7 @@ func sleepShort(ns int64) {
 
 // slowMonitor gives Go's monitor thread (runtime.sysmon) a timer slack of monitorSlackNS. It needs CAP_SYS_NICE and
 // Linux 4.6. A thread that the monitor thread starts inherits it (prctl(2)). Threads that need exact timers ask for
-// them (raisePriority).
+// them (RaisePriority).
 func slowMonitor() error {
 	tid, err := monitorThread()
 	if err != nil {

@@ -15,7 +15,7 @@ func setSlice(tid int, ns uint64) error {
 		return err
 	}
 	if a.Policy != unix.SCHED_NORMAL {
-		return nil // for the others sched_runtime means something else, or nothing
+		return nil // for other policies sched_runtime means something else, or nothing
 	}
 	return unix.SchedSetAttr(tid, &unix.SchedAttr{
 		Size: unix.SizeofSchedAttr, Policy: a.Policy, Flags: a.Flags & unix.SCHED_FLAG_RESET_ON_FORK, Nice: a.Nice, Runtime: ns,

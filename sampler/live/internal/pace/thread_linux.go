@@ -14,8 +14,8 @@ import (
 // (docs/internals/threads.md#rubys-thread-events).
 const samplerNice = -10
 
-// epoch ties Go's own clock to CLOCK_MONOTONIC: Go reads the same clock (runtime.nanotime on Linux), but in the vDSO,
-// while x/sys makes a system call each time. A tick reads it about ten times.
+// epoch converts Go's own clock to CLOCK_MONOTONIC. Go reads the same clock (runtime.nanotime on Linux) in the vDSO,
+// but x/sys makes a system call each time. A tick reads the clock about ten times.
 var epoch = newEpoch()
 
 type clockEpoch struct {
@@ -48,7 +48,7 @@ func readMonotonic() int64 {
 	return ts.Nano()
 }
 
-// Monotonic is CLOCK_MONOTONIC in ns, to within a fraction of a microsecond.
+// Monotonic returns CLOCK_MONOTONIC in ns, exact to a fraction of a microsecond.
 func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
 
 // RaisePriority gives the calling OS thread a higher priority if it may, a short time slice, and exact timers.
@@ -57,12 +57,12 @@ func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
 func RaisePriority() {
 	tid := unix.Gettid()
 	// The default slack of 50 µs would bunch ticks of 1 kHz.
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // exactness only
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // a failure only costs exactness
 	_ = unix.Setpriority(unix.PRIO_PROCESS, tid, samplerNice)
 	_ = setSlice(tid, SliceNS) // KernelPriority shows what the kernel granted
 }
 
-// PriorityNote returns what keeps the sampling thread at normal priority. It is empty if nothing does.
+// PriorityNote returns why the sampling thread has only normal priority. It is empty if the priority can be raised.
 func PriorityNote() string {
 	var limit unix.Rlimit
 	if unix.Geteuid() == 0 {
@@ -75,7 +75,7 @@ func PriorityNote() string {
 	return "normal priority: waits may be seen late on a full machine (run as root or with CAP_SYS_NICE)"
 }
 
-// threadCPU is the CPU time of one of our own threads in ns.
+// threadCPU returns the CPU time of a thread of ddtop, in ns.
 func threadCPU(tid int) (int64, error) {
 	// The clock of a thread by its id (linux/posix-timers.h: MAKE_THREAD_CPUCLOCK with CPUCLOCK_SCHED).
 	const perThread, sched = 4, 2
@@ -86,7 +86,7 @@ func threadCPU(tid int) (int64, error) {
 	return ts.Nano(), nil
 }
 
-// KernelPriority returns the calling thread's priority by the kernel.
+// KernelPriority returns the priority that the kernel gives the calling thread.
 func KernelPriority() sampler.Priority {
 	a, err := unix.SchedGetAttr(0, 0)
 	switch {
@@ -96,7 +96,7 @@ func KernelPriority() sampler.Priority {
 		return sampler.PriorityRealTime
 	case a.Nice < 0:
 		return sampler.PriorityRaised
-	case a.Runtime == SliceNS: // told from Linux 6.12 on
+	case a.Runtime == SliceNS: // the kernel reports it from Linux 6.12 on
 		return sampler.PriorityShortSlice
 	}
 	return sampler.PriorityNormal

@@ -29,7 +29,7 @@ func (x *Run) followAsks() error {
 	if x.feed, err = clock.FollowAsks(target); err != nil {
 		return err
 	}
-	// Nothing is known of code that was mapped before.
+	// Read the mappings again, because the program does not report code that was mapped before it was loaded.
 	if err := x.readMaps(func() error { return x.reader.Prepare(x.of.Subject) }); err != nil {
 		return errors.Join(err, x.feed.Close())
 	}
@@ -61,7 +61,7 @@ func askedAlone(s *clock.Sample, native *sampler.NativeStack, owner *asks.Owner)
 	return stack{tid: s.TID, ns: s.NS, alone: true, native: *native, asked: owner}
 }
 
-// Account adds the stacks that have their names to what was asked for. The clock calls it after NameStacks.
+// Account adds the stacks that have their names to the ledger. The clock calls it after NameStacks.
 func (x *Run) Account() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

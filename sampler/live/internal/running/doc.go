@@ -1,3 +1,3 @@
-// Package running takes C stacks of running threads, names their Ruby frames by the clock, and adds them to samples
-// (docs/reference/native.md#threads-that-run).
+// Package running takes C stacks of running threads and adds them to samples. The sampler's clock lets it name the
+// Ruby frames of the stacks (docs/reference/native.md#threads-that-run).
 package running

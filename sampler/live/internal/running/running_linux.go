@@ -52,20 +52,20 @@ type Run struct {
 	stacks  *stacknames.Stacks
 	unnamed []stack
 	counts  sampler.RunningCounts
-	// looked is when the ring was last read. room is how many stacks may be unwound.
+	// looked is when the ring was last read. room is how many stacks may be unwound now.
 	looked time.Time
 	room   float64
-	// mapsNS is when it was last read what the process has mapped. mapsAgain is when that may be read again.
+	// mapsNS is when the process's mappings were last read. mapsAgain is when they may be read again.
 	mapsNS    span
 	mapsAgain time.Time
 	// uncopied is how many stacks the kernel could not copy.
 	uncopied uint64
 
-	// ledger has what memory was asked for, and called the counts of the calls.
+	// ledger has the memory that was asked for. called has the counts of the calls.
 	ledger asks.Ledger
 	called atomic.Pointer[clock.Counts]
 	began  int64
-	// generation is the Dictionary's, as Account last saw it.
+	// generation is the generation of the Dictionary at the last call of Account.
 	generation sampler.Generation
 
 	// lost counts the stacks that were copied and are in no sample.
@@ -88,7 +88,7 @@ type stack struct {
 	ns              int64
 	address         uint64
 	holds, collects bool
-	// alone is true of a thread that Ruby does not know. It needs no name.
+	// alone is true for a thread that Ruby does not know. It needs no name.
 	alone  bool
 	native sampler.NativeStack
 	taken  stacknames.Taken
@@ -144,11 +144,11 @@ func (x *Run) On() bool {
 	}
 }
 
-// End ends it, unless it has ended.
+// End ends the Run. Further calls do nothing.
 func (x *Run) End() { x.once.Do(func() { close(x.quit) }) }
 
-// Stop ends it, and waits until nothing more is done. If a read of the process's memory hangs, Stop leaves it alone and
-// returns errHangs.
+// Stop ends the Run, and waits until its goroutine has finished. If a read of the process's memory hangs, Stop does
+// not wait for it and returns errHangs.
 func (x *Run) Stop() error {
 	x.End()
 	select {
@@ -169,7 +169,7 @@ func (x *Run) run() {
 		select {
 		case <-x.quit:
 			if x.of.Clockless {
-				x.looked = time.Time{} // this gives room
+				x.looked = time.Time{} // then look has room
 				x.err = x.look()
 			}
 			x.err = errors.Join(x.err, x.feed.Close())
@@ -209,8 +209,8 @@ func (x *Run) look() error {
 	return nil
 }
 
-// lookAtMaps reads again what the process has mapped, and what was counted, if it is time for that. If the mappings
-// cannot be read, the earlier ones hold until the process maps other code.
+// lookAtMaps reads the mappings and the counts again, if it is time for that. If the mappings cannot be read, the
+// earlier ones remain valid until the process maps other code.
 func (x *Run) lookAtMaps() error {
 	steady, err := x.feed.Steady(x.mapsNS.from, pace.Monotonic())
 	if err != nil {
@@ -231,7 +231,7 @@ func (x *Run) lookAtMaps() error {
 	return x.readCounts()
 }
 
-// readCounts reads what was counted.
+// readCounts reads the counts of the program in the kernel.
 func (x *Run) readCounts() error {
 	counted, err := x.feed.Counts()
 	if err != nil {
@@ -243,7 +243,7 @@ func (x *Run) readCounts() error {
 	return nil
 }
 
-// readMaps calls read, and notes when it was done if it has read the mappings.
+// readMaps calls read. If read has read the mappings, readMaps notes the time.
 func (x *Run) readMaps(read func() error) error {
 	before, from := x.reader.Readings(), pace.Monotonic()
 	err := read()
@@ -256,7 +256,7 @@ func (x *Run) readMaps(read func() error) error {
 // errMapped means that the process mapped other code between a stack and the reading of its mappings.
 var errMapped = fmt.Errorf("%w: the process has mapped other code", native.ErrMisfit)
 
-// unwind has read unwind a stack by the mappings of its time.
+// unwind calls read, which unwinds a stack. It returns errMapped if the mappings may have changed since the copy.
 func (x *Run) unwind(s *clock.Sample, read func() (sampler.NativeStack, error)) (out sampler.NativeStack, err error) {
 	from := min(s.NS, x.mapsNS.from)
 	err = x.readMaps(func() (err error) {
@@ -276,7 +276,7 @@ func (x *Run) unwind(s *clock.Sample, read func() (sampler.NativeStack, error)) 
 	return out, nil
 }
 
-// spend takes a stack's share of the room. A debt is bounded, because one stack can wait for a disk.
+// spend takes a stack's share of the room. A debt of room has a limit, because one stack can wait for a disk.
 func (x *Run) spend(took time.Duration) {
 	most := float64(mostCPUs * x.of.Hz)
 	x.room = max(x.room-max(1, float64(took)/float64(stackTime)), -most)

@@ -1,3 +1,3 @@
-// Package stacknames names Ruby stacks that programs in the kernel have copied. Only the clock reads names, so other
-// goroutines ask it.
+// Package stacknames finds the names (StackIDs) of Ruby stacks that BPF programs have copied. Only the clock's
+// goroutine can find names, so other goroutines request them.
 package stacknames

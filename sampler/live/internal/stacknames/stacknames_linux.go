@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// maxUnnamed bounds the stacks that wait for a name, about 5 MB. Beyond it a stack gets no name.
+	// maxUnnamed limits the stacks that wait for a name, which take about 5 MB. Further stacks get no name.
 	maxUnnamed = 256
 	// namedAtOnce is the number of stacks that the clock names in a tick. Each takes 20 to 100 µs.
 	namedAtOnce = 24
-	// WithinNS is how long records wait for the name of a stack, in ns. The clock names some every 10 to 100 ms.
+	// WithinNS limits how long records wait for the name of a stack, in ns. The clock names stacks every 10 to 100 ms.
 	WithinNS = 300_000_000
-	// maxNames bounds the names that are kept, about 2 MB; past it they are forgotten.
+	// maxNames limits the names that are kept, which take about 2 MB. Beyond it all names are dropped.
 	maxNames = 1 << 14
 )
 
-// Unnamed is a stack that waits for its name. Only the clock may ask for the names of its frames.
+// Unnamed is a stack that waits for its name. Only the clock's goroutine may find the name.
 type Unnamed struct {
 	key     uint64
 	copied  ruby.CopiedStack
-	memory  []byte // of copied
+	memory  []byte // the memory of copied
 	takenNS int64
-	// before is its last name, which may be outdated.
+	// before is the stack's previous name, which may be outdated.
 	before Name
-	// named is set when the clock has set name.
+	// named becomes true after the clock has set name.
 	named atomic.Bool
 	name  Name
 }
@@ -38,14 +38,14 @@ type Name struct {
 	// ID is 0 if the name is unknown. Resumes is ID without the C functions at its inner end.
 	ID, Resumes sampler.StackID
 	proof       ruby.StackProof
-	// partly: names that belong to it could not be read, and may be the next time.
+	// partly is true if some names in the stack could not be read. They may become readable.
 	partly bool
-	// revision counts the times at which a proof may have ceased to hold. generation is the Dictionary's.
+	// revision counts the times at which a proof may have become invalid. generation is the Dictionary's.
 	revision   uint64
 	generation sampler.Generation
 }
 
-// Stacks names stacks. One goroutine requests names, the clock gives them, and neither waits.
+// Stacks names stacks. One goroutine requests names, the clock finds them, and neither waits for the other.
 type Stacks struct {
 	seed  maphash.Seed
 	names map[uint64]Name
@@ -54,12 +54,12 @@ type Stacks struct {
 	// taken are the stacks of the current drain. ended is true if no more stacks are named.
 	taken []Taken
 	ended bool
-	// toName goes to the clock. revision counts the times at which proofs may become void. over means that there is
-	// no clock.
+	// toName has the requests for the clock. revision counts the times at which proofs may have become invalid. over
+	// is true while no clock runs.
 	toName   chan *Unnamed
 	revision atomic.Uint64
 	over     atomic.Bool
-	// last is the clock's.
+	// last is the Reader's last Revision. Only the clock uses it.
 	last ruby.Revision
 }
 
@@ -71,16 +71,16 @@ func New() *Stacks {
 // End ends the naming. Stacks without a name get none. The goroutine that requests names calls it.
 func (w *Stacks) End() { w.ended = true }
 
-// WithoutClock says that no stack gets a name until the clock calls Give again.
+// WithoutClock makes stacks without a name get none until the clock calls Give again.
 func (w *Stacks) WithoutClock() { w.over.Store(true) }
 
-// Void reports whether the code may have changed since a stack was named.
+// Void reports whether a name may be outdated, because the target's code may have changed.
 func (w *Stacks) Void(name *Name) bool { return name.revision != w.revision.Load() }
 
-// In reports whether a stack was named in a generation of the Dictionary, so that its IDs hold.
+// In reports whether a name is of generation g of the Dictionary. Then its IDs are valid.
 func (n *Name) In(g sampler.Generation) bool { return n.generation == g }
 
-// Taken is the stack of a record, with its name or with what will have the name.
+// Taken is the stack of a record, with its name or with the Unnamed that will get the name.
 type Taken struct {
 	NS  int64
 	TID int32
@@ -105,7 +105,7 @@ func (w *Stacks) Take(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) {
 	w.taken = append(w.taken, x)
 }
 
-// find returns the name of a stack if it is known, else the request for it.
+// find returns the name of a stack if it is known, or else requests it and returns the request.
 func (w *Stacks) find(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) (Name, *Unnamed) {
 	copied := ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values, Running: running}
 	w.key = r.CopiedKey(&copied, w.key[:0])
@@ -133,15 +133,15 @@ func (w *Stacks) find(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) (
 	}
 }
 
-// Ready reports whether a stack has its name, or is not to be waited for any longer.
+// Ready reports whether a stack has its name, or will not get one in time.
 func (w *Stacks) Ready(x *Unnamed, nowNS int64) bool {
 	return x.named.Load() || w.ended || w.over.Load() || nowNS-x.takenNS >= WithinNS
 }
 
-// NameOf is the name of a stack that is ready.
+// NameOf returns the name of a stack for which Ready returned true.
 func (w *Stacks) NameOf(x *Unnamed) Name {
 	if !x.named.Load() {
-		return Name{} // the clock still has it
+		return Name{} // the clock may still use x
 	}
 	if x.name.ID != 0 && !x.name.partly {
 		if len(w.names) >= maxNames {
@@ -155,7 +155,7 @@ func (w *Stacks) NameOf(x *Unnamed) Name {
 	return x.name
 }
 
-// Asked reports whether stacks wait for names. Any goroutine may call it.
+// Asked reports whether requests for names are pending. Any goroutine may call it.
 func (w *Stacks) Asked() bool { return len(w.toName) > 0 }
 
 // Give names the requested stacks. The clock calls it between two readings.
@@ -169,7 +169,7 @@ func (w *Stacks) Give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 		select {
 		case x := <-w.toName:
 			if nowNS-x.takenNS >= WithinNS {
-				continue // no caller waits for it, and what it names can be gone
+				continue // the waiting time is over, and the stack's code may have been freed
 			}
 			n++
 			if x.name = x.before; x.name.ID == 0 || !r.Holds(x.name.proof) {
@@ -186,8 +186,7 @@ func (w *Stacks) Give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 	}
 }
 
-// resumes returns a stack without the C functions at its inner end, which is the code that continues when they
-// return.
+// resumes returns a stack without the C functions at its inner end. It is the code that continues when they return.
 func resumes(dict *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 	for range maxCInARow {
 		if id == 0 {
@@ -202,5 +201,5 @@ func resumes(dict *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 	return id
 }
 
-// maxCInARow bounds the C functions at the inner end of a stack.
+// maxCInARow limits how many C functions resumes removes.
 const maxCInARow = 64

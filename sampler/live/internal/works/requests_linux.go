@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// maxBegun bounds the copied requests that wait for the clock.
+	// maxBegun limits the copied requests that wait for the clock to find them.
 	maxBegun = 128
-	// routeTries bounds the readings of a request whose route is not known yet. They are 12 ms apart or more.
+	// routeTries limits how often a request is read while its route is not known, at least 12 ms apart.
 	routeTries = 4
-	// withinNS is how long records wait for a request, in ns.
+	// withinNS is how long a record waits until its request is found, in ns.
 	withinNS = 300_000_000
 )
 
@@ -27,10 +27,10 @@ type Requests struct {
 	// copies are the copies of the drain in progress. begun are the requests that the clock has to find.
 	copies map[instant]*begun
 	begun  []*begun
-	// finding are the clock's. place is where the kernel's programs find requests. The clock owns both.
+	// Only the clock uses these. finding are the requests to find. place is where the kernel's programs find requests.
 	finding []*begun
 	place   tracer.WorkPlace
-	// over is true while no clock finds requests.
+	// over is true while there is no clock that finds requests.
 	over atomic.Bool
 }
 
@@ -40,7 +40,7 @@ type instant struct {
 	ns  int64
 }
 
-// begun is a copied request, and from done on also the request's ID.
+// begun is a request that was copied when it began. Once done is true, it also has the request's ID.
 type begun struct {
 	of         *Requests
 	low, end   uint64
@@ -53,7 +53,7 @@ type begun struct {
 	dict       *sampler.Dictionary
 }
 
-// Ready reports whether it was found, or will not be waited for any longer.
+// Ready reports whether waiting is over: the request was found, no clock finds it, or withinNS has passed.
 func (b *begun) Ready() bool {
 	return b.done.Load() || b.of.over.Load() || pace.Monotonic()-b.takenNS >= withinNS
 }
@@ -82,13 +82,13 @@ func (q *Requests) Drain(f *tracer.Feed) error {
 	})
 }
 
-// uncopied is a request that was not copied. So it is not found.
+// uncopied represents a request that was not copied, so it cannot be found.
 type uncopied struct{}
 
 func (uncopied) Ready() bool        { return true }
 func (uncopied) ID() sampler.WorkID { return 0 }
 
-// Note adds the request to a record, if its thread has begun one. w has noted the record.
+// Note adds the request to a record if its thread has begun a request. w must have noted the record before.
 func (q *Requests) Note(r *switches.Record, w *Works) {
 	b := q.copies[instant{r.TID, r.NS}]
 	if b == nil || len(q.begun) >= maxBegun {
@@ -99,7 +99,7 @@ func (q *Requests) Note(r *switches.Record, w *Works) {
 	}
 	var ok bool
 	if b.copied.FromNS, b.copied.ByNS, ok = w.Copied(r, b.low, b.end); ok {
-		// The report that the request was not found comes first.
+		// An earlier record has reported that the request was not found. This one must not be earlier.
 		r.Work, r.WorkNS = b, max(b.copied.FromNS+(b.copied.ByNS-b.copied.FromNS)/2, w.Unfound(r.TID))
 		q.begun = append(q.begun, b)
 	}
@@ -111,11 +111,11 @@ func (q *Requests) Begun() bool { return len(q.begun) > 0 }
 // Give gives the clock the requests to find.
 func (q *Requests) Give() { q.finding, q.begun = append(q.finding, q.begun...), q.begun[:0] }
 
-// WithoutClock has records continue without their requests, until Find is called again.
+// WithoutClock sets whether records continue without their requests, because no clock calls Find.
 func (q *Requests) WithoutClock(is bool) { q.over.Store(is) }
 
-// Find finds requests. It reads what they are if allows reports that there is time for one more. cost measures what
-// that takes. Requests that cannot be read, or have no time, have no name. The clock calls it between two readings.
+// Find finds requests. It reads a request if allows reports that there is time for one more, and spends the time that
+// cost measures. Other requests get an ID without a name. The clock calls Find between two ticks.
 func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Meter, allows func() bool, spend func(ns int64)) {
 	// Requests that were found before, and only lack a route, come last.
 	slices.SortStableFunc(q.finding, func(a, b *begun) int { return a.tries - b.tries })
@@ -141,8 +141,8 @@ func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Met
 // Waiting reports whether Find has anything to do.
 func (q *Requests) Waiting() bool { return len(q.finding) > 0 }
 
-// Place has the kernel's programs copy requests where threads have them now. f may be nil. The clock calls it
-// while no goroutine drains.
+// Place makes the kernel's programs copy requests from the place where threads have them now. f may be nil. The clock
+// calls it while no goroutine drains.
 func (q *Requests) Place(r *ruby.Reader, f *tracer.Feed, w *Works) error {
 	p, ok := r.Copies().Place()
 	if !ok || f == nil || tracer.WorkPlace(p) == q.place {

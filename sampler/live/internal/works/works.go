@@ -1,4 +1,4 @@
-// Package works finds the threads that begin work, by the records of thread switches.
+// Package works finds the threads that begin a request or a job, by the records of thread switches.
 package works
 
 import (
@@ -11,54 +11,54 @@ import (
 )
 
 const (
-	// maxMisses is the number of consecutive readings of a thread without work after which it is only read once in
-	// missNS. That time doubles with each further reading, up to mostMissNS, if the thread has never had work.
+	// After maxMisses consecutive readings without work, a thread is read at most once in missNS. If the thread has
+	// never had work, this time doubles with each further reading, up to mostMissNS.
 	maxMisses, missNS, mostMissNS = 4, 1_000_000_000, 8_000_000_000
-	// maxWorks bounds the threads that are followed so.
+	// maxWorks limits the threads of a Works.
 	maxWorks = 4096
 )
 
-// Works finds threads that begin or end work, by how deep in their stacks they are when they lose their CPU. A thread
-// of a server waits for work in a certain frame, and works further in.
+// Works finds threads that begin or end work. A thread of a server waits for work in a certain frame, and works
+// further in. So the depth of its stack when it loses its CPU shows what it does.
 type Works struct {
 	threads map[int32]*working
 	entered []ruby.Entered
 	served  atomic.Bool
-	// placedNS is since when requests are copied from the present frame.
+	// placedNS is the time since which requests are copied from the present frame.
 	placedNS int64
-	// begins is the thread of the last record, if the thread has begun a request since its record before.
+	// begins is the thread of the last record, if this record is the first within a request. Otherwise it is nil.
 	begins *working
 }
 
 // working is the state of a thread.
 type working struct {
-	// idle is the frame in which it waited when it was last seen without work. It is zero if that was not seen.
+	// idle is the frame in which the thread waited when it was last seen without work. Zero means never.
 	idle uint64
-	// placed is true if it is known which frame has its requests. serves is the environment at its last record, and low
-	// the low end of the stack of the last copy.
+	// placed is true if it is known which frame has the thread's requests. serves is the environment at its last
+	// record. low is the low end of the stack at the last copy.
 	placed      bool
 	serves, low uint64
-	// unfoundNS is when it was last reported to have begun a request that was not copied.
+	// unfoundNS is the time of the last report that the thread has begun a request that was not copied.
 	unfoundNS int64
-	// cfp and ns are from its last record. asleep is true if it waited in the kernel then.
+	// cfp and ns are from the thread's last record. asleep is true if it waited in the kernel at that time.
 	cfp    uint64
 	ns     int64
 	asleep bool
-	// deep is true if it has gone further in since it waited. looked is true if it was read because of that, copied if
-	// its request was copied.
+	// deep is true if the thread has entered further frames since it waited. looked is true if it was then read.
+	// copied is true if its request was copied.
 	deep, looked, copied bool
-	// woke is true if it has moved since it waited, first after fromNS.
+	// woke is true if the thread has moved since it waited. It first moved after fromNS.
 	woke     bool
 	fromNS   int64
 	misses   int
 	lookedNS int64
-	// served is true if it has had work.
+	// served is true if the thread has ever had work.
 	served bool
-	// unmoved is true if a sample has shown it without work, and it has had no record yet.
+	// unmoved is true if a sample has shown the thread without work, and no record of it has come yet.
 	unmoved bool
 }
 
-// restNS is how long the thread is not read after it was.
+// restNS returns how long after a reading the thread is not read again.
 func (t *working) restNS() int64 {
 	switch {
 	case t.misses < maxMisses:
@@ -82,7 +82,7 @@ func (w *Works) Note(r *switches.Record) {
 		return
 	case r.CFP == 0 || r.Failed > 0 || r.Serves == switches.ServesUnread:
 		if t != nil && !t.woke {
-			t.woke, t.fromNS = true, max(r.InNS, t.ns) // it can have begun something
+			t.woke, t.fromNS = true, max(r.InNS, t.ns) // it can have begun a request
 		}
 		return
 	case t == nil:
@@ -113,7 +113,7 @@ func (w *Works) Note(r *switches.Record) {
 			}
 		}
 		w.forget(r.TID)
-		t.woke, t.fromNS = true, from // what comes next can have begun already
+		t.woke, t.fromNS = true, from // the next request can have begun already
 	}
 	if !t.woke && (deeper || !asleep) {
 		t.woke, t.fromNS = true, from
@@ -134,17 +134,17 @@ func (w *Works) Note(r *switches.Record) {
 	t.cfp, t.ns, t.asleep, t.serves = r.CFP, r.NS, asleep, r.Serves
 }
 
-// forget has Take leave out a thread: it has left its work, or its request was copied. A sample of the thread would
-// cost 20 times as much as reading a copied request.
+// forget removes a thread from the result of Take, because it has left its work or its request was copied. A sample of
+// the thread costs 20 times as much as reading a copied request.
 func (w *Works) forget(tid int32) {
 	w.entered = slices.DeleteFunc(w.entered, func(e ruby.Entered) bool { return e.TID == tid })
 }
 
-// Copied says that the request of a thread was copied at its last record, from a stack with these ends. It returns the
-// times between which the request began. The thread woke up for it after the first. At the second, which is the
-// record's, the thread was within the request. Records in between show that it ran, but not for which request. So an
-// earlier second time would be wrong if the thread served a short request in between. ok is false if the begin is not
-// known. It is also false if the thread waits for work on another stack. Then other fibers can serve other requests.
+// Copied notes that the request of a thread was copied at its last record, from a stack with the ends low and end. It
+// returns the times between which the request began. The thread woke up for the request after fromNS. At byNS, the
+// time of the record, it was within the request. Records in between cannot make byNS earlier, because they may belong
+// to another, short request. ok is false if the begin is not known. It is also false if the thread waits for work on
+// another stack, because then its other fibers can serve other requests.
 func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64, ok bool) {
 	t := w.threads[r.TID]
 	if t == nil || t.ns != r.NS || r.NS < w.placedNS || t.idle != 0 && (t.idle < low || t.idle >= end) {
@@ -152,7 +152,7 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	}
 	first := !t.placed || t.idle == 0 && t.low != low
 	if t.placed, t.low = true, low; first {
-		return 0, 0, false // it can have begun before its frame was known
+		return 0, 0, false // the request can have begun before its frame was known
 	}
 	t.deep, t.copied, t.looked, t.misses = true, true, false, 0
 	w.served.Store(true)
@@ -178,7 +178,7 @@ func (w *Works) Unfound(tid int32) int64 {
 	return 0
 }
 
-// Placed says that requests are copied from another frame from a time on, CLOCK_MONOTONIC in ns.
+// Placed notes that requests are copied from another frame since ns (CLOCK_MONOTONIC).
 func (w *Works) Placed(ns int64) {
 	w.placedNS = ns
 	for _, t := range w.threads {
@@ -186,7 +186,7 @@ func (w *Works) Placed(ns int64) {
 	}
 }
 
-// Saw adds a sample's evidence for threads that have not moved since their last records.
+// Saw adds what a sample shows of threads that have not moved since their last records.
 func (w *Works) Saw(s *sampler.Sample) {
 	for i := range s.Threads {
 		x := &s.Threads[i]
@@ -203,7 +203,7 @@ func (w *Works) Saw(s *sampler.Sample) {
 			t.deep, t.misses, t.served = true, 0, true
 			w.served.Store(true)
 		case t.looked:
-			// It could not be read, or is on its way to where it works: its next record has it looked at again.
+			// The thread could not be read, or has not entered its work yet. Its next record makes it be read again.
 			t.misses++
 			t.deep = t.deep && t.misses >= maxMisses
 		case read && t.asleep && t.ns < s.TimeNS && (t.idle == 0 || t.cfp >= t.idle || t.misses >= maxMisses):

@@ -1,5 +1,6 @@
 // Package census counts the objects on the pages of Ruby's heap by type and class, while the target runs on
-// (docs/internals/gc.md#counting-objects). It reads slots and never what objects hold.
+// (docs/internals/gc.md#counting-objects). It reads the slots of objects, and of what objects point to only class
+// names and the sizes of Hash tables.
 package census
 
 import (
@@ -15,9 +16,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Named limits of a pass.
+// These are the limits of a pass over the heap.
 const (
-	// maxPasses is how many passes are tried while the target moves objects.
+	// maxPasses bounds the passes that are made if the target moves objects in each of them.
 	maxPasses = 4
 	// maxTables bounds the Hashes of a page whose tables are read with one call, up to 3.2. A page has 408 slots.
 	maxTables = 1024
@@ -43,23 +44,22 @@ type Counter struct {
 	buf    []byte
 
 	tracer tracer
-	// traced are the records of where objects were allocated, while a pass looks for the objects. It is nil if the
-	// target does not trace. records is room for what is read of them. collections is how many collections there were
-	// behind the pass.
+	// traced are the records of where objects were allocated, during a pass. It is nil if the target does not trace.
+	// records is memory for reading them. collections is the number of collections at the pass's end.
 	traced      *traced
 	records     []byte
 	collections uint64
 }
 
-// tableOf is the table of a Hash. Its size is still to be read. typ and class are the kinds to which the size is
-// added, and traced is the index of the Hash's record, or -1.
+// tableOf is the table of a Hash, whose size must still be read. The size is added to the kinds typ and class. traced
+// is the index of the Hash's record, or -1.
 type tableOf struct {
 	at         attach.Address
 	typ, class *sampler.HeapKind
 	traced     int
 }
 
-// New returns a Counter of the VM that g reads. It may be nil. The error says that the release's heap is not known.
+// New returns a Counter of the VM that g reads. It fails if g is nil, or if the release's heap is not known.
 func New(g *gc.Reader) (*Counter, error) {
 	if g == nil {
 		return nil, gc.ErrNoHeap
@@ -71,9 +71,9 @@ func New(g *gc.Reader) (*Counter, error) {
 	return &Counter{gc: g, mem: g.Mem, objects: g.Objects, sizes: sizes, now: g.Now}, nil
 }
 
-// Count makes a pass over all pages. rest is called behind each piece: it spreads the cost over time. The pass is
-// repeated if the target moved objects meanwhile, as only a compaction does. Errors are ctx's, the target's, or of
-// reading the list of pages.
+// Count makes a pass over all pages. It calls rest after each piece, to spread the cost over time. It repeats the pass
+// if the target moved objects meanwhile, which only a compaction does. Errors are ctx's, the target's, or of reading
+// the list of pages.
 func (c *Counter) Count(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
 	for try, looks := 0, 0; ; try++ {
 		if err := c.readTraced(ctx, rest); err != nil {
@@ -83,7 +83,7 @@ func (c *Counter) Count(ctx context.Context, rest func()) (*sampler.HeapCount, e
 		if err != nil {
 			return nil, err
 		}
-		if c.findTracer() && looks < maxLooks { // from now on it is known before a pass
+		if c.findTracer() && looks < maxLooks { // the next pass can use the records
 			try, looks = try-1, looks+1
 			continue
 		}
@@ -204,14 +204,14 @@ func (c *Counter) page(p *gc.Page) {
 	c.out.Dead += dead
 	c.out.Free += free
 	s := c.slots[p.SlotSize]
-	if s == nil { // one of at most maxSlotSize
+	if s == nil { // slot sizes are at most maxSlotSize
 		s = &sampler.HeapSize{SlotSize: p.SlotSize}
 		c.slots[p.SlotSize] = s
 	}
 	s.Page(objects+dead+free, objects+dead)
 }
 
-// kindOf returns the index of the kind of a class, or says why it has none.
+// kindOf returns the index of the kind of a class, or one of kindByType, kindHidden and kindOthers.
 func (c *Counter) kindOf(class *sampler.HeapKind, typ uint64) int {
 	switch {
 	case class == nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// finish names types and classes, and orders them.
+// finish gives types and classes their names, and sorts them.
 func (c *Counter) finish(ctx context.Context, rest func()) error {
 	c.out.Types = c.out.Types[:0]
 	byName := make(map[string]*sampler.HeapKind)
@@ -81,8 +81,8 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 	})
 }
 
-// classByType returns the name under which objects of a type count if their class is not asked. Each class and module
-// has a singleton class of its own. It is empty for other types.
+// classByType returns the class name for types whose objects are counted by type alone. For example, each class and
+// module has a singleton class of its own. It is empty for other types.
 func classByType(typ uint64) string {
 	switch {
 	case typ >= heap.TypeImemo:
@@ -95,8 +95,8 @@ func classByType(typ uint64) string {
 	return "Module"
 }
 
-// wordTable has a kind for each word by which objects name their classes. It is a hash table of its own because it has
-// to be fast: a pass reads it for each object.
+// wordTable maps the word by which objects name their class to a kind, which has the counts of the class. It is a
+// special hash table, because it has to be fast: a pass looks up each object.
 type wordTable struct {
 	places []int32 // 1 + the index of a key, or zero
 	keys   []uint64
@@ -106,21 +106,21 @@ type wordTable struct {
 }
 
 const (
-	wordPlaces = 4 * sampler.MaxHeapWords // so that few keys fall on one place
+	wordPlaces = 4 * sampler.MaxHeapWords // four times the keys, so that few collide
 	wordShift  = 64 - 18                  // 1<<18 places
 )
 
 func (t *wordTable) reset() {
 	if t.places == nil {
 		t.places, t.keys = make([]int32, wordPlaces), make([]uint64, 0, sampler.MaxHeapWords)
-		// Never made larger: pointers to its elements are kept within a piece.
+		// The capacity is fixed, because a pass keeps pointers to elements.
 		t.kinds = make([]sampler.HeapKind, 0, sampler.MaxHeapWords)
 	}
 	clear(t.places)
 	t.keys, t.kinds, t.others, t.last = t.keys[:0], t.kinds[:0], sampler.HeapKind{}, 0
 }
 
-// kind returns the kind of a word. It stays at its place until reset.
+// kind returns the kind of a word. The pointer is valid until reset.
 func (t *wordTable) kind(word uint64) *sampler.HeapKind {
 	if t.last < len(t.keys) && t.keys[t.last] == word { // neighbours are often of one class
 		return &t.kinds[t.last]

@@ -11,46 +11,46 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// Named limits of the records of the target's tracer.
+// These are limits for reading the records of the target's allocation tracer (objspace).
 const (
 	// maxTraced bounds the objects whose records are read. They take 60 bytes each in ddtop.
 	maxTraced = 1 << 21
-	// maxWalked bounds the entries of the table that are read, with the deleted ones.
+	// maxWalked bounds the entries of the table that are read, including deleted ones.
 	maxWalked = 2 * maxTraced
 	// maxSites bounds the places of allocation.
 	maxSites = 1 << 16
-	// maxTypes bounds the types of T_DATA objects that are told apart. Ruby and its gems have some hundred.
+	// maxTypes bounds the types of T_DATA objects that are examined. Ruby and its gems have a few hundred.
 	maxTypes = 1 << 12
 	// tracedAPiece is how many records are read before the next rest: 1.5 MB.
 	tracedAPiece = 1 << 14
-	// maxPoints bounds the TracePoints that are examined. maxLooks bounds the passes that are repeated because the
-	// tracer was found: one for the type of TracePoints, one for the tracer.
+	// maxPoints bounds the TracePoints that are examined. maxLooks bounds the passes that are repeated after a
+	// discovery: first the type of TracePoints, then the tracer.
 	maxPoints, maxLooks = 64, 2
-	// walks is how often the table is read from its beginning if the target rebuilds it meanwhile. The last hurried
-	// walks do not rest.
+	// walks bounds how often the table is read from its beginning, because the target rebuilds it meanwhile. The last
+	// hurried walks do not rest.
 	walks, hurried = 6, 3
-	// maxGap is the largest gap in bytes between records that are read together. malloc lays them out in a row, so one
-	// range holds hundreds. maxRecords bounds the bytes of such a range.
+	// maxGap is the largest gap in bytes between records that are read together. malloc puts records next to each
+	// other, so one range holds hundreds. maxRecords bounds the bytes of a range.
 	maxGap, maxRecords = 512, 1 << 16
 )
 
-// What a tracedObject's kind is if its class has no kind in the wordTable.
+// These values stand for a kind if an object's class has none in the wordTable.
 const (
 	kindByType = -1 - iota // a class, a module, or an object of Ruby's own
 	kindHidden             // an object without a class
-	kindOthers             // its class is one too many
+	kindOthers             // its class had no room in the wordTable
 )
 
 // tracer finds the records of the target's tracer. The zero value has found none.
 type tracer struct {
-	// at is the address of the tracer's object, or zero.
+	// at is the address of the tracer's object. It is zero if it was not found.
 	at attach.Address
-	// types are the types of T_DATA objects so far. fresh are the ones that are still to be examined, and objects has
-	// an object of each.
+	// types are the types of T_DATA objects met so far. fresh are the types to examine next. objects has an object of
+	// each.
 	types          map[attach.Address]bool
 	fresh, objects []attach.Address
 	last           attach.Address
-	// pointType is the type of TracePoints. It is zero unless they lead to the records. points are the last pass's.
+	// pointType is the type of TracePoints. It is zero unless they lead to the records. points are from the last pass.
 	pointType attach.Address
 	points    []attach.Address
 }
@@ -70,12 +70,12 @@ func (t *tracer) see(typ, object attach.Address) {
 	t.fresh, t.objects = append(t.fresh, typ), append(t.objects, object)
 }
 
-// findTracer examines the types that the last pass met first. again reports whether one leads to the records, so that
-// the pass is to be repeated.
+// findTracer examines the types that were new in the last pass. again is true if one leads to the records. The pass is
+// then repeated.
 func (c *Counter) findTracer() (again bool) {
 	t := &c.tracer
 	names := c.objects.TypeNames(t.fresh)
-	if i := slices.Index(names, heap.TracerType); i >= 0 { // it stays there, even while the target does not trace
+	if i := slices.Index(names, heap.TracerType); i >= 0 { // this object stays, even if the target stops tracing
 		t.at = t.objects[i]
 		_, again = c.objects.TracedTable(t.at)
 	}
@@ -92,8 +92,8 @@ func (c *Counter) findTracer() (again bool) {
 }
 
 // tracedObject is the record of an object. seen is set if a pass met the object: then bytes is its size, and kind is
-// the index of its class's kind. fits means that the record is of an object of this class. stays is set if the tracer
-// still has the same record behind the pass.
+// the index of its class's kind. fits is true if the record names the object's class. stays is true if the tracer has
+// the same record after the pass.
 type tracedObject struct {
 	object, info      attach.Address
 	class, generation uint64
@@ -103,17 +103,17 @@ type tracedObject struct {
 	seen, fits, stays bool
 }
 
-// traced has the records that were read before a pass, by the addresses of objects.
+// traced has the records that were read before a pass, indexed by the addresses of objects.
 type traced struct {
 	table attach.Address
 	list  []tracedObject
-	// places is a hash table of 1 + the index in list, or zero. Its length is a power of two.
+	// places is a hash table. An element is 1 + an index of list, or zero. Its length is a power of two.
 	places []int32
 	shift  int
 	sites  []heap.Site
 	siteOf map[heap.Site]int32
 	cut    bool
-	// closed means that other sites than those so far are of no interest.
+	// closed is true if no new sites are added.
 	closed bool
 }
 
@@ -133,7 +133,7 @@ func (t *traced) find(object attach.Address) int {
 	return -1
 }
 
-// index makes the hash table. Of several records of an object the last one counts.
+// index makes the hash table. If an object has several records, the last one counts.
 func (t *traced) index() {
 	size := 1 << 4
 	t.shift = 64 - 4
@@ -198,9 +198,9 @@ func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 	return nil
 }
 
-// walkTraced reads the table of records. It calls begin before it does so, and then take with the records of each piece
-// of the table. If the target rebuilds the table meanwhile, walkTraced begins again, up to the limit. The result is
-// false if the last walk met no end of the table. take returns false to end the walk.
+// walkTraced reads the table of records. It calls begin first, and then take with the records of each piece. If the
+// target rebuilds the table meanwhile, walkTraced begins again, up to the limit. whole is false if the last walk did
+// not reach the end of the table. take returns false to end the walk.
 func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	take func([]tracedObject) bool) (whole bool, err error) {
 	for walk := range walks {
@@ -215,8 +215,8 @@ func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	return false, nil
 }
 
-// walkOnce reads the table of records once. end is false if the target rebuilt the table meanwhile. Then take was
-// called with the pieces before.
+// walkOnce reads the table of records once. end is false if the target rebuilt the table meanwhile. take was then
+// called only with the pieces before that.
 func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
 	take func([]tracedObject) bool) (end, whole bool, err error) {
 	first, err := c.objects.TracedEntries(t.table)
@@ -252,8 +252,8 @@ func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
 	}
 }
 
-// readEntries returns the records of n entries at an address. An entry counts if it was the same before and behind the
-// reading of its record: then the record was this object's. The result is nil if the entries cannot be read.
+// readEntries returns the records of n entries at an address. An entry counts if it was the same before and after its
+// record was read. Only then the record belongs to the object. The result is nil if the entries cannot be read.
 func (c *Counter) readEntries(t *traced, at attach.Address, n int) ([]tracedObject, error) {
 	size := n * heap.TracedEntrySize
 	buf := make([]byte, 2*size)
@@ -290,8 +290,8 @@ func (c *Counter) readEntries(t *traced, at attach.Address, n int) ([]tracedObje
 	return kept, nil
 }
 
-// readRecords calls f with the record of each object of a list that can be read. i is the object's index. Neighbours
-// in memory are read together.
+// readRecords calls f with the record of each object of a list that can be read. i is the object's index. Records that
+// are close in memory are read together.
 func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) error {
 	order := make([]int, len(list))
 	for i := range order {
@@ -345,7 +345,7 @@ func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) erro
 	return nil
 }
 
-// readApart reads some records each alone, because what lies between them cannot be read.
+// readApart reads some records one by one, because the memory between them cannot be read.
 func (c *Counter) readApart(list []tracedObject, some []int, f func(i int, b []byte)) error {
 	ranges := make([]attach.Range, len(some))
 	buf := make([]byte, len(some)*heap.AllocationSize)
@@ -370,8 +370,8 @@ func (c *Counter) readRanges(ranges []attach.Range) error {
 	return err
 }
 
-// meet notes an object that a pass met, with the index of its class's kind, the word for its class, and its size. It
-// returns the index of its record, or -1.
+// meet notes an object of a pass: the index of its class's kind, its class word, and its size in bytes. It returns the
+// index of its record, or -1.
 func (t *traced) meet(object attach.Address, typ uint64, kind int, class, bytes uint64) int {
 	i := t.find(object)
 	if i < 0 || t.list[i].typ != uint8(typ) {
@@ -379,14 +379,14 @@ func (t *traced) meet(object attach.Address, typ uint64, kind int, class, bytes 
 	}
 	o := &t.list[i]
 	o.seen, o.kind, o.bytes = true, int32(kind), bytes
-	// Ruby shows objects that it hid when it made them, and hides others.
+	// An object can be made without a class and get one later, or lose its class (hidden objects).
 	o.fits = kind == kindByType || kind == kindHidden || o.class == class || o.class == 0
 	return i
 }
 
-// confirm notes which objects of the last pass the tracer still has with the same record. If the tracer has an object
-// before and behind the pass, the object was there meanwhile: another one at its address would have another record. It
-// is not enough that the record itself stays. The memory of a freed one can look the same for long.
+// confirm notes which objects of the last pass still have the same record in the tracer. Such an object existed during
+// the whole pass, because another object at its address would have another record. To read only the record again is
+// not enough. The memory of a freed record can look the same for long.
 func (c *Counter) confirm(ctx context.Context, rest func()) error {
 	t := c.traced
 	t.closed = true
@@ -412,7 +412,7 @@ func (c *Counter) placeObjects(ctx context.Context, rest func(), classOf func(ki
 	if t == nil {
 		return nil
 	}
-	// The strings are read while the records hold them: between the two readings of records.
+	// The strings are read between the two readings of the records, while the records keep them alive.
 	type text struct {
 		path, method string
 		line         int
@@ -449,7 +449,7 @@ func (c *Counter) placeObjects(ctx context.Context, rest func(), classOf func(ki
 			continue
 		}
 		class := classOf(o.kind, o.typ)
-		if !o.fits && (o.kind < 0 || class != c.objects.NameOrKind(o.class)) { // else it has a singleton class
+		if !o.fits && (o.kind < 0 || class != c.objects.NameOrKind(o.class)) { // or singleton class
 			out.Misfits++
 			continue
 		}

@@ -12,27 +12,27 @@ import (
 
 // Limits of what a Decoder keeps.
 const (
-	// MaxKeptBytes bounds the kept code, methods and environments, in bytes. Beyond it all are dropped and read again
-	// when they are next needed.
+	// MaxKeptBytes limits the cached code, methods and environments, in bytes. If they exceed it, all are dropped, and
+	// read again when needed.
 	MaxKeptBytes = 40 << 20
-	// maxQualified bounds the qualified names of one method, in entries.
+	// maxQualified limits the qualified names of one method, in entries.
 	maxQualified = 256
 	// keptEntry is the approximate size of a map's entry without its names, in bytes.
 	keptEntry = 128
-	// maxMethodEntries, maxEnvMethods and maxFrameIDs bound the tables, in entries.
+	// maxMethodEntries, maxEnvMethods and maxFrameIDs limit the tables, in entries.
 	maxMethodEntries = 1 << 16
 	maxEnvMethods    = 1 << 15
 	maxFrameIDs      = 1 << 18
 	// forgetGenerations is the number of generations of the Dictionary (half a minute each) after which all kept code
 	// is dropped. Otherwise a program that redefines its methods would fill the tables to their limits.
 	forgetGenerations = 10
-	// maxChecked bounds the entries that one Revalidate reads again. The rest is checked when it is next met.
+	// maxChecked limits the entries that one Revalidate reads again. The others are checked when they are next used.
 	maxChecked = 3 * 4096
-	// maxCheckedBytes bounds the memory that is read again at once, and the buffers for it, in bytes.
+	// maxCheckedBytes limits the memory that is read again at once, and the buffers for it, in bytes.
 	maxCheckedBytes = 8 << 20
 )
 
-// The most slots of the direct-mapped tables in front of the maps; powers of two.
+// Largest sizes of the direct-mapped caches in front of the maps, in slots. They are powers of two.
 const (
 	frontSize      = 2048
 	frameCacheSize = 1 << 13
@@ -50,17 +50,17 @@ type stackSlot struct {
 	id     sampler.StackID
 }
 
-// cache is everything that a Decoder keeps from one Decode to the next.
+// cache has everything that a Decoder keeps from one Decode to the next.
 type cache struct {
 	iseqs map[attach.Address]*iseq
-	// kept is the number of bytes kept, maxKept the limit.
+	// kept is the number of cached bytes. maxKept is its limit.
 	kept, maxKept int
 	methodEntries map[uint64]*methodEntry
 	envs          map[envKey]*envMethod
 	frameIDs      map[frameKey]sampler.FrameID
-	// interned is the Dictionary's generation that frameIDs, frameCache and stackCache are of.
+	// interned is the generation of the Dictionary whose IDs are in frameIDs, frameCache and stackCache.
 	interned sampler.Generation
-	// generations counts how often that has changed.
+	// generations counts the changes of interned.
 	generations uint32
 	iseqFront   [frontSize]*iseq
 	methodFront [frontSize]*methodEntry
@@ -74,18 +74,18 @@ type cache struct {
 	// losses counts the times at which something was dropped that a Kept may refer to.
 	losses lossNumber
 
-	// generation changes when kept entries may need a check. The first is 1. Since cycleAt no object can have been
-	// freed or moved. Since majorAt no old object can.
+	// generation changes when cached entries may need a check. The first is 1. No object can have been freed or moved
+	// since the generation cycleAt, and no old object since majorAt.
 	generation, cycleAt, majorAt generation
 	decode                       decodeNumber
 	checkedNS                    int64
 	gc                           sampler.GC
-	// settled is true if the collector's present cycle has marked what it keeps and moved what it moves.
+	// settled is true if the collector's current cycle has finished marking and moving objects.
 	settled bool
 
 	// checks are the entries that must be read again and compared before the result of the current Decode may be used.
 	checks []entry
-	// hot has been used since the last cycle of the collector. hotList numbers these lists.
+	// hot has the entries used since the collector's last cycle. hotList is the number of this list.
 	hot     []entry
 	hotList hotNumber
 	// chain is the path from an environment on the heap outward, during a walk.
@@ -111,14 +111,14 @@ func (c *cache) init() {
 func (d *loader) begin() {
 	d.decode++
 	if g := d.dict.Generation(); g != d.interned {
-		// IDs must be interned again, because the Dictionary evicts those that are not (sampler.Keeper).
+		// IDs must be interned again, because the Dictionary evicts IDs that are not (sampler.Keeper).
 		d.interned = g
 		d.losses++
 		clear(d.frameIDs)
 		d.frameCache.Clear()
 		d.stackCache.Clear()
 		if d.generations++; d.generations%forgetGenerations == 0 {
-			// Code that the program has dropped does not come again. Code in use is read again when it comes next.
+			// This removes code that the program has dropped. Code in use is read again when it is next met.
 			d.forgetAll()
 		}
 	}
@@ -128,7 +128,7 @@ func (d *loader) begin() {
 	d.checks = d.checks[:0]
 }
 
-// iseqAt returns the iseq at addr, kept or read now; view.ErrMissing while it is being read.
+// iseqAt returns the iseq at addr, cached or read now. The error is view.ErrMissing if memory must be fetched first.
 func (d *loader) iseqAt(addr attach.Address) (*iseq, error) {
 	slot := &d.iseqFront[(addr>>3^addr>>14)%frontSize]
 	q := *slot
@@ -178,7 +178,7 @@ func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string
 	return origin, gem
 }
 
-// suspect asks for an entry to be compared with memory before the result of the current Decode is believed.
+// suspect adds an entry to the checks: the current Decode compares it with memory before it returns a result.
 func (d *loader) suspect(v *validity, k entry) {
 	if v.listed != d.decode {
 		v.listed = d.decode
@@ -186,7 +186,7 @@ func (d *loader) suspect(v *validity, k entry) {
 	}
 }
 
-// use notes that an entry is in use.
+// use adds an entry to the hot list, unless it is there already.
 func (d *loader) use(v *validity, k entry) {
 	if v.hot != d.hotList {
 		v.hot = d.hotList
@@ -209,15 +209,15 @@ func (q *iseq) drop(d *loader) bool {
 	return true
 }
 
-// methodEntryAt returns what the word v below an environment refers to, for a frame of the iseq at code.
+// methodEntryAt returns the entry to which v, the first word of an environment, refers. code is the frame's iseq.
 func (d *loader) methodEntryAt(v uint64, code attach.Address) (*methodEntry, error) {
 	slot := &d.methodFront[(v>>3^v>>14)%frontSize]
 	h := *slot
 	if h == nil || h.addr != v {
 		h = d.methodEntries[v]
 	}
-	// v can also refer to a method's special variables ($~ and $_). Each call of a method has its own. So what is known
-	// of them counts only for the same code, until the generation changes. Then they are read again.
+	// v can also refer to a method's special variables ($~ and $_). Each call of a method has its own. So a cached
+	// entry for them is valid only for the same code and the same generation.
 	if h != nil && h.kind != kindMethod && (h.generation != d.generation || h.code != code) {
 		h = nil
 	}

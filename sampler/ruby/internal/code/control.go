@@ -11,14 +11,14 @@ import (
 // the same from 2.5 to head).
 const flagFinish = 0x20
 
-// Control is what a control frame means to a native stack.
+// Control is what the reader of a native stack must know of a control frame.
 type Control struct {
-	// C is set for the frame of a C function, Finish for one with which the interpreter was entered from C.
+	// C is true for the frame of a C function. Finish is true if C code entered the interpreter with this frame.
 	C, Finish bool
 }
 
-// Controls returns what a native stack must know of control frames, innermost first. It leaves out the frame at the
-// beginning of a stack, in which no code runs. ok is false if an environment could not be read.
+// Controls returns a Control for each control frame, innermost first. It leaves out the frame at the beginning of a
+// stack, in which no code runs. ok is false if an environment could not be read.
 func (d *classifier) Controls(mem attach.Memory, frames []byte) (out []Control, ok bool) {
 	n := len(frames) / d.o.FrameSize
 	flags, ranges := make([]byte, n*8), make([]attach.Range, n)
@@ -38,7 +38,7 @@ func (d *classifier) Controls(mem attach.Memory, frames []byte) (out []Control, 
 	return out, true
 }
 
-// ReadAll fills ranges of memory. It is false if one of them could not be read.
+// ReadAll fills ranges of memory. It returns false if one of them could not be read.
 func ReadAll(mem attach.Memory, ranges ...attach.Range) bool {
 	_, err := mem.ReadBatch(ranges)
 	return err == nil && !slices.ContainsFunc(ranges, func(x attach.Range) bool { return x.Failed })
@@ -52,7 +52,7 @@ type Copied struct {
 	Values   []byte
 }
 
-// ReadBatch fills the ranges of the stack from the copy. What was not copied of the stack counts as Failed.
+// ReadBatch fills the ranges of the stack from the copy. A range of the stack that was not copied is marked Failed.
 func (m Copied) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	var rest []attach.Range
 	var at []int

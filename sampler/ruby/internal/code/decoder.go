@@ -45,7 +45,7 @@ type Stack struct {
 	// may be nil.
 	EC   attach.Address
 	Kept *Kept
-	// Cut, when above 0, says that Frames is the Cut innermost frames followed by outer ones: the middle is missing.
+	// If Cut is above 0, the middle of the stack is missing. Frames has the Cut innermost frames, then outer frames.
 	Cut int
 	// JIT has the address of each control frame's JIT frame, or 0 if there is none (ZJIT of head). It is set if these
 	// were read along with Frames (see Decoder.JITSlots). Otherwise a Decoder reads them itself, later, and on a
@@ -55,8 +55,8 @@ type Stack struct {
 
 // Info says how a stack was decoded.
 type Info struct {
-	// UncertainTop is true if the innermost frame cannot be trusted. Its pc was not its own (JIT), or only the outer
-	// part of the stack is whole. Or this release publishes a frame before it has filled it (2.5 to 2.7, and YJIT of
+	// UncertainTop is true if the innermost frame cannot be trusted. Its pc was out of date (JIT), or only the outer
+	// part of the stack is complete. Or the release publishes a frame before it has filled it (2.5 to 2.7, and YJIT of
 	// 3.1).
 	UncertainTop bool
 	// Frames is the number of frames of the stack.
@@ -68,19 +68,19 @@ type Info struct {
 	Placeless int
 	// Calls is the number of system calls made.
 	Calls int
-	// Reused is the number of control frames, from the outside, that were not decoded again.
+	// Reused is the number of outermost control frames that were not decoded again.
 	Reused int
 	// Handlers is the number of control frames of a rescue or an ensure.
 	Handlers int
 
-	// Proof says how long the result stays right while the control frames don't change.
+	// Proof says how long the result stays valid if the control frames don't change.
 	Proof Proof
 }
 
-// maxDecodeTries bounds how often a stack is decoded again because memory that it refers to has changed.
+// maxDecodeTries limits how often a stack is decoded again because memory that it refers to has changed.
 const maxDecodeTries = 3
 
-// Decoder turns raw control frames into named frames. It keeps the iseqs, methods and names that it has read, and
+// Decoder turns raw control frames into named frames. It caches the iseqs, methods and names that it has read, and
 // checks them again when they may have changed (see Revalidate). It is not safe for concurrent use.
 type Decoder struct {
 	classifier
@@ -88,7 +88,7 @@ type Decoder struct {
 	made []outerFrames
 }
 
-// loader reads iseqs and methods, and keeps them.
+// loader reads iseqs and methods, and caches them.
 type loader struct {
 	// Objects reads the objects that code consists of, and others.
 	Objects *heap.Objects
@@ -101,11 +101,11 @@ type loader struct {
 	// bodySize is the number of bytes read of an iseq's body. bodyHead is the part that must not change.
 	bodySize, bodyHead int
 	loadPath           loadPathState
-	// lastNameError is the latest reason for a FailedNames.
+	// lastNameError is the latest error that was counted in Info.FailedNames.
 	lastNameError error
 }
 
-// validator checks that kept entries still mean the same.
+// validator checks that cached entries still match the target's memory.
 type validator struct{ loader }
 
 // environments find the methods of frames by their environments.
@@ -125,7 +125,7 @@ type classifier struct {
 	// jitOn is the active JIT. While there is none, jitWait is the number of frames to decode before the next check.
 	jitOn   *JIT
 	jitWait int
-	// work are the control frames of the current Decode, innermost first. The frames outward of them are kept.
+	// work are the control frames of the current Decode, innermost first. The other results are reused.
 	work []frameWork
 	info Info
 }
@@ -134,7 +134,7 @@ type classifier struct {
 type Target struct {
 	Mem     attach.Memory
 	Release places.Release
-	// Code and Objects are the places of the release.
+	// Code and Objects say where the release keeps the fields of its structs.
 	Code    *Places
 	Objects *heap.Places
 	// VM and Symbols are the addresses of rb_vm_t and of rb_symbols_t.
@@ -145,7 +145,7 @@ type Target struct {
 	// ZJITFrames is true if control frames may leave their iseq and pc to a JIT frame. EarlyFrames is true if ec->cfp
 	// is moved before the new frame is filled, although the release does this only with a JIT.
 	ZJITFrames, EarlyFrames bool
-	// JITs are the ones that the process may use.
+	// JITs are the JIT compilers that the process may use.
 	JITs []JIT
 }
 
@@ -165,7 +165,7 @@ func NewDecoder(t Target, dict *sampler.Dictionary) *Decoder {
 // FrameSize is the size of a control frame in bytes.
 func (d *loader) FrameSize() int { return d.o.FrameSize }
 
-// Share sets the number of processes that divide the limits on what is kept.
+// Share sets the number of processes that share the limits of the caches.
 func (d *validator) Share(n int) {
 	d.maxKept, d.Objects.MaxKept = sampler.Share(MaxKeptBytes, n), sampler.Share(heap.MaxKeptBytes, n)
 }
@@ -227,7 +227,7 @@ func (d *classifier) halfWritten(raw *Stack) bool {
 	return raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames)
 }
 
-// prepare sets d.work to the frames that are not kept, and returns the numbers of outermost frames as reuse does.
+// prepare sets d.work to the frames whose result cannot be reused. It returns the numbers that reuse returns.
 func (d *Decoder) prepare(raw *Stack) (found, meant int) {
 	found, meant = d.reuse(raw)
 	n := len(raw.Frames)/d.o.FrameSize - 1 - meant // the dummy at the bottom is never shown

@@ -8,9 +8,9 @@ import (
 
 func (t iseqType) handler() bool { return t == iseqRescue || t == iseqEnsure }
 
-// Errinfo returns the exception that a thread handles, as its own $! would, and zero for none. scopes are the scopes
-// of its control frames, at least from the innermost one outward up to a rescue. ec is its execution context. from is
-// the index of the scope that has the exception. It is -1 if the context has it. Errinfo reads through Objects.
+// Errinfo returns the exception that a thread handles (its $!), or zero if there is none. scopes are the scopes of its
+// control frames, at least from the innermost one outward up to a rescue. ec is its execution context. from is the
+// index of the scope that has the exception. It is -1 if the context has it. Errinfo reads through Objects.
 func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, from int, err error) {
 	const fixnum = 1
 	v := uint64(0)
@@ -19,7 +19,7 @@ func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint6
 		if !s.Handler() {
 			continue
 		}
-		// It is the only local variable of such code.
+		// The exception is the only local variable of a rescue or an ensure.
 		if v, err = d.Objects.Word(s.EP - envBelow - 8); err != nil {
 			return 0, i, err
 		}
@@ -27,8 +27,8 @@ func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint6
 			v, err = d.exception(v)
 			return v, i, err
 		}
-		// An ensure that nothing was raised through has a number there, one that a throw goes through an object of
-		// Ruby's own.
+		// The variable of an ensure is a number if nothing was raised through it. It is an internal object of Ruby's
+		// if a throw passes through it.
 		if v&fixnum != 0 {
 			continue
 		}
@@ -48,7 +48,7 @@ func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint6
 	return v, -1, err
 }
 
-// exception returns a value that is an object, 0 for nil.
+// exception returns v if it is an exception. It returns 0 for nil, and for an internal object of Ruby's.
 func (d *classifier) exception(v uint64) (uint64, error) {
 	if !d.Objects.IsObject(v) {
 		return 0, nil

@@ -12,10 +12,10 @@ import (
 // jitReturnC marks the control frame of a C function that ZJIT called (ZJIT_JIT_RETURN_C_FRAME in Ruby's zjit.h).
 const jitReturnC = 1
 
-// maxFrames bounds the control frames of one Stack.
+// maxFrames limits the control frames of one Stack.
 const maxFrames = 1 << 17
 
-// maxArguments bounds the arguments of a C function. A splat of more is an Array.
+// maxArguments limits the arguments of a C function. Ruby passes a longer splat as an Array.
 const maxArguments = 128
 
 // frameRules are a release's rules for the control frames that its own backtrace shows, and for how it shows them
@@ -47,7 +47,7 @@ func rulesOf(r places.Release) frameRules {
 	}
 }
 
-// likeC reports whether frames of q are shown as C functions are.
+// likeC reports whether frames of q are shown like C functions.
 func (r frameRules) likeC(q *iseq) bool { return r.cTrace && q.cTrace || r.internalAsC && q.internal }
 
 // frameKind is how a backtrace treats a control frame.
@@ -60,10 +60,10 @@ const (
 	frameLikeC // Ruby code shown like a C function
 )
 
-// posFirstLine is a position that is not one of an instruction.
+// posFirstLine is a position that stands for the first line of the code. No instruction has it.
 const posFirstLine = ^uint32(0)
 
-// frameWork is a control frame on its way to a FrameID.
+// frameWork is what is known of a control frame before it gets a FrameID.
 type frameWork struct {
 	done      bool
 	kind      frameKind
@@ -101,8 +101,7 @@ func (d *classifier) classify(raw *Stack) error {
 		case err == view.ErrMissing:
 			missing = err
 		case i == 0 && (raw.Running || raw.Partial):
-			// The innermost frame of a running thread may be half written, and so may be the one within which copies
-			// differed.
+			// The innermost frame of a running thread may be half written. The same holds for a partial stack.
 			*w = frameWork{done: true}
 			d.info.UncertainTop = true
 		default:
@@ -133,7 +132,7 @@ func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	}
 	pos, ok := q.holds(pc)
 	if !ok && i != 0 && !q.isFresh(&d.loader) {
-		// Other code is at this address by now.
+		// Other code has replaced the cached code at this address.
 		q.drop(&d.loader)
 		if q, err = d.iseqAt(code); err != nil {
 			return err
@@ -145,8 +144,8 @@ func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	case i != 0:
 		return heap.WrongType(code, "code that its pc points into", heap.TypeMoved)
 	default:
-		// A JIT writes the pc before calls only: this one is of an earlier frame in the same place. Unless other code
-		// is at this address by now.
+		// A JIT writes the pc only before calls, so this pc is left from an earlier frame. Or other code is at this
+		// address by now, which suspect makes the check find.
 		d.suspect(&q.validity, q)
 		pos, w.uncertain = posFirstLine, true
 		d.info.UncertainTop = true

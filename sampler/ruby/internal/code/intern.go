@@ -6,17 +6,17 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// outerFrames is what a frame, together with the frames outward of it, means for the frames inward of it.
+// outerFrames sums up a frame and the frames outward of it. The frames inward of it depend on this sum.
 type outerFrames struct {
-	// shown is the number of shown frames. stack is the stack that they make.
+	// shown is the number of shown frames. stack is the stack that they form.
 	shown int32
 	stack sampler.StackID
-	// at is the nearest Ruby frame. C functions get their path and line from it. hidden is true if the frames end
-	// inside an internal frame, which extends to the next ordinary one (4.0). cut is true if the nearest Ruby frame is
-	// in the part that was cut out. Its path and line are missing then.
+	// at is the nearest Ruby frame. C functions get their path and line from it. hidden is true if C and internal
+	// frames are left out up to the next ordinary Ruby frame (4.0). cut is true if the nearest Ruby frame is in the
+	// part that was cut out. Its path and line are missing then.
 	at          sampler.FrameID
 	hidden, cut bool
-	// old and final are as in Proof, but only of the frames. unnamed is true if the innermost frame lacks a name.
+	// old and final are as in Proof, but only for these frames. unnamed is true if the innermost frame lacks a name.
 	old, final, unnamed bool
 	// handlers is the number of frames of a rescue or an ensure.
 	handlers int32
@@ -27,7 +27,7 @@ type frameKey struct {
 	code      *iseq
 	method    *methodEntry
 	pos       uint32
-	at        sampler.FrameID // of code shown like C: the frame that lends path and line
+	at        sampler.FrameID // for code shown like C: the frame whose path and line it gets
 	kind      frameKind
 	uncertain bool
 	line      bool // only the line is uncertain
@@ -40,7 +40,7 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 	for i := range d.work {
 		w := &d.work[i]
 		if cut > 0 && i == cut {
-			hide = false // it is not around the frame before
+			hide = false // frames are missing between it and the frame before
 		}
 		if w.code == nil || w.kind == frameSkipped {
 			continue
@@ -94,7 +94,7 @@ func (d *Decoder) internFrame(raw *Stack, i int, all *outerFrames) error {
 	if w.kind != frameRuby {
 		key.at, key.pos = all.at, 0
 		if all.at == 0 && w.kind == frameLikeC {
-			key.pos = w.pos // no Ruby caller: its own place
+			key.pos = w.pos // without a Ruby caller it has its own line
 		}
 	}
 	failed := d.info.FailedNames
@@ -114,7 +114,7 @@ func (d *Decoder) internFrame(raw *Stack, i int, all *outerFrames) error {
 	return nil
 }
 
-// frameID returns the ID of a frame, out of the cache or made and interned.
+// frameID returns the ID of a frame, from the cache or by interning the frame.
 func (d *Decoder) frameID(key frameKey, failed bool) (sampler.FrameID, error) {
 	hash := key.hash()
 	if !failed {
@@ -153,7 +153,7 @@ func (d *Decoder) frameID(key frameKey, failed bool) (sampler.FrameID, error) {
 	return id, nil
 }
 
-// makeFrame describes a frame; complete is false when a name can't be read. Its error asks for another try.
+// makeFrame describes a frame. complete is false if a name cannot be read. An error asks for another try.
 func (d *Decoder) makeFrame(key frameKey) (f sampler.Frame, complete bool, err error) {
 	complete = true
 	q, h := key.code, key.method
@@ -180,7 +180,7 @@ func (d *Decoder) makeFrame(key frameKey) (f sampler.Frame, complete bool, err e
 	if key.kind != frameRuby && (key.at != 0 || q == nil) {
 		outer := d.dict.Frame(key.at)
 		f.Path, f.AbsolutePath, f.Line = outer.Path, outer.AbsolutePath, outer.Line
-		if outer.Uncertain && !f.Uncertain { // so is the line that it lends
+		if outer.Uncertain && !f.Uncertain { // then the line taken from it is uncertain, too
 			f.Uncertain, f.UncertainLine = true, true
 		}
 		f.Origin = sampler.OriginCore

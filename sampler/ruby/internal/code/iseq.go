@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// maxISeqWords refuses sizes that no code has: 64 Mi words of instructions.
+	// maxISeqWords limits the size of code, in words of instructions. No real code is that large.
 	maxISeqWords = 1 << 26
 	// internalPrefix begins the path of Ruby code that is part of Ruby itself.
 	internalPrefix = "<internal:"
 )
 
-// iseq is a kept piece of compiled Ruby code.
+// iseq is a cached piece of Ruby bytecode (rb_iseq_t).
 type iseq struct {
 	validity
 	addr attach.Address
-	// at is the address of the body. validity.read has rb_iseq_t and the beginning of the body. These alone prove
-	// nothing. If a program makes and drops code again and again, other code can get the same place with the same
-	// addresses.
+	// at is the address of the body. validity.read has rb_iseq_t and the beginning of the body. These alone do not
+	// prove that the code is unchanged. If a program makes and drops code again and again, other code can get the same
+	// place with the same addresses.
 	at attach.Address
 
 	encoded   uint64 // address of the first instruction
@@ -36,11 +36,11 @@ type iseq struct {
 	lines     lineTable
 	internal  bool    // path begins with <internal:
 	cTrace    bool    // 3.4: reported like a C function
-	compiled  bool    // by a JIT, when it was last checked
+	compiled  bool    // true if a JIT had compiled it at the last check
 	locals    *Locals // nil if not read yet
 }
 
-// holds reports whether pc points into this code, and at which word. A pc is behind the instruction it belongs to.
+// holds reports whether pc points into this code, and at which word. A pc points behind its instruction.
 func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
 	if pc < q.encoded || pc > q.encoded+8*uint64(q.size) {
 		return 0, false
@@ -60,7 +60,7 @@ func (q *iseq) cost() int {
 	return n
 }
 
-// iseqBodyOf reads the part of the body that ddtop needs of the iseq at addr.
+// iseqBodyOf reads the body of the iseq at addr: only the part that ddtop needs.
 func (d *loader) iseqBodyOf(addr attach.Address) ([]byte, error) {
 	_, at, err := d.iseqHeadOf(addr)
 	if err != nil {
@@ -116,7 +116,7 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	q.path, q.abs, errPath = d.paths(view.U64(body[d.o.bodyPath:]))
 	q.base, errBase = d.Objects.Text(view.U64(body[d.o.bodyBaseLabel:]))
 	q.label, errLabel = d.planLabel(addr, body)
-	// A block's own label names all code around it. It is only a witness, so nothing is lost if it cannot be read.
+	// A block's own label names all code around it. It only helps to notice changes, so it may be unreadable.
 	if errOwn = d.Objects.NoteString(view.U64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !heap.Displaced(errOwn) {
 		errOwn = nil
 	}

@@ -24,12 +24,12 @@ const (
 	maxJITState = 4096
 )
 
-// JIT is one way to compile code that a process may use.
+// JIT is a JIT compiler that a process may use.
 type JIT struct {
-	// flag is the address of the word that says whether it is on, of size bytes. It is zero if the JIT is always on.
+	// flag is the address of the variable that says whether the JIT is on. It has size bytes. Zero means always on.
 	flag attach.Address
 	size int
-	// words are the places, from bodyJIT on, that are other than 0 in code that it has compiled.
+	// words are offsets in bytes, from bodyJIT on. In code that it has compiled, at least one of these words is set.
 	words []int
 }
 
@@ -37,7 +37,7 @@ type JIT struct {
 // Each release marks compiled code in another place of an iseq (rb_iseq_constant_body in Ruby's vm_core.h). Methods
 // that only compiled code calls have nothing but a payload. Methods that are entered by an exception or in a loop have
 // another entry. Counters are between the two. If YJIT and RJIT are both built in (3.3 and 3.4), YJIT's payload
-// follows a word of RJIT. docs/internals/code.md#jits
+// follows a word of RJIT. See docs/internals/code.md#jits.
 func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, description string, p *Places) []JIT {
 	var out []JIT
 	add := func(variable string, size int, words ...int) {
@@ -65,11 +65,11 @@ func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, desc
 // JITOn reports whether a JIT was seen to be on.
 func (d *classifier) JITOn() bool { return d.jitOn != nil }
 
-// Live reports whether the innermost frame's pc may be old in compiled code.
+// Live reports whether the innermost frame's pc may be out of date if a JIT has compiled its code.
 func (raw *Stack) Live() bool { return raw.Running && !raw.Settled }
 
-// compiledNow reports whether a JIT has compiled the code. Then the pc of a running frame of this code may be old. If
-// this cannot be read, compiledNow returns false.
+// compiledNow reports whether a JIT has compiled the code. Then the pc of a running frame of this code may be out of
+// date. If this cannot be read, compiledNow returns false.
 func (d *classifier) compiledNow(q *iseq) (bool, error) {
 	if q.compiled {
 		return true, nil
@@ -117,7 +117,7 @@ func (d *classifier) jitIsOn(j *JIT) (bool, error) {
 	return slices.ContainsFunc(b, func(c byte) bool { return c != 0 }), nil
 }
 
-// onlyMissing keeps the error that asks for another round, and no other.
+// onlyMissing returns view.ErrMissing, which asks for another round, and drops all other errors.
 func onlyMissing(err error) error {
 	if err == view.ErrMissing {
 		return err

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxKeptFrames bounds the frames of one Kept: of a deeper stack the outer ones are kept.
+	// maxKeptFrames limits the frames of one Kept. For a deeper stack, only the outer frames are kept.
 	maxKeptFrames = 1024
-	// maxKeptEnvs bounds the environments of one Kept. Most frames have one.
+	// maxKeptEnvs limits the environments of one Kept. Most frames have one.
 	maxKeptEnvs = 4 * maxKeptFrames
 )
 
@@ -42,7 +42,7 @@ type keptFrame struct {
 // lossNumber counts the times at which something was dropped that a Kept may refer to.
 type lossNumber uint32
 
-// outer says what the n outermost frames have come to.
+// outer returns the result for the n outermost frames.
 func (k *Kept) outer(n int) outerFrames {
 	if n == 0 {
 		return outerFrames{old: true, final: true}
@@ -58,7 +58,7 @@ func (k *Kept) envsOf(frame int) []envPlace {
 	return k.envs[from:k.decoded[frame].envs]
 }
 
-// Bytes is the memory that it takes.
+// Bytes returns how much memory the Kept takes, in bytes.
 func (k *Kept) Bytes() int {
 	return cap(k.frames) + cap(k.decoded)*int(unsafe.Sizeof(keptFrame{})) + cap(k.envs)*int(unsafe.Sizeof(envPlace{}))
 }
@@ -82,13 +82,12 @@ func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	return found, d.meant(k, found)
 }
 
-// meant returns for how many of the found outermost frames it does not depend on the frames inward of them whether
-// they are shown.
+// meant returns how many of the found outermost frames are shown, or left out, whatever frames are inward of them.
 func (d *Decoder) meant(k *Kept, found int) int {
 	if !d.rules.rescueHidesCaller {
 		return found
 	}
-	// The innermost one that has code is left out when the next one inward is a rescue.
+	// The innermost frame that has code is left out if the next frame inward is a rescue.
 	for found > 0 {
 		found--
 		if k.decoded[found].work.code != nil {
@@ -123,7 +122,7 @@ func (d *Decoder) keepFrames(raw *Stack, reused int, losses lossNumber) {
 	k.ec, k.end, k.proof, k.losses = raw.EC, raw.End, d.info.Proof, losses
 	k.decoded = k.decoded[:reused]
 	k.frames, k.envs = k.frames[:reused*fs], k.envs[:k.outerEnvs()]
-	if raw.Cut > 0 || d.target.ZJITFrames { // the bytes of ZJIT's frames do not tell what they are
+	if raw.Cut > 0 || d.target.ZJITFrames { // the bytes of ZJIT's frames do not show which code they run
 		return
 	}
 	for i := len(d.work) - 1; i >= 1; i-- {

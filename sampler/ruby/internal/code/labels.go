@@ -19,12 +19,12 @@ const (
 	iseqEnsure
 	iseqEval
 	iseqMain
-	// iseqPlain is code compiled by hand (2.6 and later). 2.5 has the guard of a defined? under this number.
+	// iseqPlain is code compiled by hand (2.6 and later). In 2.5 this number means the guard of a `defined?`.
 	iseqPlain
 	iseqTypes
 )
 
-// maxNesting bounds the blocks within blocks of a label, and the walk to the code around an iseq.
+// maxNesting limits the blocks within blocks of a label, and the walk to the code around an iseq.
 const maxNesting = 256
 
 // labelPlan is the label of an iseq without the class of its method, which depends on the frame.
@@ -35,7 +35,7 @@ type labelPlan struct {
 	qualify bool
 }
 
-// planLabel finds the label of the iseq at addr in 3.4 and later. body is the iseq's body
+// planLabel finds the label that 3.4 gives the iseq at addr, also on older releases. body is the iseq's body
 // (docs/internals/code.md#labels).
 func (d *loader) planLabel(addr attach.Address, body []byte) (labelPlan, error) {
 	var p labelPlan

@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxLineEntries bounds the line table of one iseq, in entries.
+// maxLineEntries limits the line table of one iseq, in entries.
 const maxLineEntries = 1 << 18
 
 // lineTable says for each instruction of an iseq which line it belongs to.
 type lineTable struct {
 	lines []int32
-	// positions are the first instructions of the entries, ascending; nil when succinct is set.
+	// positions are the first instructions of the entries, in ascending order. It is nil from 2.6 on.
 	positions []uint32
 	// immediate and blocks are the succinct index of 2.6 and later. For a position in the code, it gives the number of
 	// entries that begin at or before it.
@@ -77,7 +77,7 @@ func (d *loader) readIndex(t *lineTable, at attach.Address, iseqSize uint32) err
 	return nil
 }
 
-// line returns the line of the instruction at a position in words; 0 when the table is empty, as Ruby itself has it.
+// line returns the line of the instruction at a position, in words. Like Ruby, it returns 0 if the table is empty.
 func (t *lineTable) line(pos uint32) int32 {
 	switch {
 	case len(t.lines) == 0:
@@ -91,7 +91,7 @@ func (t *lineTable) line(pos uint32) int32 {
 	} else {
 		i = t.rank(pos)
 	}
-	// A position before the first entry belongs to it; one past the last can't be in an intact table.
+	// A position before the first entry belongs to it. An intact table has no position past its last entry.
 	return t.lines[min(max(i-1, 0), len(t.lines)-1)]
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxLoadPath bounds the entries of $LOAD_PATH that are read: a large program has about 500.
+	// maxLoadPath limits the entries of $LOAD_PATH that are read: a large program has about 500.
 	maxLoadPath = 1 << 13
 	// loadPathEvery is the interval between two readings of $LOAD_PATH, in ns.
 	loadPathEvery = 1_000_000_000
@@ -23,13 +23,13 @@ type loadPathState struct {
 	read    bool // it was tried at least once
 	checked int64
 	version loadPathVersion
-	// entries are the array's elements as last seen, its Strings as words.
+	// entries are the words of the array as last read: the addresses of its Strings.
 	entries []byte
 	origins origins
 }
 
-// refreshLoadPath reads $LOAD_PATH when it is due. If it cannot be read, the known one is used until the next try. At
-// first this is the usual layout of folders.
+// refreshLoadPath reads $LOAD_PATH if loadPathEvery has passed. If it cannot be read, origins still use the last known
+// path, or at first the usual layout of folders.
 func (d *validator) refreshLoadPath(nowNS int64) {
 	s := &d.loadPath
 	if s.read && nowNS-s.checked < loadPathEvery && nowNS >= s.checked {
@@ -83,14 +83,14 @@ func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 		case err == view.ErrMissing:
 			missing = err
 		case err != nil:
-			text, words = "", words[:0] // it keeps its place, and the kept words differ from the next reading
+			text, words = "", words[:0] // the entry keeps its index, and empty words make the next call read again
 		}
 		list = append(list, text)
 	}
 	return words, list, missing
 }
 
-// loadPathValue is the Array that $LOAD_PATH is.
+// loadPathValue returns the value of $LOAD_PATH, which is an Array.
 func (d *validator) loadPathValue() (uint64, error) {
 	if d.o.vmLoadPath >= 0 {
 		return d.view.Word(d.target.VM + attach.Address(d.o.vmLoadPath))

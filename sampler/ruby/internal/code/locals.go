@@ -9,17 +9,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxLocals bounds the local variables of one piece of code.
+// maxLocals limits the local variables of one piece of code.
 const maxLocals = 1 << 12
 
 // Locals are the names of the local variables of a piece of code, parameters first. Ruby's own variables have the
 // name "".
-type Locals struct{ names []string } // "" where Ruby's own have none
+type Locals struct{ names []string }
 
 // Names returns the names of the variables, in the order in which a frame keeps them. They must not be changed.
 func (l *Locals) Names() []string { return l.names }
 
-// Find returns the place of a variable among the names, -1 when there is none.
+// Find returns the index of a variable among the names, or -1 if there is no such variable.
 func (l *Locals) Find(name string) int { return slices.Index(l.names, name) }
 
 // At returns where a frame with the environment ep keeps variable i (docs/internals/stacks.md#local-variables).
@@ -30,8 +30,8 @@ func (l *Locals) At(ep attach.Address, i int) attach.Address {
 // Scope is a control frame of Ruby code with its receiver and its own local variables. The variables around a block
 // belong to the frame of the code around it, while that frame runs.
 type Scope struct {
-	// Frame is the index among the control frames. The innermost is 0. ISeq is the code. Known returns its name and
-	// path.
+	// Frame is the index among the control frames. The innermost is 0. ISeq is the address of the code: see
+	// Decoder.Known.
 	Frame    int
 	ISeq, EP attach.Address
 	Self     uint64
@@ -40,7 +40,7 @@ type Scope struct {
 	typ iseqType
 }
 
-// Handler reports whether its code is a rescue or an ensure.
+// Handler reports whether the scope's code is a rescue or an ensure.
 func (s *Scope) Handler() bool { return s.typ.handler() }
 
 // Scopes appends to into the scopes of the control frames that run Ruby code, innermost first. The stack must have
@@ -94,7 +94,7 @@ func (d *classifier) scopes(frames []byte, into []Scope) ([]Scope, error) {
 	return into, missing
 }
 
-// localsOf returns the local variables of an iseq, kept with it and checked like its names.
+// localsOf returns the local variables of an iseq. They are cached with the iseq, and checked like its names.
 func (d *loader) localsOf(q *iseq) (*Locals, error) {
 	if q.locals != nil {
 		return q.locals, nil
@@ -132,13 +132,13 @@ func (d *loader) localsOf(q *iseq) (*Locals, error) {
 	d.Objects.Note(q.at+attach.Address(d.o.bodyLocalsSize), size, 0)
 	d.Objects.Note(at, ids, 0)
 	d.Objects.Record(nil)
-	if heap.Recorded(q.witnesses) { // else they could not be checked again
+	if heap.Recorded(q.witnesses) { // without a record they could not be checked again
 		q.locals = l
 	}
 	more := q.cost() - before
 	d.keep(more)
 	if d.iseqs[q.addr] != q {
-		d.kept -= more // keep has forgotten it
+		d.kept -= more // keep has dropped the iseq
 	}
 	d.suspect(&q.validity, q)
 	return l, nil

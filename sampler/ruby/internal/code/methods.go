@@ -30,12 +30,12 @@ const (
 	envLocal = 2
 	// envEscaped marks an environment that has moved to the heap. There it does not change.
 	envEscaped = 4
-	// maxEnvs bounds the walk from a block's environment to its method's.
+	// maxEnvs limits the walk from a block's environment to its method's.
 	maxEnvs = 256
 )
 
-// methodEntry is the object that the word below an environment refers to. It is a method entry, a special variable
-// before one, or an object that names no method.
+// methodEntry is the object to which the first word of an environment refers. It is a method entry, special variables
+// that lead to a method entry, or an object that names no method.
 type methodEntry struct {
 	validity
 	addr uint64
@@ -46,7 +46,7 @@ type methodEntry struct {
 	// likeC is true if frames of this method have the definition's name, and not the name of their code.
 	likeC bool
 	owner uint64
-	// named is the generation in which the label was last confirmed. These fields are nil if the name of the class was
+	// named is the generation in which the label was last confirmed. If witnesses is nil, the name of the class was
 	// not read from witnesses alone. Then the name is read again.
 	named generation
 	// final is true if the label can't change.
@@ -55,7 +55,7 @@ type methodEntry struct {
 	// frame it was read for.
 	next  uint64
 	code  attach.Address
-	bytes int // cost
+	bytes int // the result of cost
 	// qualified are the qualified labels of names other than the definition's own.
 	qualified map[string]string
 }
@@ -157,10 +157,10 @@ func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 
 func (h *methodEntry) cost() int { return h.bytes }
 
-// env holds the three words around an environment pointer.
+// env holds the three words of an environment. The environment's pointer leads to the last word.
 type env struct{ me, specval, flags uint64 }
 
-// holds reports whether the words around an environment pointer were read along with the frames.
+// holds reports whether the words of an environment were read along with the frames.
 func (raw *Stack) holds(ep attach.Address) bool {
 	n := attach.Address(len(raw.Values))
 	return ep >= raw.ValuesAt+envBelow && ep-raw.ValuesAt < n && ep-raw.ValuesAt+8 <= n
@@ -194,16 +194,16 @@ func (d *environments) envAt(raw *Stack, ep attach.Address) (env, error) {
 	return e, nil
 }
 
-// envKey names an environment on the heap, as seen from the frames of one iseq.
+// envKey identifies an environment on the heap, and the iseq of the frames that use it.
 type envKey struct{ ep, code attach.Address }
 
-// envMethod is the method found outward of an environment on the heap, with what was read on the way.
+// envMethod is the method found outward of an environment on the heap, with the memory that led to it.
 type envMethod struct {
 	validity
 	entry *methodEntry // nil if there is none
 }
 
-// envPlace is an environment and the three words around its pointer.
+// envPlace is an environment with its pointer.
 type envPlace struct {
 	ep attach.Address
 	env
@@ -252,13 +252,13 @@ func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Addre
 	return nil, view.Unreadable(ep, envSize)
 }
 
-// methodAt reads one environment. done is true if there is none further out.
+// methodAt returns the method that one environment names. done is true if the search ends here, with or without one.
 func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *methodEntry, done bool, err error) {
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
 		if local && ofMethod && e.flags&envEscaped == 0 {
-			// A method's own environment always names it (vm_push_frame), from 2.5 to head. A copy on the heap, which
-			// an isolated block has in place of it, need not. This environment was read before the frame was pushed.
+			// A method's own environment always names it (vm_push_frame), from 2.5 to head. The copy on the heap of an
+			// isolated block need not. So this environment was read before the frame was pushed.
 			return nil, false, heap.WrongType(attach.Address(e.me), "method entry", heap.NotHeap)
 		}
 		return nil, local, nil
@@ -283,7 +283,7 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 	return h, true, nil
 }
 
-// keepEnv keeps the method that an environment leads to. It keeps nothing if an environment on the way is on a VM
+// keepEnv caches the method that an environment leads to. It caches nothing if an environment on the way is on a VM
 // stack, because it disappears with its frame.
 func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	for _, p := range d.chain {
@@ -309,7 +309,7 @@ func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	d.use(&m.validity, m)
 }
 
-// useEnv returns the method kept for an environment, and has it checked like any other.
+// useEnv returns the method cached for an environment. The method itself is checked like any other.
 func (d *environments) useEnv(m *envMethod) (*methodEntry, error) {
 	d.use(&m.validity, m)
 	if m.entry == nil {
@@ -322,7 +322,7 @@ func (d *environments) useEnv(m *envMethod) (*methodEntry, error) {
 	return h, err
 }
 
-// DefinedName returns the name that a method entry's definition has, read through objects.
+// DefinedName returns the name in the definition of a method entry. It reads memory through objects.
 func DefinedName(objects *heap.Objects, entry attach.Address) (string, error) {
 	definition, err := objects.View.Word(entry + meDef)
 	if err != nil {

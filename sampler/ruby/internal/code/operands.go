@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxOperands bounds the instructions of one piece of code whose operands are read, in words.
+// maxOperands limits how much of one piece of code is searched for operands, in words.
 const maxOperands = 1 << 10
 
 const (
-	// imemoConstant in the bits of imemoKind are a cache of a constant (imemo_constcache of internal/imemo.h, 3.0 to
+	// imemoConstant in the bits of imemoKind means a cache of a constant (imemo_constcache of internal/imemo.h, 3.0 to
 	// 4.0). The constant is its second word.
 	imemoKind, imemoConstant = 15 << 12, 13 << 12
 	// Up to 2.7 an inline cache has the constant at constant27 (iseq_inline_cache_entry, vm_core.h). The data of a call
@@ -29,19 +29,19 @@ type Operands struct {
 	// Calls are the names of the methods that it calls. Constants are the objects of the constants that it has used.
 	Calls     []string
 	Constants []uint64
-	// words are all words of the code. globals are the IDs of global variables that 2.7 has elsewhere. places are the
-	// indices among the words that belong to Calls. blocks are the indices of blocks.
+	// words are all words of the code. globals are IDs of global variables, which 2.7 keeps outside of the code.
+	// places are the indices in words of Calls. blocks are the indices in words of blocks.
 	words, globals []uint64
 	places, blocks []int
 }
 
-// Names reports whether the code has the ID of a variable.
+// Names reports whether the code refers to the variable with this ID.
 func (o *Operands) Names(id uint64) bool {
 	return slices.Contains(o.words, id) || slices.Contains(o.globals, id)
 }
 
-// Operands reads what the code of an iseq refers to, as a part of a question (Objects.Read). It takes each word of the
-// code for an operand. The address of an instruction leads to machine code, which has no ID of a method by chance.
+// Operands reads what the code of an iseq refers to. Call it within Objects.Read. It takes each word of the code for
+// an operand. The address of an instruction does no harm: machine code does not look like a method's ID.
 func (d *classifier) Operands(iseq attach.Address, into *Operands) error {
 	into.Calls, into.Constants, into.words = into.Calls[:0], into.Constants[:0], into.words[:0]
 	into.globals, into.places, into.blocks = into.globals[:0], into.places[:0], into.blocks[:0]
@@ -99,7 +99,7 @@ func (d *classifier) operand(at uint64, into *Operands) error {
 	return err
 }
 
-// isBlock reports whether a word begins an iseq.
+// isBlock reports whether a word is the first word of an iseq.
 func isBlock(word uint64) bool {
 	return word&(heap.TypeMask|imemoKind) == heap.TypeImemo|imemoISeq<<imemoShift
 }

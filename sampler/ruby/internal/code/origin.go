@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// origins says where code comes from by its path. The longest prefix decides, among those that the target's own
-// $LOAD_PATH gives and what the layout of gem folders says about the path itself:
+// origins finds out from its path where code comes from. It knows prefixes from the target's $LOAD_PATH, and from the
+// layout of gem folders in the path itself. The longest prefix decides:
 //
 //	…/gems/NAME-VERSION[-PLATFORM]/    a gem (RubyGems, Bundler's vendor/bundle, Debian's rubygems-integration)
 //	…/bundler/gems/NAME-REVISION/      a gem that Bundler has checked out of git
@@ -28,7 +28,7 @@ type originPrefix struct {
 	dir    string // without a slash at its end
 	origin sampler.Origin
 	gem    string
-	site   bool // the first part of the path below names the library
+	site   bool // the first name in the path below dir is the library's
 }
 
 // newOrigins makes the prefixes from a $LOAD_PATH. api is the release's RbConfig "ruby_version", up to its second dot
@@ -39,7 +39,7 @@ func newOrigins(loadPath []string, api string) origins {
 	lastSite := -1
 	for i, entry := range loadPath {
 		if !path.IsAbs(entry) {
-			continue // it means another folder whenever the program changes its own
+			continue // its meaning depends on the program's working folder
 		}
 		dir := path.Clean(entry)
 		p := originPrefix{dir: dir, origin: sampler.OriginApp}
@@ -58,8 +58,8 @@ func newOrigins(loadPath []string, api string) origins {
 		}
 	}
 	if !o.stdlib && lastSite >= 0 {
-		// Fedora's have no version in their name, but Ruby always puts its own two behind those for sites and vendors
-		// (ruby_init_loadpath in ruby.c).
+		// Fedora's folders of the standard library have no version in their name. But they are always the two behind
+		// the folders for sites and vendors (ruby_init_loadpath in ruby.c).
 		for _, entry := range loadPath[lastSite+1 : min(lastSite+3, len(loadPath))] {
 			for i := range o.prefixes {
 				if p := &o.prefixes[i]; p.dir == path.Clean(entry) && p.origin == sampler.OriginApp {
@@ -80,14 +80,14 @@ func (o *origins) of(name, abs string) (sampler.Origin, string) {
 	case strings.HasPrefix(name, "(eval"):
 		return o.ofEval(name, abs)
 	case abs != "":
-		// A load path through a symbolic link is in the path, not in the absolute one.
+		// If a load path goes through a symbolic link, only the path contains it, not the absolute path.
 		origin, gem := o.byFile(abs)
 		if origin == sampler.OriginApp && path.IsAbs(name) && name != abs {
 			return o.byFile(name)
 		}
 		return origin, gem
 	case path.IsAbs(name):
-		return o.byFile(name) // an eval that says which file its code is of
+		return o.byFile(name) // an eval that names a file for its code
 	case name == "-e" || name == "-":
 		return sampler.OriginApp, "" // the program itself, on the command line or on standard input
 	}
@@ -172,7 +172,7 @@ func siteOrigin(rest string) (sampler.Origin, string) {
 	return sampler.OriginGem, name
 }
 
-// gemOf finds the innermost gem folder that a file is in, by the layout of gem folders; "" when there is none.
+// gemOf returns the innermost gem folder of a file, by the layout of gem folders, or "" if it is in none.
 func gemOf(file string) (dir, gem string) {
 	const mark, packed = "/gems/", "/vendor/cache/"
 	if i := strings.LastIndex(file, packed); i >= 0 {
@@ -221,7 +221,7 @@ func splitGem(full string) (name, version string) {
 
 // splitRevision splits the name of a folder of Bundler's git gems, NAME-REVISION.
 func splitRevision(full string) (name, revision string) {
-	const least = 7 // hexadecimal digits; Bundler takes 12
+	const least = 7 // the least number of hexadecimal digits. Bundler uses 12.
 	i := strings.LastIndexByte(full, '-')
 	if i <= 0 || len(full)-i-1 < least || strings.Trim(full[i+1:], "0123456789abcdef") != "" {
 		return "", ""

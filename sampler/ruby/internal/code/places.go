@@ -5,36 +5,36 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Offsets that are the same on every release from 2.5 to head, and on both machines. They were measured on running
+// Offsets that are the same on every release from 2.5 to head, on x86_64 and aarch64. They were measured on running
 // processes (docs/internals/stacks.md#control-frames and the following sections,
 // docs/internals/code.md#method-entries).
 const (
-	// rb_control_frame_t
+	// Offsets in rb_control_frame_t.
 	FramePC, FrameSP, FrameISeq, FrameSelf, FrameEP = 0, 8, 16, 24, 32
-	// struct zjit_jit_frame
+	// Offsets in struct zjit_jit_frame.
 	jitFramePC, JITFrameISeq = 0, 8
-	// an environment: three words (method, outer environment, flags), of which ep points to the last
+	// An environment has three words: method, outer environment and flags. ep points to the flags.
 	envBelow, envSize = 16, 24
-	// rb_iseq_t, and the head that proves an iseq
+	// The offset of the body in rb_iseq_t, and the size of its head, which proves that it is an iseq.
 	iseqBody, iseqHead = 16, 24
-	// rb_callable_method_entry_t
+	// Offsets in rb_callable_method_entry_t, and its size.
 	meDef, meOwner, meSize = 16, 32, 40
-	// rb_method_definition_t
+	// Offsets in rb_method_definition_t, and its size.
 	defType, defBody, defOriginalID, defSize = 0, 8, 32, 40
-	// vm_svar
+	// Offset in vm_svar.
 	svarCrefOrMe = 8
-	// succ_dict_block and succ_index_table
+	// Sizes in succ_dict_block (bytes, positions) and in succ_index_table (words, positions).
 	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
 )
 
-// Places are the offsets, in bytes, of the fields that are read of a release's code and load path. An offset is -1 if
+// Places are the offsets, in bytes, of the fields of a release's structs that this package reads. An offset is -1 if
 // the release has no such field.
 type Places struct {
-	// rb_control_frame_t
+	// Fields of rb_control_frame_t.
 	FrameSize int `layout:"sizeof rb_control_frame_struct"`
 	FrameJIT  int `layout:"rb_control_frame_struct.jit_return,optional"`
 
-	// rb_iseq_constant_body and iseq_insn_info_entry
+	// Fields of rb_iseq_constant_body and iseq_insn_info_entry.
 	bodyType        int          `layout:"rb_iseq_constant_body.type"`
 	bodyISeqSize    int          `layout:"rb_iseq_constant_body.iseq_size"`
 	bodyEncoded     int          `layout:"rb_iseq_constant_body.iseq_encoded"`
@@ -52,23 +52,23 @@ type Places struct {
 	bodyLocals      int          `layout:"rb_iseq_constant_body.local_table"`
 	bodyLocalsSize  int          `layout:"rb_iseq_constant_body.local_table_size"`
 	bodyAttrs       int          `layout:"rb_iseq_constant_body.builtin_attrs,optional"`
-	// the first field of the JITs
+	// bodyJIT is the first of the fields that JITs use.
 	bodyJIT       int `layout:"rb_iseq_constant_body.jit_func|jit_entry,optional"`
 	entrySize     int `layout:"sizeof iseq_insn_info_entry"`
 	entryLine     int `layout:"iseq_insn_info_entry.line_no"`
 	entryPosition int `layout:"iseq_insn_info_entry.position,before=2.6"`
 
-	// rb_execution_context_t
+	// A field of rb_execution_context_t.
 	ecErrinfo int `layout:"rb_execution_context_struct.errinfo"`
 
 	// vmLoadPath is the offset of $LOAD_PATH in the VM. From 4.0 on it is in a box, at boxLoadPath. This is the main
-	// box, or the root box while there is no main one.
+	// box, or the root box if there is no main box yet.
 	vmLoadPath  int `layout:"rb_vm_struct.load_path,optional"`
 	boxLoadPath int `layout:"rb_box_struct.load_path,optional"`
 	vmMainBox   int `layout:"rb_vm_struct.main_box,optional"`
 	vmRootBox   int `layout:"rb_vm_struct.root_box,optional"`
 
-	// The encoding of kinds of frames and attributes, which is no part of a layout.
+	// The encoding of frame kinds and attributes. Layout tables do not have it, so Complete sets it.
 	cTrace                            uint32
 	magicMask, magicCFunc, magicDummy uint64
 }
@@ -82,6 +82,6 @@ func (p *Places) Complete(rel places.Release) {
 		p.magicMask, p.magicDummy = 0xffff0001, 0x99990001
 	}
 	if rel.AtLeast(3, 4) && !rel.AtLeast(4, 0) {
-		p.cTrace = 8 // BUILTIN_ATTR_C_TRACE, no part of debug information
+		p.cTrace = 8 // BUILTIN_ATTR_C_TRACE, which debug information lacks
 	}
 }

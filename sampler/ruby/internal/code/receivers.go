@@ -10,35 +10,35 @@ import (
 
 const (
 	// firstLocal is the least distance of a local variable from the environment's pointer, in words (VM_ENV_DATA_SIZE,
-	// vm_core.h). maxDistance bounds the distances that are known. All IDs of variables are larger.
+	// vm_core.h). maxDistance limits the distances that are recognized. All IDs of variables are larger.
 	firstLocal, maxDistance = 3, 1 << 8
-	// maxBlocks bounds how deep blocks within blocks are read. maxCodes bounds the pieces of code that one call of
+	// maxBlocks limits how deep blocks within blocks are read. maxCodes limits the pieces of code that one call of
 	// Receivers reads.
 	maxBlocks, maxCodes = 2, 64
-	// AnyLevel stands for a level of 0 or 1.
+	// AnyLevel is a Receiver.Level that may be 0 or 1. The code does not show which.
 	AnyLevel = -1
 )
 
 // runsBlock are methods that call their block at once, in the same thread.
 var runsBlock = []string{"loop", "synchronize", "mon_synchronize", "mu_synchronize", "timeout", "handle_interrupt", "catch", "tap"}
 
-// Receiver is a variable or constant. Code calls a method on it, without arguments.
+// Receiver is a variable or constant on which code calls a method without arguments.
 type Receiver struct {
-	// Name and ID are of an instance variable, a variable of a class or a global variable. Name is empty for others.
+	// Name and ID belong to an instance, class or global variable. Name is empty for other receivers.
 	Name string
 	ID   uint64
 	// Constant is the address of a constant's inline cache, or zero.
 	Constant attach.Address
 	// Local is the distance of a local variable from the environment's pointer, in words, or zero. Level is how many
-	// environments around the code it is. Around the code of a frame is the block's method.
+	// environments outward of the code the local variable is.
 	Local uint64
 	Level int
 }
 
 // Receivers reads the code of an iseq, and of blocks in it. list has the variables and constants on which that code
-// calls a method with one of the names. calls has the names of all methods that it calls. ops is a buffer.
-// Receivers is a part of a question (Read). An instruction pushes the receiver, and the call is the next instruction.
-// So a receiver is known if there are no arguments.
+// calls a method with one of the names. calls has the names of all methods that it calls. ops is a buffer. Call it
+// within Objects.Read. An instruction pushes the receiver, and the call is the next instruction. So a receiver is
+// known if there are no arguments.
 func (d *classifier) Receivers(iseq attach.Address, names []string, ops *Operands) (list []Receiver, calls []string, err error) {
 	type code struct {
 		iseq  attach.Address
@@ -118,7 +118,7 @@ func (d *classifier) receiver(first, last uint64) (r Receiver, ok bool, err erro
 	return Receiver{Constant: attach.Address(last)}, last&7 == 0, nil
 }
 
-// ConstantOf returns the constant that an inline cache has, or zero. It is a part of a question (Read).
+// ConstantOf returns the constant in an inline cache, or zero. Call it within Objects.Read.
 func (d *classifier) ConstantOf(cache attach.Address) (uint64, error) {
 	if d.target.Release.AtLeast(3, 0) {
 		word, err := d.Objects.View.Word(cache)

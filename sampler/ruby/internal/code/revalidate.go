@@ -10,17 +10,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// The intervals at which kept entries are checked again, in ns. Iseqs and methods are garbage collected objects,
-// which a collection can free or move (docs/internals/code.md#what-moves-and-goes-away). An object that has survived
-// oldAge collections is old (Ruby takes three). Only a major collection frees it.
+// The intervals at which cached entries are checked again, in ns. recheckBlind applies if the collector's progress is
+// unknown. A collection can free or move iseqs and methods (docs/internals/code.md#what-moves-and-goes-away). An
+// object that has survived oldAge collections is old (Ruby takes three). Only a major collection frees it.
 const (
 	recheckEvery = 1_000_000_000
 	recheckBlind = 100_000_000
 	oldAge       = 8
 )
 
-// generation counts the times at which the kept entries may have to be checked again, from 1 on. It and the counters
-// below are separate types. Otherwise they could be confused, because all are small numbers that many places compare.
+// generation counts, from 1 on, the events after which cached entries may need a check. It and the counters below have
+// types of their own, so that the compiler finds a mix-up.
 type generation uint32
 
 // hotNumber counts the lists of entries in use. Each cycle of the target's collector begins a new list.
@@ -35,7 +35,7 @@ type passNumber uint64
 // collections counts the cycles of the target's collector.
 type collections uint64
 
-// entry is a kept part of the target's memory: an iseq, a methodEntry or an envMethod.
+// entry is a cached part of the target's memory: an iseq, a methodEntry or an envMethod.
 type entry interface {
 	state() *validity
 	// cost is the approximate size of the entry, in bytes.
@@ -55,7 +55,7 @@ type validity struct {
 	// generation is the Decoder's generation in which the entry was last found unchanged. It is zero if it was not
 	// checked yet.
 	generation generation
-	// dropped is true if the entry is not kept.
+	// dropped is true if the entry was removed from the cache.
 	dropped bool
 	// hot is the number of the last list of entries in use that has this entry.
 	hot hotNumber
@@ -105,7 +105,7 @@ type Proof struct {
 	old, final bool
 }
 
-// Holds reports whether a stack that was decoded with this proof would be decoded alike now.
+// Holds reports whether a stack that was decoded with this proof would have the same result now.
 func (d *validator) Holds(p Proof) bool {
 	switch {
 	case p.loadPath != d.loadPath.version:
@@ -118,7 +118,7 @@ func (d *validator) Holds(p Proof) bool {
 	return p.generation >= d.cycleAt || p.old && p.generation >= d.majorAt
 }
 
-// Generation changes when a Proof may have ceased to hold.
+// Generation returns a number that changes when Proofs may become invalid.
 func (d *validator) Generation() uint64 {
 	return uint64(d.generation)<<32 | uint64(uint32(d.loadPath.version))
 }
@@ -153,7 +153,7 @@ func (d *validator) check() (same bool, err error) {
 			take(m.at, len(m.says))
 		}
 	}
-	// The code of a file shares its path, the methods of a class its name: that is read once.
+	// All code of a file shares the path, and all methods of a class share its name. Read each only once.
 	clear(d.shared)
 	d.order = d.order[:0]
 	for _, k := range d.checks {
@@ -196,13 +196,13 @@ func (d *validator) check() (same bool, err error) {
 	return same, nil
 }
 
-// tryAgain reports whether an entry that lacks a name is to be read again: once a generation.
+// tryAgain reports whether an entry that lacks a name must be read again, which happens once per generation.
 func (d *loader) tryAgain(v *validity) bool {
 	return v.missingNames && v.loaded != d.decode && v.tried != d.generation
 }
 
 // Revalidate tells the Decoder about the progress of the target's garbage collector. Call it once per tick, before
-// Decode. nowNS is CLOCK_MONOTONIC in ns. If objects may have been freed or moved since the last tick, kept entries
+// Decode. nowNS is CLOCK_MONOTONIC in ns. If objects may have been freed or moved since the last tick, cached entries
 // are compared with memory again. Entries in use are compared in one batch while the collector rests. Others are
 // compared when they next occur on a stack. Otherwise Revalidate costs nothing. The error means that the target cannot
 // be read.
@@ -210,8 +210,8 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	d.Objects.SetGC(gc)
 	age := nowNS - d.checkedNS
 	timed := age < 0 || age >= recheckEvery
-	// What was on a stack while a cycle still marked may be garbage by the end of that. What was on one after that
-	// stays until the next cycle.
+	// Code that was on a stack during marking may be garbage when the cycle ends. Code that is on a stack after
+	// marking stays until the next cycle.
 	settled := !gc.Valid || !gc.During && (gc.Mode == sampler.GCIdle || gc.Mode == sampler.GCSweeping)
 	next := !gc.Valid || gc.Count != d.gc.Count
 	cycle := next || settled && !d.settled
@@ -241,8 +241,8 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	if !cycle {
 		return nil
 	}
-	// What is in use but on no stack right now may be garbage that has not been swept yet: it looks unchanged up to the
-	// moment in which something else takes its place.
+	// An entry that is on no stack right now may be garbage that is not swept yet. It looks unchanged until another
+	// object takes its place.
 	rests := !gc.Valid || gc.Mode == sampler.GCIdle && !gc.During
 	size := 0
 	for _, k := range d.hot {
@@ -300,13 +300,13 @@ func (d *loader) sameClass(h *methodEntry) (bool, error) {
 		return false, err
 	}
 	if err != nil || label != h.label || final != h.final {
-		return h.missingNames && err != nil, nil // unreadable classes are read again in their turn
+		return h.missingNames && err != nil, nil // tryAgain lets names that were unreadable be read again
 	}
 	h.named = d.generation
 	return true, nil
 }
 
-// bornNow treats what was read before the number of collections was known as new.
+// bornNow treats entries that were read before the number of collections was known as new.
 func (d *validator) bornNow(count collections) {
 	for _, q := range d.iseqs {
 		q.born = count

@@ -7,32 +7,33 @@ import (
 )
 
 // allocCounter reads the number of objects allocated, twice in one call, just before a thread's frames. The difference
-// belongs to those frames. Charging what was allocated between two ticks to a stack seen at either would charge time
-// instead: it mixes what ran in between (docs/internals/gc.md#who-allocates).
+// is charged to these frames. What was allocated between two ticks cannot be charged to a stack of either tick,
+// because other code ran in between (docs/internals/gc.md#who-allocates).
 //
-// Between the two readings a word is read that the target hardly ever writes, gapReads times. Reading the frames there
-// would take the cache lines that the target is writing from its CPU. It would slow down a method that computes more
-// than a method that allocates: 75 % of the objects were measured as 77 % on 3.4.
+// Between the two readings, one word is read gapReads times to let time pass. The target hardly ever writes this word.
+// Reading the frames there would take cache lines that the target writes from its CPU. This slows methods that compute
+// more than methods that allocate: on 3.4, 75 % of the objects were measured as 77 %.
 //
-// Up to 3.2 there is one counter, from 3.3 on one for each heap. From 4.0 on each ractor counts in a cache, which is
-// added to the heap's counter every 1,024 objects or so, in two steps. So the caches are read between two readings of
-// the heaps, and total corrects for a flush in between. docs/internals/gc.md#counting-allocations
+// Up to Ruby 3.2 there is one counter, from 3.3 on one for each heap. From 4.0 on each ractor counts in a cache. Every
+// 1,024 objects or so, Ruby flushes the cache: it adds the cache to the heap's counter, in two steps. So the caches
+// are read between two readings of the heaps, and total corrects for a flush in between.
+// docs/internals/gc.md#counting-allocations
 type allocCounter struct {
 	g *Reader
-	// off and stride are the places of the counters in rb_objspace, n their number.
+	// off is the offset of the first of n counters in rb_objspace. stride is the distance between two of them.
 	off, stride, n int
-	// from is the offset that after starts at.
+	// after is the second reading of rb_objspace. It begins at the offset from.
 	from  int
 	after []byte
 
 	newobjCounters
 	caches []allocCache
-	// walk is the walk that caches was made after.
+	// walk is the number of the walk over the ractors after which caches was made.
 	walk walkNumber
 	// gap receives the words that are read between the two readings.
 	gap [8]byte
-	// askedNS is when the last decision about a pair was made. dueNS is when the next pair is due. due is the
-	// decision. pairing is true if the plan has a gap, so that the difference counts.
+	// A pair is two readings of the counters in one call. askedNS is when AskPair last decided. due is its decision.
+	// dueNS is when the next pair is due. pairing is true if the plan has a gap, so that the difference counts.
 	askedNS, dueNS int64
 	due, pairing   bool
 	// locks and stacks are the usual lengths of calls in lock ticks and in stack ticks.
@@ -57,12 +58,12 @@ type newobjCounters struct {
 // allocCache is one ractor's cache, read twice.
 type allocCache struct {
 	addr attach.Address
-	b, a []byte // before and after
+	b, a []byte // the first and the second reading
 }
 
 type heapSum struct {
-	heap1, heap2   uint64 // the heap's counter before and after
-	cache1, cache2 uint64 // the sum of all caches
+	heap1, heap2   uint64 // the heap's counter at the first and the second reading
+	cache1, cache2 uint64 // the sum of all caches at the first and the second reading
 	cached         bool   // the release has caches
 }
 
@@ -85,7 +86,7 @@ func (c *allocCounter) init(g *Reader) {
 
 func (c *allocCounter) known() bool { return c.n > 0 && !c.uncounted }
 
-// follow finds the caches of the ractors there are, after a walk over them.
+// follow finds the caches of all ractors again after each walk over the ractors.
 func (c *allocCounter) follow(g *Reader) {
 	if c.cachePtr < 0 || c.walk == g.walk {
 		return
@@ -96,7 +97,7 @@ func (c *allocCounter) follow(g *Reader) {
 	for _, ractor := range g.ractors {
 		var p [8]byte
 		if g.Mem.Read(ractor+attach.Address(c.cachePtr), p[:]) != nil || view.U64(p[:]) == 0 {
-			continue // it has not started yet, or is gone: the next walk will tell
+			continue // the ractor has not started yet, or has ended
 		}
 		size := (c.n-1)*c.cacheSize + 8
 		c.caches = append(c.caches, allocCache{
@@ -105,7 +106,7 @@ func (c *allocCounter) follow(g *Reader) {
 	}
 }
 
-// PlanBefore adds the collector's flags and counters to a batch; for a pair, the gap and the counters once more, too.
+// PlanBefore adds the collector's flags and counters to a batch. For a pair, it adds a gap and the counters again.
 func (g *Reader) PlanBefore(batch []attach.Range) []attach.Range {
 	g.alloc.follow(g)
 	g.at = len(batch)
@@ -171,7 +172,7 @@ func (g *Reader) TakeCounters(batch []attach.Range) bool {
 	return true
 }
 
-// settle adds the counters of one heap. The heap's counter excludes objects in the ractors' caches. If a cache was
+// settle stores the counters of one heap. The heap's counter excludes objects in the ractors' caches. If a cache was
 // flushed between the two readings, its objects may be counted in neither. The sum is then only a guess, and never
 // falls below the previous sum.
 func (c *allocCounter) settle(heap int, s heapSum) {
@@ -182,7 +183,7 @@ func (c *allocCounter) settle(heap int, s heapSum) {
 	c.sums[heap], c.totals[heap] = s, n
 }
 
-// total is the number of objects allocated at the first reading.
+// total returns the number of objects allocated at the first reading.
 func (c *allocCounter) total() uint64 {
 	var sum uint64
 	for _, n := range c.totals[:c.n] {
@@ -191,8 +192,8 @@ func (c *allocCounter) total() uint64 {
 	return sum
 }
 
-// delta returns the number of objects allocated between the two readings. It is 0 rather than negative: with several
-// ractors the releases up to 3.4 lose counts (docs/internals/gc.md#counting-allocations).
+// delta returns the number of objects allocated between the two readings. It returns 0 instead of a negative number:
+// with several ractors, releases up to 3.4 lose counts (docs/internals/gc.md#counting-allocations).
 func (c *allocCounter) delta() uint32 {
 	var sum int64
 	for h := range c.n {
@@ -239,10 +240,9 @@ const gapReads = 10
 // pair costs 1 to 2 µs.
 const pairNS = 400_000
 
-// total is the heap's counter with the caches' part. After a flush between the first reading of the heap and of the
-// caches, the heap grew while the caches did not shrink. Then the caches were already empty, and the later value of the
-// heap goes with them. (A flush behind both readings of the caches looks the same, except for caches that were nearly
-// full.)
+// total returns the heap's counter plus the caches' counts. After a flush between the first readings of heap and
+// caches, the heap grew while the caches did not shrink. The caches were then already empty, so they are added to the
+// heap's second reading. (A flush after both readings of the caches looks the same, except for nearly full caches.)
 func (s heapSum) total() uint64 {
 	if !s.cached {
 		return s.heap1
@@ -267,8 +267,8 @@ func (s heapSum) delta() int64 {
 	return d
 }
 
-// AskPair decides, at the beginning of a tick, whether it has a pair. Pair then has the counters read around the frames
-// of a thread.
+// AskPair decides, at the beginning of a tick, whether it has a pair. The caller then calls Pair for the thread whose
+// frames are read.
 func (g *Reader) AskPair() (due bool) {
 	c := &g.alloc
 	c.due, c.pairing = false, false
@@ -282,7 +282,7 @@ func (g *Reader) AskPair() (due bool) {
 // PairDue reports whether the tick has a pair.
 func (g *Reader) PairDue() bool { return g.alloc.due }
 
-// Pair has the counters that are planned next read twice, around the frames of the only thread that holds a GVL.
+// Pair makes PlanBefore read the counters twice, just before the frames of the only thread that holds a GVL.
 func (g *Reader) Pair() { g.alloc.pairing = true }
 
 // EndPair returns the number of objects allocated between the two readings of the counters in the tick that filled s.

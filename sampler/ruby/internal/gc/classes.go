@@ -14,12 +14,12 @@ import (
 
 // Limits of one sample of new objects.
 const (
-	// maxNewSlots and maxNewBytes bound what is read of the newest objects of a heap's page.
+	// maxNewSlots and maxNewBytes limit how many of the newest slots of a page are read.
 	maxNewSlots = 512
 	maxNewBytes = 32 << 10
 	// maxSlotSize is the size of the largest slots in bytes: 640 up to 4.0, 1,024 after.
 	maxSlotSize = 1024
-	// classSnapshots is the number of samples after which the counts are delivered again.
+	// classSnapshots is the number of samples after which CountClasses returns new counts.
 	classSnapshots = 10
 )
 
@@ -30,7 +30,7 @@ const (
 type classCounter struct {
 	ok bool
 	newobjPlaces
-	// n is the number of heaps in a cache. free is the place of the first free slot, or of the cursor.
+	// n is the number of heaps in a cache. free is the offset of a heap's first free slot, or of its cursor.
 	n, free   int
 	ascending bool
 	heapPage
@@ -40,7 +40,7 @@ type classCounter struct {
 	caches []classCache
 	header []byte
 	slots  []byte
-	// last is the value of each counter at the last call. carry is the growth for which no new object was found.
+	// last is the value of each counter at the last call. carry is its growth that is not divided among classes yet.
 	last, carry [maxPools]float64
 	began       bool
 	// counts holds the new objects of one call: by heap counter and class. A call meets few classes.
@@ -75,8 +75,8 @@ type heapPage struct {
 	marks      layout.Field `layout:"heap_page.mark_bits"`
 }
 
-// pageBytes returns the size of a page by its mark bits, which have a bit for 40 bytes. It is a power of two: 16 KiB up
-// to 3.1, 64 KiB since.
+// pageBytes returns the size of a page, by the size of its mark bits: there is one bit for each 40 bytes. It is a
+// power of two: 16 KiB up to 3.1, 64 KiB since.
 func pageBytes(marks layout.Field) uint64 {
 	n := uint64(1 << 12)
 	for n*2 <= uint64(marks.Size)*8*slotSize {
@@ -85,7 +85,7 @@ func pageBytes(marks layout.Field) uint64 {
 	return n
 }
 
-// slots says where a page's slots begin, of what size they are and how many, by its header.
+// slots returns the address, size and number of a page's slots, from the page's header.
 func (p *heapPage) slots(header []byte) (start attach.Address, size, total int) {
 	size = slotSize
 	if p.slotSize >= 0 {
@@ -134,13 +134,13 @@ func (c *classCounter) init(t *Target, pools *gcPools) {
 	c.parts, c.total = make(map[string]float64), make(map[string]*sampler.AllocClass)
 }
 
-// CountClasses is Reader.CountClasses of package ruby.
+// CountClasses does the work of Reader.CountClasses of package ruby.
 func (g *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 	if !g.classes.ok || !s.GC.Valid || !g.alloc.known() {
 		return nil
 	}
 	c := &g.classes
-	// While objects are marked, no mark says that an object is old.
+	// During marking, old objects can be without a mark.
 	if s.GC.During || s.GC.Mode == sampler.GCMarking || s.GC.Mode == sampler.GCCompacting {
 		return c.current
 	}
@@ -166,7 +166,7 @@ func (c *classCounter) look(g *Reader) {
 	for i := range c.caches {
 		k := &c.caches[i]
 		if g.Mem.Read(k.addr, k.buf) != nil {
-			c.walk = 0 // gone: the next sample finds it again
+			c.walk = 0 // the ractor has ended, so follow has to find the caches again
 			continue
 		}
 		for h := range c.n {
@@ -185,7 +185,7 @@ func (c *classCounter) look(g *Reader) {
 	c.began = true
 }
 
-// follow finds the ractors' caches, after a walk over the ractors.
+// follow finds the ractors' caches again after each walk over the ractors.
 func (c *classCounter) follow(g *Reader) {
 	if c.walk == g.walk && c.walk != 0 {
 		return
@@ -211,7 +211,7 @@ func (c *classCounter) follow(g *Reader) {
 		if c.byPointer != 0 {
 			var p [8]byte
 			if g.Mem.Read(addr, p[:]) != nil || view.U64(p[:]) == 0 {
-				continue // it has not started yet, or is gone: the next walk will tell
+				continue // the ractor has not started yet, or has ended
 			}
 			addr = attach.Address(view.U64(p[:]))
 		}
@@ -219,7 +219,7 @@ func (c *classCounter) follow(g *Reader) {
 	}
 }
 
-// maxFillingRactors bounds the ractors whose pages FillingPages returns.
+// maxFillingRactors limits how many ractors' pages FillingPages returns.
 const maxFillingRactors = 8
 
 // FillingPages appends to a list the pages that the first maxFillingRactors ractors are filling with new objects, of
@@ -254,7 +254,7 @@ func (c *classCounter) newObjects(g *Reader, counter int, page, free, wasPage, w
 	at, slot, n := c.heapPage.slots(c.header)
 	start, size, total := uint64(at), uint64(slot), uint64(n)
 	if size < minSlotSize || size > maxSlotSize || total == 0 || total*size > c.pageBytes {
-		return // no page
+		return // not a page
 	}
 	end := start + total*size
 	lo, hi := start, end

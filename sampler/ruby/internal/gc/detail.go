@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// How often the details of the collector are read, in ns: as a rule, and when the number of cycles has changed.
+// The intervals between readings of the collector's details, in ns: normally, and if the number of cycles has changed.
 const (
 	gcDetailNS      = 100_000_000
 	gcDetailAfterNS = 10_000_000
@@ -23,10 +23,10 @@ const (
 	minSlotSize = 32
 )
 
-// maxObjspace bounds the size of rb_objspace: 1 to 4 KB on all releases.
+// maxObjspace limits the size of rb_objspace, in bytes. It has 1 to 4 KB on all releases.
 const maxObjspace = 64 << 10
 
-// figure is a word of rb_objspace, or of a heap's struct, and the figure it becomes.
+// figure is a word of rb_objspace, or of a heap's struct, with the field that gets its value.
 type figure[T any] struct {
 	layout.Field
 	to func(*T) *int64
@@ -38,7 +38,7 @@ type gcDetail struct {
 	buf     []byte
 	figures []figure[sampler.GCDetail]
 	heaps   []figure[sampler.GCHeap]
-	// heapsAt, heapSize and heapCount are the places of the heaps.
+	// heapsAt is the offset of the first of heapCount heaps. heapSize is the size of one.
 	heapsAt, heapSize, heapCount int
 	gcDetailPlaces
 	finalPerHeap, freedPerHeap, madePerHeap bool
@@ -57,18 +57,18 @@ type gcDetailPlaces struct {
 	compacting  layout.Field `layout:"rb_objspace.flags.during_compacting,optional"`
 	measuring   layout.Field `layout:"rb_objspace.flags.measure_gc,optional"`
 	nextMajor   layout.Field `layout:"rb_objspace.rgengc.need_major_gc,optional"`
-	// emptyPages is the place of the number of empty pages. Since 3.4 sorted is a dynamic array, whose first word is
+	// emptyPages is the offset of the number of empty pages. Since 3.4 sorted is a dynamic array, whose first word is
 	// the number of allocated pages.
 	emptyPages int `layout:"rb_objspace.empty_pages_count,optional"`
 	sorted     int `layout:"rb_objspace.heap_pages.sorted,optional"`
-	// mallocCount is the place of malloc less free since the last cycle, after 4.0.
+	// mallocCount and the next three are offsets of counters of bytes, after 4.0 (sinceCycle).
 	mallocCount    int `layout:"rb_objspace.malloc_counters.counters.malloc,optional"`
 	freeCount      int `layout:"rb_objspace.malloc_counters.counters.free,optional"`
 	oldMallocCount int `layout:"rb_objspace.malloc_counters.oldcounters.malloc,optional"`
 	oldFreeCount   int `layout:"rb_objspace.malloc_counters.oldcounters.free,optional"`
 }
 
-// figurePlace is the place of a figure, written like a layout tag. All of them are optional.
+// figurePlace is the place of a figure, written like a layout tag. A release may lack it.
 type figurePlace[T any] struct {
 	layout string
 	to     func(*T) *int64
@@ -237,7 +237,7 @@ func (g *Reader) fetchDetail() bool {
 	return true
 }
 
-// decode turns the copy into figures; the objects allocated come from alloc, caches included.
+// decode turns the copy into figures. The number of objects allocated comes from alloc, caches included.
 func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 	*out = sampler.GCDetail{}
 	for _, f := range out.Fields() {

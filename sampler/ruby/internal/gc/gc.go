@@ -25,19 +25,19 @@ type gcPlaces struct {
 	totalTime  int          `layout:"rb_objspace.profile.total_time_ns,optional"`   // 3.1, 3.2
 	markTime   int          `layout:"rb_objspace.profile.marking_time_ns,optional"` // 3.3+
 	sweepTime  int          `layout:"rb_objspace.profile.sweeping_time_ns,optional"`
-	allocated  int          `layout:"rb_objspace.total_allocated_objects,optional"` // up to 3.2: one counter; then one a pool
+	allocated  int          `layout:"rb_objspace.total_allocated_objects,optional"` // up to 3.2, then by pool
 	gcPools
 }
 
-// gcPools are the places of the heaps of slots of one size each, called pools from 3.1 to 3.3: an array in rb_objspace.
-// Before, there is one heap.
+// gcPools are the places of the array of heaps in rb_objspace. The slots of a heap have one size. From 3.1 to 3.3
+// heaps are called size pools. Before, there is one heap.
 type gcPools struct {
 	pools         layout.Field `layout:"rb_objspace.size_pools|heaps,optional"`
 	poolSize      int          `layout:"sizeof rb_size_pool_struct|rb_heap_struct,optional"`
 	poolAllocated int          `layout:"rb_size_pool_struct|rb_heap_struct.total_allocated_objects,optional"`
 }
 
-// poolCount is the number of pools, at most maxPools. It is zero if the release has no array of them.
+// poolCount returns the number of pools, at most maxPools. It is zero if the release has no array of them.
 func (p *gcPools) poolCount() int {
 	if !p.pools.Known() || p.poolSize <= 0 {
 		return 0
@@ -57,11 +57,11 @@ type Target struct {
 	Objects *heap.Objects
 	// Now is CLOCK_MONOTONIC in ns.
 	Now func() int64
-	// Reads counts what happens to reads.
+	// Reads counts reads, and reads that failed.
 	Reads *sampler.Reads
 }
 
-// ErrNoHeap means that the collector is none that ddtop knows.
+// ErrNoHeap means that ddtop cannot read the heap of this collector.
 var ErrNoHeap = errors.New("this collector's heap cannot be read")
 
 // resolve sets the fields with a layout tag of the structs that into points to. Its error names all that the table
@@ -88,18 +88,18 @@ type Reader struct {
 	alloc   allocCounter
 	classes classCounter
 	detail  gcDetail
-	// at and last are the indexes of the first ranges of planBefore and planAfter. mid is the index of the first range
-	// after planBefore's.
+	// at and last are the indexes in the batch of the first ranges of the first and the second reading of the
+	// counters. mid is the index after the first reading.
 	at, mid, last int
 }
 
 // walkNumber counts the walks over the ractors, from 1 on.
 type walkNumber uint64
 
-// maxPools bounds the size pools of a heap: 5 up to 4.0, 12 in head.
+// maxPools limits the number of heaps: Ruby has 5 up to 4.0, and 12 on its development branch.
 const maxPools = sampler.MaxGCHeaps
 
-// New resolves the places; nil means that this target's collector can't be read.
+// New returns a Reader, or nil if this target's collector cannot be read.
 func New(t Target) *Reader {
 	g := &Reader{Target: t}
 	if t.Objspace == 0 || t.resolve(&g.gcPlaces) != nil {
@@ -157,7 +157,7 @@ func (g *Reader) SetRactors(ractors []attach.Address) {
 	g.walk++
 }
 
-// word is the counter at an offset of rb_objspace, from what the tick has read; 0 when there is none.
+// word returns the counter at an offset of rb_objspace, as the tick has read it. It returns 0 if the release has none.
 func (g *Reader) word(off int) uint64 {
 	if off < 0 {
 		return 0

@@ -9,10 +9,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Named limits of a walk over the heap.
+// Limits of a walk over the heap.
 const (
-	// maxHeapPages bounds the list of the heap's pages. maxHeapBytes bounds what is read of them, which takes about
-	// half a second of a CPU.
+	// maxHeapPages limits the list of the heap's pages. maxHeapBytes limits how many bytes of them are read, which
+	// takes about half a second of a CPU.
 	maxHeapPages = 1 << 18
 	maxHeapBytes = 1 << 30
 	// pagesAtOnce is the number of pages read with one call. maxHeapPage is their size from 3.2 on. Earlier pages are
@@ -21,8 +21,8 @@ const (
 	maxHeapPage = 64 << 10
 )
 
-// pageList is the place of the list of the heap's pages, and of its length. With counted (3.4 and later) the list
-// begins with its length, and its elements follow behind two words.
+// pageList is the place of the list of the heap's pages, and of its length. If the release has counted (3.4 and
+// later), the list begins with its length. Its elements then follow after two words.
 type pageList struct {
 	sorted  int `layout:"rb_objspace.heap_pages.sorted"`
 	pages   int `layout:"rb_objspace.heap_pages.allocated_pages"`
@@ -80,7 +80,7 @@ func (g *Reader) ReadPages(list []attach.Address, maxSlot int, f func(header att
 	r.content, r.of = r.content[:0], r.of[:0]
 	for i, header := range r.ranges {
 		start, size, total := r.heapPage.slots(header.Buf)
-		if header.Failed || total == 0 || size < slotSize || size > maxSlot || total*size > maxHeapPage { // or it was given back
+		if header.Failed || total == 0 || size < slotSize || size > maxSlot || total*size > maxHeapPage { // freed
 			continue
 		}
 		r.content = append(r.content, attach.Range{Addr: start, Buf: r.slots[len(r.content)*maxHeapPage:][:total*size]})
@@ -100,7 +100,7 @@ func (g *Reader) ReadPages(list []attach.Address, maxSlot int, f func(header att
 // pageReads holds the buffers for reading pages.
 type pageReads struct {
 	heapPage
-	size            int // of a header
+	size            int // of a header, in bytes
 	headers, slots  []byte
 	ranges, content []attach.Range
 	of              []pageOf
@@ -143,7 +143,7 @@ func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 }
 
 // Spans returns the address ranges of the heap's pages, in order. It calls rest after each piece of work. The errors
-// are the same as Pages's.
+// are as for Pages.
 func (g *Reader) Spans(rest func()) (list []attach.Span, err error) {
 	pages, _, err := g.Pages()
 	if err != nil {
@@ -175,7 +175,7 @@ func (g *Reader) Spans(rest func()) (list []attach.Span, err error) {
 	return slices.Compact(list), nil
 }
 
-// pagesOnce reads the list of pages as it is in memory.
+// pagesOnce reads the list of pages once. Ruby may change the list meanwhile.
 func (g *Reader) pagesOnce(places *pageList) (list []attach.Address, cut bool, err error) {
 	read := func(addr attach.Address) (uint64, error) {
 		var w [8]byte

@@ -6,13 +6,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// vmLock is the lock of the whole VM. Only processes with several ractors use it. A ractor collects garbage under it,
-// and stops the others at a barrier if marking needs that (docs/internals/threads.md#ractors).
+// vmLock is the lock of the whole VM. Only processes with several ractors use it. A ractor that collects garbage holds
+// it, and stops the others at a barrier if marking needs that (docs/internals/threads.md#ractors).
 type vmLock struct {
 	lockPlaces
 	ownerBuf   [8]byte
 	barrierBuf [1]byte
-	asked      bool // planned in this tick
+	asked      bool // the lock is read in this tick
 	// during is true if the collector works in this tick. stopping is true if a barrier is requested.
 	during, stopping bool
 	holder           attach.Address

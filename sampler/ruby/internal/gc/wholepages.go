@@ -20,16 +20,16 @@ type Page struct {
 	unswept bool
 	marks   []byte
 	ages    []byte // two bits for each slot. It is empty up to 3.2
-	bytes   uint64 // of the page, a power of two
+	bytes   uint64 // the size of the page, a power of two
 }
 
 // promoted are the bits of an object's flags with its age, up to 3.2 (FL_PROMOTED0 and FL_PROMOTED1, gc.c).
 const promoted = 0x60
 
-// Survived reports whether the object in the slot at an offset has survived a collection. The mark does not tell: the
-// sweep of a page leaves the marks of old objects only (gc_setup_mark_bits, gc.c). The object's age does: it is in the
-// object's flags up to 3.2, and in the header of the page since (heap_page.age_bits). Objects without a write barrier
-// do not age.
+// Survived reports whether the object in the slot at an offset has survived a collection. The mark does not show it,
+// because the sweep of a page keeps only the marks of old objects (gc_setup_mark_bits, gc.c). The object's age shows
+// it. It is in the object's flags up to 3.2, and in the page's header since (heap_page.age_bits). Objects without a
+// write barrier do not age.
 func (p *Page) Survived(offset int, flags uint64) bool {
 	if len(p.ages) == 0 {
 		return flags&promoted != 0
@@ -47,10 +47,10 @@ func (p *Page) Dead(offset int) bool {
 	return int(bit/8) < len(p.marks) && p.marks[bit/8]>>(bit%8)&1 == 0
 }
 
-// wholeReads is what Whole reads pages with.
+// wholeReads holds the offsets of fields, and the buffers, that Whole uses.
 type wholeReads struct {
 	heapPage
-	// first and whole are the sizes of the part of a header that places the slots, and of the part with the marks.
+	// first is the size of the part of a header that describes the slots. whole is the size with marks and ages.
 	first, whole    int
 	flags           int
 	ages            layout.Field
@@ -63,7 +63,7 @@ type wholeReads struct {
 // beforeSweep is the bit of a page's flags that says that it waits to be swept (heap_page.flags.before_sweep, gc.c).
 const beforeSweep = 1
 
-// againBytes is the room for what is read behind a page: the byte of its flags, and the word with the collector's mode.
+// againBytes is the size of what is read after a page: the byte of its flags, and the word with the collector's mode.
 const againBytes = 1 + 8
 
 func (g *Reader) newWhole() (*wholeReads, error) {
@@ -74,7 +74,7 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 	// The flags follow four counts of two bytes, of which total_slots is the first, at a multiple of four.
 	r.flags = (r.totalSlots + 8 + 3) &^ 3
 	r.first = max(r.pageStart+8, r.totalSlots+2, r.slotSize+2)
-	if g.Release.AtLeast(3, 3) { // behind the marks follow four other maps of a bit for each slot
+	if g.Release.AtLeast(3, 3) { // the marks are followed by four other bit maps of the same size
 		r.ages.Offset, r.ages.Size = r.marks.Offset+5*r.marks.Size, 2*r.marks.Size
 	}
 	r.whole = max(r.first, r.flags+4, r.marks.Offset+r.marks.Size, r.ages.Offset+r.ages.Size)
@@ -84,11 +84,11 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 	return r, nil
 }
 
-// Whole calls f with each of some pages of the heap, PagesAPiece at most. Each page is read in one call: the slots, the
-// header with the marks, the header's flags once more, and the collector's mode. The marks say what is garbage only if
-// the page is unswept before and behind them, and the collector sweeps. While it marks, live objects have no mark yet
-// (gc.c, is_garbage_object). skipped counts the pages that could not be read, or that changed their place meanwhile.
-// The content is valid during the call of f. The error is the target's, or says that the release's table lacks a place.
+// Whole calls f with each of some pages of the heap, PagesAPiece at most. Each page is read in one call: the slots,
+// the header with the marks, the header's flags once more, and the collector's mode. The marks show garbage only if
+// the page is unswept before and after they are read, and the collector sweeps. While it marks, live objects have no
+// mark yet (gc.c, is_garbage_object). skipped counts pages that could not be read or changed their place. The content
+// is valid during the call of f. The error is the target's, or names a place that the table lacks.
 func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err error) {
 	if g.whole == nil {
 		if g.whole, err = g.newWhole(); err != nil {
@@ -153,7 +153,7 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 func (g *Reader) Figures() (gc sampler.GC, detail sampler.GCDetail, ok bool) {
 	d := &g.detail
 	before := d.now
-	d.now.AtNS = 0 // in a core file all readings have the same time
+	d.now.AtNS = 0 // fetchDetail sets it, in a core file always to the same time
 	if d.buf == nil || !g.fetchDetail() || d.now.AtNS == 0 {
 		d.now = before
 		return gc, detail, false

@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// maxIvars bounds the instance variables of a class that are searched.
+	// maxIvars bounds the instance variables of a class that are read, in entries.
 	maxIvars = 1 << 14
-	// maxSupers bounds the walk from a singleton class to the class behind it.
+	// maxSupers bounds how many superclass links are followed from one class.
 	maxSupers = 256
 )
 
-// class has what is known of a class or module for naming its methods.
+// class holds what ddtop knows about a class or module to name its methods.
 type class struct {
 	path string
 	// permanent is true if the path is final. Ruby leaves any other path out of labels.
 	permanent bool
-	// singleton is true for a singleton class. attached is then its object.
+	// singleton is true for a singleton class. attached is then the object whose singleton class it is.
 	singleton bool
 	attached  uint64
 	iclass    bool
 }
 
-// className is the name of a class as found in one generation. It must be checked later, because a class can be freed,
-// and another one can take its place.
+// className is a cached name of a class, with the generation in which it was read. A name of an older generation is
+// read again, because the class may have been freed and its address reused.
 type className struct {
 	name       string
 	generation uint32
-	exception  bool // it is known to be Exception or one below it
+	exception  bool // true if the class is known to be Exception or a subclass
 }
 
 func (o *classes) readClass(v uint64) (class, error) {
@@ -42,7 +42,7 @@ func (o *classes) readClass(v uint64) (class, error) {
 	}
 	mask := TypeMask | o.places.singleton
 	if o.places.extIvPtr >= 0 {
-		mask |= math.MaxUint32 << 32 // the shape
+		mask |= math.MaxUint32 << 32 // the shape ID
 	}
 	o.noteWord(attach.Address(v), flags, mask)
 	var c class
@@ -66,7 +66,7 @@ func (o *classes) readClass(v uint64) (class, error) {
 	return c, err
 }
 
-// readClassWords: 3.3 and later keep the path in the class ext.
+// readClassWords reads the name of a class of 3.3 and later, which is in words of the class ext.
 func (o *classes) readClassWords(v uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	if c.singleton {
@@ -90,7 +90,7 @@ func (o *classes) readClassWords(v uint64, c *class) error {
 	return err
 }
 
-// readClassShape: 3.2 keeps hidden instance variables, placed by the class's shape (the upper half of its flags).
+// readClassShape reads the name of a class of 3.2 from hidden variables, whose slots the class's shape gives.
 func (o *classes) readClassShape(v, flags uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	values, err := o.notedWord(ext + attach.Address(o.places.extIvPtr))
@@ -103,8 +103,8 @@ func (o *classes) readClassShape(v, flags uint64, c *class) error {
 	})
 }
 
-// readClassTable reads the hidden instance variables of a class. Up to 3.1 they are in a table of the class ext, by
-// ID.
+// readClassTable reads the hidden instance variables that hold a class's name. Up to 3.1 they are in a table of the
+// class ext, with their IDs as keys.
 func (o *classes) readClassTable(v uint64, c *class) error {
 	ext, err := o.notedWord(attach.Address(v) + attach.Address(o.places.classExtPtr))
 	if err != nil {
@@ -122,7 +122,7 @@ func (o *classes) readClassTable(v uint64, c *class) error {
 	})
 }
 
-// hiddenIvar reads one of the hidden instance variables that name a class. done is true if no better one can follow.
+// hiddenIvar reads a hidden variable if it holds the class's name. done is true if no other variable can be better.
 func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) (done bool, err error) {
 	name, err := o.IDName(id)
 	if err != nil {
@@ -160,8 +160,8 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 	return false, nil
 }
 
-// eachEntry calls f for at most limit entries of an st_table (hash, key, record) until f returns done. If f lacks
-// memory for one entry, eachEntry continues with the next ones, so that all missing memory is fetched at once.
+// eachEntry calls f for the entries of an st_table (hash, key, record) until f returns done. More than limit entries
+// are an error. If memory for one entry is missing, eachEntry goes on, so that one fetch gets all missing memory.
 func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach.Address, entry []byte) (done bool, err error)) error {
 	const entrySize = 24
 	size := max(o.places.tableStart, o.places.tableBound, o.places.tableEntries) + 8
@@ -199,9 +199,9 @@ func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach
 	return missing
 }
 
-// Qualified returns the label that Ruby 3.4 gives a method name of owner: Path#name, or Path.name for a singleton
-// method of a class or module. It returns name alone if owner has no permanent path. final is false if a later name of
-// the class may change the label.
+// Qualified returns the label that Ruby 3.4 gives to the method name of owner. It is Path#name, or Path.name for a
+// singleton method of a class or module. It is just name if owner has no permanent path. final is false if the label
+// can change when the class gets a name.
 func (o *classes) Qualified(owner uint64, name string) (label string, final bool, err error) {
 	c, err := o.readClass(owner)
 	if err != nil {
@@ -240,7 +240,7 @@ func (o *classes) ClassName(value uint64) (name string, ok bool) {
 	return name, err == nil && name != ""
 }
 
-// ClassOf does so as a part of a question (Read); "" for an anonymous class.
+// ClassOf does the same as ClassName, but must be called within Read. The name is empty for an anonymous class.
 func (o *classes) ClassOf(v uint64) (string, error) {
 	if !o.IsObject(v) {
 		return "", WrongType(attach.Address(v), "object", NotHeap)
@@ -255,7 +255,7 @@ func (o *classes) ClassOf(v uint64) (string, error) {
 	return o.classPath(view.U64(head[BasicClass:]))
 }
 
-// PathOfClass does so for a class or module itself; is is false, and the path "", for another object.
+// PathOfClass returns the path of a class or module. Call it within Read. is is false if v is another object.
 func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	flags, err := o.Flags(v)
 	if err != nil {
@@ -268,7 +268,7 @@ func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	return path, true, err
 }
 
-// NameOrKind is ClassPath with a name for a class that has none, or cannot be read.
+// NameOrKind does the same as ClassPath, but returns a placeholder for a class that is anonymous or cannot be read.
 func (o *classes) NameOrKind(first uint64) string {
 	switch path, err := o.ClassPath(first); {
 	case err != nil:
@@ -280,8 +280,8 @@ func (o *classes) NameOrKind(first uint64) string {
 	}
 }
 
-// ClassPath returns the path of the class that an object's header names first, which may be a singleton class. It is
-// empty for an anonymous class.
+// ClassPath returns the path of an object's class. first is the class pointer in the object's header, which may refer
+// to a singleton class. The path is empty for an anonymous class.
 func (o *classes) ClassPath(first uint64) (path string, err error) {
 	err = o.Read(func() (err error) {
 		path, err = o.classPath(first)
@@ -318,7 +318,7 @@ func (o *classes) classPath(first uint64) (string, error) {
 	return "", fmt.Errorf("there are more than %d classes above the one at %#x", maxSupers, first)
 }
 
-// Exception reports, as a part of a question (Read), whether an object's class is Exception or one below it.
+// Exception reports whether an object is an Exception or an instance of a subclass. Call it within Read.
 func (o *Objects) Exception(v uint64) (bool, error) {
 	k, err := o.View.Word(attach.Address(v) + BasicClass)
 	if err != nil {

@@ -6,20 +6,20 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// typeCacheSize is the most slots of the table of values with known types. It is a power of two.
+// typeCacheSize is the largest number of slots of typeCache. It is a power of two.
 const typeCacheSize = 1 << 12
 
-// typeSlot holds the type that a value had while some thread's stack held it.
+// typeSlot caches the type of a value that was read from a thread's stack.
 type typeSlot struct {
 	value uint64
-	// cycle is the number of collections at that time plus 1. It is zero if nothing is kept here.
+	// cycle is the number of collections at that time plus 1. It is zero if the slot is empty.
 	cycle uint64
 	name  string
 }
 
-// typeCycle returns the cycle for which the types of values may be kept. It is zero if they may not be. While the
-// collector does not mark, an object that a stack holds lives at least until the next marking. The collector never
-// sweeps what was allocated or marked since the last one.
+// typeCycle returns the collector's cycle for which the types of values can be cached, or zero if they cannot. While
+// the collector does not mark, an object on a stack lives at least until the next marking. Sweeping never frees
+// objects that were allocated or marked since the last marking.
 func typeCycle(gc *sampler.GC) uint64 {
 	if !gc.Valid || gc.During || gc.Mode != sampler.GCIdle && gc.Mode != sampler.GCSweeping {
 		return 0
@@ -27,9 +27,9 @@ func typeCycle(gc *sampler.GC) uint64 {
 	return gc.Count + 1
 }
 
-// DataTypeNames does the same as DataTypeName for several values, with as many reads as one value needs. A name is
-// empty if its value is not a typed data object or cannot be read. The values must come from a stack that was just
-// read. They keep their types until the next collection.
+// DataTypeNames does the same as DataTypeName for several values, with as few system calls as for one. A name is empty
+// if its value is not a typed data object or cannot be read. The values must come from a stack that was just read.
+// They keep their types until the next collection.
 func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	cycle := typeCycle(&o.gc)
 	hash := func(v uint64) uint64 { return v>>3 ^ v>>15 }
@@ -48,7 +48,7 @@ func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	if known {
 		return
 	}
-	// A value that cannot be read stays without a name. An error of the target shows at the next tick.
+	// A value that cannot be read gets no name. If the whole target cannot be read, the next tick reports this.
 	_ = o.Read(func() error {
 		var missing error
 		for i, v := range values {
@@ -76,9 +76,9 @@ func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	})
 }
 
-// DataTypeName returns the name that C code gave the type of a T_DATA object: "mutex", "VM/thread", "queue". It
-// returns "" if value is no such object or cannot be read. It keeps names by the type's address, because types are
-// static.
+// DataTypeName returns the name that C code gave to the type of a T_DATA object, such as "mutex", "VM/thread" or
+// "queue". It returns "" for other objects, or if value cannot be read. Names are cached by the address of the type,
+// because types are static.
 func (o *Objects) DataTypeName(value uint64) string {
 	var name string
 	err := o.Read(func() (err error) {
@@ -103,7 +103,7 @@ func (o *Objects) dataTypeName(v uint64) (string, error) {
 	return o.typeName(typ)
 }
 
-// typeName reads the name of a type.
+// typeName returns the name of a data type, and caches it.
 func (o *Objects) typeName(typ attach.Address) (string, error) {
 	if name, ok := o.typeNames[typ]; ok {
 		return name, nil
@@ -122,10 +122,10 @@ func (o *Objects) typeName(typ attach.Address) (string, error) {
 	return name, nil
 }
 
-// TypeNames returns the names of types, with as many reads as one type needs. A name is empty if it cannot be read.
+// TypeNames returns the names of data types, with as few calls as for one. A name is empty if it cannot be read.
 func (o *Objects) TypeNames(types []attach.Address) []string {
 	names := make([]string, len(types))
-	// The name of a type that cannot be read stays empty. An error of the target shows at the next read.
+	// A type that cannot be read gets no name. If the whole target cannot be read, the next read reports this.
 	_ = o.Read(func() (missing error) {
 		for i, typ := range types {
 			name, err := o.typeName(typ)
@@ -150,7 +150,7 @@ func (o *values) dataHeader(v uint64, want string) ([]byte, error) {
 	return b, err
 }
 
-// DataHeader is the number of bytes of a T_DATA object that give the type and the place of its data.
+// DataHeader is the number of bytes of a T_DATA object that hold the address of its type and the place of its data.
 const DataHeader = 40
 
 // DataType returns the address of the type of a T_DATA object, from the object's header. ok is false for other
@@ -159,7 +159,7 @@ func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 	if view.U64(header)&TypeMask != TypeData {
 		return 0, false
 	}
-	// Untyped RData has functions where the type and its flag are.
+	// An untyped RData has function pointers in place of the type and the flag.
 	if p.typedFlag >= 0 {
 		if f := view.U64(header[p.typedFlag:]); f == 0 || f > 3 {
 			return 0, false

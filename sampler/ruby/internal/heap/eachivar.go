@@ -5,8 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// EachIvar calls visit with the first instance variables of an ordinary object, at most most of them. Call it within
-// Read. It leaves out objects of other types, and objects with so many variables that a table holds them.
+// EachIvar calls visit for the instance variables of an ordinary object that are in its first most slots. Call it
+// within Read. It skips objects of other types, and objects with so many variables that a table holds them.
 func (o *variables) EachIvar(object uint64, most int, visit func(id, value uint64) error) error {
 	flags, err := o.Flags(object)
 	if err != nil || flags&TypeMask != TypeObject {
@@ -41,7 +41,7 @@ func (o *variables) EachIvar(object uint64, most int, visit func(id, value uint6
 	})
 }
 
-// indexOf returns the index of an instance variable, from its entry in a class's table (up to 3.1).
+// indexOf returns the slot of an instance variable, from its entry in the table of the object's class (up to 3.1).
 func (o *variables) indexOf(entry []byte) (uint64, error) {
 	record := view.U64(entry[16:])
 	if o.places.entryIndex < 0 {

@@ -21,12 +21,12 @@ const (
 	encodingMask                   = 127
 )
 
-// wide reports whether all of an encoding's characters have more than a byte, also ASCII.
+// wide reports whether an encoding uses more than one byte for each character, even for ASCII characters.
 func wide(encoding int) bool { return encoding >= encUTF16BE && encoding <= encUTF32 }
 
-// The sections of the table japanese, in characters. First come the rows and columns of JIS X 0208 and of JIS X 0212
-// as EUC-JP counts them. Then come the two-byte characters of Windows-31J by lead byte (81 to 9F, E0 to FC) and trail
-// byte (40 to FC).
+// The table japanese has three sections. These are their starts and sizes, in characters. First come the characters of
+// JIS X 0208 and JIS X 0212, by row and column as in EUC-JP. Then come the two-byte characters of Windows-31J by lead
+// byte (81 to 9F, E0 to FC) and trail byte (40 to FC).
 const (
 	jisRows       = 94
 	jisX0208At    = 0
@@ -34,7 +34,7 @@ const (
 	windows31JAt  = jisX0212At + jisRows*jisRows
 	windows31JRow = 0xfc - 0x40 + 1
 	japaneseSize  = 2 * (windows31JAt + (0x9f-0x81+1+0xfc-0xe0+1)*windows31JRow)
-	halfKatakana  = 0xff61 // the character of A1: alone in Windows-31J, behind 8E in EUC-JP
+	halfKatakana  = 0xff61 // the character of byte A1, which is alone in Windows-31J and follows 8E in EUC-JP
 )
 
 // japanese maps two bytes to their character, as UTF-16 in big endian. The character is zero if there is none. The
@@ -51,7 +51,7 @@ func decodeText(b []byte, encoding int) string {
 	next := decodeByte
 	switch encoding {
 	case encUTF8, encUTF8Mac, encBinary, encUSASCII:
-		// Bytes of UTF-8 are what "binary" file names mostly hold.
+		// File names that are marked as binary mostly hold UTF-8.
 		if utf8.Valid(b) {
 			return string(b)
 		}
@@ -65,7 +65,7 @@ func decodeText(b []byte, encoding int) string {
 	case encWindows31J:
 		next = decodeWindows31J
 	}
-	// All other encodings of names are supersets of ASCII.
+	// All other encodings that names can have are supersets of ASCII.
 	s := make([]byte, 0, len(b)+len(b)/2)
 	for len(b) > 0 {
 		if b[0] < utf8.RuneSelf {
@@ -86,8 +86,8 @@ func decodeText(b []byte, encoding int) string {
 	return string(s)
 }
 
-// decodeByte, decodeEUCJP and decodeWindows31J return the first character of b, which is not ASCII, and its length in
-// bytes. They return utf8.RuneError and 1 if there is none, as utf8.DecodeRune does.
+// decodeByte, decodeEUCJP and decodeWindows31J decode the first character of b, which is not ASCII, and return its
+// length in bytes. If it is invalid, they return utf8.RuneError and 1, as utf8.DecodeRune does.
 func decodeByte([]byte) (rune, int) { return utf8.RuneError, 1 }
 
 func decodeEUCJP(b []byte) (rune, int) {
@@ -137,8 +137,8 @@ func decodeUTF16(b []byte, bigEndian bool) string {
 	return string(utf16.Decode(units))
 }
 
-// decodeUTF32 decodes UTF-32. It replaces words that are not a character, and drops an incomplete word at the end, as
-// decodeUTF16 does.
+// decodeUTF32 decodes UTF-32. It replaces invalid characters by utf8.RuneError. It drops an incomplete character at
+// the end, as decodeUTF16 does.
 func decodeUTF32(b []byte, bigEndian bool) string {
 	var s []byte
 	for ; len(b) >= 4; b = b[4:] {

@@ -7,11 +7,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxFiberLocals bounds the places of the table of a fiber's variables.
+// maxFiberLocals bounds the size of a fiber's table of variables, in entries.
 const maxFiberLocals = 1 << 12
 
 // FiberLocals calls f for the fiber-local variables (Thread#[]) of an execution context, in no order, until f returns
-// false. If f or FiberLocals lacks memory, f is called again after the memory was read (view.View).
+// false. Within Read, f can be called again for the same variable when missing memory was fetched.
 func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
 	_, err := o.eachFiberLocal(ec, func(at place, name string, value uint64) (bool, error) {
 		o.notePlace(at)
@@ -20,8 +20,8 @@ func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint6
 	return err
 }
 
-// FiberLocal returns one fiber-local variable. ok is false if the fiber has none with this name. It also notes the
-// memory that changes if the variable is added.
+// FiberLocal returns one fiber-local variable. ok is false if the fiber has no variable with this name. Then
+// FiberLocal notes the memory that changes when the variable is added.
 func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok bool, err error) {
 	p, err := o.eachFiberLocal(ec, func(at place, n string, v uint64) (bool, error) {
 		if n == name {
@@ -36,7 +36,7 @@ func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok b
 	return value, ok, err
 }
 
-// eachFiberLocal is FiberLocals with the place of each variable. It returns the places of all.
+// eachFiberLocal is FiberLocals, but also gives f the place of each variable. It returns the places of all.
 func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string, value uint64) (more bool, err error)) (pairs, error) {
 	table, err := o.notedWord(ec + attach.Address(o.places.ecLocals))
 	if err != nil || table == 0 {
@@ -63,8 +63,8 @@ func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string
 	})
 }
 
-// fiberLocals finds the pairs of a fiber's variables. Up to 2.7 they are in an st_table by ID, later in an rb_id_table
-// by the serials of IDs.
+// fiberLocals finds the table of a fiber's variables. Up to 2.7 it is an st_table by ID. From 3.0 on it is an
+// rb_id_table by the serial numbers of IDs.
 func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	if !o.places.localsBySerial {
 		if _, err := o.notedWord(table + attach.Address(o.places.tableBound)); err != nil {
@@ -87,7 +87,7 @@ func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	return pairs{at: at, bytes: b, stride: o.places.idItem, key: key, deleted: func(place []byte) bool { return view.U32(place[key:]) == 0 }}, err
 }
 
-// Fiber returns the Fiber object of an execution context. It returns zero if the program has not asked for one yet.
+// Fiber returns the Fiber object of an execution context. It returns zero if Ruby has not made this object yet.
 func (o *Objects) Fiber(ec attach.Address) (uint64, error) {
 	fiber, err := o.notedWord(ec + attach.Address(o.places.ecFiber))
 	if err != nil || fiber == 0 {

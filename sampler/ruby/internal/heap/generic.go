@@ -9,28 +9,27 @@ import (
 )
 
 const (
-	// flagGeneric is set on an object whose instance variables are in the global table of such objects (FL_EXIVAR, up
-	// to 3.4).
+	// flagGeneric is set on an object whose instance variables are in a global table (FL_EXIVAR, up to 3.4). The
+	// object has no room for them.
 	flagGeneric = 0x400
-	// genericSlots is the place of the slots in that table's entry of an object.
+	// genericSlots is the offset of the first variable in a record of the global table, in bytes.
 	genericSlots = 8
-	// maxProbes bounds the places that a search in a table by hash reads. Most searches need one or two.
+	// maxProbes bounds the bins that a search in a hash table reads. Most searches need one or two.
 	maxProbes = 64
-	// maxSearches bounds the searches for the table of other objects' variables, maxReferences the words searched.
+	// maxSearches bounds how often the global table is searched for. maxReferences bounds the words kept for a search.
 	maxSearches, maxReferences = 3, 1 << 15
-	// maxUnhashed bounds the entries of a table that has no places by hash.
+	// maxUnhashed bounds the entries read of a table that has no hash index.
 	maxUnhashed = 64
 )
 
-// errNoGeneric means that the place of the table is not known.
+// errNoGeneric means that the address of the global table is not known.
 var errNoGeneric = errors.New("the table of other objects' instance variables was not found")
 
-// reference is a word of a library's variables.
+// reference is a word of the library's variables that may point to the global table.
 type reference struct{ at, to attach.Address }
 
-// findGeneric finds the global table of instance variables of objects that have no place for them. It takes the table
-// that contains a given object, among all tables that the library's variables refer to. Stripped libraries do not name
-// the variable.
+// findGeneric finds the global table of instance variables, which stripped libraries do not name. It tries all tables
+// that the library's variables point to, and takes the one that contains the object has.
 func (o *variables) findGeneric(has attach.Address) error {
 	if o.Generic != 0 {
 		return nil
@@ -76,7 +75,7 @@ func (o *variables) findGeneric(has attach.Address) error {
 }
 
 // ivarsOfOther finds the variables of an object that is neither ordinary nor a class. Up to 3.4 they are in a global
-// table, by shape or by a table of the class. From 4.0 on a data object has a word that leads to them.
+// table, placed by shape or by a table of the class. From 4.0 on a data object has a word that leads to them.
 func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
 	switch {
 	case o.places.fieldsSlots >= 0 && flags&TypeMask == TypeData:
@@ -122,7 +121,7 @@ func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, erro
 	return ivars{kind: table, slots: at + genericSlots, count: int(view.U32(count))}, err
 }
 
-// fieldsAt finds the variables in the object of Ruby's own that a word refers to (4.0 and later).
+// fieldsAt finds the variables in the internal object that a word refers to. From 4.0 on such an object holds them.
 func (o *variables) fieldsAt(word attach.Address) (ivars, error) {
 	v, err := o.notedWord(word)
 	if err != nil || !o.IsObject(v) {
@@ -178,7 +177,7 @@ func (o *variables) ivarsOfClass(addr attach.Address, flags uint64) (ivars, erro
 	return ivars{kind: uint64(id), slots: attach.Address(w)}, err
 }
 
-// tableLookup finds what an st_table has for a key that is a number, such as an object's address, by its hash (st.c).
+// tableLookup returns the record of an st_table for a number as key. It hashes the key as st.c does.
 func (o *variables) tableLookup(table attach.Address, key uint64) (record uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries, p.tableBins)+8)
@@ -197,7 +196,7 @@ func (o *variables) tableLookup(table attach.Address, key uint64) (record uint64
 		return true, nil
 	}
 	if p.tableBins < 0 {
-		return 0, false, errNoGeneric // head has no places by hash in a table
+		return 0, false, errNoGeneric // head has no hash index in a table
 	}
 	bins := attach.Address(view.U64(head[p.tableBins:]))
 	if bins == 0 {

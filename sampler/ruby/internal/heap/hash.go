@@ -10,50 +10,50 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// MaxPairs bounds the places of a Hash that are searched, including places of deleted pairs.
+// MaxPairs bounds the pairs of a Hash that are searched. Deleted pairs count.
 const MaxPairs = 1 << 12
 
-// A Hash of at most eight pairs is a list of pairs, whose number is in its flags. A larger Hash has an st_table
+// A Hash of at most eight pairs is a list of pairs. Its flags hold the number of pairs. A larger Hash has an st_table
 // (docs/internals/objects.md#hashes).
 const (
 	flagLarge       = 0x8000 // FL_USER3
-	smallCountShift = 16     // place of the number of pairs; the number of used places follows
+	smallCountShift = 16     // offset in the flags of the number of pairs; the number of used places follows
 	smallBoundShift = 20
 	smallMask       = 15
 	maxSmall        = 8
-	smallHints      = 8 // bytes before the pairs, from 3.3 on
+	smallHints      = 8 // bytes of hash hints before the pairs, from 3.3 on
 	pairSize        = 16
 	tableEntrySize  = 24 // hash, key, record
-	tableType       = 8  // place in an st_table of the functions that compare keys
-	embeddedTable   = 64 // of a table behind its Hash, in bytes
+	tableType       = 8  // offset in an st_table of the pointer to its type (the functions that compare keys)
+	embeddedTable   = 64 // size of a table that follows its Hash, in bytes
 )
 
 // deletedEntry is the hash of a deleted entry of an st_table.
 const deletedEntry = ^uint64(0)
 
-// pairs are the places in memory of the pairs of a Hash or of another table.
+// pairs is the memory of the pairs of a Hash or of another table.
 type pairs struct {
 	at     attach.Address
 	bytes  []byte
-	stride int // of a place, in bytes
-	key    int // place of the key in a pair; the value follows
-	// deleted says that a place holds none.
+	stride int // from one pair to the next, in bytes
+	key    int // offset of the key in a pair; the value follows it
+	// deleted reports whether a place holds no pair.
 	deleted func(place []byte) bool
-	// hashed is true if the word before the key is its hash, as the table's type makes it (st_table.type).
+	// hashed is true if the word before a key is its hash. The table's type (st_table.type) says how it was made.
 	hashed bool
 	typ    uint64
 }
 
-// TablePlaces are places in memory of the tables of large Hashes, in bytes.
+// TablePlaces says where the tables of large Hashes are. The offsets are in bytes.
 type TablePlaces struct {
-	// Table is the place in an RHash of its st_table, or of the pointer to it if Inside is false.
+	// Table is the offset in an RHash of its st_table if Inside is true, and otherwise of the pointer to the st_table.
 	Table  int
 	Inside bool
-	// Entries and Bound are the places in an st_table of the pointer to the entries, and of their number.
+	// Entries and Bound are the offsets in an st_table of the pointer to the entries, and of their number.
 	Entries, Bound int
 }
 
-// Tables returns the places of the tables of large Hashes. ok is false if this release's are not known.
+// Tables returns the places of the tables of large Hashes. ok is false if they are not known for this release.
 func (o *Objects) Tables() (p TablePlaces, ok bool) {
 	p = TablePlaces{Table: o.places.hashTable, Entries: o.places.tableEntries, Bound: o.places.tableBound}
 	if p.Table < 0 {
@@ -71,10 +71,10 @@ func EachEntry(entries []byte, f func(key, value uint64)) {
 	}
 }
 
-// WantCopied makes the next fetch read a Hash whose table was copied with its entries. It also makes it read the
-// values for those names whose keys are known.
+// WantCopied makes the next fetch include a Hash whose table and entries were copied before. It also includes the
+// values of those names whose keys are cached.
 func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []byte, names []string) {
-	const object = 64 // most of what is read of an object
+	const object = 64 // how many bytes are read of most objects
 	o.View.Want(attach.Address(hash), object)
 	o.View.Want(table, object)
 	o.View.Want(at, len(entries))
@@ -85,14 +85,14 @@ func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []by
 	})
 }
 
-// place is the place and size of a pair, in bytes, and of its key's hash if the table has one.
+// place is the address and size of a pair, in bytes. hash is the hash of its key if the table has hashes.
 type place struct {
 	at   attach.Address
 	size int
 	hash uint64
 }
 
-// hashPairs finds the pairs of a Hash, at most limit places of them.
+// hashPairs finds the pairs of a Hash. It reads at most limit places.
 func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
 	if o.places.hashTable < 0 && o.places.hashSize < 0 {
 		return pairs{}, errors.New("the hashes of this release are not read")
@@ -101,7 +101,7 @@ func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
 		return pairs{}, WrongType(attach.Address(v), "Hash", NotHeap)
 	}
 	addr := attach.Address(v)
-	o.View.Want(addr, max(o.places.hashTable+8, o.places.hashSize+embeddedTable)) // with what follows
+	o.View.Want(addr, max(o.places.hashTable+8, o.places.hashSize+embeddedTable)) // and the bytes after it
 	flags, err := o.View.Word(addr)
 	if err != nil {
 		return pairs{}, err
@@ -134,7 +134,7 @@ func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
 	return pairs{at: at, bytes: b, stride: pairSize, deleted: func(place []byte) bool { return view.U64(place) == undef }}, err
 }
 
-// tablePairs finds the pairs of an st_table, at most limit places of them.
+// tablePairs finds the pairs of an st_table. It reads at most limit places.
 func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 	head, err := o.View.Bytes(table, max(tableType, o.places.tableStart, o.places.tableBound, o.places.tableEntries)+8)
 	if err != nil {
@@ -144,7 +144,7 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 	if start > bound || bound > 1<<40 {
 		return pairs{}, fmt.Errorf("the table at %s goes from entry %d to %d", table, start, bound)
 	}
-	// Its entries and their number: what a lookup did not find may be added.
+	// These words change when an entry is added. So a result that no entry was found is checked, too.
 	for _, at := range [...]int{tableType, o.places.tableStart, o.places.tableEntries} {
 		o.Note(table+attach.Address(at), head[at:][:8], 0)
 	}
@@ -158,8 +158,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 		hashed: true, typ: view.U64(head[tableType:])}, err
 }
 
-// each calls f for each pair until f returns false. If memory is missing for one pair, each continues with the next
-// ones, so that all missing memory is fetched at once.
+// each calls f for each pair until f returns false. If memory for one pair is missing, each goes on, so that one fetch
+// gets all missing memory.
 func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) error {
 	var missing error
 	for i := 0; i < len(p.bytes); i += p.stride {
@@ -179,7 +179,7 @@ func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) 
 	return missing
 }
 
-// notePlace writes down the place of a pair. A deleted pair keeps key and value.
+// notePlace notes the memory of a pair. Its hash is part of it, because a deleted entry keeps its key and value.
 func (o *witnesses) notePlace(p place) {
 	if o.notes != nil {
 		if b, err := o.View.Bytes(p.at, p.size); err == nil {
@@ -189,8 +189,8 @@ func (o *witnesses) notePlace(p place) {
 }
 
 // EachPair calls f for the pairs of a Hash in the order in which they were added, until f returns false. It reads at
-// most limit entries, or MaxPairs, including entries of deleted pairs. If f or EachPair lacks memory, f is called
-// again after the memory was read (view.View).
+// most min(limit, MaxPairs) entries. Deleted pairs count. Within Read, f can be called again for the same pair after
+// missing memory was fetched (view.View).
 func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (more bool, err error)) error {
 	p, err := o.hashPairs(hash, min(limit, MaxPairs))
 	if err != nil {
@@ -202,9 +202,9 @@ func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (mo
 	})
 }
 
-// Lookup sets values[i] to the value that a Hash has for the String or Symbol names[i], or to zero if it has none. If
-// a String and a Symbol have the same name, the String counts. An error means that the answer is not known, for
-// example because the Hash has more than MaxPairs.
+// Lookup sets values[i] to the value of a Hash under the String or Symbol names[i]. It sets zero if there is none. A
+// String key wins over a Symbol key of the same name. It returns an error if the values are not known, for example
+// because the Hash has more than MaxPairs pairs.
 func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	clear(values)
 	p, err := o.hashPairs(hash, MaxPairs)
@@ -215,7 +215,7 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 		return fmt.Errorf("the Hash at %#x has more than %d pairs", hash, MaxPairs)
 	}
 	byString := 0
-	var unread error // of a key, which may be a wanted one
+	var unread error // the error of a key that could not be read and may be a wanted one
 	err = p.each(func(at place, key, value uint64) (bool, error) {
 		h := keyHash{hash: at.hash, typ: p.typ}
 		if !p.hashed {
@@ -254,8 +254,8 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	return err
 }
 
-// keyAmong returns the index of a key among names, or -1. symbol is true if the key is a Symbol. A String's text does
-// not change while it is a key. So it is enough to watch the pair, without the text.
+// keyAmong returns the index of a key in names, or -1. symbol is true if the key is a Symbol. The text of a String
+// does not change while it is a key. So only the pair is noted, without the text.
 func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol bool, err error) {
 	if key&symbolMask == symbolTag {
 		name, err := o.IDName(key >> symbolShift)
@@ -288,7 +288,7 @@ func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol
 		if err != nil {
 			return -1, false, err
 		}
-		if wide(s.encoding) { // the same bytes are another text
+		if wide(s.encoding) { // an equal text has other bytes here
 			return -1, false, nil
 		}
 		text = s.bytes

@@ -3,7 +3,7 @@
 // of code, stacks and threads.
 //
 // Functions that return a view's errors must be called within Read. If memory was missing, Read fetches it and calls
-// them again. They read piece by piece while the process continues. Record notes what they read, and Unchanged reports
+// them again. They read piece by piece while the process runs. Record notes what they read, and Unchanged reports
 // whether all of it was true at one moment.
 package heap
 
@@ -15,21 +15,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Named limits of the names that are kept.
+// Limits of the caches of names.
 const (
-	// MaxKeptBytes bounds the kept names of IDs and classes, in bytes. Beyond it all are dropped and read again when
-	// they are next needed.
+	// MaxKeptBytes bounds the cached names of IDs and classes, in bytes. When it is exceeded, all are dropped. Each is
+	// read again when it is next needed.
 	MaxKeptBytes = 8 << 20
 	// keptEntry is the approximate size of a map's entry without its name, in bytes.
 	keptEntry = 128
-	// maxIDNames, maxClassNames and maxTypeNames bound the tables, in entries.
+	// maxIDNames, maxClassNames and maxTypeNames bound the caches of names, in entries.
 	maxIDNames    = 1 << 18
 	maxClassNames = 1 << 14
 	maxTypeNames  = 1 << 12
 )
 
-// Objects reads the objects of one process through View, and keeps the names it has read. Errors of its methods come
-// from the view, or are WrongType if another object is at the address. It is not safe for concurrent use.
+// Objects reads the objects of one process through View, and caches the names it has read. Its methods return errors
+// of the view. They return the error WrongType if an address holds another object. It is not safe for concurrent use.
 type Objects struct {
 	variables
 	typeNames map[attach.Address]string
@@ -40,7 +40,7 @@ type Objects struct {
 // witnesses reads words and notes what it read, so that it can compare them later.
 type witnesses struct {
 	View *view.View
-	// seed is the seed of the sums in witnesses. notes is the list for new witnesses. It is nil if none are noted.
+	// seed is the seed of the checksums of witnesses. New witnesses go to notes. If notes is nil, none are recorded.
 	seed  maphash.Seed
 	notes *[]Witness
 }
@@ -49,17 +49,17 @@ type witnesses struct {
 type values struct {
 	witnesses
 	places *Places
-	// generation counts the times at which classes may have got other names, gc is the collector at the last one.
+	// generation goes up whenever classes may have got other names. gc is the last known state of the collector.
 	generation uint32
 	gc         sampler.GC
 }
 
-// symbols read the names of IDs and Symbols, and keep names.
+// symbols reads the names of IDs and Symbols, and caches them.
 type symbols struct {
 	values
 	// VM and Symbols are the addresses of rb_vm_t and of the symbol table, rb_symbols_t.
 	VM, Symbols attach.Address
-	// MaxKept bounds the names kept, in bytes.
+	// MaxKept bounds the cached names, in bytes.
 	MaxKept int
 
 	kept       int
@@ -67,21 +67,21 @@ type symbols struct {
 	classNames map[uint64]className
 }
 
-// classes read classes, their names, constants and methods, and the shapes of their objects.
+// classes reads classes, their names, constants and methods, and the shapes of their objects.
 type classes struct {
 	symbols
-	// Shapes is the address of rb_shape_tree_t (3.3 and later). It is zero if not known.
+	// Shapes is the address of rb_shape_tree_t (3.3 and later). It is zero if it is not known.
 	Shapes attach.Address
 	shapes map[uint32]shape
 }
 
-// variables read the instance variables of objects.
+// variables reads the instance variables of objects.
 type variables struct {
 	classes
 	// Generic is the address of the pointer to the global table of instance variables (generic_iv_tbl_, up to 3.4).
-	// Objects that have no place for their variables are in it. Generic is zero if not known yet.
+	// The table is for objects that have no room for their variables. Generic is zero if it is not known yet.
 	Generic attach.Address
-	// Variables calls f for each word of the library's variables. It is used to find Generic if the library does not
+	// Variables calls f for each word of the library's variables. It serves to find Generic if the library does not
 	// name it. If Variables is nil, Generic is not searched for.
 	Variables func(f func(at attach.Address, word uint64)) error
 
@@ -99,13 +99,13 @@ func New(v *view.View, places *Places, vm, table attach.Address) *Objects {
 	return o
 }
 
-// SetGC says how far the target's collector is: the types of objects are kept for a cycle of it.
+// SetGC sets the state of the target's collector. The types of objects are cached until its next cycle.
 func (o *values) SetGC(gc sampler.GC) { o.gc = gc }
 
 // Renew must be called if classes may have been freed or renamed.
 func (o *values) Renew() { o.generation++ }
 
-// keep makes room for n bytes more.
+// keep counts n more bytes of cached names. It first drops all names if they would exceed MaxKept.
 func (o *symbols) keep(n int) {
 	if o.kept+n > o.MaxKept {
 		o.Forget()
@@ -120,7 +120,7 @@ func (o *symbols) Forget() {
 	o.kept = 0
 }
 
-// Read runs f to settle one question. f reads through the view, which is empty at first.
+// Read calls f until no memory is missing for it. f reads through the view, which is empty at first.
 func (o *witnesses) Read(f func() error) error {
 	o.View.Reset()
 	return o.View.Settle(f)

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// EachHeld calls visit with the objects that the constants and variables of a class or module hold, with the IDs of the
-// names. It is a part of a question (Read). It continues past objects for which memory is missing.
+// EachHeld calls visit for each object that a constant or variable of a class or module holds. id is the ID of its
+// name. Call it within Read. It continues after objects for which memory is missing.
 func (o *Objects) EachHeld(class uint64, visit func(id, value uint64) error) error {
 	var missing error
 	take := func(id, value uint64) error {
@@ -67,7 +67,7 @@ func (o *classes) eachConstant(ext attach.Address, take func(id, value uint64) e
 	return view.Worst(err, missing)
 }
 
-// eachName calls f with the entries of an rb_id_table, with IDs of their names.
+// eachName calls f for each entry of an rb_id_table, with the ID of the entry's name.
 func (o *classes) eachName(table attach.Address, f func(id, value uint64) error) error {
 	p := o.places
 	head, err := o.View.Bytes(table, p.idTableSize())
@@ -97,12 +97,12 @@ func (o *classes) eachName(table attach.Address, f func(id, value uint64) error)
 	return nil
 }
 
-// minGlobals is how many global variables any Ruby has.
+// minGlobals is a number of global variables that every Ruby has. A smaller table is not theirs.
 const minGlobals = 20
 
-// Globals returns the objects that global variables hold, by the IDs of the names. ok is false if the rb_id_table at
-// table is another one. It is a part of a question (Read). The table of global variables is the only one whose entries
-// refer to a variable and repeat its name (rb_global_tbl, variable.c, 2.7 to 4.0).
+// Globals returns the objects that global variables hold, by the IDs of their names. ok is false if the rb_id_table at
+// table does not hold the global variables. Call it within Read. Only in their table does each entry refer to a
+// variable and repeat its name (rb_global_tbl, variable.c, 2.7 to 4.0).
 func (o *Objects) Globals(table attach.Address) (values map[uint64]uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, p.idTableSize())
@@ -127,7 +127,7 @@ func (o *Objects) Globals(table attach.Address) (values map[uint64]uint64, ok bo
 			return errNoEntry
 		}
 		found++
-		// A variable has its value, or the address of the value in C code.
+		// data is the value itself, or its address if C code stores it.
 		data, err := o.View.Word(attach.Address(view.U64(b)) + 8)
 		if err != nil {
 			missing = view.Worst(missing, err)

@@ -8,36 +8,36 @@ import (
 )
 
 const (
-	// maxKnownSlots bounds the places of instance variables that are kept, in entries.
+	// maxKnownSlots bounds the cache of slots of instance variables, in entries.
 	maxKnownSlots = 1 << 14
-	// noSlot says of a variable that objects of that kind don't have it.
+	// noSlot is the slot of a variable that objects of the shape or class do not have.
 	noSlot = -1
 )
 
-// slotKey names a variable of the objects of one kind: of a shape, or of a class's table.
+// slotKey identifies a variable of objects of one kind: a shape's ID, or the address of a class's table.
 type slotKey struct {
 	kind uint64
 	name string
 }
 
-// slotPlace is where objects of one class or shape have a variable. generation is when the table of a class was read.
-// It must be checked, because a class can be freed.
+// slotPlace is a cached slot of a variable. generation is when the table of a class was read. A slot of an older
+// generation is read again, because a class can be freed.
 type slotPlace struct {
 	slot       int
 	generation uint32
 }
 
-// ivars are the places of the instance variables of one object.
+// ivars says where the instance variables of one object are.
 type ivars struct {
-	kind  uint64         // of slotKey
-	slots attach.Address // the first one; zero if it has none
-	count int            // how many there are, up to 3.1
-	table attach.Address // of an object whose variables are in an st_table by ID
+	kind  uint64         // as in slotKey
+	slots attach.Address // address of the first variable; zero if the object has none
+	count int            // number of variables, up to 3.1
+	table attach.Address // address of an st_table by ID that has the variables; zero if none
 }
 
-// Ivar returns an instance variable of an object, or a variable of Ruby's own without an @, such as an exception's
-// mesg. ok is false if the object has none with this name. Ivar reads ordinary objects, classes, modules and data
-// objects, and up to 3.4 all others. From 4.0 on it returns an error for others
+// Ivar returns an instance variable of an object. It can also be an internal one without an @, such as an exception's
+// mesg. ok is false if the object has no variable with this name. Ivar reads ordinary objects, classes, modules and
+// data objects, and up to 3.4 all others. From 4.0 on it returns an error for others
 // (docs/internals/objects.md#instance-variables).
 func (o *variables) Ivar(object uint64, name string) (value uint64, ok bool, err error) {
 	at, ok, err := o.ivarAt(object, name)
@@ -87,7 +87,7 @@ func (o *variables) ivarsOf(object uint64) (ivars, error) {
 	return o.ivarsOfOther(addr, flags)
 }
 
-// ivarsByClass finds the variables of an object up to 3.1. A table of its class has their places.
+// ivarsByClass finds the variables of an object up to 3.1, where a table of its class gives their slots.
 func (o *variables) ivarsByClass(addr attach.Address, flags uint64) (ivars, error) {
 	const embedded, mostEmbedded = flagEmbed, 3 // ROBJECT_EMBED, ROBJECT_EMBED_LEN_MAX
 	o.noteWord(addr, flags, TypeMask|embedded)
@@ -104,7 +104,7 @@ func (o *variables) ivarsByClass(addr attach.Address, flags uint64) (ivars, erro
 	return ivars{kind: table, slots: addr + attach.Address(o.places.objectSlots), count: mostEmbedded}, err
 }
 
-// indexOfClass returns the table by which the class of an object places its variables (up to 3.1).
+// indexOfClass returns the table of an object's class that gives the slots of its variables (up to 3.1).
 func (o *classes) indexOfClass(addr attach.Address) (uint64, error) {
 	class, err := o.notedWord(addr + BasicClass)
 	if err != nil {
@@ -120,8 +120,8 @@ func (o *classes) indexOfClass(addr attach.Address) (uint64, error) {
 	return o.View.Word(ext + attach.Address(o.places.extIvIndex))
 }
 
-// ivarsByShape finds the variables of an object from 3.2 on. The object's flags name its shape, which has the slots of
-// the variables.
+// ivarsByShape finds the variables of an object from 3.2 on. The object's flags hold the ID of its shape, and the
+// shape gives the slots of the variables.
 func (o *variables) ivarsByShape(addr attach.Address, flags uint64) (ivars, error) {
 	p := o.places
 	id := uint32(flags >> 32)
@@ -155,7 +155,7 @@ func (o *variables) ivarsByShape(addr attach.Address, flags uint64) (ivars, erro
 	at := attach.Address(w)
 	switch {
 	case p.shapeLayout != 0 && complex:
-		v.table = at + attach.Address(p.fieldsTable) // within the object of fields
+		v.table = at + attach.Address(p.fieldsTable) // the table is within the object that holds the variables
 	case p.shapeLayout != 0:
 		v.slots = at + attach.Address(p.fieldsSlots)
 	case complex:
@@ -166,7 +166,7 @@ func (o *variables) ivarsByShape(addr attach.Address, flags uint64) (ivars, erro
 	return v, nil
 }
 
-// slotOf finds the slot of a variable, by a shape or by a class's table.
+// slotOf returns the slot of a variable, from a shape or from a class's table.
 func (o *variables) slotOf(kind uint64, name string) (int, error) {
 	key := slotKey{kind, name}
 	shapes := o.places.objectCount < 0
@@ -209,7 +209,7 @@ func (o *variables) slotOf(kind uint64, name string) (int, error) {
 	if err != nil {
 		return noSlot, err
 	}
-	if found != noSlot || shapes { // a table may get it later
+	if found != noSlot || shapes { // do not cache that a table lacks the variable, because it can be added later
 		if len(o.slots) >= maxKnownSlots {
 			clear(o.slots)
 		}
@@ -255,7 +255,7 @@ func (s *search) is(o *variables, id uint64) (bool, error) {
 	return err == nil && got == s.name, nil
 }
 
-// quietly calls f without anything being written down.
+// quietly calls f and records no witnesses meanwhile.
 func (o *witnesses) quietly(f func() error) error {
 	notes := o.notes
 	o.notes = nil

@@ -3,54 +3,54 @@ package heap
 import "slices"
 
 const (
-	// keyCacheSize is the most slots of the table of objects that are keys; a power of two.
+	// keyCacheSize is the largest number of slots of the cache of keys. It is a power of two.
 	keyCacheSize = 1 << 11
-	// hashCacheSize is the same for the table of hashes of keys.
+	// hashCacheSize is the largest number of slots of the cache of hashes. It is a power of two.
 	hashCacheSize = 1 << 8
-	// maxKeptKey bounds the text of a kept key, in bytes.
+	// maxKeptKey bounds the text of a cached key, in bytes.
 	maxKeptKey = 64
 )
 
-// keyHash is the hash of a key in a table, and the table's type. It is the zero value if the table has no hashes.
+// keyHash is the hash of a key in a table, and the type of the table. Both are zero if the table has no hashes.
 type keyHash struct{ hash, typ uint64 }
 
-// keyCache keeps the texts of Strings and Symbols that are keys.
+// keyCache caches the texts of Strings and Symbols that are keys.
 //
-// The collector can give an object's address to another object. So a key is checked by its hash, which is next to it
-// in the table. The hash of a String is made from its text (docs/internals/objects.md#tables). A table that compares
-// keys by identity makes the hash from the address instead. Such a hash proves nothing about the text, so the key is
-// believed only until the next collection. If hashes are made from addresses, no address has two hashes, and no hash
-// two addresses. This shows which kind a table is.
+// The collector can give an object's address to another object. So a key is checked by its hash, which is next to the
+// key in the table. The hash of a String is made from its text (docs/internals/objects.md#tables). But a table that
+// compares keys by identity makes the hash from the address. Such a hash proves nothing about the text, so the cached
+// text is valid only until the next collection. The cache tells both kinds apart: only hashes of texts can differ at
+// one address, or be equal at two.
 type keyCache struct {
 	slots  Recent[keySlot]
 	hashes Recent[hashSlot]
-	// byText is the type of tables whose hashes are made of texts. It is zero while that type is not known.
+	// byText is the type of tables that hash the text of keys. It is zero while that type is not known.
 	byText uint64
 }
 
-// keySlot keeps the text of one key.
+// keySlot caches the text of one key.
 type keySlot struct {
 	value uint64
 	keyHash
-	// cycle is the cycle of the collector in which it was read. It is zero if it was read within a collection.
+	// cycle is the result of typeCycle when the key was read.
 	cycle  uint64
 	text   string
 	symbol bool
-	// index is the place of text in the many names that begin at of. It is -1 if text is none of them.
+	// index is the place of text in a list of many names whose first one is at of. It is -1 if the list lacks text.
 	of          *string
 	many, index int
 }
 
-// hashSlot is one of the keys that had a hash.
+// hashSlot is a key and its hash.
 type hashSlot struct {
 	keyHash
 	value uint64
 	text  string
 }
 
-// keyPlaces returns the two places that a key can have. With one place, a few keys of a table of 70 would always share it
-// with others, and be read again for each request. The factor is 2^64 divided by the golden ratio, which is used because
-// addresses of objects differ by multiples of 40.
+// keyPlaces returns the two places that a key can have. With one place, a few keys of a table of 70 would always
+// share it, and be read again for each request. The factor is 2^64 divided by the golden ratio. It spreads
+// addresses of objects, which differ by multiples of 40.
 func keyPlaces(key uint64) (first, second uint64) {
 	h := key * 0x9e3779b97f4a7c15
 	return h >> 48, h >> 32
@@ -99,7 +99,7 @@ func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol
 	*s = keySlot{value: key, keyHash: h, cycle: cycle, text: text, symbol: symbol}
 }
 
-// knownKey is keyAmong for a key that is kept. known is false if it is not kept. Then i and symbol mean nothing.
+// knownKey does the same as keyAmong, but only from the cache. If known is false, i and symbol are not valid.
 func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol, known bool) {
 	s := o.keys.slotOf(key)
 	if s == nil || len(names) == 0 {
@@ -111,7 +111,7 @@ func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol
 	}
 	switch {
 	case h.typ != 0 && s.keyHash == h && (inCycle || h.typ == o.keys.byText && !s.symbol):
-	// the earlier type does not prove that it is one of them, so it is read again
+	// In another table, the cached text can only rule a key out. A key that may be among names is read again.
 	case inCycle && s.index < 0 && (h.typ == 0 || h.typ != s.typ):
 	default:
 		return 0, false, false

@@ -7,11 +7,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// IsQueue reports whether data objects of a type (DataTypeName) are Queues or SizedQueues. A SizedQueue begins with an
-// rb_queue.
+// IsQueue reports whether typ, a name from DataTypeName, is the type of a Queue or SizedQueue. The struct of a
+// SizedQueue begins with an rb_queue.
 func IsQueue(typ string) bool { return typ == "queue" || typ == "sized_queue" }
 
-// IsQueue reports, as a part of a question (Read), whether an object is a Queue or SizedQueue.
+// IsQueue reports whether an object is a Queue or SizedQueue. Call it within Read.
 func (o *Objects) IsQueue(v uint64) (bool, error) {
 	header, err := o.dataHeader(v, "Queue")
 	if err != nil {
@@ -24,7 +24,7 @@ func (o *Objects) IsQueue(v uint64) (bool, error) {
 	return IsQueue(name), err
 }
 
-// Length returns the number of elements of an Array, a Queue or a SizedQueue, as a part of a question (Read).
+// Length returns the number of elements of an Array, a Queue or a SizedQueue. Call it within Read.
 func (o *Objects) Length(v uint64) (int64, error) {
 	flags, err := o.Flags(v)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// More types of objects.
+// Types of objects that only this file and its callers need.
 const (
 	typeStruct   = 9
 	typeRational = 15
@@ -26,8 +26,8 @@ var TypeNames = [TypeMask + 1]string{
 // CarriesClasses reports whether objects of a type are classes or modules. Each has a singleton class of its own.
 func CarriesClasses(typ uint64) bool { return typ == typeClass || typ == typeModule }
 
-// maxOwn limits the memory that an object may have outside its slot, in bytes. If a larger number is read, the slot
-// changed during the reading, or is hostile.
+// maxOwn limits the memory that an object may have outside its slot, in bytes or elements. A larger number means that
+// the slot changed during the reading, or is forged.
 const maxOwn = 1 << 40
 
 // Sizer computes how much memory an object has outside its slot, as ObjectSpace.memsize_of does (gc.c, string.c,
@@ -38,12 +38,12 @@ type Sizer struct {
 	Old uint64
 
 	shared, sharedRoot, structLen uint64
-	numbered                      bool // an Object counts its slots itself (up to 3.1)
+	numbered                      bool // the object's slot holds its number of variables (up to 3.1)
 	hash, hashHeader              int
 	capacities                    map[uint32]int
 }
 
-// SizedFrom and SizedBefore are the first release that a Sizer knows, and the first one that it does not know.
+// Sizer knows the releases from sizedFrom on that are older than sizedBefore.
 var (
 	sizedFrom   = [2]int{2, 7}
 	sizedBefore = [2]int{4, 1}
@@ -68,7 +68,7 @@ func (o *Objects) NewSizer(rel places.Release) *Sizer {
 	return s
 }
 
-// Where objects keep the size of what they have elsewhere, in bytes: the same from 2.7 to 4.0.
+// Offsets and sizes in bytes of what objects keep outside their slot. They are the same from 2.7 to 4.0.
 const (
 	stringCapacity = 32
 	arrayLength    = 16
@@ -79,7 +79,7 @@ const (
 	// smallTable is the size of a Hash's list of eight pairs up to 3.2, tableHeader the size of an st_table.
 	smallTable  = 128
 	tableHeader = 56
-	// TableSize is how much of an st_table Sizer.Table takes.
+	// TableSize is the number of bytes of an st_table that Sizer.Table needs.
 	TableSize = 64
 	// flagNoFree is set on a String whose bytes are not its own (STR_NOFREE, FL_USER18).
 	flagNoFree = 1 << 30
@@ -92,16 +92,16 @@ const (
 // Own is the memory of an object outside its slot.
 type Own struct {
 	Bytes uint64
-	// Table is the address of an st_table that has to be read for it (Sizer.Table), or zero.
+	// Table is the address of an st_table that holds more (Sizer.Table). It is zero if there is none.
 	Table attach.Address
-	// Unknown means that the object may have more, which is not known.
+	// Unknown means that the object may have more memory, of unknown size.
 	Unknown bool
 }
 
-// Of returns what the object in a slot has outside it.
+// Of returns the memory of the object in a slot, outside this slot.
 func (s *Sizer) Of(slot []byte) Own {
 	if len(slot) < 40 {
-		return Own{Unknown: true} // releases with smaller slots are not known
+		return Own{Unknown: true} // no known release has smaller slots
 	}
 	flags := view.U64(slot)
 	n, unit := uint64(0), uint64(word)
@@ -145,7 +145,7 @@ func (s *Sizer) Of(slot []byte) Own {
 	return Own{Bytes: n * unit}
 }
 
-// terminator is the size of what ends a String's bytes.
+// terminator returns the number of zero bytes that end a String in this encoding.
 func terminator(encoding int) uint64 {
 	switch encoding {
 	case encUTF16BE, encUTF16LE, encUTF16:
@@ -176,11 +176,11 @@ func (s *Sizer) hashOwn(slot []byte, flags uint64) Own {
 	return Own{Table: attach.Address(table)}
 }
 
-// Table returns the size of an st_table: its entries, its bins, and its header if that is elsewhere, too.
+// Table returns the size of an st_table: its entries, its bins, and its header if that is not in the slot.
 func (s *Sizer) Table(table []byte) Own {
-	const maxPower = 36 // of a table with a TB of entries
+	const maxPower = 36 // the entries would need more than a TB
 	p := s.o.places
-	// entry_power is the first byte of an st_table, on all releases.
+	// entry_power is the first byte of an st_table in all releases.
 	entries, bins, size := table[0], table[p.tableBinPower], table[p.tableBinSize]
 	if entries > maxPower || bins > maxPower+1 || size > 3 {
 		return Own{Unknown: true}
@@ -217,8 +217,8 @@ func (s *Sizer) objectOwn(slot []byte, flags uint64) Own {
 	return Own{Bytes: word * uint64(n)}
 }
 
-// capacity returns for how many variables an object of a shape has room outside its slot. It is -1 if this is not
-// known, because the variables are in a table or the shape cannot be read.
+// capacity returns how many variables an object of a shape can have outside its slot. It returns -1 if the variables
+// are in a table or the shape cannot be read.
 func (o *classes) capacity(id uint32) int {
 	if id&o.places.shapeComplex != 0 {
 		return -1

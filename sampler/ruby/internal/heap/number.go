@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// The tags of numbers that are not objects (docs/internals/objects.md#numbers).
+// Tags of numbers that are not objects, and the layout of Bignums and Floats (docs/internals/objects.md#numbers).
 const (
 	fixnumTag              = 1
 	flonumMask, flonumTag  = 3, 2
@@ -17,13 +17,13 @@ const (
 	bignumPositive         = 0x2000 // FL_USER1
 	bignumEmbedded         = 0x4000 // FL_USER2
 	bignumLengthShift      = 15
-	bignumAt, bignumDigits = 16, 24 // length and address of digits that are elsewhere
+	bignumAt, bignumDigits = 16, 24 // offsets of the length and address of digits outside the slot
 	digitSize              = 4
-	maxDigits              = 4 // of 128 bits
+	maxDigits              = 4 // 128 bits
 	floatAt                = 16
 )
 
-// Int returns an Integer. The error says that it is none, or beyond 64 bits.
+// Int returns the value of an Integer. It returns an error for other objects, and for values beyond 64 bits.
 func (o *values) Int(v uint64) (int64, error) {
 	high, magnitude, negative, err := o.integer(v)
 	switch {
@@ -37,7 +37,7 @@ func (o *values) Int(v uint64) (int64, error) {
 	return int64(magnitude), nil
 }
 
-// Uint returns an Integer that is not negative. The error says that it is none, or beyond 64 bits.
+// Uint returns the value of an Integer. It returns an error for other objects, if negative, and beyond 64 bits.
 func (o *values) Uint(v uint64) (uint64, error) {
 	high, low, err := o.Uint128(v)
 	if err == nil && high != 0 {
@@ -95,7 +95,7 @@ func (o *values) integer(v uint64) (high, magnitude uint64, negative bool, err e
 	return view.U64(words[8:]), view.U64(words[:]), flags&bignumPositive == 0, nil
 }
 
-// Float returns a Float.
+// Float returns the value of a Float.
 func (o *values) Float(v uint64) (float64, error) {
 	if v&flonumMask == flonumTag {
 		if v == flonumZero {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Types of objects, RBasic.flags & TypeMask (ruby_value_type, docs/internals/objects.md#flags).
+// Types of objects, in RBasic.flags & TypeMask (ruby_value_type, docs/internals/objects.md#flags).
 const (
 	TypeMask   = 0x1f
 	TypeNone   = 0
@@ -31,27 +31,26 @@ const (
 const (
 	// flagNoEmbed on a String, and flagEmbed on an Array, are the same bit (FL_USER1).
 	flagNoEmbed, flagEmbed = 0x2000, 0x2000
-	// maxArray bounds an Array's length: the symbol table's is the longest that is followed.
+	// maxArray bounds the length of an Array, in elements. The symbol table has the longest Array that ddtop reads.
 	maxArray = 1 << 24
 	// maxCString bounds a C string, such as the name of a data type.
 	maxCString = 256
 )
 
-// The place of the ID in a Symbol that is not an object.
+// A Symbol that is not an object has symbolTag in its lowest byte, and its ID above.
 const symbolShift, symbolMask, symbolTag uint64 = 8, 0xff, 0x0c
 
-// wrongTypeError means that an address holds another object than expected. The expected object was freed or moved
-// meanwhile.
+// wrongTypeError means that an address does not hold the expected object. That object was freed or moved meanwhile.
 type wrongTypeError struct {
 	addr  attach.Address
 	want  string
 	flags uint64
 }
 
-// NotHeap replaces the flags of a value that is no heap object: a number, nil, a static symbol.
+// NotHeap stands for the flags of a value that is not a heap object, such as a number, nil or a static symbol.
 const NotHeap = ^uint64(0)
 
-// WrongType returns the error for an address that holds an object with flags instead of the wanted one.
+// WrongType returns the error for an address that does not hold the wanted object. flags are the flags found there.
 func WrongType(addr attach.Address, want string, flags uint64) error {
 	return &wrongTypeError{addr, want, flags}
 }
@@ -70,7 +69,7 @@ func (e *wrongTypeError) Error() string {
 }
 
 // Displaced reports whether an error means that an object has just moved or been freed, for example by a compaction.
-// Then nothing that was read at this moment may be kept.
+// Then results of this moment must not be cached.
 func Displaced(err error) bool {
 	var wrong *wrongTypeError
 	if !errors.As(err, &wrong) {
@@ -80,8 +79,8 @@ func Displaced(err error) bool {
 	return wrong.flags != NotHeap && (t == TypeMoved || t == TypeNone)
 }
 
-// IsObject reports whether a word can be a reference to a heap object: not nil, true, false, a number or a static
-// symbol.
+// IsObject reports whether a word can be a reference to a heap object. nil, true, false, numbers and static symbols
+// are not heap objects.
 func (o *values) IsObject(v uint64) bool { return v&7 == 0 && v > o.places.Nil }
 
 // Flags reads an object's flags.
@@ -100,7 +99,7 @@ func (o *values) Want(v uint64) {
 }
 
 // Is reports whether a value is a heap object of a type, such as TypeHash. It returns false if the value cannot be
-// read. The error comes from the view.
+// read. The error is view.ErrMissing or nil.
 func (o *values) Is(v, typ uint64) (bool, error) {
 	if !o.IsObject(v) {
 		return false, nil
@@ -112,7 +111,7 @@ func (o *values) Is(v, typ uint64) (bool, error) {
 	return err == nil && flags&TypeMask == typ, err
 }
 
-// rubyString is the beginning of a String that was read, and whether the String is longer.
+// rubyString is the beginning of a String. cut is true if the String is longer.
 type rubyString struct {
 	bytes    []byte
 	encoding int
@@ -126,12 +125,12 @@ func (o *values) stringLength(v, flags uint64) (uint64, error) {
 	return o.View.Word(attach.Address(v) + 16)
 }
 
-// rawString reads a String, at most sampler.MaxNameBytes of it.
+// rawString reads the first sampler.MaxNameBytes bytes of a String.
 func (o *values) rawString(v uint64) (rubyString, error) {
 	return o.stringPrefix(v, sampler.MaxNameBytes)
 }
 
-// stringPrefix reads a String, at most limit bytes of it.
+// stringPrefix reads the first limit bytes of a String.
 func (o *values) stringPrefix(v uint64, limit int) (rubyString, error) {
 	if !o.IsObject(v) {
 		return rubyString{}, WrongType(attach.Address(v), "String", NotHeap)
@@ -164,20 +163,20 @@ func (o *values) stringPrefix(v uint64, limit int) (rubyString, error) {
 	return rubyString{b, int(flags >> encodingShift & encodingMask), n > uint64(limit)}, err
 }
 
-// NoteString has a String written down as a witness (Record).
+// NoteString notes a String as a witness (Record).
 func (o *values) NoteString(v uint64) error {
 	_, err := o.rawString(v)
 	return err
 }
 
-// Bytes returns the bytes of a String, at most limit of them. cut is true if it has more. Callers must not change them.
+// Bytes returns the first limit bytes of a String. cut is true if the String is longer. Callers must not change them.
 func (o *values) Bytes(v uint64, limit int) (b []byte, cut bool, err error) {
 	s, err := o.stringPrefix(v, limit)
 	return s.bytes, s.cut, err
 }
 
-// Prefix returns the beginning of a String, at most limit bytes of it, as valid UTF-8. cut is true if the String is
-// longer. If limit divides a character, its bytes are returned as \xNN each.
+// Prefix returns the first limit bytes of a String as valid UTF-8. cut is true if the String is longer. If limit
+// divides a character, each of its bytes is returned as \xNN.
 func (o *values) Prefix(v uint64, limit int) (text string, cut bool, err error) {
 	s, err := o.stringPrefix(v, limit)
 	if err != nil {
@@ -186,7 +185,7 @@ func (o *values) Prefix(v uint64, limit int) (text string, cut bool, err error) 
 	return decodeText(s.bytes, s.encoding), s.cut, nil
 }
 
-// Name returns the text of a String or a Symbol, cut as sampler.CutName does.
+// Name returns the text of a String or a Symbol, shortened like sampler.CutName.
 func (o *symbols) Name(v uint64) (string, error) {
 	if v&symbolMask == symbolTag {
 		return o.IDName(v >> symbolShift)
@@ -201,7 +200,7 @@ func (o *symbols) Name(v uint64) (string, error) {
 	return o.Text(v)
 }
 
-// Text returns a String as valid UTF-8, cut as sampler.CutName does.
+// Text returns a String as valid UTF-8, shortened like sampler.CutName.
 func (o *values) Text(v uint64) (string, error) {
 	s, err := o.rawString(v)
 	if err != nil {
@@ -210,11 +209,11 @@ func (o *values) Text(v uint64) (string, error) {
 	if !s.cut {
 		return sampler.CutName(decodeText(s.bytes, s.encoding)), nil
 	}
-	// The mark makes it too long, so that CutName takes what may be a part of a character from its end.
+	// The mark makes the text too long. So CutName also removes an incomplete character at its end.
 	return sampler.CutName(decodeText(s.bytes, s.encoding) + sampler.CutMark), nil
 }
 
-// Array returns the place of an Array's elements and their number.
+// Array returns the address of an Array's elements, and their number.
 func (o *values) Array(v uint64) (attach.Address, uint64, error) {
 	if !o.IsObject(v) {
 		return 0, 0, WrongType(attach.Address(v), "Array", NotHeap)
@@ -242,8 +241,8 @@ func (o *values) Array(v uint64) (attach.Address, uint64, error) {
 // ArrayHead is the number of bytes of an Array that ArrayLength needs.
 const ArrayHead = 24
 
-// ArrayLength returns the number of elements of an Array from its first ArrayHead bytes. ok is false if head cannot
-// belong to an Array.
+// ArrayLength returns the number of elements of an Array from its first ArrayHead bytes. ok is false if head is not
+// the beginning of an Array.
 func (o *values) ArrayLength(head []byte) (n uint64, ok bool) {
 	flags := view.U64(head)
 	if flags&TypeMask != TypeArray {
@@ -266,11 +265,11 @@ func (o *values) element(v uint64, i uint64) (uint64, error) {
 	return o.View.Word(at + attach.Address(8*i))
 }
 
-// cString returns the C string at addr, at most limit bytes of it.
+// cString returns the C string at addr. It stops after limit bytes.
 func (o *values) cString(addr attach.Address, limit int) (string, error) {
 	var s []byte
 	for len(s) < limit {
-		// Never across a block: what follows the string may not be readable.
+		// Read only up to the end of a block. The memory after the string may not be readable.
 		n := view.Block - int(addr&(view.Block-1))
 		b, err := o.View.Bytes(addr, n)
 		if err != nil {
@@ -287,7 +286,7 @@ func (o *values) cString(addr attach.Address, limit int) (string, error) {
 	return decodeText(s[:limit], encUTF8), nil
 }
 
-// String returns a Ruby String's content as valid UTF-8, at most sampler.MaxNameBytes of it. ok is false if value is no
+// String returns a String's content as valid UTF-8, shortened like sampler.CutName. ok is false if value is not a
 // String or cannot be read.
 func (o *values) String(value uint64) (s string, ok bool) {
 	err := o.Read(func() (err error) {

@@ -7,37 +7,37 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Places that are the same on every release, 2.5 to head, on both machines: RBasic.
+// Layout of RBasic in bytes. It is the same on every release from 2.5 to head, on x86_64 and arm64.
 const (
 	BasicClass = 8
 	basicSize  = 16
 )
 
-// idEntryUnit is the number of serials a page of the symbol table holds (ID_ENTRY_UNIT).
+// idEntryUnit is the number of IDs on one page of the symbol table (ID_ENTRY_UNIT).
 const idEntryUnit = 512
 
-// Places are the offsets, in bytes, of the fields that are read of a release's objects. An offset is -1 if the release
-// has no such field.
+// Places holds the offsets, in bytes, of the fields that ddtop reads in a release's objects. An offset is -1 if the
+// release has no such field.
 type Places struct {
 	// RTypedData
 	typedType int `layout:"RTypedData.type"`
 	typedFlag int `layout:"RTypedData.typed_flag,optional"`
 	typedData int `layout:"RTypedData.data"`
 
-	// rb_queue: the Array of its items (up to 4.0), or the number of its items
+	// rb_queue has the Array of its items (up to 4.0), or the number of its items.
 	queueItems  int `layout:"rb_queue.que,optional"`
 	queueLength int `layout:"rb_queue.len,optional"`
 
 	// rb_symbols_t and RSymbol
 	symbolsCount    int    `layout:"rb_symbols_t.next_id|last_id"`
 	symbolsIDs      int    `layout:"rb_symbols_t.ids"`
-	symbolEntrySize int    `layout:"sizeof sym_id_entry,optional"` // head; -1 if the table has arrays of pairs
+	symbolEntrySize int    `layout:"sizeof sym_id_entry,optional"` // head; -1 if the table consists of arrays of pairs
 	symbolEntryStr  int    `layout:"sym_id_entry.str,optional"`
 	symbolFstr      int    `layout:"RSymbol.fstr"`
 	lastOpID        uint64 `layout:"tLAST_OP_ID"`
 
-	// Offsets in RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is reached by a
-	// pointer. A class keeps its path in words of the ext, or as hidden instance variables, by shape or in a table
+	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is reached by a pointer.
+	// It has the class's path in words, or as hidden instance variables that a shape or a table places
 	// (docs/internals/objects.md#class-names).
 	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
 	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
@@ -54,8 +54,8 @@ type Places struct {
 	extIvTbl     int          `layout:"rb_classext_struct.iv_tbl,before=3.2"`
 	singleton    uint64       `layout:"RUBY_FL_SINGLETON"`
 
-	// Offsets for an object's instance variables. Up to 3.1 tables of its class list them, from 3.2 on shapes
-	// (docs/internals/objects.md#instance-variables).
+	// Fields for an object's instance variables. Up to 3.1 a table of the class gives their slots. From 3.2 on shapes
+	// give them (docs/internals/objects.md#instance-variables).
 	extIvIndex   int          `layout:"rb_classext_struct.iv_index_tbl,before=3.2"`
 	entryIndex   int          `layout:"rb_iv_index_tbl_entry.index,from=3.0,before=3.2"`
 	vmShapes     int          `layout:"rb_vm_struct.shape_list,from=3.2,before=3.3"`
@@ -76,7 +76,7 @@ type Places struct {
 	fieldsBehind int          `layout:"rb_fields.as.external.ptr,from=4.0,optional"`
 	fieldsTable  int          `layout:"rb_fields.as.complex.table,from=4.0"`
 
-	// The table of an RHash is behind a pointer up to 3.2. From 3.3 on it follows the RHash in its slot.
+	// The table of an RHash is reached by a pointer up to 3.2. From 3.3 on it follows the RHash in its slot.
 	hashTable int `layout:"RHash.as.st,from=2.7,before=3.3"`
 	hashSize  int `layout:"sizeof RHash,from=3.3"`
 
@@ -86,7 +86,7 @@ type Places struct {
 	ecFiber   int `layout:"rb_execution_context_struct.fiber_ptr"`
 	fiberSelf int `layout:"rb_fiber_struct.cont.self"`
 
-	// What else leads to objects: the size of structs, and where they have what is followed (references.go).
+	// Other structs that lead to objects: their sizes, and the fields that are followed (references.go).
 	ecSize       int          `layout:"sizeof rb_execution_context_struct"`
 	ecStack      int          `layout:"rb_execution_context_struct.vm_stack"`
 	ecStackLen   int          `layout:"rb_execution_context_struct.vm_stack_size"`
@@ -120,14 +120,14 @@ type Places struct {
 	itemValue     int `layout:"rb_id_item.val"`
 	constVal      int `layout:"rb_const_entry_struct.value"`
 
-	// Nil is the word of nil: 8 up to 3.1, 4 from 3.2 on. undef marks an unset or deleted value: 0x34, from 3.2 on
-	// 0x24.
+	// Nil is the word for nil: 8 up to 3.1, and 4 from 3.2 on. undef marks an unset or deleted value: 0x34 up to 3.1,
+	// and 0x24 from 3.2 on.
 	Nil, undef uint64
 
-	// The encoding of lengths, which is no part of a layout.
+	// These masks extract lengths from an object's flags. They depend on the release only and are in no layout table.
 	arrayLenMask uint64
-	digitsMask   uint64 // of the number of an embedded Bignum's digits
-	// localsBySerial is true if fiber-locals are in an rb_id_table (3.0 and later).
+	digitsMask   uint64 // for the number of digits of an embedded Bignum
+	// localsBySerial is true if fiber-local variables are in an rb_id_table (3.0 and later).
 	localsBySerial bool
 	// These bits say where an object has its variables. Up to 3.4 flagEmbedded is set if they are in the object. In
 	// 4.0 flagBehind is set if they are not. In head they are in the object if the bits shapeLayout of the shape's
@@ -135,14 +135,14 @@ type Places struct {
 	// set in its number.
 	flagEmbedded, flagBehind, typeComplex uint64
 	shapeLayout, shapeComplex             uint32
-	// shapeMask has the bits of a shape's number that give its place. noParent is the parent of the first shape.
+	// shapeMask selects the bits of a shape's number that are its index. noParent is the parent of the first shape.
 	shapeMask, noParent uint32
 	stringLenInFlags    bool
 	stringEmbedded      int
 }
 
-// Complete sets the offsets that depend on other offsets, or only on the release. All others come from the release's
-// layout table.
+// Complete sets the offsets that depend on other offsets, or only on the release. All other offsets come from the
+// release's layout table.
 func (p *Places) Complete(rel places.Release) error {
 	if p.classSuper < 0 && p.extSuper < 0 {
 		return fmt.Errorf("the layout of Ruby %s lacks RClass.super", rel)

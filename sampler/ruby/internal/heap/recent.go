@@ -1,11 +1,11 @@
 package heap
 
-// firstSlots is the number of slots of a Recent at first. It is a power of two.
+// firstSlots is the number of slots with which a Recent begins. It is a power of two.
 const firstSlots = 64
 
-// Recent is a direct-mapped table of the entries that were used last. A key has one slot, which it shares with other
-// keys. The table begins small and grows while keys take slots from each other. So an idle worker has a few hundred
-// bytes, and not the hundreds of kilobytes that a program with thousands of methods needs. The zero value is empty.
+// Recent is a direct-mapped cache. A key has one slot, which it shares with other keys. The cache begins small and
+// grows while keys push each other out. So it needs a few hundred bytes for an idle worker, and hundreds of kilobytes
+// only for a program with thousands of methods. The zero value is empty.
 type Recent[S any] struct {
 	slots []S
 	lost  int
@@ -19,8 +19,8 @@ func (r *Recent[S]) At(hash uint64) *S {
 	return &r.slots[hash&uint64(len(r.slots)-1)]
 }
 
-// Lose returns the slot of a hash whose present key is about to be replaced by another. If this has happened as often
-// as there are slots, Lose first doubles their number, up to most, a power of two. Then all slots are empty.
+// Lose returns the slot of a hash whose present key is about to be replaced. If more keys were replaced than there are
+// slots, Lose first doubles the number of slots, up to most. This empties all slots. most must be a power of two.
 func (r *Recent[S]) Lose(hash uint64, most int) *S {
 	if r.lost++; r.lost > len(r.slots) && len(r.slots) < most {
 		r.slots, r.lost = make([]S, 2*len(r.slots)), 0

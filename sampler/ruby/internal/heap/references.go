@@ -6,22 +6,22 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Named limits of what is followed from one object.
+// Limits of what is followed from one object.
 const (
-	// maxElements bounds the elements of an Array and the entries of a table, in entries.
+	// maxElements bounds the length of an Array and the entries of a table.
 	maxElements = 1 << 28
-	// maxCode bounds the instructions of a method, in words. maxStack bounds a thread's stack of values, in bytes.
+	// maxCode bounds the instructions of a method, in words. maxStack bounds the stack of a fiber, in bytes.
 	maxCode, maxStack = 1 << 20, 8 << 20
-	// maxEnvironment bounds the variables that a block keeps, in words.
+	// maxEnvironment bounds the variables that a block captures, in words.
 	maxEnvironment = 1 << 16
-	// maxFiberChain bounds the fibers that are read.
+	// maxFiberChain bounds the number of fibers that are read.
 	maxFiberChain = 1 << 17
-	// maxChunk limits how much of a data object's memory is searched for references, in bytes. If malloc's size of the
-	// memory is not known, guessChunk bytes are read.
+	// maxChunk limits how much of a data object's memory is searched for references, in bytes. guessChunk bytes are
+	// searched if the size cannot be read from malloc's header.
 	maxChunk, guessChunk = 64 << 10, 256
-	// maxAsked bounds what is read for names, in bytes. A large Rails needs a quarter of it.
+	// maxAsked bounds the memory read to find names, in bytes. A large Rails application needs a quarter of it.
 	maxAsked = 256 << 20
-	// blockPiece bounds one block, in bytes. Longer memory is taken in several.
+	// blockPiece bounds one block, in bytes. Longer memory is split into several blocks.
 	blockPiece = 1 << 20
 )
 
@@ -39,51 +39,51 @@ const (
 	blockNames                            // an rb_id_table
 	blockNameItems                        // the items of an rb_id_table
 	blockLocals                           // an rb_id_table of a fiber's variables
-	blockLocalItems                       // the items of one
+	blockLocalItems                       // the items of such a table
 	blockOldLocals                        // an st_table of a fiber's variables (2.7)
 	blockOldLocalEntries                  // its entries
 	blockConsts                           // an rb_id_table of constants
-	blockConstItems                       // the items of one
-	blockConst                            // a constant
+	blockConstItems                       // the items of such a table
+	blockConst                            // an rb_const_entry_t
 	blockExt                              // the ext of a class
 	blockCode                             // an iseq's body
-	blockEnvironment                      // the variables of a block, with an index in names
-	blockChunk                            // malloc's word before the memory of a data object
+	blockEnvironment                      // the variables that a block captures; Names is the index of their flags
+	blockChunk                            // the word of malloc before a data object's memory, which holds its size
 	blockProc                             // the data of a Proc or a Binding
-	blockThread                           // rb_thread_t
-	blockFiber                            // rb_fiber_t
+	blockThread                           // an rb_thread_t
+	blockFiber                            // an rb_fiber_t
 	blockFrames                           // control frames
-	blockGeneric                          // the table of other objects' variables
+	blockGeneric                          // the global table of instance variables (up to 3.4)
 	blockGenericEntries                   // its entries
 	blockPointer                          // a pointer to an st_table by ID
 )
 
-// Block is memory that an object leads to.
+// Block is memory that an object refers to and that must be read to find more references.
 type Block struct {
 	At    attach.Address
 	Size  int32
 	Owner uint32
-	Names int32 // an index in References.names, whose meaning depends on the kind
+	Names int32 // depends on Kind: an index in References.names, or another number
 	Kind  BlockKind
 }
 
 // References finds what objects refer to.
 type References struct {
 	o *Objects
-	// Edge is called with each word that may be a reference. label is the name of the constant or variable, or empty.
+	// Edge is called with each word that may be a reference. label names the constant or variable, or is empty.
 	Edge func(owner uint32, word uint64, label string)
-	// Block is called with each piece of memory to be read and given to Take.
+	// Block is called with each block of memory that the caller must read and give to Take.
 	Block func(Block)
-	// Object returns the number and the slot of an object. ok is false if there is none at that address.
+	// Object returns the number and the slot of the object at an address. ok is false if there is none.
 	Object func(word uint64) (n uint32, slot []byte, ok bool)
 
 	names    [][]string
-	byKind   map[uint64]int32 // an index in names by shape, or by table of a class
+	byKind   map[uint64]int32 // index in names, by the ID of a shape or the address of a class's table
 	byClass  map[uint64]int32
 	types    map[attach.Address]BlockKind
 	fibers   map[attach.Address]bool
-	stacks   [][2]uint64 // from and to, of fibers
-	most     uint64      // of View.Fetched
+	stacks   [][2]uint64 // start and end of the stacks of fibers
+	most     uint64      // limit of View.Fetched
 	shared   uint64
 	structs  uint64
 	release4 bool
@@ -105,7 +105,7 @@ func (r *References) Sizes() (vm, objspace int) {
 	return r.o.places.vmSize &^ 7, max(0, r.o.places.objspaceSize&^7)
 }
 
-// Ask settles a question about names (Objects.Read), unless too much was read for names.
+// Ask calls f within Objects.Read, to read names. It returns view.ErrTooMuch if too much was read for names before.
 func (r *References) Ask(f func() error) error {
 	if r.o.View.Fetched > r.most {
 		return view.ErrTooMuch
@@ -113,7 +113,7 @@ func (r *References) Ask(f func() error) error {
 	return r.o.Read(f)
 }
 
-// block adds memory to be read, in pieces of a multiple of stride.
+// block asks for memory to be read, in pieces whose size is a multiple of stride.
 func (r *References) block(owner uint32, kind BlockKind, at uint64, size, stride int, names int32) {
 	if at < 4096 || at >= 1<<56 || size <= 0 || at&7 != 0 {
 		return
@@ -126,7 +126,7 @@ func (r *References) block(owner uint32, kind BlockKind, at uint64, size, stride
 	}
 }
 
-// elements is a length. It is zero if the word cannot be one: the slot was just being filled.
+// elements reads a length. It returns zero for an impossible length, which is read while Ruby fills the slot.
 func elements(at []byte) int {
 	if n := view.U64(at); n <= maxElements {
 		return int(n)
@@ -150,7 +150,7 @@ func (r *References) slots(owner uint32, data []byte, names []string) {
 	}
 }
 
-// Kinds of Ruby's own objects (imemo_type, internal/imemo.h).
+// Kinds of Ruby's internal objects (imemo_type, internal/imemo.h).
 const (
 	imemoShift, imemoMask                       = 12, 15
 	imemoEnvironment, imemoMethod, imemoCode    = 0, 6, 7
@@ -158,7 +158,7 @@ const (
 	imemoFields                                 = 14
 )
 
-// Of finds what the object in a slot refers to.
+// Of finds the references of the object in a slot.
 func (r *References) Of(owner uint32, addr attach.Address, slot []byte) {
 	p, flags := r.o.places, view.U64(slot)
 	typ := flags & TypeMask
@@ -283,7 +283,7 @@ func (r *References) complex(id uint32) bool {
 	return r.names[r.byShape(id)] == nil
 }
 
-// byShape returns the index of the names of a shape's variables, by slot. They are nil if it has a table instead.
+// byShape returns the index in r.names of the names of a shape's variables. They are nil if a table has the variables.
 func (r *References) byShape(id uint32) int32 {
 	o := r.o
 	return r.kind(uint64(id), func(names *[]string) error {
@@ -306,7 +306,7 @@ func (r *References) byShape(id uint32) int32 {
 	})
 }
 
-// byTable does so for a table of a class (up to 3.1).
+// byTable does the same as byShape for the table of a class (up to 3.1).
 func (r *References) byTable(table uint64) int32 {
 	o := r.o
 	return r.kind(table, func(names *[]string) error {
@@ -336,14 +336,14 @@ func (r *References) kind(key uint64, read func(names *[]string) error) int32 {
 		return i
 	}
 	var names []string
-	// Names that cannot be read stay empty. An error of the target shows at the next block.
+	// A name that cannot be read stays empty. If the whole target cannot be read, the next block reports this.
 	_ = r.Ask(func() error { names = nil; return read(&names) })
 	i := int32(len(r.names))
 	r.names, r.byKind[key] = append(r.names, names), i
 	return i
 }
 
-// ofClass returns the index of the names of the variables of a class's objects (up to 3.1).
+// ofClass returns the index in r.names of the names of the variables that objects of a class have (up to 3.1).
 func (r *References) ofClass(class uint64) int32 {
 	i, ok := r.byClass[class]
 	if ok {
@@ -401,7 +401,7 @@ func (r *References) pairs(owner uint32, data []byte) {
 	}
 }
 
-// table adds the entries of an st_table whose head is in data.
+// table asks for the entries of an st_table. data is the head of the table.
 func (r *References) table(owner uint32, data []byte, kind BlockKind) {
 	p := r.o.places
 	if len(data) < max(p.tableStart, p.tableBound, p.tableEntries)+word {

@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// class adds what a class, a module or a module's place among the classes refers to.
+// class adds the references of a class or module, or of an iclass (the entry of an included module).
 func (r *References) class(owner uint32, slot []byte, flags uint64) {
 	p := r.o.places
 	r.words(owner, slot[basicSize:])
@@ -20,7 +20,7 @@ func (r *References) class(owner uint32, slot []byte, flags uint64) {
 	r.ext(owner, ext, flags)
 }
 
-// idTableSize is the size of an rb_id_table in bytes.
+// idTableSize returns the number of bytes of an rb_id_table that are read.
 func (p *Places) idTableSize() int { return max(p.idCapacity, p.idItems) + word }
 
 func (r *References) ext(owner uint32, ext []byte, flags uint64) {
@@ -32,7 +32,7 @@ func (r *References) ext(owner uint32, ext []byte, flags uint64) {
 		return view.U64(ext[place:])
 	}
 	r.block(owner, blockNames, at(p.extMethods), p.idTableSize(), blockPiece, 0)
-	if flags&TypeMask == typeIClass { // the rest is its module's
+	if flags&TypeMask == typeIClass { // the rest belongs to the included module
 		return
 	}
 	r.block(owner, blockConsts, at(p.extConsts), p.idTableSize(), blockPiece, 0)
@@ -50,10 +50,10 @@ func (r *References) ext(owner uint32, ext []byte, flags uint64) {
 	}
 }
 
-// weakTypes are the names of data types that do not keep alive what they refer to.
+// weakTypes are the names of data types whose references do not keep objects alive.
 var weakTypes = map[string]bool{"weakmap": true, "weakkeymap": true, "VM/concurrent_set": true}
 
-// data adds the memory of a data object. Each word of it can be a reference.
+// data adds the memory of a data object. Each of its words can be a reference.
 func (r *References) data(owner uint32, addr attach.Address, slot []byte) {
 	p := r.o.places
 	kind := blockWords
@@ -82,10 +82,10 @@ func (r *References) data(owner uint32, addr attach.Address, slot []byte) {
 	default:
 		r.block(owner, blockChunk, uint64(at)-word, word, word, int32(kind))
 	}
-	r.words(owner, slot[basicSize:basicSize+word]) // variables (4.0)
+	r.words(owner, slot[basicSize:basicSize+word]) // instance variables (4.0)
 }
 
-// dataKind is the kind of memory that a type of data objects has. It is blockChunk if nothing there counts.
+// dataKind returns the kind of a data type's memory. It is blockChunk if the memory has no references that count.
 func dataKind(name string) BlockKind {
 	switch {
 	case weakTypes[name]:
@@ -102,7 +102,7 @@ func dataKind(name string) BlockKind {
 	return blockWords
 }
 
-// Thread reports whether an object is a thread that has not ended. data is the address of its rb_thread_t.
+// Thread reports whether an object is a thread, if Of has seen it. data is the address of its rb_thread_t.
 func (r *References) Thread(addr attach.Address, slot []byte) (data attach.Address, is bool) {
 	typ, typed := r.o.places.DataType(slot)
 	if !typed || r.types[typ] != blockThread {
@@ -111,7 +111,7 @@ func (r *References) Thread(addr attach.Address, slot []byte) (data attach.Addre
 	return r.o.places.Data(addr, slot), true
 }
 
-// Take finds the references in a block that was read.
+// Take finds the references in a block that the caller has read.
 func (r *References) Take(b Block, data []byte) {
 	p, owner := r.o.places, b.Owner
 	word0 := func(at int) uint64 {
@@ -207,7 +207,7 @@ func (r *References) Take(b Block, data []byte) {
 // idNames returns the names of the IDs in the entries of a table. A name is empty if it cannot be read.
 func (r *References) idNames(data []byte, stride int, id func(entry []byte) uint64) []string {
 	names := make([]string, len(data)/stride)
-	_ = r.Ask(func() error { // an error of the target shows at the next block
+	_ = r.Ask(func() error { // if the whole target cannot be read, the next block reports this
 		var missing error
 		for i := range names {
 			key := id(data[i*stride:])
@@ -226,10 +226,10 @@ func (r *References) idNames(data []byte, stride int, id func(entry []byte) uint
 	return names
 }
 
-// localLabel is how a program reads a variable of a fiber.
+// localLabel formats the name of a fiber's variable as Ruby code that reads it.
 func localLabel(name string) string { return "[:" + name + "]" }
 
-// items adds the items of an rb_id_table: variables of a fiber, or constants.
+// items adds the items of an rb_id_table, which are a fiber's variables or constants.
 func (r *References) items(b Block, data []byte) {
 	p := r.o.places
 	names := r.idNames(data, p.idItem, func(e []byte) uint64 {
@@ -252,8 +252,8 @@ func (r *References) items(b Block, data []byte) {
 	}
 }
 
-// Generic adds the variables of objects that have no place for them. with must be such an object. It identifies their
-// table (up to 3.4).
+// Generic adds the variables that are in the global table (up to 3.4). with must be an object that has variables
+// there, because it identifies the table. Generic reports whether the table was found.
 func (r *References) Generic(with attach.Address) bool {
 	if r.Ask(func() error { return r.o.findGeneric(with) }) != nil {
 		return false
@@ -266,7 +266,7 @@ func (r *References) Generic(with attach.Address) bool {
 	return err == nil
 }
 
-// HasGeneric reports whether an object has variables in that table.
+// HasGeneric reports whether an object has variables in the global table (Generic).
 func (r *References) HasGeneric(slot []byte) bool {
 	flags := view.U64(slot)
 	typ := flags & TypeMask
@@ -291,7 +291,7 @@ func (r *References) generic(data []byte) {
 	}
 }
 
-// fiber adds an rb_fiber_t, once.
+// fiber adds an rb_fiber_t if it was not added before.
 func (r *References) fiber(owner uint32, at uint64) {
 	if a := attach.Address(at); !r.fibers[a] && len(r.fibers) < maxFiberChain {
 		r.fibers[a] = true
@@ -299,7 +299,7 @@ func (r *References) fiber(owner uint32, at uint64) {
 	}
 }
 
-// takeFiber adds the stack and the variables of a fiber, and the fiber that resumed it.
+// takeFiber adds the stack and the variables of a fiber, and the fiber that resumed this one.
 func (r *References) takeFiber(b Block, data []byte) {
 	p := r.o.places
 	r.words(b.Owner, data)
@@ -333,7 +333,7 @@ func (r *References) frames(b Block, data []byte) {
 	size := r.o.places.frameSize
 	for i := 0; i+size <= len(data); i += size {
 		ep := view.U64(data[i+epPlace:])
-		if ep != 0 && (ep < stack[0] || ep >= stack[1]) { // the variables have left the stack
+		if ep != 0 && (ep < stack[0] || ep >= stack[1]) { // the variables were moved from the stack to the heap
 			r.block(b.Owner, blockWords, ep+word, word, word, 0)
 		}
 	}

@@ -13,7 +13,7 @@ const flagFinalizer = 0x80
 // HasFinalizer reports whether the object in a slot has a finalizer.
 func HasFinalizer(slot []byte) bool { return view.U64(slot)&flagFinalizer != 0 }
 
-// Length returns the length of a String in bytes, or of an Array, or of a small Hash. It is zero for other objects.
+// Length returns a String's bytes or the elements of an Array or a Hash. It is zero if the slot does not tell.
 func (r *References) Length(slot []byte) uint64 {
 	p, flags := r.o.places, view.U64(slot)
 	switch flags & TypeMask {
@@ -41,7 +41,7 @@ func (r *References) Length(slot []byte) uint64 {
 // TableLength returns the number of entries of an st_table (st_table.num_entries).
 func TableLength(table []byte) uint64 { return view.U64(table[16:]) }
 
-// StringBytes returns the place of a String's bytes and their number. ok is false if it has none of its own.
+// StringBytes returns the place of a String's bytes and their number. ok is false if the String does not own them.
 func (r *References) StringBytes(addr attach.Address, slot []byte) (at attach.Address, n uint64, ok bool) {
 	p, flags := r.o.places, view.U64(slot)
 	n = r.Length(slot)
@@ -54,7 +54,7 @@ func (r *References) StringBytes(addr attach.Address, slot []byte) (at attach.Ad
 	return attach.Address(view.U64(slot[24:])), n, flags&(r.shared|flagNoFree) == 0
 }
 
-// NameTable returns the head of an rb_id_table if data can be one with some number of names.
+// NameTable returns the items of an rb_id_table. ok is false if data cannot be such a table with least to most places.
 func (r *References) NameTable(data []byte, least, most int) (items Block, ok bool) {
 	p := r.o.places
 	if len(data) < p.idTableSize() {
@@ -68,7 +68,7 @@ func (r *References) NameTable(data []byte, least, most int) (items Block, ok bo
 	return Block{At: at, Size: int32(n * p.idItem)}, true
 }
 
-// NameItems reads the values of an rb_id_table, and their keys.
+// NameItems reads the values and the keys of an rb_id_table. They are nil if a value cannot be an address.
 func (r *References) NameItems(b Block) (values, serials []uint64, err error) {
 	p := r.o.places
 	var data []byte
@@ -88,11 +88,11 @@ func (r *References) NameItems(b Block) (values, serials []uint64, err error) {
 	return values, serials, nil
 }
 
-// Serial returns an ID's number in tables by name.
+// Serial returns an ID's serial number, which is its key in tables by ID.
 func (r *References) Serial(id uint64) uint64 { return r.o.serial(id) }
 
-// Entries returns the address of the first entry of the st_table whose head is in data, and how many may follow. Each
-// has 24 bytes: a hash, a key and a record.
+// Entries returns the address of the first entry of an st_table, and the number of entries. data is the table's head.
+// Each entry has 24 bytes: a hash, a key and a record. ok is false if the table is empty, too large or invalid.
 func (r *References) Entries(data []byte, limit uint64) (first uint64, n int, ok bool) {
 	p := r.o.places
 	start, bound, at := view.U64(data[p.tableStart:]), view.U64(data[p.tableBound:]), view.U64(data[p.tableEntries:])
@@ -108,14 +108,14 @@ func (r *References) NameOfID(id uint64) (name string, err error) {
 	return name, err
 }
 
-// ClassPath is Objects.ClassPath.
+// ClassPath does the same as Objects.ClassPath, within the limit of Ask.
 func (r *References) ClassPath(class uint64) (name string, err error) {
 	err = r.Ask(func() (err error) { name, err = r.o.classPath(class); return err })
 	return name, err
 }
 
-// OwnName returns the name of a class or module. A singleton class has the name of its object. The name is empty for
-// an anonymous class.
+// OwnName returns the name of a class or module. A singleton class is named after its object, such as #<Class:Path>.
+// The name is empty for an anonymous class.
 func (r *References) OwnName(v uint64) (name string, err error) {
 	o := r.o
 	err = r.Ask(func() error {
@@ -137,7 +137,7 @@ func (r *References) OwnName(v uint64) (name string, err error) {
 	return name, err
 }
 
-// ThreadAlive reports whether the thread at an address has not ended.
+// ThreadAlive reports whether the thread at an address is known not to have ended.
 func (r *References) ThreadAlive(th attach.Address) bool {
 	var alive bool
 	err := r.Ask(func() error {
@@ -148,7 +148,7 @@ func (r *References) ThreadAlive(th attach.Address) bool {
 	return err == nil && alive
 }
 
-// ThreadName returns the name of the thread at an address, or "".
+// ThreadName returns the name of the thread at an address. It is empty if there is none or it cannot be read.
 func (r *References) ThreadName(th attach.Address) (name string) {
 	o := r.o
 	err := r.Ask(func() error {

@@ -9,31 +9,31 @@ import (
 )
 
 const (
-	// maxShapes bounds the chain of shapes of an object: its number of instance variables.
+	// maxShapes bounds the chain of shapes of one object. The chain has a shape for each instance variable.
 	maxShapes = 1 << 14
-	// maxKeptShapes bounds the shapes that are kept, in entries.
+	// maxKeptShapes bounds the cache of shapes, in entries.
 	maxKeptShapes = 1 << 14
-	// shapeIvar is the type of a shape that adds an instance variable, shapeRoot the type of the first shape.
+	// shapeIvar is the type of a shape that adds an instance variable. shapeRoot is the type of the first shape.
 	shapeRoot, shapeIvar = 0, 1
-	// noShape is the parent of the first shape (INVALID_SHAPE_ID). If only some bits of a parent are compared, only
-	// these bits of noShape count.
+	// noShape is the parent of the first shape (INVALID_SHAPE_ID). Releases that keep a shape's index in fewer bits
+	// compare only these bits (Places.noParent).
 	noShape = 0xffffffff
 )
 
-// errNoShapes means that the shapes were not found in a stripped library.
+// errNoShapes means that the shapes were not found because the library is stripped.
 var errNoShapes = errors.New("the shapes of this Ruby were not found")
 
 // shape is the instance variable that a shape adds to its parent's variables (docs/internals/objects.md#shapes).
 type shape struct {
 	typ    uint64
 	edge   uint64 // the ID of the variable
-	slots  int    // how many an object of this shape has
+	slots  int    // number of slots that an object of this shape uses
 	parent uint32
-	// capacity is for how many there is room.
+	// capacity is the number of slots for which there is room.
 	capacity int
 }
 
-// shapeAt returns a shape. Kept for good: shapes are never freed, changed or renumbered.
+// shapeAt returns a shape. A cached shape stays valid, because shapes are never freed, changed or renumbered.
 func (o *classes) shapeAt(id uint32) (shape, error) {
 	if s, ok := o.shapes[id]; ok {
 		return s, nil
@@ -80,7 +80,7 @@ func (o *classes) readShape(at attach.Address) (shape, error) {
 	return s, nil
 }
 
-// eachShape calls f with the variables of a shape and their slots, the last one first, until f returns done.
+// eachShape calls f with a shape's variables and their slots, the last one first, until f returns done.
 func (o *classes) eachShape(id uint32, f func(edge uint64, slot int) (done bool, err error)) error {
 	for range maxShapes {
 		if id == noShape || id&o.places.shapeMask == o.places.noParent {
@@ -106,12 +106,12 @@ func (o *classes) eachShape(id uint32, f func(edge uint64, slot int) (done bool,
 	return fmt.Errorf("shape %d has more than %d variables", id, maxShapes)
 }
 
-// HasShapeTree reports whether shapes are in an rb_shape_tree_t, of which the address is needed (Objects.Shapes).
+// HasShapeTree reports whether shapes are in an rb_shape_tree_t. Then its address must be set (Objects.Shapes).
 func (o *classes) HasShapeTree() bool { return o.places.treeShapes >= 0 }
 
-// FindShapes returns the first of the candidate addresses that has an rb_shape_tree_t of 3.3 or 3.4, or zero. Such a
-// struct has a list of shapes that begins with the root shape, which has no parent. The error means that the target
-// cannot be read.
+// FindShapes returns the first of the candidates that is the address of an rb_shape_tree_t of 3.3 or 3.4, or zero.
+// Such a struct has a list of shapes that begins with the root shape, which has no parent. The error means that the
+// target cannot be read.
 func (o *classes) FindShapes(candidates []attach.Address) (attach.Address, error) {
 	const leastShapes, mostShapes = 5, 1 << 20
 	if o.places.treeRoot < 0 || o.places.treeNextID < 0 {

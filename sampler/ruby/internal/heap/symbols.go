@@ -7,14 +7,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// symbolPageHeader is the size of rb_darray's header, in bytes (head: a page of the symbol table is such an array).
+// symbolPageHeader is the size of an rb_darray's header in bytes. In head, symbol pages are such arrays.
 const symbolPageHeader = 16
 
-// A symbol table holds at least Ruby's own names and not more than this many.
+// minSymbols and maxSymbols bound the size of a valid symbol table. Ruby's own names exceed the minimum.
 const minSymbols, maxSymbols = 200, 1 << 26
 
-// serial returns an ID's index in the symbol table. An operator is its own serial. Other IDs have it above four bits
-// of scope.
+// serial returns an ID's index in the symbol table. The ID of an operator is the index itself. In other IDs the index
+// is above four bits of scope.
 func (o *symbols) serial(id uint64) uint64 {
 	if id <= o.places.lastOpID {
 		return id
@@ -22,7 +22,7 @@ func (o *symbols) serial(id uint64) uint64 {
 	return id >> 4
 }
 
-// IDName returns the name of an ID. Kept forever: the table is only ever appended to (docs/internals/code.md#ids).
+// IDName returns the name of an ID. It is cached for good: the table only ever grows (docs/internals/code.md#ids).
 func (o *symbols) IDName(id uint64) (string, error) {
 	if name, ok := o.idNames[id]; ok {
 		return name, nil
@@ -47,7 +47,7 @@ func (o *symbols) idString(id uint64) (uint64, error) {
 	return o.idStringAt(o.Symbols, id)
 }
 
-// idStringAt returns an ID's String by the symbol table at a given place. This proves a candidate for the table.
+// idStringAt returns an ID's String from the symbol table at an address. It also serves to test that address.
 func (o *symbols) idStringAt(symbols attach.Address, id uint64) (uint64, error) {
 	serial := o.serial(id)
 	count, err := o.View.Bytes(symbols+attach.Address(o.places.symbolsCount), 4)
@@ -69,7 +69,7 @@ func (o *symbols) idStringAt(symbols attach.Address, id uint64) (uint64, error) 
 	if o.places.symbolEntrySize < 0 {
 		return o.element(page, 2*i)
 	}
-	// A page of head is a T_DATA around an rb_darray of {symbol, string}.
+	// In head a page is a T_DATA with an rb_darray of {symbol, string}.
 	header, err := o.dataHeader(page, "page of the symbol table")
 	if err != nil {
 		return 0, err
@@ -97,8 +97,8 @@ func (o *symbols) SymbolName(v uint64) (string, error) {
 	return o.Text(str)
 }
 
-// FindSymbols returns the address of the symbol table. It searches the words of data, which is the memory at the
-// address at. It returns zero if the table is not there. The error means that the target cannot be read.
+// FindSymbols searches for the symbol table in data, the memory at the address at. It returns the table's address, or
+// zero if the table is not there. The error means that the target cannot be read.
 func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, error) {
 	ids, count := o.places.symbolsIDs, o.places.symbolsCount
 	for off := 0; off+max(ids, count)+8 <= len(data); off += 8 {
@@ -113,8 +113,8 @@ func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, e
 	return 0, nil
 }
 
-// ProvesSymbols reports whether the symbol table is at an address. Its names of '!', '+', '-' and '<' must have the
-// right IDs. The error means that the target cannot be read.
+// ProvesSymbols reports whether the symbol table is at an address. In Ruby's table the IDs of '!', '+', '-' and '<'
+// have these names. The error means that the target cannot be read.
 func (o *symbols) ProvesSymbols(at attach.Address) (bool, error) {
 	var ok bool
 	err := o.Read(func() error {

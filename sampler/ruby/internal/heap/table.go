@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxTable bounds the constants or methods of one class that are searched.
+// maxTable bounds the entries of an rb_id_table that are read, such as the constants or methods of one class.
 const maxTable = 1 << 16
 
 // errNoEntry means that a table has no entry for a name.
 var errNoEntry = errors.New("no entry")
 
-// Constant returns the String that a constant of a class is.
+// Constant returns the String that is the value of a class's constant.
 func (o *classes) Constant(class uint64, name string) (string, error) {
 	ext, err := o.classExt(attach.Address(class))
 	if err != nil {
@@ -31,8 +31,8 @@ func (o *classes) Constant(class uint64, name string) (string, error) {
 	return o.Text(v)
 }
 
-// ConstantValue returns a constant of a class or module. ok is false if there is none with this name, or if it is not
-// loaded yet.
+// ConstantValue returns the value of a constant of a class or module. ok is false if there is no such constant, or if
+// its autoload has not run yet.
 func (o *classes) ConstantValue(class uint64, name string) (value uint64, ok bool, err error) {
 	ext, err := o.classExt(attach.Address(class))
 	if err != nil {
@@ -49,7 +49,7 @@ func (o *classes) ConstantValue(class uint64, name string) (value uint64, ok boo
 	return value, err == nil && value != o.places.undef, err
 }
 
-// Method returns the address of the method entry that a class itself has for a name.
+// Method returns the address of a class's method entry with a name. It does not search superclasses.
 func (o *classes) Method(class uint64, name string) (attach.Address, error) {
 	at := attach.Address(class)
 	switch {
@@ -65,7 +65,7 @@ func (o *classes) Method(class uint64, name string) (attach.Address, error) {
 	return 0, errors.New("the layout lacks m_tbl")
 }
 
-// classExt returns the address of the part of a class that does not fit into its slot.
+// classExt returns the address of a class's ext, rb_classext_t.
 func (o *classes) classExt(class attach.Address) (attach.Address, error) {
 	if o.places.classExtPtr < 0 {
 		return class + attach.Address(o.places.classExt), nil

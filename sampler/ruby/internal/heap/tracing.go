@@ -5,17 +5,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// These are the names of types of objects that lead to the record of where objects were allocated
-// (docs/internals/gc.md#where-objects-were-allocated). The object of TracerType exists from the first call of
-// ObjectSpace.trace_object_allocations_start on, and neither moves nor ends. 2.7 has none. There a TracePoint for new
-// objects leads to the record.
+// TracerType and TracePointType are the data types of the objects that lead to the record of where objects were
+// allocated (docs/internals/gc.md#where-objects-were-allocated). The object of TracerType exists since the first call
+// of ObjectSpace.trace_object_allocations_start. It neither moves nor ends. Ruby 2.7 has none, and a TracePoint for
+// new objects leads to the record.
 const (
 	TracerType     = "ObjectTracing/allocation_info_tracer"
 	TracePointType = "tracepoint"
 )
 
-// Places in a traceobj_arg (ext/objspace/object_tracing.c), in the rb_tp_t of a TracePoint of 2.7 (vm_trace.c), and in
-// an allocation_info (ext/objspace/objspace.h). All but the second are the same from 2.7 to 4.0.
+// Offsets in a traceobj_arg (ext/objspace/object_tracing.c), in the rb_tp_t of a TracePoint of 2.7 (vm_trace.c), and
+// in an allocation_info (ext/objspace/objspace.h). Except for the rb_tp_t, they are the same from 2.7 to 4.0.
 const (
 	tracerRunning = 0
 	tracerPoint   = 8
@@ -47,13 +47,13 @@ const (
 	TracedEntrySize = tableEntrySize
 )
 
-// maxPath bounds the path of a file in bytes, as Linux does (PATH_MAX).
+// maxPath bounds the path of a file in bytes. It is Linux's own limit (PATH_MAX).
 const maxPath = 4096
 
-// maxLine bounds the number of a line.
+// maxLine bounds a line number. A larger number means that the bytes are not an allocation_info.
 const maxLine = 1 << 31
 
-// A Site is a place in the code, as addresses in the target. Two sites are the same if all their words are.
+// A Site is code that allocated objects, as addresses in the target. Two sites are the same if all their words are.
 type Site struct {
 	path, classPath attach.Address
 	method          uint64
@@ -64,13 +64,13 @@ type Site struct {
 type Allocation struct {
 	// Type is the object's type, and Class the word for its class. Class is zero for a hidden object.
 	Type, Class uint64
-	// Generation is the number of collections before.
+	// Generation is the number of collections before the allocation.
 	Generation uint64
 	Site       Site
 }
 
-// ParseAllocation reads an allocation_info of AllocationSize bytes. ok is false if its object is gone, if Ruby did not
-// know the place, or if the bytes are something else.
+// ParseAllocation reads an allocation_info of AllocationSize bytes. ok is false if the bytes are not valid, if the
+// object was freed, or if Ruby did not know the place in the code.
 func ParseAllocation(b []byte) (a Allocation, ok bool) {
 	a = Allocation{Type: view.U64(b[allocationFlags:]) & TypeMask, Class: view.U64(b[allocationClass:]),
 		Generation: view.U64(b[allocationGeneration:]),
@@ -81,8 +81,8 @@ func ParseAllocation(b []byte) (a Allocation, ok bool) {
 }
 
 // TracedTable returns the address of the table of traced objects. tracer is the address of an object of TracerType or
-// TracePointType. ok is false if the target does not trace now, or if it is another TracePoint. A target that has
-// stopped tracing keeps the table, but objects that are gone stay in it.
+// TracePointType. ok is false if the target does not trace now, or if the TracePoint traces something else. After
+// tracing ended, the table still exists, but it keeps entries of freed objects.
 func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok bool) {
 	err := o.Read(func() error {
 		ok = false
@@ -110,7 +110,7 @@ func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok b
 		if err != nil {
 			return err
 		}
-		// The traceobj_arg names its TracePoint. The data of TracePoints of other libraries does not.
+		// A traceobj_arg refers back to its TracePoint. The data of another library's TracePoint does not.
 		mine := name == TracerType || view.U64(b[tracerPoint:]) == uint64(tracer)
 		table, ok = attach.Address(view.U64(b[tracerTable:])), mine && int32(view.U32(b[tracerRunning:])) > 0
 		return nil
@@ -118,12 +118,12 @@ func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok b
 	return table, ok && err == nil
 }
 
-// A TracedEntries is what the head of the tracer's table says of its entries.
+// TracedEntries describes the entries of the tracer's table, as its head says.
 type TracedEntries struct {
-	// At is the address of the entries. Start is the index of the first one, and Bound the one after the last.
+	// At is the address of the entries. Start is the index of the first entry, and Bound the index after the last one.
 	At           attach.Address
 	Start, Bound uint64
-	// count is the number of entries that were not deleted, room the number that fit in.
+	// count is the number of entries that were not deleted. room is the number that fit into the table.
 	count, room uint64
 	rebuilds    uint32
 }
@@ -144,24 +144,24 @@ func (o *Objects) TracedEntries(table attach.Address) (e TracedEntries, err erro
 }
 
 // Stayed reports whether each entry stayed in its place from the time of before to the time of e. Ruby rebuilds a full
-// table (rebuild_table, st.c). It copies the entries, or moves them to the front of the same memory. What then follows
-// the new bound is left there: entries of objects that can be gone. A rebuild in place first sets the count to zero,
-// and last the bound and the number of rebuilds.
+// table (rebuild_table, st.c). It copies the entries, or moves them to the front of the same memory. After the new
+// bound, entries of freed objects can then remain. A rebuild in place sets the count to zero first, and the bound and
+// the number of rebuilds last.
 func (e TracedEntries) Stayed(before TracedEntries) bool {
 	return e.At == before.At && e.rebuilds == before.rebuilds && e.Bound >= before.Bound &&
 		(e.Bound < e.room || e.count == before.count)
 }
 
-// ParseTracedEntry reads an entry of the tracer's table: the address of an object and of its allocation_info. ok is
-// false if the entry was deleted, or is something else.
+// ParseTracedEntry reads an entry of the tracer's table, which has the addresses of an object and of its
+// allocation_info. ok is false if the entry was deleted or is invalid.
 func (o *Objects) ParseTracedEntry(b []byte) (object, info attach.Address, ok bool) {
 	object, info = attach.Address(view.U64(b[8:])), attach.Address(view.U64(b[16:]))
 	ok = view.U64(b) != deletedEntry && o.IsObject(uint64(object)) && info != 0 && info%8 == 0 && info < 1<<56
 	return object, info, ok
 }
 
-// SiteText reads the path of a site's file, its line and its method with the class, such as "Class#new". method is
-// empty if there is none. The strings can be read while an object of the site is traced.
+// SiteText reads the path of a site's file, its line, and its method with the class, such as "Class#new". method is
+// empty if there is none. The strings are valid only while an object of the site is traced.
 func (o *Objects) SiteText(s Site) (path string, line int, method string, err error) {
 	err = o.Read(func() (err error) {
 		if path, err = o.cString(s.path, maxPath); err != nil || s.method == o.places.Nil {

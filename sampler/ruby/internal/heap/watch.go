@@ -11,28 +11,28 @@ import (
 // maxWatchGap is the largest gap, in bytes, between two witnesses that are read as one range.
 const maxWatchGap = 512
 
-// watchPage is the smallest unit of memory that is readable or not as a whole.
+// watchPage is a memory page, in bytes. A page is readable as a whole or not at all.
 const watchPage = 4096
 
-// Watch is the memory that an answer was read from. While this memory does not change, the answer is valid. The zero
-// value watches nothing. It is not safe for concurrent use.
+// Watch is the memory that a result was read from. The result is valid until this memory changes. The zero value
+// watches nothing. A Watch is not safe for concurrent use.
 type Watch struct {
 	witnesses []Witness
 	buf       []byte
 	pieces    []watchPiece
-	// planned is true if the plan of this tick has the watch's ranges.
+	// planned is true if the present tick reads the watch's ranges (Plan).
 	planned bool
 	ranges  []attach.Range
 }
 
-// watchPiece is memory that is read at once, and the witnesses in it.
+// watchPiece is memory that is read as one range, and the witnesses in it.
 type watchPiece struct {
 	addr     attach.Address
 	size     int
-	from, to int // in witnesses
+	from, to int // indexes in witnesses
 }
 
-// Set makes the watch cover the noted witnesses.
+// Set makes the watch cover these witnesses.
 func (w *Watch) Set(witnesses []Witness) {
 	w.witnesses = append(w.witnesses[:0], witnesses...)
 	w.planned = false
@@ -70,8 +70,8 @@ func (w *Watch) Clear() { w.witnesses, w.pieces, w.planned = w.witnesses[:0], w.
 
 func (w *Watch) empty() bool { return len(w.pieces) == 0 }
 
-// Plan adds the watched ranges to a call. If one of them cannot be read, the caller must call Unplan, because the
-// buffers are then invalid.
+// Plan appends the watched ranges to the ranges of a batch read. If one of them cannot be read, the caller must call
+// Unplan, because the buffers are then invalid.
 func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 	w.planned = !w.empty()
 	if !w.planned {
@@ -82,12 +82,12 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 		ranges = append(ranges, attach.Range{Addr: p.addr, Buf: buf[:p.size:p.size]})
 		buf = buf[p.size:]
 	}
-	// A caller that adds more ranges may move them. holds reads these.
+	// A caller that adds more ranges may move the slice. So w.ranges has a copy for holds.
 	w.ranges = append(w.ranges[:0], ranges[at:]...)
 	return ranges
 }
 
-// holds reports whether agrees accepts each witness with the memory that was read. All ranges must have been read.
+// holds reports whether agrees returns true for each witness with the memory read. All ranges must have been read.
 func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	for i, p := range w.pieces {
 		buf := w.ranges[i].Buf
@@ -102,10 +102,10 @@ func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	return true
 }
 
-// Unplan says that what Plan has added is not what this tick reads, or could not all be read.
+// Unplan must be called if this tick does not read the ranges that Plan added, or could not read all of them.
 func (w *Watch) Unplan() { w.planned = false }
 
-// Stands reports whether all watched memory is unchanged. It uses the ranges that Plan has added, or reads the memory
+// Stands reports whether all watched memory is unchanged. It uses the ranges that Plan added, or reads the memory
 // again. It returns false if the watch is empty or memory cannot be read. calls is the number of system calls made.
 func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	if w.planned {
@@ -119,8 +119,8 @@ func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	return err == nil && same, calls
 }
 
-// Word returns the value that a watched word had when Stands read it. ok is false if the word is not watched. If some
-// memory could not be read, the value may be an earlier one.
+// Word returns the value of a watched word from the last read of the watch. ok is false if the word is not watched. If
+// some memory could not be read, the value may be older.
 func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	for i, p := range w.pieces {
 		if addr >= p.addr && addr+8 <= p.addr+attach.Address(p.size) && i < len(w.ranges) {
@@ -130,15 +130,15 @@ func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	return 0, false
 }
 
-// Confirm reads all watched memory again in one call, and reports whether it is unchanged. It returns false if some of
-// it cannot be read. The same call reads the ranges in before first, and the ranges in behind last. The error is
-// mem's.
+// Confirm reads all watched memory again in one call, and reports whether it is unchanged. It returns false if a range
+// cannot be read. The same call reads the ranges in before first, and the ranges in behind last. The error comes from
+// mem.
 func (w *Watch) Confirm(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.Agrees, mem, before, behind)
 }
 
-// ConfirmKept does the same as Confirm, but Hashes may have got new pairs. An answer made from the earlier pairs is
-// valid until it is read again.
+// ConfirmKept does the same as Confirm, but accepts that Hashes have got new pairs. A caller uses it for results that
+// may miss new pairs.
 func (w *Watch) ConfirmKept(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.agreesOrGrew, mem, before, behind)
 }

@@ -10,35 +10,35 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWitnesses bounds the pieces of memory that one kept iseq depends on: its paths, its names, the names of the code
-// around it, and its lines.
+// maxWitnesses bounds the witnesses of one result. A cached iseq depends on its paths, its names, its lines and the
+// names of the code around it.
 const maxWitnesses = 64
 
-// Witness is a piece of memory that a kept answer was made from. Only a sum of its content is kept.
+// Witness is a piece of memory that a cached result was made from. Only a checksum of its content is kept.
 type Witness struct {
 	Addr attach.Address
 	Size uint32 // in bytes
 	// Mask selects the bits of the first word that are compared. first holds these bits, and sum the checksum of the
-	// other words. If Mask is zero, the first word is part of the checksum. In an object's flags only the bits for its
-	// kind are compared, because others change with its age.
+	// other words. If Mask is zero, the first word is part of the checksum. Of an object's flags only the bits for its
+	// type are compared, because others change with its age.
 	Mask       uint64
 	first, sum uint64
-	// grows is true for a counter of a structure that only grows. Then a larger value means that entries were added,
-	// and that the earlier entries are unchanged.
+	// grows is true for a counter of entries in a structure that only grows. A larger value then means that entries
+	// were added, and the earlier entries are unchanged.
 	grows bool
 }
 
-// Record makes Objects note in into the memory of Strings, Arrays and names of classes that it reads, until the next
-// call of Record. If into is nil, nothing is noted.
+// Record makes Objects add a witness to into for all memory that it reads and notes, until the next call of Record. If
+// into is nil, nothing is recorded.
 func (o *witnesses) Record(into *[]Witness) { o.notes = into }
 
-// Note notes that b was read at addr. If mask is not 0, b is the beginning of an object.
+// Note records that b was read at addr. If mask is not 0, only its bits of the first word count.
 func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	if o.notes == nil || len(b) == 0 || len(*o.notes) >= maxWitnesses {
 		return
 	}
 	if slices.ContainsFunc(*o.notes, func(w Witness) bool { return w.Addr == addr }) {
-		return // an embedded string, or one that stands for both names
+		return // already noted, such as an embedded String or one that is used twice
 	}
 	w := Witness{Addr: addr, Size: uint32(len(b)), Mask: mask}
 	if mask != 0 {
@@ -49,21 +49,21 @@ func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	*o.notes = append(*o.notes, w)
 }
 
-// noteWord writes down the bits of a word that mask has.
+// noteWord notes a word as a witness. Only the bits in mask count.
 func (o *witnesses) noteWord(addr attach.Address, w, mask uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], w)
 	o.Note(addr, b[:], mask)
 }
 
-// NoteWord writes down a word that was read otherwise than through the view.
+// NoteWord notes a word as a witness. The caller has read the word by other means than the view.
 func (o *witnesses) NoteWord(addr attach.Address, w uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], w)
 	o.Note(addr, b[:], 0)
 }
 
-// noteGrowing notes a number that grows when entries are added.
+// noteGrowing notes a counter that goes up when entries are added.
 func (o *witnesses) noteGrowing(addr attach.Address, n uint64) {
 	if o.notes == nil {
 		return
@@ -74,7 +74,7 @@ func (o *witnesses) noteGrowing(addr attach.Address, n uint64) {
 	}
 }
 
-// Word reads a word and writes it down as a witness.
+// Word reads a word and notes it as a witness.
 func (o *witnesses) Word(addr attach.Address) (uint64, error) { return o.notedWord(addr) }
 
 func (o *witnesses) notedWord(addr attach.Address) (uint64, error) {
@@ -86,12 +86,12 @@ func (o *witnesses) notedWord(addr attach.Address) (uint64, error) {
 	return view.U64(b), nil
 }
 
-// Recorded reports whether all that was read is among witnesses.
+// Recorded reports whether witnesses has all memory that was read. It is false if the list is full.
 func Recorded(witnesses []Witness) bool { return len(witnesses) < maxWitnesses }
 
-// Unchanged reads all noted memory again in one call, and reports whether it is unchanged. If it is, all results that
-// were made from it were true at one moment, although they were read piece by piece. It also returns false if more
-// memory was read than noted. The error means that the target cannot be read.
+// Unchanged reads all noted memory again, and reports whether it is unchanged. If it is, all results made from it were
+// true at one moment, although they were read piece by piece. It returns false if more memory was read than could be
+// noted. The error means that the target cannot be read.
 func (o *witnesses) Unchanged(witnesses []Witness) (bool, error) {
 	if !Recorded(witnesses) {
 		return false, nil
@@ -114,7 +114,7 @@ func (o *witnesses) Unchanged(witnesses []Witness) (bool, error) {
 	return same, err
 }
 
-// agreesOrGrew is Agrees, but a structure may have grown.
+// agreesOrGrew does the same as Agrees, but also accepts a counter that went up.
 func (o *witnesses) agreesOrGrew(w *Witness, b []byte) bool {
 	if w.grows {
 		return view.U64(b) >= w.first
@@ -122,7 +122,7 @@ func (o *witnesses) agreesOrGrew(w *Witness, b []byte) bool {
 	return o.Agrees(w, b)
 }
 
-// Agrees reports whether the memory of a witness that was just read is unchanged.
+// Agrees reports whether the memory of a witness is unchanged. b is the memory as it was just read.
 func (o *witnesses) Agrees(w *Witness, b []byte) bool {
 	if w.Mask != 0 {
 		if view.U64(b)&w.Mask != w.first {

@@ -1,5 +1,5 @@
-// Package holders copies the objects of a running Ruby with the references between them into a heapgraph.Graph
-// (docs/internals/gc.md#references). The target is not stopped.
+// Package holders copies the objects of a running Ruby, and the references between them, into a heapgraph.Graph
+// (docs/internals/gc.md#references). It does not stop the target.
 package holders
 
 import (
@@ -19,21 +19,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Named limits of a copy.
+// Limits of a copy.
 const (
-	// maxPasses is how many copies are made while the target moves objects.
+	// maxPasses limits how often the copy is made again because the target moved objects.
 	maxPasses = 3
-	// granule is the size of the smallest pages, in bytes, as a power of two.
+	// granule is the size of the smallest heap pages as a power of two, in bytes (16 KiB).
 	granule = 14
-	// blocksAtOnce is how many blocks wait before they are read. rangesACall and bytesACall bound one call.
+	// blocksAtOnce is how many blocks are collected before they are read. rangesACall and bytesACall limit one read.
 	blocksAtOnce, rangesACall, bytesACall = 1 << 16, 1024, 4 << 20
-	// maxTries bounds the objects by which the table of their variables is searched.
+	// maxTries limits the objects that are tried to find the global table of instance variables.
 	maxTries = 8
-	// maxContent bounds the bytes of a String that are compared.
+	// maxContent limits the length of Strings whose contents are compared, in bytes.
 	maxContent = 4 << 10
 )
 
-// Reader copies the heap of one VM.
+// Reader copies the heap of one Ruby VM.
 type Reader struct {
 	gc      *gc.Reader
 	objects *heap.Objects
@@ -60,21 +60,21 @@ type Reader struct {
 	anonymous uint32
 }
 
-// page is the copy of a page of the heap.
+// page is a copy of one page of the heap.
 type page struct {
 	start attach.Address
 	size  int
-	first uint32 // the number of its first slot
+	first uint32 // index in graph.Nodes of its first slot
 	slots []byte
 }
 
-// tooLarge returns the error for a heap beyond the limit that a flag sets.
+// tooLarge returns the error for a heap that exceeds a limit, which a flag can raise.
 func tooLarge(n uint64, what, flag string) error {
 	return fmt.Errorf("the heap has more than %d %s. Give a higher limit with %s", n, what, flag)
 }
 
-// Read copies the heap of the VM that g reads. rest is called behind each piece of work. Errors are ctx's, the
-// target's, or say that this heap cannot be read or is larger than the limits.
+// Read copies the heap of the VM that g reads. It calls rest after each piece of work, so that the caller can pause.
+// It returns errors of ctx and of the target, and if the heap cannot be read or exceeds a limit.
 func Read(ctx context.Context, g *gc.Reader, o sampler.HolderOptions, rest func()) (*heapgraph.Graph, sampler.HolderInfo, error) {
 	if g == nil {
 		return nil, sampler.HolderInfo{}, gc.ErrNoHeap
@@ -85,7 +85,7 @@ func Read(ctx context.Context, g *gc.Reader, o sampler.HolderOptions, rest func(
 			return nil, r.info, fmt.Errorf("the heap of Ruby %s is not known: ddtop reads objects of 2.7 to 4.0", g.Release)
 		}
 		moved, err := r.pass()
-		if err != nil && (!moved || r.err == nil || try == maxPasses-1) { // a limit can be passed because objects moved
+		if err != nil && (!moved || r.err == nil || try == maxPasses-1) { // moved objects may have exceeded a limit
 			return nil, r.info, err
 		}
 		if err != nil {
@@ -121,7 +121,7 @@ func (r *Reader) say(stage string, done, total int) {
 	r.rest()
 }
 
-// copy copies the pages, and numbers their slots.
+// copy copies the pages, and makes a node for each slot.
 func (r *Reader) copy() error {
 	list, cut, err := r.gc.Pages()
 	if err != nil {
@@ -167,8 +167,8 @@ func (r *Reader) page(p *gc.Page) {
 		flags := view.U64(slot)
 		typ := flags & heap.TypeMask
 		var node heapgraph.Node
-		// Garbage that waits to be swept is an object too: no root reaches it. The marks of a page that is in use would
-		// take some live objects for garbage.
+		// Garbage that waits to be swept gets nodes, too, but no root reaches it. On a page in use, the collector's
+		// marks would make some live objects look like garbage, so they are not used.
 		if typ != heap.TypeNone && typ != heap.TypeMoved && typ != heap.TypeZombie {
 			own := r.sizes.Of(slot)
 			node = heapgraph.Node{Addr: uint64(p.Start) + uint64(at), Size: uint64(p.SlotSize) + own.Bytes, Type: r.typeName(typ),
@@ -219,7 +219,7 @@ func (r *Reader) typeName(typ uint64) uint32 {
 	return r.types[typ]
 }
 
-// find returns the number and the slot of an object.
+// find returns the index of an object's node, and its slot. ok is false if no object is at this address.
 func (r *Reader) find(word uint64) (n uint32, slot []byte, ok bool) {
 	if word&7 != 0 {
 		return 0, nil, false
@@ -303,8 +303,8 @@ func (r *Reader) walk() error {
 	return r.values()
 }
 
-// contents hashes the bytes of the Strings that have their own, so that equal ones can be found. Nothing else is kept
-// of them.
+// contents hashes the bytes of Strings, so that equal Strings can be found. It keeps only the hashes, and skips
+// Strings that do not own their bytes.
 func (r *Reader) contents() error {
 	var nodes []uint32
 	seed := maphash.MakeSeed()
@@ -348,8 +348,8 @@ func (r *Reader) contents() error {
 	return flush()
 }
 
-// values reads the first bytes of the largest and of equal Strings. A String whose length has changed since the copy is
-// left out.
+// values reads the first bytes of the largest Strings and of equal Strings. It skips Strings whose length has changed
+// since the copy.
 func (r *Reader) values() error {
 	g := r.graph
 	g.Values = make(map[uint32]string)
@@ -368,7 +368,7 @@ func (r *Reader) values() error {
 			continue
 		}
 		from, n, _ := r.refs.StringBytes(addr, now)
-		if from == 0 || n != big.Length { // it is not a String, or another one
+		if from == 0 || n != big.Length { // now another object or length
 			continue
 		}
 		value := buf[:min(n, heapgraph.MaxValue)]
@@ -383,7 +383,7 @@ func (r *Reader) values() error {
 	return r.ctx.Err()
 }
 
-// readAt fills buf from one place. It returns false if the place cannot be read.
+// readAt fills buf from one address. It returns false if the memory cannot be read.
 func (r *Reader) readAt(addr attach.Address, buf []byte) (ok bool, err error) {
 	r.ranges = append(r.ranges[:0], attach.Range{Addr: addr, Buf: buf})
 	calls, err := r.gc.Mem.ReadBatch(r.ranges)
@@ -391,7 +391,7 @@ func (r *Reader) readAt(addr attach.Address, buf []byte) (ok bool, err error) {
 	return err == nil && !r.ranges[0].Failed, err
 }
 
-// take reads the blocks that wait, and those that they lead to.
+// take reads the collected blocks, and all further blocks that they refer to.
 func (r *Reader) take() error {
 	for len(r.blocks) > 0 {
 		list := r.blocks
@@ -419,7 +419,7 @@ func (r *Reader) take() error {
 	return r.err
 }
 
-// call reads as many blocks as fit into one call, and returns their number.
+// call reads as many blocks as fit into one system call, and returns their number.
 func (r *Reader) call(list []heap.Block) (n int, err error) {
 	r.ranges = r.ranges[:0]
 	buf := r.buf
@@ -452,7 +452,7 @@ func (r *Reader) call(list []heap.Block) (n int, err error) {
 	return n, nil
 }
 
-// nameClasses names the class of each object, and each class.
+// nameClasses sets the class of each object. Classes and modules get their own name instead.
 func (r *Reader) nameClasses() error {
 	r.unnamed, r.anonymous = r.graph.Name(sampler.AllocUnknown), r.graph.Name(sampler.AllocAnonymous)
 	internal, hidden := r.graph.Name(sampler.AllocInternal), r.graph.Name(sampler.AllocHidden)
@@ -501,7 +501,7 @@ func (r *Reader) className(word uint64) uint32 {
 	return i
 }
 
-// ownName is the name of a class itself. A singleton class is named by its object.
+// ownName returns the name of a class or module. A singleton class is named after its object.
 func (r *Reader) ownName(addr uint64) uint32 {
 	name, err := r.refs.OwnName(addr)
 	switch {
@@ -513,7 +513,7 @@ func (r *Reader) ownName(addr uint64) uint32 {
 	return r.graph.Name(name)
 }
 
-// sizesOfTables adds the sizes of the tables that Hashes have elsewhere (up to 3.2).
+// sizesOfTables adds the tables that Hashes have outside their slots (up to 3.2) to the sizes of the Hashes.
 func (r *Reader) sizesOfTables() error {
 	const size = heap.TableSize
 	for chunk := range slices.Chunk(r.tables, rangesACall) {

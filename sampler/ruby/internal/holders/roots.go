@@ -10,26 +10,26 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Named limits of roots.
+// Limits of the search for roots.
 const (
-	// maxVariables bounds the words of the library's variables that are followed.
+	// maxVariables limits the words of the library's variables that are followed.
 	maxVariables = 1 << 17
-	// minGlobals is how many global variables any Ruby has. maxGlobals bounds them.
+	// minGlobals is a number of global variables that every Ruby has. maxGlobals limits their number.
 	minGlobals, maxGlobals = 20, 1 << 16
-	// maxExits bounds the blocks of at_exit, and maxFinalized the objects with a finalizer.
+	// maxExits limits the blocks of at_exit. maxFinalized limits the objects with a finalizer.
 	maxExits, maxFinalized = 1 << 12, 1 << 22
 )
 
-// thread is a Thread and its rb_thread_t.
+// thread is a Thread object with its rb_thread_t.
 type thread struct {
 	node uint32
 	data attach.Address
 }
 
-// roots adds what no object holds, in the order in which paths prefer it: constants and global variables, threads, what
-// runs at the end, the VM, and at last any word of the library's variables.
+// roots adds the roots of the graph, which no object holds. Paths prefer earlier roots: constants and global
+// variables, then threads, at_exit and finalizers, the VM, and last all other variables of the library.
 func (r *Reader) roots(threads []thread) error {
-	for i := range r.pages { // the class Object is among the first
+	for i := range r.pages { // one of the first classes is Object, whose constants lead to all others
 		p := &r.pages[i]
 		found := false
 		for at := 0; at < len(p.slots) && !found; at += p.size {
@@ -88,7 +88,7 @@ func (r *Reader) root(name string, word uint64) {
 	}
 }
 
-// area makes each word of some memory a root.
+// area makes each word of a memory area a root.
 func (r *Reader) area(name string, at attach.Address, size int) error {
 	data := make([]byte, size&^7)
 	if r.gc.Mem.Read(at, data) != nil {
@@ -101,7 +101,7 @@ func (r *Reader) area(name string, at attach.Address, size int) error {
 	return nil
 }
 
-// variables returns the words of the library's variables that can be addresses.
+// variables returns those words of the library's variables that can be addresses.
 func (r *Reader) variables() (list []uint64, err error) {
 	if r.objects.Variables == nil {
 		return nil, nil
@@ -116,16 +116,16 @@ func (r *Reader) variables() (list []uint64, err error) {
 	return list, err
 }
 
-// head is the beginning of what a variable of the library refers to.
+// head is the beginning of memory that a variable of the library refers to.
 type head struct {
 	at   uint64
 	data []byte
 }
 
-// headSize is how much of that is read: an st_table.
+// headSize is the number of bytes of a head. An st_table fits into it.
 const headSize = heap.TableSize - 8
 
-// each reads size bytes at each address, and calls f for those that can be read.
+// each reads size bytes at each address, and calls f for each address that can be read.
 func (r *Reader) each(list []uint64, size int, f func(i int, data []byte)) error {
 	buf := make([]byte, rangesACall*size)
 	for begin := 0; begin < len(list); begin += rangesACall {
@@ -158,7 +158,7 @@ func (r *Reader) heads(words []uint64) (list []head, err error) {
 	return list, err
 }
 
-// globals adds the global variables. Their table is the one whose entries refer to a variable and repeat its name
+// globals adds the global variables. Only in their table does each entry refer to a variable and repeat its name
 // (rb_global_tbl, variable.c).
 func (r *Reader) globals(heads []head) error {
 	for _, h := range heads {
@@ -203,7 +203,7 @@ func (r *Reader) globals(heads []head) error {
 	return nil
 }
 
-// exits adds the blocks of at_exit: a list of a function, its argument, and the next one (end_procs, eval_jump.c).
+// exits adds the blocks of at_exit. They are a list of function, argument and next item (end_procs, eval_jump.c).
 func (r *Reader) exits(heads []head) error {
 	left := maxExits
 	for _, h := range heads {
@@ -224,8 +224,8 @@ func (r *Reader) exits(heads []head) error {
 	return nil
 }
 
-// finalizers adds the finalizers of objects. Their table is the one in the object space whose keys are objects that
-// have one, and whose records are Arrays.
+// finalizers adds the finalizers of objects. Their table is in the object space. Its keys are objects with a
+// finalizer, and its records are Arrays.
 func (r *Reader) finalizers() error {
 	_, size := r.refs.Sizes()
 	data := make([]byte, size)

@@ -70,7 +70,7 @@ func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at 
 			own.add(r.mem, t.Thread+attach.Address(pointer), t.Word, from, to)
 		}
 		if len(own) == 0 {
-			continue // the thread has just begun and does not have its word yet
+			continue // a new thread that does not have its word yet
 		}
 		looked++
 		for at := range own {
@@ -154,8 +154,7 @@ func (r storage) isMusl(thread attach.Address) bool {
 }
 
 // BlockSize finds the size of the C library's thread blocks on aarch64, where the thread pointer is the end of the
-// block. A size
-// fits a thread if the word at the end of the block refers to the thread's vector of modules (isVector).
+// block. A size fits a thread if the word at the end of the block refers to the thread's vector of modules (isVector).
 func BlockSize(mem attach.Memory, threads []Word) (size int64, ok bool) {
 	r := storage{mem}
 	found := make(votes)

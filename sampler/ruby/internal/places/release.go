@@ -1,5 +1,5 @@
 // Package places finds where a Ruby release keeps the data that ddtop reads. It fills in structs from a table of
-// package layout. Tags of the structs name the data in Ruby's own words.
+// package layout. Tags in these structs name the data in Ruby's own words.
 package places
 
 import (
@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Release is a Ruby release as numbers. Ruby's development branch calls itself by the release it will become.
+// Release is a Ruby release as numbers. Ruby's development branch has the numbers of its future release.
 type Release struct {
 	Major, Minor, Patch int
 }
 
-// ParseRelease reads "3.4.11". What follows the third number ("4.1.0dev", "3.4.0preview1") is ignored.
+// ParseRelease parses "3.4.11". It ignores what follows the third number ("4.1.0dev", "3.4.0preview1").
 func ParseRelease(version string) (Release, error) {
 	parts := strings.SplitN(strings.TrimSpace(version), ".", 3)
 	if len(parts) != 3 {
@@ -39,5 +39,5 @@ func (r Release) AtLeast(major, minor int) bool {
 	return r.Major > major || r.Major == major && r.Minor >= minor
 }
 
-// String prints major.minor.patch.
+// String returns the release as major.minor.patch.
 func (r Release) String() string { return fmt.Sprintf("%d.%d.%d", r.Major, r.Minor, r.Patch) }

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 )
 
-// layoutTag is the key of the tags that say what a field of a struct is resolved from, in Ruby's own names. They may
-// be:
+// layoutTag is the key of the tags that say how a struct's field is filled from a layout table. The tags use Ruby's
+// own names and have these forms:
 //
 //	rb_thread_struct.ec                     a field: an int is its offset in bytes, a layout.Field its whole place
 //	sizeof rb_shape                         the size of a struct in bytes, of type int
@@ -23,18 +23,18 @@ import (
 // An offset or size that a release does not have is -1.
 const layoutTag = "layout"
 
-// Place is the parsed form of a tag.
+// Place is a parsed tag. It says where Ruby keeps one value.
 type Place struct {
 	Tag string
-	// Structs are the structs to search, Fields the paths in them. For a size or a constant, Structs are its names.
+	// Structs are the structs to search, and Fields the paths in them. Structs also names a size or constant.
 	Structs, Fields []string
 	size, optional  bool
-	// from is the first release that has the field. before is the first later release without it. They are nil if
-	// there is no bound.
+	// from is the first release that has the field. before is the first later release that lacks it. Each is nil if
+	// there is no such bound.
 	from, before *Release
 }
 
-// Parse reads a tag. The error names what is wrong with it.
+// Parse parses a tag. The error says what is wrong with the tag.
 func Parse(tag string) (Place, error) {
 	p := Place{Tag: tag}
 	name, options, _ := strings.Cut(tag, ",")
@@ -68,19 +68,19 @@ func Parse(tag string) (Place, error) {
 	return p, nil
 }
 
-// parseSeries reads major.minor.
+// parseSeries parses major.minor.
 func parseSeries(s string) (*Release, error) {
 	r, err := ParseRelease(s + ".0")
 	return &r, err
 }
 
-// Of reports whether a release may have the place.
+// Of reports whether a release can have the place.
 func (p *Place) Of(r Release) bool {
 	return (p.from == nil || r.AtLeast(p.from.Major, p.from.Minor)) &&
 		(p.before == nil || !r.AtLeast(p.before.Major, p.before.Minor))
 }
 
-// names calls f with each name that a table may have the place under, until f returns true.
+// names calls f with each name under which a table may have the place, until f returns true.
 func (p *Place) names(f func(name string) bool) bool {
 	for _, s := range p.Structs {
 		if p.Fields == nil && f(s) {
@@ -95,8 +95,7 @@ func (p *Place) names(f func(name string) bool) bool {
 	return false
 }
 
-// Field finds the field that a place names. Its Offset is -1 if the table has none, or the place is not of this
-// release.
+// Field finds the field that a place names. Its Offset is -1 if the table lacks it, or if the release cannot have it.
 func (p *Place) Field(t *layout.Table, rel Release) layout.Field {
 	found := layout.Field{Offset: -1}
 	if p.Of(rel) {
@@ -111,8 +110,8 @@ func (p *Place) Field(t *layout.Table, rel Release) layout.Field {
 	return found
 }
 
-// Resolve sets the fields with a layout tag of the structs that into points to, by a release's table. Its error names
-// the table, the release and all that the table lacks.
+// Resolve sets all fields with a layout tag in the structs that into points to, from a release's table. Its error
+// names the table, the release and everything that the table lacks.
 func Resolve(t *layout.Table, rel Release, into ...any) error {
 	var lacks []string
 	for v, tag := range Tagged(into...) {
@@ -121,7 +120,7 @@ func Resolve(t *layout.Table, rel Release, into ...any) error {
 			return err
 		}
 		found := false
-		// Private fields can't be set through reflection otherwise.
+		// Only reflect.NewAt can set private fields.
 		switch to := reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Interface().(type) {
 		case *int:
 			*to = -1
@@ -152,7 +151,8 @@ func Resolve(t *layout.Table, rel Release, into ...any) error {
 	return nil
 }
 
-// Tagged yields the tagged fields of the structs that into points to, and their tags. It includes embedded structs.
+// Tagged yields the fields with a layout tag of the structs that into points to, and their tags. It includes embedded
+// structs.
 func Tagged(into ...any) func(yield func(reflect.Value, string) bool) {
 	return func(yield func(reflect.Value, string) bool) {
 		for _, to := range into {

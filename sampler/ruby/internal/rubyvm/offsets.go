@@ -36,7 +36,7 @@ type Offsets struct {
 	// rb_ractor_t
 	RactorID   int `layout:"rb_ractor_struct.pub.id,from=3.0"`
 	RactorNode int `layout:"rb_ractor_struct.vmlr_node,from=3.0"`
-	// Each tick reads the part from here to ractorMain.
+	// Each tick reads the fields from RactorSet to RactorMain in one piece.
 	RactorSet  int `layout:"rb_ractor_struct.threads.set,from=3.0"`
 	RactorCnt  int `layout:"rb_ractor_struct.threads.cnt,from=3.0"`
 	RactorMain int `layout:"rb_ractor_struct.threads.main,from=3.0"`
@@ -62,7 +62,7 @@ type Offsets struct {
 	ThWaitFlags    layout.Field `layout:"rb_thread_struct.sched.waiting_reason.flags,optional"`
 	ThWaitFD       layout.Field `layout:"rb_thread_struct.sched.waiting_reason.data.fd,optional"`
 	ThWaitTimeout  int          `layout:"rb_thread_struct.sched.waiting_reason.data.timeout,optional"`
-	ThSpan         int          // the bytes of it that are read
+	ThSpan         int          // how many bytes of rb_thread_t are read
 	NTTID          int          `layout:"rb_native_thread.tid,optional"`
 
 	// rb_execution_context_t and rb_fiber_t

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// reachReads is the number of readings, up to twice as many, during which a changing stack is read as far in as
-// it once reached.
+// reachReads is the least number of readings for which a Reach remembers how far in a stack has reached. The most is
+// twice as many.
 const reachReads = 64
 
 // Reach is how far in a stack has reached recently: in the current period of at most reachReads readings, and in the
@@ -38,9 +38,9 @@ func (e *Reach) Farthest() (innermost, sp attach.Address) {
 	return innermost, max(e.sp[0], e.sp[1])
 }
 
-// Grow returns memory for n bytes. It returns b's own memory if that is large enough. The kernel has provided all its
-// pages. A page fault during a copy would take the time of hundreds of calls of the target, and tear two copies at the
-// same frame. ddtop would believe copies that are torn alike (measured: 3 of 100,000 stacks with new memory each time).
+// Grow returns memory for n bytes, b's own if that is large enough. All its pages are present. A page fault during a
+// copy would take the time of hundreds of calls of the target, and tear two copies at the same frame. ddtop would
+// believe copies that are torn alike (measured: 3 of 100,000 stacks with new memory each time).
 func Grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

@@ -167,7 +167,7 @@ func (f *Finder) number(of uint64, name string) (n uint64, err error) {
 		return 0, err
 	}
 	if v&fixnum == 0 && !f.objects.IsObject(v) {
-		return 0, nil // nil
+		return 0, nil // the variable is nil
 	}
 	return f.objects.Uint(v)
 }

@@ -42,8 +42,8 @@ func (f *Finder) openTelemetry(ec attach.Address) (Span, error) {
 	if err != nil || n == 0 {
 		return Span{}, err
 	}
-	// All these contexts are confirmed. While they are read, the thread can leave some and enter others below the
-	// same top. The content of a context never changes.
+	// The list of contexts is confirmed as a whole. While it is read, the thread can leave some contexts and enter
+	// others below the same top. The content of a context never changes.
 	m := min(n, maxNested+1)
 	at += attach.Address(n-m) * 8
 	stack, err := f.objects.View.Bytes(at, int(m)*8)
@@ -136,7 +136,7 @@ func (f *Finder) spanIn(context uint64) (s otelSpan, err error) {
 	if err := view.Worst(errRemote, f.bytes(of, "@span_id", id[:]), f.bytes(of, "@trace_id", s.trace[:])); err != nil {
 		return otelSpan{}, err
 	}
-	const yes = 20 // true
+	const yes = 20 // Ruby's true
 	s.object, s.id, s.remote = span, binary.BigEndian.Uint64(id[:]), remote == yes
 	return s, nil
 }

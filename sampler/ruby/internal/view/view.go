@@ -13,26 +13,26 @@ import (
 
 const (
 	// Block is the unit in which a view fetches, in bytes. It is small enough that the neighbours of a 40-byte object
-	// cost nothing, and large enough that an iseq body is two blocks. It divides the page, so a block is readable or
-	// not as a whole.
+	// cost nothing, and large enough that an iseq body is two blocks. It divides the size of a page, so all of a block
+	// is readable or nothing.
 	Block = 256
-	// maxBlocks bounds what one view holds: 16 MiB.
+	// maxBlocks limits the blocks that one view holds, to 16 MiB.
 	maxBlocks = 1 << 16
-	// minArena is the least that is made for blocks at once, and maxKept the most that is kept of that, in bytes. A
+	// minArena is the least memory allocated for blocks at once, and maxKept the most that Reset keeps, in bytes. A
 	// reading of stacks seldom needs more. A search of all classes does, and each followed process has a few views.
 	minArena, maxKept = 1 << 14, 1 << 17
-	// maxRead bounds one piece read through a view, in bytes.
+	// maxRead limits the number of bytes that one call of Bytes can read.
 	maxRead = 4 << 20
-	// maxWork bounds the work with one view, in ranges read plus blocks copied. It takes about a tenth of a second. A
+	// maxWork limits the work with one view, in ranges read plus blocks copied. It takes about a tenth of a second. A
 	// stack of a thousand new methods takes a tenth of that.
 	maxWork = 4 << 20
-	// MaxRounds bounds the depth of a chain of pointers followed through a view. The longest legal one, a block nested
+	// MaxRounds limits the depth of a chain of pointers followed through a view. The longest legal one, a block nested
 	// in blocks whose method is yet unknown, needs two for each level and a dozen for names.
 	MaxRounds = 600
 )
 
-// ErrMissing means that a view does not hold some memory yet and has noted it. Its caller fetches the memory and does
-// it all again.
+// ErrMissing means that a view does not hold some memory yet and has noted it. Settle fetches the memory and calls the
+// reader again.
 var ErrMissing = errors.New("memory not fetched yet")
 
 // ErrStopped means that the reading was ended early (View.Stopped).
@@ -42,11 +42,11 @@ var ErrStopped = errors.New("the reading was ended")
 var ErrTooMuch = errors.New("too much for one view")
 
 // View reads linked structures of a target in few system calls. Code reads through it as if all memory were there.
-// Missing memory is noted and reads as ErrMissing. The reader goes on with all parts that do not depend on it, and then
-// gives up. Then everything noted is fetched in one batch, and the reader starts over. So a hundred strings cost as
-// many calls as one, and code that follows pointers needs no notion of batches.
+// Missing memory is noted and reads as ErrMissing. The code goes on with all parts that do not need this memory, and
+// then returns. Then everything noted is fetched in one batch, and the code starts over. So a hundred strings cost as
+// many calls as one, and the code need not plan batches.
 //
-// A view is for one question at one moment: Reset drops what it holds.
+// A View keeps what it has read. Call Reset before reading the memory of a later moment.
 type View struct {
 	// Stopped ends Settle when it is set. It may be nil.
 	Stopped *atomic.Bool
@@ -57,13 +57,13 @@ type View struct {
 	// Calls counts system calls, Fetched the bytes that were read with them.
 	Calls   int
 	Fetched uint64
-	work    int // what maxWork bounds
+	work    int // the work so far, which maxWork limits
 	// arena holds the blocks. Reset reuses it.
 	arena []byte
 }
 
-// block is one fetched block. Its data is nil if it cannot be read. Its capacity reaches to the end of the memory
-// fetched with it, so that the next block in memory follows it there too.
+// block is one fetched block. Its data is nil if it cannot be read. The capacity of data reaches to the end of the
+// range that was fetched with it, so that adjacent blocks need no copy (inOne).
 type block struct{ data []byte }
 
 // New returns a View of a target's memory, which holds nothing yet.
@@ -84,7 +84,7 @@ func (v *View) Reset() {
 	}
 	v.work = 0
 	if v.arena = v.arena[:0]; cap(v.arena) > maxKept {
-		v.arena, v.ranges = nil, nil // the ranges are of the arena
+		v.arena, v.ranges = nil, nil // the ranges point into the arena
 	}
 }
 
@@ -101,7 +101,7 @@ func (v *View) Anew() {
 // Unreadable returns the error for a structure that led to n bytes that cannot be read, or cannot be memory at all.
 func Unreadable(addr attach.Address, n int) error { return &unreadableError{addr, n} }
 
-// IsUnreadable reports whether an error is such a one.
+// IsUnreadable reports whether an error comes from Unreadable.
 func IsUnreadable(err error) bool {
 	var u *unreadableError
 	return errors.As(err, &u)
@@ -112,15 +112,15 @@ type unreadableError struct {
 	want int
 }
 
-// Error names the place.
+// Error names the address.
 func (e *unreadableError) Error() string {
 	return fmt.Sprintf("%d bytes at %s can't be read", e.want, e.addr)
 }
 
-// CantTell reports whether an error leaves the answer open, because memory could not be read or not by this view.
+// CantTell reports whether an error leaves the answer open: memory could not be read, or the view reached a limit.
 func CantTell(err error) bool { return IsUnreadable(err) || errors.Is(err, ErrTooMuch) }
 
-// Bytes returns n bytes at addr. They are the view's own, must not be changed, and are others after a Reset.
+// Bytes returns n bytes at addr. The caller must not change them. They are valid until Reset.
 func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
@@ -208,7 +208,7 @@ func (v *View) Word(addr attach.Address) (uint64, error) {
 	return U64(b), nil
 }
 
-// fetch reads everything noted. Its error means that the target cannot be read at all.
+// fetch reads all memory that was noted as missing. Its error means that the target cannot be read at all.
 func (v *View) fetch() error {
 	slices.Sort(v.wanted)
 	v.wanted = slices.Compact(v.wanted)
@@ -248,7 +248,7 @@ func (v *View) fetch() error {
 }
 
 func (v *View) take(n int) []byte {
-	if cap(v.arena)-len(v.arena) < n { // blocks that are there stay where they are
+	if cap(v.arena)-len(v.arena) < n { // earlier blocks stay in the old arena
 		v.arena = make([]byte, 0, max(2*cap(v.arena), n, minArena))
 	}
 	used := len(v.arena)
@@ -256,7 +256,7 @@ func (v *View) take(n int) []byte {
 	return v.arena[used : used+n : used+n]
 }
 
-// Settle calls f until f lacks no memory, and fetches in between.
+// Settle calls f until f lacks no memory. Between two calls it fetches the missing memory.
 func (v *View) Settle(f func() error) error {
 	for range MaxRounds {
 		if v.Stopped != nil && v.Stopped.Load() {
@@ -288,7 +288,7 @@ func Worst(errs ...error) error {
 	return missing
 }
 
-// U32 and U64 read the little-endian number that b starts with; the caller has checked the length. Both machines that
+// U32 and U64 read the little-endian number at the start of b. The caller must check the length. Both machines that
 // ddtop knows are little endian.
 func U32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 func U64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// maxArrays bounds the Arrays that are followed. arrayNS is how long one is followed after it was last found, in
-	// ns, unless it grows.
+	// maxArrays limits how many Arrays are followed. arrayNS is how long an Array is followed after code was last seen
+	// to take from it, in ns. A growing Array is kept.
 	maxArrays, arrayNS = 16, int64(60e9)
-	// takersNS is how long code is known to take from no Array, in ns. maxTakers bounds how much code is known.
+	// takersNS is how long arrays.takers is valid before all code is read again, in ns. maxTakers limits its size.
 	takersNS, maxTakers = int64(60e9), 1 << 12
-	// maxLevels bounds the environments around a block that are searched for a variable.
+	// maxLevels limits how many nested environments around a block are searched for a variable.
 	maxLevels = 4
 	// envLocal is set in the flags of the outermost environment of a method (VM_ENV_FLAG_LOCAL, vm_core.h).
 	envLocal = 2
 )
 
-// emptying are the methods that take an element from an Array. waiting are methods that a worker waits in for the next.
+// emptying are the methods that take an element from an Array. waiting are methods that wait for the next element.
 var (
 	emptying = []string{"shift", "pop"}
 	waiting  = []string{"wait", "wait_while", "wait_until", "sleep", "stop", "pass"}
 )
 
-// taker says from which receivers a piece of code takes elements, and whether it waits.
+// A taker holds the receivers from which a piece of code takes elements. waits is true if the code also waits.
 type taker struct {
 	from  []code.Receiver
 	waits bool
@@ -36,15 +36,15 @@ type taker struct {
 
 // arrays are the Arrays that workers use as queues.
 type arrays struct {
-	// foundNS is when each was last found in the code of a thread.
+	// foundNS has the Arrays' addresses, each with the time at which code was last seen to take from the Array.
 	foundNS map[uint64]int64
-	// takers has the pieces of code that were read since sinceNS.
+	// takers has what was found in the code that was read since sinceNS.
 	takers  map[attach.Address]taker
 	sinceNS int64
 }
 
 // noteArrays searches the frames of a thread for Arrays that are used as queues. The code of a frame takes elements
-// from such an Array, and the code of the same or another frame waits for the next.
+// from such an Array. The code of the same or another frame waits for the next element.
 func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	l := &f.lists
 	a := &l.arrays
@@ -73,7 +73,7 @@ func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	}
 }
 
-// takerOf returns from what a piece of code takes elements. Code that cannot be read takes nothing, and is read again.
+// takerOf returns the taker of a piece of code. It is empty if the code cannot be read. The next call tries again.
 func (f *Finder) takerOf(iseq attach.Address) (t taker) {
 	a := &f.lists.arrays
 	t, ok := a.takers[iseq]
@@ -114,14 +114,14 @@ func (l *lists) noteArray(v uint64, r code.Receiver, id sampler.ThreadID, now in
 	l.growthOf(v).use(id, use{tookNS: now})
 }
 
-// forgetArray reports whether v is an Array that was not found for long, and does not grow.
+// forgetArray reports whether v is an Array that does not grow, and from which no code was seen to take for arrayNS.
 func (l *lists) forgetArray(v uint64, now int64) bool {
 	found, ok := l.arrays.foundNS[v]
 	g := l.growths[v]
 	return ok && now-found > arrayNS && (g == nil || !g.grows)
 }
 
-// arrayOf returns the Array that a receiver in the code of a scope is, or zero. It is a part of a question (Read).
+// arrayOf returns the Array that is a receiver in a scope's code, or zero. It must be called within objects.Read.
 func (f *Finder) arrayOf(scope *code.Scope, r code.Receiver) (found uint64, err error) {
 	var missing error
 	take := func(v uint64, err error) {

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// maxVerb bounds a Redis command's name, and maxHost a host's, in bytes.
+	// maxVerb limits the name of a Redis command, and maxHost the name of a host, in bytes.
 	maxVerb, maxHost = 24, 253
-	// maxInspected bounds the elements of an Array that are written down, and maxInspectedDepth the depth.
+	// maxInspected limits the elements of an Array that inspect writes. maxInspectedDepth limits the nesting.
 	maxInspected, maxInspectedDepth = 16, 3
-	// maxValue bounds the noted part of a value, in bytes.
+	// maxValue limits the part of a value that inspect writes, in bytes.
 	maxValue = 200
 )
 
-// lookForStatement makes s.asked what the thread asks at the moment.
+// lookForStatement sets s.asked to the statement or command that the thread sends to a server at the moment.
 func (f *statements) lookForStatement(s *State, fr *Frames) error {
 	if fr.Partial || fr.count() < 2 {
 		f.askNothing(s)
@@ -47,7 +47,7 @@ func (f *statements) lookForStatement(s *State, fr *Frames) error {
 	return nil
 }
 
-// asking is a place in memory that holds what a thread asks.
+// asking is the address of a variable that holds a statement, with the function that reads the statement.
 type asking struct {
 	at   attach.Address
 	self uint64
@@ -116,7 +116,7 @@ func (f *statements) askSQL(_ uint64, at attach.Address) string {
 // askCommand reads a Redis command: an Array that begins with its name.
 func (f *statements) askCommand(_ uint64, at attach.Address) string { return f.command(f.word(at)) }
 
-// askCommands reads a list of Redis commands: the first one's name, and how many follow.
+// askCommands reads a list of Redis commands. It returns the name of the first command and how many more follow.
 func (f *statements) askCommands(_ uint64, at attach.Address) string {
 	_, n, first := f.list(f.word(at))
 	text := f.command(first)
@@ -159,7 +159,7 @@ func (f *statements) askCache(_ uint64, at attach.Address) string {
 	return name
 }
 
-// cacheCommands are memcached's, in Dalli's words. Read-only.
+// cacheCommands are memcached's operations, as Dalli names them. Read-only.
 var cacheCommands = wordSet(`get gat set add replace delete incr decr append prepend cas touch flush noop stats version multi_get`)
 
 // askHTTP reads Net::HTTP's request: its method, and the connection's host.
@@ -186,7 +186,7 @@ func (f *statements) askHTTP(self uint64, at attach.Address) string {
 	return verb + " " + name
 }
 
-// Host returns the name or address of a host if it can be one, else "".
+// Host returns s if it can be the name or address of a host, else "".
 func Host(s string) string {
 	if len(s) > maxHost || !hasOnly(s, ".-_:[]") {
 		return ""

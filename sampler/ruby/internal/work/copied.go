@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Place says where the threads of a server have the Rack environments of their requests, and where an environment has
-// its table. All offsets are in bytes.
+// Place describes where the threads of a server keep the Rack environments of their requests, and where an environment
+// keeps its table. All offsets are in bytes.
 type Place struct {
 	// Frame is the distance from the end of the VM's stack down to the control frame whose variable holds the
 	// environment. ISeq is the frame's code. Back is the distance from the frame's environment pointer down to the
@@ -42,7 +42,7 @@ type Copied struct {
 	task *task
 }
 
-// maxVotes bounds the votes for a place. Another place needs as many votes before it is taken.
+// maxVotes limits the votes that a place collects. Another place must outvote them before it is taken.
 const maxVotes = 32
 
 // notePlace votes for the j-th frame from the outside as the frame that holds environments. The frame with most votes
@@ -64,7 +64,7 @@ func (f *Finder) notePlace(r *reading, fr *Frames, j int) {
 	}
 }
 
-// Copies finds requests that were copied. Collector is nil if it is not known. Calls counts system calls.
+// Copies finds the requests of copied environments. Collector is nil if it is not known. Calls counts system calls.
 type Copies struct {
 	*Finder
 	Collector *gc.Reader
@@ -106,7 +106,7 @@ func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 		f.begin(now, &r, c)
 	}
 	t := f.taskOf(&r, c.ByNS, c.FromNS)
-	if c.task != nil && now != c.task { // it has ended: another one may have its place
+	if c.task != nil && now != c.task { // c.task has ended, and another task may have its key
 		if delete(f.tasks, r.key); now != nil {
 			f.tasks[r.key] = now
 		}
@@ -136,7 +136,7 @@ func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	return t.id
 }
 
-// begin ends the tasks that a thread had before a copied one. now is the task with the key of the copied one.
+// begin ends the tasks that a thread had before a copied request. now is the task with the copied request's key.
 func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	if now != nil && now.seenNS < c.FromNS {
 		f.end(now)

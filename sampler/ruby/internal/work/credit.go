@@ -18,7 +18,7 @@ func (f *allowance) Allow(ns int64) {
 	f.credit = min(f.credit+ns, maxCredit)
 }
 
-// Unbounded runs look without a bound on the time of new searches.
+// Unbounded runs look without a limit on the time of new searches.
 func (f *allowance) Unbounded(look func()) {
 	bounded := f.bounded
 	f.bounded = false

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// maxCopies bounds the variables, from the innermost frame on, that are tried as a copy of an environment.
+	// maxCopies limits the variables, from the innermost frame on, that are tested as a copy of an environment.
 	maxCopies = 4
-	// maxCopyLooks bounds how often ddtop searches for a copy of one environment. Between two searches the number of
-	// readings of the stack doubles, because a framework finds its route early in a request.
+	// maxCopyLooks limits how often ddtop searches for a copy of one environment. It searches at the 1st, 2nd, 4th,
+	// 8th … reading of the stack, because a framework finds its route early in a request.
 	maxCopyLooks = 12
 )
 
@@ -41,7 +41,7 @@ func (f *Finder) lookForCopy(s *State, fr *Frames) {
 		return err
 	})
 	if errors.Is(err, errPutOff) {
-		t.looks-- // at the next reading
+		t.looks-- // try again at the next reading
 	}
 	if err != nil || endpoint == "" {
 		return

@@ -13,20 +13,20 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Named limits of the search through a stack.
+// Limits of the search through a stack.
 const (
-	// maxOuter bounds the frames, from the outside, that are searched for a request or job.
+	// maxOuter limits how many frames, from the outermost on, are searched for a request or job.
 	maxOuter = 96
 	// outerStep is the number of frames that are searched at once. Servers have their task among the first.
 	outerStep = 24
-	// maxCandidates bounds the variables with a matching name that are read in one search.
+	// maxCandidates limits how many variables with a matching name are read in one search.
 	maxCandidates = 8
-	// maxInner bounds how many frames, from the innermost on, are searched for a statement. innerStep is how many are
+	// maxInner limits how many frames, from the innermost on, are searched for a statement. innerStep is how many are
 	// searched at once.
 	maxInner, innerStep = 40, 8
-	// maxSites bounds the code that is known.
+	// maxSites limits the number of entries in statements.sites.
 	maxSites = 1 << 15
-	// readTries bounds how often a value is read that changes during the reading.
+	// readTries limits how often a value is read again if it changes while it is read.
 	readTries = 2
 	// settledNS limits the time from the first reading of a value to its confirmation, in ns. In a longer time the
 	// memory of a frame and of its objects can be freed, and reused by others that look the same.
@@ -36,7 +36,7 @@ const (
 // errChanged means that memory changed while it was read.
 var errChanged = errors.New("it changed while it was read")
 
-// Finder finds what the threads of a process work for. Not for concurrent use.
+// Finder finds what the threads of a process work for. It is not safe for concurrent use.
 type Finder struct {
 	describer
 	allowance
@@ -47,12 +47,12 @@ type Finder struct {
 	// place is where the last request was found. copies has the task of the last copied environment, by execution
 	// context. routed is true if any framework has written a route into an environment.
 	place  Place
-	votes  int // for place
+	votes  int // the votes for place (notePlace)
 	routed bool
 	copies map[attach.Address]taskKey
 }
 
-// reader reads the locals and objects of a frame that may continue meanwhile. It notes what it read, and confirms it.
+// reader reads variables and objects of a frame while the target runs. It then confirms that they are unchanged.
 type reader struct {
 	// clock is CLOCK_MONOTONIC in ns.
 	clock   func() int64
@@ -65,7 +65,7 @@ type reader struct {
 
 	scopes []code.Scope
 	notes  []heap.Witness
-	// pairs holds the results of the current try.
+	// pairs caches the last search in a Hash during one try of settled.
 	pairs   lookedUp
 	tries   uint64
 	scratch heap.Watch
@@ -76,7 +76,7 @@ type reader struct {
 	failed error
 }
 
-// statements finds what threads ask servers for.
+// statements finds the statements and commands that threads send to servers.
 type statements struct {
 	reader
 	sites map[*code.Locals]*site
@@ -157,7 +157,7 @@ func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error)
 	}
 	if err == nil && outer.task != nil {
 		s.serving.Work = outer.task.id
-		// They were read before, and can be the last request's.
+		// The exception and the statement were read earlier. They can belong to the last request.
 		if s.serving.Exception != 0 && !f.lives(&s.handled.frame, &s.handled.from) {
 			s.serving.Exception = 0
 		}
@@ -179,11 +179,11 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 		f.seen(s.task, fr.NowNS)
 		return nil
 	}
-	if !same && 1+f.bare(s, fr) >= min(fr.count(), maxOuter) { // no frame has a variable of interest
+	if !same && 1+f.bare(s, fr) >= min(fr.count(), maxOuter) { // no frame can have work
 		f.drop(s, fr)
 		return nil
 	}
-	// work that has begun in the meantime began after lookedNS
+	// If the search is put off, lookedNS stays unchanged. Work that the next search finds began after it.
 	return f.onCredit(func() error { return f.lookAnew(s, fr, same) })
 }
 
@@ -194,8 +194,8 @@ func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	j, found := 0, false
 	var err error
 	if same {
-		// The same variable of the same frame: the same request with more known of it, or the next one of the same
-		// loop.
+		// The variable of the same frame can hold the same request, of which more is known now, or the next request of
+		// a loop.
 		j = len(s.outer) / fr.Size
 		r.seen = &s.from
 		found, err = f.readCandidate(fr, j, &r)
@@ -214,7 +214,7 @@ func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	return nil
 }
 
-// Forget says that the fiber that a State is of has ended.
+// Forget ends the task of a State and clears the State, because its fiber has ended.
 func (f *Finder) Forget(s *State) {
 	if s.task != nil {
 		f.end(s.task)
@@ -222,7 +222,7 @@ func (f *Finder) Forget(s *State) {
 	*s = State{}
 }
 
-// drop clears the task, because the thread works on nothing that is known.
+// drop clears the task, because the search found none.
 func (f *Finder) drop(s *State, fr *Frames) {
 	if s.task != nil && s.ec == fr.EC {
 		f.end(s.task)
@@ -231,7 +231,7 @@ func (f *Finder) drop(s *State, fr *Frames) {
 	s.from.Clear()
 }
 
-// take sets s.task to what was read of the j-th frame from the outside.
+// take sets s.task to the task that was read from the j-th frame, counted from the outermost.
 func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	before := fr.BornNS
 	if s.ec == fr.EC {
@@ -248,15 +248,15 @@ func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	s.from.Set(f.notes)
 }
 
-// unchanged reports whether what an answer was read from still says the same.
+// unchanged reports whether the memory from which a result was read still has the same content.
 func (f *reader) unchanged(w *heap.Watch) bool {
 	same, calls := w.Stands(f.objects, f.mem)
 	f.calls += calls
 	return same
 }
 
-// findTask searches the frames, from the outermost inward, for one that names the thread's work. It returns the
-// frame's number, counted from the outermost, or zero.
+// findTask searches for a frame that names the thread's work, from the outermost frame inward. It returns the frame's
+// number, counted from the outermost, or zero.
 func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	n, candidates := min(fr.count(), maxOuter), 0
 	for from := 1 + f.bare(s, fr); from < n; from += outerStep {
@@ -296,7 +296,7 @@ func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	return 0, nil
 }
 
-// bare says how many frames from the outside, the dummy left out, are known to have no variable of interest.
+// bare returns how many outer frames, without the dummy, are known to have no variable that can name work.
 func (f *Finder) bare(s *State, fr *Frames) int {
 	if s.bareEC != fr.EC {
 		return 0
@@ -329,7 +329,7 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 		found, err := f.settled(func() bool {
 			found := c.read(&f.describer, scope, r)
 			if !errors.Is(f.failed, view.ErrMissing) {
-				r.seen = nil // if it does not hold, it is read anew
+				r.seen = nil // if this value is not confirmed, the next try reads it anew
 			}
 			return found
 		})
@@ -358,7 +358,7 @@ func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 		switch {
 		case errors.Is(err, attach.ErrGone), errors.Is(err, view.ErrStopped):
 			return false, err
-		case !heap.Recorded(f.notes): // more than can be confirmed
+		case !heap.Recorded(f.notes): // read reads more memory than can be confirmed
 			return false, errChanged
 		}
 		if err != nil {
@@ -401,7 +401,7 @@ func (f *reader) word(at attach.Address) uint64 {
 	return view.U64(b)
 }
 
-// ivar reads an instance variable of an object. It returns zero if the object has none of that name, and for false.
+// ivar reads an instance variable of an object. It returns zero if the object lacks it, or for false.
 func (f *reader) ivar(object uint64, name string) uint64 {
 	if object == 0 {
 		return 0
@@ -412,7 +412,7 @@ func (f *reader) ivar(object uint64, name string) uint64 {
 }
 
 // is reports whether a value is a heap object of a type. It fails while a compaction moves the object. Otherwise the
-// reader could find another frame or object and use that.
+// reader could continue with a wrong frame or object.
 func (f *reader) is(v, typ uint64) bool {
 	if !f.objects.IsObject(v) {
 		return false

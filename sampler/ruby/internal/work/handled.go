@@ -14,17 +14,17 @@ import (
 // maxMessage bounds an exception's message, in bytes.
 const maxMessage = 200
 
-// handled is which exception a thread handles.
+// handled is the exception that a thread handles at the moment.
 type handled struct {
 	id   sampler.TextID
 	text string
 	// ec and version identify the frames with which the exception was read. version is zero if the frames have neither
-	// a rescue nor an ensure. Then the exception depends only on the context. known is true if it was read.
+	// a rescue nor an ensure. Then only the context can hold the exception. known is true if it was searched for.
 	ec      attach.Address
 	version uint64
 	known   bool
 	from    heap.Watch
-	// frame is the frame that has the exception, or the innermost one if the context has it.
+	// frame is the frame that has the exception. If the context has it, frame is the innermost frame.
 	frame liveFrame
 }
 
@@ -75,7 +75,7 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 	})
 }
 
-// paired reports whether the thread's work or statement is still the one from before its exception was read.
+// paired reports whether the thread's task still runs after its statement or exception was read, or it has no task.
 func (f *reader) paired(s *State, fr *Frames) bool {
 	if s.task == nil {
 		return true
@@ -111,7 +111,7 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 			}
 		}
 		if n != fr.Handlers {
-			return "", errChanged // one is in a frame that a JIT keeps elsewhere
+			return "", errChanged // a handler is in a frame that a JIT keeps elsewhere
 		}
 	}
 	_, err = f.settled(func() bool {
@@ -129,8 +129,8 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 	return text, err
 }
 
-// exceptionText returns an exception's class, with its message if values are asked for. The message is the text with
-// which the exception was made, even if a method of its class changes it.
+// exceptionText returns an exception's class, with its message if the user asked for values. The message is the text
+// with which the exception was made, even if a method of its class changes it.
 func (f *Finder) exceptionText(v uint64) string {
 	// An abandoned fiber, which the collector has not freed yet, names an object that it may have freed.
 	if !f.is(v, heap.TypeObject) {
@@ -150,7 +150,7 @@ func (f *Finder) exceptionText(v uint64) string {
 	switch {
 	case !constantPath(class):
 		return ""
-	case !f.values, class == "UncaughtThrowError": // its text is a format
+	case !f.values, class == "UncaughtThrowError": // its message is a format string
 		return class
 	}
 	message := f.ivar(v, "mesg")

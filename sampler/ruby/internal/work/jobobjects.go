@@ -12,7 +12,7 @@ import (
 func (f *describer) readPerforming(_ *code.Scope, r *reading) bool {
 	v := f.word(r.slot)
 	if !f.is(v, heap.TypeObject) {
-		return false // the class, on its way to a job
+		return false // perform_now of the class, which makes the job first
 	}
 	id := f.ivar(v, "@job_id")
 	if id == 0 {
@@ -22,7 +22,7 @@ func (f *describer) readPerforming(_ *code.Scope, r *reading) bool {
 	return f.jobObject(r, v, id, f.argumentsOf(v, "@arguments"))
 }
 
-// argumentsOf returns an instance variable that holds arguments. It is zero if they are not wanted.
+// argumentsOf returns an instance variable that holds arguments. It is zero if the user did not ask for values.
 func (f *describer) argumentsOf(v uint64, name string) uint64 {
 	if !f.values {
 		return 0
@@ -79,8 +79,8 @@ func (f *describer) readDelayed(v uint64, r *reading) bool {
 	return f.jobObject(r, payload, id, 0)
 }
 
-// attribute returns an attribute of a record of Active Record as it came from the database. It is zero if that is not
-// known.
+// attribute returns an attribute of a record of Active Record as it came from the database. It is zero if the
+// attribute is not known.
 func (f *describer) attribute(record uint64, name string) uint64 {
 	set := f.ivar(record, "@attributes")
 	if !f.is(set, heap.TypeObject) {

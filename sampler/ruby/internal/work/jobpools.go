@@ -11,7 +11,7 @@ func (f *reader) jobPool(v uint64, role poolRole) sampler.Pool {
 	if role == roleSolidPool {
 		p.Kind, p.Max, p.Queued = sampler.PoolSolidQueue, f.number(v, "@size"), 0
 		if executor = f.ivar(v, "@executor"); !f.objects.IsObject(executor) {
-			return p // it is made for the first job
+			return p // the executor is made for the first job
 		}
 		p.Queued = f.length(executor, "@queue")
 	} else {
@@ -25,13 +25,13 @@ func (f *reader) jobPool(v uint64, role poolRole) sampler.Pool {
 	return p
 }
 
-// queMember is what an object of Que adds to its pool.
+// queMember is what one object of Que contributes to the pool. The object is a worker, or a queue for waiting workers.
 type queMember struct {
-	// worker is true for a worker. buffer is the object that has its jobs, and queued the number of these.
+	// worker is true for a worker. buffer is the object that has its jobs, and queued is their number.
 	worker bool
 	buffer uint64
 	queued int64
-	// waiting is how many workers wait at a place for workers of one priority, taken the jobs that they will find.
+	// waiting is how many workers of one priority wait for jobs. taken is the number of jobs that are ready for them.
 	waiting, taken int64
 }
 
@@ -61,7 +61,7 @@ func (q *quePool) add(m queMember) {
 	q.taken += m.taken
 }
 
-// pool returns the pool. All workers share one buffer. A job that a waiting worker will find is still reserved.
+// pool returns the sums as a pool. Jobs that are ready for a waiting worker still count as queued.
 func (q *quePool) pool() sampler.Pool {
 	p := sampler.Pool{Kind: sampler.PoolQue, Threads: q.workers, Busy: max(q.workers-q.waiting, 0), Max: sampler.UnknownCount,
 		Queued: q.taken, Clients: sampler.UnknownCount}

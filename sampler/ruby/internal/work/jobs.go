@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxJobQueuedS bounds the believed time of a job in its queue, in s.
+// maxJobQueuedS limits the time of a job in its queue, in s. A longer time is taken for an error and ignored.
 const maxJobQueuedS = 30 * 24 * 3600
 
 const (
-	// maxClass bounds a class's name, and maxTime a time of day, in bytes.
+	// maxClass limits the name of a class, and maxTime the text of a time, in bytes.
 	maxClass, maxTime = 200, 40
-	// wrapperClass is the ending of the names of classes by which a queue runs a job of Active Job.
+	// wrapperClass ends the names of the classes that queues use to run a job of Active Job.
 	wrapperClass = "JobWrapper"
 )
 
@@ -29,7 +29,7 @@ const (
 	jobKeys
 )
 
-// Names of the keys. Read-only.
+// Names of the keys, by queue. Read-only.
 var (
 	sidekiqNames   = [jobKeys]string{"class", "jid", "wrapped", "enqueued_at", "args"}
 	activeJobNames = [jobKeys]string{"job_class", "job_id", "", "enqueued_at", "arguments"}
@@ -75,7 +75,7 @@ func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped 
 		return false
 	}
 	if className(wrapped) {
-		class = wrapped // what Active Job's wrapper runs
+		class = wrapped // the job that Active Job's wrapper runs
 	} else if !unwrapped && strings.HasSuffix(class, wrapperClass) && f.wrapped(values[jobArgs], values) {
 		return f.job(r, values, true, true)
 	}

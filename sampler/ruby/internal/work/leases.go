@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Lease is a pool of Active Record's connections. Owners are the Thread objects that have one.
+// Lease is a pool of Active Record's connections. Owners are the Thread objects that hold a connection.
 type Lease struct {
 	Queue  uint64
 	Size   int64
@@ -30,7 +30,7 @@ func (f *Finder) Leases() []Lease {
 
 func (f *reader) lease(v uint64) Lease {
 	l := Lease{Size: f.number(v, "@size")}
-	// The queue has a ConditionVariable of its monitor's, and that has Ruby's.
+	// @available is a queue. Its @cond is a condition of a monitor, whose @cond is Ruby's ConditionVariable.
 	at := v
 	for _, name := range [...]string{"@available", "@cond", "@cond"} {
 		if at = f.ivar(at, name); !f.objects.IsObject(at) {

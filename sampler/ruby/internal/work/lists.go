@@ -14,10 +14,10 @@ import (
 const (
 	// listsNS is the interval between two searches of a thread's frames for Queues, in ns.
 	listsNS = int64(10e9)
-	// maxListFrames bounds the frames of a thread that are searched, from the innermost on. maxListVariables bounds
+	// maxListFrames limits the frames of a thread that are searched, from the innermost on. maxListVariables limits
 	// the variables of a frame and of its receiver.
 	maxListFrames, maxListVariables = 32, 16
-	// captured is how many variables around a block are searched if their code has ended. Their names are not known.
+	// captured is how many variables of a block's method are searched if it has returned. Their names are not known.
 	captured = 8
 	// envWords is the distance from an environment's pointer to its last variable, in words. The word before the
 	// pointer leads to the environment around a block. Its lowest two bits are then 1 (VM_ENV_DATA_INDEX_SPECVAL and
@@ -25,14 +25,14 @@ const (
 	envWords = 3
 )
 
-// lists knows the Queues that variables of running code, constants, variables of classes and global variables have,
-// with the names. It also knows Arrays that are used as queues.
+// lists has the Queues that were found in variables of running code, constants, class variables and global variables,
+// with their names. It also has Arrays that are used as queues.
 type lists struct {
 	objects *heap.Objects
 	names   map[uint64]string
 	named   named
 	arrays  arrays
-	// growths are what is known of the lengths of Queues. grown are the Queues that grow.
+	// growths records how the lengths of Queues change. grown are the Queues that grow.
 	growths map[uint64]*growth
 	grown   []uint64
 	grows   bool
@@ -128,7 +128,7 @@ func (f *Finder) variablesOfScopes() error {
 	return missing
 }
 
-// Lists reads the lengths of the known Queues and Arrays. What was freed is removed.
+// Lists reads the lengths of the known Queues and Arrays. It removes objects that were freed.
 func (f *Finder) Lists() []sampler.List {
 	f.lists.findNamed(f.clock)
 	f.lists.grows = false

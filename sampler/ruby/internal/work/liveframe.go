@@ -15,11 +15,11 @@ type liveFrame struct {
 	// lead to the execution context.
 	ec, innermostAt attach.Address
 	leads           []Lead
-	// looks are the words read before and behind the variables, because a frame can be replaced in between.
+	// looks are the words as read before and after the variables, because a frame can be replaced in between.
 	looks [2]frameLook
 }
 
-// frameLook has the words that show whether a frame lives.
+// frameLook has the words that show whether a frame has not returned yet.
 type frameLook struct {
 	words     [frameWords]byte
 	innermost [8]byte

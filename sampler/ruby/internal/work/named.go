@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// namedNS bounds the time of one piece of a search for named Queues, in ns. A class takes 15 µs. A Ruby with its
-	// standard library has 600, a large application 10,000.
+	// namedNS limits the time of one piece of a search for named Queues, in ns. A class takes 15 µs. Ruby with its
+	// standard library has 600 classes, a large application 10,000.
 	namedNS = int64(5e6)
-	// namedRest is how long the search rests behind its end, as a multiple of the time that it took. It rests for
-	// namedEveryNS at least. So it takes 0.2 % of a CPU at most.
+	// namedRest is how long the search pauses after it ends, as a multiple of the time that it took. It pauses for at
+	// least namedEveryNS. So it takes 0.2 % of a CPU at most.
 	namedRest, namedEveryNS = 500, int64(60e9)
-	// maxClasses bounds the classes and modules that are searched. classesAtOnce is how many are read together.
+	// maxClasses limits the classes and modules that are searched. classesAtOnce is how many are read together.
 	maxClasses, classesAtOnce = 1 << 16, 64
-	// maxVariables bounds the library's words that may lead to the table of global variables. wordsAtOnce is how many
-	// are tried together.
+	// maxVariables limits how many of libruby's words are tried as the pointer to the table of global variables.
+	// wordsAtOnce words are tried together.
 	maxVariables, wordsAtOnce = 1 << 17, 512
 )
 
@@ -31,13 +31,13 @@ type named struct {
 	object uint64
 	todo   []uint64
 	seen   map[uint64]bool
-	// classes and queues are what the current classes hold.
+	// classes and queues are the classes and Queues that the classes searched at the moment hold.
 	classes []uint64
 	queues  []held
 	// variables are the IDs of the variables, not constants, that hold Queues.
 	variables map[uint64]uint64
-	// words may lead to the table of global variables. globals is the address of the word that does. sought is true if
-	// the words were searched.
+	// words are addresses of words that may point to the table of global variables. globals is the address of the word
+	// that does. sought is true once all were tried.
 	words   []attach.Address
 	globals attach.Address
 	sought  bool
@@ -71,7 +71,7 @@ func (l *lists) findNamed(clock func() int64) {
 	for ; now-began < namedNS && len(n.words) > 0; now = clock() {
 		l.findGlobals()
 	}
-	l.objects.View.Reset() // what it has read is large, and may be the last question for long
+	l.objects.View.Reset() // free the memory, which may not be needed again for long
 	if n.tookNS += now - began; len(n.todo)+len(n.words) > 0 {
 		return
 	}
@@ -100,7 +100,7 @@ func (l *lists) searchClasses() {
 	}
 }
 
-// meet notes an object if it is a class or a Queue. It is a part of a question (Read).
+// meet notes an object if it is a class or a Queue. It must be called within objects.Read.
 func (l *lists) meet(h held) error {
 	n := &l.named
 	if n.seen[h.value] {
@@ -121,10 +121,10 @@ func (l *lists) meet(h held) error {
 	if err == view.ErrMissing {
 		return err
 	}
-	return nil // it is neither
+	return nil // neither a class nor a Queue
 }
 
-// takeHeld takes the Queues and the classes that were met.
+// takeHeld names the Queues that meet has noted, and queues the classes to be searched.
 func (l *lists) takeHeld() {
 	n := &l.named
 	for _, class := range n.classes {
@@ -172,13 +172,13 @@ func (l *lists) nameList(h held) {
 	}
 }
 
-// globalWords returns the library's words that may lead to the table of global variables.
+// globalWords returns the addresses of libruby's words that may point to the table of global variables.
 func (l *lists) globalWords() (list []attach.Address) {
 	if l.objects.Variables == nil {
 		return nil
 	}
 	seen := make(map[uint64]bool)
-	_ = l.objects.Variables(func(at attach.Address, word uint64) { // without them there are no names
+	_ = l.objects.Variables(func(at attach.Address, word uint64) { // after an error, global variables give no names
 		if word&7 == 0 && word >= 1<<16 && word < 1<<56 && !seen[word] && len(list) < maxVariables {
 			seen[word] = true
 			list = append(list, at)
@@ -187,12 +187,12 @@ func (l *lists) globalWords() (list []attach.Address) {
 	return list
 }
 
-// findGlobals tries the next words.
+// findGlobals tests whether one of the next words points to the table of global variables.
 func (l *lists) findGlobals() {
 	n := &l.named
 	batch := n.words[:min(wordsAtOnce, len(n.words))]
 	n.words = n.words[len(batch):]
-	_ = l.objects.Read(func() error { // a table that cannot be read is not found
+	_ = l.objects.Read(func() error { // ignore errors: a table that cannot be read is skipped
 		var missing error
 		for _, at := range batch {
 			table, err := l.objects.View.Word(at)

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Limits of what is learnt of paths.
+// Limits for learning which parts of paths are values.
 const (
-	// maxPositionWords bounds the different words at one position of a path if most of them come once or twice. If
-	// there are more, they are values.
+	// maxPositionWords limits the different words at one position of a path. If there are more, and most come once or
+	// twice, they count as values.
 	maxPositionWords = 32
-	// usualVisits is how often the words of routes come on average, at least.
+	// usualVisits is how often the words at a position must come on average to count as parts of routes.
 	usualVisits = 4
-	// maxRoutesAt bounds the words at one place in any case.
+	// maxRoutesAt limits the words at one position, however often they come.
 	maxRoutesAt = 128
 	// oftenVisits and oftenShare define frequent words. They remain words when the others become values. A frequent
 	// word comes at least oftenVisits times, and in at least one of oftenShare requests at its position. So a visitor
 	// who tries a thousand paths does not remove the names from the routes.
 	oftenVisits, oftenShare = 16, 64
-	// maxPathNodes bounds the words that are remembered, of all places together: 1 MB.
+	// maxPathNodes limits the remembered words of all positions together. They take about 1 MB.
 	maxPathNodes = 4096
 )
 
@@ -41,7 +41,7 @@ type pathNode struct {
 	// visits counts the requests whose path passed this node. wordVisits counts the requests among them that continued
 	// with one of words.
 	visits, wordVisits uint64
-	// seen is the number of the last request that did.
+	// seen is the number of the last request that passed this node.
 	seen uint64
 	// values is true if all parts that follow are values, except those in words.
 	values bool
@@ -152,7 +152,7 @@ func (n *pathNode) tooMany() bool {
 	return !n.values && (many > maxPositionWords && n.wordVisits < usualVisits*uint64(many) || many > maxRoutesAt)
 }
 
-// turn makes values of the words that follow the node, except the frequent ones.
+// turn makes the words that follow the node values, except frequent words.
 func (n *pathNode) turn() {
 	n.values = true
 	if n.id == nil {
@@ -189,10 +189,10 @@ func (n *pathNode) merge(o *pathNode) {
 	}
 }
 
-// settle makes values of words where a merge has brought too many.
+// settle turns words into values where a merge has brought too many words.
 func (n *pathNode) settle() {
 	if n.values || n.tooMany() {
-		n.turn() // n.id is settled with it
+		n.turn() // turn also settles n.id
 	} else if n.id != nil {
 		n.id.settle()
 	}
@@ -229,7 +229,7 @@ func (p *paths) makeRoom() {
 	p.nodes = p.root.count() - 1
 }
 
-// forget forgets what no request has visited since one.
+// forget drops the nodes that no request with a number above since has visited.
 func (n *pathNode) forget(since uint64) {
 	if n.id != nil {
 		if n.id.forget(since); n.id.seen <= since {

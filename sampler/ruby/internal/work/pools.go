@@ -10,15 +10,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxMembers bounds the known objects of servers: pools, reactors, and the workers of Sidekiq and Que, which may have
-// hundreds.
+// maxMembers limits the known objects of servers: pools, reactors, and the workers of Sidekiq and Que, of which there
+// can be hundreds.
 const maxMembers = 1024
 
 // controlPool is the name of the pool of Puma's control server (lib/puma/runner.rb), which serves no requests of the
 // application.
 const controlPool = "ctl"
 
-// poolRole is what an object of a server has to do with its pool of threads.
+// poolRole is the part that an object of a server plays for a pool of threads, such as the pool itself or a worker.
 type poolRole uint8
 
 const (
@@ -26,21 +26,21 @@ const (
 	rolePuma
 	roleReactor
 	roleSidekiq
-	// roleWorker is a worker of an executor of concurrent-ruby. Its executor may be GoodJob's, which is roleGoodJob.
+	// roleWorker is a worker of an executor of concurrent-ruby. Its executor may be GoodJob's, which has roleGoodJob.
 	roleWorker
 	roleGoodJob
-	// roleSolidWorker has a pool of Solid Queue, which is roleSolidPool.
+	// roleSolidWorker is a worker of Solid Queue. Its pool has roleSolidPool.
 	roleSolidWorker
 	roleSolidPool
 	roleQue
-	// roleQueWaiting is where the workers of Que wait that take jobs of one priority.
+	// roleQueWaiting is the queue at which Que's workers of one priority wait for jobs.
 	roleQueWaiting
 	// roleActiveRecord is a pool of connections, not of threads.
 	roleActiveRecord
 )
 
-// poolFiles are the files whose methods have a pool or a worker as receiver, with its class. No frame leads to
-// GoodJob's executor, but its workers do. The row of role r has the index r-1. Read-only.
+// poolFiles are files of servers. The receiver of their methods has the given role and class. GoodJob's executor is
+// found by its workers, so it has no file. The row of role r has the index r-1. Read-only.
 var poolFiles = [...]struct {
 	role        poolRole
 	file, class string
@@ -66,7 +66,7 @@ func poolRoleOf(path string) poolRole {
 	return roleNone
 }
 
-// pools knows the objects that pools of threads are made of, by the frames that run their methods.
+// pools has the objects that make up pools of threads. They are found as receivers of frames.
 type pools struct {
 	members map[uint64]poolRole
 }
@@ -99,7 +99,7 @@ func (f *Finder) member(v uint64, read func(role poolRole)) bool {
 	return err == nil
 }
 
-// lead replaces workers by the pools that they belong to: a pool stays when its workers have ended.
+// lead replaces workers by the pools to which they belong, because a pool stays when its workers have ended.
 func (f *Finder) lead() {
 	for v, role := range f.pools.members {
 		pool, poolIs := uint64(0), roleGoodJob
@@ -117,11 +117,11 @@ func (f *Finder) lead() {
 	}
 }
 
-// Pools reads the pools of threads whose code was seen to run. What cannot be read is left out, or unknown.
+// Pools reads the pools of threads whose code was seen to run. A pool that cannot be read is left out.
 func (f *Finder) Pools() []sampler.Pool {
 	f.lead()
 	var out []sampler.Pool
-	var owners []uint64 // the objects of out
+	var owners []uint64 // for each pool in out, its object
 	type reactor struct {
 		pool    uint64
 		clients int64
@@ -145,7 +145,7 @@ func (f *Finder) Pools() []sampler.Pool {
 			case rolePuma:
 				pool, own = f.pumaPool(v)
 			case roleReactor:
-				// Only Puma 4 has one for its control server too, and its reactors name their pools.
+				// Only Puma 4 also has a reactor for its control server. There, @app_pool tells them apart.
 				r = reactor{f.ivar(v, "@app_pool"), f.reactorClients(v)}
 			case roleSidekiq:
 				busy = f.objects.IsObject(f.ivar(v, "@job"))

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// maxText bounds a text that is read of a request or a job, in bytes.
+// maxText limits each text that is read from a request or a job, in bytes.
 const maxText = 1024
 
 // Keys of a Rack environment.
@@ -86,7 +86,7 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	})
 	status := exceptionStatus(&texts)
 	r.least.path = values[envPath]
-	if !known { // an environment with nothing but the least
+	if !known { // the environment has none of the usual identifying values
 		r.identity = [identityWords]uint64{}
 		r.least.script, r.least.whole = sum(texts[envScript]), sum(texts[envScript]+texts[envPath])
 	}
@@ -130,7 +130,7 @@ func exceptionStatus(texts *[envKeys]string) string {
 	return status
 }
 
-// envOf returns what an environment says of a route. texts are the texts of its values.
+// envOf returns the values of an environment that can name a route. texts are the texts of its values.
 func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
 		SinatraRoute: texts[envSinatra], RoutePattern: texts[envPattern]}
@@ -170,7 +170,7 @@ func (f *describer) grapeRoute(v uint64) string {
 	return f.text(route[0], maxText)
 }
 
-// maxIdentityText bounds the part of a text that distinguishes tasks, in bytes.
+// maxIdentityText limits the part of a text by which tasks are distinguished, in bytes.
 const maxIdentityText = 256
 
 // identityOf returns a word that represents a text. It is zero if there is no text.
@@ -189,10 +189,10 @@ func sum(s string) uint64 {
 	return h.Sum64() | 1
 }
 
-// lookedUp is the result of a search in a Hash, with the memory that it was read from. It is valid while the view
-// holds this memory and reads what it leads to.
+// lookedUp is the result of a search in a Hash, with the memory that it was read from. It is valid for one try of
+// settled, while the view holds this memory.
 type lookedUp struct {
-	try    uint64 // Finder.tries
+	try    uint64 // the value of reader.tries at the search
 	slot   attach.Address
 	names  *string // the first of the names that were looked up
 	hash   uint64
@@ -249,5 +249,5 @@ func (f *reader) text(v uint64, limit int) (s string) {
 	return s
 }
 
-// The low byte of a Symbol that is not an object.
+// symbolTag is the low byte of a Symbol that is not a heap object (RUBY_SYMBOL_FLAG).
 const symbolMask, symbolTag = 0xff, 0x0c

@@ -9,19 +9,19 @@ import (
 
 // Limits of the patterns made of paths.
 const (
-	// maxPath bounds a path, in bytes. "…" replaces the rest.
+	// maxPath limits a pattern, in bytes. "…" replaces the rest.
 	maxPath = 200
-	// maxSegments bounds the parts of a path between slashes. "…" replaces the rest.
+	// maxSegments limits the number of parts between slashes. "…" replaces the rest.
 	maxSegments = 16
-	// maxWord bounds a part of a path that counts as a word, in bytes.
+	// maxWord is the longest part of a path that can be shown as a word, in bytes.
 	maxWord = 40
-	// maxLetters bounds one word of such a part. maxConsonants bounds the consonants in a row in it.
+	// maxLetters limits the letters of one word of such a part. maxConsonants limits consonants in a row in it.
 	maxLetters, maxConsonants = 20, 4
-	// maxWords bounds the words of a part, maxCodeWords the words of an action's name.
+	// maxWords limits the words of a part. maxCodeWords limits the words of an action's name.
 	maxWords, maxCodeWords = 3, 8
-	// maxMethod bounds an HTTP method, in bytes.
+	// maxMethod limits an HTTP method, in bytes.
 	maxMethod = 20
-	// maxCode bounds the name of a controller or of an action, in bytes.
+	// maxCode limits the name of a controller or of an action, in bytes.
 	maxCode = 120
 )
 
@@ -96,7 +96,7 @@ func Method(s string) string {
 	return s
 }
 
-// codeName reports whether s can be the name of code: ASCII letters, digits and the bytes of also.
+// codeName reports whether s can be a name in code. It may have ASCII letters, digits and the bytes of also.
 func codeName(s, also string) bool { return s != "" && len(s) <= maxCode && hasOnly(s, also) }
 
 // hasOnly reports whether s consists of ASCII letters, digits and the bytes of also.
@@ -109,7 +109,7 @@ func hasOnly(s, also string) bool {
 	return true
 }
 
-// cut bounds a pattern, which is a text of the target.
+// cut shortens a pattern to maxPath bytes. The pattern comes from the target and can be of any length.
 func cut(s string) string {
 	if len(s) <= maxPath {
 		return s
@@ -129,10 +129,10 @@ func Pattern(path string) string {
 	if path == "" {
 		return ""
 	}
-	if len(path) >= maxText { // it may be the beginning of a longer one
+	if len(path) >= maxText { // it may be the beginning of a longer path
 		path = path[:strings.LastIndexByte(path, '/')+1] + ID
 	}
-	if path[0] != '/' { // a host, or nothing that Rack knows
+	if path[0] != '/' { // a host, or something unknown to Rack
 		path = ID
 	}
 	var b strings.Builder
@@ -162,7 +162,7 @@ func Pattern(path string) string {
 	return b.String()
 }
 
-// onTheWay reports whether a part of a path cannot be the secret itself: "/invitations/42/banana", "/reset/../banana".
+// onTheWay reports whether a part is digits and dots, so a secret may follow: "/invitations/42/banana", "/reset/../x".
 func onTheWay(part string) bool { return strings.Trim(part, ".0123456789") == "" }
 
 // word reports whether a part of a path looks like a part of a route. It must consist of at most words lower-case
@@ -219,20 +219,20 @@ func plainWord(s string) bool {
 	return vowels > 0 || len(s) < 4
 }
 
-// endings are endings of paths. Read-only.
+// endings are the file extensions that a path may have. Read-only.
 var endings = wordSet(`html htm json xml js mjs css txt csv pdf png jpg jpeg gif svg ico webp rss atom ics zip gz map woff ttf php rb yml`)
 
-// tokenVerbs are words that may follow a word of namePathWords or of a secret. Read-only.
+// tokenVerbs are words that are shown even after a word that a name or a secret can follow. Read-only.
 var tokenVerbs = wordSet(`new edit create update delete destroy show index me self current all list search count export import bulk login
 logout signin signup callback callbacks refresh revoke reset forgot confirm verify resend success failure done complete check status start token
 request password settings accept decline reject approve redeem claim activate unlock view complete authorize latest applications sign_in
 sign_out sign_up sign-in sign-out sign-up invitation confirmation session registration redirect proxy members well-known introspect userinfo`)
 
-// tokenKinds are words that may follow the word of a secret and name its kind. Read-only.
+// tokenKinds are words that are shown after a word that a secret can follow. They name its kind. Read-only.
 var tokenKinds = wordSet(`email emails phone sms mobile device account user team api oauth google github gitlab bitbucket facebook
 apple microsoft okta slack stripe paypal twilio shopify sendgrid mailgun`)
 
-// version reports whether s is v1, v2.1.
+// version reports whether s is a version such as v1 or v2.1.
 func version(s string) bool {
 	if len(s) < 2 || len(s) > 6 || s[0] != 'v' {
 		return false
@@ -257,7 +257,7 @@ func hexDigits(s string) bool {
 func digit(c byte) bool  { return c >= '0' && c <= '9' }
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// maxQueuedS limits the time in a queue that is believed, in s. A longer one is not a time, or comes from another
+// maxQueuedS is the longest plausible time in a queue, in s. A longer time is not a time, or comes from another
 // machine's clock.
 const maxQueuedS = 3600
 

@@ -2,11 +2,11 @@ package work
 
 import "strings"
 
-// patternOf returns Work.Path of a request. guess is its name made of method and path. A path without words can have
-// any route. If no route matches one value of a path, another value may still match one.
+// patternOf returns a request's Work.Path. guess is its method and path. It returns "" if other values in the path may
+// lead to another route: the path has no words, or no route matched.
 func patternOf(guess, endpoint string) string {
 	_, path, ok := strings.Cut(guess, "/")
-	if !ok { // its path is not known yet
+	if !ok { // the path is not known yet
 		return ""
 	}
 	words, values := 0, 0
@@ -26,7 +26,7 @@ func patternOf(guess, endpoint string) string {
 // noRoute are the exceptions that frameworks raise if no route matches. Read-only.
 var noRoute = wordSet("ActionController::RoutingError Sinatra::NotFound Hanami::Router::NotFoundError")
 
-// notFound names a request "404 …" if its framework has raised that no route matches.
+// notFound names a request "404 …" if its framework has raised an exception because no route matches.
 func (f *Finder) notFound(s *State, nowNS int64) {
 	t := s.task
 	if t == nil || !t.guessed || t.copied != "" {
@@ -38,7 +38,7 @@ func (f *Finder) notFound(s *State, nowNS int64) {
 	f.rename(t, "404 "+t.guess, nowNS)
 }
 
-// rename gives a task the name that its environment does not have.
+// rename gives a task a name that was found outside its environment.
 func (f *Finder) rename(t *task, endpoint string, nowNS int64) {
 	t.copied, t.work.Endpoint, t.work.Path, t.generation = endpoint, endpoint, patternOf(t.guess, endpoint), 0
 	f.seen(t, nowNS)

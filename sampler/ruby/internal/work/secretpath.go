@@ -17,7 +17,7 @@ const (
 	secret
 )
 
-// maxPartWords bounds the words of a part of a path that are examined.
+// maxPartWords limits how many words of a part are examined.
 const maxPartWords = 12
 
 // namePathWords are parts of a path that a name follows. Read-only.
@@ -44,23 +44,23 @@ guests download downloads ical ics private disk rsvp sign esign consent pair pai
 promo promos subscribe receipt receipts cancel cancellation invoice invoices attachment attachments shortlink shortlinks track tracking
 click clicks contract contracts agreement agreements survey surveys ballot vote license licenses licence licences serial qr feed webcal device`)
 
-// secretPathBegins do so as the first word: "join-team". Read-only.
+// secretPathBegins are words after which a secret follows if they begin a part: "join-team". Read-only.
 var secretPathBegins = wordSet(`join accept claim approve pair cancel`)
 
-// secretPathJoins are the beginnings and ends of words that are joined from several: "resetpassword", "authtoken",
-// "magiclink". Read-only.
+// secretPathJoins announce a secret if a word ends with them. The longer ones also do so if it begins with them:
+// "resetpassword", "authtoken", "magiclink". Read-only.
 var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", "passcode", "token", "tokens", "secret", "secrets", "apikey",
 	"apikeys", "accesskey", "accesskeys", "magiclink", "magiclinks", "invitation", "invitations", "credentials", "unsubscribe"}
 
-// secretPathTwo do so as all of a part, in one word or several: "sign-in", "signIn", "signin". Read-only.
+// secretPathTwo are whole parts after which a secret follows, in any spelling: "sign-in", "signin". Read-only.
 var secretPathTwo = wordSet(`signin signup signout onetime optout optin sharelink sharelinks giftcard giftcards sessionid motdepasse
 acceptinvite userinvite emailconfirm emailverify emailpreferences emailsettings emailchange changeemail twofactor twostep doubleoptin
 managesubscription deleteaccount directupload`)
 
-// secretPathVerbs begin words that are several: "verifyemail", "inviteuser". Read-only.
+// secretPathVerbs announce a secret if an object is joined to them: "verifyemail", "inviteuser". Read-only.
 var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unlock"}
 
-// minObject is the shortest object that can follow such a verb, in bytes. "confirmed" and "activates" have no object.
+// minObject is the least length of an object after such a verb, in bytes. "confirmed" and "activates" have no object.
 const minObject = 4
 
 func beginsWithVerb(word string) bool {

@@ -18,13 +18,13 @@ type site struct {
 	asks []candidate
 	// carrier is true for code of a client or of its wrappers. Then a frame further out may hold the statement.
 	carrier bool
-	// pool says what the receiver has to do with a pool of threads.
+	// pool is the role of the receiver in a pool of threads.
 	pool poolRole
 }
 
 // candidate is a variable whose name suggests that it holds an answer.
 type candidate struct {
-	local int // receiver: it is no variable
+	local int // the variable's number, or receiver
 	read  func(f *describer, scope *code.Scope, r *reading) (found bool)
 	ask   asker
 }
@@ -58,7 +58,7 @@ var (
 	wrapperFiles = []string{"/net/protocol.rb", "/openssl/", "/monitor.rb", "/timeout.rb", "/socket.rb", "/resolv"}
 )
 
-// role is the part of code in asking a server.
+// role is the part that code plays when a thread asks a server.
 type role uint8
 
 const (
@@ -88,7 +88,7 @@ func roleOf(origin sampler.Origin, gem, path string) role {
 	// log_subscriber may hold variables of the last request
 	case origin != sampler.OriginGem, strings.Contains(path, "log_subscriber"):
 		return roleOther
-	case gem == "rails": // from git, all of it in one folder
+	case gem == "rails": // from git: all gems of Rails are in one folder
 		if strings.Contains(path, "/activerecord/") {
 			return roleDatabase
 		} else if strings.Contains(path, "/activesupport/") {
@@ -154,7 +154,7 @@ func askerOf(r role, method, path, local string) asker {
 		return (*statements).askSQL
 	case r == roleRedis && performsCommands(path):
 		switch {
-		case local == "command" && method != "write" && method != "process": // there it is one of several
+		case local == "command" && method != "write" && method != "process": // there it is one of several commands
 			return (*statements).askCommand
 		case local == "commands":
 			return (*statements).askCommands
@@ -175,7 +175,7 @@ func buildsSQL(method, path string) bool {
 	return strings.HasSuffix(method, "_sql") || strings.HasPrefix(method, "build_") || strings.HasPrefix(method, "visit_") || strings.HasPrefix(method, "sanitize_")
 }
 
-// sequelAsks are the methods of Sequel's adapters that have a statement asked. Read-only.
+// sequelAsks are the methods of Sequel's adapters that send a statement. Read-only.
 var sequelAsks = wordSet(`_execute execute execute_ddl execute_dui execute_insert execute_query exec_query fetch_rows log_connection_yield
 	log_yield query run`)
 

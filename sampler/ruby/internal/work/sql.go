@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// maxStatement bounds a normalised statement, in bytes. "…" replaces the rest.
+// maxStatement limits the result of SQL, in bytes. "…" replaces the rest.
 const maxStatement = 300
 
-// maxRawStatement bounds the part of a statement that is read, in bytes.
+// maxRawStatement limits the part of a statement that is read, in bytes.
 const maxRawStatement = 4096
 
 // SQL returns a statement without its literals: "SELECT * FROM orders WHERE id = ? AND state IN (?)". cut is true if
@@ -32,12 +32,12 @@ DISCARD DO DROP END EXEC EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT KILL LISTEN L
 REASSIGN REFRESH REINDEX RELEASE RENAME REPLACE RESET REVOKE ROLLBACK SAVEPOINT SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE
 USE VACUUM VALUES WITH`)
 
-// secretVerbs begin statements that can have passwords outside of literals, or text in a language of their own. Only
-// the verb of such a statement is shown. Read-only.
+// secretVerbs begin statements that can have passwords outside of literals, or text in another language. Only the verb
+// of such a statement is shown. Read-only.
 var secretVerbs = wordSet(`ALTER CREATE SET DO CALL EXECUTE EXEC GRANT REVOKE COPY LOAD NOTIFY PRAGMA PREPARE DECLARE COMMENT IMPORT RESET
 SHOW USE KILL LISTEN UNLISTEN`)
 
-// prefixVerbs may have another statement behind them without a semicolon, up to one of plainVerbs. Read-only.
+// After prefixVerbs, another statement can follow without a semicolon. One of plainVerbs begins it. Read-only.
 var (
 	prefixVerbs = wordSet(`EXPLAIN DESCRIBE ANALYZE BEGIN START END`)
 	plainVerbs  = wordSet(`SELECT INSERT UPDATE DELETE REPLACE MERGE WITH VALUES TABLE`)
@@ -68,7 +68,7 @@ type normalizer struct {
 	prefix bool
 }
 
-// run reads all tokens. It returns false if the first word is not one of SQL's.
+// run reads all tokens. It returns false if the first word does not begin a statement of SQL.
 func (n *normalizer) run() bool {
 	for n.at < len(n.in) && n.bytes < maxStatement {
 		before := len(n.out)
@@ -115,7 +115,7 @@ func (n *normalizer) token() {
 	case c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v':
 		n.at++
 	case strings.HasPrefix(rest, "--"):
-		// MySQL has no comment there unless a space follows, but two signs.
+		// In MySQL, -- begins a comment only before a space. Otherwise it is two minus signs.
 		n.lineComment(2, len(rest) == 2 || strings.IndexByte(" \t\r\n", rest[2]) >= 0)
 	case c == '#':
 		n.lineComment(1, false) // a comment in MySQL, an operator in PostgreSQL, a name in T-SQL
@@ -161,7 +161,7 @@ func (n *normalizer) token() {
 		n.at++
 		n.emit(string(c))
 	case c < ' ' || c == '\\' || c == 0x7f:
-		n.hide() // no SQL
+		n.hide() // this is not SQL
 	default:
 		n.literal(1) // an unknown character: hide it
 	}
@@ -188,7 +188,7 @@ func (n *normalizer) word() {
 		quote := n.in[next]
 		if strings.EqualFold(w, "q") || strings.EqualFold(w, "nq") {
 			n.emit("?")
-			n.hide() // Oracle's q'[it's]'
+			n.hide() // a string of Oracle with other delimiters: q'[it's]'
 			return
 		}
 		n.at = next + 1
@@ -234,12 +234,12 @@ func (n *normalizer) emit(token string) {
 	}
 	switch {
 	case token == "?" && last(1) == "?":
-		return // two literals side by side: INTERVAL '1' '2', or what could not be told
+		return // two literals side by side: INTERVAL '1' '2', or tokens that are not recognized
 	case token == "?" && last(1) == "," && last(2) == "?" && inList(out[:len(out)-2]):
 		n.out = out[:len(out)-1]
 		return
 	case token == "?" && (last(1) == "-" || last(1) == "+") && strings.Contains("(,=<>", last(2)) && last(2) != "":
-		out = out[:len(out)-1] // its sign
+		out = out[:len(out)-1] // remove the literal's sign
 		n.out = out
 		if last(1) == "," && last(2) == "?" && inList(out[:len(out)-2]) {
 			n.out = out[:len(out)-1]
@@ -253,7 +253,7 @@ func (n *normalizer) emit(token string) {
 	n.bytes += len(token) + 1
 }
 
-// inList reports whether tokens end within parentheses: there a list of literals is one of values.
+// inList reports whether tokens end with an opening parenthesis. Only behind one, literals are merged to one.
 func inList(out []string) bool { return len(out) > 0 && out[len(out)-1] == "(" }
 
 func (n *normalizer) text() string {
@@ -276,7 +276,7 @@ func (n *normalizer) text() string {
 	return b.String()
 }
 
-// glued reports whether no space belongs between two tokens.
+// glued reports whether two tokens are written without a space between them.
 func glued(a, b string) bool {
 	switch {
 	case b == "," || b == ";" || b == ")" || b == "." || a == "." || a == "(":

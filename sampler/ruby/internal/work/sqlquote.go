@@ -5,7 +5,7 @@ import "strings"
 // openers begin tokens that can continue in the next line.
 const openers = "'\"`$[\\"
 
-// opens reports whether text, if it is code, may begin a token that ends behind it.
+// opens reports whether text, read as code, may begin a token that ends after the text.
 func opens(text string) bool {
 	return strings.ContainsAny(text, openers+"#") || strings.Contains(text, "--") || strings.Contains(text+"*", "/*")
 }
@@ -63,7 +63,7 @@ func (n *normalizer) quotation(skip int) {
 	n.through('\'')
 }
 
-// through moves behind the end of a quotation. If a backslash is in front of a quote, the end is not known.
+// through moves past the end of a quotation. A backslash before a quote makes the end unknown.
 func (n *normalizer) through(quote byte) {
 	for n.at < len(n.in) {
 		switch {
@@ -190,7 +190,7 @@ func (n *normalizer) name(quote byte) {
 	n.at = from
 	n.through(quote)
 	if quote == '`' && opens(strings.ReplaceAll(strings.TrimSuffix(n.in[from:n.at], "`"), "``", "")) {
-		n.hide() // no quotation in PostgreSQL
+		n.hide() // in PostgreSQL, ` begins no quotation
 	}
 }
 

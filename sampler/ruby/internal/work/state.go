@@ -10,15 +10,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Frames are the control frames of a thread's stack after its copies agreed.
+// Frames are the control frames of a thread's stack. The copies of the stack have agreed.
 type Frames struct {
 	// EC is the execution context. It has the address of the innermost frame at InnermostAt. CFP is this address. End
 	// is the end of the VM stack.
 	EC, InnermostAt, CFP, End attach.Address
-	// Leads are the words that prove that the stack is the thread's: the thread runs this fiber, or the fiber has
-	// resumed the one that it runs.
+	// Leads are the words that prove that the stack is the thread's. The thread runs the stack's fiber, or this fiber
+	// has resumed the running fiber.
 	Leads []Lead
-	// Raw are the frames, innermost first, with the dummy at the bottom. Size is the size of one, in bytes.
+	// Raw are the frames, innermost first, with the dummy at the bottom. Size is the size of one frame, in bytes.
 	Raw  []byte
 	Size int
 	// Stack is the decoded stack. Thread is the thread that has it, or zero for a suspended fiber.
@@ -34,7 +34,7 @@ type Frames struct {
 	// NowNS is the time of the sample of these frames. SinceNS is a time before they were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS is a time before any work began that is new to the State. The execution context was read then, or did not
+	// BornNS is a time before the State's new work began. At that time the execution context was read, or did not
 	// exist yet. It is zero if not known. ByNS is a time by which the new work has begun. If ByNS is zero, NowNS
 	// counts instead. Both are CLOCK_MONOTONIC in ns.
 	BornNS, ByNS int64
@@ -44,7 +44,7 @@ type Frames struct {
 // must be checked, because the memory of a fiber that has ended is reused, also by fibers of other threads.
 type Lead struct{ At, Says attach.Address }
 
-// outer returns the j-th frame from the outside and its address; the 0th is the dummy.
+// outer returns the j-th frame from the outside, and its address. The frame with j = 0 is the dummy.
 func (f *Frames) outer(j int) (frame []byte, at attach.Address) {
 	i := len(f.Raw) - (j+1)*f.Size
 	return f.Raw[i : i+f.Size], f.End - attach.Address((j+1)*f.Size)
@@ -57,7 +57,7 @@ func selfOf(frame []byte) uint64 { return view.U64(frame[code.FrameSelf:]) }
 
 func (f *Frames) count() int { return len(f.Raw) / f.Size }
 
-// State is what is known of a thread from tick to tick. The zero value knows nothing.
+// State keeps the results of searches for a thread from tick to tick. The zero value has none.
 type State struct {
 	// ec is the execution context of the last search, which was not before lookedNS. It is zero if there was none.
 	ec       attach.Address
@@ -70,7 +70,7 @@ type State struct {
 	task  *task
 	outer []byte
 	words [frameWords]byte
-	// anew is true if the last search has read it anew.
+	// anew is true if the last search read the task again instead of only confirming it.
 	anew bool
 	// from is the memory that task was read from.
 	from heap.Watch
@@ -90,14 +90,14 @@ type State struct {
 
 	handled handled
 
-	// generation is the Dictionary's that the IDs are of.
+	// generation is the Dictionary's generation in which the IDs are valid.
 	generation sampler.Generation
 	serving    sampler.Serving
-	// idle is true if the last search found out that no frame names work, unread if it could not find out.
+	// idle is true if no frame named work in the last search. unread is true if the search could not read the frames.
 	idle, unread bool
 }
 
-// Of reports whether the last search was for an execution context.
+// Of reports whether the last search was for the execution context ec.
 func (s *State) Of(ec attach.Address) bool { return s.ec == ec }
 
 // Serving is the result of the last search.
@@ -108,8 +108,7 @@ func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	return s.handled.from.Plan(s.askedFrom.Plan(s.from.Plan(ranges)))
 }
 
-// Unplan reports that this tick does not read what Plan has added. The call failed, or a part of it, or another call
-// was made.
+// Unplan notes that this tick has not read the ranges of Plan, because the call failed or another call was made.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.askedFrom.Unplan()
@@ -160,7 +159,7 @@ func (t *TaskID) Hash() uint64 { return t.hash }
 func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
 // Idle reports whether the last search found no work, neither in the running fiber nor in a trace. Then a fiber that
-// has resumed it may have some (LookOutward).
+// has resumed the running fiber may have work (LookOutward).
 func (s *State) Idle() bool { return s.idle && s.serving.Work == 0 }
 
 // frameWords is the number of bytes of a control frame that stay the same while it runs: its code, its receiver and

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxTasks bounds the requests and jobs that are remembered, also of fibers that wait.
+	// maxTasks limits the requests and jobs that are remembered, with those that waiting fibers have.
 	maxTasks = 4096
 	// identityWords is the number of values of a request's environment or a job's Hash that distinguish it from
 	// others.
@@ -49,7 +49,7 @@ type task struct {
 	guessed bool
 	copied  string
 	looks   uint
-	// guess is its name by method and path.
+	// guess is the task's name made of method and path.
 	guess string
 	// id is the ID of work in the Dictionary's generation.
 	id         sampler.WorkID
@@ -73,7 +73,7 @@ type reading struct {
 	identity [identityWords]uint64
 	least    leastIdentity
 	endpoint string
-	// path is the pattern of the path that endpoint was made of. It is empty if a framework says its route.
+	// path is the pattern of the path that endpoint was made of. It is empty if a framework has named the route.
 	path string
 	// guess is the name of a request made of its method and path, and pattern is its Work.Path. failed is set while
 	// Rails answers the request's exception.
@@ -99,7 +99,7 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	if t.work.Endpoint != r.endpoint || t.work.Values != r.values || t.work.Path != r.pattern {
 		t.work.Endpoint, t.work.Values, t.work.Path, t.generation = r.endpoint, r.values, r.pattern, 0
 	}
-	t.identity = r.identity // a Hash that is being filled has more of it later
+	t.identity = r.identity // a Hash that is still being filled has more identity words later
 	if r.least.whole == 0 {
 		t.least.whole = 0
 	}
@@ -107,7 +107,7 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	return t
 }
 
-// newTask begins a task between two times.
+// newTask makes a task that began between beforeNS and nowNS.
 func (f *Finder) newTask(r *reading, nowNS, beforeNS int64) *task {
 	if len(f.tasks) >= maxTasks {
 		f.forget(nowNS)
@@ -127,7 +127,7 @@ func (t *task) nameOf(r *reading) {
 	named := !t.guessed && t.work.Endpoint != ""
 	t.proof, t.guessed, t.guess = r.proof, r.path != "", r.guess
 	switch {
-	case named && (r.failed || t.guessed): // the route that answers its exception is not the request's, nor is a guess
+	case named && (r.failed || t.guessed): // neither an error page's route nor a guess replaces the request's route
 		r.endpoint, t.guessed, r.pattern = t.work.Endpoint, false, t.work.Path
 		return
 	case r.failed && !t.guessed:
@@ -144,13 +144,13 @@ func (t *task) same(r *reading) bool {
 		return false
 	case t.least.whole != 0 && r.least.whole != 0:
 		return t.least.alike(&r.least)
-	case t.least.whole != 0: // it has been filled since
+	case t.least.whole != 0: // the environment has been filled since
 		return t.least.path == r.least.path
 	}
 	return alike(&t.identity, &r.identity)
 }
 
-// alike reports whether two identities are of one task: no word that both have differs.
+// alike reports whether two identities are of one task. They must share a word, and no word that both have may differ.
 func alike(a, b *[identityWords]uint64) bool {
 	same := false
 	for i := range a {
@@ -173,7 +173,7 @@ func (f *Finder) seen(t *task, nowNS int64) {
 	}
 }
 
-// end forgets a task that its thread has left. If a fiber has suspended the task, it is remembered.
+// end forgets a task that its thread has left. It is not called for a task whose fiber is only suspended.
 func (f *Finder) end(t *task) {
 	if f.tasks[t.key] == t {
 		delete(f.tasks, t.key)
@@ -183,7 +183,7 @@ func (f *Finder) end(t *task) {
 // tasksKeptNS is how long an unseen task is remembered, in ns, if there are too many.
 const tasksKeptNS = 60_000_000_000
 
-// forget makes room for tasks.
+// forget makes room for new tasks.
 func (f *Finder) forget(nowNS int64) {
 	for key, t := range f.tasks {
 		if nowNS-t.seenNS > tasksKeptNS {

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// usedFrames bounds the frames of a thread whose code is read to learn what it does with a Queue, from the
-	// innermost on.
+	// usedFrames limits the frames, from the innermost on, whose code is read to learn what a thread does with a
+	// Queue.
 	usedFrames = 8
-	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. usedNS is for how
-	// long a thread counts as one that uses a Queue, in ns.
+	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. usedNS is how long
+	// a thread counts as a user of a Queue after it was seen to use the Queue, in ns.
 	usesNS, usedNS = int64(3e9), listsNS
 	// grownItems and grownNS are by how much and for how long a Queue must have grown before its users are searched.
 	grownItems, grownNS = 10, int64(1e9)
 )
 
-// putting and taking are the methods of Queues, and of Arrays in their place.
+// putting and taking are the methods that add to a Queue or take from it, also for Arrays that are used as queues.
 var (
 	putting = []string{"<<", "push", "enq", "append", "unshift", "prepend"}
 	taking  = []string{"pop", "shift", "deq"}
@@ -30,8 +30,8 @@ var (
 // use is when the code of a thread was last seen to put into a Queue or to take from it.
 type use struct{ putNS, tookNS int64 }
 
-// growth is what is known of the length of a Queue. least is the least length since the last search for its users
-// began to make sense, and leastNS its time.
+// growth is what is known of the length of a Queue. least is the smallest length so far, and leastNS is when it was
+// last read.
 type growth struct {
 	least, leastNS int64
 	grows          bool
@@ -76,8 +76,8 @@ func (l *lists) growthOf(v uint64) *growth {
 }
 
 // noteUses searches the frames of a thread for code that puts into a Queue that grows, or takes from it. Such code has
-// the Queue in a variable or constant, and calls a method of such a name. What takes from an Array is known better
-// (noteArrays): the Array is the receiver of the call.
+// the Queue in a variable or constant, and calls a method in putting or taking. noteArrays finds code that takes from
+// an Array more exactly, by the receiver of the call.
 func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
 	l := &f.lists
 	l.grown = l.grown[:0]
@@ -145,8 +145,8 @@ func (g *growth) use(id sampler.ThreadID, u use) {
 	g.users[id] = use{max(u.putNS, was.putNS), max(u.tookNS, was.tookNS)}
 }
 
-// reached stores in reach which of the Queues that grow the code of a scope uses, whose operands were read. It is a
-// part of a question (Read).
+// reached stores in reach the growing Queues that a scope's code uses, by its operands in l.operands. It must be
+// called within objects.Read.
 func (f *Finder) reached(scope *code.Scope) error {
 	l := &f.lists
 	l.reach = l.reach[:0]

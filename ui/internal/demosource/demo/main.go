@@ -1,4 +1,4 @@
-// Demo shows the made-up order service on the real screen, to look at while the screen is worked on.
+// Demo shows the made-up order service on the real screen, to try out changes of the screen.
 package main
 
 import (
