@@ -371,9 +371,7 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 // that have begun work, and finds the requests that BPF programs have copied.
 func (s *Source) learnMoves(cost *pace.Meter) (moves ruby.Moves) {
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
-		var list []ruby.Entered
-		moves, list = x.whoMoved()
-		s.beginning = append(s.beginning, list...)
+		moves, s.beginning = x.whoMoved(s.beginning)
 		s.beginning = s.beginning[max(len(s.beginning)-maxBeginning, 0):] // keeps the newest
 		x.findRequests(cost)
 	}

@@ -50,27 +50,27 @@ func (*Source) openSwitches(context.Context) (*switchRun, error) {
 	return nil, attach.ErrLinuxOnly
 }
 
-func (*switchRun) served() bool                            { return false }
-func (*switchRun) glances() bool                           { return false }
-func (*switchRun) catchUp()                                {}
-func (*switchRun) glance() bool                            { return false }
-func (*switchRun) on() bool                                { return false }
-func (*switchRun) whoMoved() (ruby.Moves, []ruby.Entered)  { return nil, nil }
-func (*switchRun) again(*followAgain) bool                 { return false }
-func (*switchRun) sampled(*sampler.Sample)                 {}
-func (*switchRun) look()                                   {}
-func (*switchRun) behind(int64) int64                      { return 0 }
-func (*switchRun) fill(*sampler.Sample, *exact.List, bool) {}
-func (*switchRun) ring(*pace.Sleeper, *pace.Bells) bool    { return false }
-func (*switchRun) still(int64) bool                        { return false }
-func (*switchRun) unnamed() bool                           { return false }
-func (*switchRun) nameStacks()                             {}
-func (*switchRun) withoutClock()                           {}
-func (*switchRun) end(string)                              {}
-func (*switchRun) findRequests(*pace.Meter)                {}
-func (*switchRun) stop() error                             { return nil }
-func (*switchRun) status() (none sampler.SwitchStatus)     { return none }
-func (*switchRun) close() (SwitchReport, error)            { return SwitchReport{}, nil }
+func (*switchRun) served() bool                                           { return false }
+func (*switchRun) glances() bool                                          { return false }
+func (*switchRun) catchUp()                                               {}
+func (*switchRun) glance() bool                                           { return false }
+func (*switchRun) on() bool                                               { return false }
+func (*switchRun) whoMoved(w []ruby.Entered) (ruby.Moves, []ruby.Entered) { return nil, w }
+func (*switchRun) again(*followAgain) bool                                { return false }
+func (*switchRun) sampled(*sampler.Sample)                                {}
+func (*switchRun) look()                                                  {}
+func (*switchRun) behind(int64) int64                                     { return 0 }
+func (*switchRun) fill(*sampler.Sample, *exact.List, bool)                {}
+func (*switchRun) ring(*pace.Sleeper, *pace.Bells) bool                   { return false }
+func (*switchRun) still(int64) bool                                       { return false }
+func (*switchRun) unnamed() bool                                          { return false }
+func (*switchRun) nameStacks()                                            {}
+func (*switchRun) withoutClock()                                          {}
+func (*switchRun) end(string)                                             {}
+func (*switchRun) findRequests(*pace.Meter)                               {}
+func (*switchRun) stop() error                                            { return nil }
+func (*switchRun) status() (none sampler.SwitchStatus)                    { return none }
+func (*switchRun) close() (SwitchReport, error)                           { return SwitchReport{}, nil }
 
 // runningRun is never made, because C stacks of running threads can be taken on Linux only.
 type runningRun struct{}

@@ -194,21 +194,21 @@ func (x *switchRun) look() {
 	x.advance(until)
 }
 
-// whoMoved fetches records. It returns a function for the times of threads' last moves, and the threads that have
-// begun work. Both are nil if this is not known. A movedFeed does not know them, because it reads no frames and makes
-// no records of some moves. Only the clock calls it. If another goroutine fetches records just now, the clock does not
-// wait for it, because that goroutine may have no CPU.
-func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
+// whoMoved fetches records. It returns a function for the times of threads' last moves, which is nil if they are not
+// known. It also returns the threads whose work samples have to read: waiting, and those that have begun work. A
+// movedFeed does not know them, because it reads no frames and makes no records of some moves. Only the clock calls
+// it. If another goroutine fetches records just now, the clock does not wait: that goroutine may have no CPU.
+func (x *switchRun) whoMoved(waiting []ruby.Entered) (ruby.Moves, []ruby.Entered) {
 	if x.moved != nil || !x.on() || !x.mu.TryLock() {
-		return nil, nil
+		return nil, waiting
 	}
 	defer x.mu.Unlock()
 	now := pace.Monotonic()
 	if x.closed || !x.on() || x.drain(now) != nil || now-x.gapToNS < lostNS {
-		return nil, nil // look handles errors
+		return nil, waiting // look handles errors
 	}
 	x.requests.Give()
-	return x.moves.last, x.works.Take()
+	return x.moves.last, x.works.Take(waiting)
 }
 
 // findRequests finds requests that threads have begun. The clock calls it between two readings. A separate part of the

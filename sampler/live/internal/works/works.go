@@ -40,6 +40,8 @@ type working struct {
 	serves, low uint64
 	// unfoundNS is the time of the last report that the thread has begun a request that was not copied.
 	unfoundNS int64
+	// overNS is the time of the last record by which the thread had left its work, or by which its request was copied.
+	overNS int64
 	// cfp and ns are from the thread's last record. asleep is true if it waited in the kernel at that time.
 	cfp    uint64
 	ns     int64
@@ -112,7 +114,7 @@ func (w *Works) Note(r *switches.Record) {
 				r.WorkNS = r.NS
 			}
 		}
-		w.forget(r.TID)
+		w.forget(t, r)
 		t.woke, t.fromNS = true, from // the next request can have begun already
 	}
 	if !t.woke && (deeper || !asleep) {
@@ -128,16 +130,17 @@ func (w *Works) Note(r *switches.Record) {
 		}
 	case !deeper && t.deep && asleep:
 		t.deep, r.Left = false, true
-		w.forget(r.TID)
+		w.forget(t, r)
 	}
 	t.woke = t.woke && (deeper || !asleep)
 	t.cfp, t.ns, t.asleep, t.serves = r.CFP, r.NS, asleep, r.Serves
 }
 
-// forget removes a thread from the result of Take, because it has left its work or its request was copied. A sample of
-// the thread costs 20 times as much as reading a copied request.
-func (w *Works) forget(tid int32) {
-	w.entered = slices.DeleteFunc(w.entered, func(e ruby.Entered) bool { return e.TID == tid })
+// forget has Take leave out a thread: by record r it has left its work, or its request was copied. A sample of the
+// thread would cost 20 times as much as reading a copied request.
+func (w *Works) forget(t *working, r *switches.Record) {
+	t.overNS = r.NS
+	w.entered = slices.DeleteFunc(w.entered, func(e ruby.Entered) bool { return e.TID == r.TID })
 }
 
 // Copied notes that the request of a thread was copied at its last record, from a stack with the ends low and end. It
@@ -156,7 +159,7 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	}
 	t.deep, t.copied, t.looked, t.misses = true, true, false, 0
 	w.served.Store(true)
-	w.forget(r.TID)
+	w.forget(t, r)
 	return t.fromNS, r.NS, t.woke
 }
 
@@ -213,11 +216,17 @@ func (w *Works) Saw(s *sampler.Sample) {
 	}
 }
 
-// Take returns the threads that have begun something since the last call. The slice is valid until the next record.
-func (w *Works) Take() []ruby.Entered {
-	list := w.entered
+// Take adds the threads that have begun something since the last call to waiting, the threads that no sample has read
+// yet. It leaves out threads whose work is over since then. A sample would show what they have begun later, as if they
+// had begun it at the earlier time.
+func (w *Works) Take(waiting []ruby.Entered) []ruby.Entered {
+	waiting = slices.DeleteFunc(waiting, func(e ruby.Entered) bool {
+		t := w.threads[e.TID]
+		return t != nil && t.overNS > e.ByNS
+	})
+	waiting = append(waiting, w.entered...)
 	w.entered = w.entered[:0]
-	return list
+	return waiting
 }
 
 // Begun reports whether Take has threads to return.

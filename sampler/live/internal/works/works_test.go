@@ -23,17 +23,17 @@ func TestWorks(t *testing.T) {
 	}
 	record(0, 10, 800, true)
 	record(20, 30, 500, false)
-	if list := w.Take(); len(list) != 0 {
+	if list := w.Take(nil); len(list) != 0 {
 		t.Errorf("before it is known where it waits: %+v", list)
 	}
 	record(40, 50, 800, true)
 	sample(60, 0)
 	record(70, 80, 900, true) // further out
-	if list := w.Take(); len(list) != 0 {
+	if list := w.Take(nil); len(list) != 0 {
 		t.Errorf("it has begun nothing: %+v", list)
 	}
 	record(90, 100, 500, false)
-	list := w.Take()
+	list := w.Take(nil)
 	if len(list) != 1 || list[0].TID != 7 || list[0].FromNS != 90*us || list[0].ByNS != 100*us {
 		t.Fatalf("it has begun something: %+v", list)
 	}
@@ -43,7 +43,7 @@ func TestWorks(t *testing.T) {
 	if sample(110, 3); !w.Served() {
 		t.Error("a sample had work")
 	}
-	if record(120, 130, 600, true) || record(140, 150, 300, true) || len(w.Take()) != 0 {
+	if record(120, 130, 600, true) || record(140, 150, 300, true) || len(w.Take(nil)) != 0 {
 		t.Error("it goes on with it")
 	}
 	if !record(160, 170, 800, true) {
@@ -52,7 +52,7 @@ func TestWorks(t *testing.T) {
 	looks := 0
 	for at := int64(200); at < 2000; at += 100 {
 		record(at, at+10, 500, false)
-		looks += len(w.Take())
+		looks += len(w.Take(nil))
 		sample(at+20, 0)
 		record(at+30, at+40, 800, true)
 	}
@@ -94,7 +94,7 @@ func TestCopied(t *testing.T) {
 	if _, _, ok := w.Copied(r, 2000, 3000); ok {
 		t.Error("the request of another stack")
 	}
-	if _, _, ok := w.Copied(r, low, end); ok || len(w.Take()) != 1 {
+	if _, _, ok := w.Copied(r, low, end); ok || len(w.Take(nil)) != 1 {
 		t.Error("the first one can have begun before the frame was known: its stack is to be read")
 	}
 	begins(record(62, 64, 500, 0x9, false), 62, 64)
@@ -102,7 +102,7 @@ func TestCopied(t *testing.T) {
 	record(82, 84, 700, 0, false)
 	r = record(86, 90, 500, 0xa, true)
 	begins(r, 82, 90)
-	if len(w.Take()) != 0 {
+	if len(w.Take(nil)) != 0 {
 		t.Error("its stack is to be read as well")
 	}
 	if r := record(92, 94, 450, 0xa, false); r.Ends {
@@ -129,9 +129,9 @@ func TestCopied(t *testing.T) {
 	r = record(310, 320, 500, 0xe, false)
 	begins(r, 290, 320) // it can have begun when memory could not be read
 	record(330, 340, 800, 0, true)
-	w.Take()
+	w.Take(nil)
 	record(350, 360, 500, 0xf, true)
-	if record(370, 380, 800, 0, true); len(w.Take()) != 0 {
+	if record(370, 380, 800, 0, true); len(w.Take(nil)) != 0 {
 		t.Error("its stack is to be read after it has left its work")
 	}
 	w.Placed(405 * us)
@@ -151,7 +151,7 @@ func TestRest(t *testing.T) {
 	turn := func(work sampler.WorkID) (looked bool) {
 		at += 10 * ms
 		w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: at - ms, NS: at, Thread: 1, CFP: 500})
-		looked = len(w.Take()) > 0
+		looked = len(w.Take(nil)) > 0
 		x := sampler.Thread{TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: work}}
 		w.Saw(&sampler.Sample{TimeNS: at + ms, Threads: []sampler.Thread{x}})
 		w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: at + 2*ms, NS: at + 3*ms, Thread: 1, CFP: 800, Asleep: true})
@@ -192,13 +192,13 @@ func TestFirstRecord(t *testing.T) {
 	for _, tid := range []int32{7, 8, 9} {
 		w.Note(&switches.Record{Kind: switches.Out, TID: tid, InNS: 10, NS: 20, Thread: 1, CFP: 500})
 	}
-	if list := w.Take(); len(list) != 1 || list[0].TID != 7 || list[0].FromNS != 10 || list[0].ByNS != 20 {
+	if list := w.Take(nil); len(list) != 1 || list[0].TID != 7 || list[0].FromNS != 10 || list[0].ByNS != 20 {
 		t.Errorf("%+v, want the thread that a sample has shown", list)
 	}
 	x := sampler.Thread{TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: 3}}
 	w.Saw(&sampler.Sample{TimeNS: 30, Threads: []sampler.Thread{x}})
 	w.Note(&switches.Record{Kind: switches.Out, TID: 7, InNS: 40, NS: 50, Thread: 1, CFP: 400})
-	if list := w.Take(); len(list) != 0 || !w.Served() {
+	if list := w.Take(nil); len(list) != 0 || !w.Served() {
 		t.Errorf("it works already, and is looked at: %+v", list)
 	}
 }
