@@ -54,6 +54,8 @@ type requestSlot struct {
 	thread sampler.ThreadID
 	work   sampler.WorkID
 	q      *openRequest
+	// over is work that the thread has ended according to changes. Samples show it until they read the stack again.
+	over sampler.WorkID
 	// left is the request last counted in Requests.leftOut.
 	left sampler.WorkNumber
 	// readNS are the last two times at which the thread's stack was read, the later one first.
@@ -266,17 +268,23 @@ func (r *Requests) Tick(k *gvl.Tick) {
 		}
 		t, s := &k.Threads[i], &r.slots[slot]
 		s.thread = t.ID
+		read := t.Quality&sampler.StackFresh != 0
+		if !read && r.over(s, t) {
+			r.goes(t.ID, k.States[i])
+			continue
+		}
 		unread := r.unread(s, t, k)
 		if !unread && (t.Serving.Work != s.work || s.q != nil && s.q.done) {
 			r.move(s, t, k)
 		}
-		read := t.Quality&sampler.StackFresh != 0
 		if q := s.q; q != nil && !unread {
 			q.unread = false
 			q.Now, q.Serving, q.Stack = k.States[i], t.Serving, t.Stack
 			if k.Depth == sampler.StackTick || read {
 				q.readNS, q.fiber = k.ToNS, len(t.Resumers) > 0 || r.looks.switches[t.ID]
 			}
+		} else if q == nil {
+			r.goes(t.ID, k.States[i])
 		}
 		if read && t.Quality&sampler.StackFailed == 0 {
 			s.readNS[0], s.readNS[1] = k.ToNS, s.readNS[0]
@@ -292,8 +300,31 @@ func (r *Requests) Tick(k *gvl.Tick) {
 			r.lookAt(k.Fibers)
 		}
 	}
+	for _, q := range r.leaving {
+		q.going = q.unsampled && r.dict.OwnWork(r.stream.Working(q.Thread)).Number == q.Work.Number
+	}
 	if k.Depth == sampler.StackTick && len(r.leaving) > 0 {
 		r.leaving = slices.DeleteFunc(r.leaving, func(q *openRequest) bool { return r.gone(q, k.ToNS) })
+	}
+}
+
+// over reports whether a sample that did not read a thread's stack shows work that the thread has ended since the
+// sample before, according to changes. The thread leaves this work.
+func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
+	if q := s.q; q != nil && !q.done && t.Serving.Work == s.work {
+		if left := r.stream.LeftWork(t.ID, max(q.readNS, q.FromNS+1)); left != 0 {
+			q.cut, q.slackNS, q.unread = false, 0, false
+			r.leave(q, left)
+			s.over, s.work, s.q = s.work, 0, nil
+		}
+	}
+	return s.over != 0 && s.over == t.Serving.Work
+}
+
+// goes sets the state of the request that a thread works for, if only changes show it.
+func (r *Requests) goes(thread sampler.ThreadID, now gvl.ThreadState) {
+	if q := r.find(r.stream.Working(thread), thread, r.nowNS); q != nil && q.unsampled {
+		q.Now = now
 	}
 }
 
@@ -324,7 +355,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 		}
 		r.leave(q, at)
 	}
-	s.work, s.q = id, nil
+	s.work, s.over, s.q = id, 0, nil
 	if id == 0 {
 		return
 	}
@@ -368,8 +399,7 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 		return true
 	}
 	if q.unsampled {
-		id := r.stream.Working(q.Thread)
-		if q.going = id != 0 && r.dict.OwnWork(id).Number == q.Work.Number; q.going {
+		if q.going {
 			return false
 		}
 		q.cut = r.stream.LeftWork(q.Thread, q.awayNS) == 0 // changes are missing
@@ -413,7 +443,7 @@ func (x *Request) stands(q *openRequest, atNS int64) {
 		return
 	}
 	x.SlackNS = x.BeginSlackNS()
-	x.InProgress, x.Suspended = true, q.threads == 0
+	x.InProgress, x.Suspended = true, q.threads == 0 && !q.going
 	if q.unread {
 		atNS, x.AtLeast = min(atNS, q.readNS), true
 	}

@@ -110,3 +110,53 @@ func TestRequestsBetweenSamples(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestOverBetweenReadings: while stacks are not read, samples show the request that the last reading showed. If
+// changes show that it has ended, and that another one has begun, the other one is running.
+func TestRequestOverBetweenReadings(t *testing.T) {
+	dict := sampler.NewDictionary()
+	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
+	const base = int64(1e9)
+	work := func(number sampler.WorkNumber, ms int64) sampler.WorkID {
+		at := base + ms*1e6
+		return dict.InternWork(sampler.Work{Number: number, Kind: sampler.WorkRequest, Endpoint: "GET /", SinceNS: at + 1e6, BeforeNS: at - 1e6})
+	}
+	first, second := work(1, 150), work(2, 340)
+	last := base
+	for n := range int64(12) {
+		x := &sampler.Sample{TimeNS: base + n*100e6, Depth: sampler.LockTick, Ractors: []sampler.Ractor{{ID: stream.MainRactor}}}
+		x.Threads = []sampler.Thread{{ID: 1, Ractor: stream.MainRactor, TID: 11}}
+		v := &x.Threads[0]
+		x.Changes = sampler.Changes{FromNS: last, ToNS: x.TimeNS, Fresh: n == 0}
+		last = x.TimeNS
+		change := func(ms int64, g sampler.GVLState, d sampler.Doing) {
+			x.Changes.List = append(x.Changes.List, sampler.Change{AtNS: base + ms*1e6, Thread: 1, TID: 11, State: g, Doing: d})
+		}
+		if n >= 2 {
+			v.Serving.Work = first
+		}
+		switch n {
+		case 0:
+			change(0, sampler.GVLHeld, sampler.Doing{})
+		case 2:
+			x.Depth, v.Quality = sampler.StackTick, sampler.StackFresh
+		case 4:
+			change(330, sampler.GVLHeld, sampler.Doing{Kind: sampler.DoingWorks})
+			change(340, sampler.GVLHeld, sampler.Doing{Kind: sampler.DoingWorks, Work: second})
+		case 7, 8, 9, 10, 11:
+			x.Depth, v.Quality, v.Serving.Work = sampler.StackTick, sampler.StackFresh, second
+		}
+		m.Feed(x)
+		want, fromNS := sampler.WorkNumber(1), base+150e6
+		if n >= 4 {
+			want, fromNS = 2, base+340e6
+		}
+		list := m.Requests.Running()
+		if n >= 2 && (len(list) != 1 || list[0].Work.Number != want || list[0].FromNS != fromNS || list[0].Suspended || list[0].Now.Thread != 1) {
+			t.Errorf("sample %d: %+v", n, list)
+		}
+		if last := m.Requests.Last(x.TimeNS); n >= 4 && (last == nil || last.Work.Number != 1 || last.ToNS != base+330e6 || last.AtLeast) {
+			t.Errorf("sample %d: the last one: %+v", n, last)
+		}
+	}
+}
