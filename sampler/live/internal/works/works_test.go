@@ -46,8 +46,14 @@ func TestWorks(t *testing.T) {
 	if record(120, 130, 600, true) || record(140, 150, 300, true) || len(w.Take(nil)) != 0 {
 		t.Error("it goes on with it")
 	}
+	if list = w.Take(list); len(list) != 1 {
+		t.Error("no sample has read it yet")
+	}
 	if !record(160, 170, 800, true) {
 		t.Error("it has left it")
+	}
+	if list = w.Take(list); len(list) != 0 {
+		t.Errorf("a sample would take the next work for this one: %+v", list)
 	}
 	looks := 0
 	for at := int64(200); at < 2000; at += 100 {
