@@ -23,6 +23,8 @@ const (
 	// suspendedNS is how long a request may be missing before it counts as ended if its fiber gave way to another one,
 	// in ns.
 	suspendedNS = int64(10e9)
+	// roundedNS limits how far the times of changes are rounded, in ns.
+	roundedNS = 1000
 )
 
 // Requests follows the requests and jobs that threads work for (sampler.Serving). All time of a request, from its
@@ -200,6 +202,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	}
 	past := PastRequest{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}
 	q := &openRequest{Request: past.request(), readNS: atNS}
+	r.afterOthers(&w, thread)
 	q.FromNS = min(beginOf(&w, atNS), r.stream.LastNS()) // a recording can hold anything
 	if n := len(r.spare); n > 0 {
 		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
@@ -207,6 +210,17 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	r.open[w.Number] = q
 	r.away(q, atNS) // until a sample shows its thread
 	return q
+}
+
+// afterOthers raises a request's BeforeNS to the last time before its SinceNS at which its thread ended other work,
+// according to changes. A change that reports the begin of the request itself has the time that beginOf returns.
+func (r *Requests) afterOthers(w *sampler.Work, thread sampler.ThreadID) {
+	own := beginOf(w, 0)
+	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left = r.stream.LeftWork(thread, left+1) {
+		if left < own-roundedNS || left > own+roundedNS {
+			w.BeforeNS = left
+		}
+	}
 }
 
 // beginOf returns when a request began, or atNS if that is not known.

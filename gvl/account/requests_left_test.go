@@ -122,6 +122,7 @@ func TestRequestOverBetweenReadings(t *testing.T) {
 		return dict.InternWork(sampler.Work{Number: number, Kind: sampler.WorkRequest, Endpoint: "GET /", SinceNS: at + 1e6, BeforeNS: at - 1e6})
 	}
 	first, second := work(1, 150), work(2, 340)
+	third := dict.InternWork(sampler.Work{Number: 3, Kind: sampler.WorkRequest, Endpoint: "GET /", SinceNS: base + 790e6, BeforeNS: base + 300e6})
 	last := base
 	for n := range int64(12) {
 		x := &sampler.Sample{TimeNS: base + n*100e6, Depth: sampler.LockTick, Ractors: []sampler.Ractor{{ID: stream.MainRactor}}}
@@ -143,19 +144,27 @@ func TestRequestOverBetweenReadings(t *testing.T) {
 		case 4:
 			change(330, sampler.GVLHeld, sampler.Doing{Kind: sampler.DoingWorks})
 			change(340, sampler.GVLHeld, sampler.Doing{Kind: sampler.DoingWorks, Work: second})
-		case 7, 8, 9, 10, 11:
+		case 7:
 			x.Depth, v.Quality, v.Serving.Work = sampler.StackTick, sampler.StackFresh, second
+		case 8:
+			change(780, sampler.GVLHeld, sampler.Doing{Kind: sampler.DoingWorks})
+		}
+		if n >= 8 { // changes show when it can have begun at the earliest
+			x.Depth, v.Quality, v.Serving.Work = sampler.StackTick, sampler.StackFresh, third
 		}
 		m.Feed(x)
 		want, fromNS := sampler.WorkNumber(1), base+150e6
-		if n >= 4 {
+		switch {
+		case n >= 8:
+			want, fromNS = 3, base+785e6
+		case n >= 4:
 			want, fromNS = 2, base+340e6
 		}
 		list := m.Requests.Running()
 		if n >= 2 && (len(list) != 1 || list[0].Work.Number != want || list[0].FromNS != fromNS || list[0].Suspended || list[0].Now.Thread != 1) {
 			t.Errorf("sample %d: %+v", n, list)
 		}
-		if last := m.Requests.Last(x.TimeNS); n >= 4 && (last == nil || last.Work.Number != 1 || last.ToNS != base+330e6 || last.AtLeast) {
+		if last := m.Requests.Last(x.TimeNS); n >= 4 && n < 8 && (last == nil || last.Work.Number != 1 || last.ToNS != base+330e6 || last.AtLeast) {
 			t.Errorf("sample %d: the last one: %+v", n, last)
 		}
 	}

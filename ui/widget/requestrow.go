@@ -48,6 +48,9 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	at, ok := sc.Served.ServingOf[q.Thread]
 	switch {
 	case i < 0 || !sc.Threads[i].Known:
+	case q.InProgress && !q.Suspended && !sc.Frozen && (!ok || sc.Dict.Work(at.Work).Number != q.Work.Number):
+		// Changes show that the thread works for it. No sample has read its stack since, so the place is not known.
+		w.inState(sc, i)
 	case !ok || sc.Dict.Work(at.Work).Number != q.Work.Number: // another fiber of the thread runs
 		w.Away = true
 		if w.FiberWaits = q.Suspended && q.Waits && !sc.Frozen; w.FiberWaits {
@@ -57,15 +60,21 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 			}
 		}
 	default:
-		state := sc.Threads[i].State
-		state.SinceNS = max(state.SinceNS, q.FromNS) // the state cannot be older than the request
-		w.State, w.at = &state, at
-		w.Forms = sc.RequestForms(*w.State)
+		w.at = at
+		w.inState(sc, i)
 		if w.What = sc.Asks(at); w.What == "" {
 			w.What = scene.OwnPlace(sc.Dict, w.State.Stack)
 		}
 	}
 	return w
+}
+
+// inState sets the state to the state of the thread with index i.
+func (w *RequestRow) inState(sc *scene.Scene, i int) {
+	state := sc.Threads[i].State
+	state.SinceNS = max(state.SinceNS, w.FromNS) // the state cannot be older than the request
+	w.State = &state
+	w.Forms = sc.RequestForms(state)
 }
 
 // Matches reports whether a search finds the request by its thread, its route, its path if the screen shows paths, or
