@@ -216,7 +216,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 // according to changes. A change that reports the begin of the request itself has the time that beginOf returns.
 func (r *Requests) afterOthers(w *sampler.Work, thread sampler.ThreadID) {
 	own := beginOf(w, 0)
-	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left = r.stream.LeftWork(thread, left+1) {
+	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left, _ = r.stream.LeftWork(thread, left+1) {
 		if left < own-roundedNS || left > own+roundedNS {
 			w.BeforeNS = left
 		}
@@ -326,8 +326,8 @@ func (r *Requests) Tick(k *gvl.Tick) {
 // sample before, according to changes. The thread leaves this work.
 func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
 	if q := s.q; q != nil && !q.done && t.Serving.Work == s.work {
-		if left := r.stream.LeftWork(t.ID, max(q.readNS, q.FromNS+1)); left != 0 {
-			q.cut, q.slackNS, q.unread = false, 0, false
+		if left, slack := r.leftNS(q, t.ID); left != 0 {
+			q.cut, q.slackNS, q.unread = false, slack, false
 			r.leave(q, left)
 			s.over, s.work, s.q = s.work, 0, nil
 		}
@@ -340,6 +340,18 @@ func (r *Requests) goes(thread sampler.ThreadID, now gvl.ThreadState) {
 	if q := r.find(r.stream.Working(thread), thread, r.nowNS); q != nil && q.unsampled {
 		q.Now = now
 	}
+}
+
+// leftNS returns when a thread left a request according to changes, and by how much this time can be wrong. Both are in
+// ns. The time is zero if no change shows that the thread has left it.
+func (r *Requests) leftNS(q *openRequest, thread sampler.ThreadID) (atNS, slackNS int64) {
+	fromNS := max(q.readNS, q.FromNS+1)
+	left, exact := r.stream.LeftWork(thread, fromNS)
+	if left == 0 || exact {
+		return left, 0
+	}
+	slackNS = (left - fromNS) / 2
+	return left - slackNS, slackNS
 }
 
 // unread reports whether a thread may still work for its last request, because a sample could not read this. On a full
@@ -363,8 +375,8 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 		if !q.cut {
 			q.slackNS = (k.ToNS - q.readNS) / 2
 			at += q.slackNS
-			if left := r.stream.LeftWork(t.ID, max(q.readNS, q.FromNS+1)); left != 0 {
-				at, q.slackNS = left, 0
+			if left, slack := r.leftNS(q, t.ID); left != 0 {
+				at, q.slackNS = left, slack
 			}
 		}
 		r.leave(q, at)
@@ -416,7 +428,8 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 		if q.going {
 			return false
 		}
-		q.cut = r.stream.LeftWork(q.Thread, q.awayNS) == 0 // changes are missing
+		left, _ := r.stream.LeftWork(q.Thread, q.awayNS)
+		q.cut = left == 0 // changes are missing
 	}
 	if q.Waits {
 		if !q.wait.stale(atNS) {

@@ -169,3 +169,38 @@ func TestRequestOverBetweenReadings(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestLeftBeforeChanges: the first change of a thread shows that it has begun another request. When it has ended
+// the one before is not known, so the middle is taken, and the length says how wrong this can be.
+func TestRequestLeftBeforeChanges(t *testing.T) {
+	dict := sampler.NewDictionary()
+	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
+	const base = int64(1e9)
+	first := dict.InternWork(sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: "GET /", SinceNS: base + 151e6, BeforeNS: base + 149e6})
+	second := dict.InternWork(sampler.Work{Number: 2, Kind: sampler.WorkRequest, Endpoint: "GET /", SinceNS: base + 451e6, BeforeNS: base + 449e6})
+	last := base
+	for n := range int64(8) {
+		x := &sampler.Sample{TimeNS: base + n*100e6, Depth: sampler.LockTick, Ractors: []sampler.Ractor{{ID: stream.MainRactor}}}
+		x.Threads = []sampler.Thread{{ID: 1, Ractor: stream.MainRactor, TID: 11}}
+		x.Changes = sampler.Changes{FromNS: last, ToNS: x.TimeNS, Fresh: n == 0}
+		last = x.TimeNS
+		if n >= 2 {
+			x.Threads[0].Serving.Work = first
+		}
+		change := sampler.Change{AtNS: x.TimeNS, Thread: 1, TID: 11, State: sampler.GVLHeld}
+		switch n {
+		case 2:
+			x.Depth, x.Threads[0].Quality = sampler.StackTick, sampler.StackFresh
+		case 5:
+			change.AtNS, change.Doing = base+450e6, sampler.Doing{Kind: sampler.DoingWorks, Work: second}
+		}
+		if n == 0 || n == 5 {
+			x.Changes.List = append(x.Changes.List, change)
+		}
+		m.Feed(x)
+	}
+	q := m.Requests.Last(last)
+	if q == nil || q.Work.Number != 1 || q.ToNS != base+325e6 || q.SlackNS != 125e6+1e6 || q.AtLeast {
+		t.Errorf("%+v", q)
+	}
+}

@@ -19,8 +19,10 @@ type lastPeer struct {
 
 // leaves are the last times at which a thread ended work, the oldest one at next.
 type leaves struct {
-	at   [32]int64
+	at   [64]int64
 	next int
+	// fromNS is the earliest time from which no end is missing. It is zero if none is missing.
+	fromNS int64
 }
 
 // kernelNotes is what a Stream remembers to interpret the kernel's reports (sampler.Doing).
@@ -67,7 +69,7 @@ func (e *exact) works(id sampler.WorkID, at int64) {
 	if e.work == id && id != 0 {
 		return
 	}
-	e.s.notes.leave(e.id, at)
+	e.s.notes.leave(e.id, at, id != 0 && e.work == 0)
 	e.cut(at)
 	e.work = id
 	if l := e.main.lane(); id != 0 && e.main.holder == e && l.now.Serving.Work != id {
@@ -76,8 +78,9 @@ func (e *exact) works(id sampler.WorkID, at int64) {
 	}
 }
 
-// leave notes that a thread's work (a request or job) has ended.
-func (k *kernelNotes) leave(id sampler.ThreadID, at int64) {
+// leave notes that a thread's work (a request or job) has ended. begins is true if the thread has begun other work, and
+// the end of its work is not known.
+func (k *kernelNotes) leave(id sampler.ThreadID, at int64, begins bool) {
 	l := k.left[id]
 	if l == nil {
 		if len(k.left) >= maxPeers {
@@ -85,6 +88,12 @@ func (k *kernelNotes) leave(id sampler.ThreadID, at int64) {
 		}
 		l = new(leaves)
 		k.left[id] = l
+		if begins {
+			l.fromNS = at
+		}
+	}
+	if lost := l.at[l.next]; lost != 0 {
+		l.fromNS = lost + 1
 	}
 	l.at[l.next] = at
 	l.next = (l.next + 1) % len(l.at)
@@ -160,16 +169,17 @@ func (s *Stream) Working(id sampler.ThreadID) sampler.WorkID {
 	return 0
 }
 
-// LeftWork returns the first time from fromNS on when a thread ended work. It is zero if that is not known.
-func (s *Stream) LeftWork(id sampler.ThreadID, fromNS int64) int64 {
+// LeftWork returns the first known time from fromNS on when a thread ended work. It is zero if none is known. exact is
+// false if the thread can have ended work before that time without a report.
+func (s *Stream) LeftWork(id sampler.ThreadID, fromNS int64) (atNS int64, exact bool) {
 	l := s.notes.left[id]
 	if l == nil {
-		return 0
+		return 0, false
 	}
 	for i := range l.at {
 		if at := l.at[(l.next+i)%len(l.at)]; at != 0 && at >= fromNS {
-			return at
+			return at, fromNS >= l.fromNS
 		}
 	}
-	return 0
+	return 0, false
 }
