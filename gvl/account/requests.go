@@ -333,7 +333,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	if q == nil && w.Number != 0 {
 		q = r.begin(w, t.ID, k.ToNS)
 		switch {
-		case q == nil && s.left != w.Number: // not again when more is known of it
+		case q == nil && s.left != w.Number: // a request counts only once, also when more is known of it later
 			s.left = w.Number
 			r.leftOut++
 		case q == nil:
@@ -405,7 +405,7 @@ func hasLeft(fiber bool, readings int, awayNS int64) bool {
 	return readings >= leftReadings && awayNS >= leftNS
 }
 
-// stands sets the end and the slack of x, a copy of q, as they are at a time.
+// stands sets the end and the slack of x, a copy of q, to what is known of q at atNS.
 func (x *Request) stands(q *openRequest, atNS int64) {
 	if q.hasEnded() && q.awayNS <= atNS {
 		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut
