@@ -10,19 +10,17 @@ const (
 	// patience is how long Ask waits for the kernel's answer about a process.
 	patience = time.Second
 	// patienceSteps is the number of steps into which patience is divided. If the machine gives ddtop no CPU, each
-	// step takes longer. So a process is not reported as silent if ddtop itself could not run.
+	// step takes longer. So Ask does not call a process silent while ddtop itself cannot run.
 	patienceSteps = 20
-	// starvedSteps is the number of additional steps that Ask waits if fn lacks a CPU or computes. With thirty
-	// threads for each CPU, a computation of 50 ms can take seconds. This does not mean that the kernel does not
-	// answer.
+	// starvedSteps is the number of steps that Ask waits in addition if fn computes or waits for a CPU. Then the delay
+	// does not come from the kernel. With thirty threads for each CPU, a computation of 50 ms can take seconds.
 	starvedSteps = 20 * patienceSteps
 )
 
-// Ask calls fn, which asks the kernel about a process in a way that can block, and waits about a second for the
-// result. It waits longer, up to 20 seconds, if fn is not blocked in the kernel but computes or lacks a CPU. If fn has
-// not returned by then, Ask returns ErrNoAnswer. doing describes fn for the error ("reading its
-// memory"). A panic in fn becomes an ErrFault.
-//
+// Ask calls fn and waits about a second for its result. fn asks the kernel about a process, which can block. Ask waits
+// longer, up to 20 seconds, if fn is not blocked in the kernel but computes or lacks a CPU. If fn has not returned by
+// then, Ask returns ErrNoAnswer. doing says for the error what fn does ("reading its memory"). A panic in fn becomes
+// an ErrFault.
 // Every read of a process's memory takes the process's mmap lock for reading. This holds for cmdline, environ, maps,
 // smaps, map_files and mem in /proc/PID, and for process_vm_readv(2) (fs/proc/base.c, task_mmu.c and
 // mm/process_vm_access.c, Linux 6.18). A thread of the process can wait for a disk in a page fault while another thread
@@ -31,7 +29,8 @@ const (
 // link exe takes no lock that is held for long.
 //
 // If fn does not return, its goroutine and its OS thread remain until it does, or until ddtop ends. So do not ask a
-// process again and again if it has not answered. fn must not use anything that its caller closes or continues to use.
+// process again and again if it has not answered. fn can still run after Ask has returned. So fn must not use anything
+// that the caller of Ask closes or uses again.
 func Ask[T any](pid int, doing string, fn func() (T, error)) (T, error) {
 	return ask(pid, patience, doing, fn)
 }
@@ -44,7 +43,7 @@ func ask[T any](pid int, patience time.Duration, doing string, fn func() (T, err
 	}
 	done := make(chan answer, 1)
 	var tid atomic.Int32
-	OnOwnThread(func() { // never the first thread: ddtop's signals would wait while it is blocked
+	OnOwnThread(func() { // not ddtop's first thread: while that thread is blocked, signals to ddtop have to wait
 		tid.Store(ownTID())
 		var a answer
 		defer func() { done <- a }()

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// CallFrom returns the address from which a native thread called the kernel. It points after the call instruction. ok
-// is false if the thread runs, or is stopped outside of a system call (proc_pid_syscall(5)). The error is
-// ErrThreadGone if only this thread has ended.
+// CallFrom returns the place in the code from which a native thread called the kernel: the address of the instruction
+// after the call. ok is false if the thread runs, or is stopped outside of a system call (proc_pid_syscall(5)). The
+// error is ErrThreadGone if only this thread has ended.
 func (p *facts) CallFrom(tid int32) (at Address, ok bool, err error) {
 	text, err := p.readProc("task/" + strconv.Itoa(int(tid)) + "/syscall")
 	if isGone(err) && p.stillThere() == nil {

@@ -28,7 +28,8 @@ var (
 // maxSegments limits the segments of a core file. There is at most one for each mapping.
 const maxSegments = mapped.MaxMappings
 
-// segment is a range of memory in a core file: size bytes from addr on. The file holds the first kept bytes of it.
+// segment is a range of memory in a core file, of size bytes from the address addr on. The file holds only its first
+// bytes, and the field kept is the number of them. They begin at offset in the file.
 type segment struct {
 	addr       Address
 	size, kept uint64
@@ -49,9 +50,10 @@ type Core struct {
 	machine         string
 	segments        []segment
 	notes           coreNotes
-	// mappings are what Maps returns. notes has only the mapped files.
+	// mappings are what Maps returns: all memory. notes also has a list of mappings, but only of mapped files.
 	mappings []Mapping
-	// given maps the path of a mapped file to the file to use instead. root is the root folder of the dumped process.
+	// given maps the path of a mapped file to the path of the file to use in its place. root is the root folder of the
+	// dumped process.
 	given map[string]string
 	root  string
 
@@ -168,7 +170,8 @@ func (c *Core) programHeaders(head []byte) ([]byte, error) {
 	return table, nil
 }
 
-// segment checks a PT_LOAD header against the file's length. Bytes beyond the end of the file count as missing.
+// segment returns the segment that a PT_LOAD header describes. It returns false if the header's numbers make no sense.
+// Bytes beyond the end of the file are added to c.missing.
 func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	kept = min(kept, size)
 	if addr+size < addr || offset > 1<<62 {
@@ -181,8 +184,8 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	return segment{addr: Address(addr), size: size, kept: kept, offset: int64(offset)}, true
 }
 
-// readNotes appends the notes of a segment that parseCoreNotes needs. To save memory, it skips all others. Most of
-// those hold floating-point registers.
+// readNotes reads a segment of notes and appends to the parameter to only the notes that parseCoreNotes uses. To save
+// memory, it skips the others. Most of the skipped bytes are floating-point registers.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	if offset > uint64(c.length) || size > uint64(c.length)-offset {
 		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)
@@ -211,7 +214,8 @@ func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	return to, nil
 }
 
-// packedAs says what a file that is not ELF is. If it is compressed, it names the command to unpack it.
+// packedAs returns the part of an error message that describes a file that is not ELF. If the file is compressed, the
+// text names the command that unpacks it.
 func packedAs(head []byte) string {
 	for magic, how := range map[string]string{
 		"\x28\xb5\x2f\xfd": "zstd -d", "\x04\x22\x4d\x18": "lz4 -d", "\xfd7zX": "xz -d", "\x1f\x8b": "gunzip",
@@ -263,7 +267,8 @@ func (c *Core) read(addr Address, buf []byte) error {
 	return nil
 }
 
-// find returns the segment that holds an address. next is the first address at which the answer may differ.
+// find returns the segment that holds addr. ok is false if there is none. next is the end of the range in which the
+// result is the same: it is the next address at which a segment ends or begins.
 func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
 	i := sort.Search(len(c.segments), func(i int) bool { return c.segments[i].addr > addr })
 	next = ^Address(0)

@@ -55,7 +55,8 @@ func (c *Core) allMappings() []Mapping {
 	out := make([]Mapping, 0, len(files)+len(c.segments))
 	for _, m := range files {
 		s, ok, _ := c.find(m.Start)
-		// gcore leaves out code and other constant memory, so assume code. The file says which part of it is code.
+		// gcore writes no segment for code and other constant memory. So a file without a segment counts as
+		// executable, until its ELF headers say which part is code.
 		m.Exec = !ok || s.rights&elf.PF_X != 0
 		m.Write = ok && s.rights&elf.PF_W != 0
 		out = append(out, m)
@@ -131,7 +132,8 @@ func (c *Core) readMapped(addr Address, buf []byte) error {
 	return nil
 }
 
-// open opens a mapped file once, and checks that it is the one that was mapped.
+// open returns the file that was mapped at path. The first call opens the file and checks that it was not replaced
+// since. Later calls return the same file.
 func (c *Core) open(path string) (*safefile.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,9 +182,10 @@ func (c *Core) findFile(path string) (*safefile.File, error) {
 	return f, nil
 }
 
-// check compares a file with its memory in the core. For this purpose the kernel writes the first page of each mapped
-// ELF file, which holds its build id (core(5), coredump_filter bit 4). If the core holds only parts of the file that
-// can change, as many of gcore's cores do, only the date is compared.
+// check compares the start of a file with the memory in the core, so that a replaced file is noticed. The kernel
+// writes the first page of each mapped ELF file for this purpose. The page holds the build id (core(5),
+// coredump_filter bit 4). Many of gcore's cores do not hold that page. Then check only refuses a file that was changed
+// after the core was written, and compared is false.
 func (c *Core) check(path string, f *safefile.File) (compared bool, err error) {
 	for _, m := range c.notes.mappings {
 		if m.Path != path || m.Offset != 0 {

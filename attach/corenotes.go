@@ -13,11 +13,12 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// maxCoreNotes limits the notes that are read, in bytes: about 360 for each thread, and the list of mapped files.
+// maxCoreNotes limits how many bytes of notes are read. A thread has about 360 bytes of them. The list of mapped files
+// comes on top.
 const maxCoreNotes = 32 << 20
 
-// A note is a header of three words, its owner's name and its content, each padded to four bytes. All notes that are
-// used here have the owner CORE.
+// A note has a header of three words (12 bytes), then its owner's name and its content, each padded to four bytes.
+// noteOwner is the room for the name in bytes: all notes that are used here have the owner "CORE", which takes 8.
 const (
 	noteHeader = 12
 	noteOwner  = 8
@@ -107,8 +108,9 @@ func parseCoreNotes(b []byte) (coreNotes, error) {
 // NumUserRegisters is the number of words of struct user_regs_struct on x86_64.
 const NumUserRegisters = 27
 
-// addThread reads elf_prstatus: signal information of 16 bytes, two masks, the thread's id with three others, four
-// times of 16 bytes, then the registers (linux/elfcore.h). If two notes have one id, the first one's registers count.
+// addThread reads a thread's elf_prstatus (linux/elfcore.h). It holds signal information of 16 bytes, two masks, the
+// thread's id with three others, four times of 16 bytes, and the registers. If two notes have the same thread id,
+// addThread keeps the registers of the first.
 func (n *coreNotes) addThread(b []byte) {
 	const at, registersAt = 32, 112
 	if len(b) < at+4 || len(n.tids) >= maxCoreThreads {

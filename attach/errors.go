@@ -26,8 +26,8 @@ var (
 	ErrSelf = errors.New("that is ddtop itself")
 	// ErrPermission means that the kernel refuses to let us read the process.
 	ErrPermission = errors.New("no permission to read the process")
-	// ErrNotLoaded means that the process may be about to start Ruby. A second try in a moment can succeed. Such an
-	// error is not ErrNotRuby.
+	// ErrNotLoaded means that the process has no Ruby yet, but may be about to start it. A second try in a moment can
+	// succeed, unlike after ErrNotRuby.
 	ErrNotLoaded = errors.New("no Ruby is loaded yet")
 	// ErrNoAnswer means that the kernel did not answer about the process in time. Its memory is locked, or a disk
 	// hangs.
@@ -46,7 +46,7 @@ var (
 // TargetError says why a process can't be read.
 type TargetError struct {
 	PID int
-	// Kind is one of the errors above.
+	// Kind is one of the errors of this package, such as ErrGone.
 	Kind error
 	// Cause says why, in a clause without a full stop. It is empty if Kind says enough.
 	Cause string
@@ -54,7 +54,8 @@ type TargetError struct {
 	Help string
 	// Root is true if this machine's root may read the process, and there is a sudo that can make ddtop root.
 	Root bool
-	// Users are the users that Cause, Help and Err name. Programs are the programs that they name, by name or path.
+	// Users are the users that occur in Cause, Help and Err. Programs are the names and paths of programs that occur
+	// there. Package redact replaces both.
 	Users, Programs []string
 	// Err is the kernel's error. It is nil if there was none.
 	Err error
@@ -76,7 +77,7 @@ func (e *TargetError) Error() string {
 	return b.String()
 }
 
-// Named returns Users and Programs.
+// Named returns the users and programs that the error's text names, so that package redact can replace them.
 func (e *TargetError) Named() (users, programs []string) { return e.Users, e.Programs }
 
 // Unwrap returns Kind and the kernel's error.

@@ -17,7 +17,7 @@ func Recovered(pid int, err *error) {
 	}
 }
 
-// panickedAt returns the place of the panic under recovery: the innermost function outside of the runtime.
+// panickedAt returns the place of the panic that is being recovered: the innermost function outside of the runtime.
 func panickedAt() string {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers[:])])

@@ -85,7 +85,8 @@ func (p *Process) openOurRoot() (*safefile.Root, error) {
 	return safefile.OpenRoot("/", rights, &p.gate)
 }
 
-// rights returns what the process may do with files now. Servers start as root and become another user.
+// rights returns what the process may do with files now. This can change: servers start as root and become another
+// user.
 func (p *Process) rights() (*safefile.Rights, error) {
 	text, err := p.readProc("status")
 	if err != nil {
@@ -122,7 +123,8 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 		return nil, modified, err
 	}
 	defer f.Close()
-	// The process can have gained rights by an exec, such as of su. The author of the path did not have them.
+	// The process can have gained rights by an exec in the meantime, for example of su. The program that chose the
+	// path may not have been allowed to read the file.
 	if err := p.Check(); err != nil {
 		return nil, modified, err
 	}
@@ -133,12 +135,12 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 	return content, f.Info().ModTime(), err
 }
 
-// openMapped opens the file behind a mapping. The kernel shows the file's path as seen from ddtop's root. For a
-// process in a container's mount namespace, this path is valid below /proc/PID/root. For a process in a chroot, it is
-// valid there once its root folder is cut off the front. For a process that has changed its root since, it is valid
-// unchanged. The inode number decides which path to use. If file systems hide this number (overlays), the file's first
-// bytes are compared with memory. If a file is deleted, replaced or not readable for the process, root opens it
-// through /proc/PID/map_files.
+// openMapped opens the file behind a mapping. The kernel shows the file's path as seen from ddtop's root. If the
+// process is in a container's mount namespace, this path is valid below /proc/PID/root. If the process is in a chroot,
+// the path is valid there once the chroot's folder is cut off its front. If the process changed its root after it had
+// mapped the file, the path is valid unchanged. The inode number decides which path to use. If file systems hide this
+// number (overlays), the file's first bytes are compared with memory. If a file is deleted, replaced or not readable
+// for the process, root opens it through /proc/PID/map_files.
 func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	var first error
 	take := func(f *safefile.File, err error) bool {
@@ -217,8 +219,8 @@ func (p *Process) isMapped(f *safefile.File, m Mapping) error {
 	return nil
 }
 
-// exePath returns the path of the program. It is the path of the mapping with the inode and path of /proc/PID/exe, or
-// else with its base name. If there is none, it is the link's text.
+// exePath returns the path of the program, as the mappings show it. It looks for a mapping with the path and inode of
+// the link /proc/PID/exe, then for a mapping with the same base name. Without either it returns the link's text.
 func (p *facts) exePath(mappings []Mapping) string {
 	for _, m := range mappings {
 		if m.IsFile() && m.Inode == p.exeID.ino && m.Path == p.exe {

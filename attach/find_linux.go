@@ -20,10 +20,10 @@ func FindRuby(p *Process) (*Module, error) {
 	return rubies[0], nil
 }
 
-// FindRubies finds the files of a process that can have the Ruby VM. They are each mapped libruby, the program itself,
-// and any mapped library, if they define ruby_version. Files with a running VM come first. Without an error there is
-// at least one. The error is a *TargetError: ErrNotRuby with the kind of the process if known, ErrNotLoaded if it is
-// about to load Ruby, or ErrGone.
+// FindRubies finds the files of a process that can contain the Ruby VM. It looks at every mapped libruby, at the
+// program and at all other mapped libraries, and takes the files that define ruby_version. Files with a running VM
+// come first. If there is no error, there is at least one file. The error is a *TargetError: ErrNotRuby with the kind
+// of the process if known, ErrNotLoaded if it is about to load Ruby, or ErrGone.
 func FindRubies(p *Process) ([]*Module, error) {
 	mappings, err := p.Maps()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// titleEvery is the interval at which a title is read again if its process did not match or did not answer.
-	// Programs set their title as they start. So the title of a young process is read more often, each time its age
-	// has grown by one part in titleGrowth.
+	// titleEvery is the interval at which Find reads a title again if its process did not match or did not answer.
+	// Programs set their title as they start. So Find reads the title of a young process more often: the wait is the
+	// process's age divided by titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
 	// maxFinding limits the time of one Find. The next Find continues with the other processes.
@@ -26,7 +26,7 @@ const (
 
 // Finder finds processes by their titles, again and again, at little cost. It is for one goroutine.
 type Finder struct {
-	// Only, if it is set, decides before a title is read whether a process may be found at all.
+	// If Only is set, Find skips each process for which it returns false, without reading the title.
 	Only func(pid int) bool
 
 	match func(title string) bool
@@ -77,7 +77,7 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 		}
 		title, age, err := f.read(pid)
 		if err == nil && f.match(title) {
-			delete(f.seen, pid) // the caller knows it from now on, or Find reads its title again
+			delete(f.seen, pid) // the caller knows it from now on; if not, the next Find finds it again
 			found = append(found, pid)
 			return
 		}

@@ -24,10 +24,10 @@ const maxProcesses = 1 << 22
 const (
 	// listWorkers is the number of processes that List asks at a time, so that silent ones do not delay the others.
 	listWorkers = 32
-	// maxSilent limits how many processes may fail to answer in one List. Each costs a thread, and one of the workers
-	// for two or three seconds. After this number, List asks no further process, so it waits about six seconds at
-	// most. It does not limit the time itself. On a full machine each question is slow, and then processes would be
-	// listed without names.
+	// maxSilent limits how many processes may fail to answer in one List. Each occupies an OS thread, and one of the
+	// workers for two or three seconds. After this many, List asks no further process, so it waits about six seconds
+	// at most. A limit of the time itself would be worse. On a machine under full load every answer is slow, and List
+	// would return processes without names.
 	maxSilent = 32
 )
 
@@ -132,7 +132,8 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 	n := l.silent.Load()
 	if n < maxSilent {
 		var v verdict
-		// Calls that often block have a deadline of their own, and their error names the call. This is for all others.
+		// Calls that often block have a deadline of their own, and their error names the call. The deadline here is
+		// for all other calls.
 		v, err = ask(pid, 2*patience, "looking at its files", func() (v verdict, _ error) {
 			v.Candidate, v.ok = lookInto(p, &l.known)
 			p.letGo(v.Err)
@@ -194,7 +195,7 @@ func (c *Candidate) CPUShare() (share float64, ok bool) {
 // versions caches the Ruby release of each file, because the many workers of a server share a file.
 type versions struct {
 	m sync.Map // from versionKey to versionOf
-	// asked maps a versionKey to a channel. It is closed when the first reader of the file has finished.
+	// asked maps a versionKey to a channel that is closed when the first goroutine to read the file has finished.
 	asked sync.Map
 }
 
@@ -204,15 +205,16 @@ type versionKey struct {
 	inode        uint64
 }
 
-// versionOf is the release of a file. runs is the offset in its first mapping of a word that is not 0 if its VM runs.
+// versionOf is the Ruby release of a file. The file's VM has started in a process if a certain word in its memory is
+// not 0. runs is the offset of this word from the start of the file's first mapping.
 type versionOf struct {
 	version string
 	runs    Address
 }
 
-// of finds out the Ruby release of a process. It remembers the release of a file, together with a word that shows
-// whether the VM in it runs. If several workers share a file, one of them reads it. The others wait for this, but not
-// for long.
+// of returns the Ruby release of a process. It caches the release of each file, with the place of a word that shows
+// whether the VM in the file runs. If several workers share a file, one of them reads it. The others wait for the
+// result, but at most half of patience.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
 	mappings, err := mapped.ParseMaps(maps)
 	if err != nil {
@@ -254,7 +256,8 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 	return version, err
 }
 
-// known returns the cached release of a file that is mapped at start. It returns false if its VM does not run.
+// known returns the cached release of a file. start is the address at which the process has mapped it. ok is false if
+// the release is not cached, or if the file's VM does not run in this process.
 func (v *versions) known(p *Process, key versionKey, start Address) (string, bool) {
 	of, ok := v.m.Load(key)
 	if !ok {
@@ -266,7 +269,8 @@ func (v *versions) known(p *Process, key versionKey, start Address) (string, boo
 	return known.version, ok
 }
 
-// lookInto reports whether a process is, or may be, a CRuby process. If it does not answer, only Err is set.
+// lookInto reports whether a process is, or may be, a CRuby process. If the process does not answer, it returns true
+// and a Candidate in which only Err is set.
 func lookInto(p *Process, known *versions) (Candidate, bool) {
 	args, err := p.CommandLine()
 	if errors.Is(err, ErrNoAnswer) {

@@ -19,8 +19,8 @@ const maxRangesPerCall = 1024
 
 // liveMemory reads a process's memory with process_vm_readv(2). This call can be missing or filtered (ENOSYS, or EPERM
 // from a seccomp filter while /proc/PID/mem works). Then liveMemory reads /proc/PID/mem, with one call for each range.
-// It does the same once the first thread has ended. process_vm_readv needs a task with memory, and another process can
-// reuse another thread's number.
+// It also reads this file once the first thread has ended. For process_vm_readv it would have to name another thread,
+// whose number can be reused by another process.
 type liveMemory struct {
 	pid int
 
@@ -28,16 +28,17 @@ type liveMemory struct {
 	// local and remote are the ranges of a call. They are reused by the next call, to save allocations.
 	local  []unix.Iovec
 	remote []unix.RemoteIovec
-	// index[i] is the place in the caller's slice of the i-th range of the call.
+	// index[i] is the index in the caller's slice of the range that is the i-th of the call.
 	index []int
 	mem   *os.File
-	// another opens the memory of a living task. It returns nil if there is no other task. triedAt is when it was last
-	// called.
+	// another is a function that opens /proc/TID/mem of a thread that still lives. It returns an error if there is
+	// none. triedAt is the time of its last call.
 	another func() (*os.File, error)
 	triedAt time.Time
 }
 
-// reopenRest is the least time between two calls of another. While a process ends, all of them fail.
+// reopenRest is the least time between two calls of the function in liveMemory.another. While a process ends, all its
+// calls fail.
 const reopenRest = 20 * time.Millisecond
 
 // reopen switches to the memory of a task that lives. The caller holds mu.
@@ -120,7 +121,8 @@ func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	return calls, nil
 }
 
-// transfer reads the first n ranges that put has added. On an error it marks the unread ones as Failed.
+// transfer reads the first n ranges of local and remote, which put has filled. On an error it marks the unread ones as
+// Failed.
 func (m *liveMemory) transfer(ranges []Range, n int) (calls int, err error) {
 	for i := 0; i < n; {
 		calls++
@@ -165,10 +167,10 @@ func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
 	}
 }
 
-// readv makes an ordinary system call that Go's scheduler knows of. It lasts until the target's pages are present and
-// its mappings are not locked. The target decides about this (userfaultfd(2), FUSE, swap on a disk that hangs), so the
-// duration cannot be known. If the scheduler did not know of the call, the garbage collector could not start, and
-// ddtop could neither continue nor stop.
+// readv makes an ordinary system call that Go's scheduler knows of. The call waits until the target's pages are
+// present and the lock of its mappings is free. How long this takes depends on the target (userfaultfd(2), FUSE, swap
+// on a disk that hangs). If the scheduler did not know of the call, the garbage collector could not start, and ddtop
+// could neither continue nor stop.
 func (m *liveMemory) readv(from, to int) (uintptr, syscall.Errno) {
 	r, _, errno := syscall.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),
 		uintptr(unsafe.Pointer(&m.local[from])), uintptr(to-from), uintptr(unsafe.Pointer(&m.remote[from])), uintptr(to-from), 0)

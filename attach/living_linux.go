@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxEndedTasks limits the tasks that are skipped in the search for a living one. Ended tasks that are still listed
-// are the first thread, and threads whose tracer has not collected them.
+// maxEndedTasks limits how many ended tasks are skipped in the search for a living one. There are usually few: after
+// their end, only the first thread is still listed, and threads whose tracer has not collected them.
 const maxEndedTasks = 256
 
-// OpenLiving opens the folder in /proc of a living task of a process. dir is the folder /proc/PID, which belongs to
-// the first thread. A thread that ends by pthread_exit gives up its memory, its descriptors and its root while the
-// others continue (kernel/exit.c, do_exit, Linux 6.18). After the first thread has ended, its folder does not show
-// them. While the first thread lives, tid is pid and fd is a copy of dir. The error is ESRCH or ENOENT if no task
-// lives.
+// OpenLiving opens the folder in /proc of a thread of the process that has not ended. The parameter dir is the folder
+// /proc/PID, which belongs to the first thread. If the first thread ends by pthread_exit while others continue, its
+// folder loses the memory, the descriptors and the root (kernel/exit.c, do_exit, Linux 6.18). OpenLiving then returns
+// the folder and the tid of another thread. While the first thread lives, tid is pid and fd is a copy of dir. The
+// error is ESRCH or ENOENT if no thread lives.
 func OpenLiving(dir, pid int) (fd, tid int, err error) {
 	first, err := statIn(dir, "stat")
 	if err != nil {
@@ -175,8 +175,8 @@ func (p *procFolder) folderOf(name string) (dir *os.File, done func()) {
 	return p.folder()
 }
 
-// openMemory opens the memory of the process. The descriptor stays with this memory. It reads as empty once no task
-// uses the memory (fs/proc/base.c, mem_rw).
+// openMemory opens the memory that the process has now. After an exec, the descriptor still belongs to the old memory.
+// It reads as empty once no task uses that memory (fs/proc/base.c, mem_rw).
 func (p *procFolder) openMemory() (*os.File, error) {
 	dir, done := p.folder()
 	defer done()

@@ -18,7 +18,8 @@ import (
 const (
 	// maxDescriptors limits the descriptors of a process that are read.
 	maxDescriptors = 1 << 16
-	// maxMemoryFiles limits the memfds of one kind that are read.
+	// maxMemoryFiles limits the memfds that one call of MemoryFiles reads. If there are more, it reads those with the
+	// highest descriptors.
 	maxMemoryFiles = 16
 )
 
@@ -32,7 +33,8 @@ type MemoryFile struct {
 	FD      int
 	Name    string
 	Content []byte
-	// Inherited is true if the parent wrote it before the process began. It can be wrong if the clock was set since.
+	// Inherited is true if the parent wrote the file before this process began. This can be wrong if the clock was set
+	// since.
 	Inherited bool
 }
 
@@ -83,9 +85,9 @@ func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) 
 	return out, nil
 }
 
-// memoryFile reads the memfd behind a descriptor. The name of the link does not prove that it is a memfd. A file in
-// the root folder can have the same name, and the process may not be allowed to read this file. All memfds are files
-// of one device that is mounted nowhere.
+// memoryFile reads the memfd behind a descriptor. The name of the descriptor's link proves nothing. A file in the root
+// folder can have the same name, and the process may not be allowed to read it. But all memfds are files of one device
+// that is mounted nowhere.
 func (p *Process) memoryFile(fd int, device uint64, limit int64) (out MemoryFile, err error) {
 	dir, done := p.folder()
 	defer done()

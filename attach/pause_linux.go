@@ -25,19 +25,19 @@ type Pauser struct {
 	onThread func()
 	// dir is /proc/PID/task, kept open.
 	dir *os.File
-	// tracer is the thread that traces. It is nil if none runs. before is the tid of the previous tracer, which may
-	// still be ending. lagging is true if the tracer has not answered the last order yet.
+	// tracer is the thread that traces. It is nil if none runs. The field before holds the tid of the previous tracer,
+	// which may still be ending. lagging is true if the tracer has not answered the last order yet.
 	tracer  *tracer
 	before  int
 	lagging bool
 }
 
-// NewPauser prepares for pauses of at most limit, and tries one, which stops the process for a moment. onThread, which
-// may be nil, is called on each OS thread that will trace, before it does. The error is a *TargetError that is
-// ErrTraced, ErrPermission or ErrGone.
+// NewPauser prepares for pauses of at most limit. It tries one pause, which stops the process for a moment. onThread
+// may be nil. Each OS thread that traces calls it first. The error is a *TargetError that is ErrTraced, ErrPermission
+// or ErrGone.
 //
-// If the process is a child of ddtop, the code that started it (os/exec) must not wait for it before it has ended. A
-// pidfd shows when it has ended. A wait that is under way would take the stops for exits.
+// If the process is a child of ddtop, the code that started it (os/exec) must call Wait only after the child has
+// ended. A pidfd shows when it has ended. A Wait that is already running would take the stops for exits.
 func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, error) {
 	dir, err := p.openProc("task")
 	if err != nil {
@@ -96,11 +96,12 @@ func (z *Pauser) Pause(read func()) (Pause, error) {
 	return result, nil
 }
 
-// slowSeize is how long to wait for the tracer's answer before each reap. Most answers come sooner.
+// slowSeize is how long awaitStopped waits for the tracer's answer before it collects threads that have ended (reap).
+// Most answers come sooner.
 const slowSeize = time.Millisecond
 
-// awaitStopped waits for the tracer's answer, at most for twice the limit. If late is true it does not wait. lagging
-// is true if there was no answer.
+// awaitStopped waits for the tracer's answer, at most for twice the limit. If the parameter late is true, an earlier
+// call has waited already, and this one does not. lagging is true if there is no answer yet.
 //
 // The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. This thread in turn waits until all
 // other threads have died (de_thread in fs/exec.c). The kernel reports the death of seized threads to ddtop first. If
@@ -133,7 +134,8 @@ func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
 	}
 }
 
-// reapUntilStopped collects ended threads for a tracer whose answer may never come.
+// reapUntilStopped collects ended threads until the tracer has stopped all others. It runs in the background when
+// awaitStopped has given up, because the tracer may depend on it.
 func (t *tracer) reapUntilStopped() {
 	for t.stopping.Load() {
 		t.reap()

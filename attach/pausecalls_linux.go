@@ -45,8 +45,8 @@ type siginfo struct {
 	_                     [100]byte
 }
 
-// waitID asks, without waiting, what happened to a traced thread. code is zero if nothing did. For a stop, status is
-// the signal and, above the low eight bits, the event (PTRACE_EVENT_STOP).
+// waitID asks, without waiting, what happened to a traced thread. code is zero if nothing happened. For a stop, the
+// low eight bits of status are the signal. The bits above are the event (PTRACE_EVENT_STOP).
 func waitID(tid int32, options int) (code, status int32, err error) {
 	var info siginfo
 	for {

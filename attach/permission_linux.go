@@ -52,16 +52,18 @@ type permissionFacts struct {
 	filtered bool
 	// granted are the capabilities that ddtop's file grants, or that we have without being root.
 	granted uint64
-	// otherUserNamespace is true if the target is in another user namespace than ddtop. inner is true if ddtop is in
-	// one that is not the machine's first (a rootless container, unshare -U). Its capabilities then hold only there.
-	// If ddtop may not read the target, it does not know the target's namespace.
+	// otherUserNamespace is true if the target is in another user namespace than ddtop. It is false if ddtop may not
+	// read the target, because then it cannot find out. inner is true if ddtop's own user namespace is not the
+	// machine's first (a rootless container, unshare -U). Then ddtop's capabilities hold only inside of that
+	// namespace.
 	otherUserNamespace, inner bool
-	// canBecomeRoot is true if sudo or a similar program could give ddtop CAP_SYS_PTRACE. Then this capability is in
-	// ddtop's bounding set, and exec gives privileges.
+	// canBecomeRoot is true if sudo or a similar program could give ddtop CAP_SYS_PTRACE. This needs two things: the
+	// capability is in ddtop's bounding set, and exec may give privileges (no NoNewPrivs).
 	canBecomeRoot bool
 }
 
-// rootMay reports whether ddtop is not root, and root may read the process.
+// rootMay reports whether ddtop could read the process if it were root. It is false if ddtop is root already, or
+// cannot become root.
 func (f permissionFacts) rootMay() bool {
 	forbidden := f.capable && (f.otherUserNamespace || f.inner || f.opensFiles)
 	return f.euid != 0 && f.canBecomeRoot && !f.inner && f.yama < 3 && !forbidden
@@ -151,8 +153,8 @@ func (f permissionFacts) targetName() string {
 }
 
 // hiddenProcess explains a process whose folder in /proc cannot be opened. Every user may open it unless /proc is
-// mounted with hidepid (proc(5)). With 1 and 4 ("noaccess", "ptraceable") the kernel answers EPERM. With 2
-// ("invisible") it answers as if there was no such process.
+// mounted with the option hidepid (proc(5)). With hidepid=1 or 4 ("noaccess", "ptraceable") the kernel answers EPERM.
+// With hidepid=2 ("invisible") it answers as if there was no such process.
 func hiddenProcess(pid int, err error) error {
 	f := permissionFacts{pid: pid, container: inContainer()}
 	return &TargetError{PID: pid, Kind: ErrPermission, Err: err, Help: f.asAdministrator(),
@@ -209,7 +211,7 @@ func inContainer() bool {
 	return os.Getenv("container") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 }
 
-// refused explains a failure while opening a process.
+// refused returns the error for a step of opening the process that failed. doing names the step.
 func (p *procFolder) refused(doing string, err error) error {
 	var explained *TargetError
 	if errors.As(err, &explained) {

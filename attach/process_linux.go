@@ -18,8 +18,9 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// Limits on what is read from /proc, in bytes and in threads. A process can have as many mappings as vm.max_map_count
-// allows, 65,530 by default, each with a path of 4 KB. Its command line can have 2 MB.
+// Limits of what is read from /proc. maxMapsFile limits the list of mappings, in bytes. A process can have as many
+// mappings as vm.max_map_count allows, 65,530 by default, each with a path of 4 KB. maxProcFile limits other files, in
+// bytes. The command line has a limit of its own, because it can have 2 MB. maxThreads limits the number of threads.
 const (
 	maxMapsFile = 16 << 20
 	maxProcFile = 1 << 20 // any other file, except the command line (maxArguments)
@@ -44,7 +45,8 @@ type procFolder struct {
 	status processStatus
 	dir    *os.File
 	random [16]byte
-	// randomAt is the place of the 16 random bytes that the kernel makes at exec (AT_RANDOM). They show a later exec.
+	// randomAt is the address of the 16 random bytes that the kernel makes at each exec (AT_RANDOM). If they have
+	// changed, the process has called exec.
 	randomAt Address
 	pidfd    *os.File
 
@@ -57,10 +59,10 @@ type procFolder struct {
 // fileID identifies a file by its device and inode number.
 type fileID struct{ dev, ino uint64 }
 
-// Open prepares a process for reading. The process must exist and have memory, and ddtop must be allowed to read it.
-// The error is a *TargetError that is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission,
-// ErrNotRuby (a 32-bit program), ErrNotLoaded (within exec: try again), ErrNoAnswer or ErrExhausted. Open stops and
-// changes nothing.
+// Open prepares a process for reading. It does not stop the process, and changes nothing in it. The process must exist
+// and have memory, and ddtop must be allowed to read it. The error is a *TargetError that is ErrNoProcess, ErrZombie,
+// ErrGone, ErrKernelThread, ErrSelf, ErrPermission, ErrNotRuby (a 32-bit program), ErrNotLoaded (within exec: try
+// again), ErrNoAnswer or ErrExhausted.
 func Open(pid int) (*Process, error) {
 	p, err := openProcess(pid)
 	if err != nil {
@@ -73,7 +75,8 @@ func Open(pid int) (*Process, error) {
 	return p, nil
 }
 
-// letGo closes a process. If err says that it did not answer, Close could block, so it runs in the background.
+// letGo closes a process. If err says that the process did not answer, Close could block. Then letGo calls it in the
+// background.
 func (p *Process) letGo(err error) {
 	if errors.Is(err, ErrNoAnswer) {
 		go p.Close() // Close waits for calls that have not returned
@@ -154,7 +157,8 @@ func (p *procFolder) describe() error {
 	return nil
 }
 
-// tryReading reads, and remembers, what can be read only with the right to read the memory.
+// tryReading does the part of Open that needs permission to read the memory: it reads a few bytes, and keeps what
+// later calls compare with.
 func (p *Process) tryReading() error {
 	exe, err := p.readlink("exe")
 	if err != nil {
@@ -188,8 +192,8 @@ func (p *Process) tryReading() error {
 	return nil
 }
 
-// stillTheProgram returns ErrNotLoaded if the process has called exec while it was opened. Then a part of what was
-// read belongs to the old program.
+// stillTheProgram returns ErrNotLoaded if the process has called exec while ddtop opened it. Then a part of what ddtop
+// has read belongs to the old program.
 func (p *Process) stillTheProgram() error {
 	const program, vector = "looking at its program again", "reading its auxiliary vector again"
 	exeID, err := Ask(p.pid, program, func() (fileID, error) { return p.fileID("exe") })
@@ -212,7 +216,7 @@ func (p *Process) stillTheProgram() error {
 func (p *procFolder) openPIDFD() {
 	fd, err := unix.PidfdOpen(p.pid, unix.O_NONBLOCK)
 	if errors.Is(err, unix.EINVAL) {
-		// PIDFD_NONBLOCK came with 5.10.
+		// PIDFD_NONBLOCK came with Linux 5.10. An older kernel refuses it.
 		if fd, err = unix.PidfdOpen(p.pid, 0); err == nil {
 			err = unix.SetNonblock(fd, true)
 		}
@@ -270,7 +274,7 @@ func (p *procFolder) exitFD() int {
 	return out
 }
 
-// Close closes the process's descriptors. A watch that Exited started ends, and its channel stays open.
+// Close closes the process's descriptors. If Exited was called, its goroutine ends, and its channel is not closed.
 func (p *Process) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	p.liveMemory.close()

@@ -47,8 +47,8 @@ func GrantedCapabilities() uint64 {
 }
 
 // fileCapabilities reads the permitted capabilities from a struct vfs_cap_data (linux/capability.h). It begins with a
-// word for the revision and flags. The permitted and the inheritable capabilities follow twice, 32 of each at a time.
-// The first revision has them once.
+// word for the revision and flags. Then come a word with the permitted capabilities 0 to 31, and a word with the
+// inheritable ones. Two words for the capabilities from 32 on follow, except in the first revision.
 func fileCapabilities(b []byte) uint64 {
 	const head, pair = 4, 8
 	if len(b) < head+pair {

@@ -33,7 +33,8 @@ var errStillLate = errors.New("the copy took longer than the process may stand s
 type Still struct {
 	p    *Process
 	page uint64
-	// areas are the mappings that were copied, runs their resident pages. Both are in order of their addresses.
+	// areas are the mappings that were copied. runs are the ranges of pages in them that were resident. Both are in
+	// order of their addresses.
 	areas []Mapping
 	runs  []Range
 	words []byte
@@ -46,7 +47,8 @@ func NewStill(p *Process) *Still {
 	return &Still{p: p, page: uint64(os.Getpagesize()), words: make([]byte, 8*stillWords)}
 }
 
-// Measure returns how many bytes Copy would take now, and how long it took to find them. The process runs on.
+// Measure returns how many bytes Copy would take now, and how long it took to find them. The process need not be
+// stopped.
 func (s *Still) Measure() (bytes uint64, took time.Duration, err error) {
 	began := time.Now()
 	bytes, err = s.find()
@@ -100,7 +102,8 @@ func (s *Still) Copy(limit time.Duration) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// find fills areas and runs with what is resident now. The Bufs have only their lengths, until Copy gives them room.
+// find sets areas and runs to the memory that is resident now. It copies nothing: each run's Buf has the right length,
+// but refers to the shared array lengths until Copy gives it room.
 func (s *Still) find() (bytes uint64, err error) {
 	maps, err := s.p.Maps()
 	if err != nil {
@@ -131,11 +134,13 @@ func (s *Still) find() (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// lengths provides the Bufs of runs until Copy gives them room. Only their lengths count: it is never written.
+// lengths is the array that the Bufs of all runs share until Copy gives them room. Only the lengths of these Bufs
+// count: the array is never written.
 var lengths = make([]byte, stillRange)
 
-// residentIn appends the pages of a mapping that are resident or swapped out (Documentation/admin-guide/mm/pagemap.rst:
-// bits 63 and 62). All others are pages of zeros, or equal the mapped file.
+// residentIn appends to s.runs the pages of a mapping that are resident or swapped out, and returns their bytes
+// (Documentation/admin-guide/mm/pagemap.rst: bits 63 and 62). All other pages need no copy, because they hold zeros or
+// equal the mapped file.
 func (s *Still) residentIn(pagemap *os.File, m Mapping) (bytes uint64, err error) {
 	for at := uint64(m.Start); at < uint64(m.End); {
 		words := s.words[:8*min(stillWords, (uint64(m.End)-at)/s.page)]
@@ -205,8 +210,8 @@ func (s *Still) piece(addr Address, buf []byte) (n int, err error) {
 	return n, s.p.Read(addr, buf[:n])
 }
 
-// ReadBatch fills the ranges. After Copy, only Failed ranges show what could not be read. The copy can be read even
-// after the process has ended.
+// ReadBatch fills the ranges. After Copy it returns no error: a range that could not be read is marked as Failed. The
+// copy can be read even after the process has ended.
 func (s *Still) ReadBatch(ranges []Range) (calls int, err error) {
 	if !s.taken {
 		return s.p.ReadBatch(ranges)

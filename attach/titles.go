@@ -148,7 +148,8 @@ func WorkerNumber(part string) (n int, ok bool) {
 	return n, ok && err == nil
 }
 
-// findMasters gives the role of a master to processes of a list that have workers of the same name below them.
+// findMasters looks in a list for processes whose children are workers and have the same name. It sets their Part to
+// MasterPart.
 func findMasters(list []Candidate) {
 	at := make(map[int]*Candidate, len(list))
 	for i := range list {

@@ -36,10 +36,10 @@ type tracer struct {
 	// stopping is true while the tracer stops threads (stopAll).
 	stopping atomic.Bool
 	seizedMu sync.Mutex // guards the following fields
-	// seized are the tids in list whose end reap may have to collect.
+	// seized are the tids of the traced threads in list. If such a thread ends, reap may have to collect it.
 	seized []int32
 
-	// list are the threads of the current pause. seen has the tids that were tried.
+	// list are the threads of the current pause. seen has the tids that the tracer has tried to seize.
 	list    []tracee
 	seen    map[int32]struct{}
 	entries []byte
@@ -101,7 +101,7 @@ const (
 type tracee struct {
 	tid   int32
 	state traceState
-	// signal was pending for the thread when it stopped. Its release delivers it.
+	// signal is the signal that was about to be delivered when the thread stopped. release delivers it.
 	signal uintptr
 }
 
@@ -114,7 +114,8 @@ const (
 	pollNS = 20_000
 )
 
-// stopAll stops all threads, also the ones that start meanwhile. all is false if the time was up before.
+// stopAll stops all threads, also the ones that start meanwhile. all is false if the limit was reached before all had
+// stopped.
 func (t *tracer) stopAll() (all bool, err error) {
 	t.list, t.result = t.list[:0], Pause{}
 	t.seizedMu.Lock()
@@ -232,7 +233,8 @@ func (t *tracer) seize(tid int32) error {
 	return refusal
 }
 
-// refused explains why a thread could not be seized. It returns nil if the thread need not be stopped.
+// refused explains why a thread could not be seized. It returns nil if the thread has ended, because then it need not
+// be stopped.
 func (t *tracer) refused(tid int32, err error) error {
 	p := t.z.p
 	text, readErr := p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
@@ -276,8 +278,8 @@ func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 		Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
 }
 
-// tracedBy reports whether a tracer with this number still traces a thread. A tracer that cannot be read may be an
-// earlier thread of ddtop that is ending.
+// tracedBy reports whether the thread tid still has the tracer with this number. heldBy asks this if it cannot read
+// the tracer's name: the tracer may be an earlier thread of ddtop that has ended meanwhile.
 func (z *Pauser) tracedBy(tid int32, tracer int) bool {
 	text, err := z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
 	return err == nil && parseStatus(text).TracerPID == tracer
@@ -301,8 +303,8 @@ func (z *Pauser) traced() error {
 	return nil
 }
 
-// await waits until the threads, from the one at index first on, have stopped or ended. It returns false if the time
-// was up before.
+// await waits until the threads in list, from the index first on, have stopped or ended. It returns false if the
+// pause's limit is reached sooner.
 func (t *tracer) await(first int) bool {
 	for {
 		waiting := false
@@ -321,7 +323,7 @@ func (t *tracer) await(first int) bool {
 	}
 }
 
-// look asks whether a thread has stopped or ended, and records the answer.
+// look asks whether a thread has stopped or ended, and records the answer. It returns false if neither has happened.
 func (t *tracer) look(x *tracee) bool {
 	// The kernel reports the end of a traced thread first to the tracer, and to the parent once the tracer has asked.
 	// The end of ddtop's own child is left to the code that started it.

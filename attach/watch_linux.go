@@ -40,9 +40,10 @@ func (p *procFolder) Check() error {
 	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
 }
 
-// Alive reports, with one short system call, whether the process has not ended. True is certain. Then everything read
-// by its PID before came from this process, or from the program that an exec made of it. False means that it has
-// ended, or that the kernel has no pidfd. Check shows which.
+// Alive reports, with one short system call, whether the process has not ended. A true result is certain: the PID has
+// not been reused since the process was opened. So what was read by this PID came from this process, if perhaps from
+// another program after an exec. A false result means that the process has ended, or that the kernel has no pidfd.
+// Check shows which.
 func (p *procFolder) Alive() bool {
 	if p.pidfd == nil {
 		return false

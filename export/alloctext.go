@@ -13,7 +13,8 @@ import (
 const (
 	// maxAllocText limits how many classes are named.
 	maxAllocText = 8
-	// minAllocInstants is the least number of instants for which shares are printed. Fewer would mean little.
+	// minAllocInstants is the least number of readings of new objects from which on shares are printed. Shares from
+	// fewer readings are unreliable.
 	minAllocInstants = 20
 )
 

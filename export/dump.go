@@ -24,8 +24,8 @@ type Dump struct {
 	fullNames map[sampler.ThreadID]string
 
 	texts []string // the states in words, parallel to Threads
-	// sinceNS is when each state began, if this was seen. lasted is how long it has lasted, in words. leastNS is how
-	// long it has lasted at least. All three are parallel to Threads.
+	// sinceNS is when each state began, if this was seen. lasted is how long it has lasted, in words. leastNS is the
+	// least time that it has certainly lasted. All three are parallel to Threads.
 	sinceNS, leastNS []int64
 	lasted           []string
 	ownOnly          bool
@@ -87,8 +87,8 @@ func Verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.Threa
 	}
 }
 
-// SetMeasured adds the findings of a measurement that began ns before the dump. A state that was there at that time
-// began even earlier, so its known length is only a lower bound.
+// SetMeasured adds the findings of a measurement that began ns nanoseconds before the dump. A thread may have been in
+// its state already when the measurement began. Then the known length of the state is only a lower bound.
 func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 	d.MeasuredNS = ns
 	for i, text := range d.texts {

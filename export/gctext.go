@@ -104,8 +104,8 @@ func CountText(v float64) string {
 	return fmt.Sprint(int64(v))
 }
 
-// statGC writes the collections of a window: their number, their reasons, and the code that started and paid for
-// them.
+// statGC writes the collections of a window: their number, their reasons, the code that started them, and the code
+// whose time they took.
 func statGC(b *strings.Builder, s report.Stat) {
 	g := &s.GC
 	if !g.Valid {

@@ -31,7 +31,7 @@ type Heap struct {
 	asked string
 }
 
-// NewHeap makes a Heap from the last count. watch has all counts. It is nil if growth was not measured.
+// NewHeap makes a Heap from the last count, c. watch has all counts, and is nil if growth was not measured.
 func NewHeap(p sampler.Process, c *sampler.HeapCount, watch *growth.Watch) *Heap {
 	h := &Heap{program: ProgramName(p), Heap: report.Heap{
 		PID: p.PID, Title: p.Title,
@@ -229,7 +229,8 @@ func (h *Heap) SlotLines() []string {
 	return linesOf(&b)
 }
 
-// sparseShare is the least share of pages filled by less than a tenth that a sentence mentions.
+// sparseShare is the least share of sparse pages for which the text explains them. A page is sparse if less than a
+// tenth of it is filled.
 const sparseShare = 0.1
 
 func (h *Heap) slots(b *strings.Builder) {
@@ -309,7 +310,7 @@ func GrowingText(k *report.HeapGrowing) string {
 	return text
 }
 
-// coreClasses are Ruby's own classes. An object of a program's class mostly consists of objects of these.
+// coreClasses are Ruby's own classes. The objects of a program's classes hold many objects of these.
 var coreClasses = []string{"String", "Array", "Hash", "Symbol", "Integer", "Float", "Object", "Struct", "Proc", "Time", "Set",
 	sampler.AllocInternal, sampler.AllocHidden, sampler.AllocOthers, sampler.AllocUnknown, "(anonymous)"}
 

@@ -34,11 +34,12 @@ func (h *Heap) Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing str
 	h.askRows, h.asked = code.Asks(dict, a), AskedText(dict, a, "")
 }
 
-// askedPart is the least share of the memory that stays, for which a sentence names the code that asked for it.
+// askedPart is the least share of the memory that is still mapped for which AskedText names the code that asked for
+// it.
 const askedPart = 0.5
 
-// AskedText returns a sentence about the code that asked the kernel for most of the memory that stays. It is empty if
-// no code asked for half of it. missing is the reason if nothing is known.
+// AskedText returns a sentence about the code that asked the kernel for most of the memory that is still mapped. It is
+// empty if no code asked for half of that memory. If nothing is known, the sentence gives the reason in missing.
 func AskedText(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing string) string {
 	switch {
 	case a == nil && missing == "":

@@ -44,7 +44,7 @@ func NewHeapGraph(p sampler.Process, g *heapgraph.Graph, i *sampler.HolderInfo) 
 	return h
 }
 
-// Holders adds what holds the objects in set. of is the name of the set.
+// Holders adds what holds the objects in set. The parameter of is the name of the set, such as a class.
 func (h *HeapGraph) Holders(of string, set []uint32) {
 	found := h.graph.HoldersOf(set, maxHolderPaths)
 	out := &report.HeapHolders{Of: of, Objects: found.Objects, Bytes: found.Size, RetainedBytes: found.Retained,

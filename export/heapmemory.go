@@ -11,18 +11,20 @@ import (
 
 // Thresholds of the advice about memory.
 const (
-	// adviceBytes is the least memory that is worth advice, in bytes. adviceShare is its least share of its kind.
+	// adviceBytes is the least amount of memory that could be saved for which there is advice, in bytes. It must also
+	// be adviceShare of all memory of its kind, such as malloc's.
 	adviceBytes, adviceShare = 10_000_000, 0.3
 )
 
 const (
 	// grownBytes and grownShare are the least growth of resident memory that is mentioned, in bytes and as a share.
 	grownBytes, grownShare = 8_000_000, 0.02
-	// Ruby's objects count as the reason if they have rubyShare of the growth, and fragmentation if it has freeShare.
+	// If Ruby's objects have at least rubyShare of the growth, they count as its reason. Otherwise, if free memory of
+	// malloc has at least freeShare of it, fragmentation is the reason.
 	rubyShare, freeShare = 0.25, 0.5
 )
 
-// Before is the state of a process's memory and heap at one time. It is zero if that is not known.
+// Before is the state of a process's memory and heap at one time. Its zero value means that the state is not known.
 type Before struct {
 	Memory *sampler.MemoryParts
 	Count  *sampler.HeapCount
@@ -119,7 +121,8 @@ func (h *Heap) GrownText() string {
 	return text
 }
 
-// Memory adds what the memory consists of. h was made from the count c. b is the state at the beginning.
+// Memory adds what the memory consists of. h was made from the count c. b is the state before the measurement, to
+// compare with.
 func (h *Heap) Memory(m *sampler.MemoryParts, c *sampler.HeapCount, b Before) {
 	before := b.Memory
 	out := &report.HeapMemory{RSSBytes: m.RSS, PSSBytes: m.PSS, PrivateBytes: m.Private, SwapBytes: m.Swap, Parts: []report.HeapMemoryPart{},

@@ -183,7 +183,8 @@ func severityRank(severity string) int {
 	return slices.Index([]string{findings.SeverityInfo.String(), findings.SeverityWarn.String(), findings.SeverityCrit.String()}, severity)
 }
 
-// sharedFinding describes a finding of several processes in one line. all is the number of processes of all programs.
+// sharedFinding describes a finding of several processes in one line. The parameter all is the number of processes of
+// all programs together.
 func sharedFinding(f *report.SharedFinding, all int) string {
 	program := ""
 	if f.Of < all {

@@ -119,7 +119,7 @@ func seenText(atLeast bool) string {
 	return ", as far as seen (shorter ones can be missed)"
 }
 
-// PerSecondText returns how many requests ended per second. "≥" is before a lower bound.
+// PerSecondText returns how many requests ended per second. A lower bound begins with "≥".
 func PerSecondText(e *report.StatEndpoint) string {
 	text := fmt.Sprintf("%.1f", e.PerSecond)
 	if e.AtLeast && e.PerSecond >= 0.05 {
@@ -170,7 +170,7 @@ func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime)
 	return strings.Join(words, ", ")
 }
 
-// oldLookNS is the least age of a list of fibers that the text mentions, in ns.
+// oldLookNS is the least age of a list of fibers from which on the text mentions its age, in ns.
 const oldLookNS = int64(2e9)
 
 // statRunning writes the requests and jobs in progress at the end, the oldest first.

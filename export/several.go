@@ -57,7 +57,8 @@ func sumRow(s report.Sum) []string {
 		units.Plural(s.Findings, "finding", "findings")}
 }
 
-// The kernel gives a process's start to 10 ms. ddtop sees the end when it next lists the processes.
+// Both formats are RFC 3339. The kernel gives a process's start in steps of 10 ms, so it has two digits after the
+// second. ddtop sees the end when it next lists the processes.
 const (
 	startFormat = "2006-01-02T15:04:05.00Z07:00"
 	endFormat   = "2006-01-02T15:04:05.000Z07:00"

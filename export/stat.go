@@ -308,7 +308,7 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// statSource writes how the threads' states were found, unless it was by polling as the default.
+// statSource writes how the threads' states were found. It writes nothing if ddtop polled without a special reason.
 func statSource(b *strings.Builder, s *report.Stat) {
 	x := s.Source
 	if x == nil || x.Kind == "polling" && x.Why == "" {

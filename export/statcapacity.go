@@ -63,7 +63,8 @@ func change(share float64) string {
 	return "+" + text
 }
 
-// oneMoreWorker predicts the effect of one more process. It is nil unless several serve and all figures are known.
+// oneMoreWorker predicts the effect of one more process. It returns nil unless at least two processes serve requests
+// and all figures are known.
 func oneMoreWorker(list []ProcessStat) *report.StatWorkers {
 	var out report.StatWorkers
 	for i := range list {

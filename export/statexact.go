@@ -37,7 +37,7 @@ func statExact(b *strings.Builder, s *report.Stat) {
 		float64(p.Hits)/seconds, float64(p.Records)/seconds, p.Lost, cost, p.Agreed, p.Agreed+p.Disagreed)
 }
 
-// exactWait writes the parts of a wait, and the holder of the GVL when it began and before it ended.
+// exactWait writes the parts of a wait, and which thread held the GVL when the wait began and before the wait ended.
 func exactWait(b *strings.Builder, w *report.StatWait, name func(sampler.ThreadID) string) {
 	fmt.Fprintf(b, ": %s in the queue, %s after it was chosen, %s without a CPU", units.ProseDuration(w.NS-w.HandoverNS),
 		units.ProseDuration(w.HandoverNS), units.ProseDuration(w.NoCPUNS))

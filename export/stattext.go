@@ -23,7 +23,8 @@ const (
 // SmallShare is the least share of the whole that a part must have to be named.
 const SmallShare = .01
 
-// waitingText writes what the waiting consists of: the states before it, and the parts that were not queueing.
+// waitingText writes what the waiting for the GVL consists of. It writes the parts that were not spent in the queue,
+// and what the threads did before they waited.
 func waitingText(b *strings.Builder, w *report.StatWaits) {
 	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
 	if total == 0 {
@@ -53,7 +54,8 @@ type timePart struct {
 	ns   int64
 }
 
-// byTime returns the known parts of time by state, and more parts, the longest first.
+// byTime returns the parts of time by state, except the unknown time, and the parts in more. The longest part comes
+// first.
 func byTime(n *report.StatStates, more ...timePart) (list []timePart) {
 	for state, ns := range n.Array() {
 		if gvl.State(state) != gvl.Unknown {
@@ -65,7 +67,8 @@ func byTime(n *report.StatStates, more ...timePart) (list []timePart) {
 	return list
 }
 
-// afterText lists the states before the waits, in the order of the waiting that followed them.
+// afterText lists what threads did before they waited, such as "io 52 %", with the share of the waiting that came
+// after each state. The largest share comes first.
 func afterText(n *report.StatStates, total int64) string {
 	before := *n
 	before.Waiting = 0

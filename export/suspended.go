@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxFiberServing limits the listed requests and jobs of suspended fibers. maxFiberEndpoints limits the names for
-	// a group in the text.
+	// maxFiberServing limits the listed requests and jobs of suspended fibers. maxFiberEndpoints limits the different
+	// names of their work that the text has for a group of fibers.
 	maxFiberServing   = 5000
 	maxFiberEndpoints = 6
 )

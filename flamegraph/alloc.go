@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MinAllocTicks is the least number of ticks that saw an allocation for shares of allocations to be shown. With fewer,
-// their relative error (one divided by the root of the number) is above a tenth.
+// MinAllocTicks is the number of ticks that must have seen an allocation before ddtop shows shares of allocations.
+// With fewer, the relative error of a share is above a tenth: it is one divided by the root of the number of ticks.
 const MinAllocTicks = 100
 
 // AllocEstimate is the number of allocated objects, with the evidence for which code allocated them. Objects is exact.
@@ -15,8 +15,8 @@ const MinAllocTicks = 100
 type AllocEstimate struct {
 	// Objects is the number of objects allocated in the period, by the collector's own counter.
 	Objects int64
-	// Seen is the number of objects that were allocated just before a stack was read. Ticks is the number of times at
-	// which this was measured.
+	// Seen is the number of objects that were allocated just before a stack was read. Ticks is the number of readings
+	// that saw at least one such object.
 	Seen, Ticks int64
 }
 
@@ -33,7 +33,7 @@ func (s *Snapshot) Allocations() AllocEstimate {
 	return AllocEstimate{Objects: max(0, t.AllocTotal), Seen: t.AllocSeen, Ticks: t.AllocTicks}
 }
 
-// Values returns a function that returns a metric's value for an entry's weights. It must be called once for each
+// Values returns a function that returns a metric's value for an entry's weights. Call that function once for each
 // entry. For Allocations the value is the estimated number of objects, rounded so that all values sum to
 // AllocEstimate.Objects. For other metrics it is the weight itself.
 func (s *Snapshot) Values(m Metric) func(Weights) int64 {
@@ -59,7 +59,8 @@ type allocState struct {
 	movedKnown  bool
 	last, moved int64 // the counters of the last sample
 	held        int64 // counted objects that are not charged to a key yet
-	// key is the last pair's key. found is true if the current sample has a pair. had is true if any sample had.
+	// key is the Key of the last stack for which objects were counted (sampler.AllocPair). found is true if this was
+	// in the current sample, and had if it was in any sample.
 	key        Key
 	found, had bool
 }

@@ -46,12 +46,12 @@ type stackRoot struct {
 	stack sampler.StackID
 }
 
-// maxInfos is the number of frames above which a Builder drops the frames of earlier builds. It matters only if the
-// Dictionary has no Keeper and so no generations.
+// maxInfos is the number of frames above which a Builder drops what it knows of frames. If the Dictionary has a
+// Keeper, each new generation drops this, too.
 const maxInfos = 1 << 16
 
 // Builder builds Trees. It reuses memory and data that do not change between builds: the frames of a Dictionary and
-// the numbers of functions. The Trees do not depend on it. One goroutine at a time may use it.
+// the numbers of functions. Trees stay valid when it builds others. One goroutine at a time may use it.
 type Builder struct {
 	dict    *sampler.Dictionary
 	infos   map[sampler.FrameID]*funcInfo
@@ -92,8 +92,8 @@ func (b *Builder) number(k FuncKey) int32 {
 	return n
 }
 
-// Build builds a tree from a snapshot. It does not fail. Stacks that are missing or that a limit left out have nodes
-// of their own. When MaxNodes is reached, the lightest stacks are cut.
+// Build builds a tree from a snapshot. It does not fail. Time without a stack, and stacks that a limit left out, have
+// nodes of their own. When MaxNodes is reached, the lightest stacks are cut.
 func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = defaultMaxDepth
@@ -295,7 +295,7 @@ func frameKey(f *sampler.Frame, byLine bool) FuncKey {
 	return k
 }
 
-// newNode makes a node. If no allocated nodes are left, it allocates slab nodes at once.
+// newNode makes a node. It allocates nodes in blocks: the parameter slab is the number of nodes in a new block.
 func (b *Builder) newNode(parent int32, key FuncKey, slab int) int32 {
 	if len(b.slab) == 0 {
 		b.slab = make([]Node, slab)

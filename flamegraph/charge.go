@@ -6,8 +6,8 @@ import (
 )
 
 // share notes that a thread was seen under k for ns nanoseconds. The next CPU time read for the thread is divided in
-// proportion to these notes. The table is small. If it is full, a stack that is not in it gets no part of this CPU
-// time, and the other stacks get its part.
+// proportion to these notes. The table of notes is small. If it is full, a stack without a note gets no part of this
+// CPU time, and the other stacks get its part.
 func (st *threadState) share(k Key, ns int64) {
 	for i := len(st.shares) - 1; i >= 0; i-- {
 		if st.shares[i].key == k {
@@ -39,7 +39,8 @@ func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState)
 	st.shares = st.shares[:0]
 }
 
-// shareCPU splits delta among the keys in proportion to the time seen. The parts sum to delta exactly.
+// shareCPU splits delta among the keys in proportion to the time for which the thread was seen under each of them. The
+// parts sum to delta exactly.
 func (c *Collector) shareCPU(st *threadState, delta, atNS int64) {
 	able := onCPU
 	total := st.seenWith(able)

@@ -11,7 +11,7 @@ import (
 // maxCPUShares limits the stacks among which the CPU time between two readings of schedstat is divided.
 const maxCPUShares = 64
 
-// onCPU are the states in which a thread can use a CPU. If a stack was seen in them, it gets the CPU time.
+// onCPU are the states in which a thread can use a CPU. Stacks seen in these states get the thread's CPU time.
 var onCPU = States(gvl.Running, gvl.GC, gvl.Native)
 
 type cpuShare struct {
@@ -29,8 +29,8 @@ type threadState struct {
 	shares   []cpuShare
 }
 
-// Sink receives weights as a Collector charges them, at the end of the period that they belong to. A Rolling is a
-// Sink.
+// Sink receives weights as a Collector charges them. atNS is the end of the period that the weights belong to. A
+// Rolling is a Sink.
 type Sink interface {
 	Add(atNS int64, k Key, w Weights)
 }
@@ -38,8 +38,8 @@ type Sink interface {
 // Collector turns the intervals of a stream.Stream into weights, for one or more Sinks:
 //
 //   - WallNS is the length of the intervals. While a thread stays in known C functions, these get its time.
-//   - A thread's CPU time is known from schedstat, at a lower rate. It is divided among the stacks seen since then, by
-//     their time in states that can use a CPU. If there was no such state, their time in any state counts.
+//   - A thread's CPU time is known from schedstat, at a lower rate. It is divided among the stacks seen since the last
+//     reading, by their time in states that can use a CPU. If there was no such state, their time in any state counts.
 //   - BlameNS is the time that other threads of the ractor wait for the GVL, charged to the holder's stack.
 //   - Stacks of running threads with C functions are counted under separate keys (Key.Ran).
 //   - AllocSeen is the number of objects allocated just before a stack was read (sampler.AllocPair).
@@ -93,16 +93,16 @@ func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 	c.served.crowded = crowded
 }
 
-// ByGC keeps the time of collections apart by their reason (Key.GC). Call it before the first sample.
+// ByGC separates the time of collections by their reason (Key.GC). Call it before the first sample.
 func (c *Collector) ByGC() { c.byGC = true }
 
-// ByRest keeps the time of threads that have nothing to do apart (Key.Rests). Call it before the first sample.
+// ByRest separates the time in which threads have nothing to do (Key.Rests). Call it before the first sample.
 func (c *Collector) ByRest(rests func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool) {
 	c.rests = rests
 }
 
-// Served returns the meaning of each EndpointID so far, indexed by the ID, as it is known now. It is nil if weights
-// are not separated by endpoint. Several IDs can have the same meaning. Standing returns the ID that represents them.
+// Served returns what each EndpointID means by now, indexed by the ID. The result is nil if weights are not separated
+// by endpoint. Several IDs can mean the same. Standing returns the ID that represents all of these.
 func (c *Collector) Served() []Served {
 	out := slices.Clone(c.served.list)
 	for i := range out {
@@ -119,7 +119,7 @@ func (c *Collector) Endpoint(e Endpoint) EndpointID {
 	return c.Standing(c.served.ids[Served{Endpoint: e}])
 }
 
-// renamed passes the Rollings the new table of representing IDs, if names have changed.
+// renamed gives the Rollings the table that Standing reads, if names of requests have changed.
 func (c *Collector) renamed() {
 	if !c.served.rename() {
 		return

@@ -13,7 +13,8 @@ type Diff struct {
 	// BeforeWhole and AfterWhole are the weights that count as 100 % of each tree.
 	BeforeWhole, AfterWhole float64
 	// ByName compares nodes only by their labels, because files and lines can move between two recordings. If several
-	// nodes of a parent have the same label, the later tree's heaviest is compared with the sum of the earlier tree's.
+	// children of a node have the same label, only the heaviest one of the later tree has a counterpart. This is the
+	// sum of all such children of the earlier tree.
 	ByName bool
 	// Visit is called for each node of the later tree, with the growth of its own weight and of its total. after is
 	// nil for a node that only the earlier tree has. The root's values are the values of the whole tree.

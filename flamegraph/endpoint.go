@@ -19,8 +19,8 @@ const (
 	worksRemembered = 256
 )
 
-// EndpointID identifies a route or a class of jobs. With BySpan it identifies a pair of these and a span. It is zero
-// if the thread works for no request, or if there are too many to separate.
+// EndpointID identifies a route or a class of jobs. With BySpan it identifies a route or class together with a span.
+// It is zero if the thread works for no request or job, or if there are too many routes to separate.
 type EndpointID uint32
 
 // NoEndpoint is an EndpointID that no weight has.
@@ -44,14 +44,15 @@ type Served struct {
 type endpoints struct {
 	dict  *sampler.Dictionary // nil if all IDs are 0
 	spans bool
-	// crowded reports that there is no room for more spans. If it is nil, there always is.
+	// crowded reports whether there is no room for more spans. If crowded is nil, there is always room.
 	crowded func() bool
 	ids     map[Served]EndpointID
 	// list has the meaning of each ID. named is the number of IDs without a span.
 	list  []Served
 	named int
-	// as maps the first IDs to the IDs that represent them, because names of requests become known late. All later IDs
-	// represent themselves. renames is the Dictionary's number of renames when as was made.
+	// The table as is indexed by EndpointID and has the ID that represents it, because names of requests become known
+	// late. IDs beyond its end represent themselves. renames is the Dictionary's number of renames when the table was
+	// made.
 	as      []EndpointID
 	renames uint64
 	// recent caches the last EndpointIDs. The index is the WorkID modulo the length.
@@ -85,7 +86,7 @@ func (e *endpoints) of(s *sampler.Serving) EndpointID {
 	return e.anew(s)
 }
 
-// anew does the same as of, but looks up the name again.
+// anew returns the same as endpoints.of, but looks up the name of the work again.
 func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 	span, root, trace := s.Span, s.RootSpan, s.Trace
 	if !e.spans || span|root == 0 {
@@ -101,7 +102,8 @@ func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 	return id
 }
 
-// number returns the ID of a meaning, and makes it if needed. It returns zero if there is no room.
+// number returns the ID for a meaning, and makes one if needed. If there is no room for a further span, it returns the
+// ID without a span. It returns zero if there is no room for a further endpoint.
 func (e *endpoints) number(k Served) EndpointID {
 	id, ok := e.ids[k]
 	if !ok && k.Span|k.RootSpan != 0 && (len(e.list)-e.named > maxSpans || e.crowded != nil && e.crowded()) {
@@ -119,7 +121,7 @@ func (e *endpoints) number(k Served) EndpointID {
 	return id
 }
 
-// rename updates as. It reports false if there are neither new names nor new IDs.
+// rename updates the table e.as. It returns false if there are neither new names nor new IDs.
 func (e *endpoints) rename() bool {
 	if e.dict == nil || e.dict.Renames() == 0 {
 		return false

@@ -18,7 +18,8 @@ func PathOf(n *Node) Path {
 	return p
 }
 
-// Find returns the deepest node of the tree on the path. found is true if this node is the end of the path.
+// Find follows a path down the tree and returns the last node that it reaches. found is true if this is the end of the
+// path.
 func (t *Tree) Find(p Path) (n *Node, found bool) {
 	n = t.Root
 	for _, k := range p {

@@ -160,8 +160,8 @@ func (n *Node) native() (out []*Node) {
 // coreLibrary is the Library of Ruby's core and of C functions.
 const coreLibrary = "ruby"
 
-// depthOfRun returns the number of frames on the longest path through a run that begins with nodes. It stops counting
-// at most.
+// depthOfRun returns the number of frames on the longest path through a run that begins with nodes. It follows each
+// path for at most as many frames as the parameter most says.
 func depthOfRun(nodes []*Node, most int) (depth int) {
 	if most == 0 {
 		return 0
@@ -353,7 +353,8 @@ func (f *Folded) Shown(n *Node) *Node { return f.in[n] }
 // Of returns the nodes of the whole tree that a node represents. For a run these are the outermost ones.
 func (f *Folded) Of(n *Node) []*Node { return f.of[n] }
 
-// Search is Node.Search for n and all below. A run matches if a frame of it does. inside has its heaviest match.
+// Search searches n and all nodes below it, as Node.Search does. A run matches if one of its frames matches. inside
+// has, for each run that matches, the heaviest of its frames that match.
 func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node]*Node) {
 	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
 	whole := Matches{Nodes: make(map[*Node]bool)}

@@ -12,8 +12,9 @@ const (
 
 // FoldStraight shortens long runs without a branch. It keeps their first frame, a CutNode with the number of frames
 // left out, and their last frame. So of the eighty frames of a web framework the informative frames remain. It hides
-// no branch, and no frame with more than a thousandth of the time. It keeps the ancestors of keep, and the nodes for
-// which stay returns true. Of and Shown have one node for each row. For a CutNode it is the outermost hidden node.
+// no branch, and no frame with more than a thousandth of the time. It never hides the node in the parameter keep or
+// its ancestors, nor a node for which stay returns true. Folded.Of returns one node for each row: for a CutNode, the
+// outermost node that it hides.
 func FoldStraight(t *Tree, keep *Node, stay func(*Node) bool) *Folded {
 	onPath := make(map[*Node]bool)
 	for n := keep; n != nil; n = n.Parent {

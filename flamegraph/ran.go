@@ -34,7 +34,7 @@ func (c *Collector) runs(s *sampler.Sample) {
 // be used by one goroutine at a time.
 type Ran struct {
 	known *ranStacks
-	// The parts in places are whole stacks. The parts in methods are only C functions.
+	// The map places has the whole stacks that were taken in a Ruby stack. The map methods has only their C functions.
 	places  map[ranPlace][]ranPart
 	methods map[ranMethod]*ranPool
 }
@@ -54,7 +54,8 @@ type ranMethod struct {
 
 // ranPart is a stack, or the C functions of some stacks, and how often it was taken.
 type ranPart struct {
-	// stack is a Ruby stack with C functions, or without any. If it is 0, chain is the number of the C functions.
+	// stack is a Ruby stack, with the C functions below it if there are any. If stack is zero, the part is only C
+	// functions, and chain is their index in ranStacks.chains.
 	stack sampler.StackID
 	chain int32
 	n     int64
@@ -171,7 +172,8 @@ func (r *Ran) Divide(e Entry, emit func(Entry)) {
 // maxRanStacks limits the stacks that are remembered between two Snapshots.
 const maxRanStacks = 1 << 16
 
-// ranStacks caches how stacks split into Ruby frames and C functions. A screen makes several Snapshots a second.
+// ranStacks caches how stacks split into Ruby frames and C functions, because a screen makes several Snapshots a
+// second.
 type ranStacks struct {
 	dict *sampler.Dictionary
 	// in is the Dictionary's generation in which the IDs are valid.
@@ -184,7 +186,8 @@ type ranStacks struct {
 	numbers map[string]int32
 }
 
-// ranStack is a stack: its Ruby stack, the number of its innermost method, and the number of its C functions.
+// ranStack is a stack in two parts: its Ruby frames as a stack of their own, and the index of its C functions in
+// chains. method is the number of the innermost Ruby method.
 type ranStack struct {
 	ruby          sampler.StackID
 	method, chain int32
@@ -249,8 +252,8 @@ func (x *ranStacks) join(ruby sampler.StackID, chain int32) sampler.StackID {
 	return id
 }
 
-// timesOf returns the part n of total of all times, rounded down. A negative time was moved to another request, and
-// counts as zero.
+// timesOf returns n/total of each time, rounded down. A negative time was moved to another request, and counts as
+// zero.
 func (w Weights) timesOf(n, total int64) Weights {
 	part := func(a int64) int64 { return mulDiv(max(a, 0), n, total) }
 	return Weights{WallNS: part(w.WallNS), CPUNS: part(w.CPUNS), WaitNS: part(w.WaitNS), BlameNS: part(w.BlameNS),

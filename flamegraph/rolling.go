@@ -48,7 +48,8 @@ type slot struct {
 }
 
 // Rolling keeps Weights per Key over a window that ends at the newest time it was given. One goroutine adds. Any
-// number may take snapshots. Add allocates nothing if keys are known and a slot has no more keys than earlier slots.
+// number of goroutines may take snapshots. Add allocates nothing if keys are known and a slot has no more keys than
+// earlier slots.
 type Rolling struct {
 	mu       sync.Mutex
 	windowNS int64
@@ -220,7 +221,8 @@ func (r *Rolling) advance(atNS int64) {
 	}
 }
 
-// forget subtracts all slots before number from the totals. With release it also frees their memory.
+// forget subtracts the slots that are older than the slot with the given number from the totals. If release is true,
+// it also frees their memory.
 func (r *Rolling) forget(number int64, release bool) {
 	ring := int64(len(r.slots))
 	for n := max(r.oldest, 0); n < min(number, r.newest+1); n++ { // at most len(slots) rounds
@@ -307,9 +309,9 @@ func (r *Rolling) describe(s *Snapshot) {
 	}
 }
 
-// SnapshotRange copies the additions from fromNS to toNS (CLOCK_MONOTONIC ns). The slots that contain either end are
-// copied completely, and FromNS and ToNS are their edges. A Rolling without a window keeps no slots, so it copies
-// everything.
+// SnapshotRange copies into s the additions from fromNS to toNS (CLOCK_MONOTONIC ns). The slots that contain either
+// end are copied completely. Snapshot.FromNS and ToNS are the edges of these slots. A Rolling without a window keeps
+// no slots, so it copies everything.
 func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	if len(r.slots) == 0 {
 		r.Snapshot(s)
@@ -322,7 +324,7 @@ func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	clear(s.merge)
 	r.describe(s)
 	first, last := r.each(fromNS, toNS, func(_ int64, d delta) { s.merged(r, d) })
-	// An entry is empty if its request got another name.
+	// An entry has no weights left if they moved to a new name of its request.
 	s.Entries = slices.DeleteFunc(s.Entries, func(e Entry) bool { return e.Weights == Weights{} })
 	s.divide(r.stacks)
 	s.FromNS = max(s.FromNS, first*r.slotNS)

@@ -45,11 +45,13 @@ type servedWork struct {
 	list    []charge
 }
 
-// servedCharges keeps the weights of requests and jobs until their names are known. Inside a Collector, Key.Endpoint
-// is the number of a request. When the weights go to the Sinks, it is replaced by the number of the request's name.
+// servedCharges keeps the weights of requests and jobs until their names are known. Until then, Key.Endpoint is the
+// Collector's own number of the request. When the weights go to the Sinks, it becomes the EndpointID of the request's
+// name.
 type servedCharges struct {
 	now bool
-	// ring has the last requests by id. oldest is the next request to settle if the charges (kept) exceed limit.
+	// ring has the last requests, indexed by id modulo the length of ring. kept counts the charges of all requests.
+	// When it exceeds limit, requests are settled one by one, beginning after the id oldest.
 	ring         []servedWork
 	ids          map[servedKey]EndpointID
 	last, oldest EndpointID

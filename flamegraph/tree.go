@@ -14,7 +14,8 @@ const (
 	defaultMaxNodes = 200_000
 )
 
-// FuncKey identifies a node among its siblings. It survives a rebuild and a restart.
+// FuncKey identifies a node among its siblings. It stays the same when the tree is built again, and when ddtop
+// restarts.
 type FuncKey struct {
 	// Label is the frame's qualified label, or the text of a root or cut node.
 	Label string
@@ -129,7 +130,7 @@ type Options struct {
 	MaxDepth, MaxNodes int
 }
 
-// wants reports whether the tree includes a key, by everything except its stack.
+// wants reports whether a key passes all filters, except the filters for stacks.
 func (o *Options) wants(k *Key) bool {
 	return (o.States == 0 || o.States.Has(k.State)) && (o.Threads == nil || o.Threads[k.Thread]) && (o.Endpoint == 0 || o.Endpoint == k.Endpoint)
 }

@@ -49,8 +49,8 @@ type rootStack struct {
 	stack sampler.StackID
 }
 
-// reached is the node to which a stack leads, and whether one of the nodes was on the way. The node is nil if the
-// stack leads out of the tree.
+// reached is the node of the tree to which a stack leads, or nil if it leads out of the tree. hit is true if one of
+// the wanted nodes was on the way.
 type reached struct {
 	n   *Node
 	hit bool
@@ -109,7 +109,8 @@ func (u *under) along(from reached, stack sampler.StackID) reached {
 	return at
 }
 
-// call continues with one more frame. Once a wanted node was reached, further frames matter only with selfOnly.
+// call goes one frame further down the tree. It stops at one of the wanted nodes unless selfOnly is true, because all
+// frames below such a node are a part of its Total.
 func (u *under) call(at reached, id sampler.FrameID) reached {
 	if at.n == nil || at.hit && !u.selfOnly {
 		return at

@@ -25,8 +25,8 @@ func States(states ...gvl.State) StateSet {
 // Has reports whether the set contains a state.
 func (s StateSet) Has(st gvl.State) bool { return s&(1<<st) != 0 }
 
-// Key is the key of weights: a thread, its stack, and its state at the time. If a Collector separates weights by
-// endpoint (Collector.ByEndpoint), the key also has the work that the thread did.
+// Key is what weights are charged to: a thread, its stack, and its state at the time. If a Collector separates weights
+// by endpoint (Collector.ByEndpoint), the key also has the work that the thread did.
 type Key struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
@@ -69,9 +69,9 @@ type Weights struct {
 	BlameNS int64
 	// Samples is the number of stack ticks.
 	Samples int64
-	// AllocSeen is the number of objects allocated in this stack just before it was read. AllocTicks is how often this
-	// was measured. AllocTotal is a part of the exact count of all objects. Only its sum over all keys has a meaning.
-	// Snapshot.Allocations computes an estimate from the three.
+	// AllocSeen is the number of objects allocated in this stack just before it was read. AllocTicks is the number of
+	// readings that saw at least one. AllocTotal is a part of the exact count of all objects. Only its sum over all
+	// keys has a meaning. Snapshot.Allocations computes an estimate from the three.
 	AllocSeen, AllocTicks, AllocTotal int64
 }
 

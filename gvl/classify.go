@@ -9,7 +9,7 @@ const (
 	// heldAnswerTicks is for how many stack ticks ddtop believes the kernel's answer that a holder sleeps. Each stack
 	// tick asks again while the thread holds the GVL.
 	heldAnswerTicks = 3
-	// minHeldAnswerNS and maxHeldAnswerNS limit the same time, in ns.
+	// minHeldAnswerNS and maxHeldAnswerNS are the bounds of the time that heldAnswerTicks gives, in ns.
 	minHeldAnswerNS = 30e6
 	maxHeldAnswerNS = 2e9
 	// releasedAnswerNS is how long ddtop believes the kernel's answer about a released thread, in ns. Memory and
@@ -21,7 +21,7 @@ const (
 	wokeNS = 50_000
 )
 
-// Place is a thread's relation to the GVL: it holds it, wants it, or neither.
+// Place is a thread's relation to the GVL: the thread holds the GVL, wants it, or neither.
 type Place uint8
 
 const (
@@ -46,7 +46,8 @@ type Classifier struct {
 	// is -1 for a ractor without a holder.
 	places []int
 	out    []ThreadState
-	// twice is set if the last sample listed a thread twice. Then out may have the state of another record.
+	// twice is set if the last sample listed a thread twice. Then an entry of out can be from its second listing, and
+	// the next sample does not reuse out.
 	twice  bool
 	lastNS int64
 	low    bool
@@ -63,11 +64,11 @@ type Classifier struct {
 	// came back since the last sample.
 	queues   []queueSeen
 	requeued []sampler.ThreadID
-	// unfair is set if a thread that is not new can get to the head of the queue (from Ruby 4.1 on, see unfairQueue).
+	// unfair is set if a thread can return to the head of the queue (from Ruby 4.1 on, see unfairQueue).
 	unfair bool
 }
 
-// NewClassifier returns a Classifier for the target p. If dict is nil, it does not use frames and peers.
+// NewClassifier returns a Classifier for the target p. If dict is nil, the Classifier does not use frames and peers.
 func NewClassifier(p sampler.Process, dict *sampler.Dictionary) *Classifier {
 	c := &Classifier{proc: p, dict: dict, hints: hintTable{dict: dict}, table: listed.New[episode](), unfair: unfairQueue(p.RubyVersion)}
 	c.heldAnswerNS = minHeldAnswerNS
@@ -119,7 +120,8 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			c.flip(e, out, mid, now)
 			continue
 		}
-		// If ddtop's rates have changed, a wait for a lock is more or less certain (readNS): classify it again.
+		// If ddtop's rates have changed, so has the time for which a wait for a lock is certain (readNS): classify it
+		// again.
 		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == PlaceReleased && out.Thread == t.ID &&
 			c.unchanged(s, t, i, ri, e) {
 			out.AtNS, out.Unchanged = now, true
@@ -208,9 +210,9 @@ func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, 
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
 }
 
-// stillQueued reports whether a thread is still in the queue for the GVL, where most of hundreds of threads are. Then
-// only its stack can be new. It returns false for the head of the queue, because the head may have been woken
-// (WaitHandover), and must be classified again.
+// stillQueued reports whether a thread is still in the queue for the GVL. If a process has hundreds of threads, most
+// are there. Of a thread that is still queued, only the stack can be new. It returns false for the head of the queue,
+// because the head may have been woken (WaitHandover), and must be classified again.
 func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	if ri < 0 || e.last.State != Waiting || e.last.Detail.Wait != WaitQueue || e.last.Ractor != t.Ractor ||
 		t.Bits&(sampler.BitQueued|sampler.BitNoStatus|sampler.BitInferred) != sampler.BitQueued || c.owners[ri].place == i {
@@ -220,10 +222,10 @@ func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int
 	return len(queue) == 0 || queue[0] != t.ID
 }
 
-// atBarrier reports whether a holder has stopped for a collection of another ractor, or waits for other ractors to
-// stop for its own. Such a holder sleeps in a futex. If the kernel does not answer, the collector's phase is enough:
-// marking and compacting begin when all others have stopped (docs/internals/threads.md#ractors). While a thread
-// sweeps, the others run.
+// atBarrier reports whether a holder waits at a barrier of the collector. Either it has stopped because another ractor
+// collects. Or it wants to collect, and waits until the others have stopped. Such a holder sleeps in a futex. If the
+// kernel does not answer, the collector's phase is enough: marking and compacting begin when all others have stopped
+// (docs/internals/threads.md#ractors). While a thread sweeps, the others run.
 func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) bool {
 	collecting := s.GC.Valid && s.GC.During
 	if len(c.owners) < 2 || place == c.collector || !collecting && t.Bits&sampler.BitBarrier == 0 {
@@ -315,7 +317,8 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	e.known, e.last = true, *out
 }
 
-// placeAtGVL returns a thread's place at the GVL, and the state if Waiting, by Ruby's scheduler data alone.
+// placeAtGVL returns a thread's place at the GVL, by Ruby's scheduler data alone. The state and detail are final only
+// if the state is Waiting.
 func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int) (State, Detail, Place) {
 	d := Detail{FD: -1}
 	if ri < 0 {
@@ -350,8 +353,9 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 	return Unknown, d, PlaceReleased
 }
 
-// stateBeforeWait returns the state of a thread before it wanted the GVL. If this was not sampled, memory may still
-// name the descriptor of a wait that has ended (docs/internals/threads.md#what-a-thread-waits-for).
+// stateBeforeWait returns the state of a thread before it wanted the GVL. If no sample saw this state, memory may
+// still name a descriptor that the thread waited for. Then the state was IO
+// (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	if e.known && e.last.State != Unknown {
 		return e.last.State

@@ -23,9 +23,9 @@ func InQueue(s State, d *Detail) bool {
 	return (s == Parked || s == Sleeping) && (d.Kind == "Queue" || d.Kind == "SizedQueue" || d.Kind == "ConditionVariable")
 }
 
-// seen adds a sample of the thread, and sets in ts since when it waits. A thread that holds or wants the GVL at the
-// same place is entering or leaving the lock, or going back to sleep. turns is how often the thread got a CPU, or zero
-// if not known.
+// seen adds a sample of the thread, and sets SinceNS and MovedNS of ts. If the thread holds or wants the GVL at the
+// same place, it is entering or leaving the lock, or going back to sleep. Its wait then continues. turns is how often
+// the thread got a CPU, or zero if not known.
 func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
 	waits := forOthers(ts.State, &ts.Detail)
 	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack

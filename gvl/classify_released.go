@@ -316,7 +316,7 @@ func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	return e.hint.state, d
 }
 
-// Doing returns the state of a released thread by a record of its switches, without a sample.
+// Doing returns the state of a released thread from one record of its thread switches, without a sample.
 func (c *Classifier) Doing(d *sampler.Doing, atNS int64) (State, Detail) {
 	t := sampler.Thread{TID: 1, Status: d.Status, Blocked: sampler.Blocked{FD: -1}}
 	t.Kernel = sampler.Kernel{StateAtNS: atNS, Syscall: d.Syscall, FD: d.FD, FDs: d.FDs}

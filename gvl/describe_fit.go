@@ -76,7 +76,8 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 	return []string{Describe(ts, dict)}
 }
 
-// DescribeIdle is DescribeFit for an idle thread in IO. what is what it waits for (Resting.Idle). dict may be nil.
+// DescribeIdle is DescribeFit for an idle thread in IO. The parameter what names what the thread waits for
+// (Resting.Idle). dict may be nil.
 //
 //	idle 2.3 s, accepts connections at 0.0.0.0:9292
 func DescribeIdle(ts ThreadState, what string, dict *sampler.Dictionary) []string {
@@ -107,8 +108,8 @@ func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") 
 func (t ThreadState) lasted() string { return t.Lasted().Prose() }
 
 // Told returns how long a thread has waited, as the beginning of a list or a sentence. If the thread may have had the
-// object meanwhile, the result is a lower bound, or zero if there is none. An upper bound would only show how long the
-// lock was busy.
+// object in between (MovedNS), the result is a lower bound of its present wait. It is zero if no lower bound is known.
+// An upper bound would only show how long the lock was busy.
 func (t *ThreadState) Told() Bounded {
 	if least := t.LeastNS(); t.AtMost() && (least > 0 || t.MovedNS != 0) {
 		return Bounded{least, AtLeast}

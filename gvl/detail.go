@@ -126,7 +126,8 @@ func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason
 // DurationNS returns how long the state has lasted by samples, in ns.
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
 
-// SureNS returns how long the thread is known to have been in its state without a move, in ns.
+// SureNS returns how long the thread is known to have been in its state without a break, in ns. Time before MovedNS
+// does not count.
 func (t ThreadState) SureNS() int64 {
 	until := t.AtNS
 	if t.readNS != 0 {
@@ -136,7 +137,7 @@ func (t ThreadState) SureNS() int64 {
 }
 
 // KnownNS returns how long a thread is known to have been in its present wait in IO, in ns. If its counters were not
-// read, the length by samples counts.
+// read, KnownNS returns the length by samples.
 func (t *ThreadState) KnownNS() int64 {
 	if t.StillNS > 0 {
 		return t.StillNS
@@ -144,8 +145,8 @@ func (t *ThreadState) KnownNS() int64 {
 	return t.DurationNS()
 }
 
-// AtMost reports whether DurationNS is only an upper bound. This is so if the thread has moved meanwhile, or if less
-// than half of that time is certain.
+// AtMost reports whether DurationNS is only an upper bound. This is so if the thread has had a CPU since SinceNS
+// (MovedNS), or if LeastNS is less than half of DurationNS.
 func (t ThreadState) AtMost() bool {
 	if t.State == Waiting {
 		return t.waited().Bound == AtMost
@@ -177,7 +178,8 @@ func (t *ThreadState) Wait() Wait {
 	return w
 }
 
-// WaitsExactly sets the beginning of a wait for the GVL, which is known from a change of the GVL.
+// WaitsExactly sets the beginning of a wait for the GVL to fromNS, which a change of the GVL has shown. The thread
+// still waits at atNS.
 func (t *ThreadState) WaitsExactly(fromNS, atNS int64) {
 	t.SinceNS, t.AtNS, t.Span = fromNS, max(atNS, t.AtNS), WaitSpan{}
 }

@@ -4,7 +4,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// episode is what the Classifier remembers of a thread: its time in one Place and, if released, waiting for one thing.
+// episode is what the Classifier remembers of a thread while the thread stays in one Place. For a released thread, a
+// new episode also begins when it waits for something else.
 type episode struct {
 	// place, known and seen are used with each sample. They come first, side by side, so that they share lines of the CPU's cache.
 	place Place
@@ -17,14 +18,15 @@ type episode struct {
 	fromNS, sinceNS int64
 	// after is the thread's state before its wait for the GVL.
 	after State
-	// stack is the last stack that was read. hint follows from it, and is valid if hinted is set. Then the stack was
+	// stack is the last stack that was read. hint follows from it. hinted is set if hint is valid, because a stack was
 	// read within the episode.
 	stack  sampler.StackID
 	hint   hint
 	hinted bool
 	// cpuNS is the thread's CPU time, and turns how often it got a CPU. Both were read at cpuAtNS, in this episode
-	// while the thread slept in a call. cpuAtNS is zero before the first such reading. The thread has not moved from
-	// the reading at stillNS on. pauses is how often the target had been stopped by the last reading.
+	// while the thread slept in a call. cpuAtNS is zero before the first such reading. stillNS is the time of the
+	// reading since which the thread has had no CPU. pauses is how often samples had stopped the target when cpuNS was
+	// read.
 	cpuNS, turns, cpuAtNS, stillNS int64
 	pauses                         uint64
 	lock                           lockWait
@@ -82,9 +84,9 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 }
 
 // woke reports whether a waiting or sleeping thread has left its call since its counters were last read. It stores the
-// new reading. Waits for a child do not count: up to 3.2, such a thread also gets a CPU to keep Ruby's time slices. If
-// the target is stopped for samples (pauses), each stop gives every thread a CPU once. Then woke returns false. The
-// thread counts as still unless it took more CPU time than the stops take.
+// new reading. For a wait for a child it returns false: up to 3.2, such a thread also gets a CPU to keep Ruby's time
+// slices. It also returns false if the target is stopped for samples (pauses), because each stop gives every thread a
+// CPU once. Then the thread counts as still (stillNS) unless it took more CPU time than the stops take.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
@@ -96,8 +98,8 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 		moved = ranNS >= wokeNS*int64(max(s.Reads.Pauses-min(e.pauses, s.Reads.Pauses), 1))
 	}
 	first := e.cpuAtNS == 0
-	// ddtop does not ask for the call of a sleeping thread. Memory, which is read before the counters, shows that it
-	// sleeps.
+	// ddtop does not ask the kernel which call a sleeping thread is in. Memory, which is read before the counters,
+	// shows that it sleeps.
 	inCall := k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning
 	if inCall || st == Sleeping || st == Parked {
 		e.cpuNS, e.turns, e.cpuAtNS, e.pauses = k.CPUNS, k.Turns, k.CPUAtNS, s.Reads.Pauses

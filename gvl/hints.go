@@ -59,10 +59,10 @@ var frameHints = map[string]hint{
 // ConditionVariable.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
-// FitsLock reports whether a thread with this stack can wait for a lock of a kind ("Mutex" or "Monitor"). It can not
-// if the thread's last known stack is older than its wait. Ruby takes a Monitor only in Monitor's own methods, and
-// after a wait for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in these ways, and in
-// other C functions that have a Mutex of their own (io_binwrite in io.c, for example).
+// FitsLock reports whether a thread with this stack can wait for a lock of a kind ("Mutex" or "Monitor"). If it
+// cannot, the stack was read before the wait began. Ruby takes a Monitor only in Monitor's own methods, and after a
+// wait for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in these ways, and in other C
+// functions that have a Mutex of their own (io_binwrite in io.c, for example).
 func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool {
 	if stack == 0 {
 		return false

@@ -76,7 +76,7 @@ func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
 // Open reports whether the wait can be longer than the part that was seen.
 func (w *Wait) Open() bool { return w.InProgress || w.Cut }
 
-// SureNS returns how long this is known to be a single wait, in ns. Without counters, the length by samples counts.
+// SureNS returns how long this is known to be a single wait, in ns. Without counters, it is the length by samples.
 func (w *Wait) SureNS() int64 {
 	if w.Uncounted {
 		return w.NS()
@@ -119,7 +119,8 @@ type Unlisted struct {
 }
 
 // LockInterval is a period in which one thread, or none, held a ractor's GVL, and the number of waiting threads did
-// not change. Late answers of the kernel do not change a LockInterval.
+// not change. Unlike an Interval, it is delivered without waiting for late answers of the kernel, which do not change
+// it.
 type LockInterval struct {
 	Ractor sampler.RactorID
 	// Thread is the holder, Stack its stack, and State how it held the GVL (Running, GC or Stalled). Thread is zero if

@@ -71,7 +71,8 @@ func (f Bounded) Duration() string { return f.Bound.Sign() + units.Duration(f.NS
 // Prose returns the length for a sentence: "≤376 ms".
 func (f Bounded) Prose() string { return f.Bound.Sign() + units.ProseDuration(f.NS) }
 
-// BoundedOf returns a length between two bounds for texts. open is set if it may grow, or was longer than seen.
+// BoundedOf returns a length between two bounds for texts. open is set if the true length may still grow, or was
+// longer than the part that was seen.
 func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 	vague := mostNS-leastNS > mostNS/PlainParts
 	switch {
@@ -164,7 +165,7 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 		open := l.open > 0 && (most-least <= most/PlainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
 		f := BoundedOf(least, most, open)
 		if n := len(out); n > 0 && f.NS < out[n-1].NS {
-			// A lower bound below the result before says less than the upper bound does.
+			// A lower bound below the previous result says less than the upper bound does.
 			if before := out[n-1]; before.Bound == AtMost {
 				f = Bounded{max(l.most.Quantile(q), before.NS), AtMost}
 			} else {

@@ -24,7 +24,7 @@ func (s State) InNative() bool {
 type NativeStay struct {
 	// Stack is the thread's Ruby stack. Native is the same stack with the C functions.
 	Stack, Native sampler.StackID
-	// FromNS is the time of the first sample with these stacks. Until ToNS, the thread has got no CPU by its counters.
+	// FromNS is the time of the first sample with these stacks. By its counters, the thread had no CPU until ToNS.
 	FromNS, ToNS int64
 
 	turns int64

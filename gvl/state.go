@@ -32,7 +32,8 @@ const (
 	NumStates
 )
 
-// A stateRow has the names, colours and places in orders of a state, as screens and exports show it.
+// A stateRow has the names and colours with which screens and exports show a state, and its places in the orders of
+// states.
 type stateRow struct {
 	name, short string
 	letter      byte

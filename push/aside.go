@@ -25,7 +25,8 @@ const (
 	// further failure, up to longestAside.
 	firstAside   = 10 * time.Second
 	longestAside = 5 * time.Minute
-	// maxBlamed is how often a payload may fail while others are accepted, before it is dropped: 40 minutes.
+	// maxBlamed is how often a payload may fail while others are accepted. Then it is dropped. With the pauses between
+	// tries, this takes 40 minutes.
 	maxBlamed = 10
 	// maxAge is the age at which a payload that has failed is dropped, because destinations refuse older ones.
 	maxAge = 7 * 24 * time.Hour
@@ -53,7 +54,7 @@ type apart struct {
 	gaveUp bool // it was logged that a payload of the service was dropped
 }
 
-// try is the result of a try.
+// try is the outcome of one attempt to send a payload.
 type try struct {
 	// tried is false if there was nothing to try. Then wait is how long to wait, or zero to wait for a new payload.
 	tried bool
@@ -105,7 +106,8 @@ func (l *lane) tryNext(now time.Time) try {
 	}
 }
 
-// tryLast tries, while the lane closes, a payload that is not in tried, and adds it if the try fails.
+// tryLast tries a payload while the lane closes. It skips the payloads in the map tried, and adds the payload to this
+// map if the try fails.
 func (l *lane) tryLast(tried map[string]bool) try {
 	name, payload, _, broken, err := l.read(func(name string, _ spool.Mark) bool { return !tried[name] })
 	if err != nil || name == "" {
@@ -120,7 +122,8 @@ func (l *lane) tryLast(tried map[string]bool) try {
 	return try{tried: true, err: err}
 }
 
-// read reads the oldest payload that may be tried, and notes its group. broken is set if the data is no payload.
+// read reads the oldest payload for which the function may returns true, and notes its group. broken is set if the
+// data is no payload.
 func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload, mark spool.Mark, broken, err error) {
 	for {
 		var data []byte
@@ -156,8 +159,8 @@ func (l *lane) note(name string, m spool.Mark) {
 	}
 }
 
-// mayTry reports whether a payload may be tried now. If the payload is set aside, mayTry lowers wake to the time at
-// which it may be tried.
+// mayTry reports whether a payload may be tried now. If the payload is set aside until a time before *wake, mayTry
+// sets *wake to this time. So *wake becomes the earliest time at which something can be tried again.
 func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time) bool {
 	until := m.Until
 	if a := l.apart[m.Group]; a != nil && a.until.After(until) {
@@ -176,7 +179,8 @@ func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time)
 	return !r.tried[name] && (r.anyGroup || m.Group == "" || !r.groups[m.Group])
 }
 
-// taken ends a round: a payload was accepted, so the destination works. Another payload at the head is set aside.
+// taken ends a round, because a payload was accepted and so the destination works. If the round began with another
+// payload, which failed, taken sets that payload and its service aside.
 func (l *lane) taken(name, group string, now time.Time, broken error) {
 	if broken != nil {
 		return // nothing was sent
@@ -253,7 +257,8 @@ func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	}
 	r.tried[name], r.groups[m.Group] = true, true
 	if r.probes >= maxProbes || asked && r.probes > 0 {
-		// The next round begins with the oldest payload. After it, it tries others than this round did.
+		// The next round begins with the oldest payload, too. But the others that it tries after that were not tried
+		// in this round.
 		*r = round{tried: r.tried, groups: r.groups}
 		return try{tried: true, err: err}
 	}

@@ -180,9 +180,9 @@ func (f *Facts) fromEnvironment(add func(key, value string)) {
 // uuid matches a runtime-id as tracers publish it.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// runtimeID returns an ID that differs for all processes of all machines. It is the ID that the process's tracer
-// publishes, by which its traces are found. It does not come from the environment, because forked processes share the
-// environment. If no ID is published, it is one that every ddtop computes equally for the process.
+// runtimeID returns an ID that no other process on any machine has. It is the ID that the process's tracer publishes,
+// by which its traces are found. It does not come from the environment, because forked processes share the
+// environment. If no ID is published, runtimeID computes one from host, PID and start, so every ddtop gets the same.
 func (f *Facts) runtimeID() string {
 	if id := f.Published.Get("runtime-id"); uuid.MatchString(id) {
 		return id

@@ -32,8 +32,8 @@ type Period struct {
 	Tags Tags
 	// Pprof is the profile, compressed with gzip.
 	Pprof []byte
-	// Ended is how many requests and jobs were seen to end, by the profile's label "trace endpoint". It is nil if
-	// none.
+	// Ended is how many requests and jobs were seen to end, for each value of the profile's label "trace endpoint". It
+	// is nil if none ended.
 	Ended map[string]int64
 }
 

@@ -95,8 +95,8 @@ func (p *Pusher) Add(period *Period) {
 	})
 }
 
-// Offer queues the payload that encode returns for each destination. It does not wait for the disk or the network. pid
-// is the process to which the payload belongs.
+// Offer calls encode for each destination and queues the payload that it returns. It does not wait for the disk or the
+// network. pid is the process to which the payload belongs.
 func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	for _, l := range p.lanes {
 		payload, err := encode(l.Destination)

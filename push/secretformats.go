@@ -7,7 +7,8 @@ import (
 
 type format struct {
 	service string
-	// like matches a secret at the beginning of a word. What follows in the value does not matter.
+	// The field like is a regular expression that matches a secret at the beginning of a word. What follows in the
+	// value does not matter.
 	like string
 }
 

@@ -14,8 +14,9 @@ const (
 	firstRest    = time.Second
 	longestRest  = 5 * time.Minute
 	longestAsked = time.Hour
-	// lateRest limits the pause between two tries for the time lately after a payload was accepted. Perhaps the
-	// destination refuses only the waiting payloads, and then new ones must not wait for minutes.
+	// If a payload was accepted in the last ten minutes (the constant lately), lateRest limits the pause between two
+	// tries. In this case the destination may refuse only the waiting payloads, and new ones must not wait for
+	// minutes.
 	lateRest = 10 * time.Second
 	lately   = 10 * time.Minute
 	// reminder is the interval between log lines about the same trouble: a destination out of reach, or a full spool.
@@ -55,7 +56,8 @@ func (l *lane) send() {
 	}
 }
 
-// after returns how long to wait after a failure. rest is the pause before its random part. last is the previous rest.
+// after returns how long to wait after a failure (wait), and the pause from which it was computed (rest). The pause is
+// twice the previous one, last, up to a limit. A random part of up to half of it is left out.
 func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	longest := longestRest
 	if last := l.figures().LastSent; !last.IsZero() && time.Since(last) < lately {
@@ -130,7 +132,7 @@ func (l *lane) deliver(name string, payload *Payload, broken error) error {
 	case errors.As(err, &refused):
 		l.refused(payload, err)
 	default:
-		l.Queue.Return() // if the queue is full, it may drop it again
+		l.Queue.Return() // from now on a full queue may drop it
 		return err
 	}
 	l.remove(name)
@@ -139,7 +141,8 @@ func (l *lane) deliver(name string, payload *Payload, broken error) error {
 
 func (l *lane) remove(name string) {
 	if err := l.Queue.Remove(name); err != nil {
-		// The queue's list has lost it. But after a restart it would be sent once more.
+		// The queue does not list the payload now. But its file is still there, so after a restart ddtop would send it
+		// again.
 		l.log.Error(l.one+" that was sent could not be removed from the spool", "err", err)
 	}
 }

@@ -139,7 +139,7 @@ func (e *CutError) Error() string { return fmt.Sprintf("reading the answer: %v",
 // Unwrap returns the reason.
 func (e *CutError) Unwrap() error { return e.Err }
 
-// maxErrorSaid limits the text of an error of net/http, in bytes. It may quote an answer that is no HTTP.
+// maxErrorSaid limits the text of an error of net/http, in bytes. Such a text may quote an answer that is no HTTP.
 const maxErrorSaid = 300
 
 // cleanError is an error of net/http without the secrets of the request. net/http quotes what it cannot parse, and a

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// maxRecent limits recent, the list by which a change can name its thread with a small index.
+	// maxRecent limits the length of changesState.recent. A change names its thread by the index in this list.
 	maxRecent = 128
 	// changesUnit is the unit of the times of changes, in ns. It is used if all times of a sample are whole multiples
 	// of it, as they are for a live process.
 	changesUnit = 100
 )
 
-// changesState is the state from which the next changes of the GVL are predicted. Files have only differences to it.
+// changesState is what the next changes of the GVL are predicted from. Files have only what differs from the
+// prediction.
 type changesState struct {
 	// toNS is the previous sample's ToNS. It is zero if that sample had no changes.
 	toNS int64
@@ -28,7 +29,7 @@ type changesState struct {
 	threads map[int32]*changing
 	// recent are the threads that changed last, the latest first.
 	recent []*changing
-	list   []sampler.Change // used by a decoder for the sample's list of changes
+	list   []sampler.Change // memory of a decoder, reused for the changes of each sample
 	// listed is the total number of changes in the samples of the block.
 	listed int
 }
@@ -40,7 +41,7 @@ type changing struct {
 	state  sampler.GVLState
 	// known is true if the thread is one of changesState.threads.
 	known bool
-	// next is the state that followed each state last time, and is likely to follow again.
+	// next is, for each state, the state that followed it last time in this thread. It is likely to follow again.
 	next [sampler.GVLHeld + 1]sampler.GVLState
 }
 
@@ -87,8 +88,8 @@ func checkChanges(c *sampler.Changes) error {
 	return nil
 }
 
-// reset returns to the start of a block. An encoder keeps what it knows of the threads, and writes it at the start of
-// the next block.
+// reset prepares for a new block. An encoder keeps what it knows of the threads, and writes it at the start of the new
+// block, if this has changes.
 func (st *changesState) reset() {
 	st.recent, st.begun, st.listed = st.recent[:0], false, 0
 }
@@ -102,8 +103,8 @@ func (st *changesState) forget() {
 	clear(st.threads)
 }
 
-// find returns a thread and its index in recent. The index is -1 if the thread is not there. If the thread is not
-// known, find returns a new one, which move adds.
+// find returns a thread and its index in recent, or -1 if the thread is not in recent. If the thread is not known,
+// find returns a new one, which is not in the state until move adds it.
 func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int) {
 	t := st.threads[tid]
 	if t == nil || t.thread != thread {
@@ -112,7 +113,7 @@ func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int
 	return t, slices.Index(st.recent, t)
 }
 
-// move notes that a thread changed to state. at is the thread's index in recent, or -1.
+// move notes that the thread t is now in state. at is the index of t in recent, or -1 if it is not there.
 func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	if at < 0 {
 		if len(st.recent) < maxRecent {
@@ -172,7 +173,7 @@ func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 		c.ToNS += w.time(next.ToNS - w.sample.TimeNS)
 	}
 	states := flags&changesStates != 0
-	// Without states in the file, the writer forgets the threads as well, to predict as a reader does.
+	// If the states do not follow, a reader knows no threads from here on. So the writer forgets them as well.
 	if (flags&changesFrom != 0 || c.Fresh) && (w.reading || !states) {
 		st.forget()
 	}
@@ -358,7 +359,7 @@ func (st *changesState) sorted() []*changing {
 	return list
 }
 
-// joint is what a receiver of samples knows of the changes of the GVL so far.
+// joint is where a receiver's knowledge of the changes of the GVL ends.
 type joint struct {
 	// toNS is ToNS of the last sample. begun is true if there was one, or if the recording begins with the next
 	// sample.
@@ -366,9 +367,9 @@ type joint struct {
 	begun bool
 }
 
-// join adapts the first changes of a block, or of a part of a block, for a receiver that lacks the changes just
-// before. They then begin with the state of each thread at the sample's ToNS. If the states are not known, the part
-// begins without changes.
+// join replaces the changes of the first sample that a receiver gets, if the receiver lacks the changes just before
+// it. They are replaced by the state of each thread at the sample's ToNS, which later changes continue. If these
+// states are not known, the sample gets no changes.
 func (d *decoder) join(j joint) {
 	c, st := &d.sample.Changes, &d.changed
 	if !c.Known() || c.Fresh || c.FromNS == j.toNS || j.begun && !st.complete {

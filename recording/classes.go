@@ -57,9 +57,9 @@ func checkClasses(a *sampler.AllocClasses) error {
 }
 
 // allocClasses writes or reads an estimate: the number of classes plus one (zero if there is no estimate), the totals,
-// and each class in order. A class that the previous estimate has is named by how far it has moved in the list. A new
-// class has its name. If its figures have changed, their differences follow. Reading makes a new object, because
-// callers may have kept the previous one.
+// and each class in order. A class of the previous estimate is named by how far it has moved in the list. If its
+// figures have changed, their differences follow. A new class has its name and its figures. Reading makes a new
+// object, because callers may have kept the previous one.
 func (w *wire) allocClasses(a *sampler.AllocClasses) *sampler.AllocClasses {
 	c, st := &w.c, &w.classes
 	var next sampler.AllocClasses

@@ -81,7 +81,8 @@ const (
 	maxListedFibers = 1 << 23
 	// maxListedChanges limits the changes of the GVL in all samples of a block. This many take a second of a CPU.
 	maxListedChanges = 1 << 21
-	// enough is the part of a table's limit, one in enough, at which the writer closes a block early.
+	// enough is the divisor of a table's limit: the writer closes a block early once a table has a quarter of its
+	// limit.
 	enough = 4
 	// maxDescription limits the data of a block that holds the process, a note or the end, in bytes.
 	maxDescription = 4 << 20

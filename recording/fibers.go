@@ -38,8 +38,8 @@ func checkFibers(f *sampler.Fibers) error {
 	return nil
 }
 
-// same returns the fiber with number n from the previous list. It searches from index from on, and returns the index
-// after the fiber. The list is in the order of the numbers.
+// same returns the previous values of the fiber with number n. It searches the previous list from the index from on,
+// and returns the index after the fiber. The list is in the order of the numbers.
 func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber, next int) {
 	for ; from < len(st.list); from++ {
 		switch f := &st.list[from]; {

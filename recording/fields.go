@@ -161,7 +161,7 @@ func (w *wire) threadList(next []sampler.Thread) {
 }
 
 // writeThreads writes each thread that differs from its prediction: how many unchanged threads come before it, and its
-// changed values. A number that reaches the end of the list ends it.
+// changed values. At the end it writes how many unchanged threads are left, which shows a reader that none follows.
 func (w *wire) writeThreads(next []sampler.Thread) {
 	gap := uint64(0)
 	for i := range next {
@@ -299,7 +299,7 @@ func servingMask(p, s *sampler.Serving) uint64 {
 		bit(p.Trace != s.Trace, threadTrace)
 }
 
-// kernelTime writes or reads the time at which the kernel was asked about a thread.
+// kernelTime writes or reads when the kernel was asked about a thread. It returns this time, in ns.
 func (w *wire) kernelTime(ns int64) int64 {
 	if w.reading {
 		w.atTime(w.at + w.times.int())
@@ -311,7 +311,7 @@ func (w *wire) kernelTime(ns int64) int64 {
 	return w.at * unit
 }
 
-// kernelSum writes or reads a time that the kernel adds up.
+// kernelSum writes or reads a sum of times that the kernel keeps for a thread, such as its CPU time.
 func (w *wire) kernelSum(field *int64, next int64) {
 	if w.reading {
 		*field += w.counts.int() * unit

@@ -93,7 +93,8 @@ func (h *History) seal() {
 	}(b.fresh)
 }
 
-// maxPending limits the closed blocks that wait to be compressed.
+// maxPending limits the closed blocks that wait to be compressed. If there are more, the appending goroutine
+// compresses.
 const maxPending = 4
 
 // evict drops the oldest blocks that are beyond a limit.

@@ -24,7 +24,7 @@ type scanner struct {
 	size   int64
 	budget int64
 	buf    []byte
-	// The scan stops when ctx ends. progress is called with the bytes done.
+	// ctx ends the scan early. progress is called with how many bytes were scanned.
 	ctx      context.Context
 	progress func(done, size int64)
 }

@@ -47,7 +47,7 @@ type Reader struct {
 	comp    *zstd.Decoder
 
 	mu sync.Mutex
-	// threads has, for each thread, the number of the block that set its ThreadInfo in dict. Later blocks know more.
+	// threads has, for each thread, the number of the block whose ThreadInfo is in dict. A later block's replaces it.
 	threads map[sampler.ThreadID]int
 }
 
@@ -108,8 +108,8 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Redact makes the Reader leave out everything that can identify a person from now on. Call it once, before any other
-// use of the Reader.
+// Redact makes the Reader leave out everything that can identify a person, in all that it returns later. Call it once,
+// before any other use of the Reader.
 func (r *Reader) Redact(names *redact.Redactor) {
 	r.names, r.shown = names, names.View(r.shown)
 	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)

@@ -8,7 +8,7 @@ type state struct {
 	sample sampler.Sample
 	// callsStep is the number of calls in the last tick. The next tick probably makes as many.
 	callsStep uint64
-	// pairs is true if allocation pairs are read. Then the next pair likely belongs to the owner.
+	// pairs is true if the last samples had allocation pairs (GC.Pair). Then the next sample likely has one, too.
 	pairs bool
 	// at is the time of the last reading of the kernel in this sample, in units. The kernel is asked about one thread
 	// after the other. firstAfter is the time from the reading of memory to the first of these readings, in units. It
@@ -154,8 +154,8 @@ const (
 	gcTime
 )
 
-// predictPair returns the most likely allocation pair. It belongs to the first ractor's owner, who has allocated
-// nothing in the few µs of the read.
+// predictPair returns the most likely allocation pair of the next sample: the thread is the owner of the first ractor,
+// which has allocated nothing in the few µs of the read.
 func (st *state) predictPair() sampler.AllocPair {
 	if !st.pairs || len(st.sample.Ractors) == 0 {
 		return sampler.AllocPair{}
@@ -163,7 +163,8 @@ func (st *state) predictPair() sampler.AllocPair {
 	return sampler.AllocPair{Thread: st.sample.Ractors[0].OwnerStart}
 }
 
-// notePair notes whether pairs are read. The next prediction needs it. A sample without a GVL holder changes nothing.
+// notePair sets pairs by the pair of a sample. A sample in which no thread holds the GVL cannot have one, and is
+// ignored.
 func (st *state) notePair(p sampler.AllocPair) {
 	if p.Thread != 0 {
 		st.pairs = true
@@ -179,7 +180,8 @@ const (
 	detailHeaps
 )
 
-// maxPredictRactors limits the ractors in a sample in which threads are compared with the owners of ractors.
+// maxPredictRactors limits the ractors for predictQuality. With more, comparing each thread with each owner would take
+// too long.
 const maxPredictRactors = 4
 
 // predictQuality returns the most likely StackQuality of a thread. A stack tick reads all stacks, a lock tick only the
@@ -211,8 +213,8 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	return r
 }
 
-// units converts a time in ns to the unit in which it is written, rounded up. So a kernel reading after the memory's
-// stays after it, and only 0 becomes 0. The values are rounded, not the differences, so errors do not add up.
+// units converts a time in ns to the unit in which it is written, rounded up. So only 0 becomes 0, and the kernel is
+// still read after the memory. The values are rounded, not the differences, so errors do not add up.
 func units(ns int64) int64 {
 	n := ns / unit
 	if ns%unit > 0 {
@@ -221,7 +223,7 @@ func units(ns int64) int64 {
 	return n
 }
 
-// readEnd returns when the memory was read, in units. TimeNS is the middle of that reading.
+// readEnd returns the end of the read of the memory, in units. TimeNS is the middle of this read.
 func (st *state) readEnd() int64 {
 	return units(st.sample.TimeNS + units(st.sample.ReadNS)*unit/2)
 }

@@ -43,9 +43,9 @@ func (s streams) appendLengths(b []byte) []byte {
 	return b
 }
 
-// pack compresses a block's data and appends it to dst. Each stream, and each of the parts in before, becomes a zstd
-// frame of its own. A reader need not know where frames end, because consecutive frames decompress to their contents
-// one after the other. raw is the uncompressed length.
+// pack compresses a block's data and appends it to dst. The parts in the parameter before come first, then the lengths
+// and the streams. Each of them becomes a zstd frame of its own. A reader need not know where frames end, because
+// consecutive frames decompress to their contents one after the other. raw is the uncompressed length.
 func (s streams) pack(comp *zstd.Encoder, dst []byte, before ...[]byte) (data []byte, raw int) {
 	for _, part := range append(before, s.appendLengths(nil), s[0], s[1], s[2]) {
 		dst = comp.EncodeAll(part, dst)

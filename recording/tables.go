@@ -184,7 +184,7 @@ func (b *tableBuilder) frameIndex(id sampler.FrameID) uint64 {
 	return n
 }
 
-// frameText writes a string of a frame as the distance from the newest string. Zero means a new string.
+// frameText writes a string of a frame as how many strings were added after it, plus one. Zero means a new string.
 func (b *tableBuilder) frameText(s string) string {
 	newest := uint64(len(b.strings))
 	if i := b.str(s); i == newest {
@@ -228,7 +228,8 @@ func bit(on bool, v uint64) uint64 {
 	return 0
 }
 
-// The methods below write or read an element of a table. str does this for its strings. last is the previous element.
+// The methods below write or read an element of a table. Each calls the function str for the element's strings. last
+// is the previous element of the table.
 
 func (w *wire) tablePeer(p *sampler.Peer, str func(string) string) {
 	small(w, &p.Kind, p.Kind)

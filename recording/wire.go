@@ -32,19 +32,19 @@ type wire struct {
 
 	mids []sampler.ThreadID
 	rids []sampler.RactorID
-	// resumers and queued are the numbers of elements in the lists of all threads and of all ractors together. They
-	// are checked against limits while reading.
+	// resumers is the number of elements in the Resumers of all threads together, queued in the queues of all ractors.
+	// A reader checks both against limits.
 	resumers, queued int
-	// listed is the number of threads that all samples so far list together.
+	// listed is the sum of the numbers of threads in all samples of the block so far.
 	listed int
-	// named holds the threads that the samples name. It is nil if the block keeps the IDs of the Dictionary.
+	// named has the threads that the samples of the block name. It is nil if the block uses the IDs of the Dictionary.
 	named map[sampler.ThreadID]struct{}
 	// names replaces names by pseudonyms in what is read. It is nil if nothing is redacted.
 	names *redact.Redactor
 }
 
-// ids are the numbers that a block gives to the IDs of one kind, from 1 in the order of their first use. If list is
-// nil, the block uses the IDs of the Dictionary.
+// ids numbers the IDs of one kind that a block uses, from 1 in the order of their first use. If list is nil, the block
+// uses the IDs of the Dictionary instead of numbers.
 type ids[ID ~uint32] struct {
 	list    []ID // the ID of each number; the first element is none
 	numbers map[ID]uint32
@@ -130,7 +130,7 @@ func (w *wire) count(v int64) int64 {
 	return v
 }
 
-// small writes v or reads a number, and stores it in a field that has few bits.
+// small writes v, or reads a number that must fit the field's type, and stores it in the field.
 func small[T ~uint8 | ~uint16 | ~uint32](w *wire, field *T, v T) {
 	if !w.reading {
 		w.put(uint64(v))
@@ -155,7 +155,7 @@ func (w *wire) signed(field *int32, v int32) {
 	*field = int32(n)
 }
 
-// figures writes or reads which figures have changed, and by how much.
+// figures writes or reads a mask of the figures that have changed, and their differences.
 func (w *wire) figures(fields, next []*int64) {
 	var mask uint64
 	if !w.reading {
@@ -173,7 +173,8 @@ func (w *wire) figures(fields, next []*int64) {
 	}
 }
 
-// length writes or reads the length of a list. It has at most limit elements, of at least least bytes each.
+// length writes n, or reads the length of a list. A reader refuses more than limit elements, or too few bytes left for
+// them. least is the size of the smallest element, in bytes.
 func (w *wire) length(n, limit, least int) int {
 	if w.reading {
 		return w.c.count(limit, least)

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// queuedBlocks is how many blocks of samples may wait to be written. Each covers two seconds. If the disk is
-	// slower for longer, Write waits for it. If Live is on, the writer drops blocks instead.
+	// queuedBlocks is how many blocks of samples may wait to be written. Each covers two seconds. If there are so
+	// many, Write waits for the disk, or drops the block if Live is on.
 	queuedBlocks = 8
 	// queuedOthers is how many other blocks may wait: the first block, notes and the end.
 	queuedOthers = 8
@@ -40,7 +40,8 @@ type Writer struct {
 	complete bool
 }
 
-// job is a block to write. If ack is not nil, it is instead a request to close ack when all jobs before it are done.
+// job is a block to write. If ack is not nil, there is no block, and the goroutine closes ack when it gets to this
+// job.
 type job struct {
 	block   header
 	samples streams

@@ -51,6 +51,7 @@ type StatWorkers struct {
 	Workers  int     `json:"workers"`
 	CPUs     int     `json:"cpus"`
 	UsedCPUs float64 `json:"used_cpus"`
-	// OneMore is the growth of the total throughput, as a part of it. It is zero if the processes fill the CPUs.
+	// OneMore is by how much one more process raises the total throughput, as a part of the present throughput. It is
+	// zero if the processes fill the CPUs.
 	OneMore float64 `json:"one_more"`
 }

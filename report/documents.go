@@ -27,7 +27,7 @@ type Sum struct {
 	// waited for a GVL. Both leave out processes with unknown values.
 	CPUShare    float64 `json:"cpu_share"`
 	WaitingMean float64 `json:"waiting_mean"`
-	// RSSBytes counts memory that processes share again for each of them.
+	// RSSBytes is the sum of the processes' resident memory. Memory that they share is counted once for each of them.
 	RSSBytes int64 `json:"rss_bytes"`
 	Findings int   `json:"findings"`
 }
@@ -37,7 +37,8 @@ type Several struct {
 	// All is the sum of the processes. Only `stat --json` has it.
 	All       *Sum `json:"all,omitempty"`
 	Processes any  `json:"processes"`
-	// Siblings are processes with queued requests while others of their program are idle. Only `stat --json` has them.
+	// Siblings are processes with queued requests while other processes of the same program are idle. Only `stat
+	// --json` has them.
 	Siblings []Sibling `json:"siblings,omitempty"`
 	// Workers predicts the effect of one more process. It is nil if this is not known. Only `stat --json` has it.
 	Workers *StatWorkers `json:"workers,omitempty"`
@@ -54,7 +55,7 @@ type Sibling struct {
 	Queued int64 `json:"queued"`
 	// Behind is the route of most requests in progress. It is null if the route is not known.
 	Behind *string `json:"behind"`
-	// Idle is the number of these other processes.
+	// Idle is the number of processes of the same program that have idle threads.
 	Idle int `json:"idle"`
 }
 
@@ -63,8 +64,8 @@ type SharedFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
 	Title    string `json:"title"`
-	// Program is the program of the processes. Of is the number of processes, and Processes how many of them have the
-	// finding. PID is the process in which the finding is most severe.
+	// Program is the name of the processes' program. Of is the number of its processes, and Processes is how many of
+	// them have the finding. PID is the process in which the finding is most severe.
 	Program   string `json:"program"`
 	Processes int    `json:"processes"`
 	Of        int    `json:"of"`
@@ -92,14 +93,15 @@ type TimedLine struct {
 
 // WatchEvent is a line of output of `ddtop record --when`.
 type WatchEvent struct {
-	// Event is "began", "wrote", "failed" or "removed". The oldest recording is removed if they exceed a limit.
+	// Event is "began", "wrote", "failed" or "removed". "removed" means that the oldest recording was deleted, because
+	// the recordings exceeded a limit.
 	Time  time.Time `json:"time"`
 	Event string    `json:"event"`
 	// PID and Program name the process. They are 0 and "" if a recording was removed.
 	PID     int    `json:"pid"`
 	Program string `json:"program"`
-	// Condition is the condition that came true, as the user gave it. Text is its figure, the finding, or the reason
-	// of a failure. Both are "" if a recording was removed.
+	// Condition is the condition that came true, as the user gave it. Text is the figure or the finding that made it
+	// true, or the reason of a failure. Both are "" if a recording was removed.
 	Condition string `json:"condition"`
 	Text      string `json:"text"`
 	// Path is the recording. It is "" if there is none yet.

@@ -36,7 +36,8 @@ type Dump struct {
 	NativeMissing *string `json:"native_missing"`
 	// SuspendedFibers counts the suspended fibers. It is null if ddtop did not look for them, as in a recording.
 	SuspendedFibers *DumpSuspended `json:"suspended_fibers"`
-	// Findings are what was wrong in the last MeasuredNS before the dump. MeasuredNS is zero if nothing was measured.
+	// MeasuredNS is how long ddtop measured before the dump, in ns. It is zero if it did not measure. Findings are
+	// what was wrong in this time.
 	MeasuredNS int64         `json:"measured_ns"`
 	Findings   []StatFinding `json:"findings"`
 	GC         DumpGC        `json:"gc"`
@@ -83,15 +84,16 @@ type DumpThread struct {
 	Detail map[string]any `json:"detail"`
 	// Serving is the request or job that the thread works for. It is null if there is none, or if it is not known.
 	Serving *StatServing `json:"serving"`
-	// StateNS is how long the state has lasted, in ns. StateBound says whether this is only a bound. The thread may
-	// have left the state and come back, or may have been in it before it was first seen.
+	// StateNS is how long the state has lasted, in ns. StateBound says whether StateNS is only a bound. The thread may
+	// have left the state and come back unseen. Or it was already in the state when ddtop first saw it.
 	StateNS    int64     `json:"state_ns"`
 	StateBound gvl.Bound `json:"state_bound"`
 	// CPUNS is the native thread's CPU time since it started. It is null if it was not read.
 	CPUNS *int64 `json:"cpu_ns"`
 	// Native are the C functions below the innermost of Frames. It is null if the thread ran, or has no native thread.
 	Native *DumpNative `json:"native"`
-	// Frames belong to the running fiber, innermost first. Fibers are those that resumed it, from inner to outer.
+	// Frames belong to the fiber that runs, innermost first. Fibers are the fibers that resumed it, directly or
+	// through others, from inner to outer.
 	Frames []DumpFrame `json:"frames"`
 	Fibers []DumpFiber `json:"fibers"`
 	// Suspended are the thread's other fibers, grouped by stack, the largest group first. It is empty if ddtop did not
@@ -171,8 +173,9 @@ type DumpLock struct {
 	Holder      *sampler.ThreadID `json:"holder"`
 	HolderState *string           `json:"holder_state"`
 	HolderFrame *DumpFrame        `json:"holder_frame"`
-	// Waiting are the waiting threads, the one with the longest wait first. LongestNS is the length of this wait.
-	// LongestBound says whether that is a bound. LongestNS is null if each thread may have had the lock meanwhile.
+	// Waiting are the waiting threads, the one with the longest wait first. LongestNS is the length of this longest
+	// wait. LongestBound says whether LongestNS is only a bound. LongestNS is null if it is unknown, because each
+	// thread may have had the lock in between.
 	Waiting      []sampler.ThreadID `json:"waiting"`
 	LongestNS    *int64             `json:"longest_ns"`
 	LongestBound gvl.Bound          `json:"longest_bound"`

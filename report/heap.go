@@ -19,7 +19,8 @@ type Heap struct {
 	// not stop the process.
 	PauseNS     *int64  `json:"pause_ns"`
 	CopiedBytes *uint64 `json:"copied_bytes"`
-	// Pages counts the pages read, PagesSkipped those that Ruby freed or moved meanwhile. Cut means there are more.
+	// Pages counts the pages that were read. PagesSkipped counts the pages that Ruby freed or moved meanwhile. Cut
+	// means that the heap has more pages than ddtop reads.
 	Pages        int  `json:"pages"`
 	PagesSkipped int  `json:"pages_skipped"`
 	Cut          bool `json:"cut"`
@@ -29,7 +30,8 @@ type Heap struct {
 	Repeated  int  `json:"repeated"`
 	// Marking means that the collector was marking. Then many of Objects can be garbage.
 	Marking bool `json:"marking"`
-	// Free counts free slots, Objects those with objects, and Unswept those with dead objects not swept yet.
+	// Free counts the free slots. Objects counts the slots with objects. Unswept counts the slots with dead objects
+	// that Ruby has not swept yet.
 	Objects uint64 `json:"objects"`
 	Unswept uint64 `json:"unswept"`
 	Free    uint64 `json:"free"`
@@ -52,7 +54,8 @@ type HeapKind struct {
 	Objects uint64 `json:"objects"`
 	// Old is the number of objects that the collector counts as old, because they survived some collections.
 	Old uint64 `json:"old"`
-	// Survived is the number of other objects that survived one or two collections. It is null for a file.
+	// Survived is the number of objects that have survived one or two collections and do not count as old yet. It is
+	// null for a file.
 	Survived *uint64 `json:"survived"`
 	// Bytes is the sum of SlotBytes and OtherBytes. Share (0 to 1) is the part of all bytes. RSSShare is the part of
 	// the process's resident memory, or null if that could not be read.
@@ -111,7 +114,8 @@ type HeapSlot struct {
 type HeapGrowth struct {
 	// SpanNS is the time from the first to the last count.
 	SpanNS int64 `json:"span_ns"`
-	// Compared is how many of the Counts have a collection between them. MajorCollections counts the major ones.
+	// Compared is the number of Counts that can be compared: a collection ran since the count before. MajorCollections
+	// is how many major collections there were between the first and the last of these.
 	Counts           int    `json:"counts"`
 	Compared         int    `json:"compared"`
 	MajorCollections uint64 `json:"major_collections"`
@@ -134,7 +138,8 @@ type HeapGrowing struct {
 	// Leak means that the class has grown for five minutes or more and does not slow down. In a shorter time, a cache
 	// that fills would look the same.
 	Leak bool `json:"leak"`
-	// Place is where most of its objects with a known place were allocated. It is null if there is none.
+	// Place is the place at which most of the class's objects were allocated, of those with a known place. It is null
+	// if there is no such object.
 	Place *HeapPlace `json:"place"`
 }
 
@@ -159,7 +164,8 @@ type HeapMemory struct {
 	Malloc HeapMalloc       `json:"malloc"`
 	// Copied compares the process with its parent. It is null if it was not forked, or if the parent cannot be read.
 	Copied *HeapCopied `json:"copied"`
-	// Grown explains the growth since the beginning. It is null without -d, and if less than 8 MB or 2 % grew.
+	// Grown explains the growth since the beginning. It is null without -d. It is also null if memory grew by less
+	// than 8 MB or less than 2 %.
 	Grown *HeapMemoryGrown `json:"grown"`
 	// Asks lists code that asked the kernel for memory. It is null unless memory outside Ruby's objects grew.
 	Asks *HeapAsks `json:"asks"`

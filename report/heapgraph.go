@@ -94,14 +94,16 @@ type HeapBig struct {
 	RetainedBytes uint64 `json:"retained_bytes"`
 	// Path is null if no root reaches the object.
 	Path *string `json:"path"`
-	// Objects is the number of equal Strings. All but the largest waste WastedBytes. Both are missing otherwise.
+	// Objects is the number of equal Strings. WastedBytes is the memory of all of them except the largest. Both keys
+	// are missing if the entry is a single object.
 	Objects     int    `json:"objects,omitempty"`
 	WastedBytes uint64 `json:"wasted_bytes,omitempty"`
 }
 
 // HeapCopies counts the Strings that have the same bytes as another String.
 type HeapCopies struct {
-	// Compared counts Strings with own bytes, at most 4 KiB each. Different counts how many different ones there are.
+	// Compared is the number of Strings that were compared. They have bytes of their own, at most 4 KiB each.
+	// Different is how many different contents they have.
 	Compared    int       `json:"compared"`
 	Different   int       `json:"different"`
 	WastedBytes uint64    `json:"wasted_bytes"`

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatFinding is a finding of the window. It shows the moment at which it was worst.
+// StatFinding is a finding of the window. Its text and figures describe the moment at which the finding was worst.
 type StatFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
@@ -22,7 +22,7 @@ type StatFinding struct {
 	AgoNS *int64 `json:"ago_ns"`
 	// Threads are the threads concerned. The thread that causes the finding comes first.
 	Threads []sampler.ThreadID `json:"threads"`
-	// Endpoint is the route or job class with the largest part of it. It is null if there is none.
+	// Endpoint is the route or job class that contributes most to the finding. It is null if there is none.
 	Endpoint *string `json:"endpoint"`
 	// Evidence says how many samples the finding is based on.
 	Evidence StatEvidence `json:"evidence"`
@@ -39,8 +39,9 @@ func (f *StatFinding) When() string {
 	return Ago(*f.AgoNS)
 }
 
-// StatEvidence is what a finding of ten seconds is based on: the number of samples, the number of samples with stacks,
-// and the mean time between samples in ns. ApartNS is zero if changes are known without samples.
+// StatEvidence says how many samples a finding is based on. A finding is made from ten seconds. Samples and Stacks
+// count the samples, and the samples with stacks, in this time. ApartNS is the mean time between samples, in ns. It is
+// zero if changes are known without samples.
 type StatEvidence struct {
 	Samples int64 `json:"samples"`
 	Stacks  int64 `json:"stacks"`
@@ -54,8 +55,8 @@ type StatEvidence struct {
 // thread·ns: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS + RunningNS + StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`
-	// NobodyNS is the time in which no thread held the GVL (hand-over). OtherNS is the time of holders that exceed the
-	// number of listed ones.
+	// NobodyNS is the time in which no thread held the GVL (hand-over). OtherNS is the time of holders for which there
+	// was no room in the account, and of threads that no sample listed.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
 	// RunningNS, StalledNS and GCNS are the rest, divided by what the holder did.
@@ -148,7 +149,8 @@ type StatNative struct {
 	Ran   []StatAlone `json:"ran"`
 }
 
-// StatAlone is a C stack of a running thread, taken Taken times. Chain and Frames are as in StatNativeWait.
+// StatAlone is a C stack of a running thread. The field Taken is how often the thread was seen with this stack. Chain
+// and Frames are as in StatNativeWait.
 type StatAlone struct {
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`

@@ -8,9 +8,9 @@ type DumpNative struct {
 	Frames []DumpNativeFrame `json:"frames"`
 	// Missing says why frames are missing. It is null if no frames are missing.
 	Missing *string `json:"missing"`
-	// Kernel describes what the kernel does for the thread, if it is uninterruptible or in a call on files. It is null
-	// if the name of the system call is enough, or if it is not known. KernelMissing says why it is not known.
-	// KernelMissing is null if nothing is missing.
+	// Kernel describes what the kernel does for the thread, if the thread is uninterruptible or in a call on files. It
+	// is null if the name of the system call says enough. It is also null if it is unknown, and then KernelMissing
+	// says why. KernelMissing is null if nothing is missing.
 	Kernel        *string `json:"kernel"`
 	KernelMissing *string `json:"kernel_missing"`
 }
@@ -21,8 +21,9 @@ type DumpNativeFrame struct {
 	Name    *string `json:"name"`
 	Library string  `json:"library"`
 	Path    string  `json:"path"`
-	// BuildID is the linker's id of the file, or null. Offset is where in the file the function continues. Function is
-	// where in the file it begins, or null if unknown. Another tool can find the function's name with these.
+	// BuildID is the linker's id of the file, or null. Offset is the place in the file at which the function will
+	// continue. Function is the place at which the function begins, or null if unknown. Another tool can find the
+	// function's name with these.
 	BuildID  *string `json:"build_id"`
 	Offset   uint64  `json:"offset"`
 	Function *uint64 `json:"function"`

@@ -188,8 +188,8 @@ func (g LineGC) MarshalJSON() ([]byte, error) {
 // nulls are the JSON keys of figures that can be null.
 type nulls []string
 
-// withNulls writes a struct as JSON, with the figures under keys at its end. A figure is null unless told returns true
-// for its key. If told is nil, all of them are null.
+// withNulls writes the struct v as JSON. It writes the fields whose JSON names are in keys last. Such a field is null
+// unless told returns true for its name. If told is nil, all of them are null.
 func withNulls(v any, keys nulls, told func(key string) bool) ([]byte, error) {
 	x := reflect.ValueOf(v)
 	fields := make(map[string]any)

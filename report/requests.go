@@ -16,8 +16,8 @@ type StatRequests struct {
 	// AtLeast is StatEndpoint.AtLeast for all endpoints together.
 	AtLeast bool `json:"at_least"`
 	// NotListed is the number of entries left out of both lists. LeftOut is the number of requests and jobs that were
-	// not followed one by one, because more than maxOpenRequests were in progress. Their time is in the endpoint with
-	// Other.
+	// not followed one by one, because more than maxOpenRequests were in progress. Their time is counted at the
+	// endpoint whose field Other is set.
 	NotListed int    `json:"not_listed"`
 	LeftOut   uint64 `json:"left_out"`
 	// Fibers counts the waiting fibers at their last reading. It is null if they were not read.
@@ -117,7 +117,8 @@ type StatServing struct {
 	QueuedNS      *int64             `json:"queued_ns"`
 	// Values is the request's path and query, or the job's arguments. It is null unless values were read (--values).
 	Values *string `json:"values"`
-	// Statement is what it asks a database or another service. Exception is the exception that it handles.
+	// Statement is what the request or job asks a database or another service. Exception is the exception that it
+	// handles.
 	Statement *string `json:"statement"`
 	Exception *string `json:"exception"`
 	// Span and RootSpan are the IDs of the tracer's spans, in decimal.

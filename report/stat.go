@@ -36,7 +36,7 @@ type Stat struct {
 	// Queues is nil if no queue was read.
 	Queues *StatQueues `json:"queues"`
 	// Capacity predicts the throughput with other numbers of threads. It is nil without a pool of threads that serve
-	// requests. Account leaves it empty, and Measure sets it.
+	// requests. Package gvl/account leaves it empty, and package gvl/measure sets it.
 	Capacity *StatCapacity `json:"capacity"`
 	Self     StatSelf      `json:"self"`
 	Pauses   StatPauses    `json:"pauses"`
@@ -45,7 +45,8 @@ type Stat struct {
 	ThreadsGone    int `json:"threads_gone"`
 	ThreadsOmitted int `json:"threads_omitted"`
 	// Findings are the findings that were active at some time in the window. Blame is the code that made other threads
-	// wait. LongestWaits are the longest single waits. Account leaves these and Requests empty, and Measure sets them.
+	// wait. LongestWaits are the longest single waits. Package gvl/account leaves these and Requests empty, and
+	// package gvl/measure sets them.
 	Findings     []StatFinding `json:"findings"`
 	Blame        StatBlame     `json:"blame"`
 	LongestWaits []StatWait    `json:"longest_waits"`
@@ -70,9 +71,9 @@ type StatSource struct {
 	// Why is the reason why thread switches were not followed all the time although the user asked for it. It is empty
 	// otherwise.
 	Why string `json:"why"`
-	// Records is how many intervals on a CPU were recorded. Lost is how many were dropped because a buffer was full.
-	// FailedWords is how many words of memory could not be read. KernelNS is how long the kernel took to make the
-	// records, in ns.
+	// Records is how many intervals were recorded in which a thread was on a CPU. Lost is how many were dropped
+	// because a buffer was full. FailedWords is how many words of memory could not be read. KernelNS is how long the
+	// kernel took to make the records, in ns.
 	Records     uint64 `json:"records"`
 	Lost        uint64 `json:"lost"`
 	FailedWords uint64 `json:"failed_words"`
@@ -194,9 +195,9 @@ type StatThread struct {
 	Gone bool `json:"gone"`
 }
 
-// StatNoCPU is the time, by state, in which the thread was ready and had no CPU, in ns. It counts only the part of
-// RunDelayNS between two readings of the counter during which the thread was seen in one state alone. So each figure
-// is a lower bound.
+// StatNoCPU is the time, by state, in which the thread was ready and had no CPU, in ns. The kernel counts this time
+// without regard to states (RunDelayNS). ddtop counts it for a state only if the thread was in this one state between
+// two readings. The rest is left out, so each figure is a lower bound.
 type StatNoCPU struct {
 	Running int64 `json:"running"`
 	GC      int64 `json:"gc"`
@@ -315,8 +316,8 @@ type StatProcess struct {
 }
 
 // StatPressure is how long tasks that were not idle stood still in the window, because they lacked a CPU, memory or
-// I/O. It has a time for some tasks and a time for all of them. Source is a word of sampler.PressureSource. It names
-// whose tasks are meant: the process's cgroup or the whole machine.
+// I/O. In the time SomeNS at least one such task stood still, and in the time FullNS all of them did. Source is a word
+// of sampler.PressureSource. It says whose tasks are meant: the tasks of the process's cgroup or of the whole machine.
 type StatPressure struct {
 	Source       string `json:"source"`
 	CPUSomeNS    int64  `json:"cpu_some_ns"`

@@ -2,8 +2,8 @@ package sampler
 
 import "math"
 
-// MaxAllocClasses limits how many classes an AllocClasses lists. It lists the classes that are seen first, because
-// these usually have most objects. Objects of all other classes are counted as AllocOthers.
+// MaxAllocClasses limits how many classes an AllocClasses lists. These are the classes that are seen first, because
+// they usually have most objects. Objects of all other classes are counted as AllocOthers.
 const MaxAllocClasses = 400
 
 // Values of AllocClass.Name and HeapKind.Name that are not names of classes.
@@ -21,15 +21,15 @@ const (
 )
 
 // AllocClasses estimates how many objects of each class were allocated since the attach. At certain instants ddtop
-// reads the newest objects of the heap page that is being filled. It divides the growth of the exact counter since the
-// last instant among the classes of these objects (docs/internals/gc.md#which-classes). All figures only grow, so the
-// difference of two AllocClasses is what was allocated between them. An AllocClasses does not change after it was
-// delivered.
+// reads the newest objects of the heap page that is being filled. Ruby's counter of allocated objects is exact. Its
+// growth since the last instant is divided among the classes of these newest objects
+// (docs/internals/gc.md#which-classes). All figures only grow, so the difference of two AllocClasses is what was
+// allocated between them. An AllocClasses does not change after it was delivered.
 type AllocClasses struct {
 	// Instants is the number of samples of new objects, Seen the number of objects in them.
 	Instants, Seen uint64
-	// Objects is the number of objects of all classes. Each instant stands for a part of them. Squares is the sum of
-	// the squares of these parts.
+	// Objects is the estimated number of new objects of all classes. It is a sum over the instants. Squares is the sum
+	// of the squares of its terms, from which AllocShare.Error is computed.
 	Objects, Squares float64
 	Classes          []AllocClass
 }
@@ -38,9 +38,9 @@ type AllocClasses struct {
 type AllocClass struct {
 	Name    string
 	Objects float64
-	// Squares and Products are for the error of a share. At each instant a class has a part of all new objects.
-	// Squares is the sum of the squares of these parts. Products is the sum of each part times all objects of its
-	// instant.
+	// AllocShare.Error is computed from Squares and Products. Let n be the number of new objects that one instant
+	// stands for, and x the part of them that belongs to this class. Squares is the sum of x² over all instants,
+	// Products the sum of x·n.
 	Squares, Products float64
 }
 
@@ -78,8 +78,8 @@ func (a *AllocClasses) Since(earlier *AllocClasses) (shares []AllocShare, instan
 			continue
 		}
 		share := n / all
-		// The variance of a ratio of sums: the squares of what each instant deviates from the share by (Cochran,
-		// Sampling Techniques, section 6.3). The 95 % quantile is the normal distribution's.
+		// v is the variance of a ratio of sums (Cochran, Sampling Techniques, section 6.3): the sum over all instants
+		// of the squared deviation from the share. The 95 % quantile is the normal distribution's.
 		v := (c.Squares - b.Squares) - 2*share*(c.Products-b.Products) + share*share*squares
 		s := AllocShare{Name: c.Name, Objects: n, Share: share, Error: math.NaN()}
 		if instants >= 2 {

@@ -15,7 +15,8 @@ const (
 	mapSlack = 3
 )
 
-// shares is the number of processes that can be read at once with full limits. More processes divide the limits.
+// shares is the number of processes that can be read at once with full limits. With more processes, Share reduces
+// them.
 const shares = 2
 
 // Share returns the part of a limit that each of n processes gets while they are read at once.
@@ -29,8 +30,8 @@ type Room struct {
 	held        atomic.Int64
 }
 
-// NewRoom returns a Room for the Dictionaries of at most n processes at a time. Each Dictionary has bytes/n for
-// itself. Beyond that, all together may take as much again.
+// NewRoom returns a Room for the Dictionaries of at most n processes at a time. Each Dictionary has the part bytes/n
+// for itself. Beyond these parts, all Dictionaries together may take as much memory as all parts have.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
 // NewDictionary returns an empty Dictionary that takes its memory from the room. It gives the memory back when it is
@@ -82,8 +83,8 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// costOf returns the memory of an entry of a size, with its names. An entry is stored in a page, and also in a map as
-// its key. A page's memory counts when the page is made, because it is freed only as a whole.
+// costOf returns the memory of an entry of the given size together with its names. It counts the entry's copy as a key
+// of a map. The other copy is in a page, and is not included: a page counts as a whole when it is made.
 func costOf(size uintptr, names ...string) int64 {
 	bytes := int64(mapSlack * (size + unsafe.Sizeof(FrameID(0))))
 	for _, s := range names {

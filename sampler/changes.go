@@ -32,14 +32,14 @@ type Change struct {
 	// TID is the native thread's id in ddtop's own PID namespace.
 	TID   int32
 	State GVLState
-	// NoCPUNS is how long the native thread was runnable without a CPU, in the state that ends now, in ns. For a wait
-	// it is known only when the wait ends. So the change that begins GVLChosen has 0, and the change that ends it
-	// includes the time in the queue.
+	// NoCPUNS is how long the native thread was runnable without a CPU, in the state that this change ends, in ns. A
+	// wait consists of GVLQueued and GVLChosen, and its time without a CPU is known only at its end. So NoCPUNS is 0
+	// in the change to GVLChosen. The change that ends GVLChosen has the time for both states.
 	NoCPUNS int64
 	// Stack is the thread's stack when it gets the GVL after a wait. The thread has had this stack since it gave the
 	// GVL away, because only the holder runs Ruby. If the thread already had the GVL, Stack is what it runs at AtNS.
 	// Resumes is Stack without the C functions at its inner end: the Ruby code that continues. Zero means not known.
-	// Both are known only for GVLHeld, and for some waits.
+	// Only changes to GVLHeld can have a Stack and Resumes, and not all of them do.
 	Stack, Resumes StackID
 	// Doubtful is true if changes of the thread between its last recorded Change and this one may be missing.
 	Doubtful bool
@@ -60,7 +60,7 @@ const (
 	DoingCollects
 	// DoingSleeps means that the thread waits in the kernel.
 	DoingSleeps
-	// DoingWorks means that the thread has begun or finished work for a request. Otherwise nothing changes.
+	// DoingWorks means that the thread has begun or finished work for a request. Its GVLState stays the same.
 	DoingWorks
 )
 
@@ -72,30 +72,30 @@ type Doing struct {
 	// descriptors are not known.
 	Syscall string
 	FD, FDs int32
-	// Status is Ruby's own word for the thread. Region is true if it is in code that gave the GVL away and will take
-	// it back.
+	// Status is Ruby's own word for the thread. Region is true if the thread runs code that gave the GVL away and will
+	// take it back.
 	Status Status
 	Region bool
 	// Left is true if the thread has come back to the place where it waits for work. Its earlier work has ended.
 	Left bool
 	// Mutex is the address of the Mutex that the thread wants to lock. It is 0 if there is none.
 	Mutex uint64
-	// Work is the request that the thread works for from now on. Zero means none. Unfound is true if the thread has
-	// begun a request of which nothing else is known. These fields are set only if Kind is DoingWorks. Then no other
-	// field is set.
+	// Work is the request that the thread works for from now on. It is zero if there is none. Unfound is true if the
+	// thread has begun a request of which nothing else is known. Only a Doing of kind DoingWorks has these fields, and
+	// it has no others.
 	Work    WorkID
 	Unfound bool
 }
 
-// MaxChanges limits Changes.List. If there are more between two samples of a live process, the sample has none.
+// MaxChanges limits Changes.List. If a live process has more changes between two samples, the later sample gets none.
 const MaxChanges = 1 << 16
 
 // Changes are all changes of the main ractor's GVL in an interval.
 type Changes struct {
 	// FromNS and ToNS are CLOCK_MONOTONIC in ns. List has all changes after FromNS up to and including ToNS. ToNS is
-	// the sample's TimeNS. FromNS is the time of the previous sample, or later if changes became known only then. In
-	// that case the states of the threads at FromNS are not known, unless Fresh is set. Both are zero if no changes
-	// are known.
+	// the sample's TimeNS. FromNS is the time of the previous sample, or a later time from which on changes are known.
+	// If it is later, the states of the threads at FromNS are not known, unless Fresh is set. Both times are zero if
+	// no changes are known.
 	FromNS, ToNS int64
 	// Fresh is true if nothing is known of the time before FromNS. Then List begins with the state of each thread at
 	// FromNS. The first sample of a part of a recording is Fresh, and its FromNS equals ToNS.

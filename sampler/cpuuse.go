@@ -17,7 +17,8 @@ type CPUUse struct {
 	OthersNS int64
 	// StolenNS is the time in which a CPU had work, and the hypervisor ran another machine on it.
 	StolenNS int64
-	// Contained is true if ddtop runs in a PID namespace of its own, as in a container. It sees no process outside.
+	// Contained is true if ddtop runs in a PID namespace of its own, as in a container. Then it sees only the
+	// processes in it.
 	Contained bool
 	// LimitMilli is the tightest CPU limit of the target's cgroups, in thousandths of a CPU. It is zero if there is
 	// none, or if it cannot be read.

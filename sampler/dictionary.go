@@ -31,7 +31,7 @@ type Frame struct {
 	Line int32
 	// FirstLine is the line where the method or block begins. It is zero for C functions.
 	FirstLine int32
-	// C marks functions in C, and functions in Ruby that the release reports as such (<internal:…>).
+	// C is true for functions in C, and for functions in Ruby that the release reports as C functions (<internal:…>).
 	C bool
 	// Uncertain is true if the line or the whole frame can't be trusted. One case is JIT code before it writes its pc.
 	Uncertain bool
@@ -46,7 +46,7 @@ type Frame struct {
 	Native NativeCode
 }
 
-// ThreadInfo is the information about a thread that lasts longer than a tick.
+// ThreadInfo has the facts about a thread that rarely change. A Thread of a Sample has the others.
 type ThreadInfo struct {
 	ID ThreadID
 	// Name is Thread#name as valid UTF-8. It is "" if the thread has none. HasName distinguishes nil from "".
@@ -127,7 +127,7 @@ type stackNode struct {
 type Dictionary struct {
 	*entries
 	names Filter                 // removes names for good; nil if nothing is removed
-	marks bool                   // Frame returns the frame as Frame.Marked changes it
+	marks bool                   // the method Frame returns frames changed by Frame.Marked
 	own   func(Frame) Frame      // decides a frame's Origin (see Judged), or nil
 	hide  atomic.Pointer[Filter] // hides names for now
 	// routesOf is what Routes returned last.
@@ -143,16 +143,18 @@ type entries struct {
 	works  intern.Table[Work, WorkID]
 	// named has the ID of the newest Work with each number.
 	named map[WorkNumber]WorkID
-	// routes has the route of requests by Work.Path. A path with several routes has "". renames counts its changes.
+	// routes maps Work.Path to the route of such requests. A path with several routes has "". renames counts changes
+	// of routes.
 	routes   map[string]string
 	renames  atomic.Uint64
 	texts    intern.Table[text, TextID]
 	threads  map[ThreadID]ThreadInfo
 	twins    map[string]twins // by name
 	overflow uint64
-	// bytes is the memory of all entries, and maxBytes its limit. leftOut stands for stacks beyond the limit.
+	// bytes is the memory of all entries, and maxBytes its limit. leftOut is the stack that stands for those beyond
+	// the limit.
 	bytes, maxBytes int64
-	// told is the memory of the requests and texts added since the last eviction of requests and texts.
+	// told is the memory of the requests and texts that were added since some were last evicted (see toldPart).
 	told int64
 	// room is memory shared with other Dictionaries. It is nil if these entries share none. shared is how much of it
 	// these entries take, in bytes.
@@ -244,8 +246,8 @@ func (d *Dictionary) InternFrame(f Frame) FrameID {
 	return d.leftOutFrame()
 }
 
-// InternStack returns the ID of the stack in which caller called frame. If there is no room for it, or was none for
-// caller, it returns the stack that consists of the frame leftOutLabel.
+// InternStack returns the ID of the stack in which caller called frame. If there is no room for it, or if caller
+// itself was left out, it returns the stack that consists of the frame leftOutLabel.
 func (d *Dictionary) InternStack(caller StackID, frame FrameID) StackID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -291,8 +293,8 @@ func (d *Dictionary) InternPeer(p Peer) PeerID {
 	return internIn(d.entries, &d.peers, p, false)
 }
 
-// internIn returns the ID of a table's entry. It gives the entry an ID at the first call. It returns zero if all IDs
-// were given, or if there is no room and always is false.
+// internIn returns the ID of an entry of the table t. It gives the entry an ID at the first call. It returns zero if t
+// has no free IDs. It also returns zero if there is no room, unless the parameter always is true.
 func internIn[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T, always bool) ID {
 	now := Generation(d.generation.Load())
 	if id := t.Find(v, now); id != 0 {

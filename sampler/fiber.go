@@ -11,16 +11,16 @@ type Fiber struct {
 	// Number identifies the fiber from sample to sample. It is 0 in a dump.
 	Number FiberNumber
 	Thread ThreadID
-	// Stack is where the fiber gave the thread up. It is zero if this stack could not be read, or if the fiber was
-	// never resumed.
+	// Stack is the fiber's stack, as it was when the fiber was suspended. It is zero if it could not be read, or if
+	// the fiber was never resumed.
 	Stack StackID
 	// Created is true if the fiber was never resumed.
 	Created bool
 	// AtNS is when the fiber was read, CLOCK_MONOTONIC in ns. It is zero in a dump.
 	AtNS int64
-	// Serving is the work of the fiber, as its own frames show. In a followed process, each request or job belongs to
-	// one fiber or thread only. So the fiber of an Enumerator has no Work, and neither has a helper that is given the
-	// request.
+	// Serving is the work of the fiber, as its own frames show. While a process is followed, each request or job
+	// belongs to one fiber or thread only. So the fiber of an Enumerator has no Work, and neither has a helper to
+	// which the request is passed.
 	Serving Serving
 }
 

@@ -1,8 +1,8 @@
 package sampler
 
 // The bits of GC.Reason and GCDetail.NextMajor. They are GPR_FLAG_… in Ruby, the same on every release
-// (docs/internals/gc.md#reasons). Several bits can be set. Ruby's own word for a reason is the word of the first bit
-// in this order.
+// (docs/internals/gc.md#reasons). Several bits can be set. Ruby's own word for a reason is then the word of the first
+// of them, in this order.
 const (
 	GCMajorByNoFree    = 0x01
 	GCMajorByOldGen    = 0x02
@@ -111,15 +111,16 @@ type GCDetail struct {
 
 // GCHeap is one of Ruby's heaps. All of its slots have the same size.
 type GCHeap struct {
-	// SlotSize is in bytes. The other fields are levels: slots and pages in use, and those that can be given back
-	// (Tomb, up to 3.3).
+	// SlotSize is in bytes. Slots and Pages are in use. TombSlots and TombPages can be given back (up to 3.3). These
+	// four are levels.
 	SlotSize, Slots, Pages, TombSlots, TombPages int64
 	// Allocated, Freed and Final count objects of this size. Ruby has them from 3.3 on, and Final from 3.4 on.
 	Allocated, Freed, Final int64
-	// AllocatablePages is how many pages this size of slots may still add, up to 3.3. PagesMade and PagesFreed count
-	// pages (3.2 and later).
+	// AllocatablePages is how many pages may still be added for slots of this size, up to 3.3. PagesMade and
+	// PagesFreed count pages (3.2 and later).
 	AllocatablePages, PagesMade, PagesFreed int64
-	// ForcedMajor and ForcedFinish count the major cycles and the ends of incremental markings forced by this heap.
+	// ForcedMajor counts the major cycles that started because this heap lacked slots. ForcedFinish counts the
+	// incremental markings that had to finish at once for the same reason.
 	ForcedMajor, ForcedFinish int64
 }
 
@@ -149,7 +150,8 @@ func (h *GCHeap) Fields() [13]*int64 {
 // reads the object counter twice, and then the frames. Over many samples the sums are in proportion to what each stack
 // allocates, whatever the rate of sampling (docs/internals/gc.md#who-allocates).
 type AllocPair struct {
-	// Thread is the thread that held the GVL then. Charge its Stack in the same Sample. Zero means that none held it.
+	// Thread is the thread that held the GVL then. The objects belong to its Stack in the same Sample. Zero means that
+	// no thread held the GVL.
 	Thread ThreadID
 	// Objects is how much the counter grew. It is 0 in most samples.
 	Objects uint32

@@ -31,8 +31,9 @@ type Relative struct {
 // Group is a set of processes, each with its Source. It may grow while it is followed.
 type Group interface {
 	// Follow passes each process's Source to join once, beginning with the processes known at the start. It returns
-	// nil when ctx ends, and ErrEnded when no process is left. join must not wait for the Source to end. The Sources
-	// belong to the Group. The receiver runs a Source, and calls Done when it is finished with it.
+	// nil when ctx ends, and ErrEnded when no process is left. The Sources belong to the Group. The caller runs each
+	// Source that join gets, and calls Done when it is finished with it. join itself must not wait for the Source to
+	// end.
 	Follow(ctx context.Context, join func(Source)) error
 	// Done closes a Source. What the Source has sampled is kept.
 	Done(Source)

@@ -8,8 +8,8 @@ import (
 
 // Bounds of a HeapCount.
 const (
-	// MaxHeapWords bounds the different class pointers of objects that are counted. Each class has one, and so has
-	// each object with a singleton class. Objects with further class pointers count as AllocOthers.
+	// MaxHeapWords limits how many different class pointers a count distinguishes. Each class has a pointer, and so
+	// has each object with a singleton class. Objects with further class pointers count as AllocOthers.
 	MaxHeapWords = 1 << 16
 	// MaxHeapClasses limits the classes of a HeapCount. The smallest classes beyond it count as AllocOthers.
 	MaxHeapClasses = 4096
@@ -81,9 +81,11 @@ type HeapKind struct {
 	Objects uint64
 	// Old is how many objects the collector treats as old. They have survived three or more collections.
 	Old uint64
-	// Survived is how many of the other objects have survived one or two collections. All others are new.
+	// Survived is how many objects are not old, but have survived one or two collections. The objects that are neither
+	// old nor counted here are new.
 	Survived uint64
-	// SlotBytes is the size of their slots. OtherBytes is the memory outside of slots that belongs to them alone.
+	// SlotBytes is the size of the slots of all these objects. OtherBytes is the memory outside of slots that belongs
+	// to these objects alone.
 	SlotBytes, OtherBytes uint64
 	// Unsized is how many objects may have memory outside of slots that is missing from OtherBytes.
 	Unsized uint64

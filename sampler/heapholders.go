@@ -10,12 +10,12 @@ const (
 type HolderOptions struct {
 	// MaxObjects and MaxBytes bound what is copied. A larger heap is an error.
 	MaxObjects, MaxBytes uint64
-	// Contents asks for a comparison of the bytes of Strings. The bytes are not kept.
+	// Contents asks to compare the bytes of Strings, so that equal Strings are found. The bytes are not kept.
 	Contents bool
 	// Values asks for the first bytes of the largest Strings and of equal Strings, in Graph.Values. It needs Contents.
 	// Package live sets it from its Options.
 	Values bool
-	// Facts asks for Graph.Facts.
+	// Facts asks to fill Graph.Facts, which only a file of the heap needs.
 	Facts bool
 	// ThreadName returns what may be shown of a thread's name. Nil shows all.
 	ThreadName func(name string) string

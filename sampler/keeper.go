@@ -2,7 +2,8 @@ package sampler
 
 import "github.com/ddtop/ddtop/sampler/intern"
 
-// Generation numbers the periods of a Dictionary's use, from 1 on. A Keeper begins periods, as do many new requests.
+// Generation numbers the periods in which a Dictionary is used, from 1 on. A Keeper begins a new period every half
+// minute. The Dictionary itself begins one after many new requests.
 type Generation = intern.Generation
 
 // Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
@@ -62,8 +63,8 @@ func (d *Dictionary) useSample(s *Sample) {
 	}
 }
 
-// evict removes the stacks, peers, requests and texts not used since a generation. It also removes the frames that only
-// these stacks had, and the threads that were gone before a time.
+// evict removes the stacks, peers, requests and texts whose last use was earlier than the generation in the parameter
+// before. It also removes the frames that only these stacks had, and the threads that ended before goneNS.
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,8 +96,9 @@ const (
 // Keeper removes the entries of a Dictionary that no recent sample refers to. So ddtop's memory does not grow while it
 // watches a program that redefines methods, starts and ends threads, and connects to new peers.
 //
-// Every entry that a sample refers to was interned in the sample's generation or just before, or is the stack that a
-// thread has kept. This holds if every caller that interns drops its IDs at each change of Generation.
+// This is safe because a sample refers only to entries that were interned in its generation or just before. The
+// exception is a stack that a thread has kept for longer. All callers that intern must therefore drop their IDs at
+// each change of Generation.
 type Keeper struct {
 	dict   *Dictionary
 	keepNS int64
@@ -109,13 +111,14 @@ type keeperTurn struct {
 	atNS       int64
 }
 
-// NewKeeper returns a Keeper for samples of the last keepNS.
+// NewKeeper returns a Keeper that keeps what samples of the last keepNS refer to, in ns.
 func NewKeeper(d *Dictionary, keepNS int64) *Keeper {
 	return &Keeper{dict: d, keepNS: keepNS}
 }
 
-// Feed takes each sample before the next one is interned, in the goroutine that interns. Every half minute it evicts,
-// unless hold is set. That takes about 50 ns per entry of the Dictionary.
+// Feed must get each sample before the next sample is interned, in the goroutine that interns. Every half minute Feed
+// begins a new generation. Then it evicts what is not needed, unless hold is set. That takes about 50 ns per entry of
+// the Dictionary.
 func (k *Keeper) Feed(s *Sample, hold bool) {
 	if n := len(k.turns); n > 0 && s.TimeNS-k.turns[n-1].atNS < keeperTurnNS && s.TimeNS >= k.turns[n-1].atNS {
 		return
@@ -131,7 +134,7 @@ func (k *Keeper) Feed(s *Sample, hold bool) {
 	if hold {
 		return
 	}
-	// The oldest sample that is kept belongs to the last generation that began before this sample.
+	// The oldest sample that is kept is keepNS older than s. It belongs to the last generation that began before it.
 	oldest := 0
 	for i, t := range k.turns {
 		if t.atNS <= s.TimeNS-k.keepNS {

@@ -13,8 +13,9 @@ const (
 
 // MemoryParts is what the memory of a process consists of, in bytes.
 type MemoryParts struct {
-	// RSS is the resident memory. PSS counts memory shared with other processes only by this process's part of it.
-	// Private counts only memory that is not shared. Swap is the memory that was swapped out. All are in bytes.
+	// RSS is the resident memory. PSS is like RSS, but memory that several processes share counts only in part,
+	// divided by their number. Private counts only memory that is not shared. Swap is the memory that was swapped out.
+	// All are in bytes.
 	RSS, PSS, Private, Swap uint64
 	// Parts add up to RSS. The largest comes first.
 	Parts  []MemoryPart

@@ -54,8 +54,9 @@ type NativeLock struct {
 	Function, Library string
 	State             LockState
 	// Owner is the TID in the mutex, in the process's PID namespace. It is zero for locks that have none. Holder is
-	// the owner if the owner is a Ruby thread. If the State is LockUnknown, Holder is the only thread inside the
-	// function that locks. FromPID is zero unless the State is LockInherited.
+	// the owner if the owner is a Ruby thread. If the State is LockUnknown, Holder is the thread that may hold the
+	// lock. It is set only if a single thread is inside the function that takes the lock. FromPID is zero unless the
+	// State is LockInherited.
 	Owner   int32
 	Holder  ThreadID
 	FromPID int32

@@ -35,7 +35,8 @@ type NativeCounts struct {
 type NativeWatch struct {
 	mu     sync.Mutex
 	wanted map[ThreadID]int64 // until when, CLOCK_MONOTONIC in ns
-	// all is until when all threads are wanted. changes counts the calls of Keep that changed what is known.
+	// all is the time until which the stacks of all threads are wanted. changes counts the calls of Keep that changed
+	// what is known.
 	all     int64
 	changes atomic.Uint64
 	stays   map[ThreadID]NativeStay

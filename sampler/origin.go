@@ -18,7 +18,8 @@ const (
 	OriginGem
 	// OriginStdlib is Ruby's standard library, RubyGems and Bundler included.
 	OriginStdlib
-	// OriginCore is a C function, of Ruby or of an extension, or Ruby's own code in Ruby (<internal:…>).
+	// OriginCore is a C function, either of Ruby or of an extension. It is also the part of Ruby that is written in
+	// Ruby (<internal:…>).
 	OriginCore
 	// OriginEval is code made at run time, if Ruby does not report which file evaluates it.
 	OriginEval

@@ -25,8 +25,8 @@ const (
 // QualityWindow is the time that most figures cover: the window of the screen and of findings.
 const QualityWindow = 10 * time.Second
 
-// QualityMargin is how many times the least quality ddtop aims at when it chooses rates. With twice the least quality,
-// a figure does not appear and vanish with each change of the rates.
+// QualityMargin sets the rates that ddtop chooses: they give QualityMargin times the least quality. A margin of 2
+// keeps figures from appearing and vanishing with each change of the rates.
 const QualityMargin = 2
 
 // LeastQuality is the quality that a kind of figure needs. A figure with less is not shown. A zero field means that
@@ -46,8 +46,8 @@ type LeastQuality struct {
 }
 
 // LeastQualities holds the least quality of each kind of figure, by Figure. With n samples, the error of a share p is
-// √(p(1−p)/n): at most 7 points for 50 samples and 11 for 20. Waits need a sample every 100 ms. A wait behind one
-// thread that computes lasts this long, because it is a time slice of Ruby.
+// √(p(1−p)/n): at most 7 percentage points for 50 samples and 11 for 20. Waits need a sample every 100 ms. This is
+// Ruby's time slice, and so the length of a wait behind one thread that computes.
 var LeastQualities = [NumFigures]LeastQuality{
 	{Figure: FigureStates, Name: "states", Samples: 50,
 		Why: "a share of fewer than 50 samples is off by 7 points or more"},
@@ -67,9 +67,10 @@ func (f Figure) String() string {
 	return "unknown"
 }
 
-// LeastRates returns the rates, in Hz, at which the figures of a window have their least quality, with some margin.
-// kinds is how many of the figures count (NumFigures: all). exact is set for a process whose changes are known without
-// samples. A window shorter than QualityWindow has no figures of stacks, so it does not raise stackHz.
+// LeastRates returns the rates, in Hz, at which the figures of a window have QualityMargin times their least quality.
+// It considers the first kinds in the order of Figure, all if kinds is NumFigures. exact is set for a process whose
+// changes are known without samples. A window shorter than QualityWindow has no figures of stacks, so it does not
+// raise stackHz.
 func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz float64) {
 	per := func(n int64, of, apart time.Duration) float64 {
 		hz := float64(n) / of.Seconds()
@@ -85,7 +86,8 @@ func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz
 		}
 		stackHz = max(stackHz, per(q.Stacks, max(window, QualityWindow), q.StacksApart))
 	}
-	// Stacks are read in the next tick that is due. With as many ticks as stacks, every other one would come too late.
+	// A reading of stacks that is due takes place in the next tick. If ticks came only as often as stacks, every other
+	// reading would be late. So there are at least twice as many ticks.
 	return max(lockHz, 2*stackHz), stackHz
 }
 
@@ -97,11 +99,11 @@ type Quality struct {
 	// PolledNS is the part of the period that is known only by samples. PolledSteps is the number of intervals between
 	// two samples in it. Neither includes idle time.
 	PolledNS, PolledSteps int64
-	// Samples is the number of samples, Stacks the number of samples with stacks. Looks is the number of
-	// other samples that read the stack of a thread that began something.
+	// Samples is the number of samples, Stacks the number of samples with stacks. Looks is the number of other samples
+	// for which the stack of a single thread was read, because it began something, such as a request.
 	Samples, Stacks, Looks int64
-	// Found is the number of requests that are known by changes, without a sample. Unfound is the number of other
-	// requests that changes show to begin.
+	// Found is the number of requests that are known by changes, without a sample. Unfound is the number of requests
+	// of which changes show only that they began.
 	Found, Unfound int64
 }
 
@@ -109,8 +111,8 @@ type Quality struct {
 // exact. The part is never zero, because exact changes begin a moment after the attach.
 const polledShare = .05
 
-// mostUnfound limits the part of the requests that are unfound. Up to it, figures of requests need no samples. Figures
-// are marked as lower bounds from a smaller part on.
+// mostUnfound limits the part of the requests that are unfound. Up to this part, figures of requests are shown even if
+// there are too few samples. A smaller part is enough to mark them as lower bounds.
 const mostUnfound = .2
 
 // finds reports whether changes show nearly all requests, so that no sample has to.
@@ -135,7 +137,7 @@ func (q Quality) Since(x *Quality) Quality {
 	}
 }
 
-// Over returns the quality of a similar period of another length.
+// Over returns the quality of a period of the given length, in ns, if it were sampled like q.
 func (q Quality) Over(ns int64) Quality {
 	if q.SpanNS == 0 {
 		return q
@@ -149,8 +151,8 @@ func (q Quality) Over(ns int64) Quality {
 	}
 }
 
-// polled returns the part of the period that is known only by samples, 0 to 1. An error of the samples affects only
-// this part of a share. So polled² times the samples give the same error of the whole share.
+// polled returns the part of the period that is known only by samples, from 0 to 1. Only this part of a share has the
+// error of the samples. So if polled is 0.5, a quarter (polled²) of the samples gives the same error.
 func (q *Quality) polled() float64 { return float64(q.PolledNS) / float64(max(q.SpanNS, 1)) }
 
 // Exact reports whether nearly all of the time is known without samples.

@@ -46,7 +46,7 @@ type Lease struct {
 	Owners []ThreadID
 }
 
-// List is a Queue of the program, or an Array that is used as one.
+// List is a Queue of the program, or an Array that the program uses like a Queue.
 type List struct {
 	// Object is the address of the Queue or Array. Array is true if it is an Array.
 	Object uint64
@@ -108,7 +108,7 @@ func (l Listener) Compare(o Listener) int {
 	return cmp.Or(cmp.Compare(l.Address, o.Address), cmp.Compare(l.Inode, o.Inode))
 }
 
-// PoolKind says whose threads a Pool has.
+// PoolKind is the library whose threads a Pool has.
 type PoolKind uint8
 
 // The kinds of pools.

@@ -9,7 +9,8 @@ import (
 const maxRoutes = 1024
 
 // learn remembers the route of a request together with the pattern of its path. If a pattern has two routes, neither
-// is used for other requests. A route replaces "not found". The caller holds mu.
+// is used for other requests. If the remembered name says that no route matched (see unserved), the first route
+// replaces it. The caller holds mu.
 func (d *entries) learn(path, route string) {
 	was, known := d.routes[path]
 	switch {
@@ -31,7 +32,8 @@ func (d *entries) learn(path, route string) {
 		}
 	}
 	d.routes[path] = route
-	// A route of a framework can look like the pattern of a path. Then it is also the route of this pattern.
+	// A framework's route can look like the pattern of a path, such as "GET /orders/:id". Then other requests with
+	// this very pattern have this route, too.
 	if strings.Contains(route, " /") && !unserved(route) {
 		if own, known := d.routes[route]; !known {
 			d.routes[route] = route
@@ -54,8 +56,8 @@ func IsStatus(s string) bool { return len(s) == 3 && strings.Trim(s, "0123456789
 // Renames returns how often Routes has changed.
 func (d *Dictionary) Renames() uint64 { return d.renames.Load() }
 
-// Routes returns routes that were learned from other requests with the same path pattern. A key is the name that such
-// a request has while its route is not known. Only patterns with a single route are included. Callers must not change
+// Routes returns the learned routes, for requests whose own route is not known. A key is the name that such a request
+// has: its method and the pattern of its path. Patterns with several routes are not included. Callers must not change
 // the map.
 func (d *Dictionary) Routes() map[string]string {
 	now := routesOf{renames: d.Renames(), hide: d.hide.Load()}
@@ -80,7 +82,7 @@ func (d *Dictionary) Routes() map[string]string {
 	return out
 }
 
-// routesOf is the last result of Routes, with what it was made of.
+// routesOf is the last result of Routes (names). It is valid while renames and hide of the Dictionary are the same.
 type routesOf struct {
 	renames uint64
 	hide    *Filter

@@ -61,10 +61,9 @@ const (
 	BitStarting
 	// BitNoStatus means that status and region could not be read in this tick. The other bits are of the tick before.
 	BitNoStatus
-	// BitCollects means that the collector works (GC.During), there are several ractors, and this one's thread has the
-	// VM's lock (rb_vm_struct.ractor.sync.lock_owner). Ruby collects under this lock (gc_enter in gc.c), so if this
-	// thread holds its GVL, it collects. No thread has the bit if there is only one ractor, or if the lock's owner
-	// cannot be read.
+	// BitCollects means that the collector works (GC.During), and that the thread's ractor has the VM's lock
+	// (rb_vm_struct.ractor.sync.lock_owner). Ruby collects under this lock (gc_enter in gc.c). So the thread collects
+	// if it holds its GVL. No thread has the bit if there is only one ractor, or if the lock's owner cannot be read.
 	BitCollects
 	// BitBarrier means that one of several ractors has asked the others to stop, and not all have stopped. It comes
 	// from barrier_waiting of rb_vm_struct.ractor.sync, and from 3.3 on of .sched (rb_vm_barrier). Threads that the
@@ -87,7 +86,8 @@ const (
 // BlockKind is the kind of object in the target's memory that a thread which has released the GVL waits for.
 type BlockKind uint8
 
-// The kinds of Blocked. BlockNone means that memory names no object. Then the kernel's view decides.
+// The kinds of Blocked. BlockNone means that the target's memory names no object. Then only the kernel can say what
+// the thread waits for.
 const (
 	BlockNone BlockKind = iota
 	BlockMutex
@@ -141,9 +141,9 @@ type Kernel struct {
 	// runnable or on a CPU, and SyscallNone if it sleeps outside a system call (a page fault, say). It is empty if not
 	// known.
 	Syscall string
-	// FD is the descriptor it waits for, or the first of several. It is -1 if there is none.
+	// FD is the descriptor that the thread waits for, or the first of several. It is -1 if there is none.
 	FD int32
-	// FDs is the number of descriptors that a poll or select waits for. It is 0 or 1 for others.
+	// FDs is the number of descriptors that a poll or select waits for. For other system calls it is 0 or 1.
 	FDs int32
 	// Peer is the other end of FD.
 	Peer PeerID
@@ -153,7 +153,7 @@ type Kernel struct {
 	// this end last sent some, or this end never sent any. It is checked at most once per second.
 	Listens bool
 	// Rechecked is true if Ruby's memory was read again after the kernel's answer, and the thread still held the GVL.
-	// Otherwise a sleeping owner proves nothing.
+	// Only then does an answer that the thread sleeps prove that it holds the GVL while it sleeps.
 	Rechecked bool
 }
 
@@ -176,7 +176,7 @@ const (
 	SyscallLostLock   = "(lock of no thread)"
 	SyscallLostHelper = "(helper at a lock of no thread)"
 	// SyscallHelperLock means that the thread waits in a futex, and that a thread unknown to Ruby waits for a lock of
-	// C code. No such thread is in a system call that can ask a server.
+	// C code. It also means that no thread unknown to Ruby is in a system call that can ask a server.
 	SyscallHelperLock = "(helper at a lock)"
 )
 
@@ -192,7 +192,7 @@ const (
 	StackPartial
 	// StackFailed means that no stack could be read (memory gone, two copies of different fibers).
 	StackFailed
-	// StackTruncated means that the stack is deeper than the limit. Omitted frames in its middle are missing.
+	// StackTruncated means that the stack is deeper than the limit. Thread.Omitted frames were cut out of its middle.
 	StackTruncated
 	// StackUncertainTop means that the innermost frame cannot be trusted. The thread runs on a release where this
 	// frame may be incomplete, or the stack is partial.
@@ -217,7 +217,7 @@ type Thread struct {
 	// Stack is the running fiber's stack.
 	Stack StackID
 	// Native is Stack with the C functions that its innermost frame has called. It is zero if they are not known. They
-	// are valid for Kernel.Turns: between the reading of the two, the thread got no CPU.
+	// may have been read earlier than Stack, but the thread got no CPU in between (see Kernel.Turns).
 	Native StackID
 	// Resumers are the stacks of the fibers that resumed the running one, outward. It is nil if there is none.
 	Resumers []StackID
@@ -240,8 +240,8 @@ type Ractor struct {
 	Torn bool
 }
 
-// QueueHead returns the first thread in a ractor's queue. It returns last if the queue could not be read, as on Ruby
-// 2.5.
+// QueueHead returns the first thread in a ractor's queue. If the queue could not be read, as on Ruby 2.5, it returns
+// the parameter last.
 func (s *Sample) QueueHead(id RactorID, last ThreadID) ThreadID {
 	for i := range s.Ractors {
 		if r := &s.Ractors[i]; r.ID == id && len(r.Queue) > 0 {

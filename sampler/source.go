@@ -14,7 +14,7 @@ var ErrEnded = errors.New("the target has ended")
 var ErrGaveWay = errors.New("its place was given to another process")
 
 // Era is the generation of the target's scheduler (docs/internals/threads.md#the-gvl-and-its-queue). It decides which
-// facts ddtop can know about a thread. Texts name it.
+// facts ddtop can know about a thread.
 type Era uint8
 
 const (

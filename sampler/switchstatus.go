@@ -3,7 +3,8 @@ package sampler
 // SwitchStatus is the state of following a process by thread switches. Sample.Changes are filled while On is set.
 type SwitchStatus struct {
 	On bool
-	// Kind is "switches" if programs in the kernel make the records, "moved" if ddtop makes them of events and memory.
+	// Kind is "switches" if programs in the kernel make the records. It is "moved" if ddtop concludes them from events
+	// of the kernel and from the target's memory.
 	Kind string
 	// Wanted is true if the user asked for it. Auto is true if ddtop decides.
 	Wanted, Auto bool

@@ -91,10 +91,10 @@ func (d *Dictionary) InternText(s string) TextID {
 	return internTold(d.entries, &d.texts, text{CutName(s)})
 }
 
-// Every request needs a new entry, so in the end requests would take the memory of frames and stacks. Requests that
-// are not in use are evicted once half of a Dictionary's memory is taken. This happens each time new requests and
-// texts have taken one part in toldPart of this memory. If Dictionaries share memory and half of it is taken, both
-// limits refer to one part in toldShare of the shared memory.
+// Every request needs a new entry, so in the end requests would take the memory of frames and stacks. When new
+// requests and texts have taken limit/toldPart bytes, those not in use are evicted, if all entries take more than
+// limit/2. limit is the most memory that the Dictionary may have. It is less if more than half of a shared memory is
+// taken: at most one part in toldShare of this shared memory.
 const (
 	toldPart  = 6
 	toldShare = 8
@@ -117,7 +117,8 @@ func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v 
 	return id
 }
 
-// evictTold removes the requests and texts not used since a generation, and returns the memory that they took.
+// evictTold removes the requests and texts whose last use was earlier than the generation in the parameter before. It
+// returns the memory that they took.
 func (d *entries) evictTold(before Generation) int64 {
 	freed := d.works.Evict(before, nil) + d.texts.Evict(before, nil)
 	maps.DeleteFunc(d.named, func(_ WorkNumber, id WorkID) bool { return d.works.At(id) == nil })
@@ -129,7 +130,7 @@ func (d *entries) evictTold(before Generation) int64 {
 // returns the zero Work for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Work(id WorkID) Work { return d.shown(d.work(id, true)) }
 
-// OwnWork is like Work, but does not use the routes of other requests. Recordings hold this.
+// OwnWork is like Work, but does not use the routes of other requests. Recordings store what it returns.
 func (d *Dictionary) OwnWork(id WorkID) Work { return d.shown(d.work(id, false)) }
 
 // shown returns a request or job with the names that may be shown.

@@ -61,9 +61,9 @@ type Choice struct {
 }
 
 const (
-	// listFirst is the time until the list is made again, so that it can show CPU shares. listEvery is the interval
-	// between all later lists. listRest is the shortest pause after making a list, as a multiple of the time that this
-	// took.
+	// listFirst is the time between the first list and the second, which is the first that can show CPU shares.
+	// listEvery is the interval between all later lists. listRest makes this interval longer if lists are slow: the
+	// pause after a list is at least listRest times the time that making it took.
 	listFirst = 300 * time.Millisecond
 	listEvery = time.Second
 	listRest  = 30
@@ -104,7 +104,7 @@ type chooser struct {
 	cursor int // the PID of the selected row
 	all    []Candidate
 	filter []rune
-	// before is the CPU time of each process in the last list, by PID.
+	// before has what is known of each process since the last list, by PID.
 	before map[int]cpuTime
 	chosen Choice
 	failed error // the last error of List
@@ -116,8 +116,8 @@ type chooser struct {
 	lastPress mousePress
 }
 
-// cpuTime is the CPU time of a process at the time at, and the share of one CPU that it used since the list before.
-// The share is -1 if it is not known.
+// cpuTime has the CPU time that a process had used at one moment, which is in the field at. share is the share of one
+// CPU that it used between the previous list and this moment. It is -1 if it is not known.
 type cpuTime struct {
 	started time.Time
 	at      time.Time
@@ -179,7 +179,8 @@ func (m *chooser) setList(l []Candidate) {
 	next := make(map[int]cpuTime, len(l))
 	for _, c := range l {
 		t := cpuTime{started: c.Started, at: now, cpu: c.CPU, share: -1}
-		// If a PID is used again, its process began later. The start of a process is known to a tick.
+		// Another process with the same PID began at another time. The same process can seem to begin up to a tick
+		// earlier or later, so differences below a second do not count.
 		if b, ok := m.before[c.PID]; ok && c.CPU >= b.cpu && c.Started.Sub(b.started).Abs() < time.Second && now.After(b.at) {
 			t.share = float64(c.CPU-b.cpu) / float64(now.Sub(b.at))
 		}
@@ -212,7 +213,7 @@ func (m *chooser) arrange() {
 	m.table.Rows = m.table.Rows[:0]
 	var add func(r *candidateRow, depth int)
 	add = func(r *candidateRow, depth int) {
-		if left[r.PID] == nil { // added before: processes can seem to be each other's parents
+		if left[r.PID] == nil { // already added: processes can seem to be each other's parents
 			return
 		}
 		delete(left, r.PID)

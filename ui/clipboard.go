@@ -86,7 +86,7 @@ const (
 	// maxBlamed and maxListed limit the places and threads of a summary, so that a chat shows all without a click.
 	maxBlamed = 5
 	maxListed = 20
-	// muchRun is a share of time. A member of a group is listed by itself if it held the GVL for this share or more.
+	// muchRun is the least share of time for which a member of a group must have held the GVL to be listed by itself.
 	muchRun = 0.25
 )
 
@@ -157,7 +157,7 @@ func summary(m *Model) string {
 }
 
 const (
-	// hotShare is the share of its caller's time that a callee needs for the hot path to go on into it.
+	// hotShare is the least share of its caller's time that a callee must have to be on the hot path.
 	hotShare = 0.5
 	// maxHot limits the frames of the hot path. The innermost ones are kept, because they say most.
 	maxHot = 8
@@ -203,8 +203,8 @@ func hotPath(m *Model) string {
 	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(style.Share(n.Total, t.Root.Total)), style.MetricName(t.Metric), strings.Join(path, " → "), where)
 }
 
-// blamedPlaces lists the places that held the GVL while other threads waited, as view 6 does, the largest first. If
-// less than a twentieth of a thread waited on average, it lists none, because this does no harm.
+// blamedPlaces lists the places that held the GVL while other threads waited, as view 6 does, the largest first. It
+// lists none if fewer than 0.05 threads waited on average, because this does no harm.
 func blamedPlaces(sc *scene.Scene) []string {
 	b := widget.BlameOf(&sc.Weights, sc.Dict)
 	if b.WaitNS < (sc.Weights.ToNS-sc.Weights.FromNS)/20 {

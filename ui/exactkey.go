@@ -20,7 +20,7 @@ type exactKey struct {
 	agreed bool
 	// busy is the change under way: "on" or "off". It is empty if there is none.
 	busy string
-	// saidEnded is the last reason for which exact mode ended that the screen has shown.
+	// saidEnded is the reason for the end of exact mode that the screen has shown last.
 	saidEnded string
 }
 

@@ -44,7 +44,7 @@ func moveFinding(m *Model, by widget.Step) tea.Cmd {
 // origin is the screen before the user followed a finding or a route. esc returns to it.
 type origin struct {
 	of *scene.Member // the process of that screen; nil if there is only one
-	// to is the page that the finding led to. On any other page the way back is dropped.
+	// The field to is the page that the finding led to. When any other page is opened, the way back is dropped.
 	to         scene.PageID
 	page       scene.PageID
 	threadFrom scene.PageID

@@ -156,8 +156,8 @@ func (f *fleet) open(to *scene.Member) error {
 	if from != nil {
 		was := f.model(from)
 		takeOver(model, was)
-		// The frozen moment of the process before is off the screen now. If its Store still held that moment, the
-		// Store would drop no old data.
+		// The process that was shown until now may be frozen at a moment. Its Store need not hold this moment now, and
+		// would otherwise drop no old data.
 		from.Store.Hold(was.Flame.Base != nil)
 	}
 	return nil
@@ -211,7 +211,7 @@ func (f *fleet) openAndRefresh(to *scene.Member) tea.Cmd {
 	return m.fetch()
 }
 
-// which returns the number of m's process, and of how many, for "process 3 of 8".
+// which returns the number of m's process in the list, and how many processes there are, for "process 3 of 8".
 func (f *fleet) which(m *Model) (number, of int) {
 	list := f.List()
 	return slices.IndexFunc(list, func(x *scene.Member) bool { return f.model(x) == m }) + 1, len(list)
@@ -318,7 +318,8 @@ func (f *fleet) showFirst(ctx context.Context, first <-chan *scene.Member) error
 	}
 }
 
-// longestRecording returns the history that several recordings need. It is zero if none is known.
+// longestRecording returns the length of the longest recording in a group, which the history must hold. It is zero if
+// no length is known.
 func longestRecording(g sampler.Group) time.Duration {
 	var longest time.Duration
 	list, _ := g.Relatives()

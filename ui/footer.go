@@ -52,8 +52,9 @@ func drawFooter(m *Model, a canvas.Area, t *style.Theme) {
 	drawDetail(m, left, t)
 }
 
-// drawKeys draws as many of the relevant keys as fit, and returns the columns they take. Keys that open another view
-// are always drawn, the others in their order. On a row of their own they begin on the left.
+// drawKeys draws as many of the relevant keys as fit, in their order, and returns the columns they take. Keys that
+// open another view (Binding.Always) are always drawn. If ownRow is true, the keys have the row for themselves and
+// begin on the left. Otherwise they take the right half of the row at most.
 func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	type hint struct {
 		key, word string

@@ -19,8 +19,9 @@ var stateHelp = [...]gvl.State{gvl.Running, gvl.Waiting, gvl.Stalled, gvl.GC, gv
 // twoHelpColumns is the width from which on the help has two columns, in cells.
 const twoHelpColumns = 110
 
-// drawHelp draws the legend and all keys over the screen, in two columns if there is room. The key map last comes at
-// the end. scroll is the number of lines to skip. drawHelp returns the largest scroll that makes sense.
+// drawHelp draws the legend and all keys over the screen, in two columns if there is room. The parameter last is the
+// key map that comes at the end, after maps. scroll is the number of lines to skip. drawHelp returns the largest
+// useful scroll.
 func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.KeyMap, scroll int, ascii bool) int {
 	w := a.W - widget.OverlayMargin
 	two := a.W >= twoHelpColumns
@@ -59,8 +60,8 @@ func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.Key
 	return widget.DrawOverlay(a, t, " keys and signs ", lines, scroll)
 }
 
-// helpText breaks a text into as many lines as needed. The first line begins after the text that before draws, and the
-// others are below it.
+// helpText breaks a text into as many lines as needed, all from column x on. The function before draws what is on the
+// left of the first line.
 func helpText(text string, x, w int, t *style.Theme, before func(a canvas.Area)) []widget.OverlayLine {
 	const most = 4
 	broken, _ := style.Wrap(text, w-x, most)

@@ -193,7 +193,7 @@ func nextMatch(m *Model, d int) {
 		m.message.Tell("nothing is searched for: / searches")
 		return
 	}
-	if !hasFlame(m) { // lists have only matches, so the cursor moves
+	if !hasFlame(m) { // every row of a list matches, so the cursor moves to the next row
 		key := "down"
 		if d < 0 {
 			key = "up"
@@ -208,9 +208,9 @@ func nextMatch(m *Model, d int) {
 	m.Refresh()
 }
 
-// CheckKey returns an error if key cannot be given the meaning that the key does has. key ("f", "ctrl+f", "f5", by
-// Bubble Tea's name) must be a key that a terminal can send. does ("space") must have a meaning in some view. ctrl+c
-// always quits.
+// CheckKey returns an error if the user's settings cannot give key the meaning of another key, which is in the
+// parameter does. key ("f", "ctrl+f", "f5", by Bubble Tea's name) must be a key that a terminal can send. The other
+// key ("space") must have a meaning in some view. ctrl+c always quits.
 func CheckKey(key, does string) error {
 	if key == "" || key == "ctrl+c" {
 		return fmt.Errorf("the key %q can't be given another meaning", key)
@@ -246,9 +246,9 @@ func aliasHelp(m *Model) scene.KeyMap {
 	return k
 }
 
-// compare changes what the flamegraph is compared with to the next of these: nothing, the other recording if there is
-// one, the time before the last mark if there is one, the time shown now. Both times have the same length. The keys {
-// and } change it.
+// compare changes what the flamegraph is compared with. Each call goes to the next of these: nothing, the other
+// recording if there is one, the time before the last mark if there is one, the time shown now. These two times have
+// the length of the time span on the screen, which the keys { and } change.
 func compare(m *Model) {
 	v := &m.Flame
 	if m.LastNS == 0 {

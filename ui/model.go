@@ -194,7 +194,7 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	if m.Presenting && m.prompt == nil { // a prompt already shows what is typed
 		m.pressed.add(msg.String())
 	}
-	m.store.Stir() // ticks fetch what a key asks for
+	m.store.Stir() // wakes the screen, because the next tick fetches what the key needs
 	key := msg.String()
 	if other, ok := m.Opt.Keys[key]; ok && m.prompt == nil {
 		key = other

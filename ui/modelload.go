@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// idleEachNS is the age at which the picture of an idle process is drawn again, in ns. One tick in four does so.
+// idleEachNS is the least time between two pictures of an idle process, in ns. So only one tick in four draws one.
 const idleEachNS = int64(900e6)
 
 // tickOn refreshes the scene at a tick. If nothing runs or waits, so that the clock has slowed down, it draws one
@@ -85,7 +85,8 @@ func loadScene(m *Model, force bool) {
 			flame = false
 			return
 		}
-		// The width of the time axis decides the edges of its columns, so the threads come after it.
+		// The threads need the edges of the time axis, and these depend on its width. So a first layout computes the
+		// width.
 		d := scene.Demand{Spaced: m.Presenting, Rows: 1, Lanes: len(r.Timeline.Ractors()), FlameRows: m.Flame.RowsWanted(m.LastNS),
 			Longest: m.Timeline.Longest(), Timeline: m.Page == scene.PageTimeline}
 		cells, span := scene.Axis(m.AxisNS(), scene.NewRegions(m.Width, m.Height, d).CellsW, r.Timeline.ColumnNS())

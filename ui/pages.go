@@ -74,7 +74,7 @@ func newPages(c *widget.Parts) map[scene.PageID]page.Page {
 func (m *Model) current() page.Page { return m.pages[m.Page] }
 
 // fetch returns the command that reads the page's missing data. It is nil if none is missing. While the memory grows,
-// the heap is also counted if another page is shown.
+// fetch also counts the heap for the page of memory when another page is shown.
 func (m *Model) fetch() tea.Cmd {
 	if m.Page != scene.PageMemory {
 		if cmd := m.pages[scene.PageMemory].(page.Fetching).Fetch(m); cmd != nil {
@@ -134,7 +134,8 @@ func setKeys(m *Model, o scene.Offers) {
 	m.front.Bindings = slices.DeleteFunc(slices.Clone(m.keys.Bindings), func(b scene.Binding) bool { return !slices.Contains(overKeys, b.Keys[0]) })
 }
 
-// helpMaps returns the keys that the help explains: the present screen's keys, unless another key replaces them.
+// helpMaps returns the keys that the help explains: the present screen's, without those that another of its keys
+// hides.
 func helpMaps(m *Model) []scene.KeyMap {
 	own := m.current().Keys(&m.Scene, true)
 	maps := own
@@ -178,12 +179,13 @@ func drawPage(m *Model) {
 	p.Draw(a, &m.Scene)
 }
 
-// namesBeforeCaption is the least screen width at which the caption is always cut to its first part, so that the
-// views' names fit.
+// namesBeforeCaption is the least screen width at which the views' names are more important than the end of the
+// caption. On narrower screens the whole caption is more important.
 const namesBeforeCaption = 120
 
 // drawTabs draws the rule with the names of the views and the caption of the view that is shown. If both do not fit,
-// only the first part of the caption remains. If this does not fit either, only the keys of the other views remain.
+// it draws only the keys of the other views. On wide screens (namesBeforeCaption), the names stay if the first part of
+// the caption fits. Later parts of the caption for which there is no room are left out.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())

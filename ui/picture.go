@@ -102,8 +102,8 @@ func screenStyle(s canvas.Style) snapshot.ScreenStyle {
 		Italic: has(canvas.Italic), Underline: has(canvas.Underline), Reverse: has(canvas.Reverse)}
 }
 
-// TakeListPicture returns the picture of the list of processes. It shows c.First, a second later the list later, and
-// then presses the keys.
+// TakeListPicture returns the picture of the list of processes. It first shows c.First. A second later, it shows the
+// list in the parameter later, and then presses the keys.
 func TakeListPicture(ctx context.Context, o scene.Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
 	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {

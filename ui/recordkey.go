@@ -19,7 +19,8 @@ type recordKey struct {
 	on bool // a recording is in progress
 	// lost is the number of missing samples at the last picture.
 	lost uint64
-	// with says which names the file leaves out, which is decided when the recording begins.
+	// with says which names the file leaves out. It is set when the recording begins. It is empty if no names are left
+	// out.
 	with  string
 	busy  bool // its file is being opened or closed
 	again bool // the key was pressed again meanwhile

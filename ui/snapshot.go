@@ -75,7 +75,8 @@ func save(m *Model) tea.Cmd {
 		e := m.Source.End
 		end = &e
 	}
-	// Save all samples until the file is written. Right after the start, there may be only one before the picture.
+	// The recording has all samples that have come when the file is written. Right after the start, the history may
+	// have only one sample from before the picture.
 	s.Recording = func(w io.Writer) error {
 		return history.SaveAs(w, process, dict, math.MinInt64, math.MaxInt64, end, notes)
 	}

@@ -14,8 +14,8 @@ const (
 	// Bubble Tea waits for 50 ms and takes later bytes for key presses. As key presses, the answer about the
 	// background (ESC ] 11 ; rgb:ffff/ffff/ffff ESC \) would open views and the search.
 	tornWithin = 3 * time.Second
-	// answersWithin is how long after the start ESC and ] or [ are taken for the beginning of an answer. The terminal
-	// is asked at the start.
+	// answersWithin is how long after the start an answer can begin, because the terminal is asked at the start. In
+	// this time, ESC and ] or [ count as the beginning of an answer. Later, they count as key presses.
 	answersWithin = 10 * time.Second
 	// maxAnswer limits the length of an answer, in bytes.
 	maxAnswer = 64

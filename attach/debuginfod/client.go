@@ -38,7 +38,8 @@ const (
 	fileTime, allTime = 2 * time.Minute, 20 * time.Minute
 	// maxAtOnce limits the files that are fetched at the same time.
 	maxAtOnce = 2
-	// maxFiles limits the files that servers are asked for. A Rails application has hundreds of them, most with names.
+	// maxFiles limits the debug files that servers are asked for. A Rails application maps hundreds of files, but most
+	// contain the names of their functions.
 	maxFiles = 256
 	// maxServers limits the servers that are asked for one file.
 	maxServers = 8
@@ -127,8 +128,8 @@ func newClient(urls, folder string, l limits) (*Client, error) {
 	return c, nil
 }
 
-// Want begins to get the debug file of a build id, unless an earlier call did. library is the name of the file for
-// people. Want never waits.
+// Want begins to get the debug file of a build id, unless an earlier call did. library is the name of the mapped file,
+// for messages. Want never waits.
 func (c *Client) Want(buildID, library string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +195,8 @@ func (c *Client) Came() int64 {
 	return c.came.Load()
 }
 
-// Wait waits until no file is pending, but at most for most after its first call. Several processes share this time.
+// Wait waits until no file is pending. It gives up when the duration most has passed since the first call of Wait, so
+// several processes share this time.
 func (c *Client) Wait(ctx context.Context, most time.Duration) {
 	c.mu.Lock()
 	if c.waitEnd.IsZero() {

@@ -43,8 +43,8 @@ func Differences(a, b *Table) []string {
 	return out
 }
 
-// Conflict reports whether a reader with table a would read from other places than a reader with table b. So it is
-// true if a field or constant of both differs, or if a lacks a field of a struct that both have.
+// Conflict reports whether a reader with table a would read from other places than a reader with table b. This is so
+// if a field or constant in both differs, or if b has a field that a lacks, in a struct of both.
 func Conflict(a, b *Table) bool {
 	return slices.ContainsFunc(Differences(a, b), func(d string) bool { return !strings.HasSuffix(d, newField) })
 }

@@ -141,11 +141,12 @@ type scan struct {
 	ctx    context.Context
 	known  *names
 	reader *dwarf.Reader
-	// entries counts the entries that were read (maxDebugEntries), and lookedAt the members (maxLookedAt).
+	// entries counts the entries that were read, up to maxDebugEntries. lookedAt counts the members, up to
+	// maxLookedAt.
 	entries, lookedAt int
 	types             map[dwarf.Offset]typeInfo
-	// structs has the offset of each definition that was found, by tag or typedef. aliases has the structs whose name
-	// here is not their name in tables (sameAs).
+	// structs has the offset of each definition that was found, by its tag or typedef. aliases has the structs that
+	// tables know by another name (sameAs).
 	structs, aliases map[string]dwarf.Offset
 	constants        map[string]int64
 }
@@ -214,8 +215,8 @@ func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
 	return out, nil
 }
 
-// visit reads the units that define Ruby's structs. If something that the base table has is still missing, visit
-// reads the other units too.
+// visit reads the units that define Ruby's structs. If they lack something that the base table has, visit also reads
+// the other units.
 func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	done := 0
 	for _, first := range []bool{true, false} {

@@ -23,7 +23,8 @@ const (
 
 // typeInfo describes a type after its typedefs and qualifiers are removed.
 type typeInfo struct {
-	// size is in bytes. members is true if the entry at the offset at is a struct or union with known members.
+	// size is in bytes. members is true if the type is a struct or union with known members, whose entry is at the
+	// offset at.
 	size    int
 	members bool
 	at      dwarf.Offset
@@ -101,9 +102,9 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 	return nil
 }
 
-// placeField places a member whose type has size bytes in a struct that begins at base. A bit field goes into the
-// naturally aligned word of its type that holds it. If there is none (packed), it goes into the word that begins with
-// its first byte.
+// placeField places a member whose type has size bytes in a struct that begins at base. For a bit field, Field
+// describes the naturally aligned word of its type that holds all its bits. If no such word does (packed structs), it
+// describes the word that begins with the bit field's first byte.
 func placeField(m member, size, base int) (Field, bool) {
 	if m.bits == 0 {
 		return Field{Offset: base + m.offset, Size: size}, base+m.offset >= 0
@@ -151,8 +152,8 @@ func (s *scan) members(at dwarf.Offset) ([]member, error) {
 			return nil, err
 		}
 	}
-	// The old description of bit fields (readMember) counts from the top of a word. The size of that word can be the
-	// size of the type.
+	// In the old description, bitAt of a bit field counts from the top of a word (readMember). If the entry did not
+	// give the size of this word, it is the size of the type.
 	for i := range out {
 		if out[i].bitAt >= 0 {
 			continue

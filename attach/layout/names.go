@@ -11,7 +11,7 @@ const jmpBufField = "rb_context_struct.jmpbuf"
 // names are all names that tables contain. They cover everything that ddtop reads from any release.
 type names struct {
 	structs, fields, constants map[string]bool
-	// inside has, by struct and path, the fields that themselves contain fields of the tables.
+	// inside has the fields that contain other fields of the tables, by struct and path.
 	inside map[string]bool
 }
 

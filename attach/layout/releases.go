@@ -246,7 +246,7 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 	return index, nil
 })
 
-// table reads the table of a configuration. If only the other configuration has a table, it reads the other one.
+// table reads the table for a configuration. If there is none, it reads the table for the other configuration.
 func (e *entry) table(jmpBuf bool) (*Table, error) {
 	want := configurationOf(jmpBuf)
 	file := cmp.Or(e.files[want], e.files[1-want])

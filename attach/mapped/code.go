@@ -16,7 +16,7 @@ const (
 	MaxCode = 32 << 20
 	// maxSlotRelocations limits the relocations of all sections together, in bytes.
 	maxSlotRelocations = 64 << 20
-	// MaxSlots limits the words that hold the address of one of the wanted functions.
+	// MaxSlots limits the result of Slots: the words that hold addresses of wanted functions.
 	MaxSlots = 1 << 10
 )
 
@@ -55,9 +55,9 @@ func (m *Module) Code() ([]CodeSection, error) {
 	return out, nil
 }
 
-// Slots finds the words into which the dynamic linker puts the addresses of functions of other files. In the result,
-// each word's address in this file has the index of its function in names. kinds are the types of relocation for such
-// words.
+// Slots finds the words into which the dynamic linker puts the addresses of functions of other files. The result maps
+// the address of each word in this file to the index of its function in names. kinds are the types of relocation that
+// such words have.
 func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 	if m.File == nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)

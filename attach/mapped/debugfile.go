@@ -75,8 +75,8 @@ func LacksSymbols(m *Module) bool {
 	return err != nil
 }
 
-// UseDebugFile makes f the module's separate debug file. It must have the module's build id. The module closes f, also
-// after an error.
+// UseDebugFile makes f the module's separate debug file. The file must have the module's build id. The module closes
+// f, also after an error.
 func UseDebugFile(m *Module, f *safefile.File) error {
 	e, err := OpenELF(f)
 	if err == nil && (m.BuildID == "" || BuildIDOfSections(e) != m.BuildID || e.Machine != machineNumber(m.Machine)) {

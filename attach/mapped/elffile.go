@@ -42,7 +42,7 @@ func OpenELF(file io.ReaderAt) (*elf.File, error) {
 	switch {
 	case head.Phnum > maxProgramHeaders, head.Phnum > 0 && head.Phentsize != segment,
 		head.Shnum > maxSections, head.Shnum > 0 && head.Shentsize != section,
-		head.Shnum == 0 && head.Shoff != 0, // section 0 has their number (gABI, "Extensions"): above the limit
+		head.Shnum == 0 && head.Shoff != 0, // the count is in section 0 (gABI, "Extensions"), so above the limit
 		head.Shnum > 0 && head.Shstrndx >= head.Shnum:
 		return nil, fmt.Errorf("%w: %d program headers of %d bytes, %d sections of %d, their names in section %d",
 			errELFLimit, head.Phnum, head.Phentsize, head.Shnum, head.Shentsize, head.Shstrndx)

@@ -18,10 +18,10 @@ const (
 // ErrNoModule is returned if there is no readable ELF image at an address of the target.
 var ErrNoModule = errors.New("no ELF file in memory there")
 
-// NewModuleFromMemory makes a Module from what a process's memory has of a file for the dynamic linker. It is for a
-// file that cannot be opened: an upgrade has replaced it, or it is in a mount namespace that ddtop cannot enter. start
-// is the address of the file's first byte. The Module knows exported and undefined symbols, and the symbols of a
-// separate debug file.
+// NewModuleFromMemory makes a Module from those parts of a file that a process has in memory for the dynamic linker.
+// It is for a file that cannot be opened: an upgrade has replaced it, or it is in a mount namespace that ddtop cannot
+// enter. start is the address of the file's first byte. The Module knows exported and undefined symbols, and the
+// symbols of a separate debug file.
 func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error) {
 	fail := func(what string, err error) (*Module, error) {
 		return nil, fmt.Errorf("%s at %v: %s: %w", path, start, what, err)

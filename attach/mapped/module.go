@@ -286,7 +286,7 @@ func (m *Module) JmpBuf() bool {
 // sections).
 func (m *Module) Writable() []Span { return slices.Clone(m.writable) }
 
-// NewMappedModule reads an ELF file whose mappings are own. Closing the Module closes closer, which may be nil.
+// NewMappedModule reads an ELF file with its mappings (own). Closing the Module closes closer, which may be nil.
 func NewMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Closer) (*Module, error) {
 	m, err := NewModule(path, file, 0, closer)
 	if err != nil {

@@ -161,9 +161,9 @@ func MappedImages(mappings []Mapping) []Image {
 
 // FindRubyModules finds the images that define ruby_version. It tries each libruby and the program. If none has a
 // running VM, it tries other libraries, and files named like Ruby's programs, because the program can be an emulator.
-// Images with a running VM come first. A process can have a libruby that was never started: of an extension that
-// embeds Ruby, or of another release. If there is no image, it returns the program, if it could be opened, and the
-// most specific error.
+// Images with a running VM come first. A process can have a libruby that was never started, for example from an
+// extension that embeds Ruby, or from another release. If there is no image, the results are the program, if it could
+// be opened, and the most specific error.
 func FindRubyModules(images []Image, exe string, open func(Image) (*Module, error), runs func(*Module) bool) (rubies []*Module, program *Module, refused error) {
 	running := 0
 	try := func(of Image) error {
@@ -228,8 +228,8 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 }
 
 // classesOfRuby are exported variables that hold a class or module once Ruby is initialized, on every release. If a
-// program refers to one, it has the variable in its own memory (a copy relocation), and the library's stays 0. So
-// several are tried.
+// program refers to such a variable, the program has a copy of it (a copy relocation). The variable in the library
+// then stays 0. So several are tried.
 var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
 
 // Runs reports whether the VM of a module has started and not been ended by ruby_cleanup. If unknown, it is true.

@@ -108,7 +108,7 @@ func (t *symbolTable) find(name string) (out found, err error) {
 }
 
 // nameOffsets returns the offsets of a name in the string table. The name can be the end of a longer name there,
-// because symbols may share it.
+// because linkers let names share their ends.
 func (t *symbolTable) nameOffsets(name string) (map[uint32]bool, error) {
 	out := make(map[uint32]bool)
 	want := append([]byte(name), 0)
@@ -142,8 +142,8 @@ func (t *symbolTable) nameAt(at uint64) string {
 	return string(name)
 }
 
-// pieces reads in piece by piece and calls look with each, until look returns false. Each piece begins with the last
-// overlap bytes of the previous one. off is the offset of the piece.
+// pieces reads all of a SectionReader, one piece after another. It calls look with each piece, until look returns
+// false. Each piece begins with the last overlap bytes of the previous one. off is the offset of the piece.
 func pieces(in *io.SectionReader, size, overlap int, look func(b []byte, off int64) bool) error {
 	buf := make([]byte, min(int64(size+overlap), in.Size()))
 	for off := int64(0); off < in.Size(); off += int64(size) {

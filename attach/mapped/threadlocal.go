@@ -10,7 +10,7 @@ import (
 
 const (
 	// maxRelocations limits the relocations of all sections of a module, which can overlap. maxTLSRelocations limits
-	// those for thread-local variables, which take longer to check. Tracers have a dozen.
+	// the relocations for thread-local variables, which take longer to check. Tracers have a dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
 	// maxStaticTLS limits a variable's distance from the thread pointer, in bytes. maxTLSModules limits the number of
 	// modules with thread-local variables.
@@ -23,9 +23,9 @@ var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached"
 // ThreadLocal describes where each thread has its copy of a thread-local variable
 // (docs/internals/context.md#thread-local-variables).
 type ThreadLocal struct {
-	// Module is zero if the variable is at offset from the thread pointer. Otherwise it is at offset in the thread's
-	// block for this module. The thread's vector (dtv) points to the block once the thread has used it. The vector
-	// must have at least the given generation.
+	// Module is zero if the field offset counts from the thread pointer. Otherwise offset counts from the start of the
+	// thread's block for this module. The thread's vector (dtv) points to the block once the thread has used it. The
+	// vector must have at least the generation in the field generation.
 	Module, generation uint64
 	offset             int64
 }
@@ -96,7 +96,8 @@ func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (Th
 	return fail("its code does not use %s", name)
 }
 
-// relocated reads what the dynamic linker stored for a relocation. is is true if this gives the place of the variable.
+// relocated reads what the dynamic linker stored for a relocation. Its second result reports whether this gives the
+// place of the variable.
 func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Address, name string, value, addend uint64) (v ThreadLocal, is bool, err error) {
 	if symbol != 0 && !m.isSymbol(symbol, name) || symbol == 0 && kind != relocModule && addend != value {
 		return v, false, nil // another variable

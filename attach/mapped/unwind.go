@@ -11,8 +11,8 @@ type FileSpan struct{ Addr, Size uint64 }
 // UnwindHeader returns the place of .eh_frame_hdr, which finds unwind tables. It is empty if the file has none.
 func (m *Module) UnwindHeader() FileSpan { return m.unwind }
 
-// Content returns up to most bytes that the file places at addr, fewer at the end of the segment. It reads them from
-// the file, or from the target's memory if the module has no file.
+// Content returns the bytes that the file places at addr. The parameter most limits their number. At the end of the
+// segment there are fewer. Content reads them from the file, or from the target's memory if the module has no file.
 func (m *Module) Content(mem Memory, addr uint64, most int) ([]byte, error) {
 	if m.File == nil {
 		at := m.Bias + Address(addr)

@@ -67,7 +67,8 @@ func (p *packed) number(n uint64) (v uint64, ok bool) {
 	return binary.BigEndian.Uint64(b), true
 }
 
-// mapSize reads the head of a map and returns its number of pairs. It refuses more pairs than the rest can hold.
+// mapSize reads the head of a map and returns its number of pairs. It refuses more pairs than the remaining bytes can
+// hold.
 func (p *packed) mapSize() (n uint64, ok bool) {
 	kind, ok := p.number(1)
 	switch {

@@ -14,8 +14,8 @@ const (
 	headerSize, mappingVersion = 32, 2
 	// maxPayload bounds the payload of the mapping, in bytes. Datadog's gem writes at most this much.
 	maxPayload = 1 << 20
-	// readTries bounds how often a payload is read that changes meanwhile. maxMapped bounds how many mappings with the
-	// name are read.
+	// readTries bounds how often ddtop tries to read a payload that changes during the reading. maxMapped bounds how
+	// many mappings with the name are read.
 	readTries, maxMapped = 5, 4
 )
 
@@ -57,7 +57,7 @@ func ReadMapped(mem mapped.Memory, mappings []mapped.Mapping) (Context, error) {
 }
 
 // readAt reads the process context at an address. Its writer does not wait for readers. So the result is valid only if
-// the header is the same before and after.
+// the header is the same before and after the payload is read.
 func readAt(mem mapped.Memory, at mapped.Address) (Context, error) {
 	var before, after [headerSize]byte
 	for range readTries {
@@ -181,7 +181,8 @@ func texts(array []byte) (out []string, err error) {
 	return out, err
 }
 
-// eachField calls f for each field of a message whose value is bytes, and skips other fields. An error of f ends it.
+// eachField calls f for each field of a message whose value is bytes, and skips other fields. It stops at an error of
+// f.
 func eachField(message []byte, f func(number int, value []byte) error) error {
 	const varint, eight, bytes, four = 0, 1, 2, 5 // wire types (protobuf.dev/programming-guides/encoding)
 	for len(message) > 0 {

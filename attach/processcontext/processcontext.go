@@ -18,8 +18,8 @@ import (
 const (
 	// maxText bounds a name or value, in bytes. Longer texts are left out.
 	maxText = 512
-	// maxAttributes bounds the number of attributes. maxKeys bounds the names of threads' attributes. Their numbers
-	// have one byte.
+	// maxAttributes bounds the number of attributes. maxKeys bounds the names of threads' attributes, because each
+	// name has a number of one byte.
 	maxAttributes, maxKeys = 128, 256
 	// maxTracerInfo bounds the file of Datadog's tracers, in bytes.
 	maxTracerInfo = 64 << 10

@@ -89,7 +89,8 @@ type differenceBuilder struct {
 	nameBytes int
 }
 
-// value returns v per second of elapsed time, in the page's unit. of selects the measurement, A or B.
+// value returns v per second of elapsed time, in the page's unit. The parameter of selects the measurement: 0 is A, 1
+// is B.
 func (d *differenceBuilder) value(of int, v int64) int64 {
 	x := float64(v) / (float64(d.both[of].DurationNS) / 1e9)
 	if d.metric.IsTime() {

@@ -158,8 +158,8 @@ func (t *Tree) Add(parent, function, line, limit int) int {
 // Len returns the number of nodes.
 func (t *Tree) Len() int { return len(t.list) }
 
-// Flat returns the tree as a list of two or three numbers per node. These are the distance to its caller's node in the
-// list (0 if there is none), its function, and with lines its line.
+// Flat returns the tree as a list with two or three numbers for each node. The first is the distance in the list to
+// its caller's node, or 0 if there is none. The second is its function. If lines is true, the third is its line.
 func (t *Tree) Flat(lines bool) []int {
 	out := make([]int, 0, 3*len(t.list))
 	for i, k := range t.list {

@@ -94,7 +94,8 @@ type incidentCurve struct {
 	Values []int   `json:"v"`
 }
 
-// curve scales values for the page. A negative value means unknown, and becomes −1.
+// curve scales n values for the page. The function of returns the value with an index. The curve's Max is the largest
+// value, but at least the parameter least. A negative value means unknown, and becomes −1.
 func curve(n int, least float64, of func(int) float64) incidentCurve {
 	c := incidentCurve{Max: least, Values: make([]int, n)}
 	for i := range n {

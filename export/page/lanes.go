@@ -40,7 +40,8 @@ type incidentLanes struct {
 	proc    sampler.Proc
 }
 
-// incidentLane is the time of a thread by state, in ns. It has a cell for each column, from the column first on.
+// incidentLane is the time of a thread by state, in ns. It has a cell for each column of the page, except for the
+// columns before the one with the index first.
 type incidentLane struct {
 	id    sampler.ThreadID
 	first int
@@ -204,8 +205,8 @@ func (l *incidentLanes) double() {
 	}
 }
 
-// ordered returns the lanes, the busiest thread first. work is the time of each thread by state, in which threads at
-// rest are separated (findings.Resting).
+// ordered returns the lanes, the busiest thread first. work is the time of each thread by state, from which it
+// computes how busy the thread is. In it, the time of threads at rest counts as Parked (findings.Resting).
 func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64) []*incidentLane {
 	var out []*incidentLane
 	for _, lane := range l.threads {

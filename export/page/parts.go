@@ -133,8 +133,8 @@ func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
 	d.threads += len(out.threads)
 }
 
-// timelessText describes what a thread does, without the duration. So many dumps have the same text, and the page
-// stores it once.
+// timelessText describes what a thread does, without the duration. Then the texts of several dumps are equal, and the
+// page stores such a text once.
 func timelessText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	v.SinceNS, v.AtNS, v.MovedNS, v.Detail.DeadlineNS = 0, 0, 0, 0
 	v.WaitsExactly(0, 0)

@@ -13,7 +13,7 @@ import (
 
 const (
 	// incidentSliceNS is the length of a slice of time at the start, in ns. If there are too many weights, slices are
-	// merged. With at most twice minIncidentSlices, the lightest weights lose inner frames instead.
+	// merged. Once there are at most twice minIncidentSlices, the lightest weights lose inner frames instead.
 	incidentSliceNS   = int64(100e6)
 	minIncidentSlices = 60
 	maxIncidentSlices = 1024
@@ -217,7 +217,8 @@ func (x *incidentWeights) shed(n int) {
 	}
 }
 
-// each lets change modify the keys of all entries, and then merges entries with equal keys.
+// each calls the function change for every entry. This function may change the entry's key. Then each merges entries
+// with equal keys.
 func (x *incidentWeights) each(change func(*flamegraph.Key, incidentWeight)) {
 	x.entries = 0
 	for i, s := range x.slices {

@@ -45,8 +45,8 @@ func (m Measured) Marked() Measured {
 	return m
 }
 
-// Ordered returns the entries that have weight in a fixed order, so that the same measurement gives the same bytes.
-// If served is false, it merges entries that differ only in the request or job. If reasons is false, it merges
+// Ordered returns the entries that have any weight. Their order is fixed, so that the same measurement gives the same
+// bytes. If served is false, it merges entries that differ only in the request or job. If reasons is false, it merges
 // entries that differ only in the reason of a collection.
 func (m Measured) Ordered(served, reasons bool) []flamegraph.Entry {
 	out := make([]flamegraph.Entry, 0, len(m.Weights.Entries))
@@ -250,7 +250,7 @@ func (b *profileBuilder) add(e flamegraph.Entry, endNS int64) {
 		values = append(values, n, n)
 	}
 	b.sample(e.Key, values, endNS)
-	if offCPU != 0 { // a wait uses no CPU: the time belongs before or after it
+	if offCPU != 0 { // a wait uses no CPU: this CPU time was used just before or after it
 		rest := make([]int64, len(values))
 		rest[valueCPU] = offCPU
 		s := b.sample(e.Key, rest, endNS)

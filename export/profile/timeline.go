@@ -28,8 +28,8 @@ type Timeline struct {
 	list []charged
 	// last is the index in list of each thread's latest interval.
 	last map[sampler.ThreadID]int32
-	// early has weights that came without elapsed time when their key had no recent interval. They are added to the
-	// key's next interval.
+	// early has the weights that came without elapsed time and found no recent interval with their key. They are added
+	// to the key's next interval.
 	early map[flamegraph.Key]flamegraph.Weights
 	// rest has the sums of the weights that came after the list was full.
 	rest  map[flamegraph.Key]flamegraph.Weights

@@ -16,7 +16,7 @@ const (
 
 // Screen is the content of a screen.
 type Screen struct {
-	// Rows are the cells of each row, Width of them.
+	// Rows are the cells of each row. A row has as many cells as Width says.
 	Rows  [][]ScreenCell
 	Width int
 	// Text is the screen without colours: one line for each row, without trailing blanks.
@@ -197,7 +197,7 @@ func ordinary(c ScreenCell) bool {
 	return true
 }
 
-// run draws text with the width of so many cells.
+// run draws text with the width of the given number of cells.
 func (p *painter) run(run string, x, y, cells int, s ScreenStyle) {
 	fg, _, _ := p.colors(s)
 	p.printf(`<text x="%d" y="%g" textLength="%d" lengthAdjust="spacingAndGlyphs"`, x*cellWidth, float64(y*cellHeight)+baseline, cells*cellWidth)

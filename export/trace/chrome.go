@@ -90,11 +90,11 @@ var chromeColors = [gvl.NumStates]string{
 
 // WriteChrome writes a trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing. Each
 // thread has a track with a slice for each state, and a track with a slice for each request or job. Another track
-// shows who holds the GVL. Counters show the number of threads that wait for the GVL, CPU use, memory and
-// allocations. Marks show notes, and the beginnings of collections, of threads and of exactly known time. If a wait
-// is known exactly, it names the holder of the GVL. A slice within this wait begins when the thread was chosen. Times
-// are in µs since the first sample of all traces. WriteChrome streams its output, and keeps only the numbers of the
-// stacks in memory.
+// shows who holds the GVL. Counters show the number of threads that wait for the GVL, CPU use, memory and allocations.
+// Marks show notes, and the beginnings of collections, of threads and of exactly known time. An exactly known wait
+// names the holders of the GVL. It has an inner slice, which begins when the thread was chosen as the next holder.
+// Times are in µs since the first sample of all traces. WriteChrome streams its output, and keeps only the numbers of
+// the stacks in memory.
 func WriteChrome(w io.Writer, list []*Trace) error {
 	base, start := traceStart(list)
 	out := chromeWriter{w: bufio.NewWriter(w)}
@@ -134,7 +134,7 @@ func (o *chromeWriter) text(s string) {
 	}
 }
 
-// begin starts a list after some text.
+// begin writes the text s, with which a list begins. The next element is the first of this list.
 func (o *chromeWriter) begin(s string) {
 	o.text(s)
 	o.first = true
@@ -321,7 +321,7 @@ func (c *chromeProcess) slice(tid int, name, category, color string, fromNS, toN
 	c.add(e)
 }
 
-// where returns arguments with the innermost frame of a stack.
+// where returns the arguments of an event at a stack: the label and the place of the stack's innermost frame.
 func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
 	if _, id := c.dict.Stack(stack); id != 0 {
 		f := c.dict.Frame(id)

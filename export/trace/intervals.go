@@ -19,7 +19,8 @@ import (
 // version changes if readers of the old format cannot read the new one.
 const intervalsVersion = 1
 
-// maxListedThreads limits the threads that are remembered as written. Past it, threads may be written again.
+// maxListedThreads limits how many written threads are remembered. After this many, a thread may be written a second
+// time.
 const maxListedThreads = 1 << 16
 
 // The types of lines, by the value of "type". The field names are a contract.
@@ -242,7 +243,8 @@ func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 	return &id
 }
 
-// Lock extends the current hold of a GVL. If another thread holds it now, Lock first writes the previous hold.
+// Lock extends the pending hold of a ractor's GVL if i continues it. Otherwise Lock writes the pending hold, and i
+// becomes the pending one.
 func (x *Intervals) Lock(i *gvl.LockInterval) {
 	before, ok := x.held[i.Ractor]
 	if ok && before.ToNS == i.FromNS && before.Thread == i.Thread && before.State == i.State && before.Stack == i.Stack && before.Turn == i.Turn && before.Waiters == i.Waiters &&
@@ -275,8 +277,8 @@ func (x *Intervals) gvl(i *gvl.LockInterval) {
 	x.put(line)
 }
 
-// Collecting extends the current interval of the collector. If the new one differs, Collecting first writes the
-// previous interval.
+// Collecting extends the pending interval of the collector if i continues it. Otherwise Collecting writes the pending
+// interval, and i becomes the pending one.
 func (x *Intervals) Collecting(i *gvl.GCInterval) {
 	if x.gc.ToNS == i.FromNS && x.gc.Stack == i.Stack && x.gc.Mode == i.Mode {
 		x.gc.ToNS = i.ToNS

@@ -20,16 +20,16 @@ const (
 	maxTraceWords = 1 << 16
 	// maxCPUBack limits the number of earlier spans that are searched for the one to which CPU time belongs.
 	maxCPUBack = 256
-	// traceMergeNS limits the length to which spans are merged, in ns. Spans are merged if their thread does the same
-	// all the time without a CPU.
+	// traceMergeNS limits the length of merged spans, in ns. Adjacent spans are merged if the thread does the same in
+	// both, and its state needs no CPU.
 	traceMergeNS = 1_000_000_000
 	// tracePointNS is the minimum distance between two points of a counter that changes with every sample, in ns.
 	tracePointNS = 100_000_000
 )
 
 // Trace keeps what happened in order of time, for formats with a time axis: Firefox Profiler and Chrome trace. It
-// consumes the same stream as every other export, so its times by thread, stack and state are equal to theirs to the
-// ns. It gets CPU time as a flamegraph.Sink. A Trace is not safe for concurrent use.
+// consumes the same stream as every other export. So its times by thread, stack and state agree with the other exports
+// to the ns. It gets CPU time as a flamegraph.Sink. A Trace is not safe for concurrent use.
 type Trace struct {
 	gvl.Ignore
 	process sampler.Process

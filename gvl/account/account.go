@@ -80,7 +80,7 @@ type Account struct {
 	pauses                  pauseTotals
 	// firstQueues and lastQueues are the first and the last Queues of the samples. They are nil if there were none.
 	firstQueues, lastQueues *sampler.Queues
-	// mostBacklog is the largest backlog, or UnknownCount.
+	// mostBacklog is the largest backlog that a sample showed, or UnknownCount.
 	mostBacklog int64
 }
 

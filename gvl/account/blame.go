@@ -201,7 +201,7 @@ func compareCharges(x, y BlameEntry) int {
 	return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Thread, y.Thread), cmp.Compare(x.Stack, y.Stack), cmp.Compare(x.Kind, y.Kind))
 }
 
-// sumsOf returns the sum of a window, as Top. It is valid until the next call or charge.
+// sumsOf returns the sum of a window, which is defined as for Top. The result is valid until the next call or charge.
 func (b *Blame) sumsOf(windowNS int64) *blameBucket {
 	b.stream.SettleLocks()
 	if windowNS <= 0 {

@@ -79,7 +79,7 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 		c = ""
 	}
 	if own == best {
-		best = "" // no library's method in between is worth naming
+		best = "" // the innermost method is the program's own: no library's method is inward of it
 	}
 	return code.Join(own, best, c)
 }

@@ -10,7 +10,8 @@ import (
 // maxStatBlame bounds the places and threads that a Stat blames.
 const maxStatBlame = 10
 
-// codeOf names the code of a frame. If the frame is Ruby's own, its caller comes from outer.
+// codeOf names the code of a frame. If the frame is Ruby's own, it also names the nearest caller in the stack outer
+// that is not Ruby's own.
 func codeOf(dict *sampler.Dictionary, frame sampler.FrameID, outer sampler.StackID, builtIn func(*sampler.Frame) bool) report.StatCode {
 	f := dict.Frame(frame)
 	c := report.StatCode{Label: f.Label, Path: f.Path, Line: f.Line, Uncertain: f.Uncertain, Mark: f.Mark()}

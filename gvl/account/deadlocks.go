@@ -12,9 +12,9 @@ import (
 const maxCycles = 64
 
 // Deadlocks returns the cycles of threads that wait for each other without a deadline, for a Mutex, a Monitor or in
-// Thread#join. If a thread seems to wait for itself, this is not a deadlock. Ruby refuses it with a ThreadError, so
-// its state was read while Ruby was writing it. Each cycle begins with its smallest ID, and the cycles are ordered by
-// this ID.
+// Thread#join. If a thread seems to wait for itself, this is not a deadlock. Ruby refuses such a wait with a
+// ThreadError, so the state was read while Ruby was changing it. Each cycle begins with its smallest ID, and the
+// cycles are ordered by this ID.
 func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 	next := make(map[sampler.ThreadID]sampler.ThreadID)
 	for i := range states {

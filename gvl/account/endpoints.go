@@ -153,11 +153,11 @@ func (r *Requests) secondOf(q *openRequest, second int64) *endpointSecond {
 type endpointSum struct {
 	endpointSecond
 	ended, running int
-	brief          int // of ended, see PastRequest.brief
+	brief          int // how many of the ended requests were brief (PastRequest.brief)
 	durations      gvl.Histogram
 	longestNS      int64
 	longestAtLeast bool
-	slackNS        int64 // of all durations together
+	slackNS        int64 // the sum over all durations
 	queued         gvl.Histogram
 }
 
@@ -281,7 +281,8 @@ func (e *endpointSums) settle(q *openRequest) {
 	}
 }
 
-// ToldSince returns from when on Endpoints knows a period. all is set if Endpoints knows all of it, or all samples.
+// ToldSince returns the earliest time in a period for which Endpoints still has sums. all is set if Endpoints has sums
+// for the whole period, or if the period covers all samples.
 func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	fromNS = max(fromNS, r.firstNS)
 	kept := (r.nowNS/1e9 - int64(len(r.endpoints.recent)) + 1) * 1e9

@@ -70,7 +70,7 @@ func (g *gcAccount) pay(stack sampler.StackID, mode sampler.GCMode, ns int64) {
 	g.payers[stack] += ns
 }
 
-// start counts n cycles that began since the last sample. Only the last one's reason is known.
+// start counts n cycles that began since the last sample. Only the reason of the last cycle is known.
 func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known bool) {
 	g.missed += n - 1
 	g.byTrigger[wordIndex(gcTriggers[:], sampler.GCTrigger(gc.Reason))]++

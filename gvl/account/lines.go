@@ -76,12 +76,14 @@ type Lines struct {
 	lastNS  int64
 }
 
-// NewLines returns the Lines of a stream of the target p. It calls out for each period of the given length in ns.
+// NewLines returns the Lines of a stream of the target p. It calls the function out for each period of the given
+// length in ns.
 func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(report.StatLine)) *Lines {
 	return NewLinesWithSums(s, p, length, func(l report.StatLine, _ *LineSums) { out(l) })
 }
 
-// NewLinesWithSums is like NewLines, but also passes out the sums that the line is made from. out may keep the sums.
+// NewLinesWithSums is like NewLines, but also passes the sums behind each line to the function out, which may keep
+// them.
 func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out func(report.StatLine, *LineSums)) *Lines {
 	l := &Lines{proc: p, length: length, out: out}
 	s.Attach(l)

@@ -31,7 +31,8 @@ type LockHold struct {
 	// GapNS is the possible error of the length ToNS − FromNS. FromNS is zero if the thread already held the lock when
 	// the first thread began to wait for it. The thread then held the lock at least since SeenNS.
 	FromNS, ToNS, GapNS, SeenNS int64
-	// Perhaps is set if a waiting thread was woken in between. Then this may be several holds of the same thread.
+	// Perhaps is set if a waiting thread was woken during the hold. Then there may have been several holds of the same
+	// thread.
 	Perhaps bool
 	// LeastNS is the longest time, in ns, in which no waiting thread was woken, so that this is known to be one hold.
 	LeastNS int64
@@ -127,8 +128,8 @@ func (l *LockHolds) Tick(t *gvl.Tick) {
 	}
 }
 
-// see adds all threads that wait for one lock. fresh is true if the holder was read in this sample. The reading of the
-// threads is at most stale ns old.
+// see adds all threads that wait for one lock. fresh is true if the holder was read in this sample. stale limits how
+// old the reading of a thread can be, in ns.
 func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64) {
 	object, holder, agree := waiters[0].object, sampler.ThreadID(0), true
 	for i := range waiters {
@@ -212,8 +213,8 @@ type LockUse struct {
 	Held gvl.Lengths
 	// perhaps counts the holds with LockHold.Perhaps.
 	perhaps int64
-	// HeldNow is how long the holder Now has had the lock at the end of the period. It is a lower bound if the hold
-	// began before any thread waited, or if it may be several holds. It is zero if it is not known.
+	// HeldNow is how long the holder (the field Now) has had the lock at the end of the period. It is a lower bound if
+	// the hold began before any thread waited, or if it may be several holds. It is zero if it is not known.
 	HeldNow gvl.Bounded
 	Now     sampler.ThreadID // zero if there is none, or it is not known
 }
@@ -252,7 +253,8 @@ func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 	return u
 }
 
-// now sets Now and HeldNow to a hold in progress at atNS. It is known to be one hold for the last leastNS.
+// now sets Now and HeldNow by a hold that is in progress at atNS. For the last leastNS, it is known to be a single
+// hold.
 func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	u.Now = h.Thread
 	switch {

@@ -16,8 +16,8 @@ const (
 	tickNS = 10e6
 )
 
-// brief reports whether a request ran most of the time, and was hardly longer than the time between two ticks. Other
-// requests like it have no record.
+// brief reports whether a request ran most of the time, and was hardly longer than the time between two ticks. Some
+// requests of this kind make no record, so they cannot be counted as missed.
 func (q *PastRequest) brief() bool {
 	slept := q.FiberNS
 	for s, ns := range q.NS {
@@ -34,7 +34,7 @@ type begunCount struct{ begun, missed int }
 
 func (b *begunCount) merge(o begunCount) { b.begun, b.missed = b.begun+o.begun, b.missed+o.missed }
 
-// mark sets Endpoint.AtLeast of the endpoints of one time. A missed request has no endpoint, so it counts for all.
+// mark sets AtLeast of all endpoints of one period. A missed request has no endpoint, so it counts for all.
 func (b begunCount) mark(list []Endpoint) {
 	ended := 0
 	for i := range list {
@@ -46,7 +46,7 @@ func (b begunCount) mark(list []Endpoint) {
 	}
 }
 
-// AtLeast reports whether the sums of endpoints are lower bounds. list holds all endpoints of one time.
+// AtLeast reports whether the sums of endpoints are lower bounds. list holds all endpoints of one period.
 func AtLeast(list []Endpoint) bool {
 	if len(list) == 0 {
 		return false
@@ -59,7 +59,7 @@ func AtLeast(list []Endpoint) bool {
 }
 
 // atLeast reports whether more than mostMissed of the requests may be missed. ended is the number of all requests that
-// were seen to end. list has the endpoints that are asked about.
+// were seen to end. list has the endpoints in question.
 //
 // If changes show when requests begin, they also show how many were missed, except brief ones. Otherwise a request is
 // missed if it begins and ends between two readings of its thread. SlackNS is the mean time between two such readings.
@@ -103,7 +103,7 @@ func (b *begunRequests) changes(list []sampler.Change, r *Requests) {
 		}
 		if c.Doing.Work != 0 {
 			if w := r.dict.OwnWork(c.Doing.Work); b.seen(c.Thread, &w) {
-				continue // it was counted at its first record, which did not find it
+				continue // it was counted at its first record, which did not show which request it is
 			}
 		}
 		if at, ok := b.unfound[c.Thread]; ok { // the thread has left that request

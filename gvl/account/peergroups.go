@@ -15,14 +15,14 @@ type PeerGroups struct {
 	list   []PeerGroup
 }
 
-// PeerGroup is one remote end. Peer and ID are its newest connection's. Inbound is set if the other end opened it.
+// PeerGroup is one remote end. Peer and ID belong to its newest connection. Inbound is set if the other end opened it.
 type PeerGroup struct {
 	Peer    sampler.Peer
 	ID      sampler.PeerID
 	Inbound bool
 }
 
-// GroupOf returns a peer's group, or 0 for none.
+// GroupOf returns the number of a peer's group, or 0 if the peer has none.
 func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 	if id == 0 || g.Dict == nil {
 		return 0

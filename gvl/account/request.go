@@ -33,9 +33,8 @@ type PastRequest struct {
 	Thread sampler.ThreadID
 	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between a reading of
 	// the thread's stack with the request and one without it. If InProgress is set, ToNS is the time of the last
-	// sample. If AtLeast is set, the request took longer. It had begun before its thread was first read, or ended
-	// while nothing was sampled. AtLeast is also set if samples since ToNS could not read whether the request has
-	// ended.
+	// sample. If AtLeast is set, the request took longer than ToNS − FromNS. Then it began before its thread was first
+	// read, or ended while nothing was sampled. Or the samples since ToNS could not read whether it has ended.
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool

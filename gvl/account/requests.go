@@ -202,7 +202,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	}
 	past := PastRequest{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}
 	q := &openRequest{Request: past.request(), readNS: atNS}
-	r.afterOthers(&w, thread)
+	afterOthers(r.stream, &w, thread)
 	q.FromNS = min(beginOf(&w, atNS), r.stream.LastNS()) // a recording can hold anything
 	if n := len(r.spare); n > 0 {
 		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
@@ -214,9 +214,9 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 
 // afterOthers raises a request's BeforeNS to the last time before its SinceNS at which its thread ended other work,
 // according to changes. A change that reports the begin of the request itself has the time that beginOf returns.
-func (r *Requests) afterOthers(w *sampler.Work, thread sampler.ThreadID) {
+func afterOthers(s *stream.Stream, w *sampler.Work, thread sampler.ThreadID) {
 	own := beginOf(w, 0)
-	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left, _ = r.stream.LeftWork(thread, left+1) {
+	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left, _ = s.LeftWork(thread, left+1) {
 		if left < own-roundedNS || left > own+roundedNS {
 			w.BeforeNS = left
 		}
@@ -284,7 +284,7 @@ func (r *Requests) Tick(k *gvl.Tick) {
 		s.thread = t.ID
 		read := t.Quality&sampler.StackFresh != 0
 		if !read && r.over(s, t) {
-			r.goes(t.ID, k.States[i])
+			setNow(r.find(r.stream.Working(t.ID), t.ID, k.ToNS), k.States[i])
 			continue
 		}
 		unread := r.unread(s, t, k)
@@ -298,7 +298,7 @@ func (r *Requests) Tick(k *gvl.Tick) {
 				q.readNS, q.fiber = k.ToNS, len(t.Resumers) > 0 || r.looks.switches[t.ID]
 			}
 		} else if q == nil {
-			r.goes(t.ID, k.States[i])
+			setNow(r.find(r.stream.Working(t.ID), t.ID, k.ToNS), k.States[i])
 		}
 		if read && t.Quality&sampler.StackFailed == 0 {
 			s.readNS[0], s.readNS[1] = k.ToNS, s.readNS[0]
@@ -322,11 +322,11 @@ func (r *Requests) Tick(k *gvl.Tick) {
 	}
 }
 
-// over reports whether a sample that did not read a thread's stack shows work that the thread has ended since the
-// sample before, according to changes. The thread leaves this work.
+// over reports whether a sample shows work that the thread has ended by then, according to changes. It is for samples
+// that did not read the thread's stack. The thread leaves this work.
 func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
 	if q := s.q; q != nil && !q.done && t.Serving.Work == s.work {
-		if left, slack := r.leftNS(q, t.ID); left != 0 {
+		if left, slack := leftRequest(r.stream, q, t.ID); left != 0 {
 			q.cut, q.slackNS, q.unread = false, slack, false
 			r.leave(q, left)
 			s.over, s.work, s.q = s.work, 0, nil
@@ -335,18 +335,18 @@ func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
 	return s.over != 0 && s.over == t.Serving.Work
 }
 
-// goes sets the state of the request that a thread works for, if only changes show it.
-func (r *Requests) goes(thread sampler.ThreadID, now gvl.ThreadState) {
-	if q := r.find(r.stream.Working(thread), thread, r.nowNS); q != nil && q.unsampled {
+// setNow sets the state of a request that only changes show. q may be nil.
+func setNow(q *openRequest, now gvl.ThreadState) {
+	if q != nil && q.unsampled {
 		q.Now = now
 	}
 }
 
-// leftNS returns when a thread left a request according to changes, and by how much this time can be wrong. Both are in
+// leftRequest returns when a thread left a request according to changes, and by how much this time can be wrong. Both are in
 // ns. The time is zero if no change shows that the thread has left it.
-func (r *Requests) leftNS(q *openRequest, thread sampler.ThreadID) (atNS, slackNS int64) {
+func leftRequest(s *stream.Stream, q *openRequest, thread sampler.ThreadID) (atNS, slackNS int64) {
 	fromNS := max(q.readNS, q.FromNS+1)
-	left, exact := r.stream.LeftWork(thread, fromNS)
+	left, exact := s.LeftWork(thread, fromNS)
 	if left == 0 || exact {
 		return left, 0
 	}
@@ -375,7 +375,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 		if !q.cut {
 			q.slackNS = (k.ToNS - q.readNS) / 2
 			at += q.slackNS
-			if left, slack := r.leftNS(q, t.ID); left != 0 {
+			if left, slack := leftRequest(r.stream, q, t.ID); left != 0 {
 				at, q.slackNS = left, slack
 			}
 		}
@@ -390,7 +390,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	if q == nil && w.Number != 0 {
 		q = r.begin(w, t.ID, k.ToNS)
 		switch {
-		case q == nil && s.left != w.Number: // not again when more is known of it
+		case q == nil && s.left != w.Number: // a request counts only once, also when more is known of it later
 			s.left = w.Number
 			r.leftOut++
 		case q == nil:
@@ -462,7 +462,7 @@ func hasLeft(fiber bool, readings int, awayNS int64) bool {
 	return readings >= leftReadings && awayNS >= leftNS
 }
 
-// stands sets the end and the slack of x, a copy of q, as they are at a time.
+// stands sets the end and the slack of x, a copy of q, to what is known of q at atNS.
 func (x *Request) stands(q *openRequest, atNS int64) {
 	if q.hasEnded() && q.awayNS <= atNS {
 		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut

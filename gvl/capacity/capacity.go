@@ -15,12 +15,14 @@ const (
 	leastRequests = 20
 	// leastSeen is the least part of the pool's time with the GVL for which requests must have been seen.
 	leastSeen = .25
-	// oneThreadHeld limits the share of a request's time with the GVL if the pool has one thread. Above it, more
-	// threads would soon wait for each other. What a hand-over of the GVL costs cannot be measured with one thread.
+	// oneThreadHeld limits the part of a request's time in which it has the GVL, if the pool has one thread. Above it,
+	// there is no prediction, because more threads would soon wait for each other. What a hand-over of the GVL costs
+	// cannot be measured with one thread.
 	oneThreadHeld = .3
 	// maxForeign limits the share of a request's time, or of the GVL's time, that has causes outside the model.
 	maxForeign = .15
-	// There is no prediction if one route has slowRoute of all time or more in less than fewRequests of the requests.
+	// slowRoute and fewRequests are shares. There is no prediction if one route takes at least slowRoute of all time
+	// with less than fewRequests of the requests.
 	slowRoute, fewRequests = .5, .1
 	// The curve ends at twice the number of threads, at leastCurve or more and maxThreads or less. If the GVL is in
 	// use for more than saturated of the time, more threads change little, so it ends at saturatedCurve or more.
@@ -138,7 +140,8 @@ func (p *poolTime) of(r *requests, unheld int64) parts {
 	all, seen := p.ns.Array(), r.ns.Array()
 	ns := func(state gvl.State) int64 { return min(int64(float64(seen[state])*missed), all[state]) }
 	native := ns(gvl.Native)
-	// While a thread that was woken for the GVL gets no CPU, the GVL is unheld.
+	// While a thread that was woken for the GVL gets no CPU, the GVL is unheld. That part of delay does not count
+	// here.
 	starved := min(native, max(p.delay-p.noCPU-unheld, 0))
 	return parts{
 		held: p.held(), waiting: p.ns.Waiting,

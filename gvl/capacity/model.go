@@ -27,7 +27,8 @@ func (l load) with(n int) []point {
 	for k := 1; k <= n; k++ {
 		// For requests, the GVL is slower because other threads hold it, too, and because hand-overs take time.
 		service := (l.held + l.handover*used) / (1 - l.others)
-		// A request finds queue threads at the GVL. One of them has a part of its hold left, with probability used.
+		// A request finds as many threads at the GVL as queue says. With probability used, one of them holds the GVL,
+		// and has a part of its hold left.
 		stay := service * (1 + max(queue-used, 0) + used*(1+l.variance)/2)
 		rate := min(float64(k)/(stay+l.outside), 1/service)
 		stay = float64(k)/rate - l.outside
@@ -45,7 +46,8 @@ func (l load) at(threads float64) point {
 	return point{low.throughput + part*(high.throughput-low.throughput), low.waiting + part*(high.waiting-low.waiting)}
 }
 
-// maxUnexplained limits the part of the requests' time that they wait longer than maxVariance explains.
+// maxUnexplained limits how much more requests may wait than the model explains with maxVariance, as a share of their
+// time.
 const maxUnexplained = .05
 
 // maxVariance limits the variance that fit computes from the waiting. If one hold in twenty takes a hundred times as

@@ -28,7 +28,8 @@ const (
 	MaxFrames = 200
 )
 
-// Frames iterates over at most most innermost frames of a stack, each with the part of the stack that ends with it.
+// Frames iterates over the innermost frames of a stack, up to the number in most. With each frame it gives the part of
+// the stack from the outermost frame to this one.
 func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2[sampler.StackID, sampler.Frame] {
 	return func(yield func(sampler.StackID, sampler.Frame) bool) {
 		for depth := 0; dict != nil && stack != 0 && depth < most; depth++ {
@@ -45,8 +46,8 @@ func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2
 func at(file string, f *sampler.Frame) string { return file + ":" + strconv.Itoa(int(f.Line)) }
 
 // Where names the code of a stack for a sentence, such as "Reports#build → JSON.generate". It names the innermost Ruby
-// method and the C function that it called. If the method is a library's, it names the program's own caller, which the
-// user can change: "ShopController#show → PG::Connection#exec". It is empty for an unknown stack.
+// method and the C function that it called. Instead of a library's method, it names the program's own method that
+// called the library: "ShopController#show → PG::Connection#exec". It is empty for an unknown stack.
 func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	var c, ruby string
 	depth := 0
@@ -196,8 +197,8 @@ func Innermost(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return Method(dict.Frame(id).Label)
 }
 
-// Calls returns the innermost frame of a stack that is written in Ruby, outside Ruby itself. It is the zero Frame if
-// there is none.
+// Calls returns the innermost frame that is written in Ruby and is not part of Ruby itself (<internal:…>). It is the
+// zero Frame if there is none.
 func Calls(dict *sampler.Dictionary, stack sampler.StackID) sampler.Frame {
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {

@@ -40,7 +40,7 @@ func PlanTogether(all ...Told) {
 // planned is the advice chosen so far.
 type planned struct {
 	todo []planning
-	// of has the effects of the chosen advice by program. machine has the effects for leading rules, any has all.
+	// The field of has the effects of chosen advice by program. machine has them for leading rules, any for all rules.
 	of           map[string]tips.Effect
 	machine, any tips.Effect
 }
@@ -54,7 +54,7 @@ type planning struct {
 // leads reports whether the finding is about a shortage on the whole machine.
 func (f *Finding) leads() bool { return slices.Contains(leading, f.ID) }
 
-// each chooses the advice for the wanted findings that have none yet.
+// each chooses the advice for all findings that wanted accepts, except those that already have one.
 func (p *planned) each(wanted func(f *Finding) bool) {
 	for _, t := range p.todo {
 		for i := range t.List {
@@ -110,7 +110,7 @@ func (t *planning) allows(i int, a *advice) bool {
 // advise sets the alternatives for advice, best first. The last one must always fit.
 func (h *hit) advise(list ...advice) { h.advice = list }
 
-// advices returns the alternatives for advice. Without a list, next is the only one.
+// advices returns the alternatives for advice. If advise was not called, h.next is the only one.
 func (h *hit) advices() []advice {
 	if len(h.advice) == 0 {
 		return []advice{{Text: h.next}}

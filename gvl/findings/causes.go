@@ -5,12 +5,12 @@ import "slices"
 // A cause is a rule whose finding explains another finding.
 type cause struct {
 	by string
-	// least is the cause's share of busy time, divided by the symptom's share, from which on the cause explains the
-	// symptom. Zero means always.
+	// least is the smallest ratio of the cause's share of busy time to the symptom's share at which the cause explains
+	// the symptom. Zero means that any ratio does.
 	least float64
 	// shared is set if the cause must name the symptom's first thread or its peer.
 	shared bool
-	// own is set if it is a cause only when the process itself uses most of the CPU time. others means the opposite.
+	// own limits the cause to processes that use most of the CPU time themselves, others to all other processes.
 	own, others bool
 }
 
@@ -62,7 +62,7 @@ func (f *Finding) explains(symptom *Finding) bool {
 	})
 }
 
-// shares reports whether a finding names the symptom's first thread, or the same peer.
+// shares reports whether f names the first thread of symptom, or the same peer as symptom.
 func (f *Finding) shares(symptom *Finding) bool {
 	return f.Peer != 0 && f.Peer == symptom.Peer || len(symptom.Threads) > 0 && slices.Contains(f.Threads, symptom.Threads[0])
 }

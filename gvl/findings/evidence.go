@@ -26,7 +26,7 @@ type hold struct {
 	thread sampler.ThreadID
 	stack  sampler.StackID
 	kind   gvl.State
-	// ns counts from when another thread began to wait. It leaves out time in the collector and without a CPU.
+	// ns is the length since another thread began to wait, without time in the collector and time without a CPU.
 	ns      int64
 	waiters int64
 	// least is set if ns is a lower bound.
@@ -57,7 +57,7 @@ type counts struct {
 	// is the time without a CPU of long collections that ended in this second.
 	pause, full pauses.Pause
 	lackedNS    int64
-	// poolNS is the longest wait for a connection of a pool, poolStack its stack, poolTold its length for texts.
+	// poolNS is the longest wait for a connection of a pool, poolStack its stack, poolTold its length in texts.
 	poolNS    int64
 	poolStack sampler.StackID
 	poolTold  gvl.Bounded
@@ -100,12 +100,12 @@ type watch struct {
 	group   uint32 // its peer's group, or groupSleep
 	flags   stackkind.Flags
 	sinceNS int64 // when the state began
-	stillNS int64 // lower bound of its length (ThreadState.StillNS)
+	stillNS int64 // lower bound of the state's length (ThreadState.StillNS)
 	stack   sampler.StackID
 	stackNS int64 // when the stack last changed
 	// moved is set if the thread had another stack before, or left this one and came back.
 	moved bool
-	// listens is true if it waits on a connection, but not for an answer (sampler.Kernel.Listens).
+	// listens is true if the thread waits on a connection, but not for an answer (sampler.Kernel.Listens).
 	listens bool
 	// began is set if ddtop saw the state begin. timed is set if the wait has a time limit.
 	began, timed bool
@@ -185,7 +185,7 @@ type collector struct {
 	growth memory.Growth
 	gc     pauses.Watch
 	counts [threadCounts]threadCount
-	// toldGroup is the peer group that a text last named, toldCalls its number of calls per request (steadyCalls).
+	// toldGroup is the peer group that a text last named. toldCalls is the number that the text showed (steadyCalls).
 	toldGroup uint32
 	toldCalls float64
 	self      account.Meter
@@ -304,7 +304,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.countThreads(len(s.Threads), k.ToNS)
 }
 
-// allocated counts the objects that were made just before a stack was read.
+// allocated adds the number of objects that were made just before a stack was read to this stack's sums.
 func (c *collector) allocated(s *sampler.Sample, states []gvl.ThreadState) {
 	if s.GC.Pair.Objects == 0 || len(c.cur.sums) >= maxSums {
 		return
@@ -364,7 +364,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	} else if fresh {
 		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
 	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
-		// This is another wait at the same place. Samples missed what the thread did in between.
+		// This is another wait at the same place. Samples missed what the thread did between the two waits.
 		w.moved = w.moved || !w.idle
 		w.usual.Stayed(w.stack, at-w.stackNS)
 		w.stackNS = at
@@ -393,7 +393,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	w.listens, w.timed = ts.State == gvl.IO && t.Kernel.Listens, t.Status == sampler.Stopped
 	// A wait at a gate is left out here: gateWait judges it by the number of waiting threads.
 	if w.waitsForPool(ts.State) && w.gate == nil {
-		// Before it had this stack, the thread may have rested. Samples may have missed that it ran since.
+		// The thread may have been idle until it got this stack, and samples may have missed that it then ran.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
 			c.cur.poolNS, c.cur.poolStack = ns, ts.Stack
 			c.cur.poolTold = ts.Told()
@@ -412,7 +412,7 @@ func (c *collector) rests(w *watch, ts *gvl.ThreadState) {
 	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
 }
 
-// threadAt returns a function that gates call for the stack and flags of a sample's thread, by its index.
+// threadAt returns a function that returns the stack and flags of the i-th thread of a sample. It is for gates.
 func (c *collector) threadAt(slots []int) func(int) gates.Thread {
 	return func(i int) gates.Thread {
 		if slot := slots[i]; slot >= 0 {
@@ -495,7 +495,7 @@ func (c *collector) rotate(sec int64) {
 	}
 }
 
-// counters adds CPU time and run delay of threads that held the GVL, or worked without it, at both reads.
+// counters adds the CPU time and run delay since the last read for threads that held the GVL, or worked without it.
 func (c *collector) counters(t *sampler.Thread, w *watch) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == w.cpuAt || t.TID == 0 {

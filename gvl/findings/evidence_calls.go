@@ -13,11 +13,11 @@ import (
 // longer wait. So lengths may be too long, and numbers too small. Counters that have not changed give a lower bound of
 // a length. This bound decides whether calls are slow.
 
-// callBucketBits is the width of a Histogram bucket in the id of dimCall. The id is a peer group, the bucket of the
-// shortest possible length, and the bucket of the longest.
+// callBucketBits is the width of a gvl.Histogram bucket in the id of dimCall, in bits. The id is made of a peer group,
+// the bucket of the shortest possible length, and the bucket of the longest.
 const callBucketBits = 16
 
-// callCell counts calls whose length is between two buckets of a gvl.Histogram.
+// callCell counts calls whose length is known to be between two buckets of a gvl.Histogram.
 type callCell struct {
 	shortest, longest uint16
 	n                 int64
@@ -54,9 +54,9 @@ func (w *past) addCalls(id uint64, n int64) {
 	of.longest.AddBucket(cell.longest, n)
 }
 
-// callLength returns a typical length of the calls to a peer group, in ns. Calls that are known to be so long, or
-// longer, take half of all time in calls. Calls in progress count with their length so far. It is zero if there is no
-// call.
+// callLength returns a typical length of the calls to a peer group, in ns: calls at least this long take half of all
+// time in calls. It uses the lower bound of each call's length. Calls in progress count with their length so far. It
+// is zero if there is no call.
 func (w *window) callLength(group uint32) int64 {
 	var cells []callCell
 	if of := w.calls[group]; of != nil {

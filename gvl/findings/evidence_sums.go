@@ -43,14 +43,14 @@ const (
 	numOps
 )
 
-// maxSums limits the sums of a second: 20,000 threads need three each. Above it, only totals of all threads are kept.
+// maxSums limits the sums of a second: 20,000 threads need three each. Above it, only sums of all threads are kept.
 const maxSums = 1 << 16
 
-// tally has the time of a thread that is not yet in the seconds' sums.
+// tally has the time of a thread that was not yet added to the sums of the seconds.
 type tally struct {
 	// last is the newest interval. It is extended by intervals that belong to the same sums.
 	last gvl.Interval
-	// heldNS is how long the thread has held the GVL with this stack.
+	// heldNS is how long the thread has held the GVL since it has this stack.
 	stack  sampler.StackID
 	heldNS int64
 }
@@ -75,7 +75,7 @@ func (c *collector) Interval(i *gvl.Interval) {
 	t.last = *i
 }
 
-// add moves a thread's last interval to the seconds' sums.
+// add adds a thread's last interval to the sums of the seconds that it covers.
 func (c *collector) add(t *tally) {
 	i := &t.last
 	if i.FromNS == i.ToNS {
@@ -156,7 +156,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	return keys
 }
 
-// pending calls fn, by second, with the time that the stream has not yet delivered as final intervals.
+// pending calls fn for each second of the time for which the stream has no final intervals yet.
 func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
 	for k := range c.threads {
 		if id := c.threads[k].id; id != 0 {

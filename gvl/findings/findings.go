@@ -154,8 +154,8 @@ type ruleState struct {
 	raised bool
 	trueNS int64 // since when the rule has matched; zero if it does not match
 	lowNS  int64 // since when the score is below ClearShare; zero if it is not
-	// sureNS is the last time that the short window matched. endedNS is when it stopped matching, though the whole
-	// window may still match. endedNS is zero while the finding is active.
+	// sureNS is the last time that the short window (trail) matched. endedNS is sureNS once that window shows the end,
+	// even if the whole window still matches. endedNS is zero while the finding is active.
 	sureNS, endedNS int64
 	// last is the rule's last hit.
 	last hit
@@ -311,7 +311,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 	}
 }
 
-// trails notes whether a condition has ended. score is the rule's score in the whole window, which may show it longer.
+// trails notes whether a condition has ended. score is the rule's score in the whole window, which shows an end later.
 func (f *Findings) trails(i int, now int64, score float64) {
 	st := &f.states[i]
 	if st.raised && !rules[i].sparse && f.trail.sampledNS >= minWindowNS {

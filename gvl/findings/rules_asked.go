@@ -190,8 +190,8 @@ func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	})
 }
 
-// noTaker returns a text if no thread can take from the full queue at which a thread of the program's code waits. Then
-// all other threads serve requests, wait at this queue, or run no code of the program. Otherwise it returns "".
+// noTaker returns a text if all other threads serve requests, wait at the queue of waits, or run no code of the
+// program. Then no thread can take from this full queue. Otherwise noTaker returns "".
 func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	calls := code.Calls(w.dict, waits.Stack)
 	if !calls.Own() {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcMinHeld is the least share of time with the GVL for which the collector's part is judged. gcMinWall is the least
-// share of time in the collector. One full collection in ten seconds is a large part of a quiet server's work.
+// gcMinHeld is the least share of time with a held GVL, and gcMinWall the least share of time in the collector, for
+// evalGCPressure. Below them, one full collection in ten seconds would be a large part of a quiet server's work.
 const gcMinHeld, gcMinWall = .10, .05
 
 // evalCPUStarved matches if threads that hold the GVL, or work without it, lack CPU, or the container is throttled.
@@ -30,7 +30,7 @@ func evalCPUStarved(w *window) hit {
 	throttled := gvl.Ratio(last.ThrottledPeriods-first.ThrottledPeriods, last.Periods-first.Periods)
 	stopped := w.share(last.ThrottledNS - first.ThrottledNS)
 	holders := least(delay/w.limits.starvedDelay, w.share(ran)/w.limits.starvedTurns)
-	// Only the thread itself waits for work outside the GVL. A little of it beside much else is no problem.
+	// Work outside the GVL keeps no other thread waiting. So a little of it beside much other work is no problem.
 	outside := least(delayOutside/w.limits.starvedDelay, w.share(worked)/w.limits.starvedTurns, w.ofBusy(worked)/w.limits.starvedTurns)
 	container := least(throttled/w.limits.throttled, stopped/w.limits.starvedTurns)
 	// At low rates, each thread's counters are read too rarely. The process's counters are read often enough.
@@ -94,14 +94,14 @@ func evalCPUStarved(w *window) hit {
 const (
 	// counterSpanNS is the shortest time between two readings of the process's counters that a rule uses.
 	counterSpanNS = 2e9
-	// heldSigmas is how many standard deviations the measured share of the GVL's time may be too high by chance.
+	// heldSigmas is by how many standard deviations chance may raise the GVL's measured share without a finding.
 	heldSigmas = 4
 )
 
-// heldWithoutCPU returns two shares. used is the CPU time of the whole process, in CPUs. lacked is the least share of
-// the time with the GVL in which Ruby code had no CPU. It assumes that holders of the GVL had all of this CPU time. It
-// is zero if the kernel does not report that tasks waited for a CPU (PSI). At low rates, time asleep in the kernel can
-// look like time without a CPU.
+// heldWithoutCPU returns two shares. used is how many CPUs the whole process used. lacked is the least share of the
+// time with the GVL in which Ruby code had no CPU. It assumes that only holders of the GVL used CPUs. lacked is zero
+// if the kernel reports no waits for CPUs (PSI). At low rates, time asleep in the kernel can look like time without a
+// CPU.
 func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS
@@ -127,8 +127,8 @@ const (
 	ownSaid, ownMuch = .01, .05
 )
 
-// machineFaults is the part of the threshold on major faults from which on the machine's memory pressure counts for
-// this process. With fewer faults, another process may be the one that lacks memory.
+// From machineFaults of the threshold on major faults on, memory pressure of the whole machine counts for this
+// process. With fewer faults, another process may be the one that lacks memory.
 const machineFaults = .1
 
 // evalMemoryStall matches if the GVL's holder often sleeps for pages from the disk. It also matches if all tasks of

@@ -27,8 +27,8 @@ func (h *hit) then(tell func(*hit)) {
 	}
 }
 
-// endpoints returns the endpoints of the window up to the last sample, and the length of this time, in ns. It can be
-// longer than the window, because texts are completed a little after the window was added up.
+// endpoints returns the endpoints of the last seconds, and the length of this time, in ns. It can be a little longer
+// than the window, because texts are completed after the window was added up.
 func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	r := w.requests
 	if r == nil {
@@ -37,8 +37,8 @@ func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	return r.EndpointsOf(findingsWindowNS, w.fromNS)
 }
 
-// mostly returns the endpoint with the largest share of total, and that share. of returns an endpoint's part of total.
-// The result is nil if the share is below endpointShare.
+// mostly returns the endpoint with the largest share of total, and that share. The function of returns an endpoint's
+// part of total. The result is nil if the share is below endpointShare.
 func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int64) (*account.Endpoint, float64) {
 	var most *account.Endpoint
 	for i := range list {
@@ -92,7 +92,7 @@ func (w *window) whoTakesGVL(h *hit) {
 // With fewer calls, the cause is the length of each call.
 const callsMany = 10
 
-// asker returns the endpoint that waits most for a peer group, and its share of all waiting for the group (ns). calls
+// asker returns the endpoint that waits most for a peer group, and its share of ns, all waiting for the group. calls
 // is the mean number of its calls to the group per request. The endpoint is nil if its share is below endpointShare.
 func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls float64) {
 	list, length := w.endpoints()
@@ -112,8 +112,8 @@ func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls
 	return e, share, calls
 }
 
-// requestsOf returns how many of an endpoint's requests are in the window. The time in the window divided by a typical
-// duration counts partial requests as parts. The number of requests limits the result.
+// requestsOf returns how many of an endpoint's requests are in the window: its time divided by a typical duration, so
+// that partial requests count as parts. The result is not above the number of requests, and at least 1.
 func requestsOf(e *account.Endpoint) float64 {
 	n := float64(e.Ended + e.Running)
 	if typical := e.Durations.Quantile(.5); typical > 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // evalSaturated matches if one GVL is nearly always held, and threads lose much of their time waiting for it. If they
-// lose most of it, fullHeldLost is enough: hand-overs have no holder, and took 18 % in a busy Rails on 3.1.
+// lose most of it, a lower share is enough: in hand-overs no thread holds the GVL (18 % in a busy Rails on 3.1).
 func evalSaturated(w *window) hit {
 	var h hit
 	for id, r := range w.ractors {
@@ -119,10 +119,10 @@ func (w *window) culprit(e account.BlameEntry) string {
 	return w.behind(e.Thread, e.Stack)
 }
 
-// hogHadCPU is the share of its holds with a CPU below which a thread's holds may be long for lack of CPU.
+// hogHadCPU is the share of a thread's holds with a CPU below which its holds may only be long because it lacks CPU.
 const hogHadCPU = .7
 
-// computes returns a thread's share of the CPU time that all threads used in holds. It is 1 if that is not known.
+// computes returns a thread's share of the CPU time that all threads used in holds, or 1 if CPU times are not known.
 func (w *window) computes(t *sums) float64 {
 	var all int64
 	for _, x := range w.threads {
@@ -281,9 +281,9 @@ func evalStuck(w *window) hit {
 	return h
 }
 
-// innermost reports whether a stack's innermost frame is known, and whether it is a C function. Work that Ruby code
-// does between two checks of the timer, such as making a huge string, counts as Ruby code. On a very slow machine the
-// timer itself is late.
+// innermost reports whether a stack's innermost frame is known, and whether it is a C function. If it is Ruby code,
+// this does much between two checks of the timer, such as making a huge string. On a very slow machine the timer
+// itself is late.
 func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	if w.dict == nil || stack == 0 {
 		return false, false

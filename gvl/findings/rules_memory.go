@@ -14,7 +14,7 @@ import (
 // growsMuch is the growth, in bytes, that is enough whatever share of the memory it is.
 const growsMuch = 512 << 20
 
-// Growing describes a growth of the memory (RSS) without pauses. All fields are zero if the memory does not grow so.
+// Growing describes a growth of the memory (RSS) without pauses. All fields are zero if there is no such growth.
 type Growing struct {
 	FromBytes, ToBytes, SpanNS int64
 	// OfC is set if most of the growth is memory of C code. It is false if that is not known.
@@ -22,7 +22,7 @@ type Growing struct {
 }
 
 // growingBytes is the least growth, in bytes, that Growing returns. growingNS is its least duration, in ns. A single
-// leap looks like growth in three intervals between notes, so four are needed.
+// leap can look like growth over three intervals of memory.EveryNS, so four are needed.
 const growingBytes, growingNS = 8 << 20, 4 * memory.EveryNS
 
 // Growing returns how the memory grows, also when the growth is too small for a finding.
@@ -114,9 +114,9 @@ func (w *window) grown(from, now *memory.Note) hit {
 // allocs is the number of objects made just before a stack was read, and the sum of the squares of these numbers.
 type allocs struct{ objects, squares int64 }
 
-// makerSigmas is by how many standard errors of the difference the top place must lead the next one to be named. If
-// two places make about the same number, a lead of two errors names the wrong one in 2 % of windows. A single place
-// needs four samples, which a window has even if all CPUs are busy.
+// makerSigmas is how far the top place must lead the second to be named, in standard errors of the difference. If both
+// make about the same number, a lead of two errors names the wrong one in 2 % of windows. If there is only one place,
+// it needs four samples. A window has these even if all CPUs are busy.
 const makerSigmas = 2
 
 // maker returns the stack that makes most of the window's new objects, and a text about its place: a line of the

@@ -62,8 +62,8 @@ func evalPoolWait(w *window) hit {
 	return h
 }
 
-// inPool notes since when a thread waits for connections of a pool for the same request or job. Such a thread wakes up
-// now and then, and waits again if another thread was faster.
+// inPool notes since when a thread has waited for connections of a pool for the same request or job. It still counts
+// as waiting if it wakes up now and then, and waits again because another thread was faster.
 func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
 	switch {
 	case w.flags&stackkind.Pool == 0 || id == 0 || dict == nil:
@@ -73,8 +73,8 @@ func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
 	}
 }
 
-// longestForOne returns the text of how long a thread has waited in all for one request or job. It returns "" unless
-// this is at least twice told, the longest single wait, in ns.
+// longestForOne returns the text of how long a thread has waited in all for one request or job. told is the longest
+// single wait, in ns. The text is "" if the whole wait is less than twice told.
 func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
 	longest := int64(0)
 	for _, id := range ids {
@@ -88,9 +88,9 @@ func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
 	return ", in all ≥" + units.ProseDuration(longest) + " for one request or job"
 }
 
-// poolHolders returns the threads that have a connection of the pool that waiting threads want, the longest wait
-// first. Active Record lists the owners. In other pools, it is a thread in the same method of the pool as the waiting
-// threads that does not wait itself.
+// poolHolders returns the threads that have a connection of the pool for which threads wait, the longest wait first.
+// Active Record lists the owners. Other pools do not, so poolHolders takes the threads in the same method of the pool
+// as a waiting thread that do not wait themselves.
 func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	owners, methods := make(map[sampler.ThreadID]bool), make(map[string]bool)
 	for _, id := range waiting {

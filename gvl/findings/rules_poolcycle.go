@@ -77,8 +77,8 @@ func (w *window) poolCycle() hit {
 	return h
 }
 
-// atPool returns the thread waiting for the pool that keeps the thread id from going on. This is the thread itself, or
-// the last of a chain in which each waits for the next one's end or lock. It is zero if the chain ends elsewhere.
+// atPool returns the thread that keeps the thread id from going on, and waits for the pool p. It follows the chain of
+// threads that each wait for the next one's end or lock, and begins with id. It is zero if the chain ends elsewhere.
 func (w *moment) atPool(p *poolUse, id sampler.ThreadID) sampler.ThreadID {
 	for range w.states {
 		ts, x := w.state(id), w.watch(id)

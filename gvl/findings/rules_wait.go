@@ -24,7 +24,7 @@ var answering = map[string]bool{
 // counters of waiting threads are read in stack ticks.
 const shortestCallNS = 10e6
 
-// asked reports whether a read from a peer group waits for an answer. Then the thread is no reader of a stream.
+// asked reports whether the services of a peer group send only answers, so a thread that reads from them awaits one.
 func (w *moment) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.Group(n).Peer.Service] }
 
 // peerIs reports whether a peer group is a database, a Redis, or another service at which this process is the client.
@@ -39,7 +39,7 @@ func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	return false, false, (g.Peer.Kind == sampler.PeerTCP || g.Peer.Kind == sampler.PeerUDP) && !g.Inbound
 }
 
-// waiting lists the threads that ok accepts, the one with the longest state first, and returns this state's length.
+// waiting lists the threads that ok accepts, the one with the longest state first. longest is this state's length.
 func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
 	for i := range w.states {
 		ts := &w.states[i]

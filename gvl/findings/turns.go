@@ -138,8 +138,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 	}
 }
 
-// doubts follows a hold through time in which samples were too far apart. lost is set if the hold may have ended:
-// nothing proves that no other thread had the GVL, and no later read of counters can.
+// doubts follows a hold through time in which samples were too far apart. lost is true if the hold may have ended
+// there: nothing proves that no other thread had the GVL, and no counters read later can prove it.
 func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 	s, states := k.Sample, k.States
 	if blind {

@@ -254,19 +254,19 @@ func (w *window) own() float64 {
 	return gvl.Ratio(used, span)
 }
 
-// share divides ns by the window's sampled time. A result of 1 means one thread all the time.
+// share divides ns by the window's sampled time. The result is a mean number of threads, so it can be above 1.
 func (w *past) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
 
 // ofBusy divides ns by the busy time of all threads.
 func (w *past) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
 
-// withWaiters adds, to time as holder of the GVL, the time that other threads waited meanwhile. It spreads all waiting
-// evenly over all holds.
+// withWaiters adds, to ns of holding the GVL, the time that other threads waited meanwhile. It assumes that all
+// waiting is spread evenly over all holds.
 func (w *window) withWaiters(ns int64) int64 {
 	return ns + int64(float64(ns)*gvl.Ratio(w.total.ns[gvl.Waiting], w.total.held()))
 }
 
-// ofAll returns the busy time of all threads, multiplied by the share of the window in which no thread made progress.
+// ofAll returns the busy time that is lost if no thread made progress during share of the window.
 func (w *past) ofAll(share float64) int64 { return int64(share * float64(w.total.busy)) }
 
 func (w *moment) name(id sampler.ThreadID) string { return gvl.ThreadName(id, w.dict) }

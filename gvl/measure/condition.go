@@ -25,7 +25,8 @@ const (
 type figure struct {
 	name, about string
 	unit        figureUnit
-	// of returns the value in a period. limit is the condition's limit. ok is false if the value is not known.
+	// The function of returns the figure's value in a period. limit is the condition's limit, which some figures need.
+	// ok is false if the value is not known.
 	of func(w *figures, limit float64) (value float64, ok bool)
 	// told formats the value for a text. If it is nil, the unit decides.
 	told func(w *figures, limit float64) string
@@ -233,10 +234,11 @@ func (u figureUnit) text(v float64) string {
 	return units.Number(v, 1)
 }
 
-// easier is the part of a limit that still counts for a condition that held, so that its figure does not flicker.
+// easier is the part of its limit at which a condition that held still holds, so that it does not flicker.
 const easier = findings.ClearShare
 
-// holds reports whether a value is beyond the limit. was is set if the condition held before (easier).
+// holds reports whether v is beyond the limit. was is true if the condition held before, which moves the limit
+// (easier).
 func (c *Condition) holds(v float64, was bool) bool {
 	limit := c.limit
 	if was && c.above {

@@ -31,9 +31,10 @@ type stayOf struct {
 
 type nativeWait struct {
 	place, chain string
-	// sinceNS is when the thread was first known to be there, toNS when last. ns is for how long.
+	// sinceNS is when the thread was first known to be there, and toNS when it was last known to. ns is how long it
+	// was there.
 	sinceNS, ns, toNS int64
-	// native is the stack from which chain and frames come. If a stack is read again, it can have more names.
+	// native is the stack from which chain and frames were made. If it is read again, it can have more names.
 	native sampler.StackID
 	frames []sampler.NativeFrame
 }

@@ -49,8 +49,8 @@ type Watch struct {
 	rules      *findings.Rules
 	conditions []Condition
 	held       []bool // for each condition, whether it held in the last check
-	// clearNS has, for each figure, the beginning of the last period in which it was known not to hold, or zero. It
-	// may have begun to hold since.
+	// clearNS has, for each figure, when the last period began in which the figure was known not to hold, or zero. The
+	// figure may have begun to hold within this period.
 	clearNS []int64
 	overNS  int64
 	lines   *account.Lines
@@ -76,8 +76,8 @@ func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, ov
 	return w
 }
 
-// LookbackNS returns the longest time between a cause and the newest sample, in ns. Callers that record causes must
-// keep samples for so long.
+// LookbackNS returns how long before the newest sample the cause of a condition can be, in ns. Callers that record
+// causes must keep samples for so long.
 func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	if r == nil {
 		r = findings.NewRules()
@@ -99,8 +99,8 @@ func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	return min(back+2*checkNS, maxLookbackNS)
 }
 
-// agoNS returns the longest time between a cause and the period of a figure, in ns. What ended in the period may have
-// begun earlier.
+// agoNS returns how long before a figure's period its cause can be, in ns. A wait or a request that ended in the
+// period may have begun earlier.
 func (c *Condition) agoNS() int64 {
 	if c.figure.unit != figureTime {
 		return 0
@@ -251,8 +251,8 @@ func stateFigure(s gvl.State) func(*figures, float64) (float64, bool) {
 // shares reports whether the samples are good enough for shares of time.
 func (f *figures) shares() bool { return f.quality.Lacks(sampler.FigureStates) == "" }
 
-// waitsWith returns the waits for the GVL that ended, and the waits in progress that are known to be longer than the
-// limit. A wait that blocks all threads for a minute must count before it ends.
+// waitsWith returns the waits for the GVL that have ended, and the ones in progress that are known to be longer than
+// the limit. So a wait that blocks all threads for a minute counts before it ends.
 func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	l := f.waits.Clone()
 	f.watch.stream.Waiting(func(w *gvl.Wait) {
@@ -263,8 +263,8 @@ func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	return l
 }
 
-// waitFigure returns the function of a quantile of the waits. For > it uses the lower bound of each wait, for < the
-// upper bound. waitTold returns the function that formats it.
+// waitFigure returns a function that computes the quantile q of the waits. For a condition with >, it uses the lower
+// bound of each wait, and for < the upper bound. waitTold returns the function that formats the same quantile.
 func waitFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		l := f.waitsWith(limit)

@@ -86,7 +86,7 @@ func (c *Chain) Lock(i *gvl.LockInterval) {
 	switch {
 	case i.Unlisted.Holds:
 		c.sum.UnlistedNS += ns
-	case i.Thread == 0, i.Thread == c.wait.Thread: // the waiting thread: times of samples are less exact than the wait
+	case i.Thread == 0, i.Thread == c.wait.Thread: // the waiter seems to hold it early: sampled times are inexact
 		c.lateNS += max(to-max(from, c.wait.ToNS-c.wait.HandoverNS), 0)
 		c.sum.NobodyNS += ns
 	default:
@@ -121,7 +121,7 @@ func (c *Chain) Sum() ChainSum {
 	s := c.sum
 	s.UnknownNS += c.wait.ToNS - c.toldNS
 	s.NoCPUNS = min(c.wait.NoCPUNS, s.NobodyNS)
-	// The time without a CPU belongs to the time after the thread was chosen, because it must be woken then.
+	// The time without a CPU counts as time after the thread was chosen, because a chosen thread must be woken.
 	s.HandoverNS = max(min(c.lateNS, s.NobodyNS)-s.NoCPUNS, 0)
 	s.NobodyNS -= s.NoCPUNS + s.HandoverNS
 	for k, p := range c.sums {

@@ -10,7 +10,7 @@ import (
 const (
 	// MainRactor is the ractor whose GVL sampler.Changes describe.
 	MainRactor = sampler.RactorID(1)
-	// keptWaits is the number of waits of new threads for which memory is kept.
+	// keptWaits limits the memory that Stream.late keeps between two samples, in waits.
 	keptWaits = 1024
 )
 
@@ -82,12 +82,12 @@ func usable(x *sampler.Sample) bool {
 // precedes reports whether c begins exactly where the known changes end.
 func (m *mainGVL) precedes(c *sampler.Changes) bool { return !c.Fresh && c.FromNS == m.toNS }
 
-// tellsAll reports whether a sample has all changes since the last sample. The last sample may be long ago.
+// tellsAll reports whether a sample has all changes since the last sample, however long ago that was.
 func (m *mainGVL) tellsAll(x *sampler.Sample) bool {
 	return m.live && usable(x) && m.precedes(&x.Changes)
 }
 
-// track chooses the tracker of a thread.
+// track chooses how a thread is tracked: by changes, or only by samples.
 func (m *mainGVL) track(r *thread) {
 	if m.live && r.ractor == MainRactor {
 		r.by = r.byChanges()
@@ -246,7 +246,8 @@ func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	i.Turn = i.Stack
 }
 
-// shows reports whether the sample shows the same hold of the GVL as the one before a change in the list.
+// shows reports whether the sample at the step's end shows e in the same hold of the GVL as when the change
+// c.List[before] comes.
 func (m *mainGVL) shows(e *exact, c *sampler.Changes, before int) bool {
 	last := m.shown.lastChange
 	return e == m.shown.holder && last < before && (last < 0 || c.List[last].State == sampler.GVLHeld)
@@ -301,7 +302,8 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	}
 }
 
-// goesOn sets what the holder does from a time on, while it keeps the GVL. now is the lane from then on.
+// goesOn sets what the holder does from a time on, while it keeps the GVL. The parameter now is the lane's state from
+// that time on.
 func (m *mainGVL) goesOn(h *exact, now *gvl.LockInterval, to gvl.State, d *gvl.Detail, at int64) {
 	if l := m.lane(); *now != l.now {
 		m.s.settleLock(l, at)
@@ -427,7 +429,8 @@ func (m *mainGVL) oust(by *exact, at int64) {
 	}
 }
 
-// choose notes whether a thread is the next holder. If so, waits that began then without a holder wait for it.
+// choose notes whether a thread is the next holder. If so, it counts as the first holder of the waits that began at
+// this time while no thread held the GVL.
 func (m *mainGVL) choose(e *exact, to sampler.GVLState, at int64) {
 	switch {
 	case to == sampler.GVLChosen:

@@ -125,7 +125,7 @@ func (t *stepper) next(s *sampler.Sample) step {
 	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: gap}
 }
 
-// tells reports whether a state that was seen at the time at also explains the Unknown time since fromNS.
+// tells reports whether the state ts, seen at a given time, also explains the Unknown time since fromNS.
 func (r Reach) tells(ts *gvl.ThreadState, fromNS, at int64) bool {
 	return ts.State.Released() && ts.SinceNS <= fromNS && at-fromNS <= r.BackNS
 }

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// maxSegments bounds the kept changes of state between two readings of one thread's stack. Beyond it, all their
-	// time goes to the last known stack. With 1 kHz and 100 Hz there are at most 10, or more if a budget has lowered
-	// the rate of stacks.
+	// maxSegments bounds the kept changes of state between two readings of one thread's stack. If there are more, the
+	// time of all of them goes to the last known stack. With 1 kHz and 100 Hz there are at most 10, or more if a
+	// budget has lowered the rate of stacks.
 	maxSegments = 32
 	// maxUntold bounds the stacks kept for one period whose state is not known yet. Beyond it, the last stack gets the
 	// remaining time.
 	maxUntold = 128
-	// maxUntoldMixed bounds these stacks together with the known time after them, which has to wait.
+	// maxUntoldMixed bounds the stacks of an unknown state together with the known time after them, which has to wait.
 	maxUntoldMixed = 4096
 	// openState marks a state that is not known yet. No Consumer sees it.
 	openState = gvl.NumStates
@@ -31,9 +31,9 @@ const (
 //     (Reach.BackNS).
 //   - If all changes of the GVL between two samples are known (sampler.Changes), the threads' time is cut at the
 //     changes. Samples still decide what a thread did while it held the GVL (GC, Stalled), and why it had released it.
-//     Then the times are exact and the kinds are sampled. An interval without a sample gets the kind of the thread's
-//     last one before, or of the next one if there is none before. If a sample contradicts the changes, the changes are
-//     right.
+//     Then the times are exact, and the kinds of states are sampled. An interval without a sample gets the kind of the
+//     thread's previous interval, or of the next one if there is none before. If a sample contradicts the changes, the
+//     changes are right.
 //   - The time between two readings of a stack is split in the same way, with one exception. If only one of the two
 //     readings was in the state of an interval, the interval goes to that reading's stack: a thread that ran and then
 //     began to read a socket was not reading while it ran. The request or job that the thread works for is read with
@@ -193,7 +193,7 @@ func (s *Stream) Finish() {
 	s.steps = stepper{reach: s.steps.reach}
 }
 
-// handOutLate passes on the waits of new threads, which the consumers know now.
+// handOutLate passes on the waits that were kept until the consumers knew their threads.
 func (s *Stream) handOutLate() {
 	if len(s.late) == 0 {
 		return

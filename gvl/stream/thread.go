@@ -30,7 +30,7 @@ func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 // untold is a period with one stack that cannot be passed on yet. Its state, or one before it, is unknown.
 type untold struct {
 	segment
-	// look is the last reading, in stackState.
+	// look has the stack and the request of the period.
 	look
 }
 
@@ -75,7 +75,8 @@ type thread struct {
 	stackState gvl.State
 	// looks has the last reading in each place: holding the GVL, waiting for it, or without it.
 	looks [numPlaces]pastLook
-	// most is the largest number of segments before any of the last readings. readings counts them.
+	// most is the largest number of segments between two readings of the stack, over the last readings. readings
+	// counts these readings (see shrink).
 	most, readings int
 	// changes is the thread's tracker by changes. It is nil if there never was one.
 	changes *exact
@@ -275,7 +276,7 @@ func (r *thread) tellSegments(state gvl.State, d *gvl.Detail) {
 	}
 }
 
-// giveUp makes all time of a thread Unknown whose state is not known yet.
+// giveUp makes the thread Unknown in all time for which its state is not known yet.
 func (r *thread) giveUp() {
 	r.tellSegments(gvl.Unknown, &notAsked)
 	if r.open {

@@ -84,8 +84,8 @@ func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	r.split(g, a, b, mid)
 }
 
-// past returns the last reading in a place, for a segment around which both readings saw the thread elsewhere. It
-// returns of if that reading is too old or for other work.
+// past returns the last reading in a place, for a segment around which both readings saw the thread elsewhere. If that
+// reading is too old or for other work, past returns its argument of.
 func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	if l := &r.looks[p]; l.atNS != 0 && g.fromNS-l.atNS <= lookNS && l.serving.Work == of.serving.Work {
 		return l.look
@@ -111,7 +111,7 @@ func (r *thread) clear() {
 	r.segments = r.segments[:0]
 }
 
-// shrink frees memory for segments that is not needed.
+// shrink frees memory for segments if the last readings have not needed it.
 func (r *thread) shrink() {
 	if cap(r.segments) <= keptSegments {
 		return

@@ -9,7 +9,7 @@ import (
 type tracker interface {
 	// sample adds a sample of the thread, at the end of Stream.step.
 	sample(ts *gvl.ThreadState, t *sampler.Thread)
-	// goneNS returns when a thread ended that is missing in the sample.
+	// goneNS returns when the thread ended. It is called if the sample does not list the thread.
 	goneNS() int64
 	// wait adds to w what is known of the thread's present wait.
 	wait(w *gvl.Wait)
@@ -68,7 +68,7 @@ func (r *thread) advance(ts *gvl.ThreadState) {
 		r.detail, r.stateNS = ts.Detail, r.runNS
 		r.tell(ts.State)
 	case ts.State == r.state && ts.State != gvl.Unknown && ts.SinceNS > r.sinceNS && !r.detail.Specific():
-		// Only this sample shows what the thread waits for.
+		// No earlier sample has shown what the thread waits for.
 		r.detail, r.sinceNS = ts.Detail, ts.SinceNS
 	case ts.State != r.state, ts.SinceNS > r.sinceNS, ts.State == gvl.Waiting && ts.Detail.Wait != r.kind:
 		r.cut(st.midNS)

@@ -17,7 +17,7 @@ type lastPeer struct {
 	atNS int64
 }
 
-// leaves are the last times at which a thread ended work, the oldest one at next.
+// leaves are the last times at which a thread ended work. next is the index of the oldest.
 type leaves struct {
 	at   [64]int64
 	next int
@@ -155,8 +155,9 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	e.told, e.seen = true, false
 }
 
-// refutes reports whether the kernel's report contradicts a sample: the thread is on a CPU, or is not, or waits for a
-// Mutex. The sample can be wrong because its frames were read earlier.
+// refutes reports whether the kernel's report counts, and not the sample. This is so if the sample shows Unknown, or
+// if they disagree on whether the thread is on a CPU or waits for a Mutex. The sample can be wrong because its frames
+// were read earlier.
 func (e *exact) refutes(ts *gvl.ThreadState) bool {
 	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }

@@ -12,9 +12,9 @@ const (
 	maxExactSegments, maxKept = 1 << 13, 1 << 17
 	// If maxAgainst samples in a row contradict a thread's changes, and span at least againstNS, the changes are not
 	// believed. A single sample can contradict them, because it is read some µs from its time. All samples can
-	// contradict them while a thread has no CPU. It lost its CPU between changing the scheduler and giving the mutex
-	// back, and the change is recorded when it gives the mutex back. With a limit on the process's CPU time this takes
-	// a tenth of a second and more.
+	// contradict them if a thread loses its CPU after it has changed the scheduler's data, and before it gives the
+	// mutex back. Only then the change is recorded. With a limit on the process's CPU time this takes a tenth of a
+	// second and more.
 	maxAgainst, againstNS = 3, 1e9
 	// yieldNS is the longest time, in ns, between the end of a thread's time slice and its entry into the queue for
 	// the GVL.
@@ -28,8 +28,8 @@ type exact struct {
 	main *mainGVL
 	// gvl is the state after the thread's last change. It is valid while known is true.
 	gvl sampler.GVLState
-	// begun is set if the thread's time began by a change, before any sample listed the thread. seen is set if a
-	// sample has seen it since it last released the GVL.
+	// begun is set if a change began the thread's time, before any sample listed the thread. seen is set if a sample
+	// has seen it since it last released the GVL.
 	begun, seen bool
 	// told is true if the kernel has reported what the thread does since its last change at the GVL.
 	told bool

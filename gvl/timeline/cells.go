@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// UnitsPerColumn is the resolution of a stored column: a unit is 2 µs of 100 ms.
+	// UnitsPerColumn is the number of units into which a stored column's time is divided. In a column of 100 ms a unit
+	// is 2 µs.
 	UnitsPerColumn = 50_000
 	// chunkColumns is the number of columns that are stored together. A chunk with only one state takes a few words,
 	// so idle threads need almost no memory.
@@ -20,7 +21,8 @@ type packed [gvl.NumStates]uint16
 
 type chunk struct {
 	index int64
-	// While mixed is false, full has a bit for each column in which the thread was only in state.
+	// If mixed is false, the chunk has only one state, which is in the field state. The field full then has a bit for
+	// each column in which the thread was in this state.
 	full  uint64
 	state gvl.State
 	mixed bool
@@ -45,8 +47,9 @@ type row struct {
 	lane *ractorLane
 	// listed is set if the thread is in the last sample. active is set if it has an open column.
 	listed, active bool
-	// settled is the open column of the thread's final time. now is the open column at the last sample, with time that
-	// can still change. Columns between them are stored as they are now, and again when they are final.
+	// A thread's time becomes final some time after its samples. settled is the open column of the final time. The
+	// field now is the open column at the last sample, whose time can still change. Columns between the two are stored
+	// with what is known now, and again when they are final.
 	settled, now openColumn
 
 	chunks            []chunk
@@ -217,8 +220,8 @@ func (r *row) spentIn(st gvl.State, col, columnNS int64) int64 {
 	return ns[st]
 }
 
-// steadyFrom returns the first column from which on the thread was in one state until the end of col. It goes back to
-// oldest at most. It returns col+1 if the thread was also in other states in col.
+// steadyFrom returns the first column from which on the thread was only in the state st, up to the end of the column
+// col. It goes back to the column oldest at most. It returns col+1 if the thread was also in other states in col.
 func (r *row) steadyFrom(st gvl.State, col, oldest, columnNS int64) int64 {
 	if r.firstCol < 0 {
 		return col + 1

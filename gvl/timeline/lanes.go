@@ -17,7 +17,8 @@ type procLane struct {
 	last sampler.Proc
 }
 
-// column returns the column to add to. If a later column uses its place in the ring, the result is not stored.
+// column returns the process's column with number col, to add to. The ring has room for the newest columns only. If a
+// newer column has taken the place, the result is a new one that is not stored.
 func (p *procLane) column(col int64) *procColumn {
 	c := &p.ring[col%int64(len(p.ring))]
 	switch {
@@ -29,7 +30,7 @@ func (p *procLane) column(col int64) *procColumn {
 	return c
 }
 
-// add calls to for each column that a period overlaps, with the length of the overlap.
+// add calls the function to for each column that a period overlaps, with the length of the overlap.
 func (p *procLane) add(columnNS, fromNS, toNS int64, to func(c *procColumn, ns int64)) {
 	for from := fromNS; from < toNS; {
 		col := from / columnNS

@@ -19,7 +19,7 @@ type Cell struct {
 	Share    float64
 }
 
-// Listed returns the time in which the thread was listed, in ns.
+// Listed returns how long samples listed the thread during the cell, in ns.
 func (c *Cell) Listed() int64 {
 	var sum int64
 	for _, v := range c.NS {
@@ -73,8 +73,9 @@ func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 	return endNS - width*int64(cols), endNS
 }
 
-// spans calls fn for each stored column that overlaps the k-th of cols cells between fromNS and toNS. num of the
-// column's den ns are in the cell. The first column begins with the first sample, the open one ends with the last.
+// spans divides the time from fromNS to toNS into cols cells and calls fn for each stored column that overlaps cell k.
+// Of the column's den ns, num ns are in the cell. A column is shorter if the first sample, or the last one so far, is
+// in it.
 func (t *Timeline) spans(fromNS, toNS int64, cols, k int, fn func(col, num, den int64)) (span int64) {
 	width := toNS - fromNS
 	a := fromNS + scale(width, int64(k), int64(cols))
@@ -212,8 +213,9 @@ func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [gvl.NumState
 	return ns
 }
 
-// Since returns the time since which a thread had been in a state at the time ns, by the stored columns. The result is
-// not before fromNS. The order of states within a column is not known, so this state counts as the last.
+// Since returns when the thread entered the state st in which it was at the time ns, by the stored columns. The result
+// is not before fromNS. The order of states within a column is not known. Since assumes that st was the last state in
+// it.
 func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) int64 {
 	t.sync()
 	r := t.rows[id]

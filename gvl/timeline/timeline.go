@@ -29,8 +29,8 @@ const (
 	MaxTimelineBytes = 64 << 20
 )
 
-// Timeline stores the recent past of every thread in columns of a fixed length, aligned to multiples of it, and merges
-// them for display. It is a Consumer. It is not safe for concurrent use.
+// Timeline stores the recent past of every thread in columns of a fixed length, and merges them for display. A column
+// begins at a multiple of this length. A Timeline is a Consumer. It is not safe for concurrent use.
 //
 // A column of a thread that changes its state takes 20 bytes. With the defaults this is at most 120 kB for each
 // thread.
@@ -53,7 +53,8 @@ type Timeline struct {
 	periods         []period // memory for appendCells
 }
 
-// New returns a Timeline of a stream. It stores columns columns of columnNS each. Zero means the default.
+// New returns a Timeline of a stream. columns is how many columns it stores, and columnNS the length of each. Zero
+// means the default.
 func New(s *stream.Stream, columnNS int64, columns int) *Timeline {
 	if columnNS <= 0 {
 		columnNS = defaultColumnNS
@@ -191,7 +192,8 @@ func (t *Timeline) evict() {
 	}
 }
 
-// giveUp drops the oldest chunks if all columns take more than MaxTimelineBytes. It returns false if they do not.
+// giveUp drops the oldest chunks if all columns together take more than MaxTimelineBytes. It returns false if they
+// take less, so that nothing was dropped.
 func (t *Timeline) giveUp() bool {
 	held, oldest := 0, int64(math.MaxInt64)
 	for _, r := range t.rows {

@@ -106,7 +106,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// takes returns a check that a command has n arguments. what describes them in the error.
+// takes returns a check that a command has n arguments. The error describes the arguments by the text in what.
 func takes(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {

@@ -24,7 +24,7 @@ import (
 // configKeys are the flags that the settings file can set.
 var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exact.CostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", flags.OwnCodeName}
 
-// keysTable is the table of the settings file that gives additional names to keys of the screen.
+// keysTable is the name of the table [keys] in the settings file. It gives keys of the screen additional keys.
 const keysTable = "keys"
 
 // findingsTable is the table of the settings file that changes the rules of findings.

@@ -207,7 +207,7 @@ func (f *coreFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the `FILE` of the program or a library that has moved; can be repeated")
 }
 
-// check refuses flags that do not fit a core, or only fit a core. It reports whether the user wants a core.
+// check refuses flags that contradict --core, and flags that need it. It reports whether the user wants a core.
 func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 	core = cmd.Flags().Changed("core")
 	switch {
@@ -275,7 +275,7 @@ func (f *dumpFlags) dumpGroup(ctx context.Context, std run.Streams) error {
 		return err
 	}
 	defer g.Close()
-	length := max(f.length.Value, time.Nanosecond) // also reports processes that ended early
+	length := max(f.length.Value, time.Nanosecond) // not zero: reports processes that ended early, too
 	type dumped struct {
 		export.ProcessDump
 		of *measure.Measure

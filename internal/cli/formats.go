@@ -36,8 +36,8 @@ type format struct {
 	binary      bool // must not be printed on a terminal
 	// timed is true if the format shows all threads over time, and cannot be limited to a request.
 	timed bool
-	// ends and begins are the ends and beginnings of file names that choose the format. json is true if names may also
-	// end in .json.
+	// The fields ends and begins hold ends and beginnings of file names that choose the format. json is true if such
+	// names may also end in .json.
 	ends   []string
 	begins string
 	json   bool
@@ -138,10 +138,10 @@ func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) er
 	}
 }
 
-// profileOf writes the weights by thread, stack and state, or the events of a measurement.
+// profileOf writes a profile or a trace: weights by thread, stack and state, or events in the order of time.
 type profileOf struct {
 	run.Needs
-	// one writes the file of one process. make writes several processes into one file.
+	// The function one writes the file of one process. The function make writes one file for several processes.
 	one  func(w io.Writer, m profile.Measured, metric flamegraph.Metric) error
 	make func(w io.Writer, list []profile.Measured, metric flamegraph.Metric) error
 }

@@ -114,7 +114,7 @@ func below(list []attach.Candidate, pid int) int {
 	return len(family) - 1
 }
 
-// isCluster reports whether the found processes are one service: all of them are below one of them.
+// isCluster reports whether the found processes are one service: one process, and processes below it.
 func isCluster(found []attach.Candidate) bool { return len(found) > 1 && len(roots(found)) == 1 }
 
 // arePIDs reports whether all words are PIDs, such as 17 or 17,18.
@@ -413,8 +413,8 @@ func anyRuby(pids []int) bool {
 	})
 }
 
-// finder returns a function that searches for matching processes. It is nil if m is empty. If none matches in the
-// first complete search, it reports this by calling say.
+// finder returns a function that searches for processes that match m. The parameter of limits it to one user's
+// processes. finder returns nil if m is empty. It calls say once if the first complete search finds none.
 func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(int) bool) []int, error) {
 	if m == "" {
 		if of != "" {

@@ -38,8 +38,8 @@ type psProcess struct {
 	// Answered reports whether the kernel answered questions about the process in time. A process without an answer is
 	// listed by its name or program.
 	Answered bool `json:"answered"`
-	// Name is the displayed name of the process, such as "puma w0". Worker is the number of a worker, here 0. It is
-	// null if the process has no such number.
+	// Name is the displayed name of the process, such as "puma w0". Worker is the number in it, here 0. Worker is null
+	// if there is no such number.
 	Name   string `json:"name"`
 	Worker *int   `json:"worker"`
 	// CPU is the CPU time of the process during the listing, in CPUs. It is null if not known.
@@ -103,8 +103,8 @@ func psOf(ctx context.Context, list []attach.Candidate, args bool, names *redact
 	return asTree(ps)
 }
 
-// asTree sorts processes by CPU time, and puts the children of a process after it. Descendants count for the CPU time
-// of a process.
+// asTree sorts processes by CPU time, and puts the children of a process after it. A process sorts by the sum of its
+// own CPU time and its descendants'.
 func asTree(ps []psProcess) []psProcess {
 	listed := make(map[int]bool, len(ps))
 	for i := range ps {

@@ -404,8 +404,8 @@ func closeRoutes(routes []push.Route) {
 }
 
 const (
-	// envFileVariable names the file from which push gets its environment, if this is not envFile. The systemd unit
-	// sets it.
+	// envFileVariable is the environment variable that names the file with push's environment, if it is not envFile.
+	// The systemd unit sets this variable.
 	envFileVariable = "DDTOP_ENV_FILE"
 	envFile         = "/etc/ddtop/push.env"
 )

@@ -157,7 +157,7 @@ func (recordingFile) writeGroup(ctx context.Context, g sampler.Group, j *job) er
 	return err
 }
 
-// streamRecording measures and writes a recording meanwhile. note says why it ended early, or is "".
+// streamRecording measures, and writes the recording meanwhile. note says why the measurement ended early, or is "".
 func streamRecording(ctx context.Context, src sampler.Source, length time.Duration, out run.Output, std run.Streams) (note string, err error) {
 	opening, opened := run.Patience(ctx)
 	defer opened()
@@ -183,7 +183,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 			}
 		}
 	})
-	// The disk gets its full time limit from here on, because removing the probes before can take long.
+	// The disk gets its full time limit from here on, because SampleFor may take long to remove the probes.
 	giveUp, written := run.Patience(ctx)
 	defer written()
 	var end *sampler.End
@@ -275,7 +275,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	})
 	stream.Finish()
 	if lines.Err() == nil {
-		// The disk gets its full time limit from here on, because removing the probes before can take long.
+		// The disk gets its full time limit from here on, because SampleFor may take long to remove the probes.
 		giveUp, written := run.Patience(ctx)
 		defer written()
 		aside.GiveUp = giveUp

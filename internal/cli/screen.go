@@ -221,8 +221,8 @@ func tellUnits(tell func(ui.Progress)) func(path string, done, total int) {
 	}
 }
 
-// notWaitedFor returns the error of ui.Load. It returns nil if the user or a signal closed the screen meanwhile, which
-// is no failure.
+// notWaitedFor returns the error of ui.Load. It returns nil if the user or a signal closed the screen while ui.Load
+// waited, which is no failure.
 func notWaitedFor(err error) error {
 	if errors.Is(err, ui.ErrCancelled) || errors.Is(err, context.Canceled) {
 		return nil

@@ -230,9 +230,9 @@ func (t *target) exactSwitch(src exact.Source) *exact.Switch {
 // defaultOverhead is the default limit of ddtop's CPU time, as a share of one CPU. A busy machine does not notice it.
 const defaultOverhead = 0.03
 
-// mostOverhead replaces the default limit if that is not enough for the minimum quality of figures
-// (sampler.LeastQualities). Ten stacks of a Rails worker per second need half of it on a busy machine. A limit that
-// the user sets is never exceeded.
+// mostOverhead is the limit instead of defaultOverhead if figures would otherwise miss their minimum quality
+// (sampler.LeastQualities). On a busy machine, ten stacks of a Rails worker per second need half of mostOverhead. A
+// limit that the user sets is never exceeded.
 const mostOverhead = 0.06
 
 func (t *target) addOverhead(cmd *cobra.Command) {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// The defaults of --when: the recorded times before and after the event, the time that figures cover, and the
-	// longest recording. Then come the number of kept recordings and their total size in bytes.
+	// The defaults of --when. defaultBefore is the time recorded before the event and after it. defaultOver is the
+	// time that figures cover. defaultLongest limits one recording, defaultKeep their number, defaultKept their bytes.
 	defaultBefore  = 30 * time.Second
 	defaultOver    = 5 * time.Second
 	defaultLongest = 10 * time.Minute

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Section is a section of a made-up ELF file. If Claim is larger than Content, it is the size in the header.
+// Section is a section of a made-up ELF file. If Claim is larger than the size of Content, the header states Claim as
+// the section's size.
 type Section struct {
 	Name       string
 	Type       elf.SectionType

@@ -36,7 +36,8 @@ func (c *Edited) ReadBatch(ranges []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// Places notes the addresses that decoding reads. A fuzzer changes words there, which it would hardly find itself.
+// Places notes the addresses that decoding reads. A fuzzer then changes these words, which it would hardly find by
+// chance.
 type Places struct {
 	attach.Memory
 	At   []attach.Address
@@ -61,7 +62,8 @@ func (w *Places) ReadBatch(ranges []attach.Range) (int, error) {
 	return w.Memory.ReadBatch(ranges)
 }
 
-// AddEdits adds fuzzing seeds for one process: one without edits, and n with six edits each.
+// AddEdits adds seeds for fuzzing the process with this number: one without edits, and n with six edits each. apart is
+// the distance between the first edits of successive seeds.
 func AddEdits(f *testing.F, process, n, apart int) {
 	f.Add(uint8(process), []byte{})
 	for n := range n {

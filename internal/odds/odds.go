@@ -16,8 +16,8 @@ import (
 // FalseAlarm is the probability that a correct value misses a bound by chance, in one comparison.
 const FalseAlarm = 1e-9
 
-// Deviations is how many standard deviations a mean may lie from its expected value. It is for a measured deviation,
-// and for so many independent values that their mean is normally distributed.
+// Deviations is how many standard deviations a mean may lie from its expected value. Use it if the deviation was
+// measured, and if there are so many independent values that their mean is normally distributed.
 const Deviations = 6.11
 
 // AtLeast returns a lower bound of the hits in n independent tries, if each try hits with a probability of p or more.
@@ -65,6 +65,6 @@ func Within(n float64) float64 { return math.Sqrt(math.Log(2/FalseAlarm) / (2 * 
 // independent values from 0 to 1.
 func Apart(n, m float64) float64 { return Within(n * m / (n + m)) }
 
-// Effective returns how many values of one weight have the same evidence as values with these sums of weights and of
-// squared weights.
+// Effective returns how many values of equal weight prove as much as values with different weights. sum is the sum of
+// their weights, and squares the sum of the squared weights.
 func Effective(sum, squares float64) float64 { return sum * sum / squares }

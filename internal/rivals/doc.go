@@ -11,12 +11,12 @@
 //
 // BenchmarkRivals measures of each profiler, on a program of one busy thread and nine idle ones:
 //
-//	cpu-µs/stack   CPU time of the profiler for a stack of one thread, without start-up
+//	cpu-µs/stack   CPU time that the profiler takes for one stack of one thread, without start-up
 //	cpu-µs/look    the same for a sample of the process: rbspy reads the busy thread's stack, ddtop all eleven
-//	startup-ms     CPU time of the profiler before the first one
+//	startup-ms     CPU time of the profiler before the first stack
 //	stacks/s       stacks a second, of all threads
 //	wall-slower-%  by how much fewer turns a second of wall time the program makes: median over pairs with and without
-//	cpu-slower-%   the same for a second of its CPU time: less noisy, but blind to the time in which it is stopped
+//	cpu-slower-%   the same for a second of the program's CPU time: less noisy, but blind to time when it is stopped
 //	lines-right-%  frames of callers whose line is the line of the call
 //	impossible-%   stacks in which a function has a caller that never calls it
 //	named-%        frames that have a name

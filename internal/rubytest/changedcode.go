@@ -59,7 +59,7 @@ func ChangedCode(t testing.TB, pid int) (bytes int) {
 	return bytes
 }
 
-// Probed waits until exact mode has put probes into a process's code, or until none are left.
+// Probed waits until exact mode has put probes into a process's code if wanted is true, or else until none are left.
 func Probed(t testing.TB, pid int, wanted bool) {
 	t.Helper()
 	for deadline := time.Now().Add(Timeout); ; time.Sleep(5 * time.Millisecond) {

@@ -94,7 +94,7 @@ var discoverMusl = sync.OnceValue(func() discovery {
 	return d
 })
 
-// add takes a wanted root, or notes why it is missing.
+// add adds a wanted Ruby that has a root, or notes why its root is missing.
 func (d *discovery) add(roots map[string]Ruby, err error, name, release string) {
 	r, ok := roots[name]
 	switch {

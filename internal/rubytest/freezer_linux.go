@@ -14,12 +14,14 @@ import (
 // Freezer freezes and thaws a process by a cgroup.
 type Freezer struct {
 	file, freeze, thaw string
-	// state is the file that has the line frozen or thawed once the whole cgroup is frozen or thawed.
+	// state is the path of a file that shows the state of the whole cgroup. frozen and thawed are its two possible
+	// lines.
 	state, frozen, thawed string
 }
 
-// NewFreezer puts a process into a cgroup of its own, below a cgroup that Freeze freezes: of hierarchy v2, or of the
-// freezer controller of v1. The test is skipped if this is not possible.
+// NewFreezer puts a process into a new cgroup. Freeze then freezes the parent of this cgroup, which is also new. If v2
+// is true, both are in the hierarchy v2, otherwise in the freezer controller of v1. The test is skipped if this is not
+// possible.
 func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
 	t.Helper()
 	point := freezerMount(t, v2)

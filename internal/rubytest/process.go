@@ -45,7 +45,8 @@ type Options struct {
 	// RubyArgs come before the script (--yjit, say), Args after it.
 	RubyArgs, Args []string
 	// Env is added, as KEY=value, to a small fixed environment: PATH, HOME, LANG=C.UTF-8. If the Ruby has an emulator,
-	// the environment has DDTOP_TEST_EMULATOR, too. Programs put it before the Rubies that they start themselves.
+	// the environment also has DDTOP_TEST_EMULATOR. A program that starts Rubies itself puts this value before each
+	// command.
 	Env []string
 
 	// OwnMounts gives the program a mount namespace of its own (Linux, root). No other process sees what it mounts.
@@ -301,8 +302,8 @@ func (p *Process) Stop(t testing.TB) {
 }
 
 // starter starts commands on one thread that lives until the test binary ends. Programs ask to be killed when the
-// thread that started them ends, because a test binary that panics or times out runs no cleanup. Go may end any thread
-// except one that a goroutine keeps.
+// thread that started them ends, because a test binary that panics or times out runs no cleanup. Go may end any
+// thread, unless a goroutine is locked to it (LockOSThread).
 var starter = sync.OnceValue(func() func(*exec.Cmd) error {
 	type request struct {
 		cmd  *exec.Cmd

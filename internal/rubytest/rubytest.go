@@ -121,7 +121,7 @@ func EachVersion(t *testing.T, test func(t *testing.T, r Ruby)) {
 	Each(t, onePerVersion(test))
 }
 
-// onePerVersion returns a test that skips a Ruby if an earlier one among those that are wanted has its version.
+// onePerVersion returns a test that skips a Ruby if an earlier Ruby that is tested too (wanted) has the same version.
 func onePerVersion(test func(t *testing.T, r Ruby)) func(t *testing.T, r Ruby) {
 	return func(t *testing.T, r Ruby) {
 		for _, other := range wanted(t, discover()).rubies {
@@ -176,8 +176,8 @@ func onePerRelease(t testing.TB, rubies []Ruby) []Ruby {
 	return first
 }
 
-// short returns the newest Ruby of those found with -short, and all of them otherwise. It records the others as left
-// out.
+// short returns what the test is to use of the found Rubies. With -short this is only the newest, and short records
+// the others as left out. Otherwise it returns all.
 func short(t testing.TB, found discovery) discovery {
 	if !testing.Short() || len(found.rubies) == 0 {
 		return found

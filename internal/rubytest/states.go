@@ -25,8 +25,9 @@ type StateTruth struct {
 	// TID is the native thread id; 0 for a thread that Ruby itself started, on a release before 3.1.
 	TID int32
 	// States are the states that the thread can be in, the first one most of the time. A thread that waits has only
-	// one, and stays in it. Up to Ruby 3.2 there is an exception while a group computes. Then threads that sleep, are
-	// parked, or wait for a lock or a child wake up in turn for an instant. They measure Ruby's time slices.
+	// one, and stays in it. Up to Ruby 3.2 there is an exception while a group computes. Threads that sleep, are
+	// parked, or wait for a lock or a child then wake up in turn for an instant. Ruby uses them to measure time
+	// slices.
 	States []string
 	// Must are the states that must be seen when the thread is watched for two seconds.
 	Must []string

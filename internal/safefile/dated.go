@@ -39,8 +39,8 @@ func DatedName(title string, pid int, at time.Time) string {
 	return fmt.Sprintf("%s-%d-%s", title, pid, at.UTC().Format(DateFormat))
 }
 
-// Names calls each for every regular file of a folder whose name is wanted. It reads at most limit names. Files that
-// are not wanted count too.
+// Names calls the function each for every regular file of a folder if the function wanted returns true for its name.
+// It reads at most limit names, and names that are not wanted count, too.
 func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(name string, info fs.FileInfo)) error {
 	dir, err := folder.Open(".")
 	if err != nil {

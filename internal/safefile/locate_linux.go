@@ -59,9 +59,9 @@ func MakeFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// makeBelow opens a folder below a root, and makes missing ones. visit is called as in walk. found may be nil. It is
-// called with the folder itself if it exists. Otherwise it is called with the innermost existing folder, before
-// anything is made.
+// makeBelow opens a folder below a root, and makes missing folders on the way. visit is called as in walk. If found is
+// not nil, it is called before anything is made. It gets the folder itself if that exists, or else the innermost
+// folder on the way that exists.
 func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)

@@ -13,8 +13,8 @@ import (
 const othersWrite = 0o022
 
 // OpenOwn opens a regular file in a folder of ddtop's own (OwnFolder). It follows no link and waits for no pipe. The
-// error is ErrNotRegular for anything else. It is ErrUntrusted for a file that another user has made or may write to,
-// or that has a second name.
+// error is ErrNotRegular if it is no regular file. It is ErrUntrusted if another user has made the file or may write
+// to it, or if the file has a second name.
 func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 	// os.Root follows links within the folder, even with O_NOFOLLOW.
 	there, err := folder.Lstat(name)
@@ -59,7 +59,9 @@ func ReadOwn(folder *os.Root, name string, limit int64, gate *Gate) (*File, erro
 	return &File{file: f, name: name, info: info, gate: gate}, nil
 }
 
-// OwnFile returns nil if ddtop can have written a file. Otherwise it returns ErrNotRegular or ErrUntrusted.
+// OwnFile returns nil if ddtop may have written a file itself. Such a file is regular and has only one name. It
+// belongs to a trusted user, and no other user may write to it. Otherwise OwnFile returns ErrNotRegular or
+// ErrUntrusted.
 func OwnFile(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {

@@ -13,9 +13,10 @@ import (
 )
 
 // OwnFolder opens a folder into which ddtop writes unattended. It makes missing folders on the path (0700). The folder
-// belongs to root, to ddtop's user, or to the user who called sudo. No other user may write to it, not even if it is
-// sticky. Each folder above it, and each link on the way, belongs to one of these users, too. No other user may
-// replace its contents: it is sticky, or no other user may write to it. Otherwise the error is ErrUntrusted.
+// must belong to root, to ddtop's user, or to the user who called sudo. No other user may write to it, not even if it
+// is sticky. Each folder above it, and each link on the way, must also belong to one of these users. A folder above it
+// may be writable for other users only if it is sticky, because then they cannot replace what is in it. Otherwise the
+// error is ErrUntrusted.
 func OwnFolder(path string) (*os.Root, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -50,7 +51,8 @@ func OwnFolder(path string) (*os.Root, error) {
 
 // walkToFolder goes to an existing folder. Its error is fs.ErrNotExist if it does not exist.
 func walkToFolder(root int, full string) (location, error) {
-	// visit is one step behind, because own checks the last folder, and demands more of it.
+	// visit reports what is wrong with a folder only at the next step, and so never for the last folder. The function
+	// own checks the last folder, and demands more of it.
 	var before error
 	at, err := walk(root, full, func(st *unix.Stat_t) error {
 		if before != nil {

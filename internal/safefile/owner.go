@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HandOver gives a new file or empty folder to the user who started ddtop by sudo or pkexec. It does so only if the
-// folder around it is that user's. Otherwise that user could not read root's files of mode 0600 in it. It uses only
-// descriptors, so that no other file can take its place, and changes only files of root. If it fails, the new file
-// stays root's.
+// HandOver gives a new file or empty folder to the user who started ddtop by sudo or pkexec. Without this, that user
+// could not read it, because it is root's and has mode 0600. HandOver does so only if the folder around it belongs to
+// that user. It uses only descriptors, so that no other file can take its place, and changes only files of root. If it
+// fails, the new file stays root's.
 func HandOver(folder *os.Root, made *os.File) {
 	uid, gid, ok := starter()
 	if !ok {

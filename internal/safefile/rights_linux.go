@@ -12,11 +12,12 @@ import (
 
 // Rights are the rights of the process that named a file.
 type Rights struct {
-	// UID and GID are its ids for files (fsuid, fsgid). Groups are its other groups. All use ddtop's user namespace.
+	// UID and GID are the process's ids for files (fsuid, fsgid), and Groups its other groups. All are ids in ddtop's
+	// user namespace.
 	UID, GID int
 	Groups   []int
-	// Capabilities are the effective capabilities of the process (CapEff of /proc/PID/status). They are zero if it is
-	// in another user namespace, because they do not apply to ddtop's files there.
+	// Capabilities are the effective capabilities of the process (CapEff of /proc/PID/status). They are zero if the
+	// process is in another user namespace, because they then give no rights to ddtop's files.
 	Capabilities uint64
 }
 
@@ -26,8 +27,8 @@ var errRights = errors.New("taking the rights of its user is not allowed")
 // readers are the capabilities that let a process read files whatever their mode (capabilities(7)).
 const readers = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
 
-// do calls f with the rights. nil means ddtop's own. It uses the goroutine's thread. If the thread cannot get its own
-// rights back, it stays locked and ends with the goroutine.
+// do calls f with the rights r, or with ddtop's own if r is nil. For this time it changes the rights of the current
+// thread. If the thread cannot get its own rights back, it stays locked and ends with the goroutine.
 func (r *Rights) do(f func() error) error {
 	if r == nil {
 		return f()

@@ -22,8 +22,8 @@ type Root struct {
 }
 
 // OpenRoot opens a folder as a root. path is a path of ddtop's own file system. It is followed even if it is a link of
-// /proc. Files below it are opened with the rights. nil means ddtop's own. All roots whose owner could make reads hang
-// share one gate.
+// /proc. Files below it are opened with the given rights, or with ddtop's own if rights is nil. Roots whose owner
+// could make reads hang share one gate, so that all of them together block few threads.
 func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(unix.AT_FDCWD, path, path, rights, gate)
 }
@@ -181,8 +181,8 @@ func (f *File) Duplicate() (*os.File, error) {
 }
 
 // madeUp are the file systems whose regular files are calls into the kernel. A read can wait (kmsg, trace_pipe), or
-// take data for which other readers wait. It can also show data of the reader and not of the stranger (/proc/self). The
-// keys are numbers of statfs(2).
+// take data for which other readers wait. It can also show data about ddtop, and not about the process that named the
+// file (/proc/self). The keys are numbers of statfs(2).
 var madeUp = map[int64]bool{
 	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
 	unix.SECURITYFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.BPF_FS_MAGIC: true,

@@ -35,14 +35,16 @@ const patience = 5 * time.Second
 // maxHung limits the calls of one Gate that hang, because each blocks a thread until its file system answers.
 const maxHung = 4
 
-// Gate limits how long callers wait for files, and how many calls hang. Its zero value is ready for any goroutine.
+// Gate limits how long callers wait for files, and how many calls hang. The zero value is ready to use, by any number
+// of goroutines.
 type Gate struct {
 	// Wait replaces patience if it is not zero.
 	Wait time.Duration
 	hung atomic.Int32
 }
 
-// within runs f on a goroutine of its own and waits for it while the gate allows. A later result goes to late.
+// within runs f on a goroutine of its own, and returns errHung if f takes longer than the gate allows. If f ends later
+// without an error, within calls the function late with the result, for example to close a file.
 func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T

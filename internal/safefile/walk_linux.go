@@ -16,8 +16,9 @@ const (
 	maxDepth = 256
 )
 
-// location is the place of a path. file is an O_PATH descriptor of the file, or -1 if only its folder exists. dir is a
-// descriptor of its folder, and name its name there. If it is a folder, dir is the folder itself, and name is ".".
+// location is the place of a path. file is an O_PATH descriptor of the file, or -1 if only the folder around it
+// exists. dir is a descriptor of that folder, and name is the file's name in it. If the path leads to a folder, dir is
+// this folder itself, and name is ".".
 type location struct {
 	dir, file int
 	name      string
@@ -34,7 +35,8 @@ func walkFull(path string, visit func(st *unix.Stat_t) error) (location, error) 
 	return walk(root, full, visit)
 }
 
-// fromRoot returns a path from the machine's root folder, and a descriptor of that folder, which the caller closes.
+// fromRoot returns the absolute form of a path, and a descriptor of the machine's root folder, which the caller
+// closes.
 func fromRoot(path string) (full string, root int, err error) {
 	if full, err = filepath.Abs(path); err != nil {
 		return "", -1, err

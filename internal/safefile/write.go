@@ -28,7 +28,7 @@ type Destination struct {
 	Info fs.FileInfo
 }
 
-// At returns a file's place in an open folder, which Close closes. An existing file is replaced: a link is not
+// At returns a file's place in an open folder. Close closes that folder. An existing file is replaced: a link is not
 // followed, and a pipe is not written into. path is the folder's path and the name.
 func At(folder *os.Root, path string) *Destination {
 	return &Destination{dir: folder, name: filepath.Base(path), Path: path}
@@ -62,7 +62,8 @@ func (p *Destination) Begin() (*Pending, error) {
 }
 
 // BeginBeside begins a file beside the destination, with an ending added to its name. If ddtop is killed, users can
-// find this file. It replaces such a file of an earlier run. The file at the destination stays until Commit.
+// find this file. A file with this name from an earlier run is removed. The file at the destination stays until
+// Commit.
 func (p *Destination) BeginBeside(ending string) (*Pending, error) {
 	name := p.name + ending
 	if err := p.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -185,8 +186,8 @@ func (p *Destination) Write(write func(io.Writer) error) error {
 // readerEvery is the interval at which a pipe is checked for a reader.
 const readerEvery = 20 * time.Millisecond
 
-// Waiting says how long to wait for a program that reads from a named pipe: until GiveUp is closed, or forever if it
-// is nil. Begins is called if there is no such program yet. It may be nil.
+// Waiting says how long to wait for a program that reads from a named pipe: until GiveUp is closed, or forever if
+// GiveUp is nil. The function Begins is called when the waiting begins. It may be nil.
 type Waiting struct {
 	GiveUp <-chan struct{}
 	Begins func()

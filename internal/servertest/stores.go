@@ -129,8 +129,8 @@ func forward(client net.Conn, port string, delay time.Duration) {
 	}
 }
 
-// StartStatements starts rack/statements.rb with a library from the Debian package pkg. The program connects to port.
-// more are its other arguments.
+// StartStatements starts rack/statements.rb with a library from the Debian package pkg. The arguments of the program
+// are the library, the port to connect to, and the strings in more.
 func StartStatements(t testing.TB, library, pkg, port string, more ...string) (pid int, log string) {
 	t.Helper()
 	ruby := rubytest.Program(t, "ruby", "ruby")

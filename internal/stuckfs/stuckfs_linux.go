@@ -114,7 +114,7 @@ func (f *FS) Stick() {
 	f.stuck = true
 }
 
-// StickSync makes every fsync wait until Release, and everything that comes after it.
+// StickSync makes every fsync wait until Release. All requests that come after such an fsync wait, too.
 func (f *FS) StickSync() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -296,7 +296,8 @@ func (f *FS) answer(b []byte) {
 	}
 }
 
-// names returns the struct fuse_dirent of the files from index from on, as many as fit into a reply of 4096 bytes.
+// names returns the struct fuse_dirent of the files, beginning at the index in the parameter from. It returns as many
+// as fit into a reply of 4096 bytes.
 func (f *FS) names(from uint64) []byte {
 	le := binary.LittleEndian
 	var out []byte

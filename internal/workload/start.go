@@ -28,7 +28,8 @@ const maxComplaint = 4096
 type Options struct {
 	// Phase is the only phase to play. If it is "", all are played in turn.
 	Phase string
-	// PhaseLength is how long a phase lasts. Zero means 20 s, and no end for a Phase without Rounds.
+	// PhaseLength is how long a phase lasts. Zero means 20 s. But if only one Phase is played and Rounds is zero, it
+	// does not end.
 	PhaseLength time.Duration
 	// Rounds is how often the program goes through the phases before it exits. Zero means until it is stopped.
 	Rounds int

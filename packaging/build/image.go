@@ -268,7 +268,7 @@ func certificates() []byte {
 
 func digest(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
 
-// object adds a blob that has of as JSON.
+// object adds a blob that contains the parameter of as JSON.
 func (l *layout) object(mediaType string, of any) (descriptor, error) {
 	text, err := json.Marshal(of)
 	if err != nil {

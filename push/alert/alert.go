@@ -27,9 +27,9 @@ type Finding struct {
 	// Title, Text and Next describe it. Endpoint is the route or job class with the largest share of it, or "".
 	Title, Text, Next, Endpoint string
 	Since                       time.Time
-	// Explains is the share of the process's busy time that it accounts for.
+	// Explains is the share of the process's busy time that the finding accounts for.
 	Explains float64
-	// Trace and Span are the trace of the first thread. They are zero if it is not known.
+	// Trace and Span are the trace of the finding's first thread. They are zero if it is not known.
 	Trace [16]byte
 	Span  uint64
 }
@@ -166,7 +166,7 @@ type Destination interface {
 	EncodeAlert(*Message) (push.Payload, error)
 }
 
-// NoPeriods gives a Destination an Encode that refuses profiles.
+// NoPeriods is embedded in a Destination to give it an Encode that refuses profiles.
 type NoPeriods struct{}
 
 // Encode refuses a profile.

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// gatherFor is how long a start waits for other processes of the service, so that one message counts them.
+	// gatherFor is how long the message about a start waits for other processes of the service, so that one message
+	// counts them all.
 	gatherFor = 5 * time.Second
-	// overFor is how long a finding must have ended in all processes before the message about its end.
+	// overFor is how long a finding must have ended in all processes before the message about its end is sent.
 	overFor = time.Minute
 	// mostAnHour limits the messages per hour about one process. It also limits the messages about one finding of a
 	// service, because a service that crashes again and again has new processes. An alert counts for perAlert
@@ -62,7 +63,8 @@ type processKey struct {
 	startTicks uint64
 }
 
-// quota limits the messages of an hour. told are the times of messages that were sent, leftOut of all others.
+// quota limits the messages of an hour. told are the times of messages that were sent, and leftOut the times of
+// messages that were left out.
 type quota struct{ told, leftOut []time.Time }
 
 // forget drops what is older than an hour.
@@ -82,11 +84,12 @@ type active struct {
 	id    string
 	since time.Time // when the board saw it first
 	began time.Time // when the condition began
-	// now are processes that have it. had are followed processes that have had it. gone counts all others that had it.
+	// The field now has the processes that have the finding at present. had are all followed processes that have it or
+	// have had it. gone counts the processes that have had it and are not followed now.
 	now  map[*Followed]*Finding
 	had  map[*Followed]bool
 	gone int
-	// worst is the worst finding so far. named is the finding in the start message.
+	// The field worst is the worst finding so far, and the field named is the finding that the start message names.
 	worst, named worst
 	overAt       time.Time // when the last process lost it, or zero while a process has it
 	unread       bool      // the last process cannot be read
@@ -142,7 +145,8 @@ func (b *Board) Join(p Process, capture func(*Finding) Capture) *Followed {
 	return f
 }
 
-// Leave removes a process. Its findings are over if it has ended. Otherwise ddtop cannot read it.
+// Leave removes a process. If the parameter ended is true, the process has ended, and so its findings have ended.
+// Otherwise ddtop cannot read the process.
 func (f *Followed) Leave(now time.Time, ended bool) {
 	b := f.board
 	b.mu.Lock()

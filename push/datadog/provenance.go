@@ -76,7 +76,8 @@ func gemOf(mapping string) (name, version string, ok bool) {
 	return words[1], words[2], true
 }
 
-// upTo returns a path up to a folder in it, without the slash at its end. It is empty if the folder is not in it.
+// upTo returns the beginning of file that ends with folder, without the slash at its end. It is empty if folder is not
+// in it.
 func upTo(file, folder string) string {
 	if i := strings.LastIndex(file, folder); i >= 0 {
 		return file[:i+len(folder)-1]

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/push/protobuf"
 )
 
-// table is a list of a ProfilesDictionary, by which messages refer to others. Index 0 means none.
+// table is one of the lists in a ProfilesDictionary. Messages refer to its entries by index. Index 0 means none.
 type table struct {
 	list [][]byte
 	ids  map[string]int32
@@ -33,11 +33,11 @@ func (t *table) index(message []byte) int32 {
 type dictionary struct {
 	mappings, locations, functions, links, strings, attributes, stacks *table
 
-	// The indexes in the tables of parts of the pprof profile, by pprof's IDs.
+	// location, function and mapping map pprof's IDs to indexes in the tables.
 	location map[uint64]int32
 	function map[uint64]int32
 	mapping  map[uint64]int32
-	// rubyFrame is the list of attributes that all locations have: the frame is Ruby.
+	// rubyFrame is the list of attributes of every location. It says that the frame is a Ruby frame.
 	rubyFrame []int32
 }
 

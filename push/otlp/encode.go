@@ -49,7 +49,8 @@ const (
 // scope is the name of the InstrumentationScope: the program that made the profile.
 const scope = "github.com/ddtop/ddtop"
 
-// twice has sample types that repeat the values of another one for Datadog's views. OTLP does not need them.
+// twice lists sample types that repeat the values of another sample type, because Datadog's views need them. OTLP does
+// not need them.
 var twice = []string{"cpu-samples", "timeline", "alloc-samples"}
 
 // request returns a period's ExportProfilesServiceRequest. It has one profile for each sample type, because a Profile
@@ -93,7 +94,7 @@ func (d *dictionary) valueType(t *profile.ValueType) []byte {
 	return protobuf.AppendInt(protobuf.AppendInt(nil, typeType, d.text(t.Type)), typeUnit, d.text(t.Unit))
 }
 
-// sample is a Sample of OTLP: head is encoded except for the value, and values has one for each sample type.
+// sample is a Sample of OTLP. head is the encoded Sample without its value. values has its value for each sample type.
 type sample struct {
 	head   []byte
 	values []int64

@@ -30,7 +30,8 @@ const (
 type Collector struct {
 	name, own string
 	header    http.Header
-	// parts and missing are for errors: what was refused in part, and why the server may lack this signal.
+	// parts and missing are for error messages. parts names what a server can refuse in part. missing says why a
+	// server may not accept this kind of data.
 	parts, missing string
 	// These are set for HTTP. root is the URL without OTLP's own path.
 	web      *push.Web

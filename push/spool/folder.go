@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// ending marks complete files, and unfinished marks files that are being written.
+	// ending is the end of the name of a complete file. unfinished is the end of the name while the file is being
+	// written.
 	ending     = ".spooled"
 	unfinished = ".tmp"
 	// marked is appended to an entry's name. The result is the name of the file with the entry's mark.
@@ -33,8 +34,9 @@ const (
 	// maxFile limits how much of one file is read, in bytes. maxFiles limits the files that are listed.
 	maxFile  = 1 << 30
 	maxFiles = 1 << 20
-	// maxNumber limits the numbers of entries, which are times in ns. This limit is after the year 2100. The numbers
-	// above it are enough for all new entries.
+	// maxNumber limits the number that an existing file may have. The numbers of entries are times in ns, and this
+	// limit is after the year 2100. New entries get larger numbers than existing ones, so enough numbers must be left
+	// above the limit.
 	maxNumber = 1 << 62
 )
 

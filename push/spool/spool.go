@@ -23,8 +23,8 @@ type Limits struct {
 
 // Stats are figures of a Queue.
 type Stats struct {
-	// Count is the number of entries that are kept now, and Bytes their size. InMemory of these entries are lost when
-	// ddtop ends.
+	// Count is the number of entries that are kept now, and Bytes their size. InMemory is how many of them are only in
+	// memory, and are lost when ddtop ends.
 	Count, InMemory int
 	Bytes           int64
 	// Aside is the number of entries that are set aside. They wait until a certain time, and other entries are sent
@@ -144,8 +144,8 @@ func Open(folder string, l Limits) (*Queue, error) {
 
 // Put appends an entry. The caller must not change data afterwards. If the queue or the disk is full, Put drops the
 // oldest entries and counts them. If the folder cannot be written to, Put keeps the entry in memory and returns
-// ErrNotOnDisk. If Put returns ErrTooLarge, it has not kept the entry. The time now decides the order of entries
-// across several runs.
+// ErrNotOnDisk. If Put returns ErrTooLarge, it has not kept the entry. The parameter now is the present time. It puts
+// the entries of several runs in order.
 func (q *Queue) Put(now time.Time, data []byte) error {
 	size := int64(len(data))
 	if size > q.limits.Bytes {
@@ -214,8 +214,8 @@ func (q *Queue) makeRoom(count int, size int64) error {
 	}
 }
 
-// drop removes the oldest entry for which may returns true from the list, and counts it. It prefers entries that are
-// set aside. It never removes the entry that is being sent.
+// drop removes an entry from the list and counts it. It takes the oldest entry for which the function may returns
+// true, but prefers entries that are set aside. It never removes the entry that is being sent.
 func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -273,9 +273,9 @@ func (q *Queue) Oldest() (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// Next returns the oldest entry for which may returns true, its name for Remove and Note, and its mark. The name is
-// empty if there is no such entry. The Queue does not drop the entry until Remove, Next or Return is called. Next
-// removes and counts damaged files. It returns an error if a file cannot be read at present.
+// Next returns the oldest entry for which the function may returns true, its name for Remove and Note, and its mark.
+// The name is empty if there is no such entry. The Queue does not drop the entry until Remove, Next or Return is
+// called. Next removes and counts damaged files. It returns an error if a file cannot be read at present.
 func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []byte, mark Mark, err error) {
 	for {
 		e, ok := q.take(may)

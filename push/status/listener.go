@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// table is a listener with a limit on open connections. If the limit is reached, a new connection replaces an open
-// one. First the connections are closed that have not sent their request, and among these the oldest one. A client
-// that has sent its whole request therefore gets its answer, no matter how many others hold connections open. While
-// all open connections are too young to be closed, new ones wait in the kernel's queue.
+// table is a listener with a limit on open connections. If the limit is reached, a new connection replaces the oldest
+// one that has not sent its request. If all have sent theirs, it replaces the oldest one. So a client that has sent
+// its whole request gets its answer, no matter how many others hold connections open. While all open connections are
+// too young to be closed, new ones wait in the kernel's queue.
 type table struct {
 	net.Listener
 	closed chan struct{}
@@ -78,8 +78,9 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// victim returns the index of the connection to close, and the time for which it must still stay. This is the oldest
-// connection that has not sent its request, or else the oldest one that is being answered. The caller must hold mu.
+// victim returns the index of the connection to close next, and how long it must still stay open. This is the oldest
+// connection that has not sent its request. It is the oldest one that is being answered if that may be closed sooner.
+// The caller must hold mu.
 func (t *table) victim() (at int, wait time.Duration) {
 	wait = answerGrace
 	for _, kind := range []struct {

@@ -49,7 +49,7 @@ func (p *Programs) Map(spec ebpf.MapSpec) (*ebpf.Map, error) {
 	return m, nil
 }
 
-// Targets makes a map from the PID of each followed process to size bytes.
+// Targets makes a map whose keys are the PIDs of followed processes, with a value of size bytes for each.
 func (p *Programs) Targets(name string, size uint32) (*ebpf.Map, error) {
 	return p.Map(ebpf.MapSpec{Name: name, Type: ebpf.Hash, KeySize: 4, ValueSize: size, MaxEntries: maxTargets,
 		Flags: unix.BPF_F_NO_PREALLOC})
@@ -137,7 +137,8 @@ func (p *Programs) Close() error {
 	return errors.Join(errs...)
 }
 
-// CountersOf reads the value of a process in a map that Targets made. The result returns the word at a place in it.
+// CountersOf reads the value of a process in a map that Targets made. It returns a function that returns the word at a
+// place in this value, in bytes.
 func CountersOf(targets *ebpf.Map, pid int) (func(place int) uint64, error) {
 	b := make([]byte, targets.ValueSize())
 	if err := targets.Lookup(uint32(pid), &b); err != nil {

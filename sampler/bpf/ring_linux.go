@@ -11,8 +11,7 @@ import (
 )
 
 // Ring reads a ring of the kernel (BPF_MAP_TYPE_RINGBUF) in place. The library's reader is not used, because it spins
-// while an entry is reserved but not submitted. If the target's thread loses its CPU during a copy, that can take
-// long.
+// while an entry is reserved but not submitted. This can take long if the target's thread loses its CPU during a copy.
 type Ring struct {
 	consumer, producer []byte
 	data               []byte // the ring, mapped twice in a row; a part of producer

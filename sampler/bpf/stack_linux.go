@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxFrames and maxValues limit the bytes of a stack's control frames and of its values. A larger stack is not
-	// copied. A frame has 56 or 64 bytes, so 256 frames fit. valueSlack bytes of values are copied beyond the stack
-	// pointer, because a JIT can leave a stale one.
+	// maxFrames and maxValues limit the sizes of a stack's control frames and of its values, in bytes. A larger stack
+	// is not copied. A frame has 56 or 64 bytes, so 256 frames fit. valueSlack bytes of values beyond the stack
+	// pointer are copied too, because a JIT can leave an old stack pointer.
 	maxFrames, maxValues, valueSlack = 16 << 10, 24 << 10, 512
 	// maxStackSize is the largest plausible size of a VM's stack: 1 GB, in words of 8 bytes.
 	maxStackSize = 1 << 27
@@ -41,21 +41,22 @@ const (
 	frameSP                                             = 8
 )
 
-// StackPlaces has the ring for copies of stacks, and offsets on a program's stack. The copy contains the values at NS
-// and TID, and at TGID if TGID is not 0. Context has room for ContextSize bytes. The others are words.
+// StackPlaces has the descriptor of the ring for copies of stacks, and offsets on a program's stack. The copy contains
+// the values at NS and TID, and at TGID if TGID is not 0. At Context there is room for ContextSize bytes, at each of
+// the others for a word.
 type StackPlaces struct {
 	Ring                                       int
 	NS, TID, TGID, Context, SP, Frames, Values int16
 	// Running is true if the thread was interrupted while it ran. The copy records it.
 	Running bool
-	// More is the number of further bytes behind the copy in the ring's entry. Also are the instructions that fill
-	// them. R8 is the address of the entry, and Also must keep it. Both can be empty.
+	// More is how many further bytes the ring's entry has after the copy. Also are the instructions that fill these
+	// bytes. They find the address of the entry in R8, and must not change R8. More and Also can be zero.
 	More int32
 	Also asm.Instructions
 }
 
 // CopyStack copies the Ruby stack of the current thread, whose execution context is at the address in R3. If it
-// cannot, it jumps to the label or. It does not keep R6 and R8.
+// cannot, it jumps to the label named by the parameter or. It may overwrite R6 and R8.
 func CopyStack(at StackPlaces, or string) asm.Instructions {
 	var ins asm.Instructions
 	ins = append(ins, ReadTo(at.Context, ContextSize)...)
@@ -136,7 +137,8 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 }
 
 // NoStack emits the instructions that make an entry like CopyStack's for a thread without a Ruby stack. All fields of
-// the Ruby stack are 0, such as CFP. If there is no room, it jumps to the label or. It does not keep R8.
+// the Ruby stack, such as CFP, are 0. If there is no room, it jumps to the label named by the parameter or. It may
+// overwrite R8.
 func NoStack(at StackPlaces, or string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMapPtr(asm.R1, at.Ring), asm.Mov.Imm(asm.R2, StackSize+at.More), asm.Mov.Imm(asm.R3, 0),

@@ -18,7 +18,7 @@ type listed struct {
 	tid int32
 }
 
-// NewList returns an empty List that is meant for about room threads.
+// NewList returns an empty List. It has memory for as many threads as the parameter room says, but can take more.
 func NewList(room int) *List { return &List{make(map[uint64]listed, room)} }
 
 // Add adds a thread. It must be called before the List is published. tid is 0 while the thread has no native thread.
@@ -38,8 +38,7 @@ func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	return 0
 }
 
-// Collector divides the changes that a Machine reports among samples, as their Changes (Watch). Only one goroutine may
-// use it.
+// Collector divides the changes that a Machine reports among samples, as their Changes. Only one goroutine may use it.
 type Collector struct {
 	// queue are the changes after doneNS, in order of time.
 	queue []Change
@@ -71,8 +70,8 @@ type life struct {
 	tid     int32
 	id      sampler.ThreadID
 	state   sampler.GVLState
-	// sinceNS is the time since which the thread is known to be in this state. For a part of a wait, it is the begin
-	// of the whole wait.
+	// sinceNS is the time since which the thread is known to be in this state. A wait is first GVLQueued, then
+	// GVLChosen. For both, sinceNS is the begin of the whole wait.
 	sinceNS int64
 }
 
@@ -125,7 +124,7 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	c.forget()
 }
 
-// begin empties out. If fresh is true, it first adds the state of each thread.
+// begin empties the list out. If fresh is true, it then adds the state of each thread.
 func (c *Collector) begin() {
 	c.out, c.outLives = c.out[:0], c.outLives[:0]
 	if !c.fresh {
@@ -247,8 +246,8 @@ func (c *Collector) rename(list *List, nowNS int64) {
 	}
 }
 
-// find returns the ThreadID of a life in a list, or zero if the list lacks the thread. If the list has a thread
-// without a native thread at this address, find takes the first life with the address.
+// find returns the ThreadID of a life in a list, or zero if the list lacks the thread. The list may have a thread at
+// the life's address that has no native thread yet. Then the first life with this address gets its ThreadID.
 func (c *Collector) find(list *List, l *life) sampler.ThreadID {
 	x, ok := list.byAddress[l.address]
 	switch {

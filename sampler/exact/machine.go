@@ -56,7 +56,8 @@ type thread struct {
 	state sampler.GVLState
 	since int64
 	// delay is DelayNS of the thread's last record, and began is this value at the begin of the state. proven is true
-	// if the thread itself made a record. own is true if such a record named the thread.
+	// if the thread itself made a record. own is true if such a record had the rb_thread_t, which can be missing up to
+	// Ruby 3.2 (firstOf).
 	delay, began int64
 	proven, own  bool
 	doubtful     bool
@@ -152,8 +153,9 @@ func (m *Machine) Feed(r *Record) {
 }
 
 // firstOf returns the rb_thread_t for a record that lacks it. Up to Ruby 3.2 a native thread gets the GVL before its
-// thread-local storage has its rb_thread_t. If one is listed for the native thread, firstOf returns this. Otherwise it
-// returns the owner of the GVL, if the owner has no other native thread. It returns zero if there is neither.
+// thread-local storage has its rb_thread_t. So firstOf returns the rb_thread_t that the native thread is known by. It
+// returns zero if the native thread's records already had one, because then the thread has ended. If the native thread
+// is not known, firstOf returns the owner of the GVL, or zero if the owner has another native thread.
 func (m *Machine) firstOf(r *Record) uint64 {
 	if t := m.threads[r.TID]; t != nil {
 		if t.own {

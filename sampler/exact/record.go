@@ -10,13 +10,13 @@ const (
 	Unlocked Kind = iota + 1
 	// Slept means that a thread is about to give the mutex back and then sleeps until another thread signals it.
 	Slept
-	// Signalled means that a thread wakes another thread and does not own the GVL. It may not hold the mutex. So only
-	// the record's facts about the thread itself are valid.
+	// Signalled means that a thread wakes another thread and does not own the GVL. It possibly does not hold the
+	// mutex, so only the record's facts about the thread itself are valid.
 	Signalled
 	// Exited means that the native thread ends.
 	Exited
 	// Began means that the record did not come from a probe. ddtop read memory once, after it had put the probes in.
-	// The record has the state of a thread that has not moved since.
+	// The record stands for a thread that has not made a record since then.
 	Began
 )
 

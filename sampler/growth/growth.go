@@ -17,9 +17,9 @@ import (
 const (
 	// maxPoints bounds the counts that are kept. Beyond it, every second one is dropped.
 	maxPoints = 256
-	// minSteps is how many steps between counts it takes to report a class. minMajors is how many major collections it
-	// takes to confirm it. By chance, hardly one in ten thousand classes that go up and down rises so often
-	// (TestGrowthOfMany).
+	// minSteps is the least number of steps, from one count to the next, before a class is reported. minMajors is the
+	// least number of major collections before it is confirmed. By chance, hardly one in ten thousand classes that go
+	// up and down rises so often (TestGrowthOfMany).
 	minSteps, minMajors = 5, 7
 	// riseShare is the share of the steps that must rise. A step rises if its rate is at least steadyShare of the
 	// average rate. So a cache that filled up at the beginning does not count.
@@ -29,7 +29,7 @@ const (
 	// leakNS is how long a class must grow to be a leak, in ns. Most caches are full by then. A leak does not slow
 	// down: in the last third its rate is at least leakPace times the rate of the first third.
 	leakNS, leakPace = int64(5 * 60e9), 0.7
-	// fullShare limits how much a full cache may still grow: by one part in fullShare.
+	// fullShare limits how much a full cache may still grow: by at most its size divided by fullShare.
 	fullShare = 100
 )
 
@@ -40,7 +40,7 @@ type Class struct {
 	From, To uint64
 	// PerSecond is the growth in objects per second. BytesPerSecond is the same in bytes, at their present mean size.
 	PerSecond, BytesPerSecond float64
-	// Confirmed means that major collections left more objects each time.
+	// Confirmed means that after each of several major collections more objects were left than before.
 	Confirmed bool
 	// Leak means that the class has grown for five minutes and does not slow down. Before that, a cache may look the
 	// same.
@@ -61,11 +61,13 @@ type Watch struct {
 	// growing are the classes that grow now. stopped are the confirmed classes that have stopped growing, by name.
 	growing []Class
 	stopped map[string]Class
-	// restNS has, for classes that were ever in stopped, the time of the last count in which they had not grown since.
+	// restNS is about classes that have stopped growing, now or earlier. It has the time of the last count at which
+	// the class had not grown again.
 	restNS map[string]int64
 }
 
-// point is a count that can be compared. Only collections make objects old, so one came since the point before.
+// point is a count that can be compared with the point before: at least one collection ran between them. Without a
+// collection, no object becomes old.
 type point struct {
 	ns                  int64
 	collections, majors uint64
@@ -183,8 +185,8 @@ func (w *Watch) named() []Class {
 	return list
 }
 
-// afterMajors returns the indices of the first points after each major collection. Earlier points are left out,
-// because their objects may be mostly garbage.
+// afterMajors returns, for each major collection, the index of the first point after it. All other points are left
+// out, because many of their objects may be garbage.
 func (w *Watch) afterMajors() (list []int) {
 	list = []int{}
 	for i := 1; i < len(w.points); i++ {

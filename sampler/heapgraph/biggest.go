@@ -20,7 +20,7 @@ type Big struct {
 	// Reached is false if no root reaches the object. Then it has no Path.
 	Reached bool
 	Path    Path
-	// Objects is how many are equal. Wasted is the size of all but the largest one, in bytes.
+	// Objects is how many equal Strings there are. Wasted is the size of all of them except the largest, in bytes.
 	Objects int
 	Wasted  uint64
 }
@@ -47,7 +47,8 @@ func (g *Graph) Largest(typ string, limit int) []Big {
 
 // Copies are the Strings that have the same bytes as others.
 type Copies struct {
-	// Strings is how many were compared, Different how many of them differ. Wasted is the size of the needless copies.
+	// Strings is how many were compared, and Different how many distinct texts they have. Wasted is the size of the
+	// copies that are not needed, in bytes.
 	Strings, Different int
 	Wasted             uint64
 	// Groups are ordered by the wasted bytes, the most first.

@@ -3,8 +3,9 @@ package heapgraph
 // none marks a node that no root reaches. The virtual root has the number 0, and node n the number n+1.
 const none = ^uint32(0)
 
-// dominate computes each object's dominator, without which the object would be garbage, and the memory that each
-// object retains. The algorithm is Lengauer and Tarjan's in the form called semi-NCA (Georgiadis, 2005).
+// dominate computes the dominator of each object, and the memory that each object retains. The dominator is the
+// nearest object without which no root would reach the object. The algorithm is semi-NCA (Georgiadis, 2005), a form of
+// Lengauer and Tarjan's.
 func (g *Graph) dominate() {
 	if g.dominators != nil {
 		return

@@ -42,7 +42,7 @@ type Fact struct {
 	Old, Frozen, Embedded bool
 }
 
-// Root is an object that something other than an object holds.
+// Root is a reference to an object from something that is not an object, such as a global variable.
 type Root struct {
 	// Name says what holds it: "$cache", "thread puma 001", "VM".
 	Name string
@@ -57,10 +57,10 @@ type Graph struct {
 	Nodes []Node
 	// Names has the classes and types, Labels the constants and variables. The first one of each is empty.
 	Names, Labels []string
-	// Facts has more about each node, by the node's number. It is empty unless it was asked for.
+	// Facts has more about each node, by the node's number. It is empty unless the caller wants facts.
 	Facts []Fact
 	// Values has the first MaxValue bytes of the Strings that Largest and Copies return first, by their nodes. It is
-	// empty unless it was asked for. It is for the screen, and must be in no file.
+	// empty unless the caller wants values. It is for the screen, and must not be written into a file.
 	Values map[uint32]string
 	// Roots are in the order in which paths prefer them.
 	Roots []Root

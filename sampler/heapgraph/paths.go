@@ -11,12 +11,13 @@ const (
 	rootMark = 1 << 31
 	// maxSteps bounds the steps of a path that are shown. Longer ones are cut in their middle.
 	maxSteps = 24
-	// maxRepeat is the most steps of a cycle that a path shows only once. A list of any length is Node → Node.
+	// maxRepeat is the longest cycle, in steps, that a path shows only once. So a linked list of any length is Node →
+	// Node.
 	maxRepeat = 3
 )
 
-// plan makes a tree of shortest paths from the roots. They prefer references that programmers know. Other references
-// lead to Ruby's internal objects, or from an object to its class. They serve only objects without another path.
+// plan makes a tree of shortest paths from the roots. It prefers references that programmers know. References to
+// Ruby's internal objects, or from an object to its class, are used only for objects that have no other path.
 func (g *Graph) plan() {
 	if g.parents != nil {
 		return
@@ -122,7 +123,7 @@ type pathKey struct {
 // pathTree holds the different paths to some objects.
 type pathTree struct {
 	g     *Graph
-	of    []int32 // 1 + the index of a node's path in keys, or zero
+	of    []int32 // 1 + the index in keys of each node's path, or zero
 	up    []uint32
 	keys  []pathKey
 	known map[pathKey]int32
@@ -152,7 +153,7 @@ func (t *pathTree) path(n uint32) int32 {
 	return t.of[n] - 1
 }
 
-// step adds the step to a node to the path of its parent.
+// step returns the path that adds the node n to the path of its parent.
 func (t *pathTree) step(n uint32) int32 {
 	g := t.g
 	key := pathKey{parent: -1, label: g.Labels[g.parentLabels[n]], class: g.Nodes[n].Class, typ: g.Nodes[n].Type}
@@ -178,8 +179,8 @@ func (t *pathTree) step(n uint32) int32 {
 	return id
 }
 
-// loop reports whether the last steps repeat the ones before them, and returns the step that key repeats. In a tree of
-// objects of one class, steps count as equal whatever their variable.
+// loop reports whether the path that ends with key repeats its last steps, and returns the step that key repeats. For
+// a cycle of one step, such as a tree of one class, the names of the variables may differ.
 func (t *pathTree) loop(key pathKey) (int32, bool) {
 	var last [2 * maxRepeat]pathKey
 	last[0] = key
@@ -315,7 +316,7 @@ func (g *Graph) HoldersOf(set []uint32, limit int) Holders {
 	return h
 }
 
-// within returns for each node whether an object of the set dominates it.
+// within returns for each node whether an object of the set dominates it, so that the object retains it.
 func (g *Graph) within(set []uint32) []bool {
 	in, inner := make([]bool, len(g.Nodes)), make([]bool, len(g.Nodes))
 	for _, n := range set {

@@ -8,7 +8,8 @@ import "unsafe"
 type Generation uint32
 
 const (
-	// pageSize is the number of values that are freed together. Values that were added together mostly end together.
+	// pageSize is the number of values that are freed together. Values that were added together are mostly evicted
+	// together.
 	pageSize = 512
 	// maxTableID is the last possible ID. After it the Table is full, even if values were evicted.
 	maxTableID = 1<<32 - pageSize - 1
@@ -31,7 +32,7 @@ func New[T comparable, ID ~uint32](cost func(T) int64) Table[T, ID] {
 
 type page[T any] struct {
 	values [pageSize]T
-	// used has the generation in which each value was last used. It is zero if there is no value.
+	// used has the generation in which each value was last used. A generation of zero means that there is no value.
 	used [pageSize]Generation
 	live int
 }
@@ -99,7 +100,7 @@ func (t *Table[T, ID]) Use(id ID, now Generation) {
 }
 
 // Evict removes the values that were last used before a generation, the newest ID first. It returns the freed bytes.
-// Unless keep is nil, it is called for each value that stays, with the generation of its last use.
+// Evict calls keep for each value that stays, with the generation of its last use. The function keep may be nil.
 func (t *Table[T, ID]) Evict(before Generation, keep func(v *T, used Generation)) (bytes int64) {
 	var zero T
 	for i := len(t.pages) - 1; i >= 0; i-- {

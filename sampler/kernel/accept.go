@@ -19,7 +19,7 @@ const (
 	// acceptRest is the pause after a reading, as a multiple of its length. So readings take at most half a percent of
 	// the time.
 	acceptRest = 200
-	// dropsNS is how long counters read for one process are reused for others in its network namespace, in ns.
+	// dropsNS is how long the counters of a network namespace are reused for its other processes, in ns.
 	dropsNS = 500e6
 )
 
@@ -104,7 +104,7 @@ func (a *accepts) close() {
 	a.diag = nil
 }
 
-// socketsOf returns the inodes of a process's sockets. all is false for more than maxAcceptLinks descriptors.
+// socketsOf returns the inodes of a process's sockets. The result all is false above maxAcceptLinks descriptors.
 func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 	dir, err := proc.open("fd")
 	if err != nil {
@@ -142,7 +142,7 @@ var lastDrops struct {
 	overflows, drops int64
 }
 
-// sharedDrops calls listenDrops, or returns its result of the last dropsNS for another process of the namespace.
+// sharedDrops calls listenDrops, or returns its result for a process of this namespace within the last dropsNS.
 func sharedDrops(proc *living) (overflows, drops int64, ok bool) {
 	last, now := &lastDrops, monotonic()
 	namespace := proc.namespace("ns/net")

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Where the kernel's answers hold length and limit of a listening socket's accept queue. TCP: idiag_rqueue and
-// idiag_wqueue (linux/inet_diag.h). Unix sockets: UNIX_DIAG_RQLEN (linux/unix_diag.h).
+// Offsets of the length and the limit of a listening socket's accept queue in the kernel's answers. TCP: idiag_rqueue
+// and idiag_wqueue (linux/inet_diag.h). Unix sockets: UNIX_DIAG_RQLEN (linux/unix_diag.h).
 const (
 	inetQueuedAt, inetLimitAt                = 56, 60
 	unixShowQueue, unixAttributeQueue        = 0x10, 4

@@ -18,7 +18,7 @@ const (
 	// stateLeast and stateMost bound the size of a malloc_state, in bytes. In these releases it is 2,160 to 2,200.
 	stateLeast, stateMost = 0x800, 0xa00
 	// chunkLeast is the size of the smallest block, in bytes. Sizes are multiples of chunkAlign. The bit chunkInUse of
-	// a size is set if the block before is in use.
+	// a block's size is set if the block before it in memory is in use.
 	chunkLeast, chunkAlign, chunkInUse = 32, 16, 1
 	// fencepost is the size of an area's last block if the arena has a newer area.
 	fencepost = 16
@@ -37,7 +37,7 @@ type arena struct {
 	firsts []uint64
 }
 
-// arenasIn returns at most limit arenas of a: all of [heap], else each 64 MiB with a plausible heap_info.
+// arenasIn finds at most limit arenas in a: the whole of [heap], or else each 64 MiB with a valid heap_info.
 func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, err error) {
 	if a.name == heapName {
 		return []arena{{start: a.start, end: a.end, firsts: []uint64{a.start}}}, nil

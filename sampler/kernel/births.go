@@ -17,16 +17,16 @@ const (
 // Births finds new processes by their PIDs, which the kernel gives out in ascending order. So if the machine starts no
 // task, a check reads one small file, however many threads are followed. Only one goroutine may use it.
 type Births struct {
-	// last is the newest PID at the last call to Since. before is the newest PID at the call before the last.
+	// last is the newest PID at the last call to Since. The field before is the newest PID at the call preceding it.
 	before, last int64
-	// allNS is when all was true last, by CLOCK_MONOTONIC.
+	// allNS is when Since last returned true for all, by CLOCK_MONOTONIC.
 	allNS int64
 }
 
 // Since returns the living processes that were started since the call before the last, and their parents. So two calls
 // return each process, because the kernel gives out a PID before its task can be found. all is true if processes may
-// be missing, so that the caller has to ask each process for its children. It is true at the first call, after the
-// PIDs have begun anew, after more than maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
+// be missing, so that the caller has to ask each process for its children. It is true at the first two calls, after
+// the PIDs have begun anew, after more than maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
 func (b *Births) Since(nowNS int64) (born []Born, all bool) {
 	from := b.before
 	last, ok := lastTask()

@@ -71,7 +71,7 @@ type cgroupMount struct {
 	v2, cpu, freezer bool
 }
 
-// below turns a cgroup path into one relative to the mount point.
+// below turns a cgroup path into a path relative to the mount point.
 func (m cgroupMount) below(cgPath string) (string, bool) {
 	if cgPath == "/.." || strings.HasPrefix(cgPath, "/../") {
 		return "", false // outside ddtop's cgroup namespace
@@ -145,7 +145,7 @@ func unescapeMount(s string) string {
 }
 
 // findCPUCgroup returns the path of a process in the hierarchy that limits CPU, from its /proc/PID/cgroup file, and
-// the mount of this hierarchy. It is the v1 hierarchy with the cpu controller if there is one, else v2.
+// the mount of this hierarchy. That hierarchy is v1's with the cpu controller if there is one, else v2.
 func findCPUCgroup(mounts []cgroupMount, text string) (cgroupMount, string, bool) {
 	var v1, v2 string
 	for controllers, p := range cgroupPaths(text) {

@@ -97,7 +97,7 @@ func parseCPULimit(l CPULimit, fields []string) (CPULimit, bool) {
 	return l, true
 }
 
-// onlineCPUs returns the number of CPUs of the machine, also CPUs that only other tasks of ddtop's cgroup may use.
+// onlineCPUs returns the number of CPUs of the machine. It includes CPUs that ddtop itself may not use.
 func onlineCPUs() int {
 	b, err := readFile("/sys/devices/system/cpu/online")
 	if err != nil {

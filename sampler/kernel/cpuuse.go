@@ -26,7 +26,7 @@ const (
 	// maxUseProcesses limits how many processes are read. The time of all others counts as CPUUse.UnseenNS.
 	maxUseProcesses = 3000
 	// firstPIDNamespace is the machine's first PID namespace (PROC_PID_INIT_INO of include/linux/proc_ns.h). In any
-	// other, ddtop does not see all processes.
+	// other namespace, ddtop does not see all processes.
 	firstPIDNamespace = "pid:[4026531836]"
 )
 
@@ -88,7 +88,7 @@ func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
 	return &out
 }
 
-// limitMilli calls cpuLimitMilli, or returns its result for another process of the cgroup since the last reading.
+// limitMilli calls cpuLimitMilli, or returns its result for the same cgroup since the last reading.
 func (u *cpuUses) limitMilli(proc string) int64 {
 	text, err := readFile(proc + "/cgroup")
 	if err != nil {
@@ -102,7 +102,7 @@ func (u *cpuUses) limitMilli(proc string) int64 {
 	return limit
 }
 
-// look reads all processes, and compares them with the last reading unless the last one is too old.
+// look reads all processes. It compares them with the last reading, unless that was too long ago.
 func (u *cpuUses) look(nowNS int64) {
 	before, last, first := u.all, u.atNS, u.atNS == 0 || nowNS > u.nextNS+useNS
 	if first {

@@ -10,7 +10,7 @@ import (
 const (
 	// maxPollFDs limits how many entries of poll's array are read. Kernel.FDs still counts all entries.
 	maxPollFDs = 1024
-	// maxSelectFDs limits the numbers of descriptors that are read from the sets of a select.
+	// maxSelectFDs limits which descriptors are read from the sets of a select: those with smaller numbers.
 	maxSelectFDs = 1 << 16
 	// maxPollPeers limits how many descriptors of one poll or select are resolved, to choose which one to show.
 	maxPollPeers = 16
@@ -21,7 +21,7 @@ type pollScratch struct {
 	bytes [3 * maxSelectFDs / 8]byte
 }
 
-// callKind is the way in which a system call's arguments name what it waits for.
+// callKind is the way in which a system call's arguments name what the call waits for.
 type callKind uint8
 
 const (

@@ -16,8 +16,8 @@ type freezer struct {
 	// hidden is true if a hierarchy that can freeze the process is not mounted here. Then the kernel function in which
 	// the main thread sleeps shows whether it is frozen.
 	hidden bool
-	// partly is true if, in the last reading of all files, freezing was requested and not all of the cgroup was
-	// frozen.
+	// partly is true if, at the last reading, freezing was requested but not completed. Then the next reading reads
+	// all files, too.
 	partly bool
 	// wchan is /proc/PID/wchan, or noFD if it cannot be read. stat is /proc/PID/stat. The ProcReader opens both.
 	wchan, stat int
@@ -25,9 +25,9 @@ type freezer struct {
 
 type freezerFile struct {
 	fd int
-	// yes are the lines that mean that the cgroup is frozen, or about to be.
+	// yes holds the lines which mean that the cgroup is frozen, or about to be.
 	yes [][]byte
-	// whole is true if the file also covers the cgroup's parents.
+	// The field whole is true if the file also covers the cgroup's parents.
 	whole bool
 }
 
@@ -45,9 +45,9 @@ var (
 // it is the refrigerator (kernel/freezer.c).
 var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
 
-// frozenInPlace are the beginnings of kernel functions in which a sleeping thread can be frozen without waking up.
-// Cgroups v1 do this since Linux 6.1 (TASK_FREEZABLE). The thread is then in state D, which these sleeps have for no
-// other reason.
+// frozenInPlace are the beginnings of names of kernel functions in which a sleeping thread can be frozen without
+// waking up. Cgroups v1 do this since Linux 6.1 (TASK_FREEZABLE). In these functions, only a frozen thread is in state
+// D.
 var frozenInPlace = [...]string{"futex_", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "unix_stream_"}
 
 func (f *freezer) close() {
@@ -113,8 +113,8 @@ func (f *freezer) add(name string, yes [][]byte, whole bool) bool {
 	return true
 }
 
-// frozen reports whether the process is frozen, or about to be. If all is true it also reads the files that show
-// requests for freezing, one for each level of the hierarchy.
+// frozen reports whether the process is frozen, or about to be. If the parameter all is true, it also reads the files
+// that show requests for freezing, one for each level of the hierarchy.
 func (f *freezer) frozen(all bool, buf []byte) bool {
 	all = all || f.partly
 	f.partly = false

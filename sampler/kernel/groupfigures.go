@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sharedNS is how long figures of a cgroup that one process has read are reused for its other processes, in ns. So for
+// sharedNS is how long, in ns, figures that were read for one process of a cgroup are reused for the others. So for
 // fifty workers, the cgroup's four files are read at most ten times a second.
 const sharedNS = 100e6
 
@@ -51,7 +51,7 @@ func figuresOf(mounts []cgroupMount, text string) *groupFigures {
 	return g
 }
 
-// leave ends a ProcReader's use. The last one closes the files.
+// leave ends a ProcReader's use of the figures. After the last use, leave closes the files.
 func (g *groupFigures) leave() {
 	allFigures.Lock()
 	defer allFigures.Unlock()
@@ -72,8 +72,8 @@ func (g *groupFigures) shared() bool {
 	return g.processes > 1
 }
 
-// read returns the figures. nowNS is CLOCK_MONOTONIC. Figures that another process has read less than sharedNS ago are
-// not read again. If the cgroup has only one process, read always reads them.
+// read returns the figures. nowNS is CLOCK_MONOTONIC. If the cgroup has several processes, figures that were read less
+// than sharedNS ago are returned again. Otherwise read reads them each time.
 func (g *groupFigures) read(mounts []cgroupMount, nowNS int64, buf []byte) (throttling, sampler.Pressure) {
 	shared := g.shared()
 	g.mu.Lock()

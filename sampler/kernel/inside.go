@@ -81,7 +81,7 @@ func (t *Tasks) Inside(tid int32) (words string, err error) {
 	return insideOf(string(b), state == 'D'), nil
 }
 
-// insideOf describes a wait by a stack file. If no function has words and unknown is set, it names the innermost one.
+// insideOf describes a wait by a stack file. If no words fit and unknown is true, it names the innermost function.
 func insideOf(stack string, unknown bool) string {
 	first := ""
 	n := 0

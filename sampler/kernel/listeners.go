@@ -20,7 +20,7 @@ const (
 	// maxListenerLinks limits how many descriptors, of all processes together, one search for listening sockets reads.
 	// Each takes 3 µs. The processes with the lowest PIDs come first.
 	maxListenerLinks = 1 << 16
-	// listenerNS is the age in ns from which a new connection to a known listener's address starts another search.
+	// If ddtop last searched for a listener over listenerNS ns ago, a new connection to it starts another search.
 	listenerNS = 30e9
 )
 
@@ -31,7 +31,7 @@ type listeners struct {
 	wanted map[netip.AddrPort]struct{}
 }
 
-// listenerAt is the process that listened at an address when it was searched, at atNS (CLOCK_MONOTONIC).
+// listenerAt is the process that listened at an address when ddtop searched, at the time atNS (CLOCK_MONOTONIC).
 type listenerAt struct {
 	holder
 	atNS int64
@@ -43,7 +43,7 @@ type holder struct {
 	name string
 }
 
-// withListener adds the program that listens at the other end, if a connection stays within the machine. If this
+// withListener adds to a peer the program that listens at its end, if a connection stays within the machine. If this
 // program is not known, it requests a search. The caller must not hold mu.
 func (p *peers) withListener(found sampler.Peer) sampler.Peer {
 	if found.Kind != sampler.PeerTCP {
@@ -78,7 +78,7 @@ func (l *listeners) want(at netip.AddrPort) {
 	l.wanted[at] = struct{}{}
 }
 
-// know stores the listeners of addresses. If one has changed, connections are described again. The caller holds mu.
+// know stores listeners by address. If a listener has changed, connections are described again. The caller holds mu.
 func (p *peers) know(who map[netip.AddrPort]holder) {
 	if len(who) == 0 {
 		return

@@ -9,7 +9,7 @@ import (
 // lockedWithWaiters is the value of a glibc lock that is held and waited for (sysdeps/nptl/lowlevellock.h).
 const lockedWithWaiters = 2
 
-// AwaitsLock reports whether a call waits in a futex for a lock of glibc. Its first argument is the lock's address.
+// AwaitsLock reports whether a call waits in a futex for a lock of glibc. Then argument 0 is the lock's address.
 func (c *Call) AwaitsLock() bool {
 	const (
 		futexWait, futexWaitBitset = 0, 9

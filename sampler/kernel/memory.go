@@ -18,7 +18,7 @@ import (
 
 // Limits for dividing a process's memory by its use.
 const (
-	// maxSmaps bounds /proc/PID/smaps, in bytes. A mapping has about 700.
+	// maxSmaps bounds /proc/PID/smaps, in bytes. The text about a mapping has about 700 bytes.
 	maxSmaps = 64 << 20
 	// maxStacks limits how many threads' stacks are found.
 	maxStacks = 4096
@@ -164,8 +164,8 @@ type procMemory struct {
 }
 
 // ReadMemory divides the resident memory of a process by its use. ruby has the pages of Ruby's heap, in order. parent
-// is the PID of the process that forked this one, or zero. ReadMemory calls rest after each piece of work. It reads
-// only resident memory. The errors are *Error, or come from mem.
+// is the PID of the process that forked this one, or zero. ReadMemory often calls rest, which may pause. It reads only
+// resident memory. The errors are *Error, or come from mem.
 func ReadMemory(pid int, mem attach.Memory, ruby []attach.Span, parent int, rest func()) (*sampler.MemoryParts, error) {
 	m, err := openMemory(pid)
 	if err != nil {
@@ -265,7 +265,7 @@ func (m *procMemory) stacks() []uint64 {
 	return out
 }
 
-// kindOf returns the kind of an area's memory, apart from Ruby's pages and arenas, which divide counts itself.
+// kindOf returns the kind of an area's memory. It ignores Ruby's pages and arenas, which the method divide counts.
 func kindOf(a *area, stacks []uint64) string {
 	holdsStack := func() bool {
 		i, _ := slices.BinarySearch(stacks, a.start)
@@ -415,7 +415,7 @@ func (m *procMemory) copied(parent int) *sampler.CopiedMemory {
 		for i < len(theirs) && theirs[i].end <= a.start {
 			i++
 		}
-		var unshared uint64 // what the parent has for itself, or shares with other processes
+		var unshared uint64 // the parent's resident memory at these addresses, shared or not
 		overlap := false
 		for j := i; j < len(theirs) && theirs[j].start < a.end; j++ {
 			if t := &theirs[j]; !t.shared && t.write && t.name == a.name {
@@ -433,7 +433,7 @@ func (m *procMemory) copied(parent int) *sampler.CopiedMemory {
 	return out
 }
 
-// program returns the file and address of the first mapped code. A forked process has the same as its parent.
+// program returns the file and address of the first mapped code. They are the same in a process and in its fork.
 func program(list []area) (is struct {
 	name  string
 	start uint64

@@ -6,7 +6,7 @@ import "errors"
 // gives the reason.
 var ErrMoves = errors.New("perf")
 
-// MoveKind is what a thread did.
+// A MoveKind says which event a Move is.
 type MoveKind uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	MoveEnded
 )
 
-// Move is one event of a thread.
+// A Move is one event of a thread: it gets or loses a CPU, starts another thread, or ends.
 type Move struct {
 	// NS is the time of the event, by CLOCK_MONOTONIC.
 	NS   int64

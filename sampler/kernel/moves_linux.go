@@ -17,9 +17,9 @@ const (
 	// this much if the kernel gives no more memory (perf_event_mlock_kb).
 	leastMovePages = 1
 	// mostMovePages is the largest size of a thread's buffer for events, in pages. A thread that switches 10,000 times
-	// per second fills it in 0.2 s. On a full machine, ddtop may read it that late.
+	// per second fills it in 0.2 s. On a full machine, ddtop may need that long to come back and read it.
 	mostMovePages = 16
-	// moveWatermark is the fill in bytes at which the kernel wakes ddtop. No buffer is so large, so no event does.
+	// moveWatermark is the fill in bytes at which the kernel wakes ddtop. No buffer is so large, so it never does.
 	moveWatermark = 1 << 30
 
 	// Offsets in perf_event_mmap_page (linux/perf_event.h).
@@ -95,7 +95,7 @@ func (m *Moves) Follow(tid int32) error {
 	return nil
 }
 
-// mapMoves maps a buffer of so many pages, or of leastMovePages if the kernel gives no more memory.
+// mapMoves maps a buffer of this number of pages, or of leastMovePages if the kernel gives no more memory.
 func mapMoves(fd, pages int) (mem []byte, err error) {
 	for {
 		mem, err = unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -122,7 +122,7 @@ func (m *Moves) grow(tid int32, r *moveRing) {
 }
 
 // pagesFor returns the size of the buffer of one more thread if n threads have one, as a power of two of pages. All
-// buffers together take about 2 MB, for 32 threads as for 128.
+// buffers together take about 2 MB, both for 32 threads and for 128.
 func pagesFor(n int) int {
 	switch {
 	case n < 32:
@@ -183,8 +183,8 @@ func (m *Moves) Forget(tid int32) {
 	closeFD(r.fd)
 }
 
-// Read passes the events of all threads since the last call to take. Each thread's events are in their order. It stops
-// following threads that have ended. lost is the number of events since the start that had no room in a buffer.
+// Read passes the events since the last Read to take, in order for each thread. It stops following threads that have
+// ended. lost is the number of events since the start that had no room in a buffer.
 func (m *Moves) Read(take func(tid int32, e *Move)) (lost uint64) {
 	for tid, r := range m.rings {
 		ended := false

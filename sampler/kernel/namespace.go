@@ -12,8 +12,8 @@ import (
 // wrong tid would cost a directory listing each tick. Ruby 3.1 and 3.2 keep such a tid after a fork: the parent's.
 const minRefreshNS = 20e6
 
-// Namespace translates the tids that a process stores, which belong to its own PID namespace, into ddtop's (NSpid in
-// /proc/PID/task/TID/status). Only one goroutine may use it.
+// Namespace translates the tids that a process stores, which belong to its own PID namespace, into ddtop's tids (NSpid
+// in /proc/PID/task/TID/status). Only one goroutine may use it.
 type Namespace struct {
 	pid      int
 	dir      int
@@ -82,7 +82,7 @@ func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 }
 
 // Has reports whether the process has a thread with a tid of the process's own PID namespace. It asks the kernel each
-// time. known is true if the kernel answered.
+// time. The result known is true if the kernel answered.
 func (n *Namespace) Has(tid int32) (has, known bool) {
 	if !n.identity {
 		if n.refresh() != nil {

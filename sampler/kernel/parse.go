@@ -225,7 +225,7 @@ func memoryField(b []byte, name string) (int64, bool) {
 	return kB << 10, ok && kB < 1<<50
 }
 
-// statusNumber reads a line "Name: number" of a status file. It does not find the first line.
+// statusNumber reads a line "Name: number" of a status file. It cannot read the first line.
 func statusNumber(b []byte, name string) (int64, bool) {
 	_, rest, ok := bytes.Cut(b, []byte("\n"+name+":"))
 	n, _, isNumber := takeUint(skipSpaces(rest))

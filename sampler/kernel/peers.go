@@ -148,8 +148,8 @@ func (p *peers) intern(found sampler.Peer) sampler.PeerID {
 	return id
 }
 
-// renew does nothing unless the Dictionary has begun another generation. Then it drops the peers that the Dictionary
-// may evict or has evicted, which makes room for new ones. The caller holds mu.
+// renew drops peers if the Dictionary has begun another generation: those that it may evict or has evicted. This makes
+// room for new peers. The caller holds mu.
 func (p *peers) renew() {
 	g := p.dict.Generation()
 	if g == p.generation {
@@ -180,7 +180,7 @@ func (p *peers) readLink(fd int32) ([]byte, bool) {
 	return p.link[:n], true
 }
 
-// follow switches to the descriptors of another task if this one has ended, and reports whether it did.
+// follow switches to the descriptors of another task if the present one has ended. It reports whether it switched.
 func (p *peers) follow() bool {
 	if !p.proc.moved() {
 		return false
@@ -195,7 +195,7 @@ func (p *peers) follow() bool {
 	return true
 }
 
-// describe resolves a descriptor. settled is false if the next call should ask again.
+// describe resolves a descriptor. settled is false if the answer may change, so that the next call must ask again.
 func (p *peers) describe(fd int32, link []byte) (found sampler.Peer, settled bool) {
 	text := strings.ToValidUTF8(string(link), "\uFFFD")
 	if inode, ok := socketInode(link); ok {

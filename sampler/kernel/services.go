@@ -48,7 +48,7 @@ func unixService(name string) string {
 	return ""
 }
 
-// coarse drops the ports that the kernel chose from a connection's two ends.
+// coarse removes those ports of a connection's two ends that the kernel chose.
 func coarse(p sampler.Peer) sampler.Peer {
 	if p.Kind != sampler.PeerTCP && p.Kind != sampler.PeerUDP {
 		return p

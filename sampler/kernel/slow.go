@@ -85,8 +85,8 @@ func (s *Slow) Close() error {
 }
 
 // Read reads the counters whose interval is over, and returns all of them. nowNS is CLOCK_MONOTONIC. sharers is the
-// number of processes that are followed. still reports whether no thread of the process has had a CPU since the given
-// time. It may be nil. Call Read once per second. A counter that cannot be read keeps its value.
+// number of processes that are followed. The function still reports whether no thread has had a CPU since a time. It
+// may be nil. Call Read once per second. A counter that cannot be read keeps its value.
 func (s *Slow) Read(nowNS int64, sharers int, still func(sinceNS int64) bool) SlowCounts {
 	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, int64(sharers), s.proc), Switches: s.switches.read(s.dir, nowNS, still, s.buf[:]),
 		Accept: s.accepts.read(s.proc, nowNS), CPUUse: s.use(nowNS)}
@@ -107,7 +107,7 @@ type rollup struct {
 	pss    int64
 }
 
-// open opens the file. It accepts that the kernel lacks it or denies access. Then the counter is not known.
+// open opens the file. If the kernel lacks it or denies access, the counter stays unknown, without an error.
 func (r *rollup) open(proc *living) error {
 	fd, err := proc.open("smaps_rollup")
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *rollup) read(pid int, nowNS, sharers int64, proc *living) int64 {
 type switches struct {
 	total        int64
 	atNS, nextNS int64
-	// last are the last counters of each thread. seen is a spare map for the next reading.
+	// The field last holds each thread's counters at the last reading. seen is a spare map for the next reading.
 	last, seen map[int32]CPU
 	// lacked is the mean number of threads that were ready without a CPU between the last two readings.
 	lacked float64

@@ -95,8 +95,8 @@ func diagSocket() (int, error) {
 
 func (d *sockDiag) close() { closeFD(d.fd) }
 
-// listener returns the inode of the TCP socket that listens at an address. The kernel finds it as it does for a
-// packet, so the number of sockets does not matter. inode is zero if no socket listens there.
+// listener returns the inode of the TCP socket that listens at an address. The kernel searches for it as it does to
+// deliver a packet, so the number of sockets does not matter. inode is zero if no socket listens there.
 func (d *sockDiag) listener(at netip.AddrPort) (inode uint64, err error) {
 	request := inetRequest(familyOf(at.Addr()), unix.IPPROTO_TCP)
 	id := request[inetIDAt:]
@@ -216,7 +216,7 @@ func unixAttributes(answer []byte, take func(kind uint16, value []byte)) {
 	}
 }
 
-// ask sends a request, and calls take for each answer. list requests all sockets that match, not one.
+// ask sends a request, and calls take for each answer. list is true if the request is for all matching sockets.
 func (d *sockDiag) ask(request []byte, list bool, take func(answer []byte)) error {
 	d.seq++
 	m := make([]byte, unix.NLMSG_HDRLEN, unix.NLMSG_HDRLEN+len(request))
@@ -249,7 +249,7 @@ func (d *sockDiag) ask(request []byte, list bool, take func(answer []byte)) erro
 	return fmt.Errorf("%w: more than %d parts", errFormat, maxDiagParts)
 }
 
-// part reads one datagram of an answer. over is true for the last one.
+// part reads one datagram of an answer. The result over is true for the last datagram.
 func (d *sockDiag) part(b []byte, list bool, take func(answer []byte)) (over bool, err error) {
 	for len(b) >= unix.NLMSG_HDRLEN {
 		size := int(binary.NativeEndian.Uint32(b))

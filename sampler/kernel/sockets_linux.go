@@ -13,7 +13,7 @@ import (
 // socketAsker finds out which two ends a process's sockets have.
 type socketAsker struct {
 	pidfd int
-	// refused is why pidfd_getfd(2) cannot be used on this process. It is nil while it can.
+	// refused is why pidfd_getfd(2) cannot be used on this process. It is nil if the call can be used.
 	refused error
 }
 
@@ -70,7 +70,7 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	return askSocket(own)
 }
 
-// streamMS is a time in ms. Data that comes this time or more after this end last sent some is not an answer.
+// streamMS is in ms. Data that arrives this long, or longer, after this end last sent data does not answer that data.
 const streamMS = 5000
 
 // listens reports whether this end of a TCP connection waits for data that the other end sends without a request. This

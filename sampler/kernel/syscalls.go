@@ -46,8 +46,8 @@ func parseSyscallTable(text string) []string {
 	return names
 }
 
-// CallName returns the name of a system call of this machine, and whether its first argument is a descriptor. It is ""
-// if unknown.
+// CallName returns the name of a system call of this machine, and whether its first argument is a descriptor. An
+// unknown call has the name "".
 func CallName(nr int64) (name string, descriptor bool) {
 	names := ownCalls()
 	if nr < 0 || nr >= int64(len(names)) {

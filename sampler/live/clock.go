@@ -32,7 +32,7 @@ func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error 
 	case !errors.Is(err, attach.ErrNoAnswer):
 		return err
 	case ctx.Err() != nil:
-		return nil // the caller asked for the end. Silent shows that a read hangs
+		return nil // the caller ended ctx. Silent reports the read that hangs
 	case wanted.Err() != nil:
 		return s.finish("exited")
 	}
@@ -90,19 +90,19 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var sample sampler.Sample
 	s.failing.Succeeded()
 	seen := pace.Monotonic()
-	seenStacks := int64(0) // the last sample with stacks shows all moves of threads before this time
+	seenStacks := int64(0) // the last sample with stacks is valid if no thread had a CPU since this time
 	var stackNS int64      // CPU time of the last stack tick, in ns
 	var sampleNS int64     // CPU time of the last sample without stacks while glances are made, in ns
 	var glances *switchRun
 	var bells pace.Bells
 	var after int64 // CPU time of the glance after the last sample, in ns: the next tick is charged for it
-	told := false   // all moves of threads until now are known
+	told := false   // the records show which threads had a CPU until now
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
 		switch x := s.switches.now.Load(); {
 		case c.Slow && x != nil && len(s.beginning) == 0 && x.ring(sleep, &bells):
-			if told && c.Exact && x.still(min(seenStacks, pace.Monotonic()-pace.CalmNS)) { // no thread has moved
+			if told && c.Exact && x.still(min(seenStacks, pace.Monotonic()-pace.CalmNS)) { // no thread had a CPU
 				due = max(due, pace.Monotonic()+int64(pace.UntilTurn(besideEvery, besideEvery/4)))
 			}
 		case fetchesItself(s, sleep, c.Slow):
@@ -168,9 +168,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			if x := s.switches.now.Load(); c.Slow && moves != nil && x.still(seenStacks) {
 				if now-seen < stillEveryNS {
 					s.note(c, now, false)
-					continue // the last sample still holds
+					continue // the last sample is still valid
 				}
-				depth = sampler.StackTick // only stacks show that a request has ended, and few such ticks get here
+				depth = sampler.StackTick // only stacks show the end of a request. A still process needs them rarely
 			}
 		}
 		paid := depth // the depth that the budget is charged for
@@ -222,7 +222,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		after = 0
 		if err == nil && c.Exact {
 			nameStacks(s, &sample)
-			s.looks.Spend(cost.Since()) // the number of stacks to name does not depend on the number of ticks
+			s.looks.Spend(cost.Since()) // not charged to ticks: fewer ticks would not mean fewer stacks to name
 		}
 		s.ticking.Unlock()
 		if paid == sampler.StackTick {
@@ -254,8 +254,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.failing.Succeeded()
 		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS && !s.proc.Alive() {
-			// Memory is read by PID, and the PID may be reused. If the process still lives now, the memory was its
-			// own.
+			// Memory is read by PID, and PIDs are reused. If the process still lives now, the memory was its own.
 			if err := s.gone(attach.ErrGone); err != nil {
 				return err
 			}
@@ -278,7 +277,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	}
 }
 
-// nameStacks names the stacks of changes until a sample, and applies the sample's work.
+// nameStacks names the stacks of the changes before a sample, and notes which threads serve a request or job in it.
 func nameStacks(s *Source, sample *sampler.Sample) {
 	if x := s.exact.now.Load(); x != nil {
 		x.nameStacks()
@@ -336,7 +335,7 @@ func wakeClock(s *Source) {
 	}
 }
 
-// glances returns the switchRun for which the clock makes glances at threads between samples, or nil if there is none.
+// glances returns the switchRun that needs glances between samples (see glanceLateNS), or nil if none does.
 func (s *Source) glances() *switchRun {
 	if x := s.switches.now.Load(); x != nil && x.on() && x.glances() {
 		return x
@@ -344,7 +343,8 @@ func (s *Source) glances() *switchRun {
 	return nil
 }
 
-// last takes one more sample with all counters at the end, without a stop. A failed read leaves it out.
+// last emits one more sample with all counters when Run ends. It does not stop the target. If the read fails, it emits
+// nothing.
 func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	if sample.TimeNS == 0 {
 		return // no sample was taken at all

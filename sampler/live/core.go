@@ -18,10 +18,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// coreNS is the time that a core file's sample gets, in ns. A core does not contain the real one, CLOCK_MONOTONIC.
+// coreNS is the time of a core file's sample, in ns. It is made up, because a core does not contain CLOCK_MONOTONIC.
 const coreNS = 1
 
-// coreTries bounds how often Once reads a core. From the second time on, the sizes of stacks are known.
+// coreTries limits how often Once reads a core. The first read learns the sizes of stacks, which helps later ones.
 const coreTries = 3
 
 // Core is a Source of the single sample in a core file. The sample has only Ruby's memory.

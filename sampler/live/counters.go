@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// besideEvery is how often ddtop reads the slow counters, and searches for sockets without a name. If there are many
-// processes, the counters are read at least every slowTurns-th time.
+// besideEvery is the interval between reads of the slow counters, and between searches for the names of sockets. With
+// many processes, the counters are read less often, but at least every slowTurns-th time.
 const (
 	besideEvery = time.Second
 	slowTurns   = 4
@@ -27,7 +27,7 @@ func (s *sampling) beside() func() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// All processes take their turns at the same time, because waking up costs as much as a turn.
+		// The turns of all Sources come at the same instants, because waking up costs as much as a turn.
 		tick := time.NewTimer(pace.UntilTurn(besideEvery, 0))
 		defer tick.Stop()
 		var locks lockWatch
@@ -115,7 +115,7 @@ func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 	sample.Self.Extended = s.budget.TakesMore()
 }
 
-// readQueues reads the queues of requests before and within the process, at most once in queuesNS unless all is true.
+// readQueues reads the kernel's and the process's own queues of requests, at most once in queuesNS unless all is true.
 func (s *sampling) readQueues(now int64, slow *kernel.SlowCounts, all bool) {
 	if !all && s.queuesNow != nil && now-s.queuesNow.AtNS < queuesNS {
 		return

@@ -16,7 +16,7 @@ type delivery struct {
 	emit     func(*sampler.Sample)
 	// first is called before the first sample is passed on. It starts slow work. Afterwards it is nil.
 	first func()
-	// from follows the process by probes, and switches by its thread switches. Each is nil if it is not in use.
+	// The field from is exact mode's run, and switches the run that follows thread switches. Each is nil if unused.
 	from     *exactRun
 	switches *switchRun
 }
@@ -34,7 +34,7 @@ func (d *delivery) fetch() {
 // ready reports whether all changes up to a time are known, or never will be.
 func (d *delivery) ready(ns int64) bool { return d.behind(ns) <= 0 }
 
-// behind returns in how many ns all changes up to a time can be known.
+// behind returns the wait, in ns, until all changes up to a given time can be known.
 func (d *delivery) behind(ns int64) int64 {
 	var behind int64
 	if d.from != nil {
@@ -77,7 +77,7 @@ func (d *delivery) deliver(s *handover.Sample) {
 // listing is the last list of threads for samples.
 type listing struct {
 	list *exact.List
-	// number is the reader's number of list. incomplete is true if some threads had no native thread yet.
+	// number is the version of list in the reader. incomplete is true if some threads had no native thread yet.
 	number     uint64
 	incomplete bool
 }

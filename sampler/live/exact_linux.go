@@ -26,7 +26,8 @@ const (
 	// exactBehindNS is how long ddtop waits for earlier records before it uses a record, in ns. A thread can lose its
 	// CPU before it writes its record.
 	exactBehindNS = 5_000_000
-	// The cost is checked at most once in costEveryNS, over the last costSpanNS or more, but at most maxSpans checks.
+	// costEveryNS is the shortest interval between two checks of the cost, in ns. A check covers the last costSpanNS
+	// or more, but at most the time of the last maxSpans checks.
 	costEveryNS, costSpanNS, maxSpans = 200_000_000, 1_000_000_000, 8
 	// freeCost is the share of a CPU that the probes may always cost. The cost of each hit is high in a mostly idle
 	// process, because its threads must be woken.
@@ -41,8 +42,8 @@ const (
 	// movesProve is how often sampling must see the GVL change hands without any record to prove that records are
 	// missing. One such change proves nothing, because sampling may see it before its record is made.
 	movesProve = 3
-	// doubtFrom is a number of holds. If the shares above are exceeded after so many, no changes are reported until
-	// more is known.
+	// doubtFrom is the number of holds after which ddtop reports no changes if wrongFrom or unclosedFrom is exceeded.
+	// This lasts until more holds are known.
 	doubtFrom = 10
 )
 
@@ -54,7 +55,7 @@ type exactRun struct {
 	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero until the end.
 	fromNS int64
 	toNS   atomic.Int64
-	// fedNS is the time up to which all records were passed on. lookedNS is when this was last done.
+	// fedNS is the time up to which all records were passed on. lookedNS is when records were last fetched.
 	fedNS, lookedNS atomic.Int64
 
 	quit chan struct{} // closed when toNS is set
@@ -118,7 +119,7 @@ type witness struct {
 	moved     int
 }
 
-// saw adds a sample. Samples must come in order of time. on is true if the GVL is followed, since fromNS.
+// saw adds the next sample in time. The parameter on is true while the GVL is followed, and fromNS is when this began.
 func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 	if len(s.Ractors) > 1 {
 		x.ractors = true
@@ -150,7 +151,7 @@ func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 // on reports whether the run has not ended.
 func (x *exactRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind returns in how many ns all records up to a time can be passed on. Zero means: they were, or never will be.
+// behind returns the wait in ns until all records up to a time are passed on. It is 0 if they were or never will be.
 func (x *exactRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -196,7 +197,7 @@ func (x *exactRun) run() {
 	x.finish()
 }
 
-// look fetches records, passes on the complete ones, and calls limit. Any goroutine may call it.
+// look fetches records, passes on the records older than exactBehindNS, and calls limit. Any goroutine may call it.
 func (x *exactRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -280,7 +281,7 @@ func (x *exactRun) feed(untilNS int64) {
 		x.to.Feed(r)
 	}
 	x.pending = slices.Delete(x.pending, 0, n)
-	x.to.Passed(rounded(untilNS) + changeUnit - 1) // a later record of an earlier time counts as just after it
+	x.to.Passed(rounded(untilNS) + changeUnit - 1) // a record that arrives later counts as just after this time
 	x.fedNS.Store(untilNS)
 	x.compare(x.to, x.fromNS, untilNS)
 	if x.lostNS != 0 && x.lostNS <= untilNS {
@@ -318,14 +319,14 @@ func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	x.seen = slices.Delete(x.seen, 0, n)
 }
 
-// fits reports whether records agree with each other and with samples. Fewer than turns holds always fit.
+// fits reports whether records agree with each other and with samples. It is true if there are fewer holds than turns.
 func (x *exactRun) fits(turns uint64) bool {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
 	return (seen < turns || float64(c.Disagreed) <= wrongFrom*float64(seen)) && (c.Runs < turns || float64(c.Unclosed) <= unclosedFrom*float64(c.Runs))
 }
 
-// movedUnseen reports whether sampling saw the GVL change hands times times while no record came.
+// movedUnseen reports whether sampling saw the GVL change hands as often as times says, while no record came.
 func (x *exactRun) movedUnseen(times int) bool {
 	return x.moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
 }
@@ -368,8 +369,7 @@ func (x *exactRun) limit(now int64) {
 	}
 }
 
-// cost returns the length of the measured span, the cost of the probes in it, and the process's CPU time without this
-// cost. All are in ns.
+// cost returns the measured time span, the probes' cost in it, and the rest of the process's CPU time, all in ns.
 func (x *exactRun) cost() (span, cost, own int64) {
 	if len(x.spans) == 0 {
 		return 0, 0, 0

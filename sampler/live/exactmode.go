@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// exactMode switches exact mode on and off, in which samples carry all changes of the GVL.
+// exactMode switches exact mode on and off. In exact mode, samples carry all changes of the GVL.
 type exactMode struct {
 	mode[exactRun, *exactRun]
 	// options are the options with which exact mode was last switched on.

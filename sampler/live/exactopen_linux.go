@@ -61,7 +61,7 @@ func checkClock(pid int) error {
 	return nil
 }
 
-// exactPlaces finds the memory that probes read, and the places of the probes. libc puts them into the C library.
+// exactPlaces finds the memory that probes read, and the places of the probes: in the C library if libc is true.
 func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
 	defer attach.Recovered(s.proc.PID(), &err)
 	if err = s.ownThreads(ctx, ErrExact); err != nil {
@@ -78,7 +78,7 @@ func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Sch
 	return scheduler, code, err
 }
 
-// ownThreads returns an error if the process's threads may share native threads. It then wraps kind.
+// ownThreads returns an error that wraps the parameter kind if the process's threads may share native threads.
 func (s *subject) ownThreads(ctx context.Context, kind error) error {
 	const tries = 3 // a full machine may answer too late, but each try that hangs keeps a thread
 	var env map[string]string
@@ -143,7 +143,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 	return x, nil
 }
 
-// readThreads reads the list of threads, retries if it changes, and calls then. then may use the reader.
+// readThreads reads the list of threads, retries if it changes, and calls the function then, which may use the reader.
 func (s *Source) readThreads(ctx context.Context, then func() error) error {
 	const tries = 50
 	var err error
@@ -204,9 +204,9 @@ func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	return err
 }
 
-// eachState calls fn with each thread's present state, the GVL's owner, and the thread's time without a CPU so far.
-// eachState returns the time after it has read the states. fn gets the time before. Changes between the two times may
-// be missing in the states, so their records must count as later. On a full machine the two times can be 20 ms apart.
+// eachState calls fn with each thread's present state, the GVL's owner, and the thread's time without a CPU so far. It
+// returns the time after reading them, and passes the time before to fn as now. Changes between the two times may be
+// missing in the states, so their records must count as later. On a full machine the two times can be 20 ms apart.
 func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64)) (int64, error) {
 	var threads []ruby.SchedulerThread
 	var now int64

@@ -87,8 +87,8 @@ func (g *Group) makeWay(living []*relative, n int) {
 	}
 }
 
-// forgetFor drops an unsampled process of the user who has the most living processes, if the user of r has fewer. It
-// returns the remaining living processes. A dropped process is found again once there is room.
+// forgetFor makes room for r. If a user has more living processes than the user of r, it drops an unsampled one of the
+// user with the most. It returns the remaining living processes. A dropped process is found again once there is room.
 func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	r.readUser()
 	count := make(map[int]int)

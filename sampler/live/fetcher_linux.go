@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// quietNS is how long no record must come before the fetcher fetches less often, in ns.
+	// quietNS is the time without any record after which the fetcher fetches less often, in ns.
 	quietNS = 1_000_000_000
-	// manyWorkEveryNS is how often records are fetched if there are more than manyRuns processes, in ns. It is
-	// restWorkEveryNS if no process with new records was seen to serve requests, and the rings have room.
+	// manyWorkEveryNS is how often records are fetched if there are more than manyRuns processes, in ns. The interval
+	// grows to restWorkEveryNS if no process with new records was seen to serve requests, and the rings have room.
 	manyRuns, manyWorkEveryNS, restWorkEveryNS = 8, 25_000_000, 100_000_000
 )
 
@@ -47,7 +47,7 @@ func (f *fetcher) join(x *switchRun) {
 	}
 }
 
-// leave removes a process. Any goroutine may call it. A single remaining clock fetches itself from its next tick on.
+// leave removes a process. Any goroutine may call it. If one process remains, its clock fetches the records.
 func (f *fetcher) leave(x *switchRun) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +115,7 @@ func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
 	return had, soon
 }
 
-// empty takes all records from the shared ring. taken is false if x cannot. crowded is true if the ring filled up.
+// empty takes all records of the shared ring. taken is false if x is busy or ended, crowded true if the ring fills up.
 func (x *switchRun) empty() (taken, crowded bool) {
 	if !x.mu.TryLock() {
 		return false, false

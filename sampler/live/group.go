@@ -32,9 +32,9 @@ type GroupOptions struct {
 	Children bool
 	// Pending allows that no Ruby is found at first, because the program has just been started.
 	Pending bool
-	// Find returns further processes that are followed like named ones. It leaves out those that known reports. One
-	// goroutine calls it every second. If Find is set, there need not be any process at first, and a Group never ends
-	// by itself. If it is nil, only the named processes are followed.
+	// Find returns further processes that are followed like named ones. It leaves out processes for which known is
+	// true. One goroutine calls it every second. If Find is set, there need not be any process at first, and a Group
+	// never ends by itself. If it is nil, only the named processes are followed.
 	Find func(known func(pid int) bool) []int
 	// LetGo makes Done drop a Source, to free the 300 KB that it has learned about its process.
 	LetGo bool
@@ -57,7 +57,7 @@ type Group struct {
 	foundAt time.Time
 	// findAfter is the least time after foundAt until the next call.
 	findAfter time.Duration
-	// unsettled is the time until all processes that the last search skipped are old enough. Zero means none.
+	// unsettled is the time until all processes that the last search skipped as too young are old enough, or zero.
 	unsettled time.Duration
 	// births finds new processes. It belongs to the searching goroutine.
 	births kernel.Births

@@ -90,7 +90,7 @@ func paced[T any](ctx context.Context, s *Source, cpu *int64, f func(ctx context
 	return out, err
 }
 
-// rests spreads work over time, so that it takes at most a share of a CPU. Zero means no limit.
+// rests spreads work over time, so that it takes at most a share of a CPU. A share of zero means no limit.
 type rests struct {
 	ctx   context.Context
 	share float64

@@ -13,10 +13,10 @@ import (
 
 // These constants bound how long a process is stopped while its memory is copied.
 const (
-	// fastCopyMB and slowCopyMB are the measured times to copy one MB on a machine with two CPUs, idle and full.
+	// fastCopyMB and slowCopyMB are the times to copy one MB, measured on an idle and on a full machine with two CPUs.
 	fastCopyMB, slowCopyMB = 310 * time.Microsecond, 760 * time.Microsecond
-	// lateCopy and lateCopyTimes bound a stop. It may take lateCopyTimes the slow time, and lateCopy more until all
-	// threads have stopped. On a full machine each thread waits for a CPU first.
+	// lateCopyTimes limits a stop to this multiple of the time that slowCopyMB predicts. lateCopy is added for
+	// stopping all threads, because on a full machine each waits for a CPU first.
 	lateCopy, lateCopyTimes = 500 * time.Millisecond, 3
 )
 
@@ -29,10 +29,10 @@ const (
 )
 
 // PauseHeap stops a process once, and copies all of its writable memory. CountHeap and HeapGraph then read that copy,
-// until release is called. It calls before ahead of the stop, with the size and the expected shortest and longest
-// time. It refuses to copy more than most bytes, without a stop. If the target outgrows the room for the copy, it
-// resumes at once, and another stop follows. The Source needs Options.Pause. The error says why there is no copy.
-// After an error the process runs.
+// until release is called. Ahead of the stop, it calls the function before with the size and the expected shortest and
+// longest time. If there is more to copy than the parameter most, in bytes, it refuses without a stop. If the target
+// outgrows the room for the copy, it resumes at once, and another stop follows. The Source needs Options.Pause. The
+// error says why there is no copy. After an error the process runs.
 func PauseHeap(ctx context.Context, s *Source, most uint64, before func(bytes uint64, fast, slow time.Duration)) (z *sampler.HeapPause, release func(), err error) {
 	if s.pauses == nil {
 		return nil, nil, errors.New("the process was attached to without stops")

@@ -5,7 +5,7 @@ import "github.com/ddtop/ddtop/sampler/live/internal/pace"
 const (
 	// workEveryNS is the interval at which records are fetched to find threads that begin work, in ns.
 	workEveryNS = 12_000_000
-	// slowWorkEveryNS is the same interval while no thread runs or waits, in ns.
+	// slowWorkEveryNS replaces workEveryNS while no thread runs or waits, in ns.
 	slowWorkEveryNS = 50_000_000
 	// stillEveryNS is the shortest interval between samples of an idle process in which no thread has had a CPU, in
 	// ns. These samples show what threads other than Ruby's do. If records wake the clock, the clock samples together
@@ -13,8 +13,8 @@ const (
 	stillEveryNS = 700_000_000
 	// recordLateNS is how long after an event its record may arrive, in ns.
 	recordLateNS = 1_000_000
-	// namesLateNS is how far away the next tick must be, in ns, so that the clock names copied stacks before it.
-	// Records wait for a name only for stacknames.WithinNS. With many processes, ticks are seconds apart.
+	// If the next tick is more than namesLateNS (in ns) away, the clock names copied stacks before it. Records wait
+	// for names only for stacknames.WithinNS, but with many processes ticks are seconds apart.
 	namesLateNS = 100_000_000
 	// maxBeginning bounds the threads that are read in one tick because they have begun work.
 	maxBeginning = 64

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
-// mode switches one way to follow the process on and off: exact mode, thread switches, or C stacks of running threads.
+// mode switches on and off one way to follow the process: exact mode, thread switches, or C stacks of running threads.
 type mode[T any, F follower[T]] struct {
 	// now is the current or the last follower. It is nil if there was none yet.
 	now atomic.Pointer[T]
@@ -35,7 +35,7 @@ type follower[T any] interface {
 	stop() error
 }
 
-// is reports whether the mode is on. It only reads memory.
+// is reports whether the mode is on. It reads only variables of ddtop.
 func (m *mode[T, F]) is() bool {
 	x := m.now.Load()
 	return x != nil && F(x).on()
@@ -56,7 +56,7 @@ func (m *mode[T, F]) stop() error {
 	return nil
 }
 
-// close ends the mode for good, and calls then after all its work has ended.
+// close ends the mode for good, and calls the function then after all its work has ended.
 func (m *mode[T, F]) close(then func() error) error {
 	m.closeOnce.Do(func() { close(m.closing) })
 	m.mu.Lock()
@@ -65,7 +65,7 @@ func (m *mode[T, F]) close(then func() error) error {
 	return m.opening.Close(func() error { return errors.Join(m.stop(), then()) })
 }
 
-// begin switches the mode on. The error has the words already if the mode is on.
+// begin switches the mode on. If it is on, begin returns an error with the text of the parameter already.
 func (m *mode[T, F]) begin(ctx context.Context, pid int, name, already string, open func(context.Context) (F, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +101,7 @@ func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, e
 const parkPatience = 30 * time.Second
 
 // park ends the mode and leaves mu locked, so that it cannot be switched on until the caller unlocks mu. on is true if
-// the mode was on. ok is false, and mu is not locked, if mu stays locked for parkPatience because a read hangs.
+// the mode was on. ok is false if park gave up, because mu stayed locked for parkPatience, as when a read hangs.
 func (m *mode[T, F]) park() (on, ok bool) {
 	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -23,8 +23,8 @@ const (
 	// glanceLateNS is how old the clock's last glance may be, in ns. If it is older, Drain makes a glance itself. A
 	// glance is a short read of the states of threads, without their stacks.
 	glanceLateNS = 60_000_000
-	// wholeGlance is the largest number of threads of which a glance reads all. If there are more, a glance reads one
-	// in glanceTurns of the threads that have not moved. From Ruby 3.3 on, another thread may have queued them.
+	// wholeGlance is the largest number of threads of which a glance reads all. If there are more, it reads one in
+	// glanceTurns of the threads that had no CPU. From Ruby 3.3 on, other threads can queue them.
 	wholeGlance, glanceTurns = 64, 8
 	// delaysPerLook is the number of threads of which one glance reads the time without a CPU, 2 µs each. If there are
 	// more threads, glances take turns.
@@ -47,7 +47,7 @@ type movedFeed struct {
 	moves  *kernel.Moves
 	rules  *switches.Movements
 	list   []movedThread
-	listed uint64 // the reader's number of list
+	listed uint64 // version of list in the reader
 	place  map[int32]int
 	// started are the TIDs of new threads that are not followed yet.
 	started []int32
@@ -232,7 +232,7 @@ func (f *movedFeed) read() {
 	f.lost = lost
 }
 
-// readWords reads from memory the GVL's owner, and the scheduler's words of threads that may have changed.
+// readWords reads the GVL's owner, and the words that the scheduler keeps for each thread that may have changed.
 func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 	f.rules.Note()
 	f.turn++

@@ -2,10 +2,10 @@ package live
 
 import "sync/atomic"
 
-// movesSlots is the number of slots for times of moves. If a thread moves, a tick reads all threads of its slot.
+// movesSlots is the number of slots, which threads share by TID. If one had a CPU, a tick reads all of its slot.
 const movesSlots = 1 << 12
 
-// lostNS is how long all threads count as moved after records were lost, in ns.
+// lostNS is the time after a loss of records in which ddtop does not know which threads had a CPU, in ns.
 const lostNS = 1_000_000_000
 
 // moves knows when each thread last had a CPU, from records of thread switches. Any goroutine may use it.

@@ -91,7 +91,7 @@ func (s *sampling) nativeLocks(ctx context.Context, sample *sampler.Sample) (*sa
 	return s.locksNow.Load(), nil
 }
 
-// publish stores the locks that a round has found. It reports whether the holder of one is still unknown.
+// publish stores the locks that a round has found. undecided is true if the holder of any is still unknown.
 func (s *sampling) publish(r *nativelock.Reader, now int64, id func(int32) sampler.ThreadID) (undecided bool) {
 	list, undecided := r.Judge(id)
 	var lost []uint64

@@ -81,7 +81,7 @@ func nativeStacksOf(ctx context.Context, r *cstacks.Reader, of cstacks.Subject, 
 	return out, nil
 }
 
-// rubyStacks reads the native stacks of Ruby's threads. again lists threads that it can read only after others.
+// rubyStacks reads the native stacks of Ruby's threads. again lists the threads to retry after all others.
 func rubyStacks(ctx context.Context, r *cstacks.Reader, threads []*sampler.Thread,
 	to map[sampler.ThreadID]sampler.NativeStack) (again []*sampler.Thread, err error) {
 	for _, t := range threads {
@@ -156,13 +156,13 @@ func (s *sampling) tellPlaces(sample *sampler.Sample) {
 type nativeStays struct {
 	changes uint64
 	at      map[sampler.ThreadID]nativeStay
-	// order has the stacks of the last sample's threads, in its order.
+	// order has the stacks of the last sample's threads, in the order of the sample.
 	order []nativeStay
 	// filled is true if C functions were added to a stack of the last sample.
 	filled bool
 }
 
-// nativeStay is the Ruby stack of a thread, and native the same stack with C functions. native is zero without any.
+// nativeStay has a thread's Ruby stack. The field native is the same stack with C functions, or zero if it has none.
 type nativeStay struct {
 	id            sampler.ThreadID
 	stack, native sampler.StackID

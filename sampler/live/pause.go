@@ -108,7 +108,7 @@ func (s *sampling) warmUp() {
 	}
 }
 
-// learnCalls reads all stacks and system calls once. After a stop, a call may have the name restart_syscall.
+// learnCalls reads all stacks and system calls once. After the first stop, a call may have the name restart_syscall.
 func (s *sampling) learnCalls() {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 )
 
-// ddtop reads what the process publishes at intervals that double each time, from publishedFirst to publishedMost.
+// The interval between reads of what the process publishes doubles each time, from publishedFirst to publishedMost.
 const publishedFirst, publishedMost = 10 * time.Second, 80 * time.Second
 
 // threadContext is the variable in which threads publish their spans (docs/internals/context.md#a-threads-span).

@@ -68,7 +68,7 @@ type relative struct {
 	// it gave its place to another user.
 	heldSince        time.Time
 	leaving, yielded bool
-	// done is true if its Source is closed. If src is dropped then, ending and ended keep the results of its End.
+	// done is true if its Source is closed. If src is then dropped (LetGo), ending and ended keep its End.
 	done   bool
 	ending sampler.End
 	ended  bool

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// Running switches the taking of C stacks of running threads on and off. Samples carry these stacks as Runs.
+// Running starts and stops taking C stacks of running threads. Samples carry these stacks as Runs.
 type Running struct {
 	mode[runningRun, *runningRun]
 	source *Source

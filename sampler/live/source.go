@@ -25,14 +25,14 @@ const checkNS = 1_000_000_000
 // reuseNS is the shortest time in which a PID can be reused, in ns. A PID namespace may have only 300 PIDs.
 const reuseNS = 20_000_000
 
-// slowProcNS is the longest interval between reads of the process's counters. Beyond procSharers processes they are
-// read less often.
+// slowProcNS is the longest interval between reads of the process's counters, in ns. With more than procSharers
+// processes the interval grows, up to slowProcNS.
 const (
 	slowProcNS  = 1_000_000_000
 	procSharers = 4
 )
 
-// failCheckNS is the interval of the same check while reads fail, in ns (see checkNS).
+// failCheckNS is the interval between checks for an exec while reads fail, in ns. It then replaces checkNS.
 const failCheckNS = 20_000_000
 
 // Source samples a live process. Do not call Run and Once at the same time.
@@ -41,7 +41,7 @@ type Source struct {
 	exact exactMode
 	// switches turns following by thread switches on and off.
 	switches switchMode
-	// Running switches the taking of C stacks of running threads on and off.
+	// Running starts and stops taking C stacks of running threads.
 	Running Running
 	// beginning are the threads that have begun work and must be read. looks limits the CPU time of these reads.
 	// routes limits the CPU time of reading copied requests. Only the clock uses them.
@@ -62,8 +62,8 @@ type Source struct {
 // subject is the process that a Source samples, with its VM and its names.
 type subject struct {
 	proc *attach.Process
-	// still reads the VM's memory, or a copy of it, if Options.Pause is set. heapPause is the last stop of PauseHeap.
-	// Otherwise both are nil.
+	// still reads the VM's memory, or the copy that PauseHeap made. It is nil without Options.Pause. heapPause is the
+	// stop for this copy, or nil.
 	still     *attach.Still
 	heapPause *sampler.HeapPause
 	// vmPath and vmBias identify the mapped file with the VM: its path and its load bias.
@@ -71,7 +71,7 @@ type subject struct {
 	vmBias attach.Address
 	info   sampler.Process
 	dict   *sampler.Dictionary
-	shown  *sampler.Dictionary // dict, changed by names and Options.OwnCode
+	shown  *sampler.Dictionary // dict as callers see it: changed by the Redactor and Options.OwnCode
 	names  *redact.Redactor
 	values bool // Options.Values, but false with a Redactor
 	debug  *debuginfod.Client
@@ -108,8 +108,8 @@ type sampling struct {
 	locksNow atomic.Pointer[sampler.NativeLocks]
 	rubyTIDs atomic.Pointer[map[int32]sampler.ThreadID]
 
-	// watch has the native stacks of threads that stay at one place. places has the last places of the threads whose
-	// native stacks are wanted. The goroutine that reads the slow counters (beside) uses both. Only the clock uses
+	// watch has the native stacks of threads that stay at one place. wanted are the threads whose native stacks are
+	// needed, and places has their last places. The goroutine of beside uses watch and places. Only the clock uses
 	// wanted.
 	watch  *sampler.NativeWatch
 	places atomic.Pointer[map[sampler.ThreadID]cstacks.Place]
@@ -128,7 +128,7 @@ type sampling struct {
 	fibersNow            *sampler.Fibers
 	queuesNow            *sampler.Queues
 
-	// reading is the lane of all reads. tickBegan is when the current tick began, CLOCK_MONOTONIC in ns, or zero.
+	// reading runs all reads on its own thread. tickBegan is when the current tick began, CLOCK_MONOTONIC in ns, or 0.
 	reading   apart.Lane
 	tickBegan atomic.Int64
 	// ticking is held while the reader is in use. running is true while the clock of Run runs.

@@ -62,8 +62,8 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	return x, nil
 }
 
-// unprobedScheduler finds the memory of a process that BPF programs read if no probes are in it. If the process's
-// threads may share native threads, the error wraps kind.
+// unprobedScheduler finds the memory that BPF programs read in a process without probes. If the process's threads may
+// share native threads, the error wraps the parameter kind.
 func unprobedScheduler(ctx context.Context, s *Source, kind error) (scheduler ruby.Scheduler, err error) {
 	if err := s.ownThreads(ctx, kind); err != nil {
 		return scheduler, err

@@ -32,9 +32,9 @@ const (
 	mostBusy, busySpanNS = 0.10, 2_000_000_000
 )
 
-// countEveryNS is the interval between two readings of the BPF programs' counters, in ns. Each takes a system call. If
-// there are more than manyRuns processes the interval is manyCountEveryNS. It can be longer, because losses are seen
-// without a call. While the process does nothing the interval is quietCountNS.
+// countEveryNS is the interval between two readings of the BPF programs' counters, in ns. Each takes a system call.
+// With more than manyRuns processes the interval is manyCountEveryNS. This is enough, because losses are also seen
+// without this call. While the process does nothing the interval is quietCountNS.
 const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 1_000_000_000, 1_000_000_000
 
 // leastFetch is the shortest interval between two fetches of records, in ns.
@@ -54,9 +54,9 @@ type switchRun struct {
 	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero until the end.
 	fromNS int64
 	toNS   atomic.Int64
-	// fedNS is the time up to which all changes were passed on. lookedNS is when this was last done. everyNS is how
-	// often records are fetched while no samples come. It is short enough that they fill at most a quarter of their
-	// buffer.
+	// fedNS is the time up to which all changes were passed on. lookedNS is when records were last fetched. everyNS is
+	// how often records are fetched while no samples come. It is short enough that they fill at most a quarter of
+	// their buffer.
 	fedNS, lookedNS, everyNS atomic.Int64
 	// tooMany is true if following has ended because there were too many records.
 	tooMany    atomic.Bool
@@ -96,7 +96,7 @@ type switchRun struct {
 	closed                       bool
 }
 
-// again reports whether following has ended because there were too many records, and may now be tried again.
+// again reports whether following has ended because there were too many records, and may now begin anew.
 func (x *switchRun) again(f *followAgain) bool {
 	to, budget := x.toNS.Load(), x.source.budget
 	if to == 0 || !x.tooMany.Load() {
@@ -116,7 +116,7 @@ func (x *switchRun) again(f *followAgain) bool {
 // on reports whether following has not ended.
 func (x *switchRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind returns in how many ns all changes up to a time can have been passed on. It returns zero if they have been,
+// behind returns the wait, in ns, until all changes up to a time can be passed on. It returns zero if they have been,
 // or never will be.
 func (x *switchRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
@@ -125,7 +125,7 @@ func (x *switchRun) behind(ns int64) int64 {
 	return max(ns+switchBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes to a sample. behind must return 0 for its time. If told is false, it only notes the sample.
+// fill adds the changes to a sample, or only notes the sample if told is false. behind must return 0 for its time.
 func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -194,10 +194,10 @@ func (x *switchRun) look() {
 	x.advance(until)
 }
 
-// whoMoved fetches records. It returns a function for the times of threads' last moves, which is nil if they are not
-// known. It also returns the threads whose work samples have to read: waiting, and those that have begun work. A
-// movedFeed does not know them, because it reads no frames and makes no records of some moves. Only the clock calls
-// it. If another goroutine fetches records just now, the clock does not wait: that goroutine may have no CPU.
+// whoMoved fetches records. It returns a function for the times of threads' last moves, which is nil if the records do
+// not show this. It also returns the threads whose work samples have to read: the parameter waiting, and threads that
+// have begun work. A movedFeed reads no frames, so it shows neither. Only the clock calls whoMoved. If another
+// goroutine is just fetching records, the clock does not wait, because that goroutine may have no CPU.
 func (x *switchRun) whoMoved(waiting []ruby.Entered) (ruby.Moves, []ruby.Entered) {
 	if x.moved != nil || !x.on() || !x.mu.TryLock() {
 		return nil, waiting
@@ -211,9 +211,9 @@ func (x *switchRun) whoMoved(waiting []ruby.Entered) (ruby.Moves, []ruby.Entered
 	return x.moves.last, x.works.Take(waiting)
 }
 
-// findRequests finds requests that threads have begun. The clock calls it between two readings. A separate part of the
-// budget pays for this (routes). The part for readings between ticks pays for fetching the records. So requests do not
-// reduce the number of ticks.
+// findRequests finds requests that threads have begun. The clock calls it between two readings. Finding them is
+// charged to a separate part of the budget (routes), and fetching the records to the part for reads between ticks. So
+// requests do not reduce the number of ticks.
 func (x *switchRun) findRequests(cost *pace.Meter) {
 	if s := x.source; x.requests.Waiting() {
 		s.ticking.Lock()

@@ -42,7 +42,8 @@ type loop struct {
 	// stack (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
 	checks map[uint64]bool
 	// leaves are the addresses after such checks in the functions that call the loop. There a thread removes the
-	// control frames that an exception has left (vm_exec, vm.c). Their native frames have gone, and so has the loop's.
+	// control frames of methods that an exception has left (vm_exec, vm.c). The native frames of these methods and of
+	// the loop are already gone then.
 	leaves map[uint64]bool
 }
 
@@ -153,8 +154,9 @@ func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
 	})
 }
 
-// findChecks finds the checks for interrupts: calls of functions that a loop calls too. checks are in the functions
-// that call C functions. leaves are in the functions that call the loop, or in functions that these call (3.4).
+// findChecks finds the checks for interrupts. A check calls a function that the interpreter's loop calls, too. The
+// result checks has the checks in the functions that call C functions. leaves has those in the functions that call the
+// loop, or in functions that these call (3.4).
 func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64,
 	calls map[uint64]bool) (checks, leaves map[uint64]bool) {
 	t := r.module.table
@@ -246,8 +248,8 @@ func controlMarks(frames []Control) (marks []mark) {
 }
 
 // marks returns the marks of a native stack if a loop is the interpreter's. boundary is the number of frames inward of
-// Ruby's innermost frame. If returned is true, a check for interrupts counts, too. Then the thread has returned from C
-// functions, or an exception has left them, but their control frames are still there.
+// Ruby's innermost frame. If the parameter returned is true, a check for interrupts counts as a call, too. The thread
+// has then returned from C functions, or an exception has left them, but their control frames are still there.
 func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, boundary int) {
 	for i, f := range stack.Frames {
 		if f.module != r.module {
@@ -281,8 +283,8 @@ var ErrMisfit = errors.New("they do not fit Ruby's frames")
 var ErrUnconfirmed = errors.New("no other stack has confirmed yet which function is Ruby's interpreter")
 
 // Below returns the frames of a native stack that are inward of Ruby's own. whole is true if control has all control
-// frames of the stack, and jit if the process has a JIT. An error means that the native stack does not fit Ruby's
-// frames, that it stopped inward of them, or ErrUnconfirmed. If it stopped, the frames up to there are returned.
+// frames of the stack, and jit if the process has a JIT. The error is ErrMisfit, ErrUnconfirmed, or the reason why the
+// native stack stopped inward of Ruby's frames. If it stopped there, Below returns all its frames.
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)
@@ -335,9 +337,9 @@ func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]F
 	return frames, nil
 }
 
-// fits reports whether a native stack has the same marks as the control frames, outward to where both were read. jit
-// is true if the native stack was read up to code that a JIT made. Such code calls a C function without one of the
-// usual callers.
+// fits reports whether a native stack has the same marks as the control frames. It compares them outward, up to where
+// both were read. jit is true if the native stack was read up to code that a JIT made. Such code calls a C function
+// without one of the usual callers.
 func fits(marks, want []mark, jit, toTheEnd, whole bool) bool {
 	if len(marks) > 0 && marks[0] == markLeave {
 		i := slices.Index(want, markEnter) // the exception has left the functions up to there

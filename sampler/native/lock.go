@@ -11,7 +11,7 @@ import (
 // LockWait describes a thread's wait for a lock of C code: the kind of lock, and the code that wants it.
 type LockWait struct {
 	// Mutex means that the lock is a pthread_mutex_t, which names its owner. LowLevel means that it is a lock within
-	// the C library, which names none. If both are false, the functions have no names.
+	// the C library, which does not name its owner. If both are false, the functions on the stack have no names.
 	Mutex, LowLevel bool
 	// Function is the function by which other code entered the library that waits for the lock. It is empty if it has
 	// no name. Library and Path name its file.
@@ -86,8 +86,8 @@ func (w *LockWait) In(frames []sampler.NativeFrame) bool {
 	})
 }
 
-// MayHold reports whether a thread may hold a lock of the C library, whose path is given. Code of the library holds
-// such a lock only while it runs. stopped is the stack's Stopped.
+// MayHold reports whether a thread may hold a lock of the C library. path is the file of this library. Code of the
+// library holds such a lock only while it runs. stopped is the stack's Stopped.
 func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
 	if stopped != nil && !outsideBeyond(stopped, frames, path) || len(frames) == 0 {
 		return true

@@ -64,10 +64,11 @@ const cfaAdvance, cfaOffset, cfaRestore = 0x40, 0x80, 0xc0
 type programState struct {
 	row
 	d *description
-	// first are the rules with which all functions of a common record begin. An instruction can restore them.
+	// The field first has the rules with which all functions of a common record begin. An instruction can restore
+	// them.
 	first [numRegisters]rule
 	saved []row
-	// loc is the address that the rules hold from. The program ends when it has passed want.
+	// loc is the first address for which the present rules hold. The program ends when loc has passed want.
 	loc, want uint64
 }
 

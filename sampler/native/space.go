@@ -18,8 +18,8 @@ const (
 	maxTables = 64 << 20
 	// maxRows bounds the rows that are kept of all files, each of 900 bytes.
 	maxRows = 4096
-	// maxExecuted bounds the programs that are executed for the rows of one stack, in bytes. The longest one of a
-	// function has 10 KB, and few have more than 100 bytes.
+	// maxExecuted bounds the CFA programs that are executed for the rows of one stack, in bytes. The longest program
+	// of a function has 10 KB, and few have more than 100 bytes.
 	maxExecuted = 1 << 20
 )
 
@@ -42,7 +42,8 @@ type Space struct {
 	tables   int
 	// executed is how many bytes of programs were executed for the current stack.
 	executed int
-	// again is true if the mappings may be read again to find an address. readings is how often they were read.
+	// The field again is true if the mappings may be read again to find an address. readings is how often they were
+	// read.
 	again    bool
 	readings uint64
 }
@@ -62,7 +63,7 @@ type module struct {
 	err   error // why there is no table
 	short string
 	names map[uint64]string // key: the address of the function
-	// asked is true if a debug file was asked for, and awaits if it may still come.
+	// asked is true if a debug file was requested, and awaits if it may still come.
 	asked, awaits bool
 }
 
@@ -136,7 +137,7 @@ func (m *module) size() int {
 	return len(m.table.index) + len(m.table.frames)
 }
 
-// mappingAt finds the mapping that holds an address. It reads the mappings again, once a round, if none does.
+// mappingAt finds the mapping that holds an address. If none does, mappingAt reads the mappings again, once a round.
 func (s *Space) mappingAt(addr uint64) (attach.Mapping, bool) {
 	at := attach.Address(addr)
 	for {

@@ -12,7 +12,7 @@ const (
 	// stackPiece is how much of a stack is read at once, in bytes. Most stacks reach Ruby's frames within it.
 	stackPiece = 4096
 	// maxPieces bounds the pieces of one stack: 1 MB. A thread of Ruby's has its VM stack, of 1 MB, between its
-	// outermost frames and the others. That is never read.
+	// outermost frames and the others. The VM stack is never read.
 	maxPieces = 256
 	// maxWords bounds the words of one stack that are read. 1,024 frames with eight saved registers have 8,192.
 	maxWords = 1 << 16

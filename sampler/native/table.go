@@ -33,7 +33,8 @@ type table struct {
 	executed int
 }
 
-// content reads up to most bytes that a file maps at an address (attach.Module.Content).
+// content reads the bytes that a file maps at an address, at most as many as the parameter most says
+// (attach.Module.Content).
 type content func(addr uint64, most int) ([]byte, error)
 
 // readTable reads the tables of a module.
@@ -119,11 +120,11 @@ type common struct {
 	dataAlign          int64
 	encoding           uint8
 	augmented, signal  bool
-	// first is the program that runs before the program of each of these functions.
+	// The field first is the CFA program that these functions share. It runs before the program of each function.
 	first []byte
 }
 
-// record returns a reader of one record of frames. It begins after the record's length.
+// record returns a reader of one record of frames. The reader begins after the record's length.
 func (t *table) record(place uint64) (*reader, error) {
 	if place > uint64(len(t.frames)) {
 		return nil, fmt.Errorf("%w: a record at %#x", errTable, place)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// maxFrames bounds the frames of one native stack. The deepest of 70 tested ways to block has 377.
+// maxFrames bounds the frames of one native stack. The deepest of 70 tested ways to block has 377 frames.
 const maxFrames = 1024
 
 // ErrMachine is returned for a process of a machine whose stacks are not unwound yet.
@@ -16,10 +16,10 @@ var errLoop = errors.New("it leads back")
 
 // Frame is one function of a native stack.
 type Frame struct {
-	// PC is the address where the function will continue. inside is an address in the instruction before.
+	// PC is the address where the function will continue. inside is an address in the instruction before PC.
 	PC, inside uint64
 	module     *module
-	// function is the address in the file where it begins. It is zero if no table has it.
+	// function is the address in the file where the function begins. It is zero if no table has it.
 	function uint64
 }
 
@@ -63,7 +63,7 @@ func (e *Stop) Error() string {
 func (s *Space) Unwind(regs Registers) Stack { return s.unwind(regs, &stackMemory{space: s}) }
 
 // UnwindCopied does for a running thread what Unwind does for a thread that stands still. copied has the bytes of its
-// stack from the address from on. Nothing else of the stack is read.
+// stack, beginning at the address in the parameter from. Nothing else of the stack is read.
 func (s *Space) UnwindCopied(regs Registers, from uint64, copied []byte) Stack {
 	return s.unwind(regs, &stackMemory{space: s, pieces: []stackPart{{from, copied}}, copied: true})
 }
@@ -111,7 +111,7 @@ func (s *Space) unwind(regs Registers, stack *stackMemory) Stack {
 	return out
 }
 
-// step turns the registers of a frame into its caller's. done is true if it has no caller.
+// step turns the registers of a frame into its caller's. done is true if the frame has no caller.
 func (r *row) step(regs *Registers, stack *stackMemory) (done bool, err error) {
 	if r.registers[regReturn].kind == ruleLost {
 		return true, nil

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// moreCopies is how many copies beyond two are read of a stack that changes faster than ddtop reads it. All its
-	// copies are torn, and in a loop two may be torn alike. On two idle CPUs this happened in one of 3,000 double
-	// reads (4.0 with YJIT), and in one of about 2 million (interpreter of 3.1).
+	// moreCopies is how many copies beyond two are read of a stack that keeps changing during its readings. Two torn
+	// copies of a loop may be alike by chance. On two idle CPUs, one of 3,000 pairs of copies was (Ruby 4.0 with
+	// YJIT), and one of about 2 million (interpreter of Ruby 3.1).
 	moreCopies = 2
-	// restlessReads is the number of reads during which a stack counts as restless after its copies differed.
+	// After copies of a stack differed, its next restlessReads readings make moreCopies.
 	restlessReads = 64
 )
 
@@ -21,8 +21,9 @@ type stackCopy struct {
 	frames []byte
 }
 
-// stackArea names the frames to read. They lie on the VM stack [low, end) and start at cfp. If the stack is deeper
-// than the limit, only the inner innermost and the outer outermost frames are read. Otherwise outer is zero.
+// stackArea is the place of the frames to read. They lie on the VM stack [low, end) and start at cfp. inner is the
+// number of innermost frames to read, and outer of outermost ones. outer is zero unless the stack's middle is left
+// out.
 type stackArea struct {
 	low, end, cfp attach.Address
 	inner, outer  int
@@ -38,7 +39,7 @@ func (a *stackArea) at(i, frameSize int) attach.Address {
 	return a.end - attach.Address((a.size()-i)*frameSize)
 }
 
-// inward returns how many of the area's frames lie inward of the frame at cfp.
+// inward returns how many of the area's frames lie further in, at lower addresses, than the frame at address cfp.
 func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	if cfp <= a.cfp {
 		return 0
@@ -49,13 +50,12 @@ func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	return max(a.inner, a.size()-int(a.end-cfp)/frameSize)
 }
 
-// agree decides which frames are believed, for every way to read a stack. It returns how many innermost frames of the
-// first copy to drop. It drops all of them if the copies are of different stacks. Each copy ends with the area's
-// frames.
+// agree proves the frames of the first copy with the other copies. drop is the number of innermost frames that are not
+// proven, or all frames if the copies are of different stacks. Each copy ends with the area's frames.
 //
-// The kept frames were the stack when the contexts of the other copies were read. Each context was read between two
-// copies of the frames. A frame that is the same in both copies was the same then. It was on the stack if it does not
-// lie inward of that context's innermost frame. The context matters because a popped frame keeps its bytes.
+// The context of each later copy was read between the frames of two copies. A frame that is equal in both was in
+// memory at that moment. It was also on the stack, unless it lies further in than that context's innermost frame.
+// Popped frames keep their bytes, so equal bytes alone prove nothing.
 func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	for i := range copies[1:] {
 		drop = max(drop, r.differ(a, copies[0].frames, &copies[i+1]))
@@ -84,7 +84,7 @@ func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int
 			continue
 		}
 		// Only pc and sp of this frame differ: it is the same call, which went on between the copies. The first copy
-		// says truly where it was. Dropping it would charge the time of a method that makes many short calls to its
+		// shows where it was then. Dropping it would charge the time of a method that makes many short calls to its
 		// caller. ZJIT keeps pc and code outside the frame, so equal bytes prove less there.
 		if bytes.Equal(f[frameISeq:], g[frameISeq:]) && (!r.vm.ZJITFrames || i == 0 && cfp == a.cfp) {
 			return i

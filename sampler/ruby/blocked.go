@@ -11,8 +11,8 @@ import (
 // maxWaitingChildren limits the walk over the VM's list of threads that wait for child processes (2.6 to 3.2).
 const maxWaitingChildren = 4096
 
-// Places within struct waitpid_state (process.c, 2.6 to 3.2): the list node, then the waiter's execution context, a
-// pointer to its condition variable, the result and the pid waited for.
+// Byte offsets in struct waitpid_state (process.c, 2.6 to 3.2). It has the list node, the waiter's execution context,
+// a pointer to its condition variable, the result, and the pid that the waiter waits for.
 const (
 	waitpidEC, waitpidPID, waitpidSize = 16, 36, 40
 )
@@ -37,7 +37,7 @@ type blockedState struct {
 	takes  bool // the thread waits to take an item from a Queue
 	// sinceNS is when the reason was found, CLOCK_MONOTONIC in ns.
 	sinceNS int64
-	// payload is the struct of the Mutex that the thread waits for. Each stack tick reads its holder into holder.
+	// payload is the address of the Mutex's struct. holder receives the struct's owner field in each stack tick.
 	payload attach.Address
 	holder  [8]byte
 	read    bool // holder was read in the last stack tick
@@ -60,7 +60,7 @@ func (b *blockedState) forget() {
 	}
 }
 
-// planHolder adds the owner field of the mutex that a thread waits for to the plan.
+// planHolder plans to read the owner field of the mutex that a thread waits for.
 func (r *blockReader) planHolder(t *thread) {
 	b := &t.blocked
 	b.read = false
@@ -202,7 +202,7 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 				return true
 			}
 		}
-		// From 3.3 on a Ruby method may be in front (Queue#pop is <internal:thread_sync>), with the same receiver.
+		// From 3.3 on a Ruby method with the same receiver may be innermost (Queue#pop in <internal:thread_sync>).
 		if t.stack.topC[i] {
 			break
 		}
@@ -222,7 +222,7 @@ func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	return in || !known
 }
 
-// innermost reports whether matches returns true for the label of an innermost frame, without a leading "Thread::".
+// innermost reports whether matches returns true for the label of an innermost frame, without its "Thread::".
 func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool {
 	stack := t.stack.id
 	for range t.stack.topSelf {
@@ -256,8 +256,8 @@ func (r *threadList) threadOf(value uint64) *thread {
 	return nil
 }
 
-// holderThread returns the thread that a mutex's owner field names. It is zero if no thread holds the mutex, or if
-// ddtop does not follow the holder.
+// holderThread returns the ID of the thread that holds a mutex, from the owner field in b.holder. It returns zero if
+// no thread holds the mutex, or if the holder is not in ddtop's list of threads.
 func (r *blockReader) holderThread(b *blockedState) sampler.ThreadID {
 	word := attach.Address(le64(b.holder[:]))
 	if word == 0 {
@@ -275,7 +275,7 @@ func (r *blockReader) holderThread(b *blockedState) sampler.ThreadID {
 	return b.owner.id
 }
 
-// threadOfFiber finds the thread that runs a fiber or, if the fiber is suspended, that it belongs to.
+// threadOfFiber returns the thread that runs the fiber with the context ec, or the suspended fiber's own thread.
 func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 	for _, t := range r.order {
 		if t.stack.ec == ec {
@@ -288,8 +288,8 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 // sleepers are the methods in which a thread only sleeps, so it does not wait for a child process. Read-only.
 var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
 
-// childWait finds out whether a thread waits for a child process if no receiver shows it (2.6 to 3.2). Kernel#system
-// keeps the receiver that it was called on, and the thread of Process.detach has no frame. Threads in sleep are not
+// childWait finds out whether a thread waits for a child process if no receiver shows this (2.6 to 3.2). In
+// Kernel#system the receiver is any object, and the thread of Process.detach has no frame. Threads in sleep are not
 // looked up, because there are many.
 func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	if r.o.VMWaitingPids < 0 {

@@ -23,15 +23,15 @@ var errLongWalk = errors.New("listing its threads takes too long")
 // budget decides when a tick must end.
 type budget struct {
 	endNS int64
-	// walkNS replaces tickBudget as the time for a tick's walks if it is longer, in ns. walkEndNS is when the walks of
-	// this tick must end.
+	// A tick's walks may take walkNS or tickBudget, whichever is longer. walkNS is in ns. walkEndNS is when the walks
+	// of this tick must end.
 	walkNS, walkEndNS int64
 	stopped           atomic.Bool
-	// from is the index, among the threads of a tick, of the first thread whose stack is read. cut is true if this
-	// tick has left something out.
+	// from is the index of the thread with which this tick begins to read stacks. cut is true if this tick has left
+	// something out.
 	from int
 	cut  bool
-	// spent is true if something was read or decoded since the clock was last read.
+	// spent is true if the tick has read or decoded something since it last checked whether its time is up.
 	spent bool
 }
 

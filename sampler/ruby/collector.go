@@ -6,18 +6,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 )
 
-// collector reads Ruby's counters of objects next to a thread's frames, to charge allocations to this thread.
+// collector reads Ruby's object counters right before a thread's frames, to charge the newest objects to these frames.
 type collector struct {
 	*target
 	list *threadList
-	// around is the thread whose frames follow the pair of object counters in the first call of this tick. It is nil
-	// if there is none.
+	// around is the thread before whose frames the first call of this tick reads a pair of object counters. It is nil
+	// if that call reads no pair.
 	around *thread
 }
 
-// bracket returns the thread to charge a pair of object counters to, which is read just before its frames. It is the
-// only thread that held a GVL at the last tick. bracket returns nil if no pair is due, if no thread held a GVL, or if
-// several did, because their allocations cannot be told apart.
+// bracket returns the thread before whose frames a pair of object counters is read. Objects allocated between the two
+// readings of a pair are charged to this thread. It is the only one that held a GVL at the last tick. bracket returns
+// nil if no pair is due, or if not exactly one thread held a GVL.
 func (r *collector) bracket() *thread {
 	if r.gc == nil || !r.gc.AskPair() {
 		return nil
@@ -39,10 +39,9 @@ func (r *collector) bracket() *thread {
 	return found
 }
 
-// countsAround reports whether the pair of counters must be read again, before frames of a thread that are read again.
-// It must if the thread holds the GVL and the first call did not read the pair. If it did, its difference counts.
-// Copies agree most easily while the target stands still. So the difference of the last reading would underrate code
-// that makes many calls.
+// countsAround reports whether a pair of object counters is read again, before frames of t that are read again. It
+// returns true if t holds the GVL and the first call read no pair before its frames. Otherwise the first pair counts.
+// Copies agree most easily while the target stands still, so a later pair would underrate code that makes many calls.
 func (r *collector) countsAround(t *thread) bool {
 	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {
 		return false

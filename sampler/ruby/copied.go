@@ -39,11 +39,11 @@ var errNotFrames = errors.New("what was copied are no control frames")
 // copied stacks can be named. With ZJIT they cannot, because parts of its frames are elsewhere.
 func (r *copier) Contexts() (at int, ok bool) { return r.o.ThEC, !r.vm.ZJITFrames && r.o.ThEC >= 0 }
 
-// CopiedKey appends to key everything that decides the name of a copied stack. Stacks with equal keys have the same
-// name while the proof of one of them is valid. The key has the code of each frame, the position in this code, and the
-// method that its environment names. An environment that may outlive its frame can be on the heap, and is not in the
-// key. Then the code alone decides, except for a method whose body several classes share (def in a hook that several
-// modules run). CopiedKey reads no state of the Reader that changes, so any goroutine may call it.
+// CopiedKey appends to key all that the name of a copied stack depends on. Stacks with equal keys have the same name
+// while the proof of one of them is valid. The key has each frame's code, the position in it, and the method that the
+// frame's environment names. It lacks the method if the environment is on the heap. Then the name depends on the code
+// alone, except if several classes share a method's body (def in a hook that several modules run). CopiedKey reads no
+// state of the Reader that changes, so any goroutine may call it.
 func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	size := r.o.Code.FrameSize
 	for f := s.Frames; len(f) >= size; f = f[size:] {
@@ -91,8 +91,8 @@ type Revision struct {
 	code       uint64
 }
 
-// CopiedControls does for a copied stack what Controls does for a thread. It reads environments on the heap from mem.
-// ok is false if it cannot. Any goroutine may call it.
+// CopiedControls returns the control frames of a copied stack (see Controls). It reads environments on the heap from
+// mem. ok is false if it cannot read one. Any goroutine may call it.
 func (r *copier) CopiedControls(mem attach.Memory, s *CopiedStack) (frames []code.Control, whole, ok bool) {
 	n := len(s.Frames) / r.o.Code.FrameSize
 	copied := code.Copied{Memory: mem, Low: s.Low, End: s.End, Values: s.Values}

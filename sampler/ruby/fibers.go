@@ -26,11 +26,11 @@ type fiberRead struct {
 	handlers int
 }
 
-// link is a word of the target that leads to a fiber. While the word stays the same, the fiber does not run.
+// link is the address and the value of a word that refers to a fiber. While the value stays, the fiber does not run.
 type link struct{ addr, says attach.Address }
 
 // readResumers reads the stacks of the fibers that resumed the running fiber, outward. They do not run while the
-// running fiber does. A stack that was read too late is left out, and counted as torn.
+// running fiber does. If a fiber went on before its stack was read, the stack is left out and counted as torn.
 func (r *fiberReader) readResumers(t *thread) {
 	st := &t.stack
 	st.fibers, st.fibersOf = st.fibers[:0], st.version

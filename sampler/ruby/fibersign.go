@@ -22,8 +22,8 @@ type fiberSign struct {
 	words  [signBatch][8]byte
 }
 
-// seen checks some threads, if a check is due, and reports whether one has ever switched fibers. It returns true if
-// this release has no word that shows it.
+// seen checks some threads, if a check is due, and reports whether one has ever switched fibers. It also returns true
+// if no word of this release would show a switch.
 func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	at, ok := r.savedStackPointer()
 	if !ok {

@@ -88,7 +88,7 @@ func (r *sampleMaker) fillRactor(rc *ractor, out *sampler.Ractor) {
 	out.Waiting = int32(len(out.Queue))
 }
 
-// filledBefore reports whether s still has the threads that the last tick put there, and no walk came since.
+// filledBefore reports whether s has the threads that the last tick put there, and the lists are still the same.
 func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	n := len(s.Threads)
 	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
@@ -121,8 +121,8 @@ func (r *sampleMaker) noteFresh(depth sampler.Depth) {
 	}
 }
 
-// age removes the fresh mark from the stacks that the last tick marked. In a stack tick, stacks that were not read
-// keep the mark. They were read less than maxStackAgeNS ago, and their threads took no part in the scheduling since.
+// age removes the fresh marks that the last tick set. A stack tick also marks the stacks that it does not read as
+// fresh. They are younger than maxStackAgeNS, and their threads have taken no part in the scheduling since.
 func (r *sampleMaker) age(depth sampler.Depth) {
 	switch {
 	case depth == sampler.StackTick:

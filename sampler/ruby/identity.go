@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNameTries is how many stack ticks try to read a thread's name. Then the name is empty until Ruby changes it.
+// maxNameTries is how many stack ticks try to read a thread's name. If all fail, ddtop waits until Ruby changes it.
 const maxNameTries = 50
 
 // threadNamer reads the names and native threads of threads.
@@ -16,8 +16,8 @@ type threadNamer struct {
 	list *threadList
 	// tids is Options.TIDs.
 	tids func(int32) (int32, bool)
-	// pthreadTID is the offset of the tid in libc's struct pthread, in bytes. It is -1 if not known. pthreadTriedNS is
-	// the time of the last search for it.
+	// pthreadTID is the offset of the tid in libc's struct pthread, in bytes. It is -1 while the offset is not known.
+	// pthreadTriedNS is when it was last searched for.
 	pthreadTID     int
 	pthreadTriedNS int64
 }
@@ -71,11 +71,11 @@ func (r *threadNamer) stillNamed(t *thread, name uint64) bool {
 		sampler.Status(r.o.ThStatus.In(again)) != sampler.Killed
 }
 
-// hostTID finds the thread's native thread (docs/internals/threads.md#native-threads). From 3.2 on the tid is in
-// rb_native_thread, in 3.1 in rb_thread_t, and in older releases in libc's struct pthread. It is a tid in the target's
-// PID namespace. hostTID translates it to ddtop's, and refuses it if no such task exists. After a fork, 3.1 and 3.2
-// keep the parent's tid. Then the tid in libc is right. The main thread's tid cannot be guessed, because a program can
-// start Ruby in any of its threads.
+// hostTID returns the tid of the thread's native thread (docs/internals/threads.md#native-threads). Since 3.2 Ruby
+// keeps it in rb_native_thread, 3.1 in rb_thread_t, older releases only in libc's struct pthread. hostTID translates
+// it from the target's PID namespace to ddtop's. After a fork, 3.1 and 3.2 keep the parent's tid, which is no task of
+// the process. Then libc's tid counts. The main thread's tid cannot be guessed, because a program can start Ruby in
+// any of its threads.
 func (r *threadNamer) hostTID(t *thread) int32 {
 	var stored int32
 	switch {
@@ -130,12 +130,12 @@ func (r *threadNamer) pthreadOf(t *thread) attach.Address {
 }
 
 const (
-	// pthreadSearch is the number of bytes of libc's struct pthread in which the tid is searched.
+	// pthreadSearch is the number of bytes of libc's struct pthread that are searched for the tid.
 	pthreadSearch = 2048
-	// maxPthreads bounds the threads whose structs are searched.
+	// maxPthreads limits the threads whose structs a search compares.
 	maxPthreads = 8
-	// pthreadRestNS is the shortest interval between two searches that find nothing, in ns. A search asks the kernel
-	// about each word that may be a tid.
+	// pthreadRestNS is the shortest interval between two searches, in ns, while none has found the offset. A search
+	// asks the kernel about each word that may be a tid.
 	pthreadRestNS = 100e6
 	// maxTID is the highest number that a task can have (PID_MAX_LIMIT, include/linux/threads.h).
 	maxTID = 1 << 22
@@ -162,7 +162,7 @@ func (r *threadNamer) tidOfPthread(pthread attach.Address) int32 {
 	return host
 }
 
-// taskOf takes a word as a tid and translates it into ddtop's PID namespace. ok is false if no such task exists.
+// taskOf reads a tid from word and translates it into ddtop's PID namespace. ok is false if no such task exists.
 func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 	stored := le32(word)
 	if stored == 0 || stored > maxTID {
@@ -174,10 +174,10 @@ func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 	return host, true
 }
 
-// findPthreadTID finds the offset of the tid in struct pthread. Each thread must have the id of a task there, and no
+// findPthreadTID finds the offset of the tid in struct pthread. There each thread must have the id of a task, and no
 // two threads the same id. Several offsets can qualify: glibc has a 1 (multiple_threads) in every struct, and a
-// container has a task 1. Then only an offset that a known C library has counts. findPthreadTID returns the tid of the
-// struct at wanted, or zero if the tid is not certain.
+// container has a task 1. Then only the known offsets of C libraries count. findPthreadTID returns the tid in the
+// struct at the address wanted. It returns zero if the tid is not certain.
 func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	blocks := [][]byte{r.readPthread(wanted)}
 	size := len(blocks[0])
@@ -196,7 +196,7 @@ func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 			}
 		}
 	}
-	places := make(map[int]int32) // the tid of wanted by the offset where it was found
+	places := make(map[int]int32) // for each offset that qualifies, the tid that the struct at wanted has there
 	for off := 0; off+4 <= size; off += 4 {
 		seen := make(map[int32]bool, len(blocks))
 		for _, b := range blocks {

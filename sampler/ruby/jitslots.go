@@ -10,15 +10,14 @@ import (
 
 // Head is Ruby's development branch. Its ZJIT does not write iseq and pc into a control frame, but the address of a
 // slot on the native stack. The slot points to a JIT frame, which has both (docs/internals/code.md#jits). ZJIT writes
-// a slot again before each call, so slots and frames must be read together: in one call, slots before and after the
-// two copies.
+// a slot again before the frame calls a method. So one system call must read slots, frames and slots again.
 
 const (
 	// slotGap is the largest gap between two slots that are read as one range, in bytes. A second range costs as much
 	// as reading a few KiB.
 	slotGap = 1024
-	// maxStaleSlot limits how far an older frame's slot may be from the innermost frame's slot, in bytes. ddtop
-	// ignores a slot that is farther away.
+	// maxStaleSlot limits the distance of a popped frame's slot from the slot of the next frame outward, in bytes.
+	// ddtop ignores a slot that is farther away.
 	maxStaleSlot = 2048
 )
 
@@ -56,8 +55,8 @@ type jitSlots struct {
 	values []attach.Address
 }
 
-// learn sets the slots of the next read. frames are all frames that were read. Only the outermost n bytes are in use.
-// The bytes before them remain from earlier calls, which often happen again, so their slots are learned, too.
+// learn sets the slots of the next read. Of the bytes in frames, only the last n are frames on the stack. The bytes
+// before them remain from earlier calls. Such calls often happen again, so their slots are read ahead.
 func (j *jitSlots) learn(d *code.Decoder, frames []byte, n int) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	last := attach.Address(0)

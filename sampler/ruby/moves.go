@@ -35,8 +35,8 @@ type Entered struct {
 	FromNS, ByNS int64
 }
 
-// LookAt makes the next Read, of any depth, read the stacks and the work of some threads. Work that is new there began
-// between the times in Entered. Only the goroutine that calls Read may call it.
+// LookAt makes the next Read, of any depth, read the stacks and the work of the threads in list. New work of such a
+// thread counts as begun between its FromNS and ByNS. Only the goroutine that calls Read may call it.
 func (r *Reader) LookAt(list []Entered) { r.choice.entered = append(r.choice.entered[:0], list...) }
 
 // takeEntered marks the threads that the current tick must read.

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// plan is what one call reads of the target: the ranges in the order of reading, with the purpose of each part. Making
-// a plan reads nothing, except for the places of ractors' counters, once after a walk. The call fills the ranges.
+// plan lists the memory ranges that one system call reads, in this order, and the purpose of each part. The call fills
+// them. Making a plan reads nothing, except for the places of ractors' counters, once after each walk.
 type plan struct {
 	ranges []attach.Range
 	parts  []part
@@ -29,7 +29,7 @@ type part struct {
 type purpose uint8
 
 const (
-	forSchedulers    purpose = iota // the list of ractors and the head of each, with its scheduler and its list of threads
+	forSchedulers    purpose = iota // the list of ractors, and each ractor's scheduler and list of threads
 	forThreads                      // structs of threads
 	forOwners                       // the owners of the GVLs, once more
 	forHolder                       // the holder of the Mutex that a thread waits for

@@ -54,7 +54,7 @@ type gvlReader struct {
 	currentECBuf [8]byte
 }
 
-// forget empties the queue. The caller must reset the field place of its threads.
+// forget empties the queue. The caller must set the field place of each thread that was in it to -1.
 func (q *queue) forget() {
 	q.members, q.known = q.members[:0], false
 }
@@ -113,9 +113,9 @@ func (r *gvlReader) setQueue(rc *ractor, next []*thread, known bool) {
 	q.members, q.next, q.known = next, q.members, known
 }
 
-// followQueue builds queue.next from the threads that this tick has read. It takes the queue of the last tick and
-// applies the changes at its ends. It reads a thread that is new at an end. The thread's links prove that it was
-// there.
+// followQueue builds queue.next, the queue of this tick. It takes the queue of the last tick and applies the changes
+// at both ends. It reads each thread that is new at an end, if this tick has not. The links of that thread prove its
+// place.
 func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	q := &rc.queue
 	q.fetched = 0
@@ -165,9 +165,9 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
-// followTail walks from the last node toward the front. It stops at the last member that is in its old place. kept is
-// that place, or -1 if there is none. It appends new threads to queue.tail. behind is the node of the foremost new
-// thread, or the head. ok is false if the queue cannot be followed.
+// followTail walks from the node in last toward the front, and stops at the first member that is still in its old
+// place. kept is this member's index, or -1 if there is none. The threads behind it are new and go to queue.tail.
+// behind is the node of the foremost of them, or head if there is none. ok is false if the queue cannot be followed.
 func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
 	q.tail = q.tail[:0]
@@ -192,9 +192,9 @@ func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int,
 	return -1, behind, true
 }
 
-// followFront walks from the first node toward the end. It stops at the first member in its old place, and returns
-// that place. It puts the nodes in front of it into queue.next. ok is false if there is no such member, or if the
-// queue cannot be followed.
+// followFront walks from the node in first toward the end. It stops at the first old member up to index kept, and
+// returns its index. It appends the threads in front of it to queue.next. ok is false if it meets no such member, or
+// if the queue cannot be followed.
 func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
@@ -215,7 +215,7 @@ func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int
 	return 0, false
 }
 
-// followGone checks the members that have left the queue. They must have been read.
+// followGone checks that the members in parts have left the queue. It marks those that were not read as wanted.
 func (r *gvlReader) followGone(parts ...[]*thread) queueOutcome {
 	missing := false
 	for _, part := range parts {
@@ -241,8 +241,8 @@ func (r *gvlReader) hasLeft(t *thread) bool {
 	return t.met == r.list.ticks || t.readIn == r.list.ticks && !r.queued(t)
 }
 
-// inPlace reports whether a member is in its old place, behind the members before it. It returns true if the member
-// was not read.
+// inPlace reports whether t still follows head or the last thread of the parameter before, the members in front of it.
+// It returns true if this tick has not read t.
 func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bool {
 	if t.readIn != r.list.ticks {
 		return true
@@ -251,8 +251,8 @@ func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bo
 	return prev == head || len(before) > 0 && prev == r.queueNode(before[len(before)-1])
 }
 
-// meet notes a thread that is new at its place in the queue. It reads the thread if this tick has not read it yet. It
-// reports whether the thread is in the queue.
+// meet notes in t.met that the walk has found t at a new place. It reads t if this tick has not read it yet. It
+// returns false if t cannot be read, or if its own node is not in the queue.
 func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	if t.readIn != r.list.ticks {
 		if t.ractor != rc || rc.queue.fetched >= maxFetched {

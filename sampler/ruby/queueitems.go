@@ -32,8 +32,8 @@ type queueLooks struct {
 	n    int
 }
 
-// hasItems reports whether a thread waits to take from a Queue that has items. late is true if there is no time left
-// to read the Queue again.
+// hasItems reports whether a thread waits to take from a Queue that has items. If late is true, the tick has no time
+// left, and the last reading of the Queue decides.
 func (r *blockReader) hasItems(t *thread, late bool) bool {
 	b := &t.blocked
 	if !b.takes {

@@ -23,8 +23,8 @@ type Options struct {
 	TIDs func(stored int32) (host int32, ok bool)
 	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
 	InnerPID int32
-	// Whole makes every stack tick read every thread, also the threads that have not been scheduled for a while (see
-	// selective.go). It is for stops of the target, whose samples show all threads at one instant.
+	// Whole makes every stack tick read all threads, also those that have not been scheduled for a while
+	// (selective.go). Set it if the caller stops the target, so that a sample shows all threads at one instant.
 	Whole bool
 	// Values makes a Reader read the work of threads with paths, arguments and literals (sampler.Work.Values).
 	Values bool

@@ -13,7 +13,7 @@ import (
 // copy is enough, and it is not decoded.
 type restingStack struct {
 	keptStack
-	// asideIn is the Dictionary's generation in which the stack was put aside. In a later one its ID may be gone.
+	// asideIn is the Dictionary's generation when the stack was put aside. In a later one the stack's ID may be gone.
 	asideIn sampler.Generation
 }
 
@@ -41,8 +41,8 @@ func (r *stackReader) probe(s *stackState) bool {
 	return true
 }
 
-// unchanged reports whether the frames that end at end equal the kept frames or the resting frames. Resting frames
-// that match become the kept frames. live is true if the thread may be executing them.
+// unchanged reports whether frames, which end at the address end, equal the kept frames or the resting frames. Resting
+// frames that match become the kept ones. It returns false if drop frames are not proven. For live, see keptStack.
 func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if r.same(s, frames, end, drop, live) {
 		return true

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ErrNoScheduler means that the main ractor's scheduler has a form that ddtop cannot follow from record to record.
+// ErrNoScheduler means that exact mode cannot follow the form of the main ractor's scheduler in this Ruby.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
 // mutexSize is the number of bytes of a pthread_mutex_t that isMutex examines. glibc and musl use no more, except for
@@ -31,18 +31,18 @@ type Scheduler struct {
 	// ReadyNode and RunningNode are the offsets in an rb_thread_t of its nodes in the queue and in the list of running
 	// threads, in bytes. Up to 3.2 there is no such list, and RunningNode is -1.
 	ReadyNode, RunningNode int
-	// ExecutionContext is the distance from a native thread's thread pointer to its pointer to the execution context,
-	// in bytes. ThreadOfEC is the offset in the context of the pointer to the rb_thread_t. It is -1 if
-	// ExecutionContext leads to the rb_thread_t itself (2.6 and 2.7).
+	// ExecutionContext is an offset from the thread pointer register of a native thread, in bytes. There the thread
+	// keeps the address of its execution context. ThreadOfEC is the offset in the context of the pointer to the
+	// rb_thread_t. It is -1 if the word holds the rb_thread_t's address instead (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
 	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t. The fields are its region without
 	// the GVL, the function that unblocks it, its status and its execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
-	// Mutex is the offset in an rb_thread_t of the Mutex that it wants to lock. Collector is the address of the word
-	// with the collector's flags. It is zero if it is not known. Collects is the field that is set while the collector
-	// works.
+	// Mutex is the offset in an rb_thread_t of the Mutex that the thread wants to lock. Collector is the address of
+	// the word with the collector's flags, or zero if that address is not known. Collects is the flag in this word
+	// that is set while the collector works.
 	Mutex     int
 	Collector attach.Address
 	Collects  layout.Field
@@ -58,7 +58,7 @@ type SchedulerThread struct {
 	Owner, Queued, Linked bool
 }
 
-// scheduling finds the words in memory by which the main ractor's scheduler can be followed from record to record.
+// scheduling finds the words in memory by which exact mode follows the main ractor's scheduler.
 type scheduling struct {
 	*target
 	list *threadList
@@ -127,9 +127,9 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	return s, nil
 }
 
-// nativeWords returns the word to search for each native thread. It is the address of its execution context, or of the
-// thread itself if specific is true. Threads that have not begun or cannot be read have none. ok is true if each
-// thread has a native thread of its own.
+// nativeWords returns, for each native thread, the address to search for in its own memory: its execution context or,
+// if specific is true, its rb_thread_t. Threads that have not begun or cannot be read are left out. ok is false if a
+// thread with a tid has no known pthread_t.
 func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []ownword.Word, ok bool) {
 	for _, t := range threads[:min(len(threads), ownword.MaxThreads)] {
 		native := r.native(t)
@@ -230,9 +230,9 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 	return is
 }
 
-// Listed calls each for every thread that the last Read listed. It does nothing if known is the number of the current
-// list. tid is 0 while a thread has no native thread. Listed returns the number of the list, which is never 0. Only
-// the goroutine that calls Read may call it.
+// Listed calls the function each for every thread that the last Read listed. It does nothing if known is the number of
+// the current list. tid is 0 while a thread has no native thread. Listed returns the number of the list, which is
+// never 0. Only the goroutine that calls Read may call it.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
 		return n

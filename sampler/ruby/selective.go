@@ -23,8 +23,8 @@ const (
 	turns = 4
 	// maxStackAgeNS limits the age of a thread's known stack, in ns. At low rates every stack tick reads all threads.
 	maxStackAgeNS = 50_000_000
-	// hotNS is how long every lock tick reads a thread after it took part in the scheduling, in ns. For warmNS, every
-	// stack tick and one in warmTurns lock ticks read it.
+	// For hotNS after a thread took part in the scheduling, every lock tick reads it. For warmNS after that, every
+	// stack tick and one in warmTurns lock ticks read it. Both times are in ns.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
@@ -32,8 +32,8 @@ const (
 	// that computes, a queue does not move for 10 or 100 ms. Then it empties and fills within a few ms, sometimes with
 	// the same ends.
 	selectiveGap = 5_000_000
-	// maxSelectiveTries is the number of selective readings before a tick reads all threads. Each includes the threads
-	// that the one before lacked.
+	// maxSelectiveTries is the number of selective readings before a tick reads all threads. Each of them also reads
+	// the threads that the one before lacked.
 	maxSelectiveTries = 3
 )
 
@@ -83,9 +83,9 @@ func (r *selection) tooLate(nowNS int64) bool {
 	return false
 }
 
-// peek reads the schedulers ahead of a selective tick, to learn which threads to read. The tick itself reads them
-// again, and uses only that reading. Otherwise the hold of a thread that got the GVL unexpectedly would look too
-// short.
+// peek reads the schedulers ahead of a selective tick, to learn which threads to read. The tick reads them again and
+// uses only the second reading. With the first, a thread that unexpectedly got the GVL would seem to hold it for too
+// short a time.
 func (r *selection) peek() {
 	r.list.ticks++
 	r.list.read = r.list.read[:0]
@@ -196,8 +196,8 @@ func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	return true
 }
 
-// readRest reads the threads of a ractor that this tick has not read, because its queue cannot be followed. Each
-// thread's own words show whether it is queued. They are read a little later than the others, but no sample is lost.
+// readRest reads the other threads of a ractor whose queue this tick cannot follow. Their own words show whether they
+// are queued. These threads are read a little later than the first ones, but the sample is not lost.
 func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]

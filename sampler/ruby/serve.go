@@ -15,8 +15,8 @@ const (
 	// takes 40 to 250 µs. On a server with hundreds of requests per second they would use up a small budget, and
 	// stacks would be read half as often.
 	workShare = 4
-	// workFloor is the time for new requests that is always allowed: one part in workFloor of all time (0.15 % of a
-	// CPU), for all processes together.
+	// New requests may always be read for 1/workFloor of all time (0.15 % of a CPU). This is for all processes
+	// together.
 	workFloor = 660
 )
 
@@ -27,8 +27,8 @@ const ntPthread = 8
 type workReader struct {
 	*target
 	list *threadList
-	// leads is the buffer of findWork. lookNS and lookSinceNS are NowNS and SinceNS in work.Frames for findWork's last
-	// frames.
+	// leads is the buffer of findWork. lookNS and lookSinceNS are the times of findWork's last call. They become NowNS
+	// and SinceNS of work.Frames.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
 	// tracer finds the active spans of threads. published is the place where threads publish their spans. It is nil if
@@ -49,13 +49,13 @@ type servingState struct {
 	work work.State
 	span trace.State
 	// outer has the states of the fibers that have resumed the thread's running fiber, the latest first. Each fiber
-	// has its own entry. Otherwise they would overwrite each other in every tick.
+	// has its own entry. In a common one, fibers would overwrite each other's states in every tick.
 	outer []*work.State
 	// looks counts the searches for work since the thread's stack was read, up to stillLooks.
 	looks int
 }
 
-// stillLooks is how often a thread that does not move is searched for work. The first search may have been too short.
+// stillLooks is how many times a thread that does not move is searched for work. The first search may run out of time.
 const stillLooks = 2
 
 // maxOuter limits the entries in servingState.outer. Each has 1 KB.
@@ -98,7 +98,7 @@ func (s *servingState) unplan() {
 	s.span.Unplan()
 }
 
-// planWork adds to the tick's call the memory from which the last result was read. It comes after the thread's stack.
+// planWork adds the memory that the last search for the thread's work has read, after the thread's stack.
 func (r *workReader) planWork(t *thread) {
 	if r.noRequests {
 		return
@@ -172,7 +172,7 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 		r.workedNS = sinceNS
 	}
 	published := r.published.Load()
-	// The first thread can use more of this time than the others, so each tick begins with another thread.
+	// The first thread can use more of the time from Allow than the others, so each tick begins with another thread.
 	first := int(r.list.turn) % max(len(r.list.read), 1)
 	for i := range r.list.read {
 		t := r.list.read[(first+i)%len(r.list.read)]
@@ -223,8 +223,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 	}
 }
 
-// findOuterWork finds a thread's request or job in the stack of a fiber that has resumed the running fiber. It does so
-// only if the running fiber has none. The stack was just read. links lead to it.
+// findOuterWork searches the stack of a fiber that has resumed the running fiber for the thread's work. It does so
+// only if the running fiber has none. The fiber's stack was just read. links are the words that lead to the fiber.
 func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
 	if r.serving.noRequests || !s.work.Idle() || r.over() {

@@ -11,10 +11,10 @@ import (
 type stackKind uint8
 
 const (
-	// stackMoving is for a thread that may run. The plan copies the frames around their last place and a little
-	// further in, each time after the context. Last it reads the word of the thread that names the fiber it runs.
+	// stackMoving is for a thread that may run. It reads the context, then the frames near their last place and some
+	// further in, once for each copy. Last comes the thread's pointer to the context of its running fiber.
 	stackMoving stackKind = iota
-	// stackStill is for a thread that has stood still. One copy is enough if it equals the kept one.
+	// stackStill is for a thread that has stood still. One copy of its stack is enough if it equals the kept stack.
 	stackStill
 	// stackResting is like stackStill, for a thread that has just released the GVL. It expects the frames where the
 	// thread waited before. It reads the context again, because another call has read the thread's own words.
@@ -32,7 +32,7 @@ func (k stackKind) String() string {
 // stackPlan describes how one call reads a stack.
 type stackPlan struct {
 	kind stackKind
-	// area are the frames that are read. It is empty if their place is not known. Then only the context is read.
+	// area has the frames to read. If it is empty, their place is not known, and only the context is read.
 	area stackArea
 	// copies is the number of copies of the frames. values is the number of bytes of the stack's values, counted from
 	// its low end.
@@ -69,8 +69,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 	from, sp := s.cfp, s.sp
 	if kind == stackMoving {
-		// A single reading that was far deeper than the others does not count. Reading so much each time would cost
-		// more than reading again.
+		// A single reading that was much deeper than all others does not count. Reading so much every time would cost
+		// more than reading such a stack again.
 		in, high := s.reach.Farthest()
 		most := max(s.end-from, attach.Address(maxReachFrames*fs))
 		if in != 0 && in < from && from-in <= most && int(s.end-in)/fs <= r.maxDepth {
@@ -97,8 +97,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 }
 
-// valuesTo returns how many bytes of a stack's values to read if its stack pointer is sp. It returns zero if they
-// would be too many.
+// valuesTo returns how many bytes of a stack's values to read if its stack pointer is sp. It returns zero if there are
+// too many to read.
 func (r *stackReader) valuesTo(s *stackState, sp attach.Address) int {
 	n := int(sp-s.low) + valueSlack
 	if sp < s.low || n > min(maxValues, r.maxDepth*valueBytes) || s.low+attach.Address(n) > s.end {
@@ -129,7 +129,7 @@ func (r *stackReader) planStack(p *plan, t *thread, kind stackKind) {
 	}
 }
 
-// addCopies adds copies of a stack's context, at ec, and of its frames to a plan, and the values after the first copy.
+// addCopies adds to p the copies that the plan of describes: context (at ec) and frames, and once values.
 func (r *stackReader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte) {
 	a, fs := &of.area, r.o.Code.FrameSize
 	n, cut := a.size()*fs, a.inner*fs

@@ -100,8 +100,8 @@ func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOut
 	return area, stackFound
 }
 
-// compare proves the frames that were read. They must equal the kept frames, or the copies must agree except for the
-// drop innermost frames.
+// compare proves the frames that were read. They must equal the kept frames, or the copies must agree. drop is the
+// number of innermost frames in which the copies differ.
 func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
 	s := &t.stack
 	frames := s.found(area, r.o.Code.FrameSize)
@@ -149,8 +149,8 @@ func (s *stackState) found(area *stackArea, frameSize int) []byte {
 	return all[len(all)-area.size()*frameSize:]
 }
 
-// finishStack takes the results of a planned reading. It returns false if the stack must be read again. If last is
-// true, it always returns true.
+// finishStack takes the results of a planned reading. It returns false if the stack must be read again, unless last is
+// true. running is true if the thread may hold the GVL.
 func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	s := &t.stack
 	s.next = stackMoving

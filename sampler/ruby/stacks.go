@@ -11,18 +11,18 @@ import (
 const (
 	// defaultMaxDepth is the number of frames kept of a stack. Deeper stacks lose their middle.
 	defaultMaxDepth = 2048
-	// maxStackWords limits the believed size of a VM stack, in words: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
+	// maxStackWords limits the size of a VM stack that ddtop believes, in words: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// maxReachFrames limits how many frames are read beyond the last innermost frame. There are also never more of
-	// them than frames in the last reading.
+	// maxReachFrames is how many frames beyond the last innermost frame may be read. If the last reading had more
+	// frames than this, their number is the limit.
 	maxReachFrames = 128
-	// frameSlack is the number of frames by which a stack may have grown and still be read at once.
+	// frameSlack is how many frames further in than expected a reading begins, because the stack may have grown.
 	frameSlack = 16
 	// valueSlack is the number of bytes read past the last known stack pointer, because a JIT's sp can be stale.
 	valueSlack = 512
 	// maxValues limits the bytes of a VM stack's values that are read with the frames. The decoder reads the others.
 	maxValues = 64 << 10
-	// maxStackTries limits how often a changing stack is read. After them the part that agrees is taken.
+	// maxStackTries limits how often a tick reads a changing stack. Then it keeps the frames that the copies agree on.
 	maxStackTries = 3
 	// quietAfter is the number of equal readings of a stack after which one copy is read instead of two. A thread that
 	// holds the GVL always needs two.
@@ -58,8 +58,8 @@ func newStackReader(tg *target, list *threadList, maxDepth int) *stackReader {
 	return &stackReader{target: tg, list: list, maxDepth: maxDepth, fullDepth: maxDepth, maxStackBytes: maxStackBytes, cutAt: maxStackBytes}
 }
 
-// live reports whether the innermost frame's pc may be stale in compiled code (code.Stack.Live). running is true if
-// the thread may hold the GVL.
+// live reports whether the stack may be in execution, so that the innermost frame's pc may be stale in compiled code
+// (code.Stack.Live). running is true if the thread may hold the GVL.
 func (r *stackReader) live(running bool) bool { return running && !r.collecting }
 
 // stackVersion changes with each decoded stack of a thread.
@@ -70,8 +70,8 @@ type keptStack struct {
 	// kept is the accepted content of [cfp, keptEnd). The fields below are what was decoded from it.
 	kept            []byte
 	keptEnd, keptEC attach.Address
-	// proof shows whether the decoded stack is still valid. It becomes invalid if other code takes the place of its
-	// code, or if names that could not be read become readable.
+	// proof shows whether the decoded stack is still valid. The proof fails if other code has taken the place of the
+	// stack's code, or if missing names can be read now.
 	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
@@ -128,8 +128,8 @@ func (s *stackState) noteSP(frames []byte) {
 	}
 }
 
-// decodeStack turns an area's frames into a StackID, except the drop innermost frames, which are not proven. It
-// returns false if the frames could not be decoded. last is true if the stack is not read again.
+// decodeStack turns an area's frames into a StackID, without the innermost frames that are not proven (drop is their
+// number). It returns false if the frames could not be decoded. last is true if the stack is not read again.
 func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]

@@ -102,7 +102,7 @@ func (f *fiberFinder) thread(t *thread) {
 	}
 }
 
-// page notes the fibers among the objects of a page.
+// page notes the fibers among the objects of a page, whose slots have size bytes. more is false if the list is full.
 func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
 	objects := &f.o.Objects
 	for at := 0; at+size <= len(page.Buf); at += size {

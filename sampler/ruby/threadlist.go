@@ -18,12 +18,12 @@ const (
 	// maxRactors bounds the ractors that are followed in one process. The main ractor and the oldest others are
 	// followed. A longer list counts as a failed read.
 	maxRactors = 4096
-	// maxSegment and maxGap limit the length and the gaps of structs that are read as one range, in bytes. A further
-	// range costs about 0.35 µs, as much as copying 2 KiB that no cache holds.
+	// maxSegment and maxGap are in bytes. Structs with gaps up to maxGap are read as one range, up to maxSegment. A
+	// further range costs about 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
-	// fewPieces decides how the structs of a tick are put in order. If a tick reads fewer than one in fewPieces of the
-	// threads, it sorts the structs that it reads. Otherwise it goes through all structs in their order.
+	// fewPieces decides how a tick finds the structs to read in the order of their addresses. For less than
+	// 1/fewPieces of the threads it sorts their structs. Otherwise it walks through all structs, which are in order.
 	fewPieces = 8
 )
 
@@ -51,7 +51,7 @@ type threadList struct {
 	order   []*thread
 	lastID  sampler.ThreadID
 	walks   walkNumber
-	// vmHead has the head of the list of ractors and their number, by this tick. walkedHead has them by the last walk.
+	// vmHead has the head and the length of the list of ractors, as of this tick, and walkedHead as of the last walk.
 	vmHead, walkedHead [20]byte
 	// ractorsCut is true if there are more than maxRactors.
 	ractorsCut bool
@@ -91,7 +91,7 @@ type ractor struct {
 	end     [8]byte
 	end2    [8]byte // on 2.5: the current execution context, read again
 	threads []*thread
-	// cut is true if its list has more than maxThreads.
+	// cut is true if the ractor's list has more than maxThreads threads.
 	cut    bool
 	owners [2]*thread
 	queue  queue
@@ -121,11 +121,11 @@ type thread struct {
 	// nameTries counts the ticks in which the name could not be read yet.
 	nameTries int
 
-	// index is the thread's place among all threads, among its place among the threads of its ractor.
+	// index is the thread's place among all threads. The field among is its place among the threads of its ractor.
 	index, among int
 	// place is the thread's place in the queue for the GVL. It is -1 if the thread is not known to be queued.
 	place int
-	// met is the tick in which followQueue met it in a new place. wanted is the number of the Read that must read it.
+	// met is the last tick that found the thread at a new place in the queue. wanted is the Read that must read it.
 	met    tickNumber
 	wanted readNumber
 	// readIn is the last tick in which buf was read. Until hotUntil and warmUntil (ns) the thread counts as scheduled.
@@ -155,7 +155,7 @@ type piece struct {
 	addr attach.Address
 	t    *thread
 	ec   bool
-	// buf is the buffer of the segment: structs that are close enough for one range. The piece's bytes begin at off.
+	// buf is the buffer of a segment, which holds structs that lie close together. The piece's bytes begin at off.
 	buf       []byte
 	off, size int
 }
@@ -299,8 +299,8 @@ func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thre
 	return &thread{addr: addr, id: r.lastID, ractor: rc, self: self, seq: r.walks, ecAt: attach.Address(le64(buf[r.o.ThEC:]))}
 }
 
-// adopt makes a complete walk the current list. It numbers new threads, drops the threads that have ended, and lays
-// out segments.
+// adopt makes the result of a complete walk the current list. It numbers new threads, drops the threads that have
+// ended, and lays out segments.
 func (r *threadList) adopt(ractors []*ractor, all []*thread) {
 	for addr, t := range r.threads {
 		if t.seq != r.walks {

@@ -81,7 +81,7 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	return r.failed(ErrListTorn)
 }
 
-// walk runs walkVM. It sets the time limit of the next walk to twice the time of this one, or to twice the limit.
+// walk runs walkVM. The next time limit is twice this walk's time, or twice the old limit if it was exceeded.
 func (r *Reader) walk() (whole bool, err error) {
 	began := r.now()
 	whole, err = r.list.walkVM()
@@ -131,8 +131,8 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	return tickRead, nil
 }
 
-// planTick plans the call of a tick. No other code decides what is read. It asks needs which threads to read, and
-// stackPlan.decide how to read a stack.
+// planTick plans the call of a tick. No other code decides what is read. selection.needs decides which threads to
+// read, and stackPlan.decide how to read a stack.
 func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	r.list.ticks++
 	r.plan.reset()
@@ -201,7 +201,7 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 }
 
 // countBefore and countAfter add the collector's counters to the plan, before and after a thread's frames. If a pair
-// is due, countBefore adds both readings. Objects allocated between them are charged to the frames.
+// is due, countBefore adds two readings. Objects allocated between these two are charged to the frames.
 func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)

@@ -12,17 +12,17 @@ import (
 
 // Named limits of following the fibers that wait, for all processes that are read at once.
 const (
-	// waitingShare limits the time for reading known fibers to one part in waitingShare of all time. searchShare
-	// limits the search of the heap for more fibers likewise, and idleShare this search while no fiber is known.
+	// Work may take 1/share of all time. waitingShare is for reading known fibers, searchShare for searching the heap
+	// for more, and idleShare for this search while no fiber is known.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
 	// unsignedShare takes the place of idleShare while no thread has been seen to switch fibers. Then there may be no
 	// fiber to find.
 	unsignedShare = 60_000
-	// waitingSavings bounds the time that is saved up, in ns, so that fibers show soon after the attach.
+	// waitingSavings is the most time that is saved up, in ns. It is also the time at first, so that fibers show soon.
 	waitingSavings = int64(40e6)
-	// waitingSlice bounds the time of a tick for fibers, in ns, not counting one last step. Most need about 0.5 ms.
+	// waitingSlice limits the time of a tick for fibers, in ns. The last step may exceed it. Most steps need 0.5 ms.
 	waitingSlice = int64(1_500_000)
-	// maxStepNS limits the counted cost of a step, in ns. In a longer step ddtop had no CPU.
+	// maxStepNS limits the time that a step is charged, in ns. If a step takes longer, ddtop lacked a CPU.
 	maxStepNS = int64(3e6)
 	// waitingEveryNS and searchEveryNS are the shortest intervals between two readings of known fibers and between two
 	// searches of the heap, in ns.
@@ -35,7 +35,7 @@ const (
 	// maxHotPages bounds the hot pages: heap pages in which fibers were found, and which are searched first. Before
 	// each round, hotBatch of them are searched.
 	maxHotPages, hotBatch = 64, 16
-	// maxFilling bounds the pages that were being filled since the last round. They are searched before the next one.
+	// maxFilling limits how many pages that Ruby fills with new objects are noted. A round searches them first.
 	maxFilling = 48
 	// maxScans bounds the pages for which the time of the last search is kept, in each process. scanShift is the
 	// base-2 logarithm of the smallest page's size.
@@ -43,14 +43,14 @@ const (
 	// maxRootTasks bounds the requests of threads that are remembered, to identify a request that a thread has left to
 	// a fiber.
 	maxRootTasks = 4096
-	// maxBirthNS limits how long ago, in ns, a time may be to count as a limit for a request's begin.
+	// maxBirthNS limits the age of a time that is reported as the earliest possible begin of a request, in ns.
 	maxBirthNS = int64(1e9)
 )
 
 // allowance is time in ns that may be spent.
 type allowance struct{ ns, atNS int64 }
 
-// earn adds to the allowance one part in share of the time that has passed since the last call.
+// earn adds 1/share of the time since the last call to the allowance, up to waitingSavings.
 func (a *allowance) earn(nowNS, share int64) {
 	if a.atNS == 0 {
 		a.ns = waitingSavings
@@ -60,8 +60,8 @@ func (a *allowance) earn(nowNS, share int64) {
 	a.atNS = nowNS
 }
 
-// waitingFibers follows the waiting fibers of a process. A round reads all of them. It takes as many ticks as its
-// share of time needs, and publishes one result.
+// waitingFibers follows the waiting fibers of a process. A round reads all of them, spread over as many ticks as the
+// time limits require. Each round publishes one result.
 type waitingFibers struct {
 	*target
 	list    *threadList
@@ -74,7 +74,7 @@ type waitingFibers struct {
 	self   int
 
 	known map[attach.Address]*waitingFiber
-	// order has the known fibers by their numbers, and some that were dropped since.
+	// order has the known fibers in the order of their numbers, and some fibers that were dropped since.
 	order []*waitingFiber
 	last  sampler.FiberNumber
 	bytes int
@@ -85,10 +85,10 @@ type waitingFibers struct {
 	sign     fiberSign
 
 	look, search allowance
-	// looking is true during a round. The round began at beganNS in generation. It still has to search fill pages of
-	// filling. It has searched hot pages up to hotAt, and read fibers up to order[at]. It ends at order[until], which
-	// is -1 until the round reaches the list. Fibers found later wait for the next round. Otherwise a round would
-	// never end under load.
+	// looking is true during a round, which began at beganNS in the Dictionary's generation. fill counts the pages of
+	// filling that the round must still search, hotAt the hot pages it has searched. It has read the fibers before
+	// order[at], and ends at order[until] (-1 until it reaches the list). Fibers found later wait for the next round.
+	// Otherwise a round would never end under load.
 	looking    bool
 	beganNS    int64
 	generation sampler.Generation
@@ -242,7 +242,7 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	return w.published
 }
 
-// noteThread follows the fiber that a thread runs. If this is its first fiber, it remembers the thread's work instead.
+// noteThread follows the fiber that a thread runs, or remembers the thread's work if it runs its first fiber.
 func (w *waitingFibers) noteThread(t *thread) {
 	st := &t.stack
 	root := w.firstFiber(t)
@@ -278,8 +278,8 @@ func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 
 func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 
-// born returns a time at which a thread's fiber did not yet do the work that is found now (see work.Frames). It
-// returns zero if no such time is known.
+// born returns a time at which the fiber with the context ec had not begun the work that is found now (see
+// work.Frames). It returns zero if no such time is known.
 func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	addr, root := w.fiberOf(ec), w.firstFiber(t)
 	if w.finder == nil || root == 0 || addr == root {
@@ -293,7 +293,7 @@ func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	return recent(max(f.bornNS, f.state.LookedNS(ec)), w.serving.lookNS)
 }
 
-// recent returns ns if ddtop may report that a request began after it. It returns zero if ns is too long ago.
+// recent returns ns if it is recent enough to report that a request began after this time. Otherwise it returns zero.
 func recent(ns, nowNS int64) int64 {
 	if nowNS-ns > maxBirthNS {
 		return 0
@@ -443,7 +443,7 @@ func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (an
 	seenNS := nowNS
 	for _, addr := range f.found {
 		if w.add(addr, before); w.known[addr] == nil {
-			seenNS = 0 // no room: when it is found as new later, it may have existed before now
+			seenNS = 0 // the fiber was not added: when it is found again, nothing shows that it is new
 		}
 	}
 	w.roomForScans(nowNS)

@@ -105,7 +105,7 @@ func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	return ok && uint64(objects.Data(attach.Address(h.self), object)) == h.fiber
 }
 
-// hasEnded reports whether a fiber has ended. The fiber is neither suspended nor new, so it runs or has ended.
+// hasEnded reports whether a fiber that is neither suspended nor new has ended. Otherwise the fiber runs.
 func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool {
 	// While a fiber runs, its thread names the fiber's context.
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))

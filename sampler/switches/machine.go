@@ -43,7 +43,7 @@ const (
 type Machine struct {
 	to      *exact.Machine
 	threads map[int32]*thread
-	// of has the native thread on which each rb_thread_t was last seen.
+	// The field of maps each rb_thread_t to the native thread on which it was last seen.
 	of map[uint64]int32
 	// ended has the times at which native threads ended.
 	ended map[int32]int64
@@ -63,7 +63,7 @@ type Machine struct {
 type change struct {
 	exact.Record
 	stack Named
-	// does is true if the change reports only doing.
+	// The field does is true if the change only has a report in doing, and no new state of the thread.
 	does  bool
 	doing sampler.Doing
 	// work is the request that the thread begins. It is nil if the change is about something else.
@@ -78,7 +78,7 @@ type thread struct {
 	atNS, sinceNS int64
 	// blocked is Record.inCall of the thread's last record. It is true before the first record.
 	blocked bool
-	// stack is the stack with which it waits for the GVL. It is nil if that was not copied.
+	// stack is the stack with which the thread waits for the GVL. It is nil if this stack was not copied.
 	stack Named
 	// joinedNS is when another thread put this one into the queue. It is zero if no thread is known to have done so.
 	joinedNS    int64
@@ -183,7 +183,8 @@ func (m *Machine) Feed(r *Record) {
 	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.inCall() || r.Kind == Began, r.CFP, r.PC, r.SP
 }
 
-// placeOf returns the index in pending for a change at a time. It searches from the end, which is near.
+// placeOf returns the index in pending for a change at a time. It searches from the end, because most changes belong
+// near the end.
 func (m *Machine) placeOf(ns int64) int {
 	i := len(m.pending)
 	for i > 0 && m.pending[i-1].NS > ns {
@@ -215,7 +216,8 @@ func (m *Machine) forget(t *thread) {
 	}
 }
 
-// last finds what a thread did since it got its CPU for the last time: it ran Ruby to its end.
+// last finds what an ended thread did after it got a CPU for the last time. It assumes that the thread ran Ruby until
+// it gave the GVL away.
 func (m *Machine) last(t *thread, r *Record) {
 	of := *r
 	of.Kind, of.Thread, of.DelayNS = Out, t.address, t.delayNS
@@ -238,8 +240,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 			m.move(t, r, joined, waiting)
 		}
 	}
-	// From ready on the thread could run Ruby. If it is in a system call now, it ran Ruby until end. Otherwise end is
-	// in the middle of the time since ready, the best guess for a change of unknown time.
+	// The thread could run Ruby from the time ready on. If it is in a system call now, it ran Ruby until the time end.
+	// Otherwise end is in the middle of the time since ready, the best guess for a change of unknown time.
 	ready := t.atNS
 	blocked := r.InNS > t.atNS && t.blocked // it came out of a system call
 	if r.InNS > t.atNS {
@@ -302,9 +304,9 @@ func (m *Machine) interval(t *thread, r *Record) {
 	}
 }
 
-// joined notes the threads that others have put into the queue. This happened between now and the last record of the
-// GVL's holder, which usually does it. Whether a thread was off its CPU then, and has not queued by itself, is known
-// when its next record comes.
+// joined notes the threads that others have put into the queue. This happened after the last record of the GVL's
+// holder, which usually is the thread that does it. Only the next record of a thread in the queue shows whether it was
+// off its CPU then, and has not queued by itself.
 func (m *Machine) joined(r *Record) {
 	at := r.NS
 	if h := m.holder; h != nil && h.atNS < r.NS {
@@ -324,7 +326,7 @@ func (m *Machine) joined(r *Record) {
 	}
 }
 
-// queue moves threads to waiting if others have put them into the queue by a time.
+// queue moves threads to the state waiting if others have put them into the queue by the time untilNS.
 func (m *Machine) queue(untilNS int64) {
 	m.joins = slices.DeleteFunc(m.joins, func(x *thread) bool {
 		if x.joinedNS > untilNS {
@@ -396,8 +398,8 @@ func (m *Machine) leave(t *thread, at int64) {
 	m.turn = (m.turn + 1) % maxTurns
 }
 
-// tell queues a thread's state at a time. whole is true if this is the record's own time, at which it also knows the
-// owner. stack is the stack with which a wait ends, or that the thread runs.
+// tell queues a thread's state at a time. whole is true if this is the time of the record r, because r has the GVL's
+// owner at that time only. stack is the stack with which a wait ends, or that the thread runs.
 func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	x := exact.Record{NS: at - at%unitNS, TID: r.TID, Kind: exact.Unlocked, Before33: r.Before33, Thread: r.Thread, DelayNS: r.DelayNS - r.DelayNS%unitNS}
 	if r.Kind == Began {
@@ -418,8 +420,8 @@ func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	m.pending = append(m.pending, change{Record: x, stack: stack})
 }
 
-// Advance passes all changes up to a time to the exact.Machine, in order. It stops at the first one whose stack has no
-// name yet. It returns the time that it has reached. Later changes count as happening after it.
+// Advance passes all changes up to a time to the exact.Machine, in order. It stops at the first change whose stack has
+// no name yet. It returns the time that it has reached. Later changes count as happening after this time.
 func (m *Machine) Advance(untilNS int64) int64 {
 	untilNS -= untilNS % unitNS
 	m.queue(untilNS)

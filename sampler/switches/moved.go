@@ -22,7 +22,7 @@ const (
 	recentThreads = 64
 )
 
-// MoveKind is what a thread did.
+// A MoveKind says which event a Move is.
 type MoveKind uint8
 
 const (
@@ -35,7 +35,7 @@ const (
 	Ended
 )
 
-// Move is one event of a thread.
+// A Move is one event of a thread: it gets or loses a CPU, or ends.
 type Move struct {
 	NS   int64
 	TID  int32
@@ -53,7 +53,7 @@ type Words struct {
 // Glance is one reading of memory, between two times.
 type Glance struct {
 	FromNS, ToNS int64
-	// Owner is the thread that owned the GVL at both times. Sure is false if the owner was not the same.
+	// Owner is the thread that owned the GVL at both times. Sure is false if the owner was not the same at both.
 	Owner    uint64
 	Sure     bool
 	Before33 bool
@@ -61,9 +61,9 @@ type Glance struct {
 	Threads []Words
 }
 
-// Movements make Records of the threads' moves, and of glances at memory. The activity of a thread without a CPU is
-// in memory at any time before the thread moves. If a thread moved again before a glance, its activity is concluded
-// from its other moves and from other threads' moves. One goroutine uses it.
+// Movements make Records of the threads' moves, and of glances at memory. While a thread has no CPU, memory shows its
+// activity. If the thread moved again before a glance, its activity is concluded from its other moves and from other
+// threads' moves. One goroutine uses it.
 type Movements struct {
 	threads map[int32]*mover
 	// recent is a cache of threads, by the TID modulo recentThreads.
@@ -94,15 +94,15 @@ type mover struct {
 	// preempted is true if the thread has no CPU and is runnable.
 	preempted bool
 	// inNS is when the thread got a CPU after its last sleep. gotNS is when it got its present CPU. ranNS is its time
-	// on a CPU since inNS. outNS is when it lost it. All are in ns.
+	// on a CPU since inNS. outNS is when it last lost a CPU. All are in ns.
 	inNS, gotNS, ranNS, outNS int64
 	// firstNS is when the thread first got a CPU after its activity was last known. It is zero if it has got none.
 	firstNS int64
-	// gave is true if the thread has lost its CPU between giving the GVL away and its next sleep. went is true if it
-	// went to sleep soon after that.
+	// gave is true if the thread gave the GVL away, then lost its CPU to another thread, and has not slept since. went
+	// is true if the thread went to sleep soon after that.
 	gave, went bool
-	// told is true if the thread's activity off the CPU is known. busy is true if another thread had or wanted a CPU
-	// at outNS. queue is true if another thread waited for the GVL at outNS.
+	// told is true if it is known what the thread does while it has no CPU. busy is true if another thread had or
+	// wanted a CPU at outNS. queue is true if another thread waited for the GVL at outNS.
 	told, busy, queue bool
 	// lookedNS is the time of the last Glance at the thread since it moved.
 	lookedNS int64
@@ -116,7 +116,7 @@ func NewMovements() *Movements {
 	return &Movements{threads: make(map[int32]*mover)}
 }
 
-// Begin starts to follow an existing thread. on is true if it has a CPU or wants one.
+// Begin starts to follow an existing thread. The parameter on is true if the thread has a CPU or wants one.
 func (m *Movements) Begin(tid int32, on bool) {
 	if t := m.thread(tid); t != nil && t.moves == 0 {
 		m.set(t, on, false)
@@ -145,7 +145,7 @@ func (m *Movements) Wanted(tid int32) bool {
 	return t == nil || t.words.Thread == 0 || t.on || t.preempted || !t.told || t.moved == m.round
 }
 
-// Note marks the threads whose moves were not applied yet, for Wanted.
+// Note marks the threads whose moves were not applied yet, so that Wanted reports them.
 func (m *Movements) Note() {
 	for i := range m.moves {
 		if t := m.thread(m.moves[i].TID); t != nil {
@@ -168,7 +168,8 @@ func (m *Movements) Forget(tid int32) {
 	}
 }
 
-// Pass applies the moves up to a time, and calls out as Look does. Callers add no earlier moves afterwards.
+// Pass applies the moves up to a time, and passes the resulting records to the function out, as Look does. Callers add
+// no earlier moves afterwards.
 func (m *Movements) Pass(untilNS int64, out func(*Record)) {
 	m.out = out
 	m.pass(untilNS)
@@ -188,8 +189,8 @@ func (m *Movements) pass(untilNS int64) {
 	m.moves = slices.Delete(m.moves, 0, n)
 }
 
-// Look applies a glance, and all moves until its end, and calls out with the resulting records, roughly in order of
-// time. It reports whether moves were dropped since the last glance.
+// Look applies a glance, and all moves until its end. It passes the resulting records to the function out, roughly in
+// order of time. It reports whether moves were dropped since the last glance.
 func (m *Movements) Look(g *Glance, out func(*Record)) (dropped bool) {
 	m.out, m.before33 = out, g.Before33
 	m.pass(g.FromNS)

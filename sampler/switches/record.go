@@ -24,8 +24,9 @@ const ServesUnread = 1
 // read are 0, and Failed counts them.
 type Record struct {
 	Kind Kind
-	// NS is the end of the interval, or the time of the clock. InNS is its begin, and WokenNS when the thread was made
-	// runnable before. All are CLOCK_MONOTONIC in ns. InNS and WokenNS are 0 if they are not known.
+	// NS is the end of the interval, or the time of the clock. InNS is when the interval began. WokenNS is when the
+	// thread was made runnable before InNS. All are CLOCK_MONOTONIC in ns. InNS and WokenNS are 0 if they are not
+	// known.
 	NS, InNS, WokenNS int64
 	TID               int32
 	// Waker is the native thread that made the thread runnable. It is 0 if it is not known. WakerOwner is the GVL's
@@ -77,8 +78,7 @@ type Record struct {
 	// environments is known. It is ServesUnread if memory could not be read.
 	Serves uint64
 	// Work is the request that the thread has begun, at WorkNS. It is nil if it has begun none, or if that is not
-	// known.
-	// Ends is true if it has ended one, at WorkNS.
+	// known. Ends is true if the thread has ended a request, at WorkNS.
 	Work   Worked
 	Ends   bool
 	WorkNS int64
@@ -106,7 +106,7 @@ type Worked interface {
 	ID() sampler.WorkID
 }
 
-// sends are the system calls that can wake another thread. They do not wait for what it does.
+// sends are the system calls that can wake another thread. They do not wait for that thread to do anything.
 var sends = map[string]bool{"sendto": true, "sendmsg": true, "sendmmsg": true, "write": true, "writev": true,
 	"futex": true}
 

@@ -44,12 +44,12 @@ type NativeSwitch interface {
 // A HeapReader reads the heap of a process from outside, while the process runs on (docs/tasks/heap.md). Its methods
 // take seconds. The screen calls them in the background.
 type HeapReader interface {
-	// Count counts the objects. With memory it also reads what the resident memory consists of. That part is nil if it
-	// cannot be read.
+	// Count counts the objects. If the parameter memory is true, Count also returns what the resident memory consists
+	// of. These MemoryParts are nil if they cannot be read.
 	Count(ctx context.Context, memory bool) (*sampler.HeapCount, *sampler.MemoryParts, error)
 	// Explain returns lines of text: what holds the objects of a class, or the largest objects if class is empty.
-	// progress receives how many pages have been copied. hurry reports whether the user does not want to wait for the
-	// budget.
+	// progress receives how many pages have been copied. hurry returns true once the user does not want to wait. Then
+	// the rest is copied with a whole CPU, whatever the budget.
 	Explain(ctx context.Context, class string, hurry func() bool, progress func(done, total int)) (string, error)
 }
 
@@ -176,7 +176,9 @@ func threadPattern(name string) string {
 	}, name)
 }
 
-// RootLike returns labels for the recording's threads: those that like-named threads have in the screen's tree.
+// RootLike returns a function that labels the recording's threads. A thread gets the label that root gives to a thread
+// with a similar name (threadPattern) in own, the snapshot of the shown process. Without such a thread, it gets its
+// name.
 func (x *Against) RootLike(root func(sampler.ThreadID) string, own *flamegraph.Snapshot, dict *sampler.Dictionary) func(sampler.ThreadID) string {
 	if root == nil {
 		return nil

@@ -17,8 +17,8 @@ func (sc *Scene) HidesNames() bool { return sc.Presenting || sc.Opt.Redactor != 
 // HidesValues reports whether values of objects are hidden. They are never saved to files.
 func (sc *Scene) HidesValues() bool { return sc.HidesNames() || sc.Saving }
 
-// Showable returns a text that may name files, without their directories if the view hides these. paths are paths that
-// the text may contain, with any characters.
+// Showable returns a text that may name files. If the view hides directories, it removes them from these names. paths
+// are paths that the text may contain. Showable recognizes them even if they have unusual characters.
 func (sc *Scene) Showable(text string, paths ...string) string {
 	if !sc.HidesNames() {
 		return text
@@ -40,8 +40,8 @@ func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
 	return s
 }
 
-// ShowableFindings returns findings whose texts name no directories, if the view hides these. It is needed because
-// some were made before the view hid them. Their texts can name the files of their stacks, and their peers.
+// ShowableFindings returns findings whose texts name no directories, if the view hides these. Findings that were made
+// before the view hid directories still have texts that can name the files of their stacks, and their peers.
 func (sc *Scene) ShowableFindings(of *store.Store, list []findings.Finding) []findings.Finding {
 	if !sc.HidesNames() {
 		return list

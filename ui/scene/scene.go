@@ -98,12 +98,12 @@ const (
 	// shiftNS is the shortest time between two moves of a live time axis, in ns. A move repaints nearly every cell of
 	// the timeline. It makes most of the bytes to the terminal, and is unpleasant to watch.
 	shiftNS = int64(500e6)
-	// shiftShare limits a move to one cell in so many of the axis.
+	// shiftShare limits the length of a move to a part of the axis: cells/shiftShare cells.
 	shiftShare = 20
 )
 
-// TimeWindow returns the two ends of the time axis. It ends at the moment that is shown. If the cells of a live
-// picture are short, it moves by several whole cells at a time, and does not change in between.
+// TimeWindow returns the two ends of the time axis. The axis ends at the moment that is shown. If the cells of a live
+// picture are short, the axis moves by several whole cells at a time, and stands still in between.
 func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
 	fromNS, toNS = tl.Window(sc.AtNS, spanNS, cells)
 	if sc.Frozen || sc.Source.Done {

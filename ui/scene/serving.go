@@ -49,8 +49,8 @@ type Served struct {
 	Server serverSeen
 }
 
-// Load updates the requests of the moment shown. With endpoints, it also updates the endpoints of the time shown, as
-// new weights are made.
+// Load updates the requests of the moment shown. If the parameter endpoints is true, it also updates the endpoints of
+// the time shown. Callers set it when new weights are made.
 func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	if sc.Frozen {
 		s.Running = r.Requests.At(sc.AtNS)
@@ -105,9 +105,9 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	s.Seen = s.Seen || len(s.Running) > 0 || len(s.Endpoints) > 0
 }
 
-// Length returns the length that a share of the requests in the time shown did not exceed. Only requests that began
-// and ended in this time count. It is "–" if there are none. All shares have the same precision. If half of the
-// requests may be off by much, all lengths are upper bounds.
+// Length returns a quantile of the lengths of requests: Length(0.95) is the length that 95 % of them did not exceed.
+// Only requests that began and ended in the time shown count. It is "–" if there are none. All quantiles have the same
+// precision. If half of the requests may be off by much, all quantiles are upper bounds.
 func (s *Served) Length(q float64) string {
 	if n, _ := s.Lengths.Count(); n == 0 {
 		return "–"
@@ -316,7 +316,7 @@ var serverClasses = []string{"Puma::", "Unicorn::", "Pitchfork::", "WEBrick::", 
 	"Iodine", "Agoo", "Sidekiq::", "Resque::", "Delayed::Worker", "GoodJob::", "SolidQueue::", "Que::", "Shoryuken::", "Karafka::"}
 
 const (
-	// serverEachNS is the interval between two searches of the threads for such a method, in ns.
+	// serverEachNS is the interval between two searches of the threads for methods of serverClasses, in ns.
 	serverEachNS = int64(1e9)
 	// maxServerThreads and maxServerFrames limit the threads of a search, and the frames of each.
 	maxServerThreads, maxServerFrames = 100, 100
@@ -359,7 +359,8 @@ func ofServer(label string) bool {
 	return false
 }
 
-// EndpointKey names a route or a class of jobs. Other represents all that have no own entry.
+// EndpointKey names a route or a class of jobs. Other is true for the row that adds up all endpoints without a row of
+// their own.
 type EndpointKey struct {
 	Kind  sampler.WorkKind
 	Name  string

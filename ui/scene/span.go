@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// Span is the time span that is shown: WindowNS until AtNS.
+// Span is the time span that is shown. It is WindowNS long and ends at AtNS.
 type Span struct {
 	WindowNS int64
 	// Frozen is true if AtNS stays. Otherwise AtNS follows the newest sample.
@@ -63,9 +63,9 @@ func (s *Span) ToggleFreeze() {
 // Bounded returns the moment nearest to ns that can be shown.
 func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, min(ns, s.LastNS)) }
 
-// AxisNS returns the time span that a time axis covers: the window, or the known part of it. At first it grows by half
-// seconds, then by whole seconds, so that it does not change with every picture. A longer window grows in steps of a
-// thirtieth of it.
+// AxisNS returns the time span that a time axis covers: the window, or the known part of it. The known part is rounded
+// up, so that the axis does not change with every picture. Up to 5 s it is rounded to half seconds. Above, it is
+// rounded to whole seconds, or to a thirtieth of the window if this is more.
 func (s *Span) AxisNS() int64 {
 	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
 	known, step := s.AtNS-s.OldestNS, max(secondNS, s.WindowNS/parts)

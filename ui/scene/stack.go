@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// LeastNow is the least height of the list with its rule, in rows.
+	// LeastNow is the least height of the list of places where threads are now, with its rule, in rows.
 	LeastNow = 5
 	// placeFrames is how many frames StackText writes. A frame such as IO#gets alone says little without its callers.
 	placeFrames = 5
@@ -46,7 +46,8 @@ type stackLine struct {
 // maxStackLines limits how many frames of a stack ListStack reads.
 const maxStackLines = 1 << 12
 
-// stackLines returns the lines for the innermost frames of a stack, innermost first. It uses most frames at most.
+// stackLines returns the lines for the innermost frames of a stack, innermost first. The parameter most limits the
+// frames.
 func (sc *Scene) stackLines(stack sampler.StackID, fold bool, most int) []stackLine {
 	ids := sc.Dict.Frames(stack, nil)
 	ids = ids[:min(len(ids), most)]

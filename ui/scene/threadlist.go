@@ -43,7 +43,8 @@ type Thread struct {
 	Name   string
 	Ractor sampler.RactorID
 	State  gvl.ThreadState
-	// Known is true if State is known. Seen is true if at least State.State is known, by the last column.
+	// Known is true if State is known. Seen is true if State.State is known, even if only from the timeline's last
+	// column.
 	Known, Seen bool
 	Totals      [gvl.NumStates]int64
 	BusyNS      int64 // the part of Totals in which the thread was busy
@@ -73,9 +74,9 @@ func StateWord(s gvl.State, rests bool, t *style.Theme) (string, canvas.Style) {
 // idle is the word for a thread in io that has nothing to do.
 const idle = "idle"
 
-// activeShare is the share of its time that a thread must have been active to be listed as active: neither parked nor
-// asleep, nor listening. For threads that have ended it is a share of the time shown. A thread that lived for a few ms
-// was busy for most of them.
+// activeShare is the share of its time above which a thread counts as active, if it was neither parked nor asleep nor
+// listening. For threads that have ended it is a share of the time shown. Otherwise, each thread that lived for a few
+// ms would count as active, because it was busy for most of them.
 const activeShare = 0.005
 
 // Load reads the threads between two times, and their totals. states are the threads' states at the end of this time.
@@ -114,9 +115,10 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 	}
 }
 
-// WaitForOthers sets the state to gvl.Lock for threads that sleep in Ruby's view, but wait for other threads. They
-// wait for a pool's connection, or within a request. The flamegraph uses the same rule (findings.Resting.State). s is
-// the sample of the threads' states, or nil. A thread at work on a request or a job is not idle.
+// WaitForOthers sets the state to gvl.Lock for threads that sleep in Ruby's view, but wait for other threads. Such a
+// thread waits for a connection of a pool, or waits for another thread during a request or a job. The flamegraph uses
+// the same rule (findings.Resting.State). s is the sample of the threads' states, or nil. A thread at work on a
+// request or a job is not idle.
 func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	if s == nil {
 		return

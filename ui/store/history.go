@@ -13,7 +13,8 @@ import (
 const (
 	// FineColumnNS is the length of a column of a timeline that is made from the history.
 	FineColumnNS = int64(10 * time.Millisecond)
-	// MaxFineNS limits the time span of such a timeline, because all its samples are read again.
+	// MaxFineNS limits the time span of a timeline that is made from the history, because all samples of the span are
+	// read again.
 	MaxFineNS = int64(5 * time.Second)
 	// fineLeadNS is how long before a time span the reading begins, in ns. Then the classifier knows the threads, and
 	// the stream knows the holder of the GVL. fineTrailNS is how long the reading continues after the span, in ns,
@@ -37,7 +38,8 @@ type Fine struct {
 	Err      error
 }
 
-// Fine reads a span of the history again, into a timeline with columns of of.ColumnNS.
+// Fine reads a part of the history again, and makes a timeline of it. The parameter of has the time span and the
+// length of a column.
 func (s *Store) Fine(of FineRange) Fine {
 	f := Fine{FineRange: of}
 	toNS := s.knownAt(min(of.ToNS, of.FromNS+MaxFineNS))
@@ -47,7 +49,7 @@ func (s *Store) Fine(of FineRange) Fine {
 	return f
 }
 
-// knownAt returns the time up to which the history must be read to know everything until toNS.
+// knownAt returns the time up to which the history must be read, so that everything up to toNS is known.
 func (s *Store) knownAt(toNS int64) int64 {
 	n, told := 0, toNS+fineTrailNS
 	// An error is ignored here, because the reading that follows reports it.
@@ -67,9 +69,10 @@ func (s *Store) readAgain(fromNS, toNS int64, stream *stream.Stream) error {
 
 const (
 	// momentNS is the length of the history before a moment that is read to find out what each thread did then, in ns.
-	// In this time every thread's stack is read, and reading it is fast enough for a key press.
+	// Within it every thread's stack was read. So short a history is read fast enough for a key press.
 	momentNS = int64(300e6)
-	// nearNS is more than the usual time between a moment and its last sample. Only samples this near are copied.
+	// nearNS limits how long before a moment a sample may lie to be copied. It is more than the usual time from the
+	// last sample to the moment. Copying every sample would double the cost.
 	nearNS = int64(10e6)
 	// maxMomentAgeNS is how long before a moment its last sample may lie.
 	maxMomentAgeNS = int64(2e9)

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Mark has the data of the head lines at an instant. It has counters that only grow, so that the difference of two
-// marks describes the time between them, and the findings of that instant.
+// Mark has the data of the head lines at an instant: counters, and the findings of that instant. The counters only
+// grow, so the difference of two marks describes the time between them.
 type Mark struct {
 	TimeNS   int64
 	GC       sampler.GC
@@ -27,7 +27,7 @@ type Mark struct {
 	Unjudged unjudged
 	Growing  findings.Growing
 	Stacks   StackReads
-	// Quality counts the samples and changes since the attach on which figures are based.
+	// Quality counts the samples and changes on which figures are based, since the attach.
 	Quality sampler.Quality
 }
 
@@ -40,7 +40,7 @@ func (m *meters) feed(s *sampler.Sample) {
 	m.Switches.Feed(s.Proc.Switches, s.TimeNS)
 }
 
-// unjudged says why an instant without findings does not mean that nothing was wrong.
+// unjudged is why ddtop cannot tell for an instant whether all is well. Then the absence of findings means nothing.
 type unjudged uint8
 
 const (
@@ -57,7 +57,8 @@ const settleNS = int64(5 * time.Second)
 // memory.
 const MemoryWatchNS = int64(time.Minute)
 
-// WhyUnjudged returns the unjudged of the newest instant. measuredNS is how long ddtop has measured, in ns.
+// WhyUnjudged returns why it is too early to judge by the newest instant. It returns judged if it is not too early.
+// measuredNS is how long ddtop has measured, in ns.
 func WhyUnjudged(f *findings.Findings, measuredNS int64) unjudged {
 	switch {
 	case f.Early():

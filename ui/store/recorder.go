@@ -75,8 +75,8 @@ func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 const maxRecordings = 100
 
 // newRecording makes a file named after base, of mode 0600, because stacks and names can be private. It makes the
-// folder if it is missing (0700). It makes the file within the open folder, because the folder's owner could put a link
-// in its place.
+// folder if it is missing (0700). It opens the folder first and makes the file within it. Otherwise the folder's owner
+// could put a link in the place of the folder meanwhile.
 func newRecording(base string) (path string, file *os.File, err error) {
 	folder, err := safefile.MakeFolder(filepath.Dir(base))
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 	maxPending = 8192
 	// maxPendingThreads limits the total number of threads in these samples, to about 100 MB.
 	maxPendingThreads = 1 << 19
-	// maxSpare limits the folded samples whose memory is reused, about as many as wait during a picture. So ddtop does
-	// not stay larger after the machine was full for a few seconds.
+	// maxSpare limits the copies of samples that are kept to be used again. About as many samples wait during a
+	// picture. If more waited because the machine was full for a few seconds, the memory of the others is freed.
 	maxSpare = 256
 	// ColumnNS is the length of a column of the timeline, in ns.
 	ColumnNS = int64(100 * time.Millisecond)
@@ -330,8 +330,8 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	s.last, s.slow = x.TimeNS, x.Slow
 }
 
-// rareNS is how far apart samples of an idle process must be, in ns, so that each is drawn at once. Then the screen
-// need not wake up by itself.
+// rareNS is the least time between two samples of an idle process for which each sample wakes up the screen, in ns.
+// Then the screen need not wake up by itself to draw them.
 const rareNS = int64(900e6)
 
 // Stir wakes up a screen that rests because the process is idle.
@@ -346,7 +346,7 @@ func (s *Store) Stir() {
 type Reading struct {
 	*measure.View
 	Rolling *flamegraph.Rolling
-	// Endpoint returns the number of a route or a class of jobs in weights. It is zero if there are none.
+	// Endpoint returns the EndpointID of a route or a class of jobs. It is zero if no weights have it.
 	Endpoint func(flamegraph.Endpoint) flamegraph.EndpointID
 	Resting  *findings.Resting
 	Marks    *marks

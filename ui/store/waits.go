@@ -14,7 +14,8 @@ import (
 const (
 	WaitSlotNS   = int64(time.Second)
 	maxWaitSlots = 3600
-	// longestEach is how many of a second's longest waits are kept, after Events has dropped the others.
+	// longestEach is how many waits of each second are kept in the end: the longest. All waits are kept until Events
+	// drops them.
 	longestEach = 32
 	// maxHolderStacks limits the threads whose last stack as holder is remembered.
 	maxHolderStacks = 1 << 12
@@ -40,7 +41,8 @@ type served struct {
 	thread       sampler.ThreadID
 	work         sampler.WorkID
 	fromNS, toNS int64
-	// open are the numbers of wait events that end later, because intervals come late, when their stacks are known.
+	// open are the numbers of ended waits whose last interval has not come yet. Intervals come late, when their stacks
+	// are known, and only they show the request.
 	open []int
 }
 
@@ -70,7 +72,8 @@ func (w *waitLog) Waited(x *gvl.Wait) {
 	}
 }
 
-// maxOpenWaits limits the waits of a thread that ended since its stack was read last. Later waits have no request.
+// maxOpenWaits limits the ended waits of a thread that are kept until their intervals come. Beyond it, waits get no
+// request.
 const maxOpenWaits = 256
 
 func (w *waitLog) servedIn(slot int) *served {
@@ -199,8 +202,8 @@ const (
 	WaitMax
 )
 
-// Lengths returns the WaitShares quantiles of the lengths of waits in a time span, and the number of waits. open are
-// the waits that had not ended by then.
+// Lengths returns the WaitShares quantiles of the lengths of waits in a time span, and the number of waits. The
+// parameter open has the waits that had not ended at the end of the span.
 func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitShares)]gvl.Bounded, n int64) {
 	w.Sum.Reset()
 	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // a span can begin before the boot
@@ -263,7 +266,7 @@ type WaitEvent struct {
 	Open, Cut                    bool      // the wait has not ended; samples missed one of its ends
 }
 
-// wait returns the part of the event that gvl.Lengths counts.
+// wait returns the event as a gvl.Wait, with the fields that gvl.Lengths uses.
 func (e *WaitEvent) wait() *gvl.Wait {
 	return &gvl.Wait{FromNS: e.FromNS(), ToNS: e.EndNS, LeastNS: e.LeastNS, MostNS: e.MostNS, InProgress: e.Open, Cut: e.Cut}
 }

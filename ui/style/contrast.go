@@ -72,8 +72,8 @@ func (f *fewColors) apply(a canvas.Area, t *Theme) {
 	})
 }
 
-// The 256 colours of xterm are a cube of six steps for each component, and a ramp of greys. A colour whose components
-// differ by less than colourless counts as a grey.
+// The 256 colours of xterm are a cube of six steps for each component, and a ramp of greys. A colour counts as a grey
+// if its components differ by less than the constant colourless.
 const (
 	rampFirst, rampStep, rampLast = 8, 10, 238
 	colourless                    = 0x30

@@ -136,7 +136,8 @@ func Wrap(s string, w, n int) (lines []string, whole bool) {
 	return append(lines, canvas.Cut(s, w)), canvas.Width(s) <= w
 }
 
-// unitFollows reports whether before ends with a number and after begins with its unit. Wrap keeps these in one line.
+// unitFollows reports whether the first text ends with a number and the second begins with its unit. Wrap keeps both
+// in one line.
 func unitFollows(before, after string) bool {
 	if before == "" || before[len(before)-1] < '0' || before[len(before)-1] > '9' {
 		return false

@@ -11,7 +11,7 @@ import (
 )
 
 // FrameCell returns how a column of a row is drawn while a frame is highlighted. Columns in which the frame ran are as
-// usual, and stronger the more it ran. Other columns have an empty background, which shows that the row existed.
+// usual, and stronger the more it ran. Other columns have an empty background, which shows that the thread existed.
 func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if c.Listed() > 0 {
 		return t.StateCell(c, ascii, beside)
@@ -58,10 +58,11 @@ func InSteps(v float64) float64 { return math.Round(v*ShadeSteps) / ShadeSteps }
 // shadeRun is the number of columns after which strengths are chosen anew (shades).
 const shadeRun = 16
 
-// shades are the last strengths in a row, by state: of the state itself, and of the wait in it. The next cell keeps a
-// strength if its own differs by less than a step. So noise does not make a row look spotted, which costs 15 to 40
-// bytes of output a spot. At every shadeRun-th column of time, strengths are chosen anew. So a cell stays the same
-// while the picture moves. Cells before the first such column keep nothing.
+// shades are the last strengths in a row, by state: of the state itself, and of the wait in it. The next cell is drawn
+// with the last strength if its own differs by less than a step. So noise does not make a row look spotted, which
+// costs 15 to 40 bytes of output a spot. At every shadeRun-th column of time, strengths are chosen anew. So a cell
+// stays the same while the picture moves. Before the first such column of a row, each cell is drawn with its own
+// strength.
 type shades struct {
 	carried       bool
 	ran           float64
@@ -84,7 +85,7 @@ func (s *shades) GoTo(cell int, fromNS, eachNS int64) {
 	}
 }
 
-// near rounds a strength from 0 to 1, or keeps the last one if it is less than a step away.
+// near rounds a strength from 0 to 1 to a step. It returns the last strength instead if v differs from it by less.
 func (s *shades) near(last *float64, v float64) float64 {
 	if math.Abs(v-*last) < 1.0/ShadeSteps {
 		return *last

@@ -57,8 +57,8 @@ type Theme struct {
 	Letters bool
 }
 
-// In16 returns the theme for a terminal with 16 colours. Each state with a meaning gets one of them for itself. None
-// is mixed, because a weak green would become black.
+// In16 returns the theme for a terminal with 16 colours. Each state with a meaning has one of these colours for
+// itself. No colours are mixed, because a weak green would become black.
 func (t Theme) In16() Theme {
 	t.Flat = true
 	for s, rgb := range map[gvl.State]uint32{gvl.Running: 0x008000, gvl.Waiting: 0xFF0000, gvl.GC: 0xFFFF00, gvl.Stalled: 0x800080,
@@ -271,7 +271,8 @@ func (c *Colors) SetTheme(t Theme) {
 	c.Theme, c.Few.known = t, nil
 }
 
-// SetGround sets the background that the terminal reported, or nil if there was no answer in time. A late one counts.
+// SetGround sets the background that the terminal reported, or nil if there was no answer in time. An answer that
+// comes even later replaces nil.
 func (c *Colors) SetGround(msg *tea.BackgroundColorMsg) {
 	if msg == nil {
 		c.Ground.Asked = true

@@ -29,8 +29,8 @@ func moreFindings(sc *scene.Scene, row canvas.Area, n int) {
 // hexAddress matches the address of an object. Its last four digits suffice to identify the object.
 var hexAddress = regexp.MustCompile(`0x[0-9a-f]{5,12}([0-9a-f]{4})`)
 
-// findingLines returns a finding's title and text in at most n lines of w columns. If they do not fit, it shortens
-// them first.
+// findingLines returns a finding's title and text in at most n lines of w columns. If the text does not fit, it first
+// shortens the addresses of objects in it.
 func findingLines(f *findings.Finding, w, n int) []string {
 	text := f.String()
 	if _, whole := style.Wrap(text, w, n); !whole {

@@ -29,8 +29,8 @@ func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, 
 	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: whole / factor, AfterWhole: whole, ByName: true})
 }
 
-// Comparing reports whether the shown tree is compared with another one. It is not if single threads or a route are
-// shown and the other tree comes from another recording, which does not have them.
+// Comparing reports whether the shown tree is compared with another one. A tree from another recording is compared
+// only while all threads and routes are shown, because single ones may not exist in it.
 func (v *Flame) Comparing() bool {
 	return v.Base != nil && (v.BaseKind != AgainstBase || v.Filter == "")
 }
@@ -60,7 +60,8 @@ func (l *FlameLook) Listed() *regexp.Regexp {
 type Colouring uint8
 
 const (
-	// colourByItself colours wall time by state. It colours other metrics, which are mostly in one state, by origin.
+	// colourByItself is the default. It colours wall time by state. It colours other metrics by origin, because nearly
+	// all of their weight is in one state.
 	colourByItself Colouring = iota
 	ColourByState
 	ColourByOrigin
@@ -91,13 +92,13 @@ type Flame struct {
 	origins  map[sampler.FrameID]sampler.Origin
 	Endpoint flamegraph.EndpointID // only time of this endpoint is shown; zero means all time
 	Filter   string                // describes the selected threads; empty for all
-	// Everything describes what is shown while Filter is empty. If it is empty, that is "all threads".
+	// Everything describes what is shown while Filter is empty. If Everything is empty too, the text is "all threads".
 	Everything string
 	// rest is the share of the time in which threads had nothing to do. It is zero if the picture includes this time.
 	rest float64
 }
 
-// flameShape says which stacks the picture leaves out, and which frames of the others.
+// flameShape has the user's choice of functions to hide and of one function to focus on.
 type flameShape struct {
 	// hidden has the labels of functions that are left out. If focused is set, only stacks with it are shown.
 	hidden  map[string]bool
@@ -106,9 +107,10 @@ type flameShape struct {
 
 // flameBase has the weights that the flamegraph is compared with, and the result of the comparison.
 type flameBase struct {
-	// Base are the weights of the time BaseWhen, with which the shown weights are compared. It is nil if nothing is
-	// compared. Diff is the change of each node's share of the whole, and diffSelf the change of its own time. Changes
-	// are the functions whose own time has changed, the largest change first.
+	// Base are the weights with which the shown weights are compared. It is nil if nothing is compared. BaseWhen
+	// describes in words which time or recording Base is from. Diff is the change of each node's share of the whole,
+	// and diffSelf the change of its own time. Changes are the functions whose own time has changed, the largest
+	// change first.
 	Base     *flamegraph.Snapshot
 	BaseWhen string
 	BaseKind baseKind
@@ -123,7 +125,7 @@ type flamePicture struct {
 	// Whole is the tree of all frames. Tree is the tree that is shown: Whole, or the tree of own.
 	Whole, Tree *flamegraph.Tree
 	own         *flamegraph.Folded          // the tree of own code; nil if libraries are not folded
-	Fold        *flamegraph.Folded          // the tree with folded runs; nil if they are not folded
+	Fold        *flamegraph.Folded          // the tree with folded runs of frames; nil if runs are not folded
 	gaps        map[*flamegraph.Node]string // labels of rows of left-out frames, by their outermost frame
 	Picture     flamegraph.Picture
 	Matches     flamegraph.Matches
@@ -135,7 +137,7 @@ type flamePicture struct {
 	Top      int // first row of the picture that is drawn
 	Height   int // rows that were drawn last time
 
-	// depth is the number of rows that the screen has room for. They were last needed at depthNS.
+	// depth is the number of rows for which the screen keeps room. depthNS is when the picture last had so many rows.
 	depth   int
 	depthNS int64
 }
@@ -157,8 +159,9 @@ func restOf(weights *flamegraph.Snapshot, threads map[sampler.ThreadID]bool) flo
 	return style.Share(rest, all)
 }
 
-// mostlyRest is the share of hidden rest from which the caption reports it. Otherwise an idle process would look busy,
-// because the picture shows only the other time.
+// mostlyRest limits the share of time that the picture leaves out because threads rest. From this share on, the
+// caption reports it. Without this note an idle process would look busy, because the picture shows only the other
+// time.
 const mostlyRest = .95
 
 // maxPictureRows bounds the depth of the picture. A stack of Rails has about 150 frames.
@@ -281,8 +284,8 @@ func (v *flamePicture) SelectNode(n *flamegraph.Node) {
 	}
 }
 
-// First reports whether the picture does not have the selected frame, or none is selected. It then selects the
-// heaviest frame of the first row.
+// First makes sure that a visible frame is selected. If the selected frame is not in the picture, or none is selected,
+// it selects the heaviest frame of the first row and returns true.
 func (v *flamePicture) First() bool {
 	if _, _, ok := v.Find(v.SelNode); ok {
 		return false

@@ -64,7 +64,8 @@ func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	return slices.MaxFunc(v.standsFor(n), func(x, y *flamegraph.Node) int { return cmp.Compare(x.Total, y.Total) })
 }
 
-// keep folds the whole tree again, and keeps the selection and the zoom, which are nodes of the whole tree or nil.
+// keep folds the whole tree anew, and restores the selection and the zoom. It gets both as nodes of the whole tree, or
+// nil.
 func (v *Flame) keep(selected, zoom *flamegraph.Node) {
 	v.Tree, v.own = v.Whole, nil
 	v.Zoom, v.Selected = nil, nil
@@ -79,7 +80,8 @@ func (v *Flame) keep(selected, zoom *flamegraph.Node) {
 	}
 }
 
-// foldLibraries makes the tree of the program's own code. It leaves a run open if the user has zoomed into it.
+// foldLibraries makes the tree of the program's own code: each run of other frames becomes one node. A run stays open
+// if the user has zoomed into it.
 func (v *Flame) foldLibraries() {
 	v.own = flamegraph.Fold(v.Whole, func(run *flamegraph.Node) bool {
 		if len(v.Zoom) < run.Depth {
@@ -100,7 +102,8 @@ func (v *flamePicture) shown(n *flamegraph.Node) *flamegraph.Node {
 	return n
 }
 
-// standsFor returns the nodes of the whole tree that a node of Tree represents. For a run, these are its outermost.
+// standsFor returns the nodes of the whole tree that a node of Tree represents. For a folded run, these are the run's
+// outermost frames.
 func (v *flamePicture) standsFor(n *flamegraph.Node) []*flamegraph.Node {
 	if v.own != nil {
 		return v.own.Of(n)
@@ -108,7 +111,7 @@ func (v *flamePicture) standsFor(n *flamegraph.Node) []*flamegraph.Node {
 	return []*flamegraph.Node{n}
 }
 
-// Under returns a function that reports whether a weight is a part of a node's weight.
+// Under returns a function that reports whether a weight belongs to the node n. It gets the weight's key.
 func (v *flamePicture) Under(dict *sampler.Dictionary, n *flamegraph.Node) func(flamegraph.Key) bool {
 	if v.own != nil {
 		return v.own.Under(dict, n)

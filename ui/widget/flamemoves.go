@@ -25,7 +25,7 @@ func (v *flamePicture) SelectChild() {
 	}
 }
 
-// SelectBeside selects the next frame of the row.
+// SelectBeside selects the next frame in the same row: the frame to the right if d is +1, to the left if d is -1.
 func (v *flamePicture) SelectBeside(d int) {
 	if v.First() {
 		return

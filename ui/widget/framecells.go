@@ -18,8 +18,9 @@ type frameCells struct {
 	Cells map[scene.RowKey][]timeline.Cell
 }
 
-// LoadFrameCells finds out when a frame runs, or which threads work for an endpoint. It fills only the rows that are
-// drawn. It adds up the wall time of keys for which under returns true, if they have weight in metric.
+// LoadFrameCells sets the cells that show when a frame runs, or which threads work for an endpoint. It fills only the
+// rows that are drawn. It adds up the wall time of the keys for which the function under returns true. It skips
+// weights that are zero in the given metric.
 func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
 	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]timeline.Cell, len(v.Visible))}
 	of := make(map[sampler.ThreadID][][]timeline.Cell)
@@ -42,7 +43,8 @@ func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegr
 				return
 			}
 			state := k.State
-			// Spread the time evenly over its slot, because the store does not keep when in the slot it was.
+			// Spread the time evenly over its slot, because the store does not keep at which moment of the slot it was
+			// spent.
 			for i := max(0, (fromNS-v.FromNS)/each); i < int64(v.Cells); i++ {
 				cellNS := v.FromNS + i*each
 				if cellNS >= toNS {

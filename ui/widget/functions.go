@@ -203,7 +203,8 @@ func PlaceFit(code string, w int) string {
 	return flamegraph.LabelFit(caller, room-canvas.Width(callee)) + calls + callee
 }
 
-// ClockOf returns the time format for a wait on a screen of so many columns. Microseconds are only for exact waits.
+// ClockOf returns the time format for a wait. screen is the width of the screen in columns. Only exact waits get
+// microseconds.
 func ClockOf(e *store.WaitEvent, screen int) string {
 	switch {
 	case !e.Exact:

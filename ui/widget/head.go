@@ -21,7 +21,7 @@ import (
 type Head struct {
 	Process sampler.Process
 	State   store.SourceState
-	// Live is false while the picture is frozen at AtNS. BehindNS is the time from there to the newest sample.
+	// Live is false while the picture is frozen at AtNS. BehindNS is the time from AtNS to the newest sample.
 	Live             bool
 	AtNS, BehindNS   int64
 	NowNS            int64 // time of the newest sample
@@ -38,7 +38,8 @@ type Head struct {
 	StepNS  int64
 	Figures *scene.Figures
 	Exact   sampler.ExactStatus
-	// Switches is the state of following by thread switches.
+	// Switches says whether ddtop learns what threads do from the kernel's records of thread switches, and how well
+	// this works.
 	Switches sampler.SwitchStatus
 	// Number and Of say which of several processes is shown. Of is zero if there is only one process. Whole is true if
 	// the head describes all of them.
@@ -348,12 +349,13 @@ func (h *Head) health(t *style.Theme) []segment {
 	return out
 }
 
-// followed reports whether ddtop now sees every wait, at any rate of samples.
+// followed reports whether ddtop now sees every wait, however rarely it takes samples.
 func (h *Head) followed() bool {
 	return h.Exact.On || h.Switches.On && h.Switches.Kind == "switches" && h.Switches.Lost == 0
 }
 
-// switchSegments show in the head that thread switches are followed, or that ddtop polls although it wanted to.
+// switchSegments show in the head that the kernel's records of thread switches are used. If they cannot be used
+// although ddtop tried, the head shows "polling".
 func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
@@ -369,7 +371,8 @@ func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 	return nil
 }
 
-// switchHelp returns the line of the help about following by thread switches.
+// switchHelp returns the line of the help with figures about the kernel's records of thread switches, or why they are
+// not used.
 func switchHelp(s *sampler.SwitchStatus, p *sampler.Process) []scene.Binding {
 	switch {
 	case s.On && s.Kind == "moved":

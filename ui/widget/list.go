@@ -20,7 +20,7 @@ type List[R keyed[K], K comparable] struct {
 	// Cursor is the key of the selected row. Several lists may share it, and it may be stored elsewhere. If no row has
 	// this key, no row is selected, for example at first.
 	Cursor *K
-	At     int // the last index of that row, from which the keys continue if it is gone
+	At     int // the last index of the selected row; if the row is gone, the keys continue from here
 	Top    int // first row on the screen
 	Height int // rows that the screen has room for
 }

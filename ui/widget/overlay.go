@@ -14,8 +14,8 @@ type OverlayLine func(a canvas.Area)
 // OverlayMargin is the columns that the frame of an overlay takes.
 const OverlayMargin = 4
 
-// MaxOverlay is the width of an overlay on a wider screen. If less than LeastBeside columns would remain free beside
-// it, it takes the whole width.
+// MaxOverlay limits the width of an overlay, in columns. If less than LeastBeside columns would remain free beside the
+// overlay, it takes the whole width of the screen.
 const MaxOverlay, LeastBeside = 200, 80
 
 // overlayID says which overlay is open.
@@ -47,8 +47,8 @@ func (o *Overlay) Toggle(what overlayID) {
 	*o = Overlay{What: what}
 }
 
-// DrawOverlay draws the lines in a frame over its area, or over a part of it if there are few lines. scroll is the
-// number of lines to skip. DrawOverlay returns scroll, limited to the number of lines.
+// DrawOverlay draws lines in a frame. The frame covers the area, or a part of it if there are few lines. The parameter
+// scroll is the number of lines to skip. DrawOverlay returns this number, reduced if fewer lines are below the frame.
 func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLine, scroll int) int {
 	a = a.Sub(0, 0, a.W, min(a.H, len(lines)+2))
 	a.Fill(' ', canvas.Style{BG: t.Background})

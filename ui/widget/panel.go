@@ -169,8 +169,8 @@ type panelWalk struct {
 	root     *flamegraph.Node
 	inverted bool
 	funcs    map[flamegraph.FuncKey]*PanelRow
-	// key is the selected function. up are the functions above its places in the tree, and down those below them. in
-	// are the threads or groups of these places.
+	// key is the selected function. up has the functions above its places in the tree, and down has the functions
+	// below them. The field in has the threads or groups to which these places belong.
 	key          flamegraph.FuncKey
 	up, down, in map[flamegraph.FuncKey]*PanelRow
 	at           []*flamegraph.Node // places of the selected function
@@ -246,10 +246,11 @@ func (r *PanelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// around adds up the callers and callees of the selected function. root is the thread or group that n belongs to.
-// inside is the number of nodes above n that are the function. next is true if the node above n is the function, and
-// all nodes from there up to the first one are the function too. A call of itself does not count as a call of another
-// function. So the callers sum to the function's total, and so do the callees with its own time.
+// around adds up the callers and callees of the selected function. It visits the tree from the node n on. root is the
+// thread or group that n belongs to. inside is the number of nodes above n that are the selected function. next is
+// true if n's parent is the selected function, without another function between it and the outermost call. If the
+// function calls itself, this is not counted as a call of another function. So the callers sum to the function's
+// total, and so do the callees with its own time.
 func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	p := w.p
 	switch {

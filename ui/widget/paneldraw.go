@@ -18,7 +18,8 @@ import (
 type panelColumn struct {
 	title string
 	rows  []PanelRow
-	// itself is the label of the row for the selected function itself. This row shows word instead of its name.
+	// itself is the label of the selected function. In the row of this function, the list shows word ("itself")
+	// instead of its name.
 	itself, word string
 	totals       bool // true if there is a second column, with the share of a function and all that it calls
 	of           int64
@@ -90,7 +91,8 @@ func (p *Panel) frameColumns(inverted bool) []panelColumn {
 	return out
 }
 
-// figures returns the figures of the selected function in all its places. The line about the frame counts one.
+// figures returns the figures of the selected function, summed up over all its places. The line that describes the
+// selected frame counts one place only.
 func (p *Panel) figures() string {
 	whole := p.Flame.Tree.Root.Total
 	s := fmt.Sprintf(" · total %s, self %s", units.Percent(style.Share(p.Total, whole)), units.Percent(style.Share(p.Self, whole)))

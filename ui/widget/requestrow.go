@@ -32,7 +32,8 @@ type RequestRow struct {
 	// request is suspended.
 	State *gvl.ThreadState
 	Away  bool
-	// FiberWaits is true if the request is suspended and a waiting fiber works for it. at is then from this fiber.
+	// FiberWaits is true if the request is suspended and a waiting fiber works for it. The field at is then read from
+	// this fiber, and otherwise from the thread.
 	FiberWaits bool
 	Forms      []string // texts for State, the longest first
 	What       string   // the statement that it waits for, or its place in the code

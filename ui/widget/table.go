@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Column describes a column of a table. Adding a column needs only one more Column.
+// Column describes a column of a table. To add a column to a table, add a Column to its Columns.
 type Column[R any] struct {
 	Title string // the head of the column
 	Short string // shown if Title has no room; if it is empty, Title is cut
@@ -19,13 +19,13 @@ type Column[R any] struct {
 	Width func(screen int) int
 	// Widens, if set, reports whether the column also gets a part of the width that other columns leave free.
 	Widens func(*scene.Scene) bool
-	// Least is the least width of a column of width Rest. If it would get less, columns with a number in Drop are
-	// dropped, the lowest first. If this is not enough, the column itself is dropped.
+	// Least is the least width of a column whose Width is Rest. If the column would get less, columns with a number in
+	// Drop are dropped, the lowest number first. If this is not enough, the column itself is dropped.
 	Least, Drop int
 	Right       bool // its text is aligned to the right
 	Tail        bool // true for names of threads, which canvas.CutName cuts
-	// Order is the name of the order by this column. If it is empty, the table cannot be sorted by it. Compare is this
-	// order. It puts the rows first that matter most.
+	// Order is the name of the order by this column. If it is empty, the table cannot be sorted by this column.
+	// Compare is the order itself. It puts the rows first that matter most.
 	Order   string
 	Compare func(x, y R) int
 	// Text returns the text and style of a cell. If Draw is set, it draws the cell instead.
@@ -40,7 +40,8 @@ type Column[R any] struct {
 // Rest as a width means the width that other columns leave free. If several columns have it, they share this width.
 const Rest = -1
 
-// Wide returns a function for Column.Width. from has pairs: a screen width, and the column width from there on.
+// Wide returns a function for Column.Width. The parameter from has pairs of numbers: a screen width, and the column's
+// width on screens from this width on.
 func Wide(width int, from ...int) func(int) int {
 	return func(screen int) int {
 		w := width
@@ -93,7 +94,8 @@ func (t *Table[R, K]) Sort(rows []R) {
 	})
 }
 
-// Sorted returns the present order in words. It returns "" if the order is first, the one at the start.
+// Sorted returns the present order in words. first is the order at the start. If the table has this order, Sorted
+// returns "".
 func (t *Table[R, K]) Sorted(first string) string {
 	switch {
 	case t.By != first && t.Reverse:
@@ -126,7 +128,8 @@ type Sorter interface {
 	turnRound()
 }
 
-// SortKeys returns the keys that sort a table. of returns the table, and help is the text of the help.
+// SortKeys returns the keys that sort a table. The keys call the function of to get the table. help is the text that
+// the help shows.
 func SortKeys(help string, of func() Sorter) []scene.Binding {
 	return []scene.Binding{
 		{Keys: []string{">", "shift+."}, Show: "< >", Short: "sort", Help: help,
@@ -189,7 +192,8 @@ func (t *Table[R, K]) Draw(a canvas.Area, sc *scene.Scene, focused bool, pressed
 // DrawHead writes the names of the columns, marks the one that the table is sorted by, and makes clicks sort it.
 func (t *Table[R, K]) DrawHead(a canvas.Area, sc *scene.Scene) { t.drawHead(a, sc, 0) }
 
-// drawHead draws the head. Its last columns (taken) stay free for the count of hidden rows.
+// drawHead draws the head. It leaves columns free at the right end for the number of hidden rows: as many as the
+// parameter taken says.
 func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	x := t.Left
 	for i, w := range t.Fit(a.W, sc) {
@@ -217,7 +221,8 @@ func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	}
 }
 
-// DrawRows draws the rows that fit. Without focus the cursor is faint, because the arrow keys move another one.
+// DrawRows draws the rows that fit. If the table does not have the focus, its cursor is faint, because the arrow keys
+// move another cursor.
 func (t *Table[R, K]) DrawRows(a canvas.Area, sc *scene.Scene, focused bool, pressed func(h scene.Host, r R, x int) tea.Cmd) {
 	widths := t.Fit(a.W, sc)
 	cells := func(a canvas.Area, r R, bare bool) {

@@ -242,7 +242,7 @@ func (v *Timeline) Roots() map[sampler.ThreadID]string { return v.rootOf }
 // Expand opens or closes the selected group. If a thread of a group is selected, it opens or closes this group.
 func (v *Timeline) Expand(open bool) { Expand(&v.List, v.opened, open) }
 
-// Expand opens or closes the group of the row with the cursor. opened keeps this choice.
+// Expand opens or closes the group of the row with the cursor. It stores the user's choice in the map opened.
 func Expand[R interface {
 	keyed[scene.RowKey]
 	Line() *scene.Row

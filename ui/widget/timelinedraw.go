@@ -102,8 +102,8 @@ func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canva
 	}
 }
 
-// DrawAxis draws the heads of the timeline's columns and the time axis. now is the label at the end of the axis. then
-// is the label of the column beside the names.
+// DrawAxis draws the heads of the timeline's columns and the time axis. The parameter now is the label at the end of
+// the axis. The parameter then is the head of the column beside the names.
 func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, focused bool, now, then string) {
 	st := t.Dimmed()
 	title := st
@@ -132,7 +132,7 @@ func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, foc
 	v.Shares.drawHead(a.Sub(a.W-g.SharesW, 0, g.SharesW, 1), t)
 }
 
-// BlankShare bounds the blank part of the time axis on its left: one part in BlankShare.
+// BlankShare limits the blank part on the left of the time axis: it is at most the axis's width divided by BlankShare.
 const BlankShare = 10
 
 // CellAt returns which of n cells is drawn in column x of w columns. The newest cell is at the right edge. If there
@@ -156,7 +156,7 @@ var tickSteps = []time.Duration{100 * time.Microsecond, 200 * time.Microsecond, 
 // tickColumns is the least distance between two marks, in columns.
 const tickColumns = 8
 
-// DrawTicks marks round times on the axis, from the column left up to the column right.
+// DrawTicks marks round times on the axis, between the columns left and right.
 func (v *Timeline) DrawTicks(axis canvas.Area, left, right int, st canvas.Style) {
 	span := v.ToNS - v.FromNS
 	if span <= 0 || v.Cells == 0 {

@@ -20,7 +20,7 @@ type GVLWorld struct {
 	seenCPU  []sampler.Kernel
 }
 
-// NewGVLWorld returns a GVL with a thread for each of turns. A turn is the length of the thread's holds, in ns.
+// NewGVLWorld returns a GVL with one thread for each argument, which is the length of this thread's holds, in ns.
 func NewGVLWorld(turns ...int64) *GVLWorld {
 	w := &GVLWorld{Now: Base, turn: turns, Owner: 1, untilNS: Base + turns[0]}
 	n := len(turns)

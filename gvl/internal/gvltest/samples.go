@@ -11,7 +11,7 @@ const Sec = 1000 * MS
 // Base is the time of the first sample in tests, CLOCK_MONOTONIC ns.
 const Base = 1_000_000 * MS
 
-// ProcOf returns a process with an era of Ruby.
+// ProcOf returns a process whose Ruby is of the given era.
 func ProcOf(era sampler.Era) sampler.Process {
 	return sampler.Process{PID: 1, Era: era, StackRate: 100, LockRate: 1000}
 }

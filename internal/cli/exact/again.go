@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// exactRest is how long a process is only sampled after exact mode has ended itself. It doubles each time, up to
-	// exactRestMost. It begins at exactRest again after exact mode has lasted for exactRestMost.
+	// exactRest is how long exact mode pauses after it has ended itself. The pause doubles each time, up to
+	// exactRestMost. It is exactRest again after exact mode has lasted for exactRestMost.
 	exactRest     = time.Minute
 	exactRestMost = time.Hour
 	// exactLook is the interval at which ddtop checks whether exact mode has ended itself.
@@ -22,8 +22,8 @@ const (
 type exactAgain struct {
 	src   Source
 	flags *Flags
-	// say reports what happened and why. It reports again that exact mode has ended itself only after exact mode has
-	// lasted for exactRestMost.
+	// say reports what happened and why. If exact mode ends itself again, say reports this only if exact mode has
+	// lasted for exactRestMost before.
 	say func(what, why string)
 
 	mu    sync.Mutex
@@ -78,8 +78,7 @@ func (a *exactAgain) leave() {
 	a.over = true
 }
 
-// resting returns until when the process is only sampled, and why. Both are zero if exact mode is on, or off for
-// good.
+// resting returns until when exact mode pauses, and why. Both are zero if exact mode is on, or off for good.
 func (a *exactAgain) resting() (until time.Time, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

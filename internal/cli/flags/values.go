@@ -94,7 +94,7 @@ func (b *ByteSize) Set(text string) error {
 	return err
 }
 
-// minOverhead and maxOverhead bound the shares that can be asked for.
+// minOverhead and maxOverhead are the smallest and the largest share that the flag takes, besides zero.
 const minOverhead, maxOverhead = 0.001, 1
 
 // Overhead is a flag's value: a share of one CPU, written "3%" or "3". It is zero for "off" and "0".

@@ -33,10 +33,11 @@ type asker struct {
 	follow live.Asks
 	on     bool
 	idle   *time.Timer
-	// first and last are the first and the last count. missing says why calls cannot be followed.
+	// The fields first and last are the first and the last count. missing says why calls cannot be followed.
 	first, last export.Before
 	missing     string
-	// most are the calls of the period, from start to stop, in which most memory was asked for.
+	// The field most has the calls of one period in which calls were followed: the period with the most memory asked
+	// for.
 	most *sampler.MemoryAsks
 }
 

@@ -39,7 +39,7 @@ func NewReaders(o live.Options) *Readers {
 	return r
 }
 
-// Of returns the reader of a process. It attaches at the first call of a method.
+// Of returns the reader of a process. The reader attaches to the process when one of its methods is first called.
 func (r *Readers) Of(pid int) *Reader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,9 +51,9 @@ func (r *Readers) Of(pid int) *Reader {
 	return x
 }
 
-// During counts the objects of p again and again for the length of time, or until ctx ends. end ends the counting, and
-// returns the last count with what grew. It waits for the first count. If there is no count, it returns nil and calls
-// say with the reason. If r is nil, nothing is counted.
+// During counts the objects of p again and again for the length of time, or until ctx ends. The returned function ends
+// the counting, and returns the last count with what grew. It waits for the first count. If there is no count, it
+// returns nil and calls say with the reason. If r is nil, nothing is counted.
 func (r *Readers) During(ctx context.Context, p sampler.Process, length time.Duration, say func(format string, args ...any)) (end func() *export.Heap) {
 	if r == nil {
 		return func() *export.Heap { return nil }
@@ -119,7 +119,7 @@ type Reader struct {
 	all *Readers
 	pid int
 	src *live.Source // nil before the first call
-	// asks follows the calls that ask for memory, between counts with memory.
+	// asks follows the calls that ask for memory, from one count with memory to the next.
 	asks asker
 }
 
@@ -153,8 +153,8 @@ func (r *Reader) with(ctx context.Context, f func(ctx context.Context, src *live
 	return f(ctx, r.src)
 }
 
-// Count counts the objects. With memory it also reads what the resident memory consists of. That part is nil if it
-// cannot be read.
+// Count counts the objects. If the parameter memory is true, it also reads what the resident memory consists of. The
+// result m is nil if this cannot be read.
 func (r *Reader) Count(ctx context.Context, memory bool) (count *sampler.HeapCount, m *sampler.MemoryParts, err error) {
 	err = r.with(ctx, func(ctx context.Context, src *live.Source) error {
 		if count, err = src.CountHeap(ctx); err == nil && memory {

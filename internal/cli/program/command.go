@@ -33,7 +33,7 @@ type Command struct {
 	// the program without collecting its exit code.
 	Pausable bool
 	// InBackground is true if the program ended while ddtop watched it, and left processes running. Shown is true if
-	// the program has had a screen.
+	// ddtop has shown its screen for the program.
 	InBackground atomic.Bool
 	Shown        bool
 	// Done is closed when the program has ended and its exit code was collected. Then err is the result of Wait.

@@ -68,8 +68,8 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	}
 }
 
-// nextLook returns the time until the next check. The file may have at most most bytes. It grew by grown bytes during
-// in.
+// nextLook returns the time until the next check. The parameter most is the largest size of the file, in bytes. The
+// file grew by grown bytes since the last check, and in is the time since then.
 func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	if grown <= 0 {
 		return outputEvery

@@ -11,9 +11,9 @@ import (
 // prctl(2)). So ddtop finds a program that goes into the background.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// removeBegin removes the bytes before to from a file, which becomes shorter (fallocate(2): ext4 and xfs). It returns
-// errors.ErrUnsupported if the file system cannot do this, or if punchHole freed the bytes before hole earlier. ext4
-// and xfs refuse in this case.
+// removeBegin removes the first bytes of a file, up to an offset (to). The file becomes shorter (fallocate(2): ext4
+// and xfs). It returns errors.ErrUnsupported if the file system cannot do this, or if punchHole has already freed
+// bytes (hole is then above 0). ext4 and xfs refuse in this case.
 func removeBegin(f *os.File, hole, to int64) error {
 	if hole > 0 {
 		return errors.ErrUnsupported
@@ -25,7 +25,8 @@ func removeBegin(f *os.File, hole, to int64) error {
 	return err
 }
 
-// punchHole frees the bytes before to. They read as zeros afterwards (fallocate(2): tmpfs, btrfs and others).
+// punchHole frees the first bytes of a file, up to an offset (to). They read as zeros afterwards (fallocate(2): tmpfs,
+// btrfs and others).
 func punchHole(f *os.File, to int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, to)
 }

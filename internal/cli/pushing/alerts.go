@@ -122,8 +122,8 @@ func (f *Alerts) destinations(profiles []push.Route, version string) (list []ale
 // openWithin limits how long opening a folder may take after the user has ended ddtop.
 const openWithin = time.Second
 
-// Overdue returns a channel that is closed openWithin after ctx has ended. If a folder has not opened by then, its
-// disk hangs.
+// Overdue returns a channel that is closed when openWithin has passed since the end of ctx. If a folder has not opened
+// by then, its disk hangs.
 func Overdue(ctx context.Context) <-chan struct{} {
 	over := make(chan struct{})
 	context.AfterFunc(ctx, func() { time.AfterFunc(openWithin, func() { close(over) }) })

@@ -21,8 +21,8 @@ const (
 	// otherServices.
 	maxServices   = 64
 	otherServices = "(other)"
-	// rotateNS is the interval, in ns, at which old waits are dropped from the quantile. Each wait counts for one to
-	// two intervals.
+	// rotateNS is the interval, in ns, at which old waits are dropped, so that the quantile covers only recent waits.
+	// Each wait counts for one to two intervals.
 	rotateNS = int64(time.Minute)
 )
 
@@ -58,15 +58,15 @@ type serviceFigures struct {
 // service has the figures of one service. The lock of serviceFigures guards it.
 type service struct {
 	status.Service
-	// now has the waits since turnNS, and before has the waits of the interval before turnNS. Both have the known
-	// lengths of waits (gvl.Wait.SureNS).
+	// The field now has the waits since turnNS, and the field before has the waits of the interval that ended at
+	// turnNS. Both have the known lengths of waits (gvl.Wait.SureNS).
 	now, before gvl.Histogram
-	// qualityNow and qualityBefore are the quality of the samples behind now and before.
+	// qualityNow and qualityBefore are the quality of the samples from which the fields now and before were made.
 	qualityNow, qualityBefore sampler.Quality
 	turnNS                    int64
-	// queues has, for each process, the connections and requests that wait in front of it.
+	// queues has the connections and requests that wait in front of each process.
 	queues map[*processFigures]*sampler.Queues
-	// left is when the last process of the service ended. It is the zero time while there is a process.
+	// The field left is when the last process of the service ended. It is the zero time while there is a process.
 	left time.Time
 }
 
@@ -86,8 +86,9 @@ func (s *service) ended() {
 // between two scrapes, which can be minutes.
 const forgetAfter = 15 * time.Minute
 
-// forget drops the services whose last process ended more than forgetAfter ago. If room is true and there are too many
-// services, it also drops the service that has had no process for longest.
+// forget drops the services whose last process ended more than forgetAfter ago. The parameter room is true if a
+// service is to be added. If there are maxServices, forget then also drops the one that has had no process for
+// longest.
 func (f *serviceFigures) forget(room bool) {
 	var oldest *service
 	for name, s := range f.all {

@@ -301,9 +301,9 @@ func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	return p
 }
 
-// attachedBy returns the time of an attach by the wall clock. now is the wall clock, and elapsed the time since the
-// attach by CLOCK_MONOTONIC. at is the previous result. attachedBy returns it again unless it is wrong by more than
-// maxClockError.
+// attachedBy returns the time of an attach by the wall clock. The parameter now is the present wall-clock time, and
+// elapsed the time since the attach by CLOCK_MONOTONIC. at is the previous result. attachedBy returns at again unless
+// it is wrong by more than maxClockError.
 func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
 	by := now.Add(-elapsed)
 	if by.Round(0).Sub(at.Round(0)).Abs() < maxClockError {

@@ -39,7 +39,7 @@ const (
 
 // Watch handles the findings of processes. If it is nil, its methods do nothing.
 type Watch struct {
-	// Rules are the rules of the findings, as on a screen. Alerts sends messages. It is nil if no messages are
+	// Rules are the rules of the findings, as on a screen. Alerts sends messages. Alerts is nil if no messages are
 	// wanted.
 	Rules  *findings.Rules
 	Alerts *push.Pusher
@@ -72,7 +72,7 @@ func (w *Watch) close(end context.Context, log *slog.Logger) {
 		all.Go(func() { w.Alerts.Close(end) })
 	}
 	if w.Captures != nil {
-		if end.Err() == nil { // after end, new captures may still begin
+		if end.Err() == nil { // new captures may still begin after the context end is done
 			made := make(chan struct{})
 			go func() { w.writing.Wait(); close(made) }()
 			select {
@@ -211,7 +211,7 @@ func (w *watched) capture(f *alert.Finding) alert.Capture {
 	}
 }
 
-// carryOut makes the captures whose time has passed. If all is true, it makes every ordered capture.
+// carryOut makes the captures whose time has passed. If the parameter all is true, it makes every ordered capture.
 func (w *watched) carryOut(nowNS int64, all bool) {
 	for more := true; more; {
 		select {

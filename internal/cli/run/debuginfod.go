@@ -21,7 +21,8 @@ const debugWait = 5 * time.Second
 // Debuginfod is --debuginfod. Client is nil without the flag.
 type Debuginfod struct{ Client *debuginfod.Client }
 
-// AddTo adds --debuginfod to a command that has its RunE. When the command is done, it prints which files are missing.
+// AddTo adds --debuginfod to a command whose RunE is already set. When the command is done, it prints which files are
+// missing.
 func (d *Debuginfod) AddTo(cmd *cobra.Command, std Streams) {
 	on, body := false, cmd.RunE
 	cmd.Flags().BoolVar(&on, "debuginfod", false, "get names of C functions from DEBUGINFOD_URLS")

@@ -17,7 +17,7 @@ type nativeThreads struct {
 	before map[int32]int64 // CPU time in ns
 }
 
-// WatchNative notes the CPU time of a process's native threads. A source that is not a live process has none.
+// WatchNative notes the CPU time of a process's native threads. If the source is not a live process, it notes nothing.
 func WatchNative(src sampler.Source) nativeThreads {
 	s, ok := src.(*live.Source)
 	if !ok {
@@ -67,6 +67,7 @@ func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []repo
 const maxAlone = 10
 
 // UnknownOf returns the threads of list that Ruby does not know: neither in known nor in s, a sample taken after list.
+// The map before has the CPU time of each thread at the beginning of the measurement, in ns.
 func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []report.StatNative {
 	ruby := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {

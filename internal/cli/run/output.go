@@ -51,7 +51,7 @@ func (o Output) Check(command string, binary bool, std Streams) error {
 	return probe.Abort()
 }
 
-// Spare refuses to write over a file that is read.
+// Spare returns an error if the destination is one of the files at paths, which the command reads.
 func (o Output) Spare(paths ...string) error {
 	to, err := os.Stat(string(o))
 	if err != nil || !to.Mode().IsRegular() {
@@ -92,8 +92,8 @@ func (o Output) openDescriptor(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), string(o)), nil
 }
 
-// Write writes the whole file. If that fails, an earlier file stays as it is. If a pipe has no reader, it gives up a
-// while after ctx has ended.
+// Write writes the whole file. If that fails, an earlier file stays as it is. If a pipe has no reader, Write gives up
+// a while after ctx has ended.
 func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) error) error {
 	if o == "-" {
 		return write(std.Results(ctx))

@@ -36,7 +36,7 @@ type periods struct {
 	untilNS        int64
 }
 
-// NewPeriods returns periods of the given length. The first period is shorter and ends after firstly.
+// NewPeriods returns periods of the given length. The first period is shorter: firstly is its length.
 func NewPeriods(src sampler.Source, of Needs, length, firstly time.Duration, done func(profile.Measured, map[string]int64)) *periods {
 	return &periods{
 		src: src, needs: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),

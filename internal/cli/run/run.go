@@ -24,7 +24,7 @@ func PatienceFor(ctx context.Context, wait time.Duration) (giveUp <-chan struct{
 	return over.Done(), func() { stop(); giveUpNow() }
 }
 
-// Every calls do again and again, at an interval, until ctx ends.
+// Every calls the function do at an interval, until ctx ends.
 func Every(ctx context.Context, interval time.Duration, do func(now time.Time)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -38,7 +38,8 @@ func Every(ctx context.Context, interval time.Duration, do func(now time.Time)) 
 	}
 }
 
-// Unless calls f in its own goroutine and returns its error. If giveUp is closed before, it returns the error of late.
+// Unless calls f in its own goroutine and returns its error. If giveUp is closed before f returns, Unless returns the
+// error that the function late makes.
 func Unless(giveUp <-chan struct{}, late, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -61,7 +62,7 @@ type Printer[T any] struct {
 // maxWaiting limits the values that wait to be printed. If a thousand lines wait, the output has no active reader.
 const maxWaiting = 1000
 
-// Print begins to print. It calls failed when nothing more can be written.
+// Print begins to print. It calls the function failed when nothing more can be written.
 func Print[T any](print func(T) error, failed func()) *Printer[T] {
 	values := make(chan T, maxWaiting)
 	p := &Printer[T]{values: values, done: make(chan error, 1)}
@@ -91,7 +92,7 @@ func (p *Printer[T]) Add(v T) {
 }
 
 // Close waits until all values are printed. Values that are added later are lost, for example after a disk did not
-// answer in time. say reports how many were lost before.
+// answer in time. Close uses say to report how many values were lost before.
 func (p *Printer[T]) Close(say func(format string, args ...any)) error {
 	p.mu.Lock()
 	values, lost := p.values, p.lost

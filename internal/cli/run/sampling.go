@@ -100,7 +100,8 @@ func readFailure(src sampler.Source) (sinceNS int64, err error) {
 	return 0, nil
 }
 
-// TellFailures calls say when a process cannot be read, and when it can be read again, until ctx ends.
+// TellFailures calls the function say each time a process becomes unreadable, and each time it can be read again,
+// until ctx ends.
 func TellFailures(ctx context.Context, src sampler.Source, say func(format string, args ...any)) {
 	var told int64
 	Every(ctx, time.Second, func(time.Time) {
@@ -140,7 +141,7 @@ func howItEnded(src sampler.Source) string {
 	return end.Reason
 }
 
-// WithinEnd limits the time of all work after the signal to end.
+// WithinEnd limits the time of all work after a signal that ends ddtop.
 const WithinEnd = 4500 * time.Millisecond
 
 // Ending returns the context for the work after the end of another context.

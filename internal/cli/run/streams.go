@@ -63,6 +63,6 @@ func (s Streams) Say(format string, args ...any) {
 	fmt.Fprintf(s.Err, "ddtop: %s\n", s.Redact.Text(fmt.Sprintf(format, args...)))
 }
 
-// Results returns standard output for a command's results. If a pipe has no reader, it gives up a while after ctx has
-// ended.
+// Results returns standard output for a command's results. If a pipe has no reader, the writer gives up a while after
+// ctx has ended.
 func (s Streams) Results(ctx context.Context) io.Writer { return &patientWriter{ctx: ctx, to: s.Out} }

@@ -25,7 +25,7 @@ type toldKey struct {
 	start uint64
 }
 
-// KeepTelling calls say once for each process of a group that cannot be read, until ctx ends.
+// KeepTelling calls the function say once for each process of a group that cannot be read, until ctx ends.
 func KeepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative)) {
 	t := teller{say: say, told: make(map[toldKey]bool)}
 	Every(ctx, tellEvery, func(now time.Time) {

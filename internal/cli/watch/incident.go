@@ -35,7 +35,7 @@ type incident struct {
 	beganNS int64
 	orders  chan order    // holds only the newest order
 	done    chan struct{} // closed when the goroutine ends
-	// busyNS is when the present order was begun, in ns since started. It is zero between orders.
+	// busyNS is when the current order was begun, in ns after the time in started. It is zero between orders.
 	busyNS  atomic.Int64
 	started time.Time
 
@@ -51,7 +51,7 @@ type incident struct {
 	lost error
 }
 
-// order asks the goroutine to write the recording up to toNS. last marks the final order.
+// order asks the goroutine to write the recording up to toNS. If last is true, no further order follows.
 type order struct {
 	toNS int64
 	last bool

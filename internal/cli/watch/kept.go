@@ -34,8 +34,8 @@ var keptName = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+(-\d+
 // may wait for the disk.
 type Folder struct {
 	path  string
-	count int   // counts bytes, also of files that are being written
-	bytes int64 // total size, with files that are being written
+	count int   // largest number of recordings, without those being written
+	bytes int64 // largest total size, with those being written
 	// removed is called for each recording that was removed because of the limits.
 	removed func(path string, size int64)
 

@@ -6,10 +6,10 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 )
 
-// trigger decides when an incident begins and ends. Every second, it gets the conditions that hold. An incident ends
-// when no condition has held for the time after. So a condition that comes and goes is one incident. Its recording
-// ends after the time longest. So a condition that holds for hours has one recording of its beginning. Times are
-// CLOCK_MONOTONIC in ns.
+// trigger decides when an incident begins and ends, by the conditions that hold in each second. An incident ends when
+// no condition has held for the time in the field after. So a condition that comes and goes is one incident. After the
+// time in longest its recording ends, so a condition that holds for hours has one recording of its beginning. The
+// field before is how long before the condition a recording begins. Times are CLOCK_MONOTONIC in ns.
 type trigger struct {
 	before, after, longest int64
 

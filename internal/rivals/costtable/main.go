@@ -132,7 +132,8 @@ func rates(of map[string]float64, name string) string {
 	return fmt.Sprintf(" (GVL %.0f Hz, stacks %.0f Hz)", locks, of[name+"-stack-Hz"])
 }
 
-// beside returns a cell with a share of a CPU, also as a multiple of another share (other, which can be "bare-loop").
+// beside returns a cell with ddtop's share of a CPU in a benchmark, also as a multiple of another share. This is the
+// share of other in otherBench, where other is a variant of ddtop or "bare-loop". called is its name in the table.
 func beside(bench, variant, otherBench, other, called string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		unit := version + other + "-%"
@@ -145,8 +146,8 @@ func beside(bench, variant, otherBench, other, called string) func(metrics, stri
 	}
 }
 
-// forRequests returns by how much reading requests makes ddtop's cost larger at full rates, and its effect on the rates
-// of a budget.
+// forRequests returns a cell with the cost of reading requests. It says by how much this raises ddtop's cost at full
+// rates, and how it changes the rates under a budget.
 func forRequests(bench string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		of := m[bench]

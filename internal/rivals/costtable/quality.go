@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// load is a load of BenchmarkQuality. rails is the same load of BenchmarkRails, if there is one. perRequest is set if
-// BenchmarkPerRequest has it.
+// load is a load of BenchmarkQuality. rails is the name of the same load in BenchmarkRails, if there is one.
+// perRequest is set if BenchmarkPerRequest has the load, too.
 type load struct {
 	name, what, rails string
 	perRequest        bool

@@ -38,7 +38,7 @@ type Record struct {
 // Log is what a program logged, in order of time.
 type Log struct {
 	Records []Record
-	// threadOf is the Thread object that last ran on a native thread.
+	// threadOf has, by the id of a native thread, the Thread object that ran on it last.
 	threadOf map[uint32]uint64
 }
 
@@ -83,7 +83,7 @@ func Parse(data []byte) (*Log, error) {
 	return l, nil
 }
 
-// Times is how long a thread was in each of the states that the events distinguish, in ns.
+// Times is how long a thread was in each state that the events distinguish, in ns.
 type Times struct {
 	// Running is the time with the GVL, except GC. Waiting is the time until it gets the GVL. Released is the rest.
 	Running, GC, Waiting, Released int64
@@ -152,8 +152,7 @@ func (l *Log) Times(from, to int64) map[uint32]Times {
 	return out
 }
 
-// bySelf reports whether the event's own thread sent it. Another thread sends that it was started, and often that it is
-// ready.
+// bySelf reports whether the thread of the event sent the event itself. Another thread sends Started, and often Ready.
 func (r Record) bySelf() bool { return r.Thread == 0 || r.Event != Ready && r.Event != Started }
 
 // key identifies the thread that a record is about. Thread objects do not move, because no test compacts.

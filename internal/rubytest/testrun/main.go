@@ -146,7 +146,8 @@ func (res result) final(t test) bool {
 	return strings.Contains(res.output[t.pkg+" "+t.name], "race detected during execution of test")
 }
 
-// count tries tests again that may be, and then prints how many tests passed, failed and were skipped.
+// count runs some failed tests again, and then prints how many tests passed, failed and were skipped. These are the
+// tests that the record says saw something too seldom, unless final is true.
 func count(events, record, flaky string, code int, flags []string, out io.Writer) error {
 	f, err := os.Open(events)
 	if err != nil {

@@ -41,9 +41,9 @@ type placer func(code []byte, needs argument) (int, error)
 var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 
 // place returns the distance from a function's entry to an instruction that can have a probe. Every call must execute
-// the instruction, the kernel must emulate it, and the register of the argument needs must still be unchanged. code
-// is the beginning of the function. The kernel runs all other instructions in single steps. This costs twenty times
-// as much, about 10 µs per call in a virtual machine, so ddtop never puts a probe on them.
+// the instruction, and the kernel must emulate it. The register of the argument named by needs must still be
+// unchanged. code is the beginning of the function. The kernel runs all other instructions in single steps. This costs
+// twenty times as much, about 10 µs per call in a virtual machine, so ddtop never puts a probe on them.
 func place(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytes)]
 	for at := 0; at < len(code); {
@@ -86,8 +86,8 @@ func emulated(b []byte) bool {
 	return false
 }
 
-// harmless reports whether every call that executes an instruction goes on to the next one, with the argument's
-// register unchanged. It knows only the instructions with which functions usually begin.
+// harmless reports whether a probe can come after an instruction: every call goes on to the next one, with the
+// register of the argument needs unchanged. It knows only the instructions with which functions usually begin.
 func harmless(in *x86asm.Inst, needs argument) bool {
 	writes := true
 	switch in.Op {

@@ -23,8 +23,8 @@ func (a argument) onARM(r arm64asm.Reg) bool {
 }
 
 // placeARM is place for aarch64. The kernel simulates some instructions, and runs a copy of all others in single
-// steps. By published measurements, single steps cost twice as much. Their cost in a virtual machine is unknown, so
-// ddtop never puts a probe on such an instruction.
+// steps. By published measurements, a single step costs twice as much as a simulation. The cost in a virtual machine
+// is unknown, so ddtop never puts a probe on an instruction that needs single steps.
 func placeARM(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytesARM)]
 	for at := 0; at+4 <= len(code); at += 4 {

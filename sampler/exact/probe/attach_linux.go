@@ -38,7 +38,7 @@ type Probes struct {
 	programs []*ebpf.Program
 	links    []link.Link
 	record   ringbuf.Record
-	// HitNS is the cost in ns, as measured during Attach, of a hit by a mutex that is not the scheduler's.
+	// HitNS is the cost of a hit whose mutex is not the scheduler's, in ns, as Attach measured it.
 	HitNS int64
 }
 
@@ -247,7 +247,7 @@ func (p *Probes) Drain(emit func(*exact.Record)) error {
 }
 
 // DrainStacks calls emit with the stacks that were copied since the last call. It stops after as many as fit into the
-// ring. Some of the ended waits have a stack. The record of such a wait comes from the Drain before or after this
+// ring. Only some ended waits have a stack. The record of a wait's end can come from the Drain before or after this
 // call. A Stack is valid only during the call of emit.
 func (p *Probes) DrainStacks(emit func(*Stack)) error {
 	if p.copied == nil {
@@ -294,8 +294,8 @@ func (p *Probes) Counts() (Counts, error) {
 	return Counts{Hits: v[countHits/8], Lost: v[countLost/8], BusyNS: int64(v[countBusyNS/8])}, nil
 }
 
-// stop makes the BPF programs record nothing. Records would be incomplete while probes are put in or removed one by
-// one.
+// stop makes the BPF programs record nothing. It is called before probes are put in or removed one by one, because
+// records of only some probes would be incomplete.
 func (p *Probes) stop() error {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {

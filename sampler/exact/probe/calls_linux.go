@@ -79,17 +79,17 @@ func (c *calls) all() ([][]uint64, error) {
 }
 
 // callsIn finds the calls of functions in code. slots maps the address of each word that holds a function's address to
-// the number of the function. A stub of the linker may begin with endbr64 and a prefix.
+// the number of the function. A stub of the linker begins up to five bytes before its jump, with endbr64 and a prefix.
 func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
 	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, 0, 1, 4, 5)
 }
 
-// findJumps finds the calls and jumps in a section of code to some addresses.
+// findJumps calls found for each call or jump in a section of code that leads to, or through, one of the addresses.
 type findJumps func(c *attach.CodeSection, addresses map[uint64]int, found func(at uint64, fn int))
 
-// findCalls finds all calls of the functions. through finds the calls through a slot, which has the function's
-// address. to finds the calls of the linker's stubs. A stub can begin some bytes before its jump through a slot.
-// before are the possible distances.
+// findCalls finds all calls of the functions. The parameter through finds calls and jumps through a slot, which holds
+// a function's address. The parameter to finds calls of the linker's stubs. The values in before are the possible
+// distances from a stub's beginning to its jump through a slot, in bytes.
 func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, through, to findJumps, before ...uint64,
 ) ([][]uint64, error) {
 	out := &calls{of: make([][]uint64, functions), stubs: make(map[uint64]int)}

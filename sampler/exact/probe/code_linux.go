@@ -28,7 +28,7 @@ type site struct {
 	function
 	symbol string
 	file   *codeFile
-	// offset is the place in the file. at is the place in the target's memory.
+	// offset is the place of the instruction in the file, at its address in the target.
 	offset uint64
 	at     attach.Address
 }
@@ -141,7 +141,8 @@ func (f *finder) close() {
 	}
 }
 
-// find finds the places. It returns its results even with an error, because the caller must close their files.
+// find finds the places for all probes. It returns its results even with an error, because the caller must close their
+// files.
 func (f *finder) find(before33 bool) (Code, error) {
 	functions := functions(before33)
 	own := f.wrappers(functions)
@@ -164,8 +165,9 @@ func (f *finder) find(before33 bool) (Code, error) {
 	return f.code, nil
 }
 
-// wrappers reports for each function whether libruby has its own function and all of libruby's code calls it. It
-// returns false if this is unknown, because the C library's functions always work.
+// wrappers reports for each function whether libruby's own function can have the probe: libruby exports it, and calls
+// the C library's function only from it. It returns false if this is unknown, because the C library's functions always
+// work.
 func (f *finder) wrappers(functions []function) []bool {
 	own := make([]bool, len(functions))
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {

@@ -41,8 +41,8 @@ const (
 	wordAt  = onStack - 8
 )
 
-// A BPF program takes about usualBusyNS. If a run took longer than maxBusyNS, the program was interrupted. Such a run
-// counts as usualBusyNS. Both are in ns.
+// maxBusyNS is the longest time, in ns, that a run of a BPF program can take if it is not interrupted. A longer run
+// counts as usualBusyNS, the time that a run usually takes.
 const maxBusyNS, usualBusyNS = 20_000, 1_000
 
 // noWakeup keeps the ring from waking its reader, because the reader polls (BPF_RB_NO_WAKEUP).

@@ -23,9 +23,9 @@ const (
 	ipHead = 1024
 )
 
-// whereRunning lets the kernel record the instruction pointers of native threads while they run user code. It returns
-// after the time during. It calls seen with each instruction pointer. It needs the same rights as probes, and sees
-// nothing without them. It changes nothing in the process.
+// whereRunning lets the kernel record the instruction pointers of native threads while they run user code. It waits
+// for the duration during, and then calls seen with each instruction pointer. It needs the same rights as probes.
+// Without them it never calls seen. It changes nothing in the process.
 func whereRunning(tids []int32, during time.Duration, seen func(attach.Address)) {
 	var events []*ipEvent
 	for _, tid := range tids[:min(len(tids), maxRunning)] {
@@ -61,7 +61,7 @@ func openIPEvent(tid int32) (*ipEvent, error) {
 	return &ipEvent{fd, memory}, nil
 }
 
-// each calls seen with each recorded instruction pointer, for at most a page of them.
+// each calls seen with the recorded instruction pointers, up to one page of records.
 func (e *ipEvent) each(seen func(attach.Address)) {
 	page := os.Getpagesize()
 	written := atomic.LoadUint64((*uint64)(unsafe.Pointer(&e.memory[ipHead])))

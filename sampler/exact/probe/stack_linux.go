@@ -13,8 +13,8 @@ import (
 const (
 	// In each period of stackNS, at most maxLong stacks are copied. At most maxStacks of them are for waits shorter
 	// than longWaitNS, and at most maxShort for waits shorter than shortWaitNS. All times are in ns. This limits the
-	// cost, because each copy takes about 3 µs. The length of a wait counts from when the thread began to sleep. If
-	// the thread waited for a Mutex or a Queue before, this is when it gave the GVL away.
+	// cost, because each copy takes about 3 µs. A wait counts from when the thread began to sleep. This is when it
+	// gave the GVL away if it waited for a Mutex or a Queue before it waited for the GVL.
 	shortWaitNS, longWaitNS               = 50_000, 5_000_000
 	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
 	// maxSleepers limits the threads whose time of falling asleep is kept. The latest ones are kept.

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// MaxAsks bounds the stacks of a process that are copied in a second. The ring has room for them. maxEvents bounds
-	// the calls in a second that give memory back or move it, and are reported.
+	// MaxAsks limits how many stacks of a process are copied in a second. The ring has room for them. maxEvents limits
+	// how many calls of a process that give memory back or move it are reported in a second.
 	MaxAsks, maxEvents = 100, 4000
 	// maxError is the largest error number of a system call (include/linux/err.h).
 	maxError = 4095
@@ -20,7 +20,8 @@ const (
 // Ask is a call of the kernel that changed what memory a process has mapped.
 type Ask struct {
 	Kind AskKind
-	// Address and Bytes are the memory. From and FromBytes are where mremap(2) moved it from.
+	// Address and Bytes are the begin and the length of the memory. After mremap(2), From and FromBytes are its begin
+	// and length before the call.
 	Address, Bytes, From, FromBytes uint64
 }
 
@@ -36,7 +37,8 @@ const (
 	askCode // code of a file was mapped
 )
 
-// The places of an Ask's words on the program's stack and in the ring. Without a stack, thread and time follow.
+// The places of an Ask's words on the program's stack and in the ring. In an entry without a stack, the thread and the
+// time follow.
 const (
 	askKind = 8 * iota
 	askAddress
@@ -113,7 +115,8 @@ func (p *places) chooseCalls() asm.Instructions {
 	}
 }
 
-// asked stores the Ask of a call. It goes on only if the call asks for memory and its stack is to be copied.
+// asked stores the Ask of a call. The program goes on after it only if the call asks for memory and its stack is to be
+// copied.
 func (p *places) asked(ring int) (ins asm.Instructions) {
 	arg := func(to asm.Register, n int) asm.Instruction {
 		return asm.LoadMem(to, asm.R6, p.registers[n], asm.DWord)
@@ -154,8 +157,9 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	add(store(askBytes, asm.R1))
 	kind(AskGone, "event")
 
-	// An arena of malloc has 64 MB, and begins at a multiple of 64 MB. It says how much of it was usable before this
-	// call (struct _heap_info, mprotect_size, glibc malloc/arena.c). At first that is zero, and not yet in memory.
+	// An arena of malloc has 64 MB, and begins at a multiple of 64 MB. A word in its head is the number of bytes that
+	// were usable before this call (struct _heap_info, mprotect_size, glibc malloc/arena.c). In a new arena, the word
+	// is zero, and its page is not in memory yet.
 	add(arg(asm.R1, argThird).WithSymbol("mprotect"), asm.JNE.Imm(asm.R1, readWrite, "end"),
 		arg(asm.R8, argFirst), asm.RSh.Imm(asm.R8, arenaShift), asm.LSh.Imm(asm.R8, arenaShift),
 		asm.Mov.Reg(asm.R3, asm.R8), asm.Add.Imm(asm.R3, arenaMapped))
@@ -175,7 +179,8 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 		asm.And.Imm(asm.R1, mapFixed).WithSymbol("reserved"), asm.JEq.Imm(asm.R1, 0, "end"))
 	kind(AskGone, "event")
 
-	// spend jumps to the label full if most calls were already reported in this second. Here most is a number.
+	// spend counts a call in the target's counter at place. If the counter has already reached the number most in this
+	// second, it jumps to the label full instead. The label have is in spend itself.
 	spend := func(place int16, most int32, have, full string) {
 		add(asm.LoadMem(asm.R0, asm.RFP, nsAt, asm.DWord), asm.LoadMem(asm.R1, asm.R9, targetSecond, asm.DWord),
 			asm.Mov.Reg(asm.R2, asm.R0), asm.Sub.Reg(asm.R2, asm.R1),

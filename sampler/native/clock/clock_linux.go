@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// ringBytes is the size of the ring for 49 stacks a second of each CPU. It has room for 36 stacks, which 14 busy
-	// CPUs make between two reads. A faster clock has fastRingBytes.
+	// ringBytes is the size of the ring if each CPU copies 49 stacks a second. It has room for 36 stacks, which 14
+	// busy CPUs make between two reads. fastRingBytes is its size for a faster clock.
 	ringBytes, fastRingBytes = 2 << 20, 8 << 20
 	// maxPending bounds the stacks of all processes that wait to be taken.
 	maxPending = fastRingBytes / entrySize
@@ -67,8 +67,8 @@ func Check() error {
 // module forbids. The errors are the same as Follow's.
 func Try() error { return shared.Try(func() (*timer, error) { return open(Hz) }) }
 
-// Follow copies the stacks of a process's running threads until Close, hz times a second on each CPU. If other
-// processes are followed, their rate holds for all. The error is bpf.ErrKernel or bpf.ErrRights, or
+// Follow copies the stacks of a process's running threads until Close, hz times a second on each CPU. If ddtop already
+// follows another process, that process's rate is used instead of hz. The error is bpf.ErrKernel or bpf.ErrRights, or
 // the error of a full map.
 func Follow(target Target, hz int) (*Feed, error) {
 	return follow(&shared, target, func() (*timer, error) { return open(hz) })
@@ -135,8 +135,8 @@ func (f *Feed) take() ([]Sample, error) {
 	return list, err
 }
 
-// readRing keeps what the ring has until each Feed's Drain. Stacks of f always have room. f may be nil. The caller
-// holds mu.
+// readRing empties the ring, and keeps each entry until the Drain of its Feed. Stacks of f always have room. f may be
+// nil. The caller holds mu.
 func (t *timer) readRing(f *Feed) error {
 	return t.ring.Read(func(b []byte) error {
 		tgid, err := tgidOf(b)
@@ -226,7 +226,7 @@ func open(hz int) (*timer, error) {
 	})
 }
 
-// load makes the maps and a ring of some bytes. begin loads the program and attaches it.
+// load makes the maps, and a ring of size bytes. Then it calls begin, which loads the program and attaches it.
 func load(size uint32, begin func(t *timer, p *places, ring int) error) (_ *timer, err error) {
 	if err := Check(); err != nil {
 		return nil, err
@@ -258,7 +258,7 @@ func (t *timer) load(spec ebpf.ProgramSpec) (*ebpf.Program, error) {
 	return loaded[spec.Name], err
 }
 
-// start starts a clock on each CPU. The kernel also tells there which processes map code.
+// start starts a clock on each CPU. Through the clock, the kernel also reports which processes map code on this CPU.
 func (t *timer) start(program *ebpf.Program, periodNS uint64) error {
 	return t.StartClocks(program, unix.PerfEventAttr{
 		Size: uint32(unix.PERF_ATTR_SIZE_VER5), Sample: periodNS,
@@ -320,8 +320,9 @@ const (
 	collectAt = ownerAt - 8
 )
 
-// program returns the program that runs on a CPU's clock, or at the end of system calls. For system calls, filter
-// chooses the calls, and event says what each did. R9 is the target.
+// program returns the program that runs on a CPU's clock, or at the end of system calls. For system calls, the
+// instructions in filter choose the calls, and the instructions in event find out what each call did. R9 is the
+// target.
 func (p *places) program(targets, ring int, filter, event asm.Instructions) asm.Instructions {
 	ins := append(filter,
 		asm.FnGetCurrentPidTgid.Call(),
@@ -383,8 +384,8 @@ func count(place int32, symbol string) asm.Instructions {
 		asm.Add.Imm(asm.R2, place), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord)}
 }
 
-// also emits the instructions that copy the registers and the C stack after the Ruby stack in R8. They jump to the
-// label end at the first page that is missing. calls is true if there are words of an event.
+// also emits the instructions that append the registers and the C stack to the Ruby stack in R8. If calls is true,
+// they also append the words of an Ask. They jump to the label end at the first page of the C stack that is missing.
 func (p *places) also(calls bool, end string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R7, asm.R8), asm.Add.Imm(asm.R7, bpf.StackSize),

@@ -47,7 +47,8 @@ func openRecords(clock int) (r records, err error) {
 
 func (r *records) close() error { return unix.Munmap(r.page) }
 
-// read calls each with the process that has mapped code of a file, and when. It calls lost if records are missing.
+// read calls the function each for every mapping of a file's code: with the process that made it, and with the time.
+// It calls the function lost if records are missing.
 func (r *records) read(each func(pid uint32, ns int64), lost func()) {
 	head := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.page[0]))
 	from, to := atomic.LoadUint64(&head.Data_tail), atomic.LoadUint64(&head.Data_head)
@@ -66,7 +67,7 @@ func (r *records) read(each func(pid uint32, ns int64), lost func()) {
 	eachRecord(b, each, lost)
 }
 
-// eachRecord calls each and lost for the records in b, like read.
+// eachRecord does what read does, with the records in b.
 func eachRecord(b []byte, each func(pid uint32, ns int64), lost func()) {
 	for len(b) > 0 {
 		n := 0

@@ -9,6 +9,7 @@ import (
 )
 
 // Hz is how often the stack of a running thread is copied by default. It must not divide the rates of kernel ticks.
+// Otherwise copies and ticks would stay in step.
 const Hz = 49
 
 // Target is a process with the places of the data that the program reads.
@@ -130,7 +131,7 @@ type Counts struct {
 	// BusyNS is how long the program has run in the kernel, in ns.
 	BusyNS int64
 	// Calls counts the calls that asked the kernel for memory, and Asked the bytes. Calls without a stack count, too.
-	// Unseen counts the calls without a Sample that gave memory back or moved it. All are zero unless the Feed is of
-	// FollowAsks.
+	// Unseen counts the calls that gave memory back or moved it, and for which there is no Sample. All are zero unless
+	// the Feed is of FollowAsks.
 	Calls, Asked, Unseen uint64
 }

@@ -57,8 +57,9 @@ func (b *bell) store(flags uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b.memory[0])), flags)
 }
 
-// set makes the next record call rung. A program that read the flags just before set may still add a record silently.
-// That record is then unread, and without ForceWakeup the kernel would keep all later records silent too.
+// set makes the next record call rung. A program that read the flags just before set may still add a record silently,
+// and this record stays unread. The kernel reports no record after an unread one, unless the program asks for it by
+// ForceWakeup.
 func (b *bell) set(rung func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -53,9 +53,9 @@ const callPoll, callPpoll = 7, 271
 // deadBit is a bit in the state of a task that is ending (TASK_DEAD, include/linux/sched.h).
 const deadBit = 0x80
 
-// waitStacks limits the stacks of threads waiting for the GVL that are copied in each spanNS. A tick of the clock
-// copies a stack at most once in clockStackNS. Copying takes about 3 µs, and ddtop must also resolve the names of new
-// stacks.
+// In each process, waitStacks limits how many stacks of threads that wait for the GVL are copied in a period of
+// spanNS. The stack of the thread that has the GVL is copied at a tick of the clock, but at most once in clockStackNS.
+// Both times are in ns. Copying takes about 3 µs, and ddtop must also resolve the names of new stacks.
 const waitStacks, spanNS, clockStackNS = 2, 10_000_000, 15_000_000
 
 // Offsets of the first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
@@ -69,8 +69,8 @@ const (
 // struct.
 type kernelPlaces struct {
 	tgid, pid, threadPointer, runDelay, state int16
-	// switchState is true if the tracepoint of thread switches has the state of the thread that loses the CPU as an
-	// argument (Linux 5.18).
+	// switchState is true if the tracepoint of thread switches has an argument with the state of the thread that loses
+	// the CPU (Linux 5.18).
 	switchState   bool
 	syscall, args [3]int16
 }
@@ -123,7 +123,7 @@ type builder struct {
 }
 
 // find emits instructions that load the target of a process into R8. tgid is the register with the process's number.
-// If the process is not followed, they jump to the label or.
+// If the process is not followed, they jump to the label that the parameter or names.
 func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
@@ -136,7 +136,7 @@ func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 }
 
 // stored emits instructions that load a task's kept data into R9. If there is none and create is 1, they create the
-// data. Otherwise they jump to the label or.
+// data. If there is still none, they jump to the label that the parameter or names.
 func (b *builder) stored(task asm.Register, create int32, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, b.threads),
@@ -232,8 +232,7 @@ func read(to int16, size int32, n int) asm.Instructions {
 		asm.Mov.Imm(asm.R0, 0).WithSymbol(ok))
 }
 
-// record emits instructions that make a record of the task in R6. R6 has the task, R8 its target, and R9 its kept
-// data.
+// record emits instructions that make a record of the task in R6. R8 has the task's target, and R9 its kept data.
 func (b *builder) record(kind switches.Kind) asm.Instructions {
 	k := &b.kernel
 	ins := append(noRecord(),
@@ -258,7 +257,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	}
 	n := 0
 	at := func(to int16, size int32) { n++; ins = append(ins, read(to, size, n)...) }
-	// plus emits instructions that add an offset from the target to the address in R7, and read there.
+	// plus emits instructions that read at an address plus an offset. R7 has the address. The offset is in the target,
+	// at the place in field.
 	plus := func(field, to int16, size int32) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R8, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
 		at(to, size)
@@ -288,8 +288,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	plus(targetRunning, onStack+recordRunning, 8)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetTail, asm.DWord))
 	at(onStack+recordTail, 8)
-	// If a thread is put into the queue by another thread, it makes no record. So the program reads the queue
-	// backward, from its end to what was its end at the previous record.
+	// A thread that another thread puts into the queue makes no record of this. So the program reads the queue
+	// backward, from its present end to the end that it had at the previous record.
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.R8, targetSeenTail, asm.DWord), asm.StoreMem(asm.RFP, seenAt, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTail, asm.DWord), asm.StoreMem(asm.R8, targetSeenTail, asm.R1, asm.DWord))
@@ -338,8 +338,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.JNE.Imm(asm.R0, 0, "no poll"),
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
 		asm.Ja.Label("no poll"),
-		// If words could not be read, a record reports only this. Otherwise there is no record for a thread that is
-		// not one of Ruby's.
+		// Here the thread is not one of Ruby's, or words that would prove it is could not be read. In the second case
+		// a record reports the failure. In the first case there is no record.
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordFailed, asm.Word).WithSymbol("no thread"), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.Mov.Imm(asm.R1, 0).WithSymbol("no poll"))
 	ins = append(ins, b.findWork()...)
@@ -390,8 +390,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	return append(ins, asm.LoadMem(asm.R8, asm.RFP, savedAt, asm.DWord).WithSymbol(or))
 }
 
-// emit emits instructions that send the record to the target in R8, and count it and its cost. The instructions in
-// then run in between, and must keep R8.
+// emit emits instructions that send the record to the target in R8, and count it and its cost. Between counting the
+// record and its cost, the instructions in the parameter then run. They must keep R8.
 func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))
@@ -412,8 +412,8 @@ func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }
 
-// woken runs when a thread is about to become runnable. It runs in the thread that wakes it. It notes the time, and
-// whether the waking thread has just given the GVL to the woken one.
+// woken runs when a thread is about to become runnable, in the thread that wakes it. It notes the time in the woken
+// thread's data. It also notes whether the waking thread has just given the GVL to the woken one.
 func (b *builder) woken() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),

@@ -71,8 +71,8 @@ type Feed struct {
 	// waits is true while pending, pendingStacks or pendingWorks is not empty.
 	waits   atomic.Bool
 	dropped uint64
-	// counted has the values of Tracer.filled and dropped at the last Counts. If both are still the same, no record
-	// was lost.
+	// The array counted has the values of Tracer.filled and dropped at the last Counts. If both are still the same, no
+	// record was lost.
 	counted [2]uint64
 	// fresh is true if the ring had entries of this process since the last Counts. It is also true before the first
 	// Counts.
@@ -183,7 +183,8 @@ func (f *Feed) Crowded() bool {
 	return f.t.ring.Crowded() || f.t.stacks.Crowded()
 }
 
-// Waiting reports whether this process has records or stacks that Fetch, or another Feed, took from the ring.
+// Waiting reports whether f has something to drain that is not in the rings: records, stacks or environments that
+// Fetch or another Feed took from them.
 func (f *Feed) Waiting() bool { return f.waits.Load() }
 
 // read empties the ring. It calls emit with the records of f, and keeps the records of other Feeds for them. f may be

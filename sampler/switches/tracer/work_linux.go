@@ -159,14 +159,14 @@ func (f *Feed) DrainWorks(emit func(*Work)) error {
 const maxPendingWorks = workRingBytes / workSize
 
 // word emits instructions that read a word from the address in R3 to nodeAt. If that fails, they jump to the label
-// or.
+// that the parameter or names.
 func word(or string) asm.Instructions {
 	return append(bpf.ReadTo(nodeAt, 8), asm.JNE.Imm(asm.R0, 0, or))
 }
 
-// findWork emits instructions that put the address of the thread's environment into the record. They do so only if
-// the thread is inside a call from the frame with the environment. Before, contextAt has the execution context.
-// After, R6 is the process's WorkPlace, and contextAt has the ends of the stack.
+// findWork emits instructions that put the address of the thread's environment into the record. They do so only if the
+// thread is inside a call from the frame with the environment. They need the execution context at contextAt, and
+// replace it by the ends of the stack. R6 is the process's WorkPlace afterwards.
 func (b *builder) findWork() asm.Instructions {
 	const or, unread = "no work", "work unread"
 	ins := asm.Instructions{

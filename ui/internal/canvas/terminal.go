@@ -89,8 +89,8 @@ func (t *Terminal) row(row, old []Cell, y int) {
 	}
 }
 
-// changed returns the end of the span of cells that is written from from on. It ends at the latest where the rest of
-// the row is erased.
+// changed returns the end of the cells that are written together, beginning at the cell from. The end is at the latest
+// where the rest of the row is erased.
 func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	if end == from || len(row)-end < leastErased {
 		end = len(row)
@@ -152,7 +152,7 @@ func (t *Terminal) turn(st Style) {
 	t.pen = st
 }
 
-// blankIn reports whether the cell is blank and looks the same in a style, independent of the colour of its text.
+// blankIn reports whether the cell is blank and would look the same in another style, whatever the colour of its text.
 func (c *Cell) blankIn(st Style) bool {
 	return c.Rune == ' ' && c.Marks == "" && c.Style == Style{BG: st.BG} && st.Attr&(Underline|Reverse) == 0
 }

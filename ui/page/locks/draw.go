@@ -65,7 +65,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 // leastWaiters is the least height of the list of threads that wait for a lock, with its head.
 const leastWaiters = 2
 
-// leastBlame is the mean number of threads waiting for the GVL from which a table names the causes.
+// leastBlame is the least mean number of threads that wait for the GVL. From this number on, a table names the causes.
 const leastBlame = 0.01
 
 // blames reports whether enough threads waited for the GVL to show a table of the causes.

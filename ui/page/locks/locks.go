@@ -43,8 +43,8 @@ type Page struct {
 	ByPlace widget.Table[placeRow, lockKey]
 
 	cycles [][]deadLink
-	// ShortLocks is the number of locks whose waits are all too short for the list. A lock that no thread waits for
-	// now is listed if threads waited for it in the time shown.
+	// ShortLocks is the number of locks whose waits are all too short for the list. A lock is listed even if no thread
+	// waits for it now, if threads waited for it in the time shown.
 	ShortLocks int
 	widget.Blame
 	placesOf widget.PlacesFrom
@@ -66,7 +66,8 @@ func (k lockKey) ID() lockKey { return k }
 type (
 	lockRow struct {
 		*account.Contended
-		// use is how the lock was used in the time shown, of which overNS were watched. Queues have none.
+		// use is how the lock was used in the time shown. overNS is how much of this time was watched. Queues have
+		// neither.
 		use    account.LockUse
 		overNS int64
 		cost   account.LockCost
@@ -433,7 +434,8 @@ func (l lockRow) heldNow() string {
 	return known(l.use.HeldNow)
 }
 
-// perSecond returns how often per second the lock was taken, at least. Holds without a waiting thread are not seen.
+// perSecond returns the least number of times per second that the lock was taken. The real number may be larger,
+// because holds without a waiting thread are not seen.
 func (l lockRow) perSecond() string {
 	if l.overNS <= 0 || l.use.Taken == 0 {
 		return "–"

@@ -58,12 +58,13 @@ type counts struct {
 	// Last is the last count. It is nil before the first.
 	Last  *export.Heap
 	count *sampler.HeapCount
-	// base are the classes and types from which the growth is measured. They come from the last count before the last
-	// mark, or from the first count. markNS is the time of this mark, or zero.
+	// base are the classes and types from which the growth is measured. They come from the first count. Once the user
+	// has set a mark (Scene.Notes), they come from the last count before the latest mark. markNS is the time of this
+	// mark, or zero.
 	base           [numParts]map[string]report.HeapKind
 	baseNS, markNS int64
 	// first is the first count for which the parts of the memory are known. consists are the curves of these parts.
-	// slow is true if reading them takes long.
+	// slow is true if reading the parts takes long.
 	first    export.Before
 	consists []*series
 	slow     bool
@@ -118,15 +119,15 @@ type (
 	}
 )
 
-// ForPage marks the two as messages for pages.
+// ForPage marks both types as messages for pages.
 func (countMsg) ForPage()  {}
 func (answerMsg) ForPage() {}
 
 // LastCount returns the last count of the live objects. It is nil before the first.
 func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
 
-// While the page shows the collector, the heap is counted if the resident memory has grown by leastGrown bytes, and by
-// leastGrownShare of itself.
+// While the page shows the collector, the heap is counted if the resident memory has grown over the time shown. It
+// must have grown by leastGrown bytes, and by leastGrownShare of its size at the beginning.
 const leastGrown, leastGrownShare = 8_000_000, 0.02
 
 // wanted reports whether to count the heap, because the page shows counts or because the memory grows.
@@ -144,8 +145,8 @@ func (p *Page) wanted(sc *scene.Scene) bool {
 // memoryGrows is the ID of the finding that the memory grows.
 const memoryGrows = "memory_grows"
 
-// Growing completes the finding that the memory grows, in list itself. It adds the class that grows most, and the keys
-// that show what holds its objects.
+// Growing completes the finding that the memory grows, in place in the parameter list. It adds the class that grows
+// most, and the keys that show what holds its objects.
 func (p *Page) Growing(list []findings.Finding) {
 	for i := range list {
 		f := &list[i]
@@ -343,7 +344,7 @@ func (p *Page) Found() string {
 	return units.Plural(len(p.Table.Rows), "row", "rows")
 }
 
-// turn returns the action of a key that goes to another part, by parts further.
+// turn returns the action of a key that goes forward by a number of parts.
 func (p *Page) turn(by part) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd { return p.turnTo(h, (p.part+by+numParts)%numParts) }
 }
@@ -361,7 +362,8 @@ func (p *Page) turnTo(h scene.Host, to part) tea.Cmd {
 	return p.Fetch(h)
 }
 
-// ask returns the action of a key that asks what holds the selected class or, if biggest, what is largest.
+// ask returns the action of a key that asks what holds the selected class. If the parameter biggest is true, the key
+// asks what is largest.
 func (p *Page) ask(biggest bool) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd {
 		of := ""

@@ -178,8 +178,8 @@ func (p *Page) age(sc *scene.Scene) string {
 	return fmt.Sprintf("%s ago.", units.ProseDuration(ago/int64(time.Second)*int64(time.Second)))
 }
 
-// growthLines returns lines about growth: the class that grows most, or why it is not known, what kind of memory grew,
-// and a class that stopped growing.
+// growthLines returns lines about growth. The first line says which class grows most, or why this is not known. If no
+// class grows, a line can say what kind of memory grew. Another line names a class that stopped growing.
 func (p *Page) growthLines() []string {
 	list := []string{p.growthText()}
 	if text := p.Counts.Last.GrownText(); text != "" && len(p.Counts.Last.Growth.Classes) == 0 {

@@ -59,14 +59,15 @@ type series struct {
 	values      []float64
 	low, top    float64              // the ends of the scale
 	unit        func(float64) string // formats a value of the scale
-	state       gvl.State            // gives the colour. Unknown means a dim one
+	state       gvl.State            // gives the colour. Unknown means a dim colour
 	level       bool                 // a curve, whose scale need not begin at zero
 }
 
 // leastSpan is the least height of a level's scale, as a share of its top, so that noise does not look like a peak.
 const leastSpan = 0.1
 
-// fit sets the ends of the scale. The scale of a rate begins at zero and reaches to least or further.
+// fit sets the ends of the scale. The scale of a rate begins at zero. Its top is the largest value, and not below the
+// parameter least.
 func (s *series) fit(least float64) {
 	s.top = least
 	if !s.level {

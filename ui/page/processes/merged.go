@@ -43,7 +43,8 @@ const (
 	maxMergedFrames  = 1 << 16
 )
 
-// full reports whether a limit is reached. This happens if threads come and go, or methods are redefined, for long.
+// full reports whether a limit is reached. This happens if threads come and go, or methods are redefined, for a long
+// time.
 func (g *merger) full() bool {
 	frames, stacks, _, _, _ := g.Dict.Sizes()
 	return len(g.owner) > maxMergedThreads || frames > maxMergedFrames || stacks > 4*maxMergedFrames
@@ -125,8 +126,8 @@ type mergedRow struct {
 	processes, stampOf, stampIn int // how many processes it ran in; the last process and stack that were counted
 }
 
-// Functions sums the merged weights by function, the heaviest first. If own is true, the weight of other code counts
-// for its own caller, as in view 5.
+// Functions sums the merged weights by function, the heaviest first. If own is true, weight in other code counts for
+// the innermost own function that called it, as in view 5.
 func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mergedRow, sum int64) {
 	skip := flamegraph.StateSet(0)
 	if metric == flamegraph.Wall && !idle {

@@ -43,8 +43,8 @@ type Page struct {
 	idle      []sampler.Relative // running processes that are not sampled
 	forgotten int
 	all       processRow
-	// worst is the worst finding of all processes. It is nil if there is none. worstIn says how many processes of its
-	// program have it, and how many other findings there are: " in 3 of 8 +2". worstShort is " 3/8".
+	// worst is the worst finding of all processes. It is nil if there is none. worstIn says how many processes of the
+	// same program have this finding, and how many other findings there are: " in 3 of 8 +2". worstShort is " 3/8".
 	worst               *findings.Finding
 	worstIn, worstShort string
 
@@ -66,7 +66,7 @@ type mergedFrom struct {
 	loads    int
 	selected *scene.Member
 	hides    bool // directories were hidden
-	own      bool // the weight of other code counts for its own caller
+	own      bool // weight in other code counts for the innermost own caller
 }
 
 // lowerView is the kind of view below the table.
@@ -91,7 +91,8 @@ const (
 	processFailed
 )
 
-// processRow is a process with its head figures, the row of all, or an unsampled process.
+// processRow is a row of the table: a sampled process with its head figures, the sum of all processes, or an unsampled
+// process.
 type processRow struct {
 	Of      *scene.Member     // nil for the row of all, and for an unsampled process
 	idle    *sampler.Relative // nil unless the process is not sampled
@@ -134,11 +135,11 @@ type findingKey struct {
 
 func (f *processFinding) ID() findingKey { return findingKey{f.of, f.Title} }
 
-// RefreshProcesses is the interval at which the rows are made again while the picture is live. It uses the clock,
-// because the shown process may have ended.
+// RefreshProcesses is the interval at which the rows are made again while the picture is live. The clock measures it,
+// because no samples come if the shown process has ended.
 const RefreshProcesses = 500 * time.Millisecond
 
-// processList gives the page its processes: List those that are sampled, Relatives all.
+// processList gives the page its processes. List returns the sampled ones, and Relatives returns all.
 type processList interface {
 	List() []*scene.Member
 	Relatives() (list []sampler.Relative, forgotten int)

@@ -75,7 +75,7 @@ func (w *processRow) setState(s store.SourceState, replay bool) {
 	}
 }
 
-// shownAt returns the end of a process's time that is shown. ok is false if the process has no sample yet.
+// shownAt returns the time up to which a process is shown. ok is false if the process has no sample yet.
 func shownAt(sc *scene.Scene, r *store.Reading) (atNS int64, ok bool) {
 	if sc.Frozen {
 		return sc.AtNS, r.LastNS != 0
@@ -159,8 +159,8 @@ func (p *Page) sumUp() {
 	}
 }
 
-// sumUpFindings finds the worst finding of all processes. It is the most severe one. Of several, it is the finding
-// that most processes of its program have. stat counts in the same way.
+// sumUpFindings finds the worst finding of all processes: the most severe one. If several are equally severe, it is
+// the one that most processes of its program have. stat counts in the same way.
 func (p *Page) sumUpFindings() {
 	type key struct{ program, id string }
 	has, of := make(map[key]int), make(map[string]int)

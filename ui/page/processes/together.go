@@ -126,7 +126,7 @@ func (p *Page) Leads(opened bool) *scene.Member {
 	return slices.MinFunc(rows, worse).Of
 }
 
-// Follow selects the process that is shown, if a process was selected.
+// Follow selects the shown process in the table, unless the table has no process selected.
 func (p *Page) Follow(shown *scene.Member) {
 	if *p.Table.Cursor != (processKey{}) {
 		*p.Table.Cursor = processKey{Of: shown}

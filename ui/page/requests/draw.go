@@ -155,8 +155,9 @@ func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Percent(w.Blame), st
 }
 
-// awayText returns why the state of a request's thread is not the request's. A request is known to be in a fiber only
-// if a fiber was seen to wait for it. Otherwise the thread may have begun another request, or ended this one.
+// awayText returns what is shown for a request whose thread does something else now, instead of the thread's state. A
+// request is known to be in a fiber only if a fiber was seen to wait for it. Otherwise the thread may have begun
+// another request, or ended this one.
 func awayText(w *widget.RequestRow) string {
 	if w.FiberNS > 0 {
 		return "its fiber waits, others of its thread run"
@@ -331,7 +332,8 @@ func (p *Page) nothing(sc *scene.Scene) string {
 	return s
 }
 
-// RoutesSince returns the text that says since when routes are known, for a time that begins earlier.
+// RoutesSince returns the text that says since when routes are known. It is shown if the time on the screen begins
+// earlier.
 func RoutesSince(sc *scene.Scene) string {
 	ago := units.Duration(max(sc.LastNS-sc.Served.RoutesFromNS, 0))
 	return "of the last " + ago + " alone, since " + sc.Process.WallTime(sc.Served.RoutesFromNS).Format("15:04:05")

@@ -50,7 +50,7 @@ type Page struct {
 	toNS   int64
 	Waits  store.ThreadWaits
 	kinds  report.StatWaits // all waiting since the start by kind
-	noCPU  float64          // share of its working time since the start without a CPU
+	noCPU  float64          // share of the thread's working time since the start in which it had no CPU
 	partly bool             // the oldest waits of the window are missing
 
 	builder *flamegraph.Builder

@@ -48,7 +48,8 @@ func fibersOf(sc *scene.Scene) map[sampler.ThreadID][]*sampler.Fiber {
 	return of
 }
 
-// withFibers sets the number of waiting fibers in rows of threads, and adds rows for the fibers of unfolded ones.
+// withFibers sets the number of waiting fibers in rows of threads. After rows of unfolded threads it adds their
+// fibers.
 func (p *Page) withFibers(sc *scene.Scene, rows []*TableRow) []*TableRow {
 	of := fibersOf(sc)
 	if of == nil {

@@ -18,7 +18,7 @@ var closeColumns = []time.Duration{100 * time.Millisecond, 50 * time.Millisecond
 	100 * time.Microsecond, 50 * time.Microsecond, 20 * time.Microsecond, 10 * time.Microsecond}
 
 const (
-	// waitParts sets the zoom to a wait: the wait takes at most one part in waitParts of the axis.
+	// waitParts limits the width of a wait after zooming to it: the wait takes at most 1/waitParts of the axis.
 	waitParts = 3
 )
 
@@ -31,7 +31,8 @@ type closeView struct {
 
 func (c closeView) On() bool { return c.ColumnNS != 0 }
 
-// closeAround returns a view of columns of length columnNS. The time atNS is at the share place of its width.
+// closeAround returns a view of columns of length columnNS around the time atNS. place says where this time is on the
+// axis, from 0 (its left end) to 1.
 func closeAround(columnNS, atNS int64, columns int, place float64) closeView {
 	from := atNS - int64(place*float64(columnNS*int64(columns)))
 	return closeView{ColumnNS: columnNS, fromNS: from / columnNS * columnNS}

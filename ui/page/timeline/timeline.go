@@ -120,7 +120,8 @@ func (p *Page) CellNS(sc *scene.Scene) int64 {
 	return max((p.Span[1]-p.Span[0])/int64(max(p.Timeline.Cells, 1)), 1)
 }
 
-// moveCursor moves the cursor by n columns, and the shown time if the cursor leaves it. This freezes the screen.
+// moveCursor moves the cursor by n columns. If the cursor leaves the shown time, this time moves, too. This freezes
+// the screen.
 func (p *Page) moveCursor(h scene.Host, n int) {
 	if h.Showing().LastNS == 0 {
 		return

@@ -53,7 +53,7 @@ func (p *Page) ifCompared(n int) func(int) int {
 	}
 }
 
-// shares returns a row's share by the chosen weight, now and in the other recording, both of the present total.
+// shares returns the row's weight now and in the other recording, both as shares of this recording's total.
 func (p *Page) shares(r *topRow) (now, before float64) {
 	by, of := widget.TopOrder(p.Table.By), p.Total[0]+p.Total[1]
 	if by == widget.ByBlame {

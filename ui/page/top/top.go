@@ -247,8 +247,8 @@ func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 	}
 }
 
-// ownOnly reports whether the weight of other code counts for the own code that called it. It does not for gems, which
-// are listed by their own weight.
+// ownOnly reports whether the weight of other code counts for the program's own code that called it. It is false for
+// the list of gems, where each gem has its own weight.
 func (p *Page) ownOnly() bool { return p.Flame.Folding == widget.FoldLibraries && p.Kind != TopGems }
 
 // key names the row of a frame.
@@ -305,8 +305,8 @@ func heavier(by widget.TopOrder) func(x, y *topRow) int {
 	}
 }
 
-// trend compares a row's share in the recent part of the time with the share before: +1 grows, -1 shrinks, 0 is
-// steady or unknown.
+// trend compares a row's share in the recent part of the time with its share in the earlier part. It returns 1 if the
+// share has grown, -1 if it has shrunk, and 0 if it is steady or unknown.
 func (p *Page) trend(r *topRow) int {
 	const least, relative = 0.02, 0.2
 	parts := r.self

@@ -53,7 +53,7 @@ type chainPart struct {
 	state  gvl.State // state of the holder; Unknown if there was none
 }
 
-// fit returns what, cut to w columns. The name of the method is cut last.
+// fit returns c.what, cut to w columns. It cuts the class in c.method first, and the method's name last.
 func (c *chainPart) fit(w int) string {
 	before, after, _ := strings.Cut(c.what, c.method)
 	if room := w - canvas.Width(before) - canvas.Width(after); c.method != "" && room > 0 {

@@ -76,7 +76,8 @@ func waitColumns(exact bool) []widget.Column[*WaitRow] {
 // leastCode is the least width of a column part with code, beside the request or thread.
 const leastCode = 10
 
-// drawCode draws code after a request or a thread (lead). If a method's name is too long, its class is cut first.
+// drawCode draws lead, a request or a thread, and then the code. If a method's name is too long, its class is cut
+// first.
 func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string, int) string) {
 	x := 0
 	if lead != "" {

@@ -28,7 +28,7 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// MaxListedWaits limits the list: to this many first waits by its order, and this many latest waits.
+// MaxListedWaits limits the list: to so many waits that are first in the table's order, and so many of the latest.
 const MaxListedWaits = 500
 
 // Page lists the single waits for the GVL in the time shown, with a histogram of their lengths. Below, it shows who
@@ -61,7 +61,7 @@ type waitSums struct {
 	exactNS             int64
 }
 
-// waitCode is the name of a stack's code, and whether the search matches the stack.
+// waitCode is the name of a stack's code. It also says whether the search matches one of the stack's frames.
 type waitCode struct {
 	text  string
 	found bool
@@ -103,8 +103,8 @@ func New(c *widget.Parts) *Page {
 
 func (p *Page) Found() string { return units.Count(p.All) + " waits" }
 
-// toggleThread switches between the waits of all threads and of one thread. This is the thread of the selected wait,
-// or else the thread selected in all views.
+// toggleThread switches between the waits of all threads and the waits of one thread. This is the thread of the
+// selected wait. If no wait is selected, it is the thread selected in all views.
 func (p *Page) toggleThread(h scene.Host) {
 	switch i := p.Table.Index(); {
 	case p.thread != 0:
@@ -271,7 +271,7 @@ func (p *Page) newRow(e *store.WaitEvent, sc *scene.Scene) *WaitRow {
 	return w
 }
 
-// waitPicker keeps, of many waits, the first ones by an order and the latest ones.
+// waitPicker keeps two parts of many waits: the first ones in the table's order, and the latest ones.
 type waitPicker struct {
 	compare     func(x, y *store.WaitEvent) int
 	first, last []*store.WaitEvent

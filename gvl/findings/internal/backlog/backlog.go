@@ -13,9 +13,10 @@ const (
 	maxReadings = 128
 	// maxTakers limits how many threads that take from a Queue are remembered.
 	maxTakers = 16
-	// parts is the number of parts of the time. In each part the Queue must be longer than in the part before.
+	// parts is the number of parts into which grown divides its time. In each part the Queue must be longer than in
+	// the part before.
 	parts = 4
-	// leastPart is the least growth, as a part of the length at the beginning.
+	// leastPart is the least growth that counts, as a share of the length at the beginning.
 	leastPart = .05
 )
 

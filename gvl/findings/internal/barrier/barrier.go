@@ -10,8 +10,8 @@ const (
 	// maxStepNS is the longest time between two readings, in ns. If it is exceeded, the barrier may have ended, and
 	// another one may have begun.
 	maxStepNS = int64(250e6)
-	// leastReadings is the least number of readings of one barrier. If there were several barriers, so many readings
-	// would probably show other code in between.
+	// leastReadings is the least number of readings with the same stack that prove one barrier. Between two barriers
+	// the thread would run other code, and one of so many readings would probably show it.
 	leastReadings = 10
 )
 

@@ -8,23 +8,24 @@ import (
 )
 
 const (
-	// EveryNS is the interval between two counts, in ns. windowNS is the past that counts, the window of findings.
+	// EveryNS is the interval between two counts, in ns. Counts are used for windowNS, the length of the window of
+	// findings.
 	EveryNS  = 100e6
 	windowNS = 10e9
 	// MinCounts is the least number of counts with a waiting thread.
 	MinCounts = 20
 )
 
-// look is one sample of a lock. vain is how often waiting threads were woken in vain since the last sample, at least.
-// Each time the lock had been released.
+// look is what the samples of one interval showed of a lock. vain is the least number of times that waiting threads
+// were woken without getting it. A release wakes a thread, so each time another thread took the lock first.
 type look struct {
 	atNS   int64
 	holder sampler.ThreadID
 	vain   int64
 }
 
-// waiter is a thread that waits. It has the time and the number of the wait's first sample, and how often the thread
-// had got a CPU by then (sampler.Kernel.Turns).
+// waiter is a thread that waits. sinceNS is when the wait began, and sample the number of its first sample. turns is
+// how often the thread had got a CPU by its last sample (sampler.Kernel.Turns).
 type waiter struct {
 	sinceNS, sample, turns int64
 }
@@ -123,20 +124,21 @@ func (c *Contests) Add(now int64, s *sampler.Sample, states []gvl.ThreadState, p
 	c.List = kept
 }
 
-// Starved reports whether a thread has waited all the time since its wait began. It was seen only waiting, in enough
-// samples to find a thread that has the lock for a hundredth of the time.
+// Starved reports whether a thread has not had the lock since its wait began, and at least starvedSamples samples were
+// taken since. That is enough to see a thread that has the lock for a hundredth of the time.
 func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 	was, ok := x.waits[ts.Thread]
 	return ok && ts.State == gvl.Lock && ts.Detail.Object == x.Object && was.sinceNS == ts.SinceNS && c.sample-was.sample >= starvedSamples &&
 		x.heldNS[ts.Thread] <= ts.SinceNS
 }
 
-// starvedSamples is how many samples must have seen a thread waiting and nowhere else. They miss a thread that is
-// elsewhere for a hundredth of the time once in 20 times.
+// starvedSamples is how many samples of a thread, all of them waiting, show that it never gets the lock. If it had the
+// lock for 1 % of the time, that many would all miss this in one of 20 cases.
 const starvedSamples = 300
 
-// Winner returns the thread that has the lock in most samples of the window, and its part of the samples with a
-// holder. vain is how often other threads were at least woken in vain. looks counts the samples with a waiting thread.
+// Winner returns the thread that has the lock in most samples of the window, and its share of the samples with a
+// holder. vain is how often other threads were at least woken without getting the lock. looks counts the samples with
+// a waiting thread.
 func (x *Contest) Winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
 	times := make(map[sampler.ThreadID]int64)
 	held := int64(0)

@@ -14,17 +14,18 @@ type ID uint32
 
 type key struct{ label, path string }
 
-// Doors has the methods of a stack at which its thread may wait, and those it is inside of.
+// Doors has the methods of a stack at which its thread may wait, and the methods that it is inside of.
 type Doors struct {
-	// Near has the methods inside of which no block of an outer method runs, the innermost first.
+	// Near has the methods that do not run a block of a method further out, the innermost first. While a thread waits
+	// in checkout, which with has called before its block, both checkout and with are in Near.
 	Near []ID
-	// Through has the methods inside of which a block of an outer method runs: with, in "with { … }".
+	// Through has the methods that run a block of a method further out: with, during the block in "with { … }".
 	Through []ID
 }
 
 const (
-	// maxNear limits the methods in Near. A wait can be in checkout, called by with, called by a helper of the
-	// program.
+	// maxNear limits the methods in Near. One is not enough. checkout may wait for threads that are inside of its
+	// caller with, or of a helper of the program that calls with.
 	maxNear = 6
 	// maxThrough limits the methods in Through. Helpers that take blocks are among them, so there can be many.
 	maxThrough = 48

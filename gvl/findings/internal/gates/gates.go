@@ -26,11 +26,11 @@ const (
 const (
 	// minCounts is the least number of counts with a waiting thread.
 	minCounts = 20
-	// minChanges is the least number of changes of the threads inside.
+	// minChanges is the least number of counts in which a thread was inside that was not inside before.
 	minChanges = 3
-	// fewerShare is the part of the counts in which fewer threads may be inside than there is room for. A woken thread
-	// without a CPU is not inside yet. fewerSeenShare is this part if threads have left the method for good, which
-	// they never do in a worker's loop.
+	// fewerShare limits the part of the counts in which fewer threads are inside than the gate lets in. Some are
+	// allowed, because a woken thread without a CPU is not inside yet. fewerSeenShare is the limit if threads have
+	// left the method for good. In a worker's loop they never do.
 	fewerShare, fewerSeenShare = .02, .15
 	// minLeft is the least number of times that a thread left the method.
 	minLeft = 3
@@ -60,12 +60,12 @@ type count struct {
 // lastWait is when a waiting thread last had a CPU, and when its wait would have ended by itself (ThreadState).
 type lastWait struct{ movedNS, deadlineNS int64 }
 
-// A Gate is a method in which threads wait, for a Queue or a ConditionVariable, until another thread has come out of the
-// method. An example is Pool#with: it takes a connection, calls a block and puts the connection back. Only stacks show
-// which threads are where:
+// A Gate is a method in which threads wait, for a Queue or a ConditionVariable, until another thread has come out of
+// the method. An example is Pool#with: it takes a connection, calls a block and puts the connection back. Only stacks
+// show which threads are where (here the innermost frame comes first):
 //
-//   - A thread waits in the method if no code inside the method calls back: Queue#pop, Pool#with, Shop#order.
-//   - A thread is inside if the method has called back a method further out: IO#read, block in Shop#order, Pool#with,
+//   - A thread waits in the method if the method calls no block from further out: Queue#pop, Pool#with, Shop#order.
+//   - A thread is inside if the method has called a block from further out: IO#read, block in Shop#order, Pool#with,
 //     Shop#order.
 //
 // While threads wait for a pool, the number of threads inside stays the same. A worker that takes jobs ("while job =
@@ -80,7 +80,8 @@ type Gate struct {
 	known  map[sampler.ThreadID]lastWait
 	// serving is set if all threads that waited in the last count were in requests or jobs.
 	serving bool
-	// Nested is set if a thread inside waits to enter a second time, or for the end of a thread that waits.
+	// Nested is set if a thread that is inside waits to enter again, or waits for the end of a thread that waits to
+	// enter.
 	Nested bool
 	lastNS int64
 	// Open is set if the method is known to be a gate. Size is how many threads it lets in.

@@ -14,7 +14,8 @@ import (
 // maxNear limits how many of the innermost frames show what a thread waits for: the lock, what takes it, its block.
 const maxNear = 4
 
-// methods load a file. A file that another thread loads has a lock (load_lock, load.c), for which they wait.
+// methods are the methods that load a file. If another thread is loading the same file, they wait for the file's lock
+// (load_lock, load.c).
 var methods = map[string]bool{"Kernel#require": true, "Kernel#require_relative": true, "Kernel#load": true}
 
 // locks are the methods that wait for a Monitor, which Zeitwerk's autoloads take.
@@ -46,7 +47,7 @@ func Waits(dict *sampler.Dictionary, ts *gvl.ThreadState) bool {
 	return false
 }
 
-// Loading returns the line that the innermost file being loaded by a stack executes: "first.rb:1". It is empty if the
+// Loading returns the line that runs in the innermost file that the stack is loading: "first.rb:1". It is empty if the
 // stack loads no file.
 func Loading(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if dict == nil {

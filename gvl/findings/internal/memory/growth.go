@@ -15,9 +15,10 @@ const (
 	step = .01
 	// stepMax is the growth within two notes that always suffices, in bytes. It is for large programs.
 	stepMax = 8 << 20
-	// pace is the share of its mean rate at which the memory must have grown lately. A cache that fills up slows down.
+	// The memory counts as growing if it has lately grown at pace times its mean rate or more. A cache that fills up
+	// slows down.
 	pace = .5
-	// rubyPart is the share of the growth below which Ruby's own memory is not its cause.
+	// rubyPart is the share of the growth that Ruby's own memory must at least have to count as its cause.
 	rubyPart = .25
 )
 
@@ -38,9 +39,9 @@ type Note struct {
 type Growth struct {
 	points [notes]Note
 	n      int // number of notes since the attach
-	// level is the note after the last full collection, and before the one after the full collection before it. Since
-	// first, the memory was larger after each full collection. AtNS is zero if there is none. If full collections are
-	// rare, only these notes show growth.
+	// level is the note after the last full collection, and the field before is the note after the one before that.
+	// first is the note since which the memory was larger after each full collection. AtNS is zero if there is none.
+	// If full collections are rare, only these notes show growth.
 	level, before, first Note
 	mallocs              mallocs
 }
@@ -51,8 +52,8 @@ type mallocs struct {
 	majors                uint64
 }
 
-// add adds a reading of the count. A full collection sets the count to zero. The growth between the last reading and
-// the collection is unknown. add assumes that it was as much as between the two readings before.
+// add adds a reading of the count. A full collection sets the count to zero, and its growth before that is unknown.
+// add assumes that the count had grown as much as in the last interval between two readings.
 func (m *mallocs) add(s *sampler.Sample) {
 	d := &s.GCDetail
 	if d.AtNS == 0 || d.AtNS == m.atNS || d.OldMallocIncrease == sampler.GCUnknown {
@@ -69,8 +70,9 @@ func (m *mallocs) add(s *sampler.Sample) {
 	m.last, m.step, m.atNS, m.majors = d.OldMallocIncrease, step, d.AtNS, s.GC.MajorCount
 }
 
-// OfC reports whether C code has caused the growth since a note. This is so if Ruby's slots and its count of malloc'ed
-// bytes explain less than a quarter of it. ruby is what they explain, in bytes. known is false if one is unknown.
+// OfC reports whether C code has caused the growth since the note in from. This is so if Ruby's slots and its count of
+// malloc'ed bytes explain less than a quarter of the growth. ruby is how much they explain, in bytes. known is false
+// if one of the figures is unknown.
 func (n *Note) OfC(from *Note) (ofC bool, ruby int64, known bool) {
 	for _, x := range [...]int64{n.Slots, from.Slots, n.Malloc, from.Malloc} {
 		if x == sampler.GCUnknown {
@@ -130,8 +132,8 @@ func grew(from, to *Note) bool {
 	return float64(to.RSS-from.RSS) >= min(step*float64(from.RSS), stepMax)
 }
 
-// SinceLevel returns the note since which the memory was larger after each full collection, and grew lately too. The
-// note is not from before fromNS, but older than all notes in points. The result is nil if the memory does not grow.
+// SinceLevel returns the note since which the memory was larger after each full collection, and also grew lately. It
+// returns nil if there is none, if it is older than fromNS, or if the notes in points reach back to it.
 func (g *Growth) SinceLevel(fromNS int64) *Note {
 	now := g.Back(0)
 	if g.before.AtNS == 0 || now == nil || g.first.AtNS < fromNS || now.AtNS-g.first.AtNS < notes*EveryNS {
@@ -144,8 +146,8 @@ func (g *Growth) SinceLevel(fromNS int64) *Note {
 	return &g.first
 }
 
-// Since returns the note from which on the memory has grown without a pause. The note is not from before fromNS. It
-// returns nil if the memory does not grow.
+// Since returns the note from which on the memory has grown without a pause, looking back to fromNS. It returns nil if
+// the memory does not grow.
 func (g *Growth) Since(fromNS int64) *Note {
 	first := 0
 	for i := 0; ; i++ {

@@ -38,7 +38,7 @@ type Watch struct {
 	thread sampler.ThreadID
 	cpuNS  int64
 	last   sampler.GC
-	// Long sums the long pauses since the attach. counted is the part of the pause in progress that is in it.
+	// Long sums the long pauses since the attach. counted is how much of the pause in progress Long includes, in ns.
 	Long    Sum
 	counted int64
 	// FirstOld and LastOld are the first and the last known number of old objects.
@@ -88,7 +88,7 @@ func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
 	return w.pause, ended
 }
 
-// left reports whether the collector was left, and entered again, between two samples inside it.
+// left reports whether the collector was left and entered again between two samples that were taken inside it.
 func left(was, now *sampler.GC) bool {
 	// Ruby adds to its total when it leaves the collector, and makes no objects inside. From 3.4 on a compaction counts
 	// moved objects as new ones, but these releases have the total.
@@ -110,7 +110,7 @@ func (w *Watch) during(t *gvl.Tick) {
 		}
 		found = true
 		p.Stack = ts.Stack
-		// The time on a CPU is better than the wait for a CPU, which the kernel counts only when the wait has ended.
+		// RanNS is from the time on a CPU, because the kernel counts a wait for a CPU only when this wait has ended.
 		k := &t.Threads[i].Kernel
 		if w.thread != ts.Thread {
 			w.thread, w.cpuNS = ts.Thread, 0
@@ -123,7 +123,7 @@ func (w *Watch) during(t *gvl.Tick) {
 			p.RanNS = min(p.RanNS, k.CPUNS-w.cpuNS)
 		}
 	}
-	// If no thread collects yet, the waiting one may be about to: the collector's words were read later.
+	// If no thread collects in this sample, the waiting one may be about to. The collector's flags were read later.
 	p.Waited = p.Waited || waiting && found
 	if t.GC.Mode == sampler.GCMarking {
 		p.MarkNS += max(p.RanNS-ran, 0)

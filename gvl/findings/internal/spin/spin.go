@@ -1,4 +1,4 @@
-// Package spin finds threads that spin: they stay at a few stacks, where they only wait for something or try it.
+// Package spin finds threads that spin: they stay at a few stacks, and only wait for something or attempt it.
 package spin
 
 import (
@@ -14,10 +14,10 @@ const (
 	// maxStacks limits the stacks of a thread that spins. A thread with more stacks does real work.
 	maxStacks = 12
 	// tried is the least part of the samples with the GVL that must be in attempts, or on the way to them. asked
-	// replaces it if the thread only asks. If it only reads or writes, which can move data, too, at least blindly must
-	// be in attempts alone. least is the least part in attempts in all cases.
+	// replaces tried if a thread only asks. blindly replaces it if a thread only reads or only writes, which may be
+	// work. Then samples on the way do not count. In all cases, the part in attempts alone must reach least.
 	tried, asked, blindly, least = .6, .5, .8, .1
-	// late is added to tried if threads lack a CPU. Threads that worked 1,000 times a second had 64 % then.
+	// late is added to tried if threads lack a CPU. Then threads that really worked 1,000 times a second had 64 %.
 	late = .1
 	// looks is the least number of samples with the GVL, of all threads that spin together.
 	looks = 8

@@ -1,4 +1,4 @@
-// Package stackkind says what kind of work a stack is, by the methods in it.
+// Package stackkind says what kind of work a thread does, by the methods on its stack.
 package stackkind
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Flags say what kind of work a stack is, by the methods in it.
+// Flags say what kind of work a thread does, by the methods on its stack.
 type Flags uint32
 
 const (
@@ -22,7 +22,7 @@ const (
 	Redis
 	Log
 	Require
-	// Regex is for an innermost frame that matches a regular expression.
+	// Regex is for an innermost frame in which Ruby matches a regular expression.
 	Regex
 	// Server is for a worker thread in the pool of a server or a job runner.
 	Server
@@ -40,8 +40,8 @@ const (
 	Boot
 	// Accepts is for a server's loop that waits for connections. It is set together with Idle.
 	Accepts
-	// Serving is set for a thread that works on a request or a job, as sampler.Serving shows. The stack does not show
-	// it.
+	// Serving is set for a thread that works on a request or a job, as sampler.Serving shows. No method on a stack
+	// sets it.
 	Serving
 )
 
@@ -53,7 +53,7 @@ const (
 	MaxClasses = 1 << 16
 )
 
-// marker is a method, or with prefix a group of methods, that gives a stack a flag.
+// marker says which flag a stack gets from a method. If prefix is true, label is the beginning of methods' labels.
 type marker struct {
 	label  string
 	prefix bool
@@ -79,7 +79,7 @@ var markers = []marker{
 	{"WEBrick::GenericServer#start", false, Idle | Accepts, innerFrames},
 	// Waits for a client's next request on a kept connection: Puma 4 to 6 (client.rb), WEBrick (httprequest.rb).
 	{"Puma::Client#reset", false, Idle, 2}, {"WEBrick::HTTPRequest#read_request_line", false, Idle, 12},
-	// Main threads that wait for a signal, and event loops of fibers. A fiber that is served has a stack of its own.
+	// Main threads that wait for a signal, and event loops of fibers. A fiber that such a loop runs has its own stack.
 	{"Sidekiq::CLI#launch", false, Idle, 4}, {"GoodJob::CLI#start", false, Idle, 4},
 	{"Unicorn::HttpServer#master_sleep", false, Idle, 4},
 	{"Async::Reactor#run_once", true, Idle, 4}, {"Async::Scheduler#run_once", true, Idle, 4},
@@ -89,7 +89,7 @@ var markers = []marker{
 	{"Mongo::Server::Monitor", true, Idle, 60}, {"Mongo::Server::PushMonitor", true, Idle, 60},
 	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", false, Pool, 12},
 	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#poll", false, Pool, 12},
-	// Not TimedStack#pop, which Sidekiq's scheduler sleeps in.
+	// TimedStack#pop is not here, because Sidekiq's scheduler sleeps in it.
 	{"ConnectionPool#checkout", false, Pool, 12}, {"Sequel::ThreadedConnectionPool", true, Pool, 12},
 	{"Sequel::TimedQueueConnectionPool", true, Pool, 12},
 	{"PG::", true, DB, 12}, {"Mysql2::", true, DB, 12}, {"Trilogy", true, DB, 12},
@@ -191,12 +191,12 @@ func (c *Classes) Of(stack sampler.StackID) Flags {
 	return flags
 }
 
-// MaxLimitFrames limits how many frames are searched for a time limit around a deadlock, in all its threads
-// together.
+// MaxLimitFrames limits how many frames are searched to see whether a deadlock happens within a time limit. It is for
+// all threads of the deadlock together.
 const MaxLimitFrames = 1 << 16
 
 // Limited reports whether a stack is within a time limit that another thread watches, at any depth. It searches at
-// most left frames, and lowers left.
+// most *left frames, and subtracts their number from *left.
 func (c *Classes) Limited(stack sampler.StackID, left *int) bool {
 	if c.dict == nil {
 		return false

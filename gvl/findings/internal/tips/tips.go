@@ -35,9 +35,11 @@ func (c Effect) Against() (x Effect) {
 type Advice struct {
 	Text string
 	Does Effect
-	// With names a rule whose finding must explain this one (causes) for the advice to fit. Empty means always.
+	// The field With names a rule. The advice fits only if a finding of that rule explains this finding (causes). If
+	// With is empty, the advice always fits.
 	With string
-	// Below is set if the advice fits only below another finding, Alone if no other finding may be active.
+	// Below is set if the advice fits only a finding that is not the first of the list. Alone is set if it fits only
+	// while no other finding is active.
 	Below, Alone bool
 }
 
@@ -68,7 +70,7 @@ func Throttled() []Advice {
 	}
 }
 
-// TakesLess puts before each piece of advice how to make ddtop use less CPU.
+// TakesLess begins each piece of advice with words on how to make ddtop use less CPU.
 func TakesLess(list []Advice) []Advice {
 	for i := range list {
 		list[i].Text = "let ddtop take less (--overhead 1%); then " + list[i].Text

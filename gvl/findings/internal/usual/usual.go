@@ -6,8 +6,8 @@ import "github.com/ddtop/ddtop/sampler"
 const (
 	// share is the part of a thread's time from which on a stack is its usual stack.
 	share = .9
-	// Wait is how long a reader of a stream must have waited at its usual stack, as a multiple of http_slow's
-	// threshold for a wait. No call takes so long.
+	// If a thread's longest stay at its usual stack is at least Wait times http_slow's threshold for a wait, the
+	// thread reads a stream. No call takes so long.
 	Wait = 2
 )
 
@@ -15,9 +15,10 @@ const (
 // next message. It follows the stack that can have more than half of the time (Boyer and Moore's vote).
 type Stack struct {
 	stack sampler.StackID
-	// leadNS is how much longer the thread was at stack than elsewhere. seenNS is the sum of all stays.
+	// leadNS is how much longer the thread was at the stack in the field stack than elsewhere. seenNS is the sum of
+	// all stays.
 	leadNS, seenNS int64
-	// LongestNS is the longest stay at stack that has ended.
+	// LongestNS is the length of the longest stay at this stack that has ended.
 	LongestNS int64
 }
 

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// maxAreas limits the mapped areas that are known. Each takes 24 bytes, and each change moves half of them.
+	// maxAreas limits the mapped areas that are known. Each takes 24 bytes, and each change of the list moves half of
+	// it on average.
 	maxAreas = 1 << 14
 	// maxStacks limits the stacks that have a sum. Memory of further stacks is left out.
 	maxStacks = 1 << 12

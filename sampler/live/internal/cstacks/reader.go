@@ -116,8 +116,8 @@ func (r *Reader) Whole(tid int32) (out sampler.NativeStack, ok bool, err error) 
 }
 
 // Ruby reads the native stack below the innermost Ruby frame of a thread. ok is false if the thread runs or has ended.
-// The error says that the kernel gives no registers. If turns is not zero, the thread must have got a CPU exactly so
-// often.
+// The error says that the kernel gives no registers. If turns is not zero, the thread must have got a CPU exactly that
+// many times.
 func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, turns, func(stack native.Stack) ([]native.Frame, error) {
 		frames, whole, same := r.of.Controls(id)
@@ -181,7 +181,7 @@ func (r *Reader) names(frames []native.Frame) []sampler.NativeFrame {
 	return out
 }
 
-// read reads a native stack. The result counts only if the thread has not moved since choose read it.
+// read reads a native stack. The result counts only if the thread did not move until choose had read its part.
 func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.NativeStack, ok bool, err error) {
 	for range tries {
 		regs, at, stands, err := r.source.Registers(tid)

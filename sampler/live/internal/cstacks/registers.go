@@ -22,7 +22,8 @@ type Registers struct {
 	// all is opened by the first visit. It is nil before that, and if it cannot be used. err is then the reason.
 	all *iterator.Iterator
 	err error
-	// threads are the threads of the last visit that were not asked for yet. visits counts the visits of this round.
+	// threads are the threads of the last visit whose registers no caller has taken yet. visits counts the visits of
+	// this round.
 	threads map[int32]iterator.Thread
 	visits  int
 	// plain is true if the system call of the last thread suffices to say what the kernel does for it.

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Turns orders processes so that users with the fewest places come first. It counts each process in taken.
+// Turns orders processes so that users with the fewest places come first. taken counts each user's places. Turns adds
+// one place for each process.
 func Turns[P any](list []P, userOf func(P) int, taken map[int]int) []P {
 	type turn struct {
 		p P
@@ -26,9 +27,10 @@ func Turns[P any](list []P, userOf func(P) int, taken map[int]int) []P {
 	return out
 }
 
-// Leaving returns the processes that give up their places to processes in wanting. Each is the oldest of the user with
-// the most places, and its place goes to a user with fewer. byTime orders processes by the time when they got their
-// places. taken counts each user's places, free the places without a user. Leaving sorts held.
+// Leaving returns the processes that give up their places. Each is one of held, the oldest of the user with the most
+// places. Its place goes to a process in the parameter wanting, of a user with fewer places. byTime orders processes
+// by the time when they got their places. taken counts each user's places, and free the places without a user. Leaving
+// sorts held.
 func Leaving[P any](wanting, held []P, userOf func(P) int, byTime func(a, b P) int, taken map[int]int, free int) (leaving []P) {
 	slices.SortStableFunc(held, byTime)
 	taken = maps.Clone(taken)

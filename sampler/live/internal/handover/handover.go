@@ -45,7 +45,8 @@ type Handover struct {
 	holding bool
 }
 
-// A Sample is a sample on its way. List says which threads it has, by their addresses. It is nil if no reader asks.
+// A Sample is a sample on its way. List has the IDs of its threads by their addresses. It is nil if samples get
+// neither changes nor C stacks.
 type Sample struct {
 	sampler.Sample
 	List *exact.List
@@ -60,7 +61,7 @@ type queue struct {
 
 func (q *queue) full() bool { return q.in.Load()-q.out.Load() == uint64(len(q.ring)) }
 
-// put must not be called when the queue is full.
+// put adds a sample at the end. It must not be called when the queue is full.
 func (q *queue) put(s *Sample) {
 	in := q.in.Load()
 	q.ring[in%uint64(len(q.ring))] = s
@@ -75,7 +76,7 @@ func (q *queue) next() *Sample {
 	return q.ring[out%uint64(len(q.ring))]
 }
 
-// take returns nil if no sample waits.
+// take removes the first sample and returns it. It returns nil if no sample waits.
 func (q *queue) take() *Sample {
 	out := q.out.Load()
 	if out == q.in.Load() {

@@ -6,11 +6,11 @@ import (
 )
 
 // firstStack decides whether the main thread of a forked process runs on the stack with which its program began. If a
-// thread other than the main thread forks, it becomes the child's main thread. It continues in its own block and on
-// its own stack.
+// thread other than the main thread forks, it becomes the child's main thread. Its thread block and its stack stay the
+// same, so it does not run on the first stack.
 type firstStack struct {
-	// of is the mapping of the stack with which the program began. It is empty in a process that was not forked, or
-	// after an exec.
+	// The field of is the mapping of the stack with which the program began. It is empty if the process was not
+	// forked, or if it has called exec since.
 	of attach.Mapping
 	// tid is the thread that was checked. known is true if it was asleep then. elsewhere is true if it runs on another
 	// stack.
@@ -39,7 +39,7 @@ func NewFirstStack(p *attach.Process) firstStack {
 	return firstStack{}
 }
 
-// check removes BitRootFiber from a main thread whose outermost frame is not the program's, or not known yet.
+// check removes BitRootFiber from the main thread unless it is known to run on the program's first stack.
 func (f *firstStack) check(v *View, t *sampler.Thread) {
 	if f.of.End == 0 || t.Bits&sampler.BitRootFiber == 0 || t.TID == 0 {
 		return

@@ -15,8 +15,8 @@ const (
 	askAgainNS = 100_000_000
 	// idleCPUNS is the interval at which the CPU counters of a thread that seems idle are read.
 	idleCPUNS = 250_000_000
-	// waitParts is how many times the counters of a waiting thread are read, at least, while it does not move. If
-	// another wait follows before a tick comes, the length of the first wait is known to an eighth.
+	// waitParts limits the age of a waiting thread's counters to 1/waitParts of the time since it last ran. If it runs
+	// and waits again between two ticks, the length of the first wait is known with an error of at most an eighth.
 	waitParts = 8
 	// cpuShareNS limits the age of a thread's CPU counters. The limit is cpuShareNS times the number of threads at
 	// work, in ns. A holder of a GVL is read in every stack tick. Each read costs 1.3 µs, so all together cost less
@@ -25,10 +25,10 @@ const (
 	// OldestCPUNS is the largest age of a thread's CPU counters if a budget makes stack ticks rare, in ns. The
 	// counters are sums, so one reading a second (1.3 µs a thread) is enough to know all of a thread's CPU time.
 	OldestCPUNS = 1_000_000_000
-	// EndParts limits the age of counters at the ends of the time that figures cover: this time divided by EndParts.
-	// Times shorter than EndParts seconds have the counters read more often.
+	// EndParts limits the age of counters at both ends of the time that figures cover, to 1/EndParts of this time.
+	// View.OldestNS is the smaller of this limit and OldestCPUNS.
 	EndParts = 4
-	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, with a CPU.
+	// settleNS is how long after ddtop's stop a running thread may still be returning to the call it slept in, in ns.
 	settleNS = 3_000_000
 	// ProcNS and SelfNS are the intervals at which the counters of the process and of ddtop are read.
 	ProcNS = 250_000_000
@@ -55,7 +55,7 @@ type View struct {
 	recheck func(sampler.RactorID, sampler.ThreadID) bool
 	now     func() int64
 	threads map[sampler.ThreadID]*threadView
-	// order are the views of the last sample's threads, in its order.
+	// order has the threadView of each thread of the last sample, in the same order as the sample's Threads.
 	order []*threadView
 	round uint64
 	// working is the number of threads in the last stack tick whose CPU counters are read often. They have worked
@@ -90,7 +90,7 @@ type threadView struct {
 	released bool
 	busy     bool // ran or wanted to run since its CPU counters were read
 	round    uint64
-	// ranNS is the last time that its counters were read after it had run or wanted to run, CLOCK_MONOTONIC in ns.
+	// ranNS is when the thread's counters were last read after it had run or wanted to, CLOCK_MONOTONIC in ns.
 	ranNS int64
 	k     sampler.Kernel
 	sleep sleepConfidence
@@ -105,9 +105,9 @@ type threadView struct {
 
 // sleepConfidence says how long the answer that a thread sleeps is believed. A thread that computes without the GVL
 // can sleep for a moment, for a page or a lock in the kernel. Nothing in memory shows when it continues. If the answer
-// were believed for askAgainNS, such a moment would count as 0.1 s of I/O. So after a thread was seen to compute, its
-// sleep is believed for as long again as it was found asleep. If it computes and sleeps in turns, its sleep is not
-// believed until it has lasted for askAgainNS.
+// were believed for askAgainNS, such a moment would count as 0.1 s of I/O. So after a thread was seen to compute and
+// then asleep for a time, it counts as asleep for this time once more. If it computes and sleeps in turns, an answer
+// counts only for its own instant until the sleep has lasted for askAgainNS.
 type sleepConfidence struct {
 	ran      int   // consecutive answers that it is on a CPU
 	computed bool  // it was seen to compute in this episode
@@ -129,7 +129,7 @@ func (c *sleepConfidence) answer(k *sampler.Kernel, ns int64) {
 	c.turns = c.turns && ns-c.asleepNS < askAgainNS
 }
 
-// believedNS returns how long after an answer at the time ns the thread counts as asleep.
+// believedNS returns how long the thread counts as asleep after the kernel answered, at the time ns, that it sleeps.
 func (c *sleepConfidence) believedNS(ns int64) int64 {
 	switch {
 	case c.turns:
@@ -141,7 +141,7 @@ func (c *sleepConfidence) believedNS(ns int64) int64 {
 }
 
 // settling records whether a thread that is ready to run after a pause has had a CPU since the pause. On a full
-// machine, the thread only then begins to return to its call.
+// machine it gets one late, and only then begins to return to its call.
 type settling struct {
 	pauseNS int64
 	cpu     kernel.CPU
@@ -287,7 +287,7 @@ func (v *View) put(q question, t *sampler.Thread, w *threadView) {
 	}
 }
 
-// forget drops the kernel's answer, because the episode that it was about has ended.
+// forget drops the kernel's answer, because the call or the wait that it was about has ended.
 func (w *threadView) forget() {
 	w.k.Syscall, w.k.StateAtNS, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child, w.k.Rechecked = "", 0, -1, 0, 0, 0, false
 	w.sleep = sleepConfidence{}
@@ -340,15 +340,15 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 	}
 	if w.k.Syscall == sampler.SyscallRunning {
 		// A thread that has just released the GVL is usually about to make a system call. If ddtop did not ask again,
-		// it would show as native until the next stack tick. For long, there are only as many such threads as CPUs.
+		// it would show as native until the next stack tick. Only as many threads as there are CPUs can run for long.
 		return true
 	}
 	// When stack ticks stop the target, lock ticks ask instead.
 	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.sleep.computed) && s.TimeNS-w.k.StateAtNS > w.sleep.believedNS(w.k.StateAtNS)
 }
 
-// unasked reports whether the peer of a thread without a native thread must be resolved. It may need another try.
-// The name of a socket that is still connecting comes later.
+// unasked reports whether ddtop must look up the peer at the descriptor of a thread without a native thread. It asks
+// again at times, because a socket that is still connecting gets its peer later.
 func (v *View) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	return all || !w.released || w.k.StateAtNS == 0 || w.k.FD != t.Blocked.FD ||
 		t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack ||
@@ -366,7 +366,7 @@ func (v *View) askOwner(t *sampler.Thread, w *threadView) {
 		return
 	}
 	w.k.Rechecked = v.recheck(t.Ractor, t.ID)
-	// A process that is stopped (kill -STOP, a debugger) or frozen keeps the GVL too, and no code of it is to blame.
+	// A process that is stopped (kill -STOP, a debugger) or frozen keeps the GVL, too, but its code is not to blame.
 	if v.Frozen {
 		w.k.Syscall, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child = sampler.SyscallFrozen, -1, 0, 0, 0
 	} else if state, err := v.tasks.State(t.TID); err == nil && (state == 'T' || state == 't') {
@@ -407,8 +407,8 @@ func (v *View) ask(tid int32, w *threadView) {
 	w.sleep.answer(&w.k, w.k.StateAtNS)
 }
 
-// settles reports whether a thread that is not in its call may still be returning to it after the last pause. It may
-// for settleNS after the pause, and until its CPU counters show that it has run.
+// settles reports whether a thread that is not in its call may still be returning to it after the last pause. This is
+// so for settleNS after the pause, and longer if its CPU counters do not show yet that it has run.
 func (v *View) settles(tid int32, w *threadView) bool {
 	now, at := v.now(), &w.settling
 	cpu, err := v.tasks.CPU(tid)

@@ -29,8 +29,8 @@ type lostHelpers struct {
 	found string
 }
 
-// lostName returns the name of a wait in a futex. It is futex if nothing more is known. Other names mean that no
-// thread can end the wait, or that helper threads wait for a lock and ask no name server.
+// lostName returns the name for a wait in a futex. It is SyscallLostLock if no thread can end the wait, and
+// lostHelpers' name if helper threads wait for a lock. Otherwise it is the call's own name.
 func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	if v.Spaces == nil || v.mem == nil {
 		return call.Name

@@ -37,7 +37,8 @@ type Reader struct {
 type awaited struct {
 	// waiters are the waiting threads and the moments since which they have not moved.
 	waiters map[int32]native.Moment
-	// outside are threads that were outside the lock's library at some time since then. They do not hold the lock.
+	// outside are threads that cannot hold the lock. While these threads waited, they were seen outside the lock's
+	// library, or waited too.
 	outside map[int32]bool
 	// inside are other threads that were in the function that locks, in the last round.
 	inside []int32
@@ -70,8 +71,8 @@ func (r *Reader) open(machine string) (err error) {
 	return err
 }
 
-// forkedBy returns the process that forked another one. It is nil if there is none. A process that has taken the place
-// of the parent, as init does, has libruby elsewhere.
+// forkedBy returns the process that forked the given one. It is nil if there is none. If the parent has ended, another
+// process is the parent now, such as init. It does not count, because it does not have libruby at the same place.
 func forkedBy(proc *attach.Process, vmPath string) *attach.Process {
 	if !proc.Forked() || proc.Parent() <= 1 {
 		return nil
@@ -218,7 +219,8 @@ func (r *Reader) stack(tid int32) (frames []sampler.NativeFrame, stopped error, 
 	return r.space.Names(stack.Frames), stack.Stopped, true
 }
 
-// findOutside finds the locks whose library a thread is outside of.
+// findOutside notes at each lock that the thread cannot hold it: it waits itself, or is outside the lock's library. If
+// the thread is in the function that locks, findOutside notes this, too.
 func (r *Reader) findOutside(tid int32) {
 	var frames []sampler.NativeFrame
 	var stopped error
@@ -316,8 +318,8 @@ func (r *Reader) inherited(out *sampler.NativeLock, by bool) {
 	}
 }
 
-// parentHas reports whether a process has a thread. Parent and child of a fork have the same PID namespace, unless the
-// child was made in a new one. Then TIDs of the parent mean nothing in it.
+// parentHas reports whether the process parent has a thread with this TID. Usually a child is in the same PID
+// namespace as its parent. If it was made in a new namespace, the TIDs of the parent have no meaning there.
 func parentHas(parent *attach.Process, tid int32) bool {
 	spaces, err := kernel.OpenNamespace(parent.PID())
 	if err != nil {

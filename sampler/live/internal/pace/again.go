@@ -1,7 +1,7 @@
 package pace
 
 // Constants of Again. If a process's threads switched too often, ddtop follows their switches again after they were
-// below againShare of the possible rate for againNS, in ns. If they switch too often again within steadyNS, this time
+// below againShare of the possible rate for againNS, in ns. If they switch too often again within steadyNS, this wait
 // doubles, up to mostAgainNS.
 const (
 	againShare                     = 0.8
@@ -11,8 +11,8 @@ const (
 // Again decides when ddtop follows the thread switches of a process again, after they had come too often. Times are
 // CLOCK_MONOTONIC in ns.
 type Again struct {
-	// waitNS is how long the threads must switch less often, in ns. highNS is when they last switched too often, or
-	// when following ended.
+	// waitNS is how long the threads must switch less often before ddtop follows them again, in ns. highNS is when
+	// they last switched too often, or when following ended.
 	waitNS, highNS int64
 	// atNS is when the switches were last counted.
 	atNS, switches int64
@@ -27,7 +27,8 @@ func (f *Again) Ended(now, lastedNS int64) {
 	f.highNS, f.atNS = now, 0
 }
 
-// Is reports whether to follow the process again. switches is their number so far, most the allowed number per second.
+// Is reports whether to follow the process again. switches is the number of its thread switches so far. most is the
+// number of switches per second at which ddtop would stop following.
 func (f *Again) Is(now, switches int64, most float64) bool {
 	if f.atNS != 0 && switches == f.switches && now-f.atNS < countedNS {
 		return now-f.highNS >= f.waitNS // the switches were not counted again since
@@ -39,5 +40,6 @@ func (f *Again) Is(now, switches int64, most float64) bool {
 	return now-f.highNS >= f.waitNS
 }
 
-// countedNS is how long the count of switches may stay the same because it was not read again, in ns.
+// countedNS is how long an unchanged count of switches is taken as not read again, in ns. After that, it means that
+// the threads have not switched.
 const countedNS = 5_000_000_000

@@ -11,7 +11,8 @@ import (
 
 // Times and shares of the budget. Times are in ns. Shares are of the budget unless the comment says otherwise.
 const (
-	// burstNS limits how much unused budget is saved, in ns. Savings pay for an expensive tick, so it leaves no gap.
+	// burstNS limits how much unused budget is saved, in ns. Savings pay for an expensive tick, so that no gap follows
+	// this tick.
 	burstNS = 500_000_000
 	// tuneNS is the interval at which the rates are decided, in ns. They are constant in between, so that the time of
 	// the next tick does not depend on the result of the last one (docs/reference/states.md#rates-that-fall).
@@ -23,13 +24,14 @@ const (
 	besideTauNS = 2e9
 	besideShare = 0.5
 	// startNS is how long after its first tick ddtop may still do work that does not recur: load programs, and read
-	// tables of symbols. Until then beside counts at most besideShare of the usual budget.
+	// tables of symbols. Until then Budget.beside counts as at most besideShare of the usual budget.
 	startNS = 10_000_000_000
-	// leastGive is the part of the budget's income that is spent while the budget is overdrawn.
+	// leastGive is the least part of its income that ddtop spends while the budget is overdrawn. The rest pays the
+	// debt.
 	leastGive = 0.25
 	// rise is the largest rise of a rate in tuneNS. 5 % every 0.1 s doubles a rate in 1.4 s. mostRise limits the rise
-	// of a rate if its decisions are further apart. steady is the smallest change of a rate, as a ratio, that is
-	// applied.
+	// of a rate if more than tuneNS passes between two decisions. steady is the smallest change of a rate, as a ratio,
+	// that is applied.
 	rise, mostRise = 1.05, 2
 	steady         = 1.07
 	// mostStretch is the largest factor by which intervals get longer. With it, the highest rate of stacks falls below
@@ -50,16 +52,16 @@ const (
 	// quarter. leastFleetHz is the rate if more than fewExact such Sources run. Then two ticks are never more than 2.5
 	// s apart. States in between are known whatever the distance (stream.Stream).
 	leastExactHz, leastFleetHz, fewExact = 1.4, 0.5, 8
-	// enoughShare decides when an extended budget ends. What the least quality needs must have fallen below this part
-	// of the limit.
+	// enoughShare decides when an extended budget ends: when the least quality of figures needs less than this part of
+	// the usual limit.
 	enoughShare = 0.8
-	// recordsPart is the part of what ddtop may use that records of thread switches may cost. leastBeside is the part
-	// that is left for all else.
+	// recordsPart limits the cost of records of thread switches, as a part of what ddtop may use. leastBeside is the
+	// part that is left in any case for all else.
 	recordsPart, leastBeside = 0.5, 0.25
 )
 
-// Budget keeps ddtop's CPU time below a share of one CPU by lowering rates. The Sources of a Group share one, because
-// the limit applies to all of ddtop. Its decisions depend only on its inputs.
+// Budget keeps ddtop's CPU time below a share of one CPU by lowering rates. The Sources of a Group share one Budget,
+// because the limit applies to all of ddtop. Its decisions depend only on its inputs.
 //
 // Lock ticks get half of the CPU time, and the additional work of stack ticks gets the other half. If one of them
 // needs less, the other may use more. The same applies to awake and idle Sources.
@@ -94,14 +96,14 @@ type Budget struct {
 	// Records is the cost of records of thread switches.
 	Records RecordLoad
 
-	// mostShare is the share of one CPU that may be used for the least quality of figures of a window. Zero means that
-	// the usual share must not be exceeded.
+	// mostShare is the share of one CPU that ddtop may use if the figures of a window would otherwise fall below their
+	// least quality. Zero means that the usual share must not be exceeded.
 	mostShare float64
 	window    time.Duration
 	// kinds is how many kinds of figures, in the order of sampler.Figure, can have their least quality.
 	kinds sampler.Figure
-	// needs is the share of one CPU that their least quality needs. extended is true if needs is above the limit, and
-	// applies.
+	// needs is the share of one CPU that this least quality needs. extended is true if needs is above the usual limit,
+	// and replaces it.
 	needs    float64
 	extended bool
 	// moreShare replaces a lower limit until moreNS.
@@ -114,10 +116,11 @@ type Budget struct {
 type stretch struct{ stack, lock, idle float64 }
 
 type tickCost struct {
-	// mean is the mean cost of the last over ticks, in ns. n counts the ticks while there are fewer.
+	// mean is the mean cost of a tick, in ns, over as many of the last ticks as the field over says. While there were
+	// fewer ticks, n is their number.
 	mean    float64
 	n, over int
-	// sum and of are the sum and the number of ticks since the rates were decided.
+	// The fields sum and of are the total cost and the number of the ticks since the rates were decided.
 	sum float64
 	of  int
 }
@@ -159,7 +162,8 @@ func (b *Budget) Count(awake, idle int) {
 	b.idle += idle
 }
 
-// CountExact counts a Source that begins, or ends, to tick at the stack rate alone (exact mode).
+// CountExact counts a Source in exact mode, whose ticks all come at the stack rate. If begins is false, the Source
+// ends or leaves this mode.
 func (b *Budget) CountExact(begins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,7 +174,7 @@ func (b *Budget) CountExact(begins bool) {
 	}
 }
 
-// CountServing counts a Source that was seen to serve requests or jobs, or that has ended.
+// CountServing counts a Source that was seen to serve requests or jobs. If begins is false, the Source has ended.
 func (b *Budget) CountServing(begins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,16 +193,17 @@ func (b *Budget) LockAnew() {
 	b.stretch.lock = 1
 }
 
-// Extend sets the share of one CPU that may be used for the least quality of figures of a window.
+// Extend sets the share of one CPU that ddtop may use if the figures of a window would otherwise fall below their
+// least quality.
 func (b *Budget) Extend(most float64, window time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mostShare, b.window = most, window
 }
 
-// leastRates returns the rates of lock ticks and of stack ticks that the first kinds of figures need for their least
-// quality. They are the mean of the awake Sources, and zero if the limit must not be exceeded. A Source that serves no
-// requests needs nothing for figures of requests.
+// leastRates returns the rates of lock ticks and of stack ticks that figures need for their least quality. Of the
+// kinds of figures, it counts the first ones, as many as kinds says. The rates are the mean of the awake Sources, and
+// zero if the limit must not be exceeded. A Source that serves no requests needs nothing for figures of requests.
 func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	if b.mostShare == 0 {
 		return 0, 0
@@ -327,11 +332,11 @@ func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 }
 
 // Spent adds the CPU time of an ended tick. It returns the time until which all ticks must wait, and the time until
-// which ticks that read stacks must wait. last is the cost of the Source's last reading of stacks, which may be this
-// one. The Source's next reading does not wait for it, but the one after that does. Otherwise a longer interval would
-// follow an expensive reading, and its states would be counted for too long
-// (docs/reference/states.md#rates-that-fall). own returns the CPU time of all of ddtop. It is called when the rates
-// are decided.
+// which ticks that read stacks must wait. The parameter last is the cost of the Source's last reading of stacks, which
+// may be this one. The Source's next reading does not wait for this cost, but the reading after that does. Otherwise a
+// longer interval would follow an expensive reading, and its states would be counted for too long
+// (docs/reference/states.md#rates-that-fall). The function own returns the CPU time of all of ddtop. Spent calls it
+// when the rates are decided.
 func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int64) (all, stacks int64) {
 	if b.Share == 0 {
 		return 0, 0
@@ -456,8 +461,8 @@ func (b *Budget) tune(now, own int64) {
 	b.stretch.idle = step(b.stretch.idle, idleWant, idleGets, rise)
 }
 
-// divide gives a and b what they want if there is enough. Otherwise each gets half, and also what the other does not
-// need of its half.
+// divide divides the amount have between two parties. Each gets what it wants, a and b, if there is enough. Otherwise
+// each gets half, and also what the other does not need of its half.
 func divide(have, a, b float64) (forA, forB float64) {
 	switch {
 	case a+b <= have:
@@ -470,8 +475,8 @@ func divide(have, a, b float64) (forA, forB float64) {
 	return have / 2, have / 2
 }
 
-// divideFrom gives a and b their least amounts, and divides the remaining amount like divide. If there is too little
-// for both, it divides in proportion to the least amounts.
+// divideFrom gives both parties their least amounts, and divides the remaining amount like divide. If there is too
+// little for both least amounts, it divides in proportion to them.
 func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	leastA, leastB = min(leastA, a), min(leastB, b)
 	if least := leastA + leastB; least > have {

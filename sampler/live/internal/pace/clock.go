@@ -11,8 +11,8 @@ const (
 	// slowAfterNS is how long nothing may run or wait before the clock slows down, in ns.
 	slowAfterNS = 1_000_000_000
 	// firstSlowNS takes the place of slowAfterNS at the start, while no thread has run or waited yet, in ns. It is a
-	// tenth of it, because a process that is idle at first usually stays idle. A second at the full rate costs as much
-	// as half a minute at the slow rate.
+	// tenth of slowAfterNS, because a process that is idle at first usually stays idle. A second at the full rate
+	// costs as much as half a minute at the slow rate.
 	firstSlowNS = 100_000_000
 	// firstTicks is the least number of ticks before firstSlowNS applies.
 	firstTicks = 50
@@ -70,7 +70,7 @@ type Clock struct {
 	rng   *rand.Rand
 }
 
-// NewClock returns a clock with these rates, in Hz. Its first tick is due now, in ns.
+// NewClock returns a clock with these rates, in Hz. Its first tick is due at the time now, in ns.
 func NewClock(stackRate, lockRate float64, now int64) *Clock {
 	return &Clock{
 		lockNS: 1e9 / lockRate, stackNS: 1e9 / stackRate,
@@ -92,7 +92,7 @@ func (c *Clock) lockJitter(ns float64) int64 {
 	return c.jitter(ns)
 }
 
-// Tick is called when the clock wakes up, at now. It returns what to read, and how many ticks were missed.
+// Tick is called when the clock wakes up, at the time now. It returns what to read, and how many ticks were missed.
 func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	interval, stack := c.lockNS, c.stackNS
 	if c.Slow {
@@ -123,8 +123,8 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	return depth, late
 }
 
-// Rest delays the next reading of stacks to the time until. The budget can delay it further, to owed, but the rate
-// does not fall below leastStackHz.
+// Rest delays the next reading of stacks to the time in the parameter until. The budget can delay it further, to the
+// time in owed, but the rate does not fall below leastStackHz.
 func (c *Clock) Rest(until, owed int64) {
 	c.restNS = max(until, min(owed, c.lastStack+1e9/leastStackHz))
 	c.nextStack = max(c.nextStack, c.restNS)

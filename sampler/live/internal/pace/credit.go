@@ -9,7 +9,7 @@ const (
 
 // Credit bounds the CPU time of readings between two ticks.
 type Credit struct {
-	// Part is the part of the budget for them.
+	// Part is the part of the budget for these readings.
 	Part float64
 	ns   float64
 	atNS int64

@@ -10,7 +10,7 @@ type fullness struct {
 	idleNS, atNS, dueNS int64
 	// pressed is the number of processes in whose cgroups CPUs are scarce.
 	pressed int
-	// looks is the number of consecutive readings that contradict is.
+	// looks is the number of consecutive readings that contradict the verdict, which is in the field is.
 	looks int
 }
 
@@ -21,8 +21,8 @@ const (
 	// scarceIdle and freeIdle are numbers of idle CPUs. Below the first, CPUs are scarce. Above the second, they are
 	// free.
 	scarceIdle, freeIdle = 0.25, 0.5
-	// pressed is a share of time. If tasks of the process's cgroup wait for a CPU for longer, CPUs also count as
-	// scarce. The cgroup can have a CPU limit, or a set of CPUs, of its own.
+	// pressed is a share of time. If tasks of the process's cgroup wait for a CPU for a larger share, CPUs also count
+	// as scarce. The cgroup can have a CPU limit, or a set of CPUs, of its own.
 	pressed = 0.5
 	// fullLooks is the number of consecutive readings that change the verdict.
 	fullLooks = 2
@@ -71,8 +71,8 @@ func (f *fullness) look(now, idleNS int64) {
 	}
 }
 
-// Look adds the pressure of a process. of has the process's previous reading. If a check is due, Look also reads
-// whether the machine has a CPU to spare.
+// Look adds the pressure of a process. The parameter of has the process's previous reading. If a check is due, Look
+// also reads whether the machine has a CPU to spare.
 func (b *Budget) Look(now int64, idle func() (int64, error), p sampler.Pressure, of *Press) {
 	if b.Share == 0 {
 		return
@@ -106,7 +106,8 @@ func (b *Budget) Leave(of *Press) {
 	*of = Press{}
 }
 
-// count updates the number of pressed processes. was and is report whether a process was pressed, and is now.
+// count updates the number of pressed processes. The first parameter reports whether a process was pressed before, and
+// the second whether it is pressed now.
 func (f *fullness) count(was, is bool) {
 	if was {
 		f.pressed--

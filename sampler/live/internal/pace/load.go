@@ -6,8 +6,9 @@ const (
 	// recordNS is the cost of a record, from the kernel's ring to the figures, in ns. It was measured with 30,000
 	// records per second: 0.8 to 1.1 µs on free CPUs and on a full machine, and 1.35 µs with the screen.
 	recordNS = 1_500
-	// loadSaveNS limits how much unused time for records is kept for later, in ns. loadDebtNS is how much more time
-	// records may take than they had, in ns. Beyond that, Over is true for the processes with the most records.
+	// loadSaveNS limits how much unused time for records is kept for later, in ns. loadDebtNS limits by how much the
+	// time of records may exceed what they were allowed, in ns. Beyond that, Over is true for the processes with the
+	// most records.
 	loadSaveNS, loadDebtNS = 1e9, 2e9
 )
 
@@ -16,7 +17,7 @@ type RecordLoad struct {
 	mu   sync.Mutex
 	ns   float64
 	atNS int64
-	// of is the number of processes. rate is their recent total number of records per second.
+	// The field of is the number of processes. rate is their recent total number of records per second.
 	of   int
 	rate float64
 }
@@ -51,7 +52,8 @@ func (l *RecordLoad) Add(own *OwnLoad, now, spanNS int64, records uint64, share 
 	}
 }
 
-// Over reports whether records have cost too much for too long, and this process makes at least the mean number.
+// Over reports whether records have cost too much for too long, and this process makes at least the mean number of
+// records.
 func (l *RecordLoad) Over(own *OwnLoad, share float64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -4,7 +4,7 @@ package pace
 // letGoAfter.
 const longestSleepNS = 100_000_000
 
-// longestWokenNS is this interval for a sleeper that Wake can wake, in ns. When its owner's work ends, it calls Wake.
+// longestWokenNS is this interval for a sleeper that Wake can wake, in ns. The owner calls Wake when its work ends.
 const longestWokenNS = 3_000_000_000
 
 // Unless sleeps until CLOCK_MONOTONIC reaches ns, Wake is called, or over returns true. It calls over during sleeps

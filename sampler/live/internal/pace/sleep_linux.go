@@ -21,17 +21,17 @@ const (
 	toldSleepNS = 5_000_000
 )
 
-// monitorSlackNS is how late Go's monitor thread may wake up, in ns. It asks for 20 µs at a time while a system call
-// lasts, but its work may take 10 ms and more. With 100 readings per second it woke up 140 times per second with a
-// slack of 4 ms, for 0.25 % of a CPU. With 20 ms it woke up 35 times, for 0.08 %.
+// monitorSlackNS is how late Go's monitor thread may wake up, in ns. While a system call lasts, this thread asks for
+// sleeps of 20 µs, but its work may take 10 ms and more. With 100 readings per second it woke up 140 times per second
+// with a slack of 4 ms, which took 0.25 % of a CPU. With 20 ms it woke up 35 times, which took 0.08 %.
 const monitorSlackNS = 25_000_000
 
-// Sleeper sleeps for one goroutine that has a thread of its own. docs/internals/reading.md#what-it-costs has the
-// reasons for its two ways, with figures.
+// Sleeper sleeps for one goroutine that has a thread of its own. It has two ways to sleep.
+// docs/internals/reading.md#what-it-costs has the reasons, with figures.
 //
-// Go's scheduler does not know of a short sleep. The thread keeps Go's processor, so Run adds a processor. A longer
-// sleep must not keep it. If Go's monitor thread could be slowed down, a longer sleep is an ordinary system call.
-// Otherwise a timer with a descriptor ends it.
+// Go's scheduler does not know of a short sleep. The thread keeps Go's processor, so Run adds a processor. In a longer
+// sleep, the thread must not keep the processor. If Go's monitor thread could be slowed down, a longer sleep is an
+// ordinary system call. Otherwise a timer with a descriptor ends it.
 type Sleeper struct {
 	told  bool     // Go's scheduler knows of sleeps that are not short
 	timer *os.File // nil if there is none
@@ -134,8 +134,8 @@ func sleepShort(ns int64) {
 }
 
 // slowMonitor gives Go's monitor thread (runtime.sysmon) a timer slack of monitorSlackNS. It needs CAP_SYS_NICE and
-// Linux 4.6. A thread that the monitor thread starts inherits it (prctl(2)). Threads that need exact timers ask for
-// them (RaisePriority).
+// Linux 4.6. A thread that the monitor thread starts inherits the slack (prctl(2)). Threads that need exact timers ask
+// for them (RaisePriority).
 func slowMonitor() error {
 	tid, err := monitorThread()
 	if err != nil {

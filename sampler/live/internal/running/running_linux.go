@@ -26,8 +26,8 @@ const (
 	// changedEvery is the shorter interval that applies after the process has mapped other code. It is a limit for
 	// programs that load libraries in a loop. silentEvery is the interval after a reading of the mappings has failed.
 	changedEvery, silentEvery = 200 * time.Millisecond, 10 * time.Second
-	// mostCPUs limits how many stacks are unwound: as many as so many busy CPUs would produce. Each takes 10 to 35
-	// µs.
+	// mostCPUs limits the stacks that are unwound per second, to the number that eight busy CPUs produce. A stack
+	// takes 10 to 35 µs.
 	mostCPUs = 8
 	// stackTime is the time in which one stack should be unwound and named. A stack that takes longer counts as
 	// several stacks. A file with a million symbols therefore costs at most 8 % of a CPU, instead of a whole CPU.
@@ -88,7 +88,7 @@ type stack struct {
 	ns              int64
 	address         uint64
 	holds, collects bool
-	// alone is true for a thread that Ruby does not know. It needs no name.
+	// alone is true for a thread that Ruby does not know. Its stack has no Ruby frames to be named.
 	alone  bool
 	native sampler.NativeStack
 	taken  stacknames.Taken
@@ -169,7 +169,7 @@ func (x *Run) run() {
 		select {
 		case <-x.quit:
 			if x.of.Clockless {
-				x.looked = time.Time{} // then look has room
+				x.looked = time.Time{} // so that look has room again
 				x.err = x.look()
 			}
 			x.err = errors.Join(x.err, x.feed.Close())
@@ -243,7 +243,7 @@ func (x *Run) readCounts() error {
 	return nil
 }
 
-// readMaps calls read. If read has read the mappings, readMaps notes the time.
+// readMaps calls the function read. If this has read the mappings, readMaps notes the time.
 func (x *Run) readMaps(read func() error) error {
 	before, from := x.reader.Readings(), pace.Monotonic()
 	err := read()
@@ -253,10 +253,11 @@ func (x *Run) readMaps(read func() error) error {
 	return err
 }
 
-// errMapped means that the process mapped other code between a stack and the reading of its mappings.
+// errMapped means that the process mapped other code between the copy of a stack and the reading of the mappings.
 var errMapped = fmt.Errorf("%w: the process has mapped other code", native.ErrMisfit)
 
-// unwind calls read, which unwinds a stack. It returns errMapped if the mappings may have changed since the copy.
+// unwind calls the function read, which unwinds a stack. It returns errMapped if the mappings may have changed since
+// the copy.
 func (x *Run) unwind(s *clock.Sample, read func() (sampler.NativeStack, error)) (out sampler.NativeStack, err error) {
 	from := min(s.NS, x.mapsNS.from)
 	err = x.readMaps(func() (err error) {
@@ -276,7 +277,8 @@ func (x *Run) unwind(s *clock.Sample, read func() (sampler.NativeStack, error)) 
 	return out, nil
 }
 
-// spend takes a stack's share of the room. A debt of room has a limit, because one stack can wait for a disk.
+// spend reduces room by the time that a stack took. The room can become negative, but has a lower limit, because one
+// stack can wait for a disk.
 func (x *Run) spend(took time.Duration) {
 	most := float64(mostCPUs * x.of.Hz)
 	x.room = max(x.room-max(1, float64(took)/float64(stackTime)), -most)

@@ -21,8 +21,8 @@ const (
 	withinNS = 300_000_000
 )
 
-// Requests are copied requests that wait to be found. One goroutine takes them, and the clock finds them. Neither
-// waits.
+// Requests are copied requests that have no WorkID yet. One goroutine takes the copies. The clock reads what they
+// refer to and finds the IDs. Neither waits for the other.
 type Requests struct {
 	// copies are the copies of the drain in progress. begun are the requests that the clock has to find.
 	copies map[instant]*begun
@@ -58,7 +58,7 @@ func (b *begun) Ready() bool {
 	return b.done.Load() || b.of.over.Load() || pace.Monotonic()-b.takenNS >= withinNS
 }
 
-// ID returns the request. It is zero if the request was not found, or if the Dictionary was emptied since then.
+// ID returns the request. It is zero if the request was not found, or if the Dictionary has a new generation by now.
 func (b *begun) ID() sampler.WorkID {
 	if !b.done.Load() || b.id == 0 || b.generation != b.dict.Generation() {
 		return 0
@@ -66,7 +66,7 @@ func (b *begun) ID() sampler.WorkID {
 	return b.id
 }
 
-// Drain takes the copies of a feed, which may be nil. The records that follow have begun these requests.
+// Drain takes the copies of a feed, which may be nil. Each copy belongs to one of the records that Note gets next.
 func (q *Requests) Drain(f *tracer.Feed) error {
 	clear(q.copies)
 	if f == nil {
@@ -99,7 +99,7 @@ func (q *Requests) Note(r *switches.Record, w *Works) {
 	}
 	var ok bool
 	if b.copied.FromNS, b.copied.ByNS, ok = w.Copied(r, b.low, b.end); ok {
-		// An earlier record has reported that the request was not found. This one must not be earlier.
+		// An earlier record may have reported this request as not copied. This report must not have an earlier time.
 		r.Work, r.WorkNS = b, max(b.copied.FromNS+(b.copied.ByNS-b.copied.FromNS)/2, w.Unfound(r.TID))
 		q.begun = append(q.begun, b)
 	}
@@ -114,8 +114,8 @@ func (q *Requests) Give() { q.finding, q.begun = append(q.finding, q.begun...), 
 // WithoutClock sets whether records continue without their requests, because no clock calls Find.
 func (q *Requests) WithoutClock(is bool) { q.over.Store(is) }
 
-// Find finds requests. It reads a request if allows reports that there is time for one more, and spends the time that
-// cost measures. Other requests get an ID without a name. The clock calls Find between two ticks.
+// Find finds requests. It reads a request only if allows returns true, and then passes the time that cost measures to
+// spend. Requests that were not read get an ID without a name. The clock calls Find between two ticks.
 func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Meter, allows func() bool, spend func(ns int64)) {
 	// Requests that were found before, and only lack a route, come last.
 	slices.SortStableFunc(q.finding, func(a, b *begun) int { return a.tries - b.tries })

@@ -46,8 +46,8 @@ type working struct {
 	cfp    uint64
 	ns     int64
 	asleep bool
-	// deep is true if the thread has entered further frames since it waited. looked is true if it was then read.
-	// copied is true if its request was copied.
+	// deep is true if the thread has entered further frames since it waited. looked is true if it is to be read for
+	// this reason, until the next sample. copied is true if its request was copied.
 	deep, looked, copied bool
 	// woke is true if the thread has moved since it waited. It first moved after fromNS.
 	woke     bool
@@ -163,8 +163,8 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	return t.fromNS, r.NS, t.woke
 }
 
-// Uncopied reports whether the thread has begun a request by its last record. It notes that the request was not copied.
-// A later record can have the copy.
+// Uncopied reports whether a record, which must be the last one noted, is the first within a request. If so, it notes
+// that no copy of the request came with this record. A later record can have the copy.
 func (w *Works) Uncopied(r *switches.Record) bool {
 	if w.begins == nil {
 		return false

@@ -20,9 +20,10 @@ import (
 const (
 	// maxPasses bounds the passes that are made if the target moves objects in each of them.
 	maxPasses = 4
-	// maxTables bounds the Hashes of a page whose tables are read with one call, up to 3.2. A page has 408 slots.
+	// maxTables bounds how many tables of Hashes are read with one call. Up to Ruby 3.2 Hashes have such tables, and a
+	// page has 408 slots.
 	maxTables = 1024
-	// namesAPiece is how many names of classes are read before the next rest.
+	// namesAPiece is how many names of classes are read between two calls of rest (see Count).
 	namesAPiece = 256
 )
 
@@ -102,7 +103,7 @@ func (c *Counter) Count(ctx context.Context, rest func()) (*sampler.HeapCount, e
 
 var errNoFigures = errors.New("the collector's figures cannot be read")
 
-// pass counts once. moved reports whether objects may have moved meanwhile.
+// pass counts the objects of the whole heap once. moved reports whether objects may have moved meanwhile.
 func (c *Counter) pass(ctx context.Context, rest func()) (moved bool, err error) {
 	c.reset()
 	c.out.BeganNS = c.now()

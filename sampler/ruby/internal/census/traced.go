@@ -21,13 +21,13 @@ const (
 	maxSites = 1 << 16
 	// maxTypes bounds the types of T_DATA objects that are examined. Ruby and its gems have a few hundred.
 	maxTypes = 1 << 12
-	// tracedAPiece is how many records are read before the next rest: 1.5 MB.
+	// tracedAPiece is how many records are read between two calls of rest (see Counter.Count): 1.5 MB.
 	tracedAPiece = 1 << 14
-	// maxPoints bounds the TracePoints that are examined. maxLooks bounds the passes that are repeated after a
-	// discovery: first the type of TracePoints, then the tracer.
+	// maxPoints bounds the TracePoints that are examined. maxLooks bounds how often the pass is repeated because
+	// something was found: first the type of TracePoints, then the tracer.
 	maxPoints, maxLooks = 64, 2
-	// walks bounds how often the table is read from its beginning, because the target rebuilds it meanwhile. The last
-	// hurried walks do not rest.
+	// walks bounds how often the reading of the table begins anew, because the target rebuilds the table meanwhile.
+	// The constant hurried is how many of the last walks do not rest, so that they end before the next rebuild.
 	walks, hurried = 6, 3
 	// maxGap is the largest gap in bytes between records that are read together. malloc puts records next to each
 	// other, so one range holds hundreds. maxRecords bounds the bytes of a range.
@@ -215,8 +215,8 @@ func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	return false, nil
 }
 
-// walkOnce reads the table of records once. end is false if the target rebuilt the table meanwhile. take was then
-// called only with the pieces before that.
+// walkOnce reads the table of records once. end is false if the target rebuilt the table before the walk ended. Then
+// take was called with only a part of the records. whole is true if the walk reached the end of the table.
 func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
 	take func([]tracedObject) bool) (end, whole bool, err error) {
 	first, err := c.objects.TracedEntries(t.table)

@@ -67,8 +67,8 @@ type cache struct {
 	frameCache  heap.Recent[frameSlot]
 	stackCache  heap.Recent[stackSlot]
 
-	// waiting maps the address of code whose memory is not fetched yet to the pass that needed it. Without it, a
-	// recursion of a thousand frames would try the same code a thousand times.
+	// The field waiting maps the address of code whose memory is not fetched yet to the pass that needed it. Without
+	// this map, a recursion of a thousand frames would try the same code a thousand times.
 	waiting map[uint64]passNumber
 	pass    passNumber
 	// losses counts the times at which something was dropped that a Kept may refer to.
@@ -80,12 +80,12 @@ type cache struct {
 	decode                       decodeNumber
 	checkedNS                    int64
 	gc                           sampler.GC
-	// settled is true if the collector's current cycle has finished marking and moving objects.
+	// settled is true once the collector's current cycle has finished marking and moving objects.
 	settled bool
 
 	// checks are the entries that must be read again and compared before the result of the current Decode may be used.
 	checks []entry
-	// hot has the entries used since the collector's last cycle. hotList is the number of this list.
+	// hot has the entries used since the collector's last cycle. hotList is the number of the list hot.
 	hot     []entry
 	hotList hotNumber
 	// chain is the path from an environment on the heap outward, during a walk.

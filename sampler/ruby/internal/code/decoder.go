@@ -41,15 +41,15 @@ type Stack struct {
 	// pushed during the reading. Decode then asks for another read (ErrTorn). Without Again the frame gets the name of
 	// its code.
 	Again bool
-	// EC is the address of the execution context. Kept has the frames that the last Decode of this stack has kept. It
-	// may be nil.
+	// EC is the address of the execution context. Kept has the frames that the last Decode of this stack has kept.
+	// Kept may be nil.
 	EC   attach.Address
 	Kept *Kept
 	// If Cut is above 0, the middle of the stack is missing. Frames has the Cut innermost frames, then outer frames.
 	Cut int
 	// JIT has the address of each control frame's JIT frame, or 0 if there is none (ZJIT of head). It is set if these
-	// were read along with Frames (see Decoder.JITSlots). Otherwise a Decoder reads them itself, later, and on a
-	// running thread they may then not fit the frames.
+	// addresses were read along with Frames (see Decoder.JITSlots). Otherwise a Decoder reads them later. If the
+	// thread runs, they may then not fit the frames.
 	JIT []attach.Address
 }
 
@@ -98,7 +98,8 @@ type loader struct {
 	dict    *sampler.Dictionary
 	rules   frameRules
 	cache
-	// bodySize is the number of bytes read of an iseq's body. bodyHead is the part that must not change.
+	// bodySize is the number of bytes read of an iseq's body. bodyHead is the number of bytes at its beginning that
+	// must not change.
 	bodySize, bodyHead int
 	loadPath           loadPathState
 	// lastNameError is the latest error that was counted in Info.FailedNames.
@@ -111,9 +112,9 @@ type validator struct{ loader }
 // environments find the methods of frames by their environments.
 type environments struct {
 	validator
-	// seen are the environments on the VM stack that were read, in no order. fleeting is true if the current frame
-	// needed an environment that is not among them. youngEnv is true if the frame's method was found through an
-	// environment on the heap that is not old.
+	// seen has the environments on the VM stack that were read, in no order. fleeting is true if the current frame
+	// needed an environment on the VM stack that is not in seen. youngEnv is true if the frame's method was found
+	// through an environment on the heap that is not old.
 	seen     []envPlace
 	fleeting bool
 	youngEnv bool
@@ -125,7 +126,8 @@ type classifier struct {
 	// jitOn is the active JIT. While there is none, jitWait is the number of frames to decode before the next check.
 	jitOn   *JIT
 	jitWait int
-	// work are the control frames of the current Decode, innermost first. The other results are reused.
+	// work has the control frames that the current Decode must decode, innermost first. The results of all other
+	// frames are reused.
 	work []frameWork
 	info Info
 }

@@ -9,8 +9,8 @@ import (
 func (t iseqType) handler() bool { return t == iseqRescue || t == iseqEnsure }
 
 // Errinfo returns the exception that a thread handles (its $!), or zero if there is none. scopes are the scopes of its
-// control frames, at least from the innermost one outward up to a rescue. ec is its execution context. from is the
-// index of the scope that has the exception. It is -1 if the context has it. Errinfo reads through Objects.
+// control frames, at least from the innermost one outward up to a rescue. ec is its execution context. The result from
+// is the index of the scope that has the exception. It is -1 if ec has the exception. Errinfo reads through Objects.
 func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, from int, err error) {
 	const fixnum = 1
 	v := uint64(0)

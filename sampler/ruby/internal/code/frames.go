@@ -69,7 +69,7 @@ type frameWork struct {
 	kind      frameKind
 	uncertain bool
 	failed    bool
-	// left is true if the frame is left out, because a rescue or ensure within it represents it.
+	// The field left is true if the frame is left out, because a rescue or ensure within the frame represents it.
 	left bool
 	// young is true if the frame's method was found through an environment on the heap that is not old. fleeting is
 	// true if it depends on an environment that was not read along with the frames.
@@ -205,7 +205,8 @@ func (d *classifier) classifyC(raw *Stack, ep attach.Address, w *frameWork) erro
 	return nil
 }
 
-// jitFrame finds iseq and pc of a frame that head's ZJIT may keep elsewhere (docs/internals/code.md#jits).
+// jitFrame returns the iseq and the pc of the control frame f. ZJIT of Ruby's head may keep them in another place
+// (docs/internals/code.md#jits).
 func (d *classifier) jitFrame(raw *Stack, i int, f []byte, pc uint64, code attach.Address) (uint64, attach.Address, error) {
 	ret := view.U64(f[d.o.FrameJIT:])
 	switch {

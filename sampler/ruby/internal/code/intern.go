@@ -11,9 +11,9 @@ type outerFrames struct {
 	// shown is the number of shown frames. stack is the stack that they form.
 	shown int32
 	stack sampler.StackID
-	// at is the nearest Ruby frame. C functions get their path and line from it. hidden is true if C and internal
-	// frames are left out up to the next ordinary Ruby frame (4.0). cut is true if the nearest Ruby frame is in the
-	// part that was cut out. Its path and line are missing then.
+	// The field at is the nearest Ruby frame. C functions get their path and line from this frame. hidden is true if C
+	// and internal frames are left out up to the next ordinary Ruby frame (4.0). cut is true if the nearest Ruby frame
+	// is in the part of the stack that was cut out. Then C functions have no path and line.
 	at          sampler.FrameID
 	hidden, cut bool
 	// old and final are as in Proof, but only for these frames. unnamed is true if the innermost frame lacks a name.
@@ -40,7 +40,7 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 	for i := range d.work {
 		w := &d.work[i]
 		if cut > 0 && i == cut {
-			hide = false // frames are missing between it and the frame before
+			hide = false // frames are missing between this frame and the one inward of it
 		}
 		if w.code == nil || w.kind == frameSkipped {
 			continue
@@ -50,8 +50,8 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 	}
 }
 
-// internFrames interns the frames that classify found, by the release's rules. all are the frames outward of them, to
-// which they are added.
+// internFrames interns the frames that classify found, by the release's rules. all sums up the frames outward of
+// these. internFrames adds the interned frames to all.
 func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 	if d.rules.rescueHidesCaller {
 		d.hideCallersOfRescue(raw.Cut)

@@ -20,7 +20,7 @@ const (
 	jitAskEvery = 32
 	// jitWords is the number of bytes read of an iseq's body, from the first field of the JITs on.
 	jitWords = 56
-	// maxJITState is the largest number that MJIT keeps in place of an address: code that it has not compiled.
+	// maxJITState is the largest number that MJIT stores instead of an address, in code that it has not compiled.
 	maxJITState = 4096
 )
 
@@ -34,10 +34,10 @@ type JIT struct {
 }
 
 // JITs lists the JITs that a process may use, by the variables of its library and by Ruby's description of itself.
-// Each release marks compiled code in another place of an iseq (rb_iseq_constant_body in Ruby's vm_core.h). Methods
-// that only compiled code calls have nothing but a payload. Methods that are entered by an exception or in a loop have
-// another entry. Counters are between the two. If YJIT and RJIT are both built in (3.3 and 3.4), YJIT's payload
-// follows a word of RJIT. See docs/internals/code.md#jits.
+// Each release marks compiled code in another place of an iseq (rb_iseq_constant_body in Ruby's vm_core.h). A method
+// that only compiled code calls has only the word for its payload. A method that is entered by an exception or in a
+// loop has the word for another entry. Counters are between these two words. If YJIT and RJIT are both built in (3.3
+// and 3.4), YJIT's payload follows a word of RJIT. See docs/internals/code.md#jits.
 func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, description string, p *Places) []JIT {
 	var out []JIT
 	add := func(variable string, size int, words ...int) {

@@ -35,7 +35,7 @@ type Kept struct {
 type keptFrame struct {
 	outerFrames
 	work frameWork
-	// envs is the number of Kept.envs that belong to it and the frames outward of it.
+	// envs is the number of elements of Kept.envs that this frame and the frames outward of it need.
 	envs int32
 }
 
@@ -63,8 +63,9 @@ func (k *Kept) Bytes() int {
 	return cap(k.frames) + cap(k.decoded)*int(unsafe.Sizeof(keptFrame{})) + cap(k.envs)*int(unsafe.Sizeof(envPlace{}))
 }
 
-// reuse returns how many outermost frames of a stack are kept from the last Decode. For found frames the results of
-// classify are valid. For the outermost meant of these it is also certain whether they are shown.
+// reuse returns how many of a stack's outermost frames are kept from the last Decode. For the first result, found, it
+// is enough that the results of classify are valid. For the second, meant, it must also be certain whether these
+// frames are shown.
 func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	k := raw.Kept
 	if k == nil || raw.Cut > 0 || k.ec != raw.EC || k.end != raw.End || k.losses != d.losses || !d.Holds(k.proof) {

@@ -29,7 +29,7 @@ const maxNesting = 256
 
 // labelPlan is the label of an iseq without the class of its method, which depends on the frame.
 type labelPlan struct {
-	// prefix is "block in " or similar. base is the name of the code around it.
+	// prefix is "block in " or similar, or "" if the code is no block. base is the name that follows prefix.
 	prefix, base string
 	// qualify is true if base is a method's name that needs its class in front.
 	qualify bool

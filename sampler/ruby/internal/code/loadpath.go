@@ -54,8 +54,8 @@ func (d *validator) refreshLoadPath(nowNS int64) {
 	clear(d.frameIDs)
 }
 
-// readLoadPath reads the entries. words is nil if they have not changed. Entries that are not Strings are left out,
-// because Ruby calls to_path on them.
+// readLoadPath reads the entries. words is nil if they have not changed. An entry that is not a String becomes "",
+// because only Ruby can call to_path on it.
 func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 	v, err := d.loadPathValue()
 	if err != nil {

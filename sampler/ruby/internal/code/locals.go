@@ -43,8 +43,8 @@ type Scope struct {
 // Handler reports whether the scope's code is a rescue or an ensure.
 func (s *Scope) Handler() bool { return s.typ.handler() }
 
-// Scopes appends to into the scopes of the control frames that run Ruby code, innermost first. The stack must have
-// been decoded recently. The errors are the same as Decode's.
+// Scopes returns the scopes of the control frames that run Ruby code, innermost first. It reuses the memory of into.
+// The stack must have been decoded recently. The errors are the same as Decode's.
 func (d *classifier) Scopes(frames []byte, into []Scope) ([]Scope, error) {
 	for range maxDecodeTries {
 		d.view.Reset()

@@ -42,21 +42,21 @@ type methodEntry struct {
 
 	kind  methodEntryKind
 	label string // qualified name of the definition
-	name  string // its name alone
+	name  string // the definition's name, without the class
 	// likeC is true if frames of this method have the definition's name, and not the name of their code.
 	likeC bool
 	owner uint64
-	// named is the generation in which the label was last confirmed. If witnesses is nil, the name of the class was
-	// not read from witnesses alone. Then the name is read again.
+	// named is the generation in which the label was last confirmed. If witnesses is nil, comparing memory cannot
+	// confirm the name of the class. Then the name is read again.
 	named generation
 	// final is true if the label can't change.
 	final bool
-	// next is the method entry that a special variable leads to. It is zero if there is none. code is the iseq whose
-	// frame it was read for.
+	// The field next is the method entry that a special variable leads to. It is zero if there is none. code is the
+	// iseq of the frame for which the special variable was read.
 	next  uint64
 	code  attach.Address
 	bytes int // the result of cost
-	// qualified are the qualified labels of names other than the definition's own.
+	// qualified maps the method's other names (aliases) to labels with the class.
 	qualified map[string]string
 }
 
@@ -252,7 +252,8 @@ func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Addre
 	return nil, view.Unreadable(ep, envSize)
 }
 
-// methodAt returns the method that one environment names. done is true if the search ends here, with or without one.
+// methodAt returns the method that one environment names. done is true if the search ends here, with or without a
+// method.
 func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *methodEntry, done bool, err error) {
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
@@ -284,7 +285,7 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 }
 
 // keepEnv caches the method that an environment leads to. It caches nothing if an environment on the way is on a VM
-// stack, because it disappears with its frame.
+// stack, because such an environment disappears with its frame.
 func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	for _, p := range d.chain {
 		if p.flags&envEscaped == 0 {
@@ -322,7 +323,7 @@ func (d *environments) useEnv(m *envMethod) (*methodEntry, error) {
 	return h, err
 }
 
-// DefinedName returns the name in the definition of a method entry. It reads memory through objects.
+// DefinedName returns the name in the definition of a method entry. It reads memory through the parameter objects.
 func DefinedName(objects *heap.Objects, entry attach.Address) (string, error) {
 	definition, err := objects.View.Word(entry + meDef)
 	if err != nil {

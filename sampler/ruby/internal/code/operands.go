@@ -26,11 +26,12 @@ const (
 
 // Operands are what the instructions of a piece of code refer to.
 type Operands struct {
-	// Calls are the names of the methods that it calls. Constants are the objects of the constants that it has used.
+	// Calls are the names of the methods that the code calls. Constants are the objects of the constants that it has
+	// used.
 	Calls     []string
 	Constants []uint64
 	// words are all words of the code. globals are IDs of global variables, which 2.7 keeps outside of the code.
-	// places are the indices in words of Calls. blocks are the indices in words of blocks.
+	// places holds, for each name in Calls, its index in words. blocks holds the indices in words of blocks of code.
 	words, globals []uint64
 	places, blocks []int
 }
@@ -40,8 +41,8 @@ func (o *Operands) Names(id uint64) bool {
 	return slices.Contains(o.words, id) || slices.Contains(o.globals, id)
 }
 
-// Operands reads what the code of an iseq refers to. Call it within Objects.Read. It takes each word of the code for
-// an operand. The address of an instruction does no harm: machine code does not look like a method's ID.
+// Operands reads what the code of an iseq refers to. Call it within Objects.Read. It treats each word of the code as a
+// possible operand. Addresses of instructions do no harm: the machine code there does not look like a method's ID.
 func (d *classifier) Operands(iseq attach.Address, into *Operands) error {
 	into.Calls, into.Constants, into.words = into.Calls[:0], into.Constants[:0], into.words[:0]
 	into.globals, into.places, into.blocks = into.globals[:0], into.places[:0], into.blocks[:0]

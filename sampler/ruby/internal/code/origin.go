@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// origins finds out from its path where code comes from. It knows prefixes from the target's $LOAD_PATH, and from the
-// layout of gem folders in the path itself. The longest prefix decides:
+// origins finds out where code comes from, by the path of its file. It knows prefixes from the target's $LOAD_PATH,
+// and from the layout of gem folders in the path itself. The longest prefix decides:
 //
 //	…/gems/NAME-VERSION[-PLATFORM]/    a gem (RubyGems, Bundler's vendor/bundle, Debian's rubygems-integration)
 //	…/bundler/gems/NAME-REVISION/      a gem that Bundler has checked out of git

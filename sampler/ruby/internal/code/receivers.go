@@ -81,8 +81,8 @@ func (d *classifier) Receivers(iseq attach.Address, names []string, ops *Operand
 	return list, calls, missing
 }
 
-// receiver reads an instruction that pushes a value. The words are its last two, or the address of the instruction and
-// its only operand.
+// receiver reads an instruction that pushes a value, from two words. These are its last two operands, or the address
+// of the instruction and its only operand.
 func (d *classifier) receiver(first, last uint64) (r Receiver, ok bool, err error) {
 	local := func(w uint64) bool { return w >= firstLocal && w < maxDistance }
 	switch {

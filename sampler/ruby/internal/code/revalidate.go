@@ -46,8 +46,8 @@ type entry interface {
 
 // validity says what an entry was made from, and when this was last known to be unchanged in the target's memory.
 type validity struct {
-	// read is the memory that was read of the entry, and witnesses the memory of its names. While both are unchanged,
-	// the entry is valid.
+	// The field read is the memory of the entry itself, as it was read. witnesses is the memory of its names. While
+	// both are unchanged, the entry is valid.
 	read      []memory
 	witnesses []heap.Witness
 	// missingNames is true if a name could not be read.
@@ -57,14 +57,14 @@ type validity struct {
 	generation generation
 	// dropped is true if the entry was removed from the cache.
 	dropped bool
-	// hot is the number of the last list of entries in use that has this entry.
+	// hot is the number of the latest list of entries in use (cache.hot) that has this entry.
 	hot hotNumber
 	// loaded is the number of the Decode that read the entry. listed is the number of the last Decode that put it on
 	// the list of checks.
 	loaded, listed decodeNumber
 	// tried is the generation in which the entry was read.
 	tried generation
-	// born is the number of collections at the time it was read.
+	// born is the number of the target's collections at the time when the entry was read.
 	born collections
 }
 
@@ -92,7 +92,7 @@ func (c *cache) valid(v *validity) bool {
 
 func (c *cache) collected() collections { return collections(c.gc.Count) }
 
-// old reports whether an entry has survived so many collections that only a major one can free it.
+// old reports whether an entry has survived so many collections that only a major collection can free it.
 func (c *cache) old(v *validity) bool { return c.gc.Valid && c.collected()-v.born >= oldAge }
 
 // Proof says how long a decoded stack stays valid while its control frames do not change. The code that they name can
@@ -100,8 +100,8 @@ func (c *cache) old(v *validity) bool { return c.gc.Valid && c.collected()-v.bor
 type Proof struct {
 	generation generation
 	loadPath   loadPathVersion
-	// old is true if all parts of the stack are old. final is true if no later event can give its frames better
-	// names.
+	// old is true if all parts of the stack have survived oldAge collections. final is true if no later event can give
+	// its frames better names.
 	old, final bool
 }
 
@@ -123,8 +123,9 @@ func (d *validator) Generation() uint64 {
 	return uint64(d.generation)<<32 | uint64(uint32(d.loadPath.version))
 }
 
-// check reads the entries in d.checks again and drops those that have changed. same is true if the current Decode has
-// used no dropped entry. An entry that lacks a name is dropped as well, so that it is read again once per generation.
+// check reads the entries in d.checks again and drops those that have changed. The result same is true if the current
+// Decode has used no dropped entry. An entry that lacks a name is dropped as well, so that it is read again once per
+// generation.
 func (d *validator) check() (same bool, err error) {
 	if len(d.checks) == 0 {
 		return true, nil
@@ -263,7 +264,8 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	return err
 }
 
-// checkClasses drops a method from the list to check if its class has another name now.
+// checkClasses drops those methods among d.checks whose class has another name now. It reads the names that the memory
+// of the methods does not prove.
 func (d *validator) checkClasses() error {
 	if len(d.checks) == 0 {
 		return nil
@@ -306,7 +308,8 @@ func (d *loader) sameClass(h *methodEntry) (bool, error) {
 	return true, nil
 }
 
-// bornNow treats entries that were read before the number of collections was known as new.
+// bornNow marks all cached entries as new when the number of collections becomes known. Their real ages are unknown,
+// because they were read before that.
 func (d *validator) bornNow(count collections) {
 	for _, q := range d.iseqs {
 		q.born = count

@@ -22,18 +22,19 @@ type allocCounter struct {
 	g *Reader
 	// off is the offset of the first of n counters in rb_objspace. stride is the distance between two of them.
 	off, stride, n int
-	// after is the second reading of rb_objspace. It begins at the offset from.
+	// after holds the second reading of the part of rb_objspace with the counters, which begins at the offset from.
 	from  int
 	after []byte
 
 	newobjCounters
 	caches []allocCache
-	// walk is the number of the walk over the ractors after which caches was made.
+	// walk is the number of the walk over the ractors (Reader.walk) by which caches was made.
 	walk walkNumber
 	// gap receives the words that are read between the two readings.
 	gap [8]byte
-	// A pair is two readings of the counters in one call. askedNS is when AskPair last decided. due is its decision.
-	// dueNS is when the next pair is due. pairing is true if the plan has a gap, so that the difference counts.
+	// A pair is two readings of the counters in one call. AskPair decides whether a tick has a pair: askedNS is when
+	// it last did, and due is its decision. dueNS is when the next pair is due. pairing is true once the caller has
+	// called Pair.
 	askedNS, dueNS int64
 	due, pairing   bool
 	// locks and stacks are the usual lengths of calls in lock ticks and in stack ticks.
@@ -172,8 +173,8 @@ func (g *Reader) TakeCounters(batch []attach.Range) bool {
 	return true
 }
 
-// settle stores the counters of one heap. The heap's counter excludes objects in the ractors' caches. If a cache was
-// flushed between the two readings, its objects may be counted in neither. The sum is then only a guess, and never
+// settle stores the counters of one heap. The heap's counter does not contain the objects in the ractors' caches. If a
+// cache was flushed between the two readings, its objects may be in neither. The sum is then only a guess, so it never
 // falls below the previous sum.
 func (c *allocCounter) settle(heap int, s heapSum) {
 	n := s.total()
@@ -218,7 +219,7 @@ const (
 )
 
 // usual is about the length of the shortest recent call of one kind, in ns. A shorter call replaces it at once. A
-// longer call raises it by a 64th of itself.
+// longer call raises it by a 64th, so that it forgets an unusually short call.
 type usual int64
 
 // interrupted adds a call's length. It reports whether the call took so long that the sampler must have lost its CPU
@@ -282,13 +283,13 @@ func (g *Reader) AskPair() (due bool) {
 // PairDue reports whether the tick has a pair.
 func (g *Reader) PairDue() bool { return g.alloc.due }
 
-// Pair makes PlanBefore read the counters twice, just before the frames of the only thread that holds a GVL.
+// Pair makes PlanBefore read the counters twice, for a tick with frames of the only thread that holds a GVL.
 func (g *Reader) Pair() { g.alloc.pairing = true }
 
 // EndPair returns the number of objects allocated between the two readings of the counters in the tick that filled s.
-// ok is false if there were no readings, or if they cannot be used. sole is true if one thread held a GVL. From 3.4
-// on, objects that a compaction moves count as new ones (sampler.GCDetail.Moved), so a tick within a compaction
-// cannot be used. The rest of a collection works in steps of a few microseconds and does not matter.
+// ok is false if there were no readings, or if they cannot be used. sole is true if only one thread held a GVL. From
+// 3.4 on, objects that a compaction moves count as new ones (sampler.GCDetail.Moved), so a tick within a compaction
+// cannot be used. All other parts of a collection work in steps of a few microseconds and do not matter.
 func (g *Reader) EndPair(depth sampler.Depth, s *sampler.Sample, sole bool) (objects uint32, ok bool) {
 	c, gc := &g.alloc, &s.GC
 	paired := c.pairing

@@ -23,10 +23,11 @@ const (
 	classSnapshots = 10
 )
 
-// classCounter estimates which classes are allocated. Each ractor fills one page of each heap. Up to 4.0 a page's free
-// slots are a list from high to low addresses. So the slots above the first free one are in use. After 4.0 slots are
-// filled from low to high up to a cursor. Slots in use without a mark are new. They were allocated since the page was
-// taken, or since the last position in the same page (docs/internals/gc.md#which-classes).
+// classCounter estimates which classes are allocated. Each ractor fills one page of each heap with new objects. Up to
+// 4.0 a page's free slots are a list from high to low addresses. So the slots above the first free one are in use.
+// After 4.0 slots are filled from low to high, up to a cursor. A slot in use whose object has no mark is new. It was
+// filled since the ractor took the page, or since the last call if that saw the same page
+// (docs/internals/gc.md#which-classes).
 type classCounter struct {
 	ok bool
 	newobjPlaces
@@ -40,10 +41,11 @@ type classCounter struct {
 	caches []classCache
 	header []byte
 	slots  []byte
-	// last is the value of each counter at the last call. carry is its growth that is not divided among classes yet.
+	// last is each counter at the last call. carry is the growth of each counter that was not yet divided among
+	// classes.
 	last, carry [maxPools]float64
 	began       bool
-	// counts holds the new objects of one call: by heap counter and class. A call meets few classes.
+	// counts has, by heap counter and class, how many new objects one call has seen. It sees few different classes.
 	counts  [maxPools]map[uint64]uint32
 	parts   map[string]float64
 	total   map[string]*sampler.AllocClass
@@ -52,9 +54,9 @@ type classCounter struct {
 	current *sampler.AllocClasses
 }
 
-// newobjPlaces are the offsets that lead to the next new object. cacheAt is the offset of the ractor's cache in
-// rb_ractor_struct, or of a pointer to the cache if byPointer is true. Up to 2.7 the only cache is in rb_objspace, at
-// edenFree and edenPage. heaps and stride are the offset and size of the heaps in a cache.
+// newobjPlaces are the offsets that lead to the next new object. cacheAt is the offset in rb_ractor_struct of the
+// ractor's cache, or of a pointer to the cache if byPointer is 1. heaps is the offset of the first heap in a cache,
+// and stride the size of each heap. Up to 2.7 the only cache is in rb_objspace, at edenFree and edenPage.
 type newobjPlaces struct {
 	cacheAt   int    `layout:"rb_ractor_struct.newobj_cache,from=3.0"`
 	byPointer uint64 `layout:"NEWOBJ_CACHE_IS_POINTER,from=3.0"`
@@ -94,7 +96,7 @@ func (p *heapPage) slots(header []byte) (start attach.Address, size, total int) 
 	return attach.Address(view.U64(header[p.pageStart:])), size, int(le16(header[p.totalSlots:]))
 }
 
-// classCache is the cache of one ractor and the positions at the last call.
+// classCache is the cache of one ractor. at has, for each heap, the page and the position in it at the last call.
 type classCache struct {
 	addr attach.Address
 	buf  []byte
@@ -315,7 +317,7 @@ func (c *classCounter) marked(at, start, size uint64) bool {
 	return int(bit/8) < c.marks.Size && c.header[c.marks.Offset+int(bit/8)]>>(bit%8)&1 != 0
 }
 
-// share distributes each counter's objects over the classes that were found.
+// share divides the objects by which each counter has grown among the classes of the new objects found in its heap.
 func (c *classCounter) share(g *Reader) {
 	clear(c.parts)
 	whole := 0.0

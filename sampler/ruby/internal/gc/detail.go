@@ -185,8 +185,8 @@ func (d *gcDetail) init(t *Target, pools *gcPools) {
 	d.madePerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.PagesMade })
 }
 
-// ReadDetail sets the details of the sample. It reads them again if this is due. It returns false if the collector has
-// another struct than the layout table describes. Then no detail can be believed.
+// ReadDetail sets s.GCDetail. If the figures are too old, it reads them again. It returns false if the collector's
+// struct differs from the layout table, so that no figure can be trusted.
 func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	s.GCDetail = sampler.GCDetail{}
 	if !s.GC.Valid || g.detail.buf == nil {

@@ -76,7 +76,7 @@ type Reader struct {
 	ractors []attach.Address
 	walk    walkNumber
 	batch   []attach.Range
-	// buf holds [from, to) of rb_objspace, one range of each tick.
+	// buf holds the bytes [from, to) of rb_objspace, which each tick reads with one range.
 	buf  []byte
 	from int
 	gcPlaces
@@ -88,8 +88,8 @@ type Reader struct {
 	alloc   allocCounter
 	classes classCounter
 	detail  gcDetail
-	// at and last are the indexes in the batch of the first ranges of the first and the second reading of the
-	// counters. mid is the index after the first reading.
+	// at and last are indexes in the batch: of the first range of the counters' first reading, and of their second
+	// reading. mid is the index after the first reading.
 	at, mid, last int
 }
 

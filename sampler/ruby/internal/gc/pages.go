@@ -21,8 +21,8 @@ const (
 	maxHeapPage = 64 << 10
 )
 
-// pageList is the place of the list of the heap's pages, and of its length. If the release has counted (3.4 and
-// later), the list begins with its length. Its elements then follow after two words.
+// pageList is the place of the list of the heap's pages, and of its length. If the release has the field counted (3.4
+// and later), the list is a dynamic array: its length is its first word, and its elements follow after two words.
 type pageList struct {
 	sorted  int `layout:"rb_objspace.heap_pages.sorted"`
 	pages   int `layout:"rb_objspace.heap_pages.allocated_pages"`
@@ -106,7 +106,7 @@ type pageReads struct {
 	of              []pageOf
 }
 
-// pageOf names the page of some content, and the size of its slots.
+// pageOf says which page a range of ReadPages belongs to, and the size of its slots.
 type pageOf struct {
 	header attach.Address
 	size   int
@@ -142,8 +142,8 @@ func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 	return list, cut, nil
 }
 
-// Spans returns the address ranges of the heap's pages, in order. It calls rest after each piece of work. The errors
-// are as for Pages.
+// Spans returns the address ranges of the heap's pages, in order. It calls the function rest after each part of the
+// work, so that the caller can pause. The errors are as for Pages.
 func (g *Reader) Spans(rest func()) (list []attach.Span, err error) {
 	pages, _, err := g.Pages()
 	if err != nil {

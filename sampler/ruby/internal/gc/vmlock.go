@@ -41,7 +41,7 @@ func (l *vmLock) take(gc *sampler.GC) {
 	}
 }
 
-// LockBits returns the bits that the lock of the whole VM adds to a thread of a ractor.
+// LockBits returns the bits of a ractor's threads that follow from the VM's lock: it collects, or waits at a barrier.
 func (g *Reader) LockBits(ractor attach.Address) sampler.ThreadBits {
 	l := &g.vmLock
 	var b sampler.ThreadBits

@@ -122,7 +122,8 @@ func (o *classes) readClassTable(v uint64, c *class) error {
 	})
 }
 
-// hiddenIvar reads a hidden variable if it holds the class's name. done is true if no other variable can be better.
+// hiddenIvar reads a hidden variable if it holds the class's name or, in a singleton class, the class's object. done
+// is true if no other variable can give a better result.
 func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) (done bool, err error) {
 	name, err := o.IDName(id)
 	if err != nil {
@@ -199,9 +200,9 @@ func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach
 	return missing
 }
 
-// Qualified returns the label that Ruby 3.4 gives to the method name of owner. It is Path#name, or Path.name for a
-// singleton method of a class or module. It is just name if owner has no permanent path. final is false if the label
-// can change when the class gets a name.
+// Qualified returns the label that Ruby 3.4 gives to the method of owner whose name is name. It is Path#name, or
+// Path.name for a singleton method of a class or module. It is just name if owner has no permanent path. final is
+// false if the label can change when the class gets a name.
 func (o *classes) Qualified(owner uint64, name string) (label string, final bool, err error) {
 	c, err := o.readClass(owner)
 	if err != nil {
@@ -255,7 +256,8 @@ func (o *classes) ClassOf(v uint64) (string, error) {
 	return o.classPath(view.U64(head[BasicClass:]))
 }
 
-// PathOfClass returns the path of a class or module. Call it within Read. is is false if v is another object.
+// PathOfClass returns the path of a class or module. Call it within Read. The second result is false if v is another
+// object.
 func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	flags, err := o.Flags(v)
 	if err != nil {
@@ -280,8 +282,8 @@ func (o *classes) NameOrKind(first uint64) string {
 	}
 }
 
-// ClassPath returns the path of an object's class. first is the class pointer in the object's header, which may refer
-// to a singleton class. The path is empty for an anonymous class.
+// ClassPath returns the path of an object's class. The parameter first is the class pointer in the object's header,
+// which may refer to a singleton class. The path is empty for an anonymous class.
 func (o *classes) ClassPath(first uint64) (path string, err error) {
 	err = o.Read(func() (err error) {
 		path, err = o.classPath(first)

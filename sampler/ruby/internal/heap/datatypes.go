@@ -12,7 +12,7 @@ const typeCacheSize = 1 << 12
 // typeSlot caches the type of a value that was read from a thread's stack.
 type typeSlot struct {
 	value uint64
-	// cycle is the number of collections at that time plus 1. It is zero if the slot is empty.
+	// cycle is the number of collections when the value was read, plus 1. It is zero if the slot is empty.
 	cycle uint64
 	name  string
 }

@@ -29,7 +29,7 @@ var errNoGeneric = errors.New("the table of other objects' instance variables wa
 type reference struct{ at, to attach.Address }
 
 // findGeneric finds the global table of instance variables, which stripped libraries do not name. It tries all tables
-// that the library's variables point to, and takes the one that contains the object has.
+// that the library's variables point to. The right table contains the object at the address in the parameter has.
 func (o *variables) findGeneric(has attach.Address) error {
 	if o.Generic != 0 {
 		return nil
@@ -75,7 +75,7 @@ func (o *variables) findGeneric(has attach.Address) error {
 }
 
 // ivarsOfOther finds the variables of an object that is neither ordinary nor a class. Up to 3.4 they are in a global
-// table, placed by shape or by a table of the class. From 4.0 on a data object has a word that leads to them.
+// table. A shape or a table of the class gives their slots. From 4.0 on a data object has a word that leads to them.
 func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
 	switch {
 	case o.places.fieldsSlots >= 0 && flags&TypeMask == TypeData:

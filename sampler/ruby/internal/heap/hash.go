@@ -39,7 +39,8 @@ type pairs struct {
 	key    int // offset of the key in a pair; the value follows it
 	// deleted reports whether a place holds no pair.
 	deleted func(place []byte) bool
-	// hashed is true if the word before a key is its hash. The table's type (st_table.type) says how it was made.
+	// hashed is true if the word before a key is its hash. typ is the table's type (st_table.type), which says how the
+	// hash was made.
 	hashed bool
 	typ    uint64
 }
@@ -71,8 +72,8 @@ func EachEntry(entries []byte, f func(key, value uint64)) {
 	}
 }
 
-// WantCopied makes the next fetch include a Hash whose table and entries were copied before. It also includes the
-// values of those names whose keys are cached.
+// WantCopied adds a Hash, its table, and its entries at the address at to the next fetch. The parameter entries holds
+// an earlier copy of the entries. If a key's cached text is among names, WantCopied also adds the key's value.
 func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []byte, names []string) {
 	const object = 64 // how many bytes are read of most objects
 	o.View.Want(attach.Address(hash), object)
@@ -144,7 +145,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 	if start > bound || bound > 1<<40 {
 		return pairs{}, fmt.Errorf("the table at %s goes from entry %d to %d", table, start, bound)
 	}
-	// These words change when an entry is added. So a result that no entry was found is checked, too.
+	// These words change when an entry is added. They are noted here, so that a later check also covers the result
+	// that there is no entry.
 	for _, at := range [...]int{tableType, o.places.tableStart, o.places.tableEntries} {
 		o.Note(table+attach.Address(at), head[at:][:8], 0)
 	}
@@ -179,7 +181,8 @@ func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) 
 	return missing
 }
 
-// notePlace notes the memory of a pair. Its hash is part of it, because a deleted entry keeps its key and value.
+// notePlace notes the memory of a pair, with its hash. Only the hash shows that an entry was deleted, because the
+// entry keeps its key and value.
 func (o *witnesses) notePlace(p place) {
 	if o.notes != nil {
 		if b, err := o.View.Bytes(p.at, p.size); err == nil {

@@ -97,7 +97,7 @@ func (o *classes) eachName(table attach.Address, f func(id, value uint64) error)
 	return nil
 }
 
-// minGlobals is a number of global variables that every Ruby has. A smaller table is not theirs.
+// minGlobals is the least size of the table of global variables, in entries. Every Ruby has at least this many.
 const minGlobals = 20
 
 // Globals returns the objects that global variables hold, by the IDs of their names. ok is false if the rb_id_table at

@@ -14,14 +14,15 @@ const (
 	noSlot = -1
 )
 
-// slotKey identifies a variable of objects of one kind: a shape's ID, or the address of a class's table.
+// slotKey identifies a variable by its name and by the kind of its object. kind is a shape's ID, or up to 3.1 the
+// address of a class's table.
 type slotKey struct {
 	kind uint64
 	name string
 }
 
-// slotPlace is a cached slot of a variable. generation is when the table of a class was read. A slot of an older
-// generation is read again, because a class can be freed.
+// slotPlace is a cached slot of a variable. generation is the generation in which the table of a class was read. A
+// slot of an older generation is read again, because a class can be freed.
 type slotPlace struct {
 	slot       int
 	generation uint32
@@ -243,7 +244,7 @@ type search struct {
 	unread error
 }
 
-// is reports whether an ID has the name. The error ends the search.
+// is reports whether an ID has the name that is searched for. An error ends the search.
 func (s *search) is(o *variables, id uint64) (bool, error) {
 	got, err := o.IDName(id)
 	switch {

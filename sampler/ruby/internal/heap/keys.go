@@ -19,8 +19,8 @@ type keyHash struct{ hash, typ uint64 }
 // The collector can give an object's address to another object. So a key is checked by its hash, which is next to the
 // key in the table. The hash of a String is made from its text (docs/internals/objects.md#tables). But a table that
 // compares keys by identity makes the hash from the address. Such a hash proves nothing about the text, so the cached
-// text is valid only until the next collection. The cache tells both kinds apart: only hashes of texts can differ at
-// one address, or be equal at two.
+// text is valid only until the next collection. The cache finds out which type of table hashes texts. Such tables can
+// give two hashes to keys at one address, or one hash to keys at two addresses. Hashes of addresses never do this.
 type keyCache struct {
 	slots  Recent[keySlot]
 	hashes Recent[hashSlot]
@@ -36,21 +36,22 @@ type keySlot struct {
 	cycle  uint64
 	text   string
 	symbol bool
-	// index is the place of text in a list of many names whose first one is at of. It is -1 if the list lacks text.
+	// of and many identify a list of names by the address of its first name and its length. index is the place of text
+	// in this list. It is -1 if the list lacks text.
 	of          *string
 	many, index int
 }
 
-// hashSlot is a key and its hash.
+// hashSlot is a key with its hash and its text.
 type hashSlot struct {
 	keyHash
 	value uint64
 	text  string
 }
 
-// keyPlaces returns the two places that a key can have. With one place, a few keys of a table of 70 would always
-// share it, and be read again for each request. The factor is 2^64 divided by the golden ratio. It spreads
-// addresses of objects, which differ by multiples of 40.
+// keyPlaces returns the two places that a key can have in the cache. With only one place each, a few keys of a table
+// of 70 would always share it, and would be read again for each request. The factor is 2^64 divided by the golden
+// ratio. It spreads addresses of objects, which differ by multiples of 40.
 func keyPlaces(key uint64) (first, second uint64) {
 	h := key * 0x9e3779b97f4a7c15
 	return h >> 48, h >> 32
@@ -99,7 +100,8 @@ func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol
 	*s = keySlot{value: key, keyHash: h, cycle: cycle, text: text, symbol: symbol}
 }
 
-// knownKey does the same as keyAmong, but only from the cache. If known is false, i and symbol are not valid.
+// knownKey does the same as keyAmong, but only from the cache. If the result known is false, i and symbol are not
+// valid.
 func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol, known bool) {
 	s := o.keys.slotOf(key)
 	if s == nil || len(names) == 0 {

@@ -34,7 +34,7 @@ const maxOwn = 1 << 40
 // array.c, hash.c, st.c, struct.c, bignum.c). It reads only the object's slot.
 type Sizer struct {
 	o *Objects
-	// Old are the bits of an object's flags that are all set if it is old.
+	// Old is a mask of flags. The collector counts an object as old if all these flags are set.
 	Old uint64
 
 	shared, sharedRoot, structLen uint64
@@ -92,7 +92,7 @@ const (
 // Own is the memory of an object outside its slot.
 type Own struct {
 	Bytes uint64
-	// Table is the address of an st_table that holds more (Sizer.Table). It is zero if there is none.
+	// Table is the address of an st_table that also belongs to the object (Sizer.Table). It is zero if there is none.
 	Table attach.Address
 	// Unknown means that the object may have more memory, of unknown size.
 	Unknown bool

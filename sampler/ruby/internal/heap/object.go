@@ -33,7 +33,7 @@ const (
 	flagNoEmbed, flagEmbed = 0x2000, 0x2000
 	// maxArray bounds the length of an Array, in elements. The symbol table has the longest Array that ddtop reads.
 	maxArray = 1 << 24
-	// maxCString bounds a C string, such as the name of a data type.
+	// maxCString bounds a C string, in bytes, such as the name of a data type.
 	maxCString = 256
 )
 

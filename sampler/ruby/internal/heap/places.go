@@ -37,8 +37,8 @@ type Places struct {
 	lastOpID        uint64 `layout:"tLAST_OP_ID"`
 
 	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is reached by a pointer.
-	// It has the class's path in words, or as hidden instance variables that a shape or a table places
-	// (docs/internals/objects.md#class-names).
+	// The ext has the class's path in words of its own, or in hidden instance variables. A shape or a table says where
+	// these variables are (docs/internals/objects.md#class-names).
 	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
 	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
 	classExtPtr  int          `layout:"RClass.ptr,before=3.2"`

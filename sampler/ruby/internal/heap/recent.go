@@ -19,8 +19,9 @@ func (r *Recent[S]) At(hash uint64) *S {
 	return &r.slots[hash&uint64(len(r.slots)-1)]
 }
 
-// Lose returns the slot of a hash whose present key is about to be replaced. If more keys were replaced than there are
-// slots, Lose first doubles the number of slots, up to most. This empties all slots. most must be a power of two.
+// Lose returns the slot of a hash for a new key, which replaces the slot's present key. If more keys were replaced
+// than there are slots, Lose first doubles the number of slots, up to the parameter most. This empties all slots. most
+// must be a power of two.
 func (r *Recent[S]) Lose(hash uint64, most int) *S {
 	if r.lost++; r.lost > len(r.slots) && len(r.slots) < most {
 		r.slots, r.lost = make([]S, 2*len(r.slots)), 0

@@ -70,7 +70,8 @@ type Block struct {
 // References finds what objects refer to.
 type References struct {
 	o *Objects
-	// Edge is called with each word that may be a reference. label names the constant or variable, or is empty.
+	// Edge is called with each word that may be a reference. label names the constant or variable that holds the word,
+	// or is empty.
 	Edge func(owner uint32, word uint64, label string)
 	// Block is called with each block of memory that the caller must read and give to Take.
 	Block func(Block)
@@ -105,7 +106,8 @@ func (r *References) Sizes() (vm, objspace int) {
 	return r.o.places.vmSize &^ 7, max(0, r.o.places.objspaceSize&^7)
 }
 
-// Ask calls f within Objects.Read, to read names. It returns view.ErrTooMuch if too much was read for names before.
+// Ask calls f within Objects.Read, to read names. It returns view.ErrTooMuch if earlier calls have read more than
+// maxAsked bytes.
 func (r *References) Ask(f func() error) error {
 	if r.o.View.Fetched > r.most {
 		return view.ErrTooMuch
@@ -126,7 +128,7 @@ func (r *References) block(owner uint32, kind BlockKind, at uint64, size, stride
 	}
 }
 
-// elements reads a length. It returns zero for an impossible length, which is read while Ruby fills the slot.
+// elements reads a length. It returns zero for an impossible length, which can be read while Ruby fills the slot.
 func elements(at []byte) int {
 	if n := view.U64(at); n <= maxElements {
 		return int(n)
@@ -283,7 +285,8 @@ func (r *References) complex(id uint32) bool {
 	return r.names[r.byShape(id)] == nil
 }
 
-// byShape returns the index in r.names of the names of a shape's variables. They are nil if a table has the variables.
+// byShape returns the index in r.names of the names of a shape's variables. The names are nil if a table has the
+// variables.
 func (r *References) byShape(id uint32) int32 {
 	o := r.o
 	return r.kind(uint64(id), func(names *[]string) error {

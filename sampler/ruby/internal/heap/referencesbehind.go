@@ -85,7 +85,8 @@ func (r *References) data(owner uint32, addr attach.Address, slot []byte) {
 	r.words(owner, slot[basicSize:basicSize+word]) // instance variables (4.0)
 }
 
-// dataKind returns the kind of a data type's memory. It is blockChunk if the memory has no references that count.
+// dataKind returns the kind of a data type's memory. It is blockChunk if the references in the memory keep no objects
+// alive.
 func dataKind(name string) BlockKind {
 	switch {
 	case weakTypes[name]:
@@ -102,7 +103,8 @@ func dataKind(name string) BlockKind {
 	return blockWords
 }
 
-// Thread reports whether an object is a thread, if Of has seen it. data is the address of its rb_thread_t.
+// Thread reports whether an object is a thread. Call it after Of for the object. data is the address of its
+// rb_thread_t.
 func (r *References) Thread(addr attach.Address, slot []byte) (data attach.Address, is bool) {
 	typ, typed := r.o.places.DataType(slot)
 	if !typed || r.types[typ] != blockThread {
@@ -252,8 +254,8 @@ func (r *References) items(b Block, data []byte) {
 	}
 }
 
-// Generic adds the variables that are in the global table (up to 3.4). with must be an object that has variables
-// there, because it identifies the table. Generic reports whether the table was found.
+// Generic adds the variables that are in the global table (up to 3.4). The parameter with must be an object that has
+// variables there, because this object identifies the table. Generic reports whether the table was found.
 func (r *References) Generic(with attach.Address) bool {
 	if r.Ask(func() error { return r.o.findGeneric(with) }) != nil {
 		return false

@@ -13,7 +13,8 @@ const flagFinalizer = 0x80
 // HasFinalizer reports whether the object in a slot has a finalizer.
 func HasFinalizer(slot []byte) bool { return view.U64(slot)&flagFinalizer != 0 }
 
-// Length returns a String's bytes or the elements of an Array or a Hash. It is zero if the slot does not tell.
+// Length returns the number of bytes of a String, or of elements of an Array or a Hash. It is zero if the slot does
+// not show the number.
 func (r *References) Length(slot []byte) uint64 {
 	p, flags := r.o.places, view.U64(slot)
 	switch flags & TypeMask {
@@ -54,7 +55,8 @@ func (r *References) StringBytes(addr attach.Address, slot []byte) (at attach.Ad
 	return attach.Address(view.U64(slot[24:])), n, flags&(r.shared|flagNoFree) == 0
 }
 
-// NameTable returns the items of an rb_id_table. ok is false if data cannot be such a table with least to most places.
+// NameTable returns the items of an rb_id_table. ok is false if data cannot be such a table, or if its number of
+// places is below the parameter least or above most.
 func (r *References) NameTable(data []byte, least, most int) (items Block, ok bool) {
 	p := r.o.places
 	if len(data) < p.idTableSize() {

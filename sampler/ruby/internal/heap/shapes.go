@@ -71,7 +71,8 @@ func (o *classes) readShape(at attach.Address) (shape, error) {
 		slots:  int(o.places.shapeNext.In(b)),
 		parent: uint32(o.places.shapeParent.In(b)),
 	}
-	// The capacity follows the number of slots, and is as large (rb_shape.capacity, shape.h of 3.2 to 4.0).
+	// The capacity is a field after the number of slots, with the same size (rb_shape.capacity, shape.h of 3.2 to
+	// 4.0).
 	capacity := o.places.shapeNext
 	capacity.Offset += capacity.Size
 	if capacity.Offset+capacity.Size <= len(b) {

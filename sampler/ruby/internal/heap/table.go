@@ -49,7 +49,7 @@ func (o *classes) ConstantValue(class uint64, name string) (value uint64, ok boo
 	return value, err == nil && value != o.places.undef, err
 }
 
-// Method returns the address of a class's method entry with a name. It does not search superclasses.
+// Method returns the address of the method entry that a class has under a name. It does not search superclasses.
 func (o *classes) Method(class uint64, name string) (attach.Address, error) {
 	at := attach.Address(class)
 	switch {
@@ -74,8 +74,8 @@ func (o *classes) classExt(class attach.Address) (attach.Address, error) {
 	return attach.Address(w), err
 }
 
-// lookUp finds the entry for a name in a table by ID (rb_id_table), such as a table of constants or methods. at is the
-// address of the pointer to the table.
+// lookUp finds the entry for a name in a table by ID (rb_id_table), such as a table of constants or methods. The
+// parameter at is the address of the pointer to the table.
 func (o *classes) lookUp(at attach.Address, name string) (attach.Address, error) {
 	table, err := o.View.Word(at)
 	if err != nil {

@@ -143,10 +143,10 @@ func (o *Objects) TracedEntries(table attach.Address) (e TracedEntries, err erro
 	return e, err
 }
 
-// Stayed reports whether each entry stayed in its place from the time of before to the time of e. Ruby rebuilds a full
-// table (rebuild_table, st.c). It copies the entries, or moves them to the front of the same memory. After the new
-// bound, entries of freed objects can then remain. A rebuild in place sets the count to zero first, and the bound and
-// the number of rebuilds last.
+// Stayed reports whether each entry has kept its place since an earlier read, whose result is the parameter before.
+// Ruby rebuilds a full table (rebuild_table, st.c). It copies the entries, or moves them to the front of the same
+// memory. After the new bound, entries of freed objects can then remain. A rebuild in place sets the count to zero
+// first, and the bound and the number of rebuilds last.
 func (e TracedEntries) Stayed(before TracedEntries) bool {
 	return e.At == before.At && e.rebuilds == before.rebuilds && e.Bound >= before.Bound &&
 		(e.Bound < e.room || e.count == before.count)

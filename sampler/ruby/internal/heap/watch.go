@@ -82,12 +82,13 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 		ranges = append(ranges, attach.Range{Addr: p.addr, Buf: buf[:p.size:p.size]})
 		buf = buf[p.size:]
 	}
-	// A caller that adds more ranges may move the slice. So w.ranges has a copy for holds.
+	// A caller that adds more ranges may move the slice. So w.ranges has a copy, which the method holds uses.
 	w.ranges = append(w.ranges[:0], ranges[at:]...)
 	return ranges
 }
 
-// holds reports whether agrees returns true for each witness with the memory read. All ranges must have been read.
+// holds reports whether agrees returns true for each witness and the memory just read for it. All ranges must have
+// been read.
 func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	for i, p := range w.pieces {
 		buf := w.ranges[i].Buf
@@ -130,9 +131,9 @@ func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	return 0, false
 }
 
-// Confirm reads all watched memory again in one call, and reports whether it is unchanged. It returns false if a range
-// cannot be read. The same call reads the ranges in before first, and the ranges in behind last. The error comes from
-// mem.
+// Confirm reads all watched memory again in one call, and reports whether it is unchanged. The same call reads two
+// other lists of ranges: those in the parameter before come first, and those in behind come last. Confirm returns
+// false if a range cannot be read. The error comes from mem.
 func (w *Watch) Confirm(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.Agrees, mem, before, behind)
 }

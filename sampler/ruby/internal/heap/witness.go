@@ -18,9 +18,9 @@ const maxWitnesses = 64
 type Witness struct {
 	Addr attach.Address
 	Size uint32 // in bytes
-	// Mask selects the bits of the first word that are compared. first holds these bits, and sum the checksum of the
-	// other words. If Mask is zero, the first word is part of the checksum. Of an object's flags only the bits for its
-	// type are compared, because others change with its age.
+	// Mask selects the bits of the first word that are compared. The field first holds these bits, and sum the
+	// checksum of the other words. If Mask is zero, the first word is part of the checksum. Of an object's flags only
+	// the bits that give its type are compared, because other bits change with the object's age.
 	Mask       uint64
 	first, sum uint64
 	// grows is true for a counter of entries in a structure that only grows. A larger value then means that entries
@@ -28,8 +28,8 @@ type Witness struct {
 	grows bool
 }
 
-// Record makes Objects add a witness to into for all memory that it reads and notes, until the next call of Record. If
-// into is nil, nothing is recorded.
+// Record makes Objects append a witness to *into for all memory that it reads and notes, until the next call of
+// Record. If the parameter into is nil, nothing is recorded.
 func (o *witnesses) Record(into *[]Witness) { o.notes = into }
 
 // Note records that b was read at addr. If mask is not 0, only its bits of the first word count.

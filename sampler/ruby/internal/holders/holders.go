@@ -23,7 +23,7 @@ import (
 const (
 	// maxPasses limits how often the copy is made again because the target moved objects.
 	maxPasses = 3
-	// granule is the size of the smallest heap pages as a power of two, in bytes (16 KiB).
+	// granule is the base-2 logarithm of the size of the smallest heap pages in bytes: 16 KiB.
 	granule = 14
 	// blocksAtOnce is how many blocks are collected before they are read. rangesACall and bytesACall limit one read.
 	blocksAtOnce, rangesACall, bytesACall = 1 << 16, 1024, 4 << 20
@@ -74,7 +74,7 @@ func tooLarge(n uint64, what, flag string) error {
 }
 
 // Read copies the heap of the VM that g reads. It calls rest after each piece of work, so that the caller can pause.
-// It returns errors of ctx and of the target, and if the heap cannot be read or exceeds a limit.
+// It returns an error if ctx ends, if the target or its heap cannot be read, or if the heap exceeds a limit.
 func Read(ctx context.Context, g *gc.Reader, o sampler.HolderOptions, rest func()) (*heapgraph.Graph, sampler.HolderInfo, error) {
 	if g == nil {
 		return nil, sampler.HolderInfo{}, gc.ErrNoHeap

@@ -14,7 +14,7 @@ import (
 const (
 	// maxVariables limits the words of the library's variables that are followed.
 	maxVariables = 1 << 17
-	// minGlobals is a number of global variables that every Ruby has. maxGlobals limits their number.
+	// Every Ruby has at least minGlobals global variables. maxGlobals limits their number.
 	minGlobals, maxGlobals = 20, 1 << 16
 	// maxExits limits the blocks of at_exit. maxFinalized limits the objects with a finalizer.
 	maxExits, maxFinalized = 1 << 12, 1 << 22
@@ -203,7 +203,8 @@ func (r *Reader) globals(heads []head) error {
 	return nil
 }
 
-// exits adds the blocks of at_exit. They are a list of function, argument and next item (end_procs, eval_jump.c).
+// exits adds the blocks of at_exit. Ruby keeps them in a linked list, whose items have a function, an argument and the
+// next item (end_procs, eval_jump.c).
 func (r *Reader) exits(heads []head) error {
 	left := maxExits
 	for _, h := range heads {

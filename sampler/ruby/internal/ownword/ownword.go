@@ -39,7 +39,7 @@ type Word struct {
 type storage struct{ mem attach.Memory }
 
 // Find returns the distance from the thread pointer at which each native thread keeps its word, in bytes. looked is
-// the number of threads whose storage has its word at any distance. machine is a machine's name in layout tables.
+// the number of threads in whose storage their word was found at all. machine is a machine's name in layout tables.
 // specific is true if the word is a value of pthread_getspecific, which is in the thread's block, instead of a
 // thread-local variable.
 func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at int64, looked int, ok bool) {
@@ -96,9 +96,9 @@ func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at 
 // votes counts, for each distance from the thread pointer in bytes, the threads that have their word there.
 type votes map[int64]int
 
-// winner returns the distance at which most threads have their word. ok is true if at least least threads have it
-// there. Of several such distances it returns the one nearest to the thread pointer. The others can be copies of the
-// word, on the stack of the thread that started the thread.
+// winner returns the distance at which most threads have their word. ok is false if fewer threads than the number in
+// least have it there. Of several such distances it returns the one nearest to the thread pointer. The others can be
+// copies of the word, on the stack of the thread that started the thread.
 func (v votes) winner(least int) (at int64, ok bool) {
 	best := 0
 	for to, n := range v {
@@ -109,7 +109,7 @@ func (v votes) winner(least int) (at int64, ok bool) {
 	return at, best >= least
 }
 
-// add counts the distances between from and to at which a native thread's storage has the word.
+// add counts each distance from pointer, in the range of the parameters from and to, at which the memory has word.
 func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from, to int64) {
 	low, storage := readAround(mem, pointer, from, to)
 	for at := 0; at+8 <= len(storage); at += 8 {
@@ -119,9 +119,9 @@ func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from,
 	}
 }
 
-// readAround reads the memory from address+from to address+to, as much as is readable without a gap around the
-// address. Memory above a thread's block or far below it may not be mapped. low is the distance at which the result
-// begins. from must be 0 or less, and to 0 or more.
+// readAround reads the memory around pointer that is mapped without a gap. The limits are the distances in the
+// parameters from (0 or less) and to (0 or more). Memory above a thread's block, or far below it, may be unmapped. low
+// is the distance at which the result begins.
 func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low int64, read []byte) {
 	buf := make([]byte, to-from)
 	if mem.Read(pointer+attach.Address(from), buf) == nil {

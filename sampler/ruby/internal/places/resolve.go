@@ -26,7 +26,7 @@ const layoutTag = "layout"
 // Place is a parsed tag. It says where Ruby keeps one value.
 type Place struct {
 	Tag string
-	// Structs are the structs to search, and Fields the paths in them. Structs also names a size or constant.
+	// A table is searched for each of Structs with each of Fields. Structs alone names a size or a constant.
 	Structs, Fields []string
 	size, optional  bool
 	// from is the first release that has the field. before is the first later release that lacks it. Each is nil if

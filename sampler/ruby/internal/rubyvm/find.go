@@ -113,7 +113,7 @@ func asUnfit(err error) error {
 }
 
 // noLayout returns the error for a Ruby without a fitting table and without debug information. For a known release it
-// returns unfit alone, because only users of other builds need the debug information.
+// returns only the error unfit, because only users of other builds need the debug information.
 func noLayout(unfit, noDebug error, version string) error {
 	switch {
 	case errors.Is(unfit, layout.ErrUnknownRelease):

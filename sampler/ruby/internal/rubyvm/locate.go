@@ -85,7 +85,8 @@ func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	}
 }
 
-// Unreadable reports whether further attempts are pointless after an error.
+// Unreadable reports whether an error means that another attempt to find the VM would fail as well, because the target
+// cannot be read.
 func Unreadable(err error) bool {
 	for _, end := range []error{attach.ErrGone, attach.ErrReplaced, attach.ErrZombie, attach.ErrNoProcess, attach.ErrPermission} {
 		if errors.Is(err, end) {

@@ -84,9 +84,9 @@ func (l *locator) findSymbols() (attach.Address, error) {
 }
 
 // findShapes returns the address of rb_shape_tree_t. It is zero if the release has none or it is not found. Then
-// instance variables cannot be read. A symbol gives the tree (4.0 and later export it) or its address. Stripped
-// libraries of 3.3 and 3.4 have neither symbol, so findShapes searches their variables for a pointer. The error is
-// the target's.
+// instance variables cannot be read. In 4.0 and later, a symbol names the tree. In earlier releases, a symbol names a
+// pointer to the tree. Stripped libraries of 3.3 and 3.4 have neither symbol, so findShapes searches their variables
+// for such a pointer. The error is the target's.
 func (l *locator) findShapes() (attach.Address, error) {
 	if !l.objects.HasShapeTree() {
 		return 0, nil

@@ -1,4 +1,5 @@
-// Package stackmem has memory for copies of stacks. It also remembers how far in a stack has reached lately.
+// Package stackmem has memory for copies of stacks. It also remembers the innermost place that a stack has reached
+// lately.
 package stackmem
 
 import (
@@ -6,12 +7,11 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// reachReads is the least number of readings for which a Reach remembers how far in a stack has reached. The most is
-// twice as many.
+// A Reach remembers the last readings of a stack: at least reachReads of them, and at most twice as many.
 const reachReads = 64
 
-// Reach is how far in a stack has reached recently: in the current period of at most reachReads readings, and in the
-// one before.
+// Reach is the innermost place that a stack has reached recently: in the current period of at most reachReads
+// readings, and in the period before.
 type Reach struct {
 	innermost, sp [2]attach.Address // zero if nothing was read
 	reads         int

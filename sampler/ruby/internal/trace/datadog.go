@@ -202,8 +202,8 @@ func (f *Finder) serves(found *Span, trace, root uint64) error {
 	return nil
 }
 
-// outermost returns the trace of the outermost OpenTelemetry span around a Datadog trace. If there is none, it
-// returns the trace itself.
+// outermost returns the Datadog trace of the outermost OpenTelemetry span around a given trace. If there is no such
+// span, it returns the given trace.
 func (f *Finder) outermost(trace uint64) (uint64, error) {
 	for range maxTraces {
 		values, err := f.ref(trace, "@otel_values")

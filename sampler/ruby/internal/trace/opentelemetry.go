@@ -42,8 +42,8 @@ func (f *Finder) openTelemetry(ec attach.Address) (Span, error) {
 	if err != nil || n == 0 {
 		return Span{}, err
 	}
-	// The list of contexts is confirmed as a whole. While it is read, the thread can leave some contexts and enter
-	// others below the same top. The content of a context never changes.
+	// The whole list of contexts is confirmed, not only its end. While it is read, the thread can leave some contexts
+	// and enter others, although the last context is the same in the end. The content of a context never changes.
 	m := min(n, maxNested+1)
 	at += attach.Address(n-m) * 8
 	stack, err := f.objects.View.Bytes(at, int(m)*8)

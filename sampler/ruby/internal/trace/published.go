@@ -35,13 +35,13 @@ type Native struct{ At, Pointer attach.Address }
 type publishedState struct {
 	of     *Published
 	native Native
-	// via are the words that led to the variable. slot is the address of the variable, or zero if the thread does not
-	// have one yet.
+	// via are the words of memory by which the variable was found. slot is the address of the variable, or zero if the
+	// thread does not have one yet.
 	via  []attach.Word
 	slot attach.Address
-	// record is the address that the variable pointed to, or zero. size is the number of bytes of attributes to read.
-	// sized is true if the record itself gave this number. bare is true if so many bytes cannot be read. Then no
-	// attributes are read. unreadable is true if the record cannot be read.
+	// record is the address that the variable pointed to, or zero. size is how many bytes of attributes are read.
+	// sized is true if the record itself gave this size. bare is true if no attributes are read, because reading size
+	// bytes failed. unreadable is true if the record cannot be read.
 	record                  attach.Address
 	size                    int
 	sized, bare, unreadable bool
@@ -62,10 +62,10 @@ const (
 	moved           // the variable has another address now
 )
 
-// LookPublished stores in s the span that a thread publishes, which runs on a native thread. If s.Plan was called,
-// LookPublished uses the memory that the tick's system call has read for it. It returns the number of further system
-// calls. If memory cannot be read or changes during the reading, the span is the zero Span. An error means that the
-// target cannot be read.
+// LookPublished stores in s the span that a thread publishes. native is the native thread on which the thread runs. If
+// s.Plan was called, LookPublished uses the memory that the tick's system call has read for it. It returns the number
+// of further system calls. If memory cannot be read or changes during the reading, the span is the zero Span. An error
+// means that the target cannot be read.
 func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls int, err error) {
 	p := &s.published
 	planned := p.planned
@@ -133,8 +133,8 @@ func (p *publishedState) locate(mem attach.Memory, of *Published, native Native)
 	return calls + n, err
 }
 
-// planRanges adds the ranges to read: the words that lead to the variable, the variable, and twice the
-// record followed by the variable. If the copies are equal, the record did not change between them.
+// planRanges adds the ranges to read: the words that lead to the variable, the variable itself, and twice the record
+// followed by the variable. If the two copies of the record are equal, it did not change in between.
 func (p *publishedState) planRanges(ranges []attach.Range) []attach.Range {
 	n, record := 8*len(p.via)+24, recordHead+p.size
 	if cap(p.buf) < n+2*record {
@@ -159,7 +159,8 @@ func (p *publishedState) planRanges(ranges []attach.Range) []attach.Range {
 	}
 	// The caller may move the list when it adds more ranges, so decode uses this copy of the list.
 	p.ranges = append(p.ranges[:0], ranges[from:]...)
-	// If memory cannot be read, the comparison must fail. So the two copies of the record begin with different bytes.
+	// If memory cannot be read, the copies of the record must not look equal. So their buffers begin with different
+	// bytes.
 	for i := range p.ranges {
 		clear(p.ranges[i].Buf)
 	}
@@ -213,8 +214,8 @@ func (p *publishedState) decode() outcome {
 	return settled
 }
 
-// readLess is called if a range could not be read. It drops the last part that is still to be read: first the
-// attributes, then the record. This holds until the variable changes.
+// readLess is called if a range could not be read. From then on it leaves out a part of what is read: first the
+// attributes, then the record. decode reads them again once the variable points to another record.
 func (p *publishedState) readLess() outcome {
 	p.span = Span{}
 	switch {

@@ -47,7 +47,7 @@ type Finder struct {
 	askedNS int64
 	asked   bool
 
-	// notes are the words that a reading used. first has the words of the first reading.
+	// notes are the words that led to the last result. first are the words of the first of two readings (settled).
 	notes, first []heap.Witness
 	scratch      heap.Watch
 	calls        int
@@ -247,7 +247,8 @@ func targetError(err error) error {
 	return nil
 }
 
-// quietly reads memory that need not be confirmed. It cannot change unless the words that lead to it change.
+// quietly calls the function read, whose memory need not be confirmed. It is for memory that only changes if the words
+// that lead to it change.
 func (f *Finder) quietly(read func() error) error {
 	f.objects.Record(nil)
 	defer f.objects.Record(&f.notes)

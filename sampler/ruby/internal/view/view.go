@@ -172,8 +172,8 @@ func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 	return out[off : off+n : off+n], nil
 }
 
-// inOne returns size bytes of fetched blocks from first on without copying them. It returns nil if they were not
-// fetched together.
+// inOne returns size bytes of fetched blocks without copying them, beginning at the address in the parameter first. It
+// returns nil if the blocks were not fetched together.
 func (v *View) inOne(first attach.Address, size int) []byte {
 	all := v.blocks[first].data
 	if cap(all) < size {

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// maxArrays limits how many Arrays are followed. arrayNS is how long an Array is followed after code was last seen
-	// to take from it, in ns. A growing Array is kept.
+	// maxArrays limits how many Arrays ddtop remembers as queues. arrayNS is how long it remembers an Array after it
+	// last saw code that takes from the Array, in ns. An Array that grows is kept longer.
 	maxArrays, arrayNS = 16, int64(60e9)
-	// takersNS is how long arrays.takers is valid before all code is read again, in ns. maxTakers limits its size.
+	// takersNS is how long the entries of arrays.takers are used, in ns. Then the map is cleared, and all code is read
+	// again. maxTakers limits the number of its entries.
 	takersNS, maxTakers = int64(60e9), 1 << 12
 	// maxLevels limits how many nested environments around a block are searched for a variable.
 	maxLevels = 4
@@ -28,7 +29,8 @@ var (
 	waiting  = []string{"wait", "wait_while", "wait_until", "sleep", "stop", "pass"}
 )
 
-// A taker holds the receivers from which a piece of code takes elements. waits is true if the code also waits.
+// A taker lists the receivers of the calls in a piece of code that take an element, such as @jobs in "@jobs.shift".
+// waits is true if the code also calls a method that waits.
 type taker struct {
 	from  []code.Receiver
 	waits bool
@@ -38,13 +40,14 @@ type taker struct {
 type arrays struct {
 	// foundNS has the Arrays' addresses, each with the time at which code was last seen to take from the Array.
 	foundNS map[uint64]int64
-	// takers has what was found in the code that was read since sinceNS.
+	// takers has what each piece of code takes from, by the address of its iseq. sinceNS is when the map was last
+	// cleared.
 	takers  map[attach.Address]taker
 	sinceNS int64
 }
 
-// noteArrays searches the frames of a thread for Arrays that are used as queues. The code of a frame takes elements
-// from such an Array. The code of the same or another frame waits for the next element.
+// noteArrays searches the frames of a thread for Arrays that are used as queues. It counts an Array as a queue if one
+// frame's code takes elements from it, and the code of this or another frame waits.
 func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	l := &f.lists
 	a := &l.arrays
@@ -73,7 +76,8 @@ func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	}
 }
 
-// takerOf returns the taker of a piece of code. It is empty if the code cannot be read. The next call tries again.
+// takerOf returns the taker of a piece of code. If the code cannot be read, it returns an empty taker, and the next
+// call reads the code again.
 func (f *Finder) takerOf(iseq attach.Address) (t taker) {
 	a := &f.lists.arrays
 	t, ok := a.takers[iseq]
@@ -114,14 +118,15 @@ func (l *lists) noteArray(v uint64, r code.Receiver, id sampler.ThreadID, now in
 	l.growthOf(v).use(id, use{tookNS: now})
 }
 
-// forgetArray reports whether v is an Array that does not grow, and from which no code was seen to take for arrayNS.
+// forgetArray reports whether v is an Array to be forgotten: it does not grow, and no code took from it for arrayNS.
 func (l *lists) forgetArray(v uint64, now int64) bool {
 	found, ok := l.arrays.foundNS[v]
 	g := l.growths[v]
 	return ok && now-found > arrayNS && (g == nil || !g.grows)
 }
 
-// arrayOf returns the Array that is a receiver in a scope's code, or zero. It must be called within objects.Read.
+// arrayOf returns the Array that the receiver r of a call in the scope's code has now. It returns zero if r holds no
+// Array. It must be called within objects.Read.
 func (f *Finder) arrayOf(scope *code.Scope, r code.Receiver) (found uint64, err error) {
 	var missing error
 	take := func(v uint64, err error) {

@@ -54,8 +54,8 @@ type asking struct {
 	ask  asker
 }
 
-// asks reads into s the statement that the frame f.frame holds. It reads nothing if the last answer of this frame is
-// still valid. done is true if the frame holds a statement.
+// asks stores in s the statement that a variable of the frame f.frame holds. It keeps the statement that s has if this
+// came from the same variable, and the memory has not changed. done is true if the frame holds a statement.
 func (f *statements) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
 	s.askedFrame.set(f.frame)
 	if a.at == s.askedAt && !s.anew && f.unchanged(&s.askedFrom) {
@@ -87,8 +87,8 @@ func (f *statements) askNothing(s *State) {
 	s.askedFrom.Clear()
 }
 
-// findAsking searches the frames, from the innermost outward, for a frame that holds a statement. It stops at code
-// that does not belong to a client library.
+// findAsking searches for a frame that holds a statement, from the innermost frame outward. It stops at the first
+// frame whose code is not of a client library or of a wrapper.
 func (f *statements) findAsking(fr *Frames) (found code.Scope, asks []candidate, err error) {
 	err = f.eachScope(fr, min(fr.count()-1, maxInner), func(scope *code.Scope) (done bool, err error) {
 		site := f.site(scope)
@@ -116,7 +116,8 @@ func (f *statements) askSQL(_ uint64, at attach.Address) string {
 // askCommand reads a Redis command: an Array that begins with its name.
 func (f *statements) askCommand(_ uint64, at attach.Address) string { return f.command(f.word(at)) }
 
-// askCommands reads a list of Redis commands. It returns the name of the first command and how many more follow.
+// askCommands reads a list of Redis commands. It returns the first command, and the number of the others: "GET and 2
+// more".
 func (f *statements) askCommands(_ uint64, at attach.Address) string {
 	_, n, first := f.list(f.word(at))
 	text := f.command(first)

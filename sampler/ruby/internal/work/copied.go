@@ -42,7 +42,7 @@ type Copied struct {
 	task *task
 }
 
-// maxVotes limits the votes that a place collects. Another place must outvote them before it is taken.
+// maxVotes limits the votes of the current place. So another place can replace it after 33 votes for other places.
 const maxVotes = 32
 
 // notePlace votes for the j-th frame from the outside as the frame that holds environments. The frame with most votes
@@ -71,8 +71,8 @@ type Copies struct {
 	Calls     *uint64
 }
 
-// Place returns where threads hold their requests. ok is false if no request was found yet, or if copies of
-// environments cannot be read.
+// Place returns where threads hold their requests. ok is false if no request was found yet, or if copied environments
+// cannot be interpreted in this process.
 func (f Copies) Place() (p Place, ok bool) {
 	t, ok := f.objects.Tables()
 	if p = f.place; p.Frame == 0 || !ok || f.Collector == nil {
@@ -119,8 +119,9 @@ func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	return t.id, f.routed && t.guessed
 }
 
-// Unnamed returns the request to which a copied environment belongs, without reading the environment. It is for
-// requests that Take could not read, or had no time for. The request has no name until a sample reads it.
+// Unnamed returns the request to which a copied environment belongs. It does not read the environment from the target,
+// as Take does. It is for requests that Take could not read, or had no time for. A new request has no name until a
+// sample reads its environment.
 func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	t := c.task
 	if t == nil {
@@ -136,7 +137,8 @@ func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	return t.id
 }
 
-// begin ends the tasks that a thread had before a copied request. now is the task with the copied request's key.
+// begin notes that a thread has begun the copied request c. It ends the thread's earlier tasks: the task of the last
+// copy, and now, if now was last seen before c began. now is the known task with the key of c, or nil.
 func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	if now != nil && now.seenNS < c.FromNS {
 		f.end(now)
@@ -150,8 +152,9 @@ func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	f.copies[r.key.ec] = r.key
 }
 
-// readCopied reads the environment of a reading. It confirms that the environment did not change meanwhile, and that
-// no collection has begun since the copy. collections is the address of the number of collections.
+// readCopied reads the environment of c as it is now, and stores the result in r. It reports false if the environment
+// changed while it was read, or if a collection has begun since the copy. collections is the address at which Ruby
+// counts collections.
 func (f *Finder) readCopied(r *reading, c *Copied, collections attach.Address) bool {
 	key := r.key
 	for range readTries {

@@ -2,15 +2,15 @@ package work
 
 import "errors"
 
-// maxCredit is the time that new searches may take at once after a pause, in ns. It is enough to search all threads of
-// a new process.
+// maxCredit limits the time for new searches that can be saved up while there are none, in ns. It is enough to search
+// all threads of a new process at once.
 const maxCredit = 5e6
 
 // errPutOff means that new searches have used up their time, and a later tick continues.
 var errPutOff = errors.New("put off")
 
-// Allow adds ns nanoseconds to the time for new searches. From the first call on this time is limited. Known work is
-// confirmed whatever the limit.
+// Allow adds ns nanoseconds to the time for new searches. Before the first call this time has no limit. The limit does
+// not apply to work that is already known and only has to be confirmed.
 func (f *allowance) Allow(ns int64) {
 	if !f.bounded {
 		f.bounded, f.credit = true, maxCredit
@@ -18,7 +18,7 @@ func (f *allowance) Allow(ns int64) {
 	f.credit = min(f.credit+ns, maxCredit)
 }
 
-// Unbounded runs look without a limit on the time of new searches.
+// Unbounded calls the function look, whose new searches then have no limit on their time.
 func (f *allowance) Unbounded(look func()) {
 	bounded := f.bounded
 	f.bounded = false
@@ -26,7 +26,8 @@ func (f *allowance) Unbounded(look func()) {
 	f.bounded = bounded
 }
 
-// onCredit runs a new search if there is time for it.
+// onCredit calls the function look, which makes a new search, and subtracts its time from the credit. It returns
+// errPutOff, without the call, if no credit is left.
 func (f *allowance) onCredit(look func() error) error {
 	if !f.bounded {
 		return look()

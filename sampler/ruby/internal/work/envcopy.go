@@ -49,8 +49,8 @@ func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	f.rename(t, endpoint, fr.NowNS)
 }
 
-// findCopy searches the frames inward of the task's frame, from the innermost on, for a copy of its environment. It
-// returns the route in the copy. It returns "" if there is no copy, or if the copy has no route.
+// findCopy searches for a copy of the environment of s.task, in the frames that the task's frame has called, from the
+// innermost on. It returns the route in the copy, or "" if there is no copy, or no route in it.
 func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 	candidates := 0
 	err = f.eachScope(fr, min(fr.count()-1-len(s.outer)/fr.Size, maxInner), func(scope *code.Scope) (done bool, err error) {
@@ -72,9 +72,9 @@ func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 	return endpoint, err
 }
 
-// readCopy reads the route from a variable's Hash, if this Hash is a copy of the environment of s.task. It also
-// confirms that the environment still belongs to the task. ends is true if the Hash is the environment itself. Then
-// the frames inward of it use the same environment.
+// readCopy reads the route from the Hash in the variable at slot, if this Hash is a copy of the environment of s.task.
+// It also confirms that the environment still belongs to the task. ends is true if the Hash is the environment itself,
+// which ends the search.
 func (f *Finder) readCopy(s *State, slot attach.Address) (endpoint string, ends bool) {
 	f.notes = append(f.notes, s.from.Witnesses()...)
 	v := f.word(slot)

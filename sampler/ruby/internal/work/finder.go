@@ -17,7 +17,8 @@ import (
 const (
 	// maxOuter limits how many frames, from the outermost on, are searched for a request or job.
 	maxOuter = 96
-	// outerStep is the number of frames that are searched at once. Servers have their task among the first.
+	// outerStep is the number of frames that are searched at once. It is enough for most servers, whose frame with the
+	// request is among the outermost.
 	outerStep = 24
 	// maxCandidates limits how many variables with a matching name are read in one search.
 	maxCandidates = 8
@@ -26,7 +27,7 @@ const (
 	maxInner, innerStep = 40, 8
 	// maxSites limits the number of entries in statements.sites.
 	maxSites = 1 << 15
-	// readTries limits how often a value is read again if it changes while it is read.
+	// readTries limits how often a value is read if it changes while it is read, the first time included.
 	readTries = 2
 	// settledNS limits the time from the first reading of a value to its confirmation, in ns. In a longer time the
 	// memory of a frame and of its objects can be freed, and reused by others that look the same.
@@ -44,8 +45,8 @@ type Finder struct {
 	lists      lists
 	tasks      map[taskKey]*task
 	lastNumber sampler.WorkNumber
-	// place is where the last request was found. copies has the task of the last copied environment, by execution
-	// context. routed is true if any framework has written a route into an environment.
+	// place is where the last requests were found. copies has, by execution context, the key of the task whose
+	// environment was copied last. routed is true if any framework has written a route into an environment.
 	place  Place
 	votes  int // the votes for place (notePlace)
 	routed bool
@@ -65,7 +66,7 @@ type reader struct {
 
 	scopes []code.Scope
 	notes  []heap.Witness
-	// pairs caches the last search in a Hash during one try of settled.
+	// pairs caches the last search in a Hash. The cache is valid during one try of the method settled.
 	pairs   lookedUp
 	tries   uint64
 	scratch heap.Watch
@@ -183,7 +184,8 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 		f.drop(s, fr)
 		return nil
 	}
-	// If the search is put off, lookedNS stays unchanged. Work that the next search finds began after it.
+	// If the search is put off, lookedNS stays unchanged. So work that a later search finds counts as begun after
+	// lookedNS.
 	return f.onCredit(func() error { return f.lookAnew(s, fr, same) })
 }
 
@@ -248,15 +250,15 @@ func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	s.from.Set(f.notes)
 }
 
-// unchanged reports whether the memory from which a result was read still has the same content.
+// unchanged reports whether the memory that w watches has the same content as when the result was read.
 func (f *reader) unchanged(w *heap.Watch) bool {
 	same, calls := w.Stands(f.objects, f.mem)
 	f.calls += calls
 	return same
 }
 
-// findTask searches for a frame that names the thread's work, from the outermost frame inward. It returns the frame's
-// number, counted from the outermost, or zero.
+// findTask searches for a frame that names the thread's work, from the outermost frame inward. It returns the number
+// of the frame, counted from the outermost. It returns zero, which is the dummy frame, if it finds none.
 func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	n, candidates := min(fr.count(), maxOuter), 0
 	for from := 1 + f.bare(s, fr); from < n; from += outerStep {
@@ -296,7 +298,8 @@ func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	return 0, nil
 }
 
-// bare returns how many outer frames, without the dummy, are known to have no variable that can name work.
+// bare returns how many of the outer frames need not be searched again, because none of their variables can name work.
+// The dummy frame does not count.
 func (f *Finder) bare(s *State, fr *Frames) int {
 	if s.bareEC != fr.EC {
 		return 0
@@ -319,7 +322,8 @@ func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err e
 	return f.readTask(&scopes[0], f.site(&scopes[0]), r)
 }
 
-// readTask reads the variables of a frame that can name the work of its thread. f.notes is the memory that it read.
+// readTask reads, one by one, the variables of a frame that can name its thread's work, until one does. f.notes then
+// lists the memory that was read.
 func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool, err error) {
 	for _, c := range site.task {
 		*r = reading{key: taskKey{ec: f.frame.ec}, slot: f.frame.at + code.FrameSelf, seen: r.seen}
@@ -340,9 +344,9 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 	return false, nil
 }
 
-// settled calls read and then confirms its result. The memory that was read must be unchanged, and the frame f.frame
-// must still run. f.notes lists this memory. The error means that the memory changes or cannot be read, or that the
-// target cannot be read.
+// settled calls the function read, and then confirms the result: the memory that was read must be unchanged, and the
+// frame f.frame must still run. f.notes lists this memory. It returns an error if the memory keeps changing or cannot
+// be read.
 func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 	for range readTries {
 		f.tries++
@@ -383,7 +387,8 @@ func (f *reader) fails(err error) bool {
 	return err != nil
 }
 
-// lacks reports whether an error means that memory has to be fetched first. It notes this. It ignores other errors.
+// lacks reports whether err is view.ErrMissing: memory that has to be fetched first. It then sets f.failed to err. It
+// ignores other errors.
 func (f *reader) lacks(err error) bool {
 	if err != view.ErrMissing {
 		return false
@@ -401,7 +406,8 @@ func (f *reader) word(at attach.Address) uint64 {
 	return view.U64(b)
 }
 
-// ivar reads an instance variable of an object. It returns zero if the object lacks it, or for false.
+// ivar reads an instance variable of an object. It returns zero if the object lacks the variable, or if its value is
+// false.
 func (f *reader) ivar(object uint64, name string) uint64 {
 	if object == 0 {
 		return 0
@@ -411,8 +417,8 @@ func (f *reader) ivar(object uint64, name string) uint64 {
 	return v
 }
 
-// is reports whether a value is a heap object of a type. It fails while a compaction moves the object. Otherwise the
-// reader could continue with a wrong frame or object.
+// is reports whether v is a heap object of the type typ. It sets f.failed while a compaction moves the object, because
+// the reader could otherwise continue with a wrong frame or object.
 func (f *reader) is(v, typ uint64) bool {
 	if !f.objects.IsObject(v) {
 		return false
@@ -442,8 +448,8 @@ func (f *reader) classOf(v uint64) string {
 	return class
 }
 
-// quietly reads memory that need not be confirmed. The texts of objects do not change while the words that lead to the
-// objects do not.
+// quietly calls the function read, whose memory need not be confirmed. It is for texts of objects: they do not change
+// while the words that lead to the objects stay the same.
 func (f *reader) quietly(read func()) {
 	f.objects.Record(nil)
 	read()

@@ -18,8 +18,9 @@ const maxMessage = 200
 type handled struct {
 	id   sampler.TextID
 	text string
-	// ec and version identify the frames with which the exception was read. version is zero if the frames have neither
-	// a rescue nor an ensure. Then only the context can hold the exception. known is true if it was searched for.
+	// ec and version identify the frames of the last search. version is zero if the frames have neither a rescue nor
+	// an ensure. Then only the execution context can hold the exception. known is true if the search succeeded, also
+	// if the thread handles no exception.
 	ec      attach.Address
 	version uint64
 	known   bool
@@ -75,7 +76,8 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 	})
 }
 
-// paired reports whether the thread's task still runs after its statement or exception was read, or it has no task.
+// paired reports whether the thread's task still runs, so that the statement or exception just read belongs to it. It
+// returns true if there is no task.
 func (f *reader) paired(s *State, fr *Frames) bool {
 	if s.task == nil {
 		return true
@@ -88,16 +90,16 @@ func (f *reader) paired(s *State, fr *Frames) bool {
 	return f.lives(&f.frame, &s.from)
 }
 
-// lives reports whether the memory that was read of a frame is unchanged, and the frame still runs. The second check
-// is needed because a frame that has returned leaves its words as they were.
+// lives reports whether the memory in from, which was read for the frame, is unchanged, and the frame still runs. The
+// second check is needed because a frame that has returned leaves its words as they were.
 func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 	same, calls, err := frame.confirm(from, true, f.objects, f.mem)
 	f.calls += calls
 	return err == nil && same
 }
 
-// readException reads the exception that the thread handles. text is empty if there is none, or if its class has no
-// name. f.notes lists the memory that it was read from.
+// readException returns the class of the exception that the thread handles, or its class and message. text is empty if
+// there is none, or if the class has no name. f.notes lists the memory that was read.
 func (f *Finder) readException(fr *Frames) (text string, err error) {
 	var scopes []code.Scope
 	if fr.Handlers > 0 {
@@ -132,7 +134,7 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 // exceptionText returns an exception's class, with its message if the user asked for values. The message is the text
 // with which the exception was made, even if a method of its class changes it.
 func (f *Finder) exceptionText(v uint64) string {
-	// An abandoned fiber, which the collector has not freed yet, names an object that it may have freed.
+	// A fiber that was abandoned, but not freed yet, can still point to an object that the collector has freed.
 	if !f.is(v, heap.TypeObject) {
 		return ""
 	}
@@ -142,7 +144,7 @@ func (f *Finder) exceptionText(v uint64) string {
 	}
 	class := ""
 	f.quietly(func() {
-		// If the frame has returned meanwhile, a call's receiver can be in the variable's place.
+		// If the frame has returned meanwhile, the memory of its variable can hold the receiver of another call.
 		if is, err := f.objects.Exception(v); !f.fails(err) && is {
 			class = f.classOf(v)
 		}
@@ -164,7 +166,8 @@ func (f *Finder) exceptionText(v uint64) string {
 	return class + ": " + cutMessage(text, more)
 }
 
-// cutMessage cuts a message whose beginning was read. more is set if the message is longer.
+// cutMessage shortens s to maxMessage bytes. s is the beginning of a message. more is true if the message continues
+// beyond s. A mark shows that something is missing.
 func cutMessage(s string, more bool) string {
 	if len(s) > maxMessage {
 		n := maxMessage

@@ -48,7 +48,8 @@ func (f *describer) jobObject(r *reading, v, id, args uint64) bool {
 	return true
 }
 
-// setJob makes the reading a job of a class or method. The identity values distinguish it from other jobs.
+// setJob makes r the reading of a job. endpoint is the class or method that runs. The values in identity distinguish
+// the job from others.
 func (r *reading) setJob(endpoint string, identity ...uint64) {
 	r.kind, r.endpoint = sampler.WorkJob, endpoint
 	copy(r.identity[:], identity)
@@ -79,7 +80,7 @@ func (f *describer) readDelayed(v uint64, r *reading) bool {
 	return f.jobObject(r, payload, id, 0)
 }
 
-// attribute returns an attribute of a record of Active Record as it came from the database. It is zero if the
+// attribute returns the value that an attribute of an Active Record object had in the database. It is zero if the
 // attribute is not known.
 func (f *describer) attribute(record uint64, name string) uint64 {
 	set := f.ivar(record, "@attributes")

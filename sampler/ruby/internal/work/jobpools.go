@@ -25,13 +25,14 @@ func (f *reader) jobPool(v uint64, role poolRole) sampler.Pool {
 	return p
 }
 
-// queMember is what one object of Que contributes to the pool. The object is a worker, or a queue for waiting workers.
+// queMember is what one object of Que adds to a quePool. The object is a worker, or a queue at which workers wait.
 type queMember struct {
 	// worker is true for a worker. buffer is the object that has its jobs, and queued is their number.
 	worker bool
 	buffer uint64
 	queued int64
-	// waiting is how many workers of one priority wait for jobs. taken is the number of jobs that are ready for them.
+	// waiting is how many workers of one priority wait for jobs. taken is how many jobs they have been given but have
+	// not yet fetched.
 	waiting, taken int64
 }
 
@@ -61,7 +62,8 @@ func (q *quePool) add(m queMember) {
 	q.taken += m.taken
 }
 
-// pool returns the sums as a pool. Jobs that are ready for a waiting worker still count as queued.
+// pool returns the sums as a pool. A job that was given to a waiting worker counts as queued until the worker fetches
+// it.
 func (q *quePool) pool() sampler.Pool {
 	p := sampler.Pool{Kind: sampler.PoolQue, Threads: q.workers, Busy: max(q.workers-q.waiting, 0), Max: sampler.UnknownCount,
 		Queued: q.taken, Clients: sampler.UnknownCount}

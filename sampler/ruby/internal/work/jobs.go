@@ -53,8 +53,8 @@ func (f *describer) readJobHash(r *reading, names *[jobKeys]string) bool {
 	return f.lookUpVariable(r, names[:], values[:]) && f.job(r, &values, true, false)
 }
 
-// job reads a job from the values of its Hash. unwrapped is true if the Hash was the argument of a wrapper's job. Then
-// job does not look for a further job in the Hash's own argument, because a Hash can contain itself.
+// job reads a job from the values of its Hash. unwrapped is true if a wrapper's job had this Hash as its argument.
+// Then job does not search the arguments for another Hash, because a Hash can contain itself.
 func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) bool {
 	if values[jobClass] == 0 || needsID && values[jobID] == 0 {
 		return false
@@ -99,7 +99,8 @@ func className(s string) bool {
 	return true
 }
 
-// timeOfDay returns the seconds of a time that Active Job writes as text. It is zero for anything else.
+// timeOfDay returns a time as seconds since 1970. v is a text, as Active Job writes times, or a number. The result is
+// zero for anything else.
 func (f *describer) timeOfDay(v uint64) float64 {
 	if text := f.text(v, maxTime); text != "" {
 		at, err := time.Parse(time.RFC3339, text)
@@ -111,7 +112,7 @@ func (f *describer) timeOfDay(v uint64) float64 {
 	return f.seconds(v)
 }
 
-// seconds returns a time of day in seconds. It is zero for anything else.
+// seconds returns a time of day that is stored as a number of seconds. It returns zero for anything else.
 func (f *describer) seconds(v uint64) float64 {
 	if v == 0 || !f.objects.IsObject(v) && v&3 == 0 {
 		return 0

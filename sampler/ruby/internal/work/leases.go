@@ -5,7 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Lease is a pool of Active Record's connections. Owners are the Thread objects that hold a connection.
+// Lease is a pool of Active Record's connections. Queue is the condition variable at which threads wait for a
+// connection. Size is the pool's limit. Owners are the Thread objects that hold a connection.
 type Lease struct {
 	Queue  uint64
 	Size   int64

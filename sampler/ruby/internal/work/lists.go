@@ -17,11 +17,11 @@ const (
 	// maxListFrames limits the frames of a thread that are searched, from the innermost on. maxListVariables limits
 	// the variables of a frame and of its receiver.
 	maxListFrames, maxListVariables = 32, 16
-	// captured is how many variables of a block's method are searched if it has returned. Their names are not known.
+	// captured is how many variables of the code around a block are searched. Their names are not known.
 	captured = 8
-	// envWords is the distance from an environment's pointer to its last variable, in words. The word before the
-	// pointer leads to the environment around a block. Its lowest two bits are then 1 (VM_ENV_DATA_INDEX_SPECVAL and
-	// GC_GUARDED_PTR of vm_core.h, 2.5 to 4.0).
+	// envWords is the distance from an environment's pointer down to its last variable, in words. The word below the
+	// pointer leads to the environment around a block. The lowest two bits of this word are then 1
+	// (VM_ENV_DATA_INDEX_SPECVAL and GC_GUARDED_PTR of vm_core.h, 2.5 to 4.0).
 	envWords = 3
 )
 

@@ -7,15 +7,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// liveFrame is a control frame whose variables are read.
+// liveFrame is a control frame whose variables are read, with all that is needed to see whether it still runs.
 type liveFrame struct {
 	at    attach.Address
 	words [frameWords]byte
-	// ec is the execution context. It has the address of the innermost frame at innermostAt. leads are the words that
-	// lead to the execution context.
+	// ec is the execution context. innermostAt is the address of the word in it that points to the innermost frame.
+	// leads are the words that lead to the execution context.
 	ec, innermostAt attach.Address
 	leads           []Lead
-	// looks are the words as read before and after the variables, because a frame can be replaced in between.
+	// looks are two copies of the words, read before and after the variables, because a frame can be replaced in
+	// between.
 	looks [2]frameLook
 }
 
@@ -60,11 +61,12 @@ func (f *liveFrame) lives(l *frameLook) bool {
 	return l.words == f.words && innermost != 0 && innermost <= f.at
 }
 
-// confirm reports whether a frame's words, and all memory that w watches, are unchanged. A frame that has returned
-// leaves its variables in memory, but nothing keeps their objects from being freed. found is true if the search found
-// something. Then a Hash may have got new pairs since, because a server and its middleware fill a request's
-// environment for its first milliseconds. If nothing was found, new pairs count as a change, because the wanted pair
-// may be among them.
+// confirm reports whether the frame still runs, and all memory that w watches is unchanged. The variables of a frame
+// that has returned stay in memory, but their objects can be freed.
+//
+// found is true if the search found what it wanted. Then new pairs in a Hash are allowed, because a server and its
+// middleware fill a request's environment for its first milliseconds. Otherwise new pairs count as a change, because
+// the wanted pair may be among them.
 func (f *liveFrame) confirm(w *heap.Watch, found bool, o *heap.Objects, mem attach.Memory) (same bool, calls int, err error) {
 	confirm := w.Confirm
 	if found {

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// namedNS limits the time of one piece of a search for named Queues, in ns. A class takes 15 µs. Ruby with its
-	// standard library has 600 classes, a large application 10,000.
+	// namedNS limits how long a search for named Queues runs without a pause, in ns. A class takes 15 µs. Ruby with
+	// its standard library has 600 classes, a large application 10,000.
 	namedNS = int64(5e6)
-	// namedRest is how long the search pauses after it ends, as a multiple of the time that it took. It pauses for at
-	// least namedEveryNS. So it takes 0.2 % of a CPU at most.
+	// namedRest is how long the search pauses after it ends, as a multiple of the time that it took. So it takes 0.2 %
+	// of a CPU at most. namedEveryNS is the shortest pause, in ns.
 	namedRest, namedEveryNS = 500, int64(60e9)
 	// maxClasses limits the classes and modules that are searched. classesAtOnce is how many are read together.
 	maxClasses, classesAtOnce = 1 << 16, 64
@@ -24,25 +24,25 @@ const (
 	maxVariables, wordsAtOnce = 1 << 17, 512
 )
 
-// named is a search for the Queues that constants, variables of classes and global variables hold. It goes from class
-// to class, from Object on, in pieces.
+// named is a search for the Queues that constants, class variables and global variables hold. It begins at the class
+// Object, and goes on to the classes that each class holds. It is done in parts of at most about namedNS.
 type named struct {
 	// object is the class Object. It is zero if it is not known. Then nothing is searched.
 	object uint64
 	todo   []uint64
 	seen   map[uint64]bool
-	// classes and queues are the classes and Queues that the classes searched at the moment hold.
+	// classes and queues are what meet has found in the classes that are being searched: further classes, and Queues.
 	classes []uint64
 	queues  []held
-	// variables are the IDs of the variables, not constants, that hold Queues.
+	// variables has the Queues that a variable holds, not a constant, each with the ID of the variable's name.
 	variables map[uint64]uint64
 	// words are addresses of words that may point to the table of global variables. globals is the address of the word
-	// that does. sought is true once all were tried.
+	// that does point to it. sought is true after all words were tried.
 	words   []attach.Address
 	globals attach.Address
 	sought  bool
-	// tookNS is how long the search has taken, restNS when the next one may begin. If again is true, it need not rest,
-	// because an Array has no name yet.
+	// tookNS is how long the search has taken. restNS is when the next search may begin. If again is true, it may
+	// begin at once, because an Array has no name yet.
 	tookNS, restNS int64
 	again          bool
 }

@@ -10,13 +10,14 @@ const (
 	// maxPositionWords limits the different words at one position of a path. If there are more, and most come once or
 	// twice, they count as values.
 	maxPositionWords = 32
-	// usualVisits is how often the words at a position must come on average to count as parts of routes.
+	// usualVisits is how often the words at a position must come on average, so that more than maxPositionWords words
+	// still count as parts of routes.
 	usualVisits = 4
-	// maxRoutesAt limits the words at one position, however often they come.
+	// maxRoutesAt limits the words at one position that count as parts of routes, however often they come.
 	maxRoutesAt = 128
-	// oftenVisits and oftenShare define frequent words. They remain words when the others become values. A frequent
-	// word comes at least oftenVisits times, and in at least one of oftenShare requests at its position. So a visitor
-	// who tries a thousand paths does not remove the names from the routes.
+	// oftenVisits and oftenShare define a frequent word, which remains a word when the others become values. It comes
+	// at least oftenVisits times, and in at least one of oftenShare requests at its position. So a visitor who tries a
+	// thousand paths does not remove the names from the routes.
 	oftenVisits, oftenShare = 16, 64
 	// maxPathNodes limits the remembered words of all positions together. They take about 1 MB.
 	maxPathNodes = 4096
@@ -152,7 +153,7 @@ func (n *pathNode) tooMany() bool {
 	return !n.values && (many > maxPositionWords && n.wordVisits < usualVisits*uint64(many) || many > maxRoutesAt)
 }
 
-// turn makes the words that follow the node values, except frequent words.
+// turn makes the words that follow the node values, except frequent words and tokenVerbs.
 func (n *pathNode) turn() {
 	n.values = true
 	if n.id == nil {
@@ -229,7 +230,7 @@ func (p *paths) makeRoom() {
 	p.nodes = p.root.count() - 1
 }
 
-// forget drops the nodes that no request with a number above since has visited.
+// forget drops the nodes below n whose last visit was by the request with the number since, or an earlier one.
 func (n *pathNode) forget(since uint64) {
 	if n.id != nil {
 		if n.id.forget(since); n.id.seen <= since {

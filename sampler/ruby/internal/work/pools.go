@@ -26,7 +26,7 @@ const (
 	rolePuma
 	roleReactor
 	roleSidekiq
-	// roleWorker is a worker of an executor of concurrent-ruby. Its executor may be GoodJob's, which has roleGoodJob.
+	// roleWorker is a worker of an executor of concurrent-ruby. If this is GoodJob's executor, it has roleGoodJob.
 	roleWorker
 	roleGoodJob
 	// roleSolidWorker is a worker of Solid Queue. Its pool has roleSolidPool.
@@ -39,8 +39,9 @@ const (
 	roleActiveRecord
 )
 
-// poolFiles are files of servers. The receiver of their methods has the given role and class. GoodJob's executor is
-// found by its workers, so it has no file. The row of role r has the index r-1. Read-only.
+// poolFiles has a row for each role: a file of a server, and the class whose objects run the methods in this file.
+// GoodJob's executor is found through its workers, so its row has no file. The row of role r has the index r-1.
+// Read-only.
 var poolFiles = [...]struct {
 	role        poolRole
 	file, class string
@@ -81,8 +82,8 @@ func (p *pools) note(self uint64, role poolRole) {
 	p.members[self] = role
 }
 
-// member reads an object of a server, if it still has the class of its role. An object that was freed, or has another
-// class, is dropped. member returns false if some memory could not be read.
+// member calls the function read for the object v of a server, if v still has the class of its role. Otherwise v was
+// freed or moved, and member forgets it. member returns false if read was not called, or could not read all memory.
 func (f *Finder) member(v uint64, read func(role poolRole)) bool {
 	role, class := f.pools.members[v], ""
 	err := f.objects.Read(func() error {
@@ -99,7 +100,7 @@ func (f *Finder) member(v uint64, read func(role poolRole)) bool {
 	return err == nil
 }
 
-// lead replaces workers by the pools to which they belong, because a pool stays when its workers have ended.
+// lead replaces each known worker by the pool to which it belongs, because a pool stays when its workers have ended.
 func (f *Finder) lead() {
 	for v, role := range f.pools.members {
 		pool, poolIs := uint64(0), roleGoodJob
@@ -201,9 +202,9 @@ func (f *reader) pumaPool(v uint64) (p sampler.Pool, own bool) {
 	return p, name != controlPool
 }
 
-// reactorClients reads how many connections a Puma::Reactor watches or is about to watch. Puma 7 and later count them.
-// Puma 5 and 6 list them by their timeouts. Puma 4 has a list of monitors, of which the first is for the reactor
-// itself.
+// reactorClients reads how many connections a Puma::Reactor watches or is about to watch. From Puma 7 on, it has a
+// count of them. Puma 5 and 6 have a list of them, by their timeouts. Puma 4 has a list of monitors, of which the
+// first is for the reactor itself.
 func (f *reader) reactorClients(v uint64) int64 {
 	coming := max(f.length(v, "@input"), 0)
 	if n := f.number(v, "@reactor_size"); n >= 0 {

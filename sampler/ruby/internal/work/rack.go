@@ -115,9 +115,9 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	return true
 }
 
-// exceptionStatus returns the HTTP status for which Rails calls its exceptions application, or "". This application
-// gets the status as its path (ActionDispatch::ShowExceptions, since Rails 4). In this case texts still has the
-// request's own path and method.
+// exceptionStatus returns an HTTP status if Rails is rendering an error page, else "". Rails renders it by an
+// exceptions application, which gets the status as its path (ActionDispatch::ShowExceptions, since Rails 4).
+// exceptionStatus then sets the path and method in texts to the request's own.
 func exceptionStatus(texts *[envKeys]string) string {
 	if texts[envOriginalPath] == "" {
 		return ""
@@ -130,7 +130,7 @@ func exceptionStatus(texts *[envKeys]string) string {
 	return status
 }
 
-// envOf returns the values of an environment that can name a route. texts are the texts of its values.
+// envOf returns the values of an environment that can name a route. texts has the texts of the keys that are Strings.
 func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
 		SinatraRoute: texts[envSinatra], RoutePattern: texts[envPattern]}
@@ -146,8 +146,8 @@ func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	return env
 }
 
-// endpointOf returns the name of a route. guessed is true if rest is the pattern of a path. The pattern is then stored
-// in r.path, so that routes can be learnt from it.
+// endpointOf returns the name of a route. guessed is true if rest is only the pattern of the path. Then endpointOf
+// stores the pattern in r.path, from which paths are learnt, and replaces the parts known to be values.
 func (f *describer) endpointOf(r *reading, method, rest string, guessed bool) string {
 	if guessed {
 		r.path = rest
@@ -156,8 +156,8 @@ func (f *describer) endpointOf(r *reading, method, rest string, guessed bool) st
 	return join(method, rest)
 }
 
-// grapeRoute returns the pattern of the route that Grape has found. The object that Grape puts into the environment
-// leads to it.
+// grapeRoute returns the pattern of the route that Grape has found. v is the Hash that Grape puts into the
+// environment.
 func (f *describer) grapeRoute(v uint64) string {
 	var route [1]uint64
 	f.lookUp(v, []string{"route_info"}, route[:])
@@ -170,7 +170,7 @@ func (f *describer) grapeRoute(v uint64) string {
 	return f.text(route[0], maxText)
 }
 
-// maxIdentityText limits the part of a text by which tasks are distinguished, in bytes.
+// maxIdentityText limits how much of a text identityOf reads, in bytes. It only has to distinguish tasks.
 const maxIdentityText = 256
 
 // identityOf returns a word that represents a text. It is zero if there is no text.
@@ -200,7 +200,8 @@ type lookedUp struct {
 	notes  []heap.Witness
 }
 
-// lookUpVariable is lookUp in the Hash that r's variable holds.
+// lookUpVariable is lookUp for the Hash in the variable of r. It stores the Hash in r.key, and caches the result in
+// f.pairs.
 func (f *reader) lookUpVariable(r *reading, names []string, values []uint64) bool {
 	done := &f.pairs
 	if done.try == f.tries && done.slot == r.slot && done.names == &names[0] {
@@ -219,7 +220,8 @@ func (f *reader) lookUpVariable(r *reading, names []string, values []uint64) boo
 	return true
 }
 
-// variable returns the value of r's variable. It uses the value that was just read, if there is one.
+// variable reads the variable at r.slot, or returns the Hash r.copied if there is no variable. It uses the copy in
+// r.seen if the variable was read just before.
 func (f *reader) variable(r *reading) uint64 {
 	if r.copied != 0 {
 		return r.copied
@@ -233,8 +235,8 @@ func (f *reader) variable(r *reading) uint64 {
 	return f.word(r.slot)
 }
 
-// text returns the beginning of a String, or a Symbol's name. It returns "" for another object. It does not stop after
-// an earlier failure, so that one call can read the memory of all texts.
+// text returns the beginning of a String, or a Symbol's name. It returns "" for another object. It goes on after an
+// earlier failure, so that all texts that are still missing are then fetched in one call.
 func (f *reader) text(v uint64, limit int) (s string) {
 	var err error
 	switch {

@@ -2,8 +2,8 @@ package work
 
 import "strings"
 
-// patternOf returns a request's Work.Path. guess is its method and path. It returns "" if other values in the path may
-// lead to another route: the path has no words, or no route matched.
+// patternOf returns a request's Work.Path. guess is its method and the pattern of its path. If the pattern has a
+// ":id", and either has no words or no route matched, it can stand for several routes. Then patternOf returns "".
 func patternOf(guess, endpoint string) string {
 	_, path, ok := strings.Cut(guess, "/")
 	if !ok { // the path is not known yet

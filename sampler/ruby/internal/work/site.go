@@ -22,7 +22,7 @@ type site struct {
 	pool poolRole
 }
 
-// candidate is a variable whose name suggests that it holds an answer.
+// candidate is a variable whose name suggests that it holds a task or a statement.
 type candidate struct {
 	local int // the variable's number, or receiver
 	read  func(f *describer, scope *code.Scope, r *reading) (found bool)
@@ -32,7 +32,7 @@ type candidate struct {
 // asker returns the statement in the word at an address, or "" if it holds none. self is the receiver of the method.
 type asker func(f *statements, self uint64, at attach.Address) string
 
-// receiver, in place of a variable's number, is the frame's receiver.
+// receiver stands for the frame's receiver in candidate.local, where else a variable's number is.
 const receiver = -1
 
 // taskLocals are the names of variables that hold the work of a thread. Read-only.

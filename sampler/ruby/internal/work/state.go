@@ -10,13 +10,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Frames are the control frames of a thread's stack. The copies of the stack have agreed.
+// Frames are the control frames of a thread's stack. They come from copies of the stack that were found to agree.
 type Frames struct {
-	// EC is the execution context. It has the address of the innermost frame at InnermostAt. CFP is this address. End
-	// is the end of the VM stack.
+	// EC is the execution context. CFP is the address of the innermost frame. InnermostAt is the address of the word
+	// in the execution context that holds CFP. End is the end of the VM stack.
 	EC, InnermostAt, CFP, End attach.Address
-	// Leads are the words that prove that the stack is the thread's. The thread runs the stack's fiber, or this fiber
-	// has resumed the running fiber.
+	// Leads are the words that prove that the stack is the thread's: the thread runs the stack's fiber, or runs a
+	// fiber that this fiber has resumed.
 	Leads []Lead
 	// Raw are the frames, innermost first, with the dummy at the bottom. Size is the size of one frame, in bytes.
 	Raw  []byte
@@ -24,24 +24,24 @@ type Frames struct {
 	// Stack is the decoded stack. Thread is the thread that has it, or zero for a suspended fiber.
 	Stack  sampler.StackID
 	Thread sampler.ThreadID
-	// Partial is true if inner frames were left out, so that the first frame is not the innermost. Truncated is true
-	// if the middle was left out.
+	// Partial is true if inner frames were left out, so that the first frame in Raw is not the innermost. Truncated is
+	// true if frames in the middle were left out.
 	Partial, Truncated bool
-	// Handlers is the number of frames of a rescue or an ensure. Version is the version of the thread's stack, above
+	// Handlers is the number of frames of a rescue or an ensure. Version changes with the thread's stack. It is above
 	// 0.
 	Handlers int
 	Version  uint64
 	// NowNS is the time of the sample of these frames. SinceNS is a time before they were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS is a time before the State's new work began. At that time the execution context was read, or did not
-	// exist yet. It is zero if not known. ByNS is a time by which the new work has begun. If ByNS is zero, NowNS
+	// BornNS is a time before the State's new work began. At this time the execution context was read, or did not
+	// exist yet. It is zero if not known. ByNS is a time at which the new work had begun. If ByNS is zero, NowNS
 	// counts instead. Both are CLOCK_MONOTONIC in ns.
 	BornNS, ByNS int64
 }
 
-// Lead is the address of a word of the target, and the value that the word has while it leads to a stack. The value
-// must be checked, because the memory of a fiber that has ended is reused, also by fibers of other threads.
+// Lead is the address of a word of the target that leads to a stack, and the value of the word. If the value changes,
+// the word leads elsewhere: the memory of a fiber that has ended is reused, also by fibers of other threads.
 type Lead struct{ At, Says attach.Address }
 
 // outer returns the j-th frame from the outside, and its address. The frame with j = 0 is the dummy.
@@ -130,7 +130,7 @@ func (s *State) Task() (t TaskID, ok bool) {
 }
 
 // LookedNS returns a time not later than the last successful search for the work of the context ec, CLOCK_MONOTONIC in
-// ns. It is zero if no search succeeded.
+// ns. It is zero if the last search was for another context, or if no search succeeded.
 func (s *State) LookedNS(ec attach.Address) int64 {
 	if s.ec != ec {
 		return 0
@@ -138,8 +138,8 @@ func (s *State) LookedNS(ec attach.Address) int64 {
 	return s.lookedNS
 }
 
-// StandsStill records that a thread has not moved between fromNS, when its context ec was searched, and toNS. So the
-// result of this search is still valid.
+// StandsStill records that a thread has not moved between fromNS and toNS. If its context ec was searched at fromNS or
+// later, the result is still valid at toNS.
 func (s *State) StandsStill(ec attach.Address, fromNS, toNS int64) {
 	if s.ec == ec && s.lookedNS >= fromNS {
 		s.lookedNS = toNS

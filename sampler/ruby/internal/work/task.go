@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxTasks limits the requests and jobs that are remembered, with those that waiting fibers have.
+	// maxTasks limits the requests and jobs that are remembered, including the ones that waiting fibers have.
 	maxTasks = 4096
 	// identityWords is the number of values of a request's environment or a job's Hash that distinguish it from
 	// others.
@@ -25,12 +25,13 @@ type taskKey struct {
 	hash uint64
 }
 
-// leastIdentity distinguishes requests whose environments have none of the usual identifying values. It has the object
-// PATH_INFO, and checksums of SCRIPT_NAME and of both texts together, as they were first seen. For other requests it
-// is zero. A program that mounts an application moves the path's beginning from PATH_INFO to SCRIPT_NAME, and back.
+// leastIdentity distinguishes requests whose environments have none of the usual identifying values. It is zero for
+// other requests. path is the object PATH_INFO. script is a checksum of SCRIPT_NAME, and whole is a checksum of both
+// texts together. They are as first seen: a program that mounts an application moves the path's beginning from
+// PATH_INFO to SCRIPT_NAME, and back.
 type leastIdentity struct{ path, script, whole uint64 }
 
-// alike reports whether both are of one request: the path is untouched, or its beginning was moved.
+// alike reports whether a and b are of one request: the path is the same object, or its beginning was moved.
 func (a *leastIdentity) alike(b *leastIdentity) bool {
 	return a.path == b.path || a.whole == b.whole && a.script != b.script
 }
@@ -62,9 +63,9 @@ type task struct {
 
 // reading is the result of reading a task's Hash.
 type reading struct {
-	// slot is the address of the variable that holds the Hash. seen is nil, or has the memory of a variable that was
-	// just read, which is confirmed with the other memory. copied is the address of the Hash if it is known without a
-	// variable, else 0.
+	// slot is the address of the variable that holds the Hash. seen is nil, or memory that was just read. If it
+	// contains the variable, the variable is not read again, and only confirmed with the rest. copied is the address
+	// of the Hash if it is known without a variable, else 0.
 	slot     attach.Address
 	seen     *heap.Watch
 	copied   uint64
@@ -85,7 +86,7 @@ type reading struct {
 }
 
 // taskOf returns the task that was read: a known task, or a new one. beforeNS is a time at which the thread did not
-// have the new task yet. It is zero if there is none.
+// have the task yet if it is new. beforeNS is zero if no such time is known.
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
 	unread := t != nil && t.unread != nil && t.seenNS >= beforeNS && t.unread.isOf(r)
@@ -122,7 +123,7 @@ func (f *Finder) newTask(r *reading, nowNS, beforeNS int64) *task {
 	return t
 }
 
-// nameOf decides the name of a task.
+// nameOf completes the name in r from what is known of the task, and stores in the task whether the name is guessed.
 func (t *task) nameOf(r *reading) {
 	named := !t.guessed && t.work.Endpoint != ""
 	t.proof, t.guessed, t.guess = r.proof, r.path != "", r.guess
@@ -150,7 +151,8 @@ func (t *task) same(r *reading) bool {
 	return alike(&t.identity, &r.identity)
 }
 
-// alike reports whether two identities are of one task. They must share a word, and no word that both have may differ.
+// alike reports whether two identities can be of one task. At least one word must be the same in both, and no word may
+// differ. Words that are zero do not count.
 func alike(a, b *[identityWords]uint64) bool {
 	same := false
 	for i := range a {
@@ -180,10 +182,10 @@ func (f *Finder) end(t *task) {
 	}
 }
 
-// tasksKeptNS is how long an unseen task is remembered, in ns, if there are too many.
+// tasksKeptNS is how long an unseen task is remembered while there are maxTasks, in ns.
 const tasksKeptNS = 60_000_000_000
 
-// forget makes room for new tasks.
+// forget makes room for new tasks. It drops those not seen for tasksKeptNS, or all if this is not enough.
 func (f *Finder) forget(nowNS int64) {
 	for key, t := range f.tasks {
 		if nowNS-t.seenNS > tasksKeptNS {

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// traced is the subject of a thread's trace, if nothing else names the thread's work.
+// traced is a thread's work by its trace. It is set if neither a request nor a job was found in the thread's frames.
 type traced struct {
 	task *task
 	// ec is the execution context of the last search, at lookedNS.
@@ -15,8 +15,8 @@ type traced struct {
 	lookedNS int64
 }
 
-// Traced takes the subject of a thread's trace as its work, if the last search found neither a request nor a job. kind
-// and resource come from the tracer. root is the id of the trace's local root, or zero.
+// Traced sets the work of s to what the thread's trace is about, if the last search found neither a request nor a job.
+// kind and resource come from the tracer. root is the id of the trace's local root span, or zero.
 func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
 	t := &s.traced
 	method, rest, guessed := served(kind, resource)
@@ -38,7 +38,7 @@ func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root u
 	}
 }
 
-// served parses a tracer's resource: "GET" and "/orders/:id", "OrdersController#index", the class of a job. It
+// served parses the resource of a tracer's span: "GET /orders/:id", "OrdersController#index", the class of a job. It
 // returns nothing if the resource may be something else. guessed is true if rest is the pattern of a path.
 func served(kind sampler.WorkKind, resource string) (method, rest string, guessed bool) {
 	if kind == sampler.WorkJob {

@@ -14,10 +14,11 @@ const (
 	// usedFrames limits the frames, from the innermost on, whose code is read to learn what a thread does with a
 	// Queue.
 	usedFrames = 8
-	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. usedNS is how long
-	// a thread counts as a user of a Queue after it was seen to use the Queue, in ns.
+	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. It replaces
+	// listsNS. usedNS is how long a thread counts as a user of a Queue after its code was last seen to use it, in ns.
 	usesNS, usedNS = int64(3e9), listsNS
-	// grownItems and grownNS are by how much and for how long a Queue must have grown before its users are searched.
+	// grownItems and grownNS are by how much and for how long a Queue must have grown before ddtop searches for the
+	// code that uses it.
 	grownItems, grownNS = 10, int64(1e9)
 )
 
@@ -30,8 +31,8 @@ var (
 // use is when the code of a thread was last seen to put into a Queue or to take from it.
 type use struct{ putNS, tookNS int64 }
 
-// growth is what is known of the length of a Queue. least is the smallest length so far, and leastNS is when it was
-// last read.
+// growth is what is known of the length of a Queue. least is the smallest length so far, and leastNS is when the Queue
+// last had it.
 type growth struct {
 	least, leastNS int64
 	grows          bool
@@ -133,7 +134,7 @@ func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
 	}
 }
 
-// use notes when a thread was last seen to use the Queue. Times of zero are left as they are.
+// use notes when a thread was last seen to use the Queue. A time of zero in u means not seen, and changes nothing.
 func (g *growth) use(id sampler.ThreadID, u use) {
 	if u == (use{}) {
 		return
@@ -145,8 +146,8 @@ func (g *growth) use(id sampler.ThreadID, u use) {
 	g.users[id] = use{max(u.putNS, was.putNS), max(u.tookNS, was.tookNS)}
 }
 
-// reached stores in reach the growing Queues that a scope's code uses, by its operands in l.operands. It must be
-// called within objects.Read.
+// reached stores in l.reach the growing Queues that a scope's code uses. It needs the code's operands in l.operands,
+// and must be called within objects.Read.
 func (f *Finder) reached(scope *code.Scope) error {
 	l := &f.lists
 	l.reach = l.reach[:0]
